@@ -1,0 +1,61 @@
+//! The library's error type. Every variant carries the facts; the text says what to do.
+
+use std::path::{Path, PathBuf};
+
+/// What can go wrong in the library.
+///
+/// Damaged *records* are no errors: they are counted and skipped, see [`crate::corpus::Damage`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused to read or write.
+    #[error("{path}: {source}", path = .path.display())]
+    Io {
+        /// The file or folder concerned.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// A file of ours does not fit: another kind, version, hash, seed or parameter, or a broken checksum.
+    #[error("{path}: {field} is {got}, but {expected} is needed; {advice}", path = .path.display())]
+    Format {
+        /// The file concerned.
+        path: PathBuf,
+        /// Which part of the file does not fit.
+        field: &'static str,
+        /// What would have fitted.
+        expected: String,
+        /// What the file holds.
+        got: String,
+        /// What the user can do.
+        advice: &'static str,
+    },
+    /// A parameter, or a combination of parameters, that has no meaning.
+    #[error("{parameter} = {got}: {expected}")]
+    Parameter {
+        /// The parameter's name as the command line spells it, without dashes.
+        parameter: &'static str,
+        /// The value given.
+        got: String,
+        /// What is possible.
+        expected: String,
+    },
+    /// No document was found in the input.
+    #[error("no documents in the input: {0}")]
+    NoDocuments(String),
+}
+
+impl Error {
+    /// Wraps an operating-system error with the path it concerns.
+    pub fn io(path: impl AsRef<Path>, source: std::io::Error) -> Self {
+        Self::Io { path: path.as_ref().to_path_buf(), source }
+    }
+
+    /// A parameter that has no meaning.
+    pub fn parameter(parameter: &'static str, got: impl ToString, expected: impl Into<String>) -> Self {
+        Self::Parameter { parameter, got: got.to_string(), expected: expected.into() }
+    }
+}
+
+/// The library's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

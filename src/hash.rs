@@ -1,0 +1,180 @@
+//! The one feature hash: MurmurHash3 x64_128 (Appleby), low 64 bits, seed 0. Named and versioned, with golden values.
+//!
+//! Slice version with overlapping-free tail reads; the `murmur3` crate is the oracle in the tests.
+
+/// Name of the feature hash, written into every file that depends on it.
+pub const FEATURE_HASH: &str = "murmur3-x64-128-low64-v1";
+
+const C1: u64 = 0x87c3_7b91_1142_53d5;
+const C2: u64 = 0x4cf5_ad43_2745_937f;
+
+/// MurmurHash3's 64-bit finaliser: a bijection in which every input bit reaches every output bit.
+#[inline]
+pub const fn fmix64(mut k: u64) -> u64 {
+    k ^= k >> 33;
+    k = k.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    k ^= k >> 33;
+    k = k.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    k ^ (k >> 33)
+}
+
+/// Reads up to 8 bytes as a little-endian number; missing bytes are zero.
+#[inline]
+fn read_tail(bytes: &[u8]) -> u64 {
+    let n = bytes.len();
+    let word =
+        |at: usize| u64::from(u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
+    match n {
+        0 => 0,
+        // Three reads that may fall on the same byte: right for 1, 2 and 3 bytes without a branch.
+        1..=3 => {
+            u64::from(bytes[0])
+                | u64::from(bytes[n / 2]) << (8 * (n / 2))
+                | u64::from(bytes[n - 1]) << (8 * (n - 1))
+        }
+        // Two reads that overlap: the shared bytes are equal, so "or" joins them.
+        4..=8 => word(0) | word(n - 4) << (8 * (n - 4)),
+        _ => u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes")),
+    }
+}
+
+/// MurmurHash3 x64_128 of `bytes`: both halves, the low one first.
+#[inline]
+pub fn murmur3_x64_128(bytes: &[u8], seed: u32) -> (u64, u64) {
+    let (mut h1, mut h2) = (u64::from(seed), u64::from(seed));
+    let mut blocks = bytes.chunks_exact(16);
+    for block in &mut blocks {
+        let k1 = u64::from_le_bytes(block[..8].try_into().expect("8 bytes"));
+        let k2 = u64::from_le_bytes(block[8..].try_into().expect("8 bytes"));
+        h1 ^= k1.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2);
+        h1 = h1.rotate_left(27).wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52dc_e729);
+        h2 ^= k2.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1);
+        h2 = h2.rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
+    }
+    let tail = blocks.remainder();
+    let (low, high) = tail.split_at(tail.len().min(8));
+    // A zero word hashes to zero, so an empty half changes nothing.
+    h2 ^= read_tail(high).wrapping_mul(C2).rotate_left(33).wrapping_mul(C1);
+    h1 ^= read_tail(low).wrapping_mul(C1).rotate_left(31).wrapping_mul(C2);
+    h1 ^= bytes.len() as u64;
+    h2 ^= bytes.len() as u64;
+    h1 = h1.wrapping_add(h2);
+    h2 = h2.wrapping_add(h1);
+    h1 = fmix64(h1);
+    h2 = fmix64(h2);
+    h1 = h1.wrapping_add(h2);
+    h2 = h2.wrapping_add(h1);
+    (h1, h2)
+}
+
+/// The hash of a feature given as bytes.
+#[inline]
+pub fn feature(bytes: &[u8]) -> u64 {
+    murmur3_x64_128(bytes, 0).0
+}
+
+/// Appends a word to a shingle hash: order matters, and every word reaches every bit.
+///
+/// Start from [`SHINGLE_START`]; a shingle of one word is thus not the word's own hash.
+#[inline]
+pub const fn extend_shingle(shingle: u64, word: u64) -> u64 {
+    fmix64(shingle.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(word))
+}
+
+/// The hash of a shingle of no words.
+pub const SHINGLE_START: u64 = 0x5348_494e_474c_4521;
+
+/// A 128-bit digest that stands for the exact text.
+#[inline]
+pub fn text_digest(text: &str) -> u128 {
+    let (low, high) = murmur3_x64_128(text.as_bytes(), 0);
+    u128::from(high) << 64 | u128::from(low)
+}
+
+/// Random numbers that mean the same for ever: SplitMix64 (Steele, Lea & Flood 2014), for whatever is stored or
+/// must be repeated, where a library's generator may change between versions.
+#[derive(Clone, Debug)]
+pub struct SplitMix64(u64);
+
+impl SplitMix64 {
+    /// The generator of this seed.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number.
+    #[inline]
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound` (Lemire's multiplication; the bias is below 2⁻³² for bounds below 2³²).
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A number in [0, 1).
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn golden_values() {
+        // From two independent implementations (the murmur3 crate and Python's mmh3); stored files depend on them.
+        assert_eq!(feature(b""), 0);
+        assert_eq!(feature(b"the"), 7_678_624_745_143_340_572);
+        assert_eq!(feature("straße".as_bytes()), 12_381_567_729_567_032_470);
+        assert_eq!(feature(b"near-duplicate pages"), 7_359_682_064_049_699_151);
+    }
+
+    #[test]
+    fn every_length_agrees_with_the_murmur3_crate() {
+        let bytes: Vec<u8> = (0..100u8).map(|i| i.wrapping_mul(37).wrapping_add(11)).collect();
+        for n in 0..=bytes.len() {
+            for seed in [0, 1, 0xdead_beef] {
+                let oracle = murmur3::murmur3_x64_128(&mut &bytes[..n], seed).expect("reads a slice");
+                assert_eq!(
+                    murmur3_x64_128(&bytes[..n], seed),
+                    (oracle as u64, (oracle >> 64) as u64),
+                    "{n} {seed}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn splitmix_is_the_published_sequence() {
+        // First outputs for seed 1234567, as published with the reference implementation.
+        let mut rng = SplitMix64::new(1_234_567);
+        assert_eq!(rng.next_u64(), 6_457_827_717_110_365_317);
+        assert_eq!(rng.next_u64(), 3_203_168_211_198_807_973);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_agree_with_the_murmur3_crate(bytes: Vec<u8>, seed: u32) {
+            let oracle = murmur3::murmur3_x64_128(&mut &bytes[..], seed).unwrap();
+            prop_assert_eq!(murmur3_x64_128(&bytes, seed), (oracle as u64, (oracle >> 64) as u64));
+        }
+
+        #[test]
+        fn shingles_depend_on_the_order(a: u64, b: u64) {
+            prop_assume!(a != b);
+            let ab = extend_shingle(extend_shingle(SHINGLE_START, a), b);
+            let ba = extend_shingle(extend_shingle(SHINGLE_START, b), a);
+            prop_assert_ne!(ab, ba);
+        }
+    }
+}

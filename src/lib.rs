@@ -1,0 +1,22 @@
+//! flipside finds near-duplicate pages in web text and measures how many of them it found.
+//!
+//! A document goes down one road: [`corpus`] reads it, [`text`] cuts it into features, [`weight`] says how much
+//! each counts, [`simhash`] and [`minhash`] sketch it, [`search`] finds what is near, [`pairs`] and [`clusters`]
+//! say what belongs together, [`report`] tells a person. [`pipeline`] is the only module that knows all the stops.
+
+pub mod clusters;
+pub mod corpus;
+pub mod document;
+pub mod error;
+pub mod hash;
+pub mod kernel;
+pub mod minhash;
+pub mod pairs;
+pub mod pipeline;
+pub mod report;
+pub mod search;
+pub mod simhash;
+pub mod text;
+pub mod weight;
+
+pub use error::{Error, Result};
