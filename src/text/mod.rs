@@ -1,1 +1,261 @@
-//! Placeholder.
+//! From text to features: fold the case, cut into words, take the words themselves or runs of W of them.
+//!
+//! A *word* is a maximal run of Unicode letters, digits and the marks that belong to them; everything else, `_`
+//! too, parts words. Scripts written without spaces (Han, kana, Thai, Lao, Khmer, Burmese and their like) have no such
+//! runs: there every character with its marks is a unit, [`FeatureKind::Words`] takes the overlapping *pairs* of
+//! neighbouring units (a lone unit stands for itself), and [`FeatureKind::Shingles`] counts a unit as a word.
+
+mod fold;
+mod tokens;
+
+pub use tokens::{Token, Tokenizer};
+
+use crate::error::{Error, Result};
+use crate::hash;
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// Name of the rules that cut text into features, written into every file that depends on them.
+pub const TOKENIZER: &str = "unicode-words-v1";
+
+/// The longest shingle that can be asked for.
+pub const MAX_SHINGLE: usize = 64;
+
+/// What a document's features are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum FeatureKind {
+    /// Words: the paper's choice.
+    #[default]
+    Words,
+    /// Runs of W consecutive words (Broder's w-shingles). A text of fewer than W words is one shingle.
+    Shingles(usize),
+}
+
+impl fmt::Display for FeatureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Words => f.write_str("words"),
+            Self::Shingles(w) => write!(f, "shingles:{w}"),
+        }
+    }
+}
+
+impl FromStr for FeatureKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || {
+            Error::parameter("features", text, format!("words, or shingles:W with W from 1 to {MAX_SHINGLE}"))
+        };
+        match text.split_once(':') {
+            None if text == "words" => Ok(Self::Words),
+            Some(("shingles", w)) => match w.parse() {
+                Ok(w) if (1..=MAX_SHINGLE).contains(&w) => Ok(Self::Shingles(w)),
+                _ => Err(wrong()),
+            },
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl TryFrom<String> for FeatureKind {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
+impl From<FeatureKind> for String {
+    fn from(kind: FeatureKind) -> Self {
+        kind.to_string()
+    }
+}
+
+/// Turns texts into streams of feature hashes. Holds buffers; make one per thread.
+#[derive(Clone, Debug, Default)]
+pub struct FeatureExtractor {
+    kind: FeatureKind,
+    tokenizer: Tokenizer,
+}
+
+/// The base of the rolling shingle hash: odd, so that multiplying by it loses nothing.
+const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl FeatureExtractor {
+    /// An extractor of this kind of feature.
+    pub fn new(kind: FeatureKind) -> Self {
+        Self { kind, tokenizer: Tokenizer::default() }
+    }
+
+    /// What the features are.
+    pub fn kind(&self) -> FeatureKind {
+        self.kind
+    }
+
+    /// Calls `each` with the hash of every feature of `text`, in order and with repeats.
+    pub fn extract(&mut self, text: &str, mut each: impl FnMut(u64)) {
+        match self.kind {
+            FeatureKind::Words => {
+                // The last unit of the unspaced run that we are in, and whether it already stands in a pair.
+                let mut last: Option<(u64, bool)> = None;
+                self.tokenizer.tokens(text, |token| match token {
+                    Token::Word(word) => {
+                        if let Some((unit, false)) = last.take() {
+                            each(unit);
+                        }
+                        each(hash::feature(word));
+                    }
+                    Token::ShortWord(word) => {
+                        if let Some((unit, false)) = last.take() {
+                            each(unit);
+                        }
+                        each(word.feature());
+                    }
+                    Token::Unit { bytes, joined } => {
+                        let unit = hash::feature(bytes);
+                        match last {
+                            Some((before, _)) if joined => {
+                                each(hash::finish_shingle(before.wrapping_mul(BASE).wrapping_add(unit)));
+                                last = Some((unit, true));
+                            }
+                            _ => {
+                                if let Some((lone, false)) = last {
+                                    each(lone);
+                                }
+                                last = Some((unit, false));
+                            }
+                        }
+                    }
+                });
+                if let Some((unit, false)) = last {
+                    each(unit);
+                }
+            }
+            FeatureKind::Shingles(w) => {
+                // Rolling polynomial over the word hashes, finished by a bijection: O(1) a word for every W.
+                let oldest = (0..w).fold(1u64, |power, _| power.wrapping_mul(BASE));
+                let mut ring = [0u64; MAX_SHINGLE];
+                let (mut rolling, mut words) = (0u64, 0usize);
+                self.tokenizer.tokens(text, |token| {
+                    let word = match token {
+                        Token::Word(bytes) | Token::Unit { bytes, .. } => hash::feature(bytes),
+                        Token::ShortWord(word) => word.feature(),
+                    };
+                    let leaving = std::mem::replace(&mut ring[words % w], word);
+                    rolling = rolling.wrapping_mul(BASE).wrapping_add(word);
+                    if words >= w {
+                        rolling = rolling.wrapping_sub(leaving.wrapping_mul(oldest));
+                    }
+                    words += 1;
+                    if words >= w {
+                        each(hash::finish_shingle(rolling));
+                    }
+                });
+                if (1..w).contains(&words) {
+                    each(hash::finish_shingle(rolling));
+                }
+            }
+        }
+    }
+
+    /// The set of features of `text`: distinct hashes with their numbers of occurrences, by ascending hash.
+    pub fn counts(&mut self, text: &str) -> Vec<(u64, u32)> {
+        let mut all = Vec::new();
+        self.extract(text, |feature| all.push(feature));
+        all.sort_unstable();
+        let mut counts: Vec<(u64, u32)> = Vec::new();
+        for feature in all {
+            match counts.last_mut() {
+                Some((last, n)) if *last == feature => *n = n.saturating_add(1),
+                _ => counts.push((feature, 1)),
+            }
+        }
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn features(kind: FeatureKind, text: &str) -> Vec<u64> {
+        let mut all = Vec::new();
+        FeatureExtractor::new(kind).extract(text, |f| all.push(f));
+        all
+    }
+
+    /// The twin: every shingle hashed from its words, one by one.
+    fn naive_shingles(text: &str, w: usize) -> Vec<u64> {
+        let words: Vec<u64> =
+            Tokenizer::default().words(text).iter().map(|word| hash::feature(word.as_bytes())).collect();
+        let one = |words: &[u64]| {
+            hash::finish_shingle(words.iter().fold(0u64, |sum, &t| sum.wrapping_mul(BASE).wrapping_add(t)))
+        };
+        if words.is_empty() {
+            return Vec::new();
+        }
+        if words.len() < w {
+            return vec![one(&words)];
+        }
+        words.windows(w).map(one).collect()
+    }
+
+    #[test]
+    fn kinds_are_spelled_as_on_the_command_line() {
+        for text in ["words", "shingles:1", "shingles:5", "shingles:64"] {
+            assert_eq!(text.parse::<FeatureKind>().unwrap().to_string(), text);
+        }
+        for text in ["", "word", "shingles", "shingles:0", "shingles:65", "shingles:x", "words:2"] {
+            assert!(text.parse::<FeatureKind>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_are_hashed_by_the_feature_hash() {
+        let want: Vec<u64> =
+            ["near", "duplicate", "pages"].iter().map(|w| hash::feature(w.as_bytes())).collect();
+        assert_eq!(features(FeatureKind::Words, "Near-duplicate PAGES."), want);
+    }
+
+    #[test]
+    fn unspaced_scripts_give_pairs_and_lone_units() {
+        let count = |text| features(FeatureKind::Words, text).len();
+        assert_eq!(count("日本語"), 2, "two overlapping pairs");
+        assert_eq!(count("日 本 語"), 3, "three lone units");
+        assert_eq!(count("日本 語"), 2, "a pair and a lone unit");
+        assert_eq!(count("日a本"), 3, "the word parts two lone units");
+        let pair = features(FeatureKind::Words, "日本");
+        assert_eq!(features(FeatureKind::Words, "本日本")[1..], pair[..]);
+        assert_ne!(features(FeatureKind::Words, "本日"), pair);
+    }
+
+    #[test]
+    fn a_short_text_is_one_shingle() {
+        assert_eq!(features(FeatureKind::Shingles(5), "only three words").len(), 1);
+        assert_eq!(features(FeatureKind::Shingles(5), "").len(), 0);
+        // Broder's rose example: 4-shingles of an 8-word line, three distinct of five.
+        let rose = FeatureExtractor::new(FeatureKind::Shingles(4)).counts("a rose is a rose is a rose");
+        assert_eq!(rose.iter().map(|&(_, n)| n).sum::<u32>(), 5);
+        assert_eq!(rose.len(), 3);
+    }
+
+    proptest! {
+        #[test]
+        fn rolling_shingles_equal_the_twin(text in "[a-cA-C日 é]{0,80}", w in 1usize..9) {
+            prop_assert_eq!(features(FeatureKind::Shingles(w), &text), naive_shingles(&text, w));
+        }
+
+        #[test]
+        fn counts_hold_every_feature(text in "[a-d ]{0,60}") {
+            let counts = FeatureExtractor::new(FeatureKind::Words).counts(&text);
+            prop_assert!(counts.is_sorted_by(|a, b| a.0 < b.0));
+            let mut all = features(FeatureKind::Words, &text);
+            all.sort_unstable();
+            let expanded: Vec<u64> = counts.iter().flat_map(|&(f, n)| std::iter::repeat_n(f, n as usize)).collect();
+            prop_assert_eq!(all, expanded);
+        }
+    }
+}
