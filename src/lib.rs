@@ -8,6 +8,7 @@ pub mod clusters;
 pub mod corpus;
 pub mod document;
 pub mod error;
+pub mod format;
 pub mod hash;
 pub mod kernel;
 pub mod minhash;

@@ -1,1 +1,120 @@
-//! Placeholder.
+//! How much a feature counts: TF-IDF, TF or binary, in fixed point, so that sums do not depend on their order.
+
+pub mod frequencies;
+pub mod vocabulary;
+
+use serde::{Deserialize, Serialize};
+
+/// How a feature's weight follows from its number of occurrences and its document frequency.
+///
+/// The weights of a document are used at unit L2 norm (the paper's "normalised TF-IDF", in our reading).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weighting {
+    /// (1 + ln tf) · ln((N + 1) / df): sublinear term frequency times inverse document frequency.
+    #[default]
+    TfIdf,
+    /// tf, the bare number of occurrences.
+    Tf,
+    /// 1 for every feature that occurs.
+    Binary,
+}
+
+impl Weighting {
+    /// Whether document frequencies are needed.
+    pub fn needs_frequencies(self) -> bool {
+        self == Self::TfIdf
+    }
+
+    /// The command line's spelling.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TfIdf => "tf-idf",
+            Self::Tf => "tf",
+            Self::Binary => "binary",
+        }
+    }
+}
+
+/// A weight is stored as a multiple of 2⁻²⁴. With integers, sums are exact: the same hash on every machine, in
+/// whatever order features come.
+pub const FIXED_POINT_BITS: u32 = 24;
+
+/// The largest number of occurrences that is told apart; a feature that occurs more often counts as this often.
+pub const MAX_OCCURRENCES: u32 = u16::MAX as u32;
+
+/// Weights of features in fixed point, before normalisation.
+#[derive(Clone, Debug)]
+pub struct Weigher {
+    weighting: Weighting,
+    /// 1 + ln tf, or tf, or 1, for small tf.
+    by_occurrences: Vec<f64>,
+}
+
+impl Weigher {
+    /// The weigher of this scheme.
+    pub fn new(weighting: Weighting) -> Self {
+        Self { weighting, by_occurrences: (0..256).map(|tf| occurrences_part(weighting, tf)).collect() }
+    }
+
+    /// Inverse document frequency of a feature that occurs in `frequency` of `documents` documents; 1 where the scheme
+    /// uses none. A frequency of 0 (a feature that the frequencies have never seen) counts as 1.
+    pub fn idf(&self, frequency: u32, documents: u64) -> f32 {
+        if self.weighting.needs_frequencies() {
+            // ln((N + 1) / df) and not ln(N / df): a corpus of one document still has weights above 0.
+            libm::log((documents.max(u64::from(frequency)) + 1) as f64 / f64::from(frequency.max(1))) as f32
+        } else {
+            1.0
+        }
+    }
+
+    /// The weight, in multiples of 2⁻²⁴, of a feature that occurs `occurrences` times.
+    #[inline]
+    pub fn weight(&self, occurrences: u32, idf: f32) -> i64 {
+        let part = match self.by_occurrences.get(occurrences as usize) {
+            Some(&part) => part,
+            None => occurrences_part(self.weighting, occurrences.min(MAX_OCCURRENCES)),
+        };
+        (part * f64::from(idf) * f64::from(1 << FIXED_POINT_BITS)).round_ties_even() as i64
+    }
+}
+
+fn occurrences_part(weighting: Weighting, occurrences: u32) -> f64 {
+    match (weighting, occurrences) {
+        (_, 0) => 0.0,
+        (Weighting::TfIdf, tf) => 1.0 + libm::log(f64::from(tf)),
+        (Weighting::Tf, tf) => f64::from(tf),
+        (Weighting::Binary, _) => 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemes() {
+        let unit = f64::from(1 << FIXED_POINT_BITS);
+        let weight = |scheme, tf, df, n| {
+            let weigher = Weigher::new(scheme);
+            weigher.weight(tf, weigher.idf(df, n)) as f64 / unit
+        };
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-6, "{a} {b}");
+        near(weight(Weighting::TfIdf, 1, 10, 99), (100f64 / 10.0).ln());
+        near(weight(Weighting::TfIdf, 7, 10, 99), (1.0 + 7f64.ln()) * 10f64.ln());
+        near(weight(Weighting::TfIdf, 300, 1, 99), (1.0 + 300f64.ln()) * 100f64.ln());
+        near(weight(Weighting::TfIdf, 1, 0, 99), 100f64.ln());
+        near(weight(Weighting::Tf, 7, 10, 99), 7.0);
+        near(weight(Weighting::Tf, 70_000, 10, 99), 65_535.0);
+        near(weight(Weighting::Binary, 7, 10, 99), 1.0);
+        near(weight(Weighting::Binary, 0, 10, 99), 0.0);
+    }
+
+    #[test]
+    fn a_word_of_every_document_still_counts() {
+        let weigher = Weigher::new(Weighting::TfIdf);
+        assert!(weigher.weight(1, weigher.idf(1_000_000, 1_000_000)) > 0);
+        assert!(weigher.weight(1, weigher.idf(1, 1)) > 0);
+        assert!(weigher.weight(1, weigher.idf(5, 3)) > 0, "frequencies of another corpus may exceed N");
+    }
+}

@@ -1,0 +1,249 @@
+//! The envelope of every binary file that we write: magic, kind, version, a JSON header with hash names, seed and parameters,
+//! the body, and a checksum. A file that does not fit is refused by the name of the field that does not.
+//!
+//! ```text
+//! 8 bytes   "flipside"
+//! 4 bytes   kind, ASCII
+//! u32       version of the kind's body
+//! u32       length of the header in bytes
+//! header    JSON object
+//! u64       length of the body in bytes
+//! body
+//! u32       CRC-32 of everything before it
+//! ```
+//! Numbers are little-endian.
+
+use crate::error::{Error, Result};
+use serde::{Serialize, de::DeserializeOwned};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+const MAGIC: [u8; 8] = *b"flipside";
+
+/// Longest header that is believed.
+const MAX_HEADER: u32 = 1 << 20;
+
+/// A kind of file: what stands in its fifth to twelfth bytes, and what people call it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// Four ASCII bytes.
+    pub tag: [u8; 4],
+    /// Version of the body that this program writes and reads.
+    pub version: u32,
+    /// The kind's name in messages.
+    pub name: &'static str,
+}
+
+/// Document frequencies.
+pub const FREQUENCIES: Kind = Kind { tag: *b"FREQ", version: 1, name: "document frequencies" };
+
+/// Every kind there is.
+pub const KINDS: [Kind; 1] = [FREQUENCIES];
+
+/// Writes a file of `kind` whole or not at all: to a temporary name beside `path`, which then takes its place.
+pub fn write(path: &Path, kind: Kind, header: &impl Serialize, body: &[&[u8]]) -> Result<()> {
+    let io = |source| Error::io(path, source);
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(io)?;
+    let header = serde_json::to_vec(header).map_err(|e| io(e.into()))?;
+    {
+        let mut out = Summing { inner: BufWriter::new(file.as_file_mut()), sum: crc32fast::Hasher::new() };
+        let mut put = |bytes: &[u8]| out.write_all(bytes);
+        (|| {
+            put(&MAGIC)?;
+            put(&kind.tag)?;
+            put(&kind.version.to_le_bytes())?;
+            put(&(header.len() as u32).to_le_bytes())?;
+            put(&header)?;
+            put(&body.iter().map(|part| part.len() as u64).sum::<u64>().to_le_bytes())?;
+            body.iter().try_for_each(|part| put(part))
+        })()
+        .map_err(io)?;
+        let sum = out.sum.clone().finalize();
+        out.inner.write_all(&sum.to_le_bytes()).and_then(|()| out.inner.flush()).map_err(io)?;
+    }
+    file.as_file().sync_all().map_err(io)?;
+    file.persist(path).map_err(|e| io(e.error))?;
+    Ok(())
+}
+
+/// What stands in front of a file's body.
+#[derive(Clone, Debug)]
+pub struct Envelope {
+    /// The kind, where the tag is a known one.
+    pub kind: Kind,
+    /// The version of the body.
+    pub version: u32,
+    /// The header.
+    pub header: serde_json::Value,
+}
+
+/// Reads any file of ours and checks magic, kind, version and checksum.
+pub fn read_any(path: &Path) -> Result<(Envelope, Vec<u8>)> {
+    let wrong = |field, expected: &str, got: String, advice| Error::Format {
+        path: path.to_path_buf(),
+        field,
+        expected: expected.to_owned(),
+        got,
+        advice,
+    };
+    let io = |source: io::Error| match source.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            wrong("the length", "a whole file", "a shorter one".to_owned(), "make the file again")
+        }
+        _ => Error::io(path, source),
+    };
+    let file = File::open(path).map_err(io)?;
+    let size = file.metadata().map_err(io)?.len();
+    let mut file = Summing { inner: BufReader::new(file), sum: crc32fast::Hasher::new() };
+    let mut magic = [0; 8];
+    match file.read_exact(&mut magic) {
+        Ok(()) if magic == MAGIC => {}
+        Ok(()) | Err(_) => {
+            let got = String::from_utf8_lossy(&magic).into_owned();
+            return Err(wrong(
+                "the magic",
+                "\"flipside\"",
+                format!("{got:?}"),
+                "this is no file of flipside's",
+            ));
+        }
+    }
+    let mut word = [0; 4];
+    file.read_exact(&mut word).map_err(io)?;
+    let Some(kind) = KINDS.into_iter().find(|kind| kind.tag == word) else {
+        let got = String::from_utf8_lossy(&word).into_owned();
+        return Err(wrong(
+            "the kind",
+            "one that is known",
+            format!("{got:?}"),
+            "a newer flipside may read it",
+        ));
+    };
+    file.read_exact(&mut word).map_err(io)?;
+    let version = u32::from_le_bytes(word);
+    if version != kind.version {
+        let expected = kind.version.to_string();
+        return Err(wrong(
+            "the version",
+            &expected,
+            version.to_string(),
+            "make the file again with this flipside",
+        ));
+    }
+    file.read_exact(&mut word).map_err(io)?;
+    let length = u32::from_le_bytes(word);
+    if length > MAX_HEADER {
+        return Err(wrong("the header's length", "at most 2^20", length.to_string(), "make the file again"));
+    }
+    let mut header = vec![0; length as usize];
+    file.read_exact(&mut header).map_err(io)?;
+    let mut long = [0; 8];
+    file.read_exact(&mut long).map_err(io)?;
+    let length = u64::from_le_bytes(long);
+    if length > size {
+        let expected = format!("at most the file's {size} bytes");
+        return Err(wrong("the body's length", &expected, length.to_string(), "make the file again"));
+    }
+    let mut body = vec![0; length as usize];
+    file.read_exact(&mut body).map_err(io)?;
+    let sum = file.sum.clone().finalize();
+    file.read_exact(&mut word).map_err(io)?;
+    if u32::from_le_bytes(word) != sum {
+        let got = format!("{:08x}", u32::from_le_bytes(word));
+        return Err(wrong("the checksum", &format!("{sum:08x}"), got, "the file is damaged; make it again"));
+    }
+    let header = serde_json::from_slice(&header)
+        .map_err(|e| wrong("the header", "JSON", e.to_string(), "make the file again"))?;
+    Ok((Envelope { kind, version, header }, body))
+}
+
+/// Reads a file of `kind`.
+pub fn read<H: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(H, Vec<u8>)> {
+    let (envelope, body) = read_any(path)?;
+    let wrong = |field, expected: String, got: String, advice| Error::Format {
+        path: path.to_path_buf(),
+        field,
+        expected,
+        got,
+        advice,
+    };
+    if envelope.kind != kind {
+        return Err(wrong(
+            "the kind",
+            kind.name.to_owned(),
+            envelope.kind.name.to_owned(),
+            "name another file",
+        ));
+    }
+    let header = serde_json::from_value(envelope.header).map_err(|e| {
+        wrong("the header", format!("that of {}", kind.name), e.to_string(), "make the file again")
+    })?;
+    Ok((header, body))
+}
+
+/// Sums up what passes.
+struct Summing<T> {
+    inner: T,
+    sum: crc32fast::Hasher,
+}
+
+impl<T: Write> Write for Summing<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.inner.write(bytes)?;
+        self.sum.update(&bytes[..n]);
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<T: Read> Read for Summing<T> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(bytes)?;
+        self.sum.update(&bytes[..n]);
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> (tempfile::TempDir, std::path::PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        write(&path, FREQUENCIES, &serde_json::json!({"n": 7}), &[b"bo", b"dy"]).unwrap();
+        (folder, path)
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let (_folder, path) = sample();
+        let (header, body): (serde_json::Value, _) = read(&path, FREQUENCIES).unwrap();
+        assert_eq!((header["n"].as_i64(), &body[..]), (Some(7), &b"body"[..]));
+    }
+
+    #[test]
+    fn a_changed_or_cut_file_is_refused_wherever_it_is_changed_or_cut() {
+        let (_folder, path) = sample();
+        let whole = std::fs::read(&path).unwrap();
+        for at in 0..whole.len() {
+            std::fs::write(&path, &whole[..at]).unwrap();
+            assert!(matches!(read_any(&path), Err(Error::Format { .. })), "cut at {at}");
+            let mut changed = whole.clone();
+            changed[at] ^= 0x10;
+            std::fs::write(&path, &changed).unwrap();
+            assert!(matches!(read_any(&path), Err(Error::Format { .. })), "changed at {at}");
+        }
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let message = read_any(Path::new("no/such/file")).unwrap_err().to_string();
+        assert!(message.contains("no/such/file"), "{message}");
+    }
+}

@@ -1,0 +1,212 @@
+//! Counts features while documents stream by: one open-addressing table gives each feature a small number, counts it within
+//! the document, and counts the documents it occurs in, with one look-up for each word of text.
+
+/// A number for a feature, dense from 0 in order of first sight. Private to one vocabulary.
+pub type Term = u32;
+
+#[derive(Clone, Copy)]
+struct Entry {
+    feature: u64,
+    /// `FREE` where nothing is stored.
+    term: Term,
+    /// The last document that had the feature.
+    document: u32,
+    /// Where in that document's list it stands.
+    place: u32,
+}
+
+const FREE: Term = Term::MAX;
+const EMPTY: Entry = Entry { feature: 0, term: FREE, document: 0, place: 0 };
+
+/// Features seen so far, numbered, with document frequencies. One per thread; see [`super::frequencies`] for the sum.
+pub struct Vocabulary {
+    entries: Vec<Entry>,
+    /// The table's size is 2^(64 − shift): a feature's home is its leading bits, as features are hashes.
+    shift: u32,
+    /// By term.
+    features: Vec<u64>,
+    /// By term: the number of finished documents with it.
+    frequencies: Vec<u32>,
+    document: u32,
+    /// The document at hand: its terms in order of first occurrence, and how often each occurs.
+    terms: Vec<Term>,
+    occurrences: Vec<u16>,
+}
+
+impl Default for Vocabulary {
+    fn default() -> Self {
+        Self {
+            entries: vec![EMPTY; 1 << 12],
+            shift: 64 - 12,
+            features: Vec::new(),
+            frequencies: Vec::new(),
+            document: 1,
+            terms: Vec::new(),
+            occurrences: Vec::new(),
+        }
+    }
+}
+
+impl Vocabulary {
+    /// Counts one occurrence of a feature in the document at hand.
+    #[inline]
+    pub fn add(&mut self, feature: u64) {
+        let mask = self.entries.len() - 1;
+        let mut at = (feature >> self.shift) as usize;
+        loop {
+            let entry = &mut self.entries[at];
+            if entry.feature == feature && entry.term != FREE {
+                if entry.document == self.document {
+                    let count = &mut self.occurrences[entry.place as usize];
+                    *count = count.saturating_add(1);
+                } else {
+                    entry.document = self.document;
+                    entry.place = self.terms.len() as u32;
+                    self.terms.push(entry.term);
+                    self.occurrences.push(1);
+                }
+                return;
+            }
+            if entry.term == FREE {
+                break;
+            }
+            at = (at + 1) & mask;
+        }
+        self.insert(feature, at);
+    }
+
+    #[cold]
+    fn insert(&mut self, feature: u64, at: usize) {
+        let term = self.features.len() as Term;
+        self.entries[at] = Entry { feature, term, document: self.document, place: self.terms.len() as u32 };
+        self.features.push(feature);
+        self.frequencies.push(0);
+        self.terms.push(term);
+        self.occurrences.push(1);
+        // Three quarters full at most.
+        if self.features.len() * 4 > self.entries.len() * 3 {
+            self.grow();
+        }
+    }
+
+    fn grow(&mut self) {
+        let mut entries = vec![EMPTY; self.entries.len() * 2];
+        self.shift -= 1;
+        let mask = entries.len() - 1;
+        for entry in self.entries.iter().filter(|entry| entry.term != FREE) {
+            let mut at = (entry.feature >> self.shift) as usize;
+            while entries[at].term != FREE {
+                at = (at + 1) & mask;
+            }
+            entries[at] = *entry;
+        }
+        self.entries = entries;
+    }
+
+    /// Ends the document at hand: counts its features into the frequencies and hands out its terms, in order of
+    /// first occurrence, with their numbers of occurrences (at most [`super::MAX_OCCURRENCES`]).
+    pub fn finish<R>(&mut self, take: impl FnOnce(&[Term], &[u16]) -> R) -> R {
+        for &term in &self.terms {
+            self.frequencies[term as usize] += 1;
+        }
+        let result = take(&self.terms, &self.occurrences);
+        self.terms.clear();
+        self.occurrences.clear();
+        self.document = match self.document.checked_add(1) {
+            Some(next) => next,
+            None => {
+                // After 2³² documents the marks start again.
+                self.entries.iter_mut().for_each(|entry| entry.document = 0);
+                1
+            }
+        };
+        result
+    }
+
+    /// The feature of each term.
+    pub fn features(&self) -> &[u64] {
+        &self.features
+    }
+
+    /// The number of documents that each term occurred in.
+    pub fn frequencies(&self) -> &[u32] {
+        &self.frequencies
+    }
+
+    /// Number of distinct features.
+    pub fn len(&self) -> usize {
+        self.features.len()
+    }
+
+    /// Whether no feature was seen.
+    pub fn is_empty(&self) -> bool {
+        self.features.is_empty()
+    }
+
+    /// Gives the look-up table back, once no more documents come.
+    pub fn into_terms(self) -> Terms {
+        Terms { features: self.features, frequencies: self.frequencies }
+    }
+}
+
+/// A finished vocabulary: features and document frequencies by term.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// The feature of each term.
+    pub features: Vec<u64>,
+    /// The number of documents that each term occurred in.
+    pub frequencies: Vec<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn the_feature_zero_is_a_feature() {
+        let mut vocabulary = Vocabulary::default();
+        vocabulary.add(0);
+        vocabulary.add(0);
+        vocabulary.finish(|terms, occurrences| assert_eq!((terms, occurrences), (&[0][..], &[2][..])));
+        assert_eq!((vocabulary.features(), vocabulary.frequencies()), (&[0][..], &[1][..]));
+    }
+
+    #[test]
+    fn occurrences_stop_at_the_largest_number() {
+        let mut vocabulary = Vocabulary::default();
+        (0..70_000).for_each(|_| vocabulary.add(5));
+        vocabulary.finish(|_, occurrences| assert_eq!(occurrences, [u16::MAX]));
+    }
+
+    proptest! {
+        #[test]
+        fn counts_equal_a_hash_map(
+            documents in prop::collection::vec(prop::collection::vec(0u64..5_000, 0..600), 0..30),
+            spread in prop::sample::select(vec![1u64, 0x9e37_79b9_7f4a_7c15, 1 << 50]),
+        ) {
+            let mut vocabulary = Vocabulary::default();
+            let mut frequencies: HashMap<u64, u32> = HashMap::new();
+            for document in &documents {
+                let mut counts: HashMap<u64, u16> = HashMap::new();
+                for feature in document.iter().map(|f| f.wrapping_mul(spread)) {
+                    vocabulary.add(feature);
+                    *counts.entry(feature).or_default() += 1;
+                }
+                counts.keys().for_each(|&feature| *frequencies.entry(feature).or_default() += 1);
+                let (terms, occurrences) = vocabulary.finish(|t, o| (t.to_vec(), o.to_vec()));
+                let got: HashMap<u64, u16> = terms
+                    .iter()
+                    .zip(&occurrences)
+                    .map(|(&term, &n)| (vocabulary.features()[term as usize], n))
+                    .collect();
+                prop_assert_eq!(got.len(), terms.len());
+                prop_assert_eq!(got, counts);
+            }
+            let got: HashMap<u64, u32> =
+                vocabulary.features().iter().copied().zip(vocabulary.frequencies().iter().copied()).collect();
+            prop_assert_eq!(got, frequencies);
+        }
+    }
+}
