@@ -1,1 +1,4 @@
-//! Placeholder.
+//! The loops that a compiler does not make fast enough by itself. All `unsafe` of the crate is in this folder, behind safe
+//! functions that choose at run time what the processor can do; each kernel is tested against its scalar twin.
+
+pub mod accumulate;

@@ -1,5 +1,7 @@
 //! SimHash: 64 bits, and the weight vector behind them (Charikar 2002; Sood & Loguinov 2011, section 3).
 
+pub mod hasher;
+pub mod quantised;
 pub mod volatility;
 pub mod vosh;
 

@@ -1,0 +1,129 @@
+//! SimHash's inner loop: for each of the 64 bits, the sum of the weights of the features whose hash has that bit.
+
+/// Sums over features: `sums[j]` is the total of `weights[i]` over all `i` whose `hashes[i]` has bit `j`. Integers, so every
+/// kernel and every order gives the same sums.
+///
+/// # Panics
+/// If the slices differ in length.
+#[inline]
+pub fn accumulate(hashes: &[u64], weights: &[i64], sums: &mut [i64; 64]) {
+    assert_eq!(hashes.len(), weights.len(), "one weight a feature");
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            // SAFETY: the processor has AVX-512F, which is all that the function needs.
+            return unsafe { x86::avx512(hashes, weights, sums) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has AVX2, which is all that the function needs.
+            return unsafe { x86::avx2(hashes, weights, sums) };
+        }
+    }
+    scalar(hashes, weights, sums);
+}
+
+/// The twin, and the kernel of processors without vectors.
+fn scalar(hashes: &[u64], weights: &[i64], sums: &mut [i64; 64]) {
+    for (&hash, &weight) in hashes.iter().zip(weights) {
+        for (j, sum) in sums.iter_mut().enumerate() {
+            // All ones where the bit is set.
+            *sum += weight & ((hash >> j & 1) as i64).wrapping_neg();
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    /// Eight sums a register, added under a mask that is a byte of the hash.
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn avx512(hashes: &[u64], weights: &[i64], sums: &mut [i64; 64]) {
+        let mut lanes = [_mm512_setzero_si512(); 8];
+        for (&hash, &weight) in hashes.iter().zip(weights) {
+            let weight = _mm512_set1_epi64(weight);
+            for (byte, lane) in hash.to_le_bytes().into_iter().zip(&mut lanes) {
+                *lane = _mm512_mask_add_epi64(*lane, byte, *lane, weight);
+            }
+        }
+        for (lane, sums) in lanes.into_iter().zip(sums.as_chunks_mut::<8>().0) {
+            let sums: *mut [i64; 8] = sums;
+            // SAFETY: `sums` points to 64 bytes that we hold exclusively; unaligned access is asked for.
+            unsafe {
+                let old = _mm512_loadu_si512(sums.cast());
+                _mm512_storeu_si512(sums.cast(), _mm512_add_epi64(old, lane));
+            }
+        }
+    }
+
+    /// Four sums a register; a lane's mask is the comparison of the hash with the lane's bit. In four sweeps of four
+    /// registers each, so that sums and bits stay in registers.
+    #[target_feature(enable = "avx2")]
+    pub(super) fn avx2(hashes: &[u64], weights: &[i64], sums: &mut [i64; 64]) {
+        for (sweep, sums) in sums.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+            let bit = |lane: usize| {
+                let first = 16 * sweep + 4 * lane;
+                _mm256_set_epi64x(1 << (first + 3), 1 << (first + 2), 1 << (first + 1), 1 << first)
+            };
+            let bits = [bit(0), bit(1), bit(2), bit(3)];
+            let mut lanes = [_mm256_setzero_si256(); 4];
+            for (&hash, &weight) in hashes.iter().zip(weights) {
+                let hash = _mm256_set1_epi64x(hash as i64);
+                let weight = _mm256_set1_epi64x(weight);
+                for (lane, &bit) in lanes.iter_mut().zip(&bits) {
+                    let mask = _mm256_cmpeq_epi64(_mm256_and_si256(hash, bit), bit);
+                    *lane = _mm256_add_epi64(*lane, _mm256_and_si256(mask, weight));
+                }
+            }
+            for (lane, sums) in lanes.into_iter().zip(sums.as_chunks_mut::<4>().0) {
+                let sums: *mut [i64; 4] = sums;
+                // SAFETY: `sums` points to 32 bytes that we hold exclusively; unaligned access is asked for.
+                unsafe {
+                    let old = _mm256_loadu_si256(sums.cast());
+                    _mm256_storeu_si256(sums.cast(), _mm256_add_epi64(old, lane));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Kernel = fn(&[u64], &[i64], &mut [i64; 64]);
+
+    fn kernels() -> Vec<(&'static str, Kernel)> {
+        let mut kernels: Vec<(&str, Kernel)> = vec![("chosen", accumulate)];
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: the processor has AVX2.
+                kernels.push(("avx2", |h, w, s| unsafe { x86::avx2(h, w, s) }));
+            }
+            if is_x86_feature_detected!("avx512f") {
+                // SAFETY: the processor has AVX-512F.
+                kernels.push(("avx512", |h, w, s| unsafe { x86::avx512(h, w, s) }));
+            }
+        }
+        kernels
+    }
+
+    proptest! {
+        #[test]
+        fn every_kernel_gives_the_sums_of_the_scalar_one(
+            features in prop::collection::vec((any::<u64>(), -(1i64 << 45)..1 << 45), 0..80),
+            start in -1000i64..1000,
+        ) {
+            let (hashes, weights): (Vec<u64>, Vec<i64>) = features.into_iter().unzip();
+            let mut want = [start; 64];
+            scalar(&hashes, &weights, &mut want);
+            for (name, kernel) in kernels() {
+                let mut got = [start; 64];
+                kernel(&hashes, &weights, &mut got);
+                prop_assert_eq!(got, want, "{}", name);
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! A weight vector in 64 bytes, for documents that wait for their turn as a query.
+
+use super::BITS;
+
+/// A weight vector, a byte for each component: sign and the square root of the magnitude (ours).
+///
+/// The root keeps the resolution where it matters: components near zero, which flip first, are told apart down to
+/// 0.0003, components near one to 0.03. Magnitudes above [`QuantisedWeights::LARGEST`] are held as that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuantisedWeights([i8; BITS]);
+
+impl QuantisedWeights {
+    /// The largest magnitude that is told apart; a component of a unit vector's projection has variance near 1.
+    pub const LARGEST: f32 = 4.0;
+
+    /// Rounds a weight vector. The order of magnitudes is kept, except that near ones become equal; signs are kept, except
+    /// that magnitudes below 0.00007 become 0.
+    pub fn new(weights: &[f32; BITS]) -> Self {
+        Self(weights.map(|w| {
+            let root = (w.abs().min(Self::LARGEST) / Self::LARGEST).sqrt() * 127.0;
+            root.round().copysign(w) as i8
+        }))
+    }
+
+    /// The weights, as near as the bytes tell.
+    pub fn weights(&self) -> [f32; BITS] {
+        self.0.map(|q| {
+            let root = f32::from(q) / 127.0;
+            (root * root * Self::LARGEST).copysign(root)
+        })
+    }
+
+    /// The bytes: the sign of a component, and 127·√(magnitude / [`LARGEST`](Self::LARGEST)).
+    pub fn bytes(&self) -> &[i8; BITS] {
+        &self.0
+    }
+
+    /// Cosine of the angle between two weight vectors, an estimate of the documents' cosine; 0 where one is zero.
+    pub fn cosine(&self, other: &Self) -> f32 {
+        let (a, b) = (self.weights(), other.weights());
+        let dot = |x: &[f32; BITS], y: &[f32; BITS]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f32>();
+        let norms = (dot(&a, &a) * dot(&b, &b)).sqrt();
+        if norms > 0.0 { dot(&a, &b) / norms } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn order_and_nearness_are_kept(weights in prop::array::uniform32(-4.0f32..4.0)) {
+            let weights: [f32; BITS] = std::array::from_fn(|j| weights[j / 2] * if j % 2 == 0 { 1.0 } else { 0.01 });
+            let quantised = QuantisedWeights::new(&weights);
+            let back = quantised.weights();
+            for i in 0..BITS {
+                // A step of the root by half a 127th, at most.
+                prop_assert!((back[i].abs().sqrt() - weights[i].abs().sqrt()).abs() <= 1.01 / 127.0);
+                prop_assert!(back[i] == 0.0 || back[i].signum() == weights[i].signum());
+                for j in 0..BITS {
+                    prop_assert!(weights[i].abs() > weights[j].abs() || back[i].abs() <= back[j].abs());
+                }
+            }
+            prop_assert_eq!(QuantisedWeights::new(&back), quantised);
+            let same = quantised.cosine(&quantised);
+            prop_assert!(same == 0.0 || (same - 1.0).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn large_weights_and_zeros() {
+        let mut weights = [0.0; BITS];
+        (weights[0], weights[1]) = (9.0, -9.0);
+        let back = QuantisedWeights::new(&weights).weights();
+        assert_eq!((back[0], back[1], back[2]), (4.0, -4.0, 0.0));
+        assert_eq!(QuantisedWeights::new(&[0.0; BITS]).cosine(&QuantisedWeights::new(&weights)), 0.0);
+    }
+}
