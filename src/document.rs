@@ -21,3 +21,150 @@ impl DocId {
         Self { shard, row }
     }
 }
+
+/// What is remembered of every document: names, lengths and where it stands, strings in one block of memory.
+#[derive(Clone, Debug, Default)]
+pub struct DocumentTable {
+    rows: Vec<Row>,
+    /// Record id and URL of one document after the other.
+    strings: String,
+}
+
+/// A document without its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Which file, and which document of it.
+    pub id: DocId,
+    /// Byte offset of the stored record, line or gzip member.
+    pub offset: u64,
+    /// Length of the same in bytes.
+    pub length: u64,
+    /// Length of the text in bytes.
+    pub text_bytes: u64,
+    /// [`crate::hash::text_digest`] of the text.
+    pub digest: u128,
+    /// Where the strings of the row begin.
+    start: usize,
+    /// Lengths of record id and URL; `NONE` where there is none.
+    record_id: u32,
+    url: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl DocumentTable {
+    /// Adds a document.
+    pub fn push(
+        &mut self,
+        id: DocId,
+        (offset, length): (u64, u64),
+        (record_id, url): (Option<&str>, Option<&str>),
+        text: &str,
+    ) {
+        let start = self.strings.len();
+        let mut put = |string: Option<&str>| match string {
+            // Names of 4 GiB are no names.
+            Some(string) if string.len() < NONE as usize => {
+                self.strings.push_str(string);
+                string.len() as u32
+            }
+            _ => NONE,
+        };
+        let (record_id, url) = (put(record_id), put(url));
+        let digest = crate::hash::text_digest(text);
+        let text_bytes = text.len() as u64;
+        self.rows.push(Row { id, offset, length, text_bytes, digest, start, record_id, url });
+    }
+
+    /// Puts the tables of several threads together, in order of ids. Also gives, for each document, the table that it came
+    /// from and its place there.
+    pub fn merge(parts: Vec<Self>) -> (Self, Vec<(u32, u32)>) {
+        let mut origins: Vec<(u32, u32)> = (0..)
+            .zip(&parts)
+            .flat_map(|(part, table)| (0..table.rows.len() as u32).map(move |at| (part, at)))
+            .collect();
+        origins.sort_unstable_by_key(|&(part, at)| parts[part as usize].rows[at as usize].id);
+        let mut merged = Self {
+            rows: Vec::with_capacity(origins.len()),
+            strings: String::with_capacity(parts.iter().map(|part| part.strings.len()).sum()),
+        };
+        for &(part, at) in &origins {
+            let part = &parts[part as usize];
+            let row = part.rows[at as usize];
+            let start = merged.strings.len();
+            merged.strings.push_str(&part.strings[row.start..row.end()]);
+            merged.rows.push(Row { start, ..row });
+        }
+        (merged, origins)
+    }
+
+    /// Number of documents.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is no document.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// All documents in order of ids.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The record's own id, if it has one.
+    pub fn record_id(&self, document: u32) -> Option<&str> {
+        let row = &self.rows[document as usize];
+        (row.record_id != NONE).then(|| &self.strings[row.start..row.start + row.record_id as usize])
+    }
+
+    /// The URL, if there is one.
+    pub fn url(&self, document: u32) -> Option<&str> {
+        let row = &self.rows[document as usize];
+        (row.url != NONE).then(|| &self.strings[row.end() - row.url as usize..row.end()])
+    }
+
+    /// Bytes of memory that the table takes.
+    pub fn bytes(&self) -> usize {
+        self.rows.capacity() * size_of::<Row>() + self.strings.capacity()
+    }
+}
+
+impl Row {
+    fn end(&self) -> usize {
+        let length = |n: u32| if n == NONE { 0 } else { n as usize };
+        self.start + length(self.record_id) + length(self.url)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merged_tables_are_in_order_and_keep_their_strings() {
+        let mut parts = vec![DocumentTable::default(), DocumentTable::default()];
+        let name = |n: u32| format!("name {n}");
+        for n in [5u32, 0, 3, 1, 4, 2] {
+            let (id, url) = (name(n), format!("url {n}"));
+            let strings = match n {
+                0 => (None, None),
+                1 => (None, Some(&url[..])),
+                2 => (Some(&id[..]), None),
+                _ => (Some(&id[..]), Some(&url[..])),
+            };
+            parts[n as usize % 2].push(DocId::new(n / 2, n % 2), (u64::from(n), 1), strings, &name(n));
+        }
+        let (table, origins) = DocumentTable::merge(parts);
+        assert_eq!(table.len(), 6);
+        for n in 0..6 {
+            let row = &table.rows()[n as usize];
+            assert_eq!((row.id, row.offset), (DocId::new(n / 2, n % 2), u64::from(n)));
+            assert_eq!(row.digest, crate::hash::text_digest(&name(n)));
+            assert_eq!(table.record_id(n), (n >= 2).then(|| name(n)).as_deref());
+            assert_eq!(table.url(n), (n == 1 || n > 2).then(|| format!("url {n}")).as_deref());
+            assert_eq!(origins[n as usize].0, n % 2);
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! each counts, [`simhash`] and [`minhash`] sketch it, [`search`] finds what is near, [`pairs`] and [`clusters`]
 //! say what belongs together, [`report`] tells a person. [`pipeline`] is the only module that knows all the stops.
 
+pub mod calibrate;
 pub mod clusters;
 pub mod corpus;
 pub mod document;
@@ -12,9 +13,10 @@ pub mod format;
 pub mod hash;
 pub mod kernel;
 pub mod minhash;
-pub mod pairs;
+// pub mod pairs;
 pub mod pipeline;
 pub mod report;
+pub mod resources;
 pub mod search;
 pub mod simhash;
 pub mod text;

@@ -1,0 +1,260 @@
+//! The dial: how many probes a wanted recall needs, measured on a sample of the very data that is searched.
+//!
+//! For a sample of stored hashes all neighbours within the radius are found by an exhaustive search, and for each pair it is
+//! noted at which probe a search from one side, or from the other, would have come upon it. The wanted recall's quantile
+//! over one half of the duplicate clusters is the budget; the other half says what recall that budget reaches. (Reference
+//! section 4: our reading, and our own.)
+
+use crate::hash::{SplitMix64, fmix64};
+use crate::search::Hit;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CalibrationParams {
+    /// Wanted share of the pairs at distance 1 to h, in (0, 1]. At 1 nothing is measured: the search is exhaustive.
+    pub recall: f64,
+    /// Pairs to look at; more make the interval narrower.
+    pub pairs: usize,
+    /// Most hashes to search for, however few pairs they give.
+    pub searches: usize,
+    /// Seed of the sample.
+    pub seed: u64,
+}
+
+impl Default for CalibrationParams {
+    fn default() -> Self {
+        Self { recall: 0.95, pairs: 4_000, searches: 20_000, seed: 0 }
+    }
+}
+
+/// The budget, and the recall that it reached on pairs that had no part in choosing it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Probes of a query; none where the search has to be exhaustive (recall 1, or too few pairs to measure on).
+    pub budget: Option<u32>,
+    /// Share of the held-out pairs that are found within the budget.
+    pub reached: f64,
+    /// Lower end of the 95 % interval of `reached`, by resampling duplicate clusters.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+    /// Pairs that the budget was chosen on.
+    pub chosen_on: u64,
+    /// Held-out pairs: the denominator of `reached`.
+    pub held_out: u64,
+    /// Duplicate clusters that the held-out pairs belong to.
+    pub held_out_clusters: u64,
+    /// Hashes that were searched for.
+    pub searches: u64,
+}
+
+/// Fewer pairs than this on either side measure nothing.
+const FEWEST_PAIRS: usize = 30;
+
+/// A pair of slots and the probe at which a search from either side finds it first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Traced {
+    a: u32,
+    b: u32,
+    probe: u32,
+}
+
+/// Finds the budget for `params.recall` over `hashes`, the distinct hashes of the index.
+///
+/// `trace(slot)` searches for the slot's hash exhaustively and gives every hit with the number of the probe, from 1, that
+/// came upon it.
+pub fn calibrate<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Calibration
+where
+    F: Fn(u32) -> Vec<(Hit, u32)> + Sync,
+{
+    let exhaustive = Calibration {
+        budget: None,
+        reached: 1.0,
+        low: 1.0,
+        high: 1.0,
+        chosen_on: 0,
+        held_out: 0,
+        held_out_clusters: 0,
+        searches: 0,
+    };
+    if params.recall >= 1.0 {
+        return exhaustive;
+    }
+    let (pairs, searches) = sample_pairs(hashes, params, trace);
+    let mut clusters = cluster_probes(hashes, &pairs, params.seed);
+    let held_out = clusters.split_off(clusters.len() / 2);
+    let count = |clusters: &[Vec<u32>]| clusters.iter().map(Vec::len).sum::<usize>();
+    if count(&clusters) < FEWEST_PAIRS || count(&held_out) < FEWEST_PAIRS {
+        return Calibration { searches, ..exhaustive };
+    }
+    let mut probes: Vec<u32> = clusters.iter().flatten().copied().collect();
+    probes.sort_unstable();
+    // The smallest budget that finds the wanted share of these pairs.
+    let wanted = (params.recall * probes.len() as f64).ceil().max(1.0) as usize;
+    let budget = probes[wanted.min(probes.len()) - 1];
+    let (low, high) = resampled_interval(&held_out, budget, params.seed);
+    let found = held_out.iter().flatten().filter(|&&probe| probe <= budget).count();
+    Calibration {
+        budget: Some(budget),
+        reached: found as f64 / count(&held_out) as f64,
+        low,
+        high,
+        chosen_on: probes.len() as u64,
+        held_out: count(&held_out) as u64,
+        held_out_clusters: held_out.len() as u64,
+        searches,
+    }
+}
+
+/// Pairs that touch a random sample of slots, each once, and the number of searches made.
+fn sample_pairs<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> (Vec<Traced>, u64)
+where
+    F: Fn(u32) -> Vec<(Hit, u32)> + Sync,
+{
+    let mut order: Vec<u32> = (0..hashes.len() as u32).collect();
+    order.sort_unstable_by_key(|&slot| fmix64(hashes[slot as usize] ^ params.seed.wrapping_add(0x6361_6c69)));
+    let mut pairs: Vec<Traced> = Vec::new();
+    let mut searches = 0;
+    // In batches, so that the sample ends at the same place for any number of threads.
+    for batch in order[..order.len().min(params.searches)].chunks(256) {
+        let traced: Vec<(Vec<Traced>, u64)> = batch
+            .par_iter()
+            .map(|&slot| {
+                let near: Vec<_> = trace(slot).into_iter().filter(|(hit, _)| hit.distance > 0).collect();
+                let searches = 1 + near.len() as u64;
+                let both_sides = near.into_iter().map(|(hit, there)| {
+                    let back = trace(hit.slot).into_iter().find(|(other, _)| other.slot == slot);
+                    let probe = back.map_or(there, |(_, back)| back.min(there));
+                    Traced { a: slot.min(hit.slot), b: slot.max(hit.slot), probe }
+                });
+                (both_sides.collect(), searches)
+            })
+            .collect();
+        for (found, n) in traced {
+            pairs.extend(found);
+            searches += n;
+        }
+        if pairs.len() >= params.pairs {
+            break;
+        }
+    }
+    pairs.sort_unstable();
+    pairs.dedup();
+    (pairs, searches)
+}
+
+/// The probes of the pairs of each duplicate cluster, clusters in random order.
+fn cluster_probes(hashes: &[u64], pairs: &[Traced], seed: u64) -> Vec<Vec<u32>> {
+    let mut names: BTreeMap<u32, u32> = BTreeMap::new();
+    fn find(names: &mut BTreeMap<u32, u32>, slot: u32) -> u32 {
+        let mut at = slot;
+        while let Some(&parent) = names.get(&at).filter(|&&parent| parent != at) {
+            at = parent;
+        }
+        names.insert(slot, at);
+        at
+    }
+    for pair in pairs {
+        let (a, b) = (find(&mut names, pair.a), find(&mut names, pair.b));
+        names.insert(a.max(b), a.min(b));
+    }
+    let mut clusters: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+    for pair in pairs {
+        let name = find(&mut names, pair.a);
+        clusters.entry(fmix64(hashes[name as usize] ^ seed)).or_default().push(pair.probe);
+    }
+    clusters.into_values().collect()
+}
+
+/// A 95 % interval of the share of pairs within the budget: percentiles over 1,000 resamples of whole clusters, because
+/// pairs of one cluster are found or missed together.
+fn resampled_interval(clusters: &[Vec<u32>], budget: u32, seed: u64) -> (f64, f64) {
+    const RESAMPLES: usize = 1_000;
+    let counts: Vec<(u64, u64)> = clusters
+        .iter()
+        .map(|probes| (probes.iter().filter(|&&probe| probe <= budget).count() as u64, probes.len() as u64))
+        .collect();
+    let mut rng = SplitMix64::new(seed ^ 0x626f_6f74);
+    let mut shares: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            let (mut found, mut all) = (0, 0);
+            for _ in 0..counts.len() {
+                let (f, n) = counts[rng.below(counts.len() as u64) as usize];
+                found += f;
+                all += n;
+            }
+            found as f64 / all as f64
+        })
+        .collect();
+    shares.sort_unstable_by(f64::total_cmp);
+    (shares[RESAMPLES / 40], shares[RESAMPLES - 1 - RESAMPLES / 40])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Slots 2i and 2i+1 are a pair, found at probe `probe(i)` from the even side and one later from the odd one.
+    fn pairs_of(
+        n: u32,
+        probe: impl Fn(u32) -> u32 + Sync,
+    ) -> (Vec<u64>, impl Fn(u32) -> Vec<(Hit, u32)> + Sync) {
+        let hashes = (0..n).map(|i| fmix64(u64::from(i) + 1)).collect();
+        let trace = move |slot: u32| {
+            let itself = Hit { slot, distance: 0 };
+            vec![(itself, 1), (Hit { slot: slot ^ 1, distance: 2 }, probe(slot / 2) + slot % 2)]
+        };
+        (hashes, trace)
+    }
+
+    #[test]
+    fn the_budget_is_the_quantile_and_holds_on_the_other_half() {
+        let (hashes, trace) = pairs_of(20_000, |i| 1 + fmix64(u64::from(i)) as u32 % 100);
+        for recall in [0.5, 0.9, 0.95, 0.99] {
+            let got = calibrate(&hashes, &CalibrationParams { recall, ..Default::default() }, &trace);
+            let budget = f64::from(got.budget.unwrap());
+            assert!((budget - 100.0 * recall).abs() <= 4.0, "{recall}: {got:?}");
+            // 2,000 held-out pairs and more: four standard errors are within 0.045.
+            assert!((got.reached - recall).abs() < 0.045, "{recall}: {got:?}");
+            assert!(got.low <= got.reached && got.reached <= got.high, "{got:?}");
+            assert!(got.low <= recall + 0.02 && recall <= got.high + 0.02, "{got:?}");
+        }
+    }
+
+    #[test]
+    fn the_sooner_side_counts() {
+        let (hashes, trace) = pairs_of(2_000, |_| 7);
+        let got = calibrate(&hashes, &CalibrationParams::default(), trace);
+        assert_eq!((got.budget, got.reached), (Some(7), 1.0));
+    }
+
+    #[test]
+    fn nothing_to_measure_on_means_an_exhaustive_search() {
+        let (hashes, trace) = pairs_of(40, |_| 7);
+        assert_eq!(calibrate(&hashes, &CalibrationParams::default(), trace).budget, None);
+        assert_eq!(calibrate(&[], &CalibrationParams::default(), |_| Vec::new()).budget, None);
+        let (hashes, trace) = pairs_of(20_000, |_| 7);
+        let exact = CalibrationParams { recall: 1.0, ..Default::default() };
+        assert_eq!(calibrate(&hashes, &exact, trace).budget, None);
+    }
+
+    #[test]
+    fn a_large_cluster_does_not_stand_on_both_sides() {
+        // One cluster of 200 slots, all near each other at probe 50, and 300 pairs at probe 2.
+        let hashes: Vec<u64> = (0..800).map(|i| fmix64(i + 1)).collect();
+        let trace = |slot: u32| -> Vec<(Hit, u32)> {
+            if slot < 200 {
+                (0..200).map(|other| (Hit { slot: other, distance: u8::from(other != slot) }, 50)).collect()
+            } else {
+                vec![(Hit { slot: slot ^ 1, distance: 1 }, 2)]
+            }
+        };
+        let got = calibrate(&hashes, &CalibrationParams { pairs: usize::MAX, ..Default::default() }, trace);
+        let cluster = 200 * 199 / 2;
+        assert!(got.chosen_on < cluster || got.held_out < cluster, "{got:?}");
+        assert_eq!(got.chosen_on + got.held_out, cluster + 300);
+    }
+}

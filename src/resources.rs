@@ -1,0 +1,33 @@
+//! What a run has used: processor time and memory, as the operating system tells.
+
+/// Processor time of this process over all threads, in seconds; none where the system does not say.
+pub fn cpu_seconds() -> Option<f64> {
+    #[cfg(unix)]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Some(time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9)
+    }
+    #[cfg(not(unix))]
+    None
+}
+
+/// The most memory that this process has held at once, in bytes; none where the system does not say.
+pub fn peak_memory_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn work_costs_time_and_memory() {
+        let before = super::cpu_seconds().unwrap();
+        let block = std::hint::black_box(vec![1u8; 20_000_000]);
+        let sum: u64 = block.iter().map(|&b| u64::from(b)).sum();
+        assert_eq!(std::hint::black_box(sum), 20_000_000);
+        assert!(super::cpu_seconds().unwrap() > before);
+        assert!(super::peak_memory_bytes().unwrap() > 20_000_000);
+    }
+}
