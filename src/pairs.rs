@@ -40,7 +40,7 @@ pub fn cosine_of_distance(distance: u32) -> f32 {
 /// Finds every pair of distinct hashes that the index finds from one side or from the other.
 ///
 /// `weights[slot]` are those of one document with that hash. An exact index finds a pair from both sides; a budgeted one
-/// may find it from one only, and that is enough.
+/// may find it from one only, and that is enough. `progress` hears of slots done.
 pub fn self_join(
     index: &dyn HammingIndex,
     distinct: &DistinctHashes,
@@ -66,6 +66,7 @@ pub fn self_join(
                         .map(|hit| (slot.min(hit.slot), slot.max(hit.slot), hit.distance)),
                 );
             }
+            progress((distinct.len().min(start + TASK) - start) as u64);
             (found, cost)
         })
         .collect();

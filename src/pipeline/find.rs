@@ -1,0 +1,191 @@
+//! From sketches to pairs of slots: the method's index, its join, and what the report tells of it.
+
+use super::collect::Collection;
+use super::settings::{JaccardCheck, Method, Settings};
+use super::sketch::{SimHashes, Texts};
+use super::stages::Stages;
+use crate::calibrate::{Calibration, CalibrationParams, calibrate};
+use crate::error::Result;
+use crate::minhash::Signatures;
+use crate::minhash::bands::{self, Banding};
+use crate::pairs::{Groups, SlotPair, self_join};
+use crate::report::{Histogram, Recall, SCurve, SearchCost};
+use crate::search::bphs::{Bphs, BphsParams};
+use crate::search::distinct::DistinctHashes;
+use crate::search::psm::{Psm, PsmParams, Reading};
+use crate::search::{HammingIndex, Mode, Query, Scratch};
+use rayon::prelude::*;
+
+/// The near-duplicates that one method found, in terms of slots: groups of documents that share a sketch.
+pub struct Found {
+    /// The documents of each slot: first the slots that the join speaks of, then one for each unsketched text.
+    pub groups: Groups,
+    /// Pairs of slots, each once, ascending.
+    pub joined: Vec<SlotPair>,
+    /// Counted work.
+    pub cost: SearchCost,
+    /// Scores of document pairs by table or band.
+    pub histograms: Vec<Histogram>,
+    /// The recall that was measured, if the method has a dial.
+    pub recall: Option<Recall>,
+    /// The S-curve, if the method has one.
+    pub s_curve: Option<SCurve>,
+    /// What the index decided by itself, as name and value.
+    pub chosen: Vec<(&'static str, String)>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// Finds near-duplicates among SimHashes, by psm or bphs.
+///
+/// # Errors
+/// If the index cannot be built with these settings.
+pub fn by_simhash(
+    collection: &Collection,
+    texts: &Texts,
+    sketches: &SimHashes,
+    settings: &Settings,
+    stages: &mut Stages<'_>,
+) -> Result<Found> {
+    let n = texts.sketched.len() as u64;
+    let distinct = stages.run("group", n, "pages", 0, |_| DistinctHashes::new(&sketches.hashes));
+    let slots = distinct.len() as u64;
+    // A slot's query is its first document; copies of a hash differ a little in their weights.
+    let weights: Vec<_> = (0..distinct.len() as u32)
+        .map(|slot| sketches.weights[distinct.documents(slot)[0] as usize])
+        .collect();
+    let (index, recall, chosen): (Box<dyn HammingIndex>, _, _) = match settings.method {
+        Method::Bphs => {
+            let params = BphsParams { radius: settings.distance, tables: settings.bphs_tables() };
+            let index = stages.run("index", slots, "distinct hashes", 0, |_| Bphs::new(distinct.hashes(), params))?;
+            (Box::new(index), None, vec![("tables", params.tables.to_string())])
+        }
+        Method::Psm | Method::Minhash => {
+            let params = PsmParams {
+                radius: settings.distance,
+                reading: Reading::P { key_bits: settings.key_bits },
+                cost: settings.flip_cost,
+                budget: settings.budget,
+                ..PsmParams::default()
+            };
+            let index = stages.run("index", slots, "distinct hashes", 0, |_| Psm::new(distinct.hashes(), params))?;
+            let mut recall = None;
+            let mut budget = settings.budget;
+            if budget.is_none() && settings.recall < 1.0 {
+                let params =
+                    CalibrationParams { recall: settings.recall, seed: settings.seed, ..Default::default() };
+                let calibration = stages.run("calibrate", n, "pages", 0, |_| {
+                    calibrate(distinct.hashes(), &params, |slot| {
+                        let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
+                        let weights = weights[slot as usize].weights();
+                        let query = Query { hash: distinct.hashes()[slot as usize], weights: &weights };
+                        index.search_traced(query, Mode::All, &mut scratch, &mut hits);
+                        hits
+                    })
+                });
+                budget = calibration.budget;
+                recall = Some(recall_of(&calibration, settings, index.all_probes()));
+            }
+            let chosen = vec![
+                ("key bits", index.key_bits().to_string()),
+                ("probes a page", budget.map_or_else(|| format!("{} (all)", index.all_probes()), |b| b.to_string())),
+            ];
+            (Box::new(index.with_budget(budget)), recall, chosen)
+        }
+    };
+    let join = stages.run("join", slots, "distinct hashes", 0, |progress| {
+        self_join(&*index, &distinct, &weights, progress)
+    });
+    let members: Vec<Vec<u32>> = (0..distinct.len() as u32)
+        .map(|slot| {
+            let mut documents: Vec<u32> = Vec::new();
+            for &sketched in distinct.documents(slot) {
+                documents.extend_from_slice(texts.copies(texts.sketched[sketched as usize]));
+            }
+            documents
+        })
+        .collect();
+    let groups = group(&members, texts, collection, settings);
+    let histograms = stages.run("histograms", join.pairs.len() as u64, "pairs", 0, |_| {
+        hamming_histograms(&*index, distinct.hashes(), &groups, &join.pairs)
+    });
+    let cost = SearchCost {
+        probes: join.cost.probes,
+        candidates: join.cost.candidates,
+        verified: join.cost.verified,
+        index_bytes: index.bytes() as u64,
+        distinct_hashes: distinct.len() as u64,
+    };
+    Ok(Found { groups, joined: join.pairs, cost, histograms, recall, s_curve: None, chosen, warnings: Vec::new() })
+}
+
+/// Slots of sketched documents, then one for each text without a sketch.
+fn group(slots: &[Vec<u32>], texts: &Texts, collection: &Collection, settings: &Settings) -> Groups {
+    let unsketched = texts.unsketched.iter().map(|&text| texts.copies(text));
+    Groups::new(slots.iter().map(Vec::as_slice).chain(unsketched), &collection.documents, settings.keep)
+}
+
+/// The report's words for what was measured.
+fn recall_of(calibration: &Calibration, settings: &Settings, all_probes: u64) -> Recall {
+    let h = settings.distance;
+    let denominator = match calibration.budget {
+        Some(_) => format!(
+            "of the pairs of distinct hashes at distance 1 to {h} around a sample of pages, exhaustively searched; half of \
+             the duplicate clusters chose the budget, the other half ({} clusters) measured this recall. Pairs at \
+             distance 0 are always found and not counted",
+            calibration.held_out_clusters
+        ),
+        None => format!("too few pairs at distance 1 to {h} to measure on, so the search was exhaustive"),
+    };
+    Recall {
+        wanted: settings.recall,
+        reached: calibration.reached,
+        low: calibration.low,
+        high: calibration.high,
+        confidence: 0.95,
+        denominator,
+        budget_probes: calibration.budget.map_or(all_probes, u64::from),
+        sample_pairs: calibration.held_out,
+    }
+}
+
+/// For each table, the number of document pairs it brings up by score, 64 minus the distance.
+fn hamming_histograms(
+    index: &dyn HammingIndex,
+    hashes: &[u64],
+    groups: &Groups,
+    joined: &[SlotPair],
+) -> Vec<Histogram> {
+    let scores = index.radius() as usize + 1;
+    let size = |slot: u32| groups.documents(slot).len() as u64;
+    let identical: u64 = (0..hashes.len() as u32).map(|slot| size(slot) * (size(slot) - 1) / 2).sum();
+    let nothing = || vec![vec![0u64; scores]; index.tables()];
+    let counts = joined
+        .par_chunks(4096)
+        .fold(nothing, |mut counts, pairs| {
+            for pair in pairs {
+                let mut tables = index.tables_of(hashes[pair.a as usize], hashes[pair.b as usize]);
+                let number = size(pair.a) * size(pair.b);
+                while tables != 0 {
+                    counts[tables.trailing_zeros() as usize][pair.distance as usize] += number;
+                    tables &= tables - 1;
+                }
+            }
+            counts
+        })
+        .reduce(nothing, |mut sum, part| {
+            for (sum, part) in sum.iter_mut().flatten().zip(part.iter().flatten()) {
+                *sum += part;
+            }
+            sum
+        });
+    (0..)
+        .zip(counts)
+        .map(|(table, mut by_distance): (usize, _)| {
+            by_distance[0] += identical;
+            let rows: Vec<(u32, u64)> =
+                by_distance.into_iter().zip(0u32..).map(|(number, d)| (64 - d, number)).rev().collect();
+            Histogram::new(format!("table {table}"), "64 − distance", &rows)
+        })
+        .collect()
+}

@@ -1,0 +1,273 @@
+//! The whole road from files to a folder of results. The only module that knows all the stops.
+
+pub mod collect;
+mod compare;
+mod dedup;
+mod find;
+mod output;
+mod samples;
+pub mod settings;
+pub mod sketch;
+pub mod stages;
+
+pub use compare::compare;
+pub use dedup::dedup;
+pub use stages::{Progress, Silent};
+
+use crate::corpus::{Input, JsonlFields, ReadOptions, discover};
+use crate::error::{Error, Result};
+use crate::hash::FEATURE_HASH;
+use crate::report;
+use crate::weight::frequencies::Frequencies;
+use collect::Collection;
+use serde::{Deserialize, Serialize};
+use settings::{JaccardCheck, Method, Settings};
+use sketch::{SimHashes, Texts};
+use stages::Stages;
+use std::path::PathBuf;
+
+/// What is to be done, and where the results go.
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    /// Files and folders; `-` is standard input.
+    pub inputs: Vec<PathBuf>,
+    /// Names of the JSONL fields.
+    pub fields: JsonlFields,
+    /// The folder to make.
+    pub out: PathBuf,
+    /// Whether a folder of that name is replaced.
+    pub force: bool,
+    /// Threads; 0 for as many as the machine has.
+    pub threads: usize,
+    /// Where to save the document frequencies.
+    pub save_frequencies: Option<PathBuf>,
+    /// What decides the result.
+    pub settings: Settings,
+    /// The command as typed, for the report.
+    pub command_line: Vec<String>,
+    /// When the run began, RFC 3339, for the report.
+    pub created: String,
+}
+
+impl Job {
+    /// Runs `work` with this job's number of threads.
+    fn with_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(self.threads)
+            .build()
+            .map_err(|e| Error::parameter("threads", self.threads, e.to_string()))?;
+        Ok(pool.install(work))
+    }
+
+    /// How files are read. Within [`Job::with_threads`].
+    fn read_options(&self) -> ReadOptions {
+        ReadOptions { threads: rayon::current_num_threads(), fields: self.fields.clone(), ..ReadOptions::default() }
+    }
+}
+
+/// The way that all methods share: documents read and counted, grouped by text, with frequencies.
+struct Prepared {
+    collection: Collection,
+    texts: Texts,
+    frequencies: Option<Frequencies>,
+}
+
+fn prepare(job: &Job, needs_simhash: bool, stages: &mut Stages<'_>) -> Result<Prepared> {
+    let settings = &job.settings;
+    settings.check()?;
+    let needs_frequencies = (needs_simhash && settings.weighting.needs_frequencies()) || job.save_frequencies.is_some();
+    // A file of frequencies that does not fit is told before hours of reading.
+    let loaded = match &settings.frequencies {
+        Some(path) if needs_frequencies => Some(Frequencies::load(path, settings.features)?),
+        _ => None,
+    };
+    let inputs = discover(&job.inputs, &Default::default())?;
+    let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
+    let options = job.read_options();
+    let collection = stages.run("read", 0, "pages", stored.max(1), |progress| {
+        collect::collect(inputs, &options, settings.features, progress)
+    });
+    stages.amend(collection.documents.len() as u64, collection.text_bytes());
+    if collection.documents.is_empty() {
+        let damaged: u64 = collection.files.iter().map(|file| file.damaged).sum();
+        let first = collection.files.iter().flat_map(|file| &file.damage).next();
+        let why = match first {
+            Some(damage) => format!("{} files were read, {damaged} pieces of damage; the first: {damage}", collection.files.len()),
+            None => format!("{} files were read, and none has a conversion record or a line of JSON", collection.files.len()),
+        };
+        return Err(Error::NoDocuments(why));
+    }
+    let n = collection.documents.len() as u64;
+    let texts = stages.run("exact copies", n, "pages", 0, |_| Texts::new(&collection, settings.min_features));
+    let frequencies = match loaded {
+        Some(frequencies) => Some(frequencies),
+        None if needs_frequencies => Some(stages.run("frequencies", n, "pages", 0, |_| {
+            Frequencies::sum(settings.features, n, &collection.terms())
+        })),
+        None => None,
+    };
+    if let (Some(path), Some(frequencies)) = (&job.save_frequencies, &frequencies) {
+        frequencies.save(path)?;
+    }
+    Ok(Prepared { collection, texts, frequencies })
+}
+
+fn simhashes(prepared: &Prepared, settings: &Settings, stages: &mut Stages<'_>) -> SimHashes {
+    let Prepared { collection, texts, frequencies } = prepared;
+    let none = Frequencies::new(settings.features);
+    let frequencies = frequencies.as_ref().unwrap_or(&none);
+    let n = texts.sketched.len() as u64;
+    stages.run("simhash", n, "pages", 0, |progress| sketch::simhashes(collection, texts, settings, frequencies, progress))
+}
+
+/// Finds near-duplicates by the settings' method.
+fn find(
+    prepared: &Prepared,
+    simhashes: Option<&SimHashes>,
+    settings: &Settings,
+    stages: &mut Stages<'_>,
+) -> Result<find::Found> {
+    let Prepared { collection, texts, .. } = prepared;
+    match (settings.method, simhashes) {
+        (Method::Psm | Method::Bphs, Some(sketches)) => find::by_simhash(collection, texts, sketches, settings, stages),
+        (Method::Psm | Method::Bphs, None) => {
+            let sketches = self::simhashes(prepared, settings, stages);
+            find::by_simhash(collection, texts, &sketches, settings, stages)
+        }
+        (Method::Minhash, _) => find::by_minhash(collection, texts, settings, stages),
+    }
+}
+
+/// The report's words for a method and its parameters.
+fn describe(settings: &Settings, chosen: &[(&'static str, String)]) -> report::Method {
+    let mut parameters = vec![
+        ("features", settings.features.to_string()),
+        ("tokenizer", crate::text::TOKENIZER.to_owned()),
+        ("min features", settings.min_features.to_string()),
+    ];
+    let similarity = match settings.method {
+        Method::Psm | Method::Bphs => {
+            parameters.push(("weighting", settings.weighting.name().to_owned()));
+            parameters.push(("frequencies", match &settings.frequencies {
+                Some(path) => path.display().to_string(),
+                None => "of this corpus".to_owned(),
+            }));
+            parameters.push(("distance", format!("{} of 64 bits", settings.distance)));
+            "cosine of the pages' feature weights, as estimated by the distance d of their hashes: cos(π·d/64)".to_owned()
+        }
+        Method::Minhash => {
+            parameters.push(("similarity", settings.similarity.to_string()));
+            parameters.push(("permutations", settings.permutations.to_string()));
+            parameters.push(("family", settings.family.name().to_owned()));
+            match settings.jaccard {
+                JaccardCheck::Estimated => {
+                    format!("Jaccard coefficient of the pages' sets of {}, estimated", settings.features)
+                }
+                JaccardCheck::Exact => format!("Jaccard coefficient of the pages' sets of {}, counted", settings.features),
+            }
+        }
+    };
+    match settings.method {
+        Method::Psm => {
+            parameters.push(("recall", settings.recall.to_string()));
+            parameters.push(("flip cost", settings.flip_cost.to_string()));
+        }
+        Method::Minhash => parameters.push(("recall", settings.recall.to_string())),
+        Method::Bphs => {}
+    }
+    parameters.extend(chosen.iter().cloned());
+    parameters.push(("keep", settings.keep.to_string()));
+    parameters.push(("all pairs", if settings.all_pairs { "yes" } else { "no" }.to_owned()));
+    report::Method {
+        name: settings.method.name().to_owned(),
+        similarity,
+        parameters: parameters
+            .into_iter()
+            .map(|(name, value)| report::Parameter { name: name.to_owned(), value })
+            .collect(),
+        seed: settings.seed,
+        hash: FEATURE_HASH.to_owned(),
+    }
+}
+
+/// The report's words for the corpus.
+fn describe_corpus(prepared: &Prepared) -> report::Corpus {
+    let Prepared { collection, texts, .. } = prepared;
+    let mut languages: Vec<report::LanguageCount> = collection
+        .languages
+        .iter()
+        .filter(|(language, _)| !language.is_empty())
+        .map(|(language, &documents)| report::LanguageCount { language: language.clone(), documents })
+        .collect();
+    languages.sort_by(|a, b| b.documents.cmp(&a.documents).then_with(|| a.language.cmp(&b.language)));
+    languages.truncate(20);
+    report::Corpus {
+        files: collection.files.len() as u64,
+        stored_bytes: collection.files.iter().map(|file| file.stored_bytes).sum(),
+        text_bytes: collection.text_bytes(),
+        records: collection.files.iter().map(|file| file.records).sum(),
+        documents: collection.documents.len() as u64,
+        documents_with_few_features: texts.unsketched.iter().map(|&text| texts.copies(text).len() as u64).sum(),
+        languages,
+    }
+}
+
+/// The report's words for damaged input.
+fn describe_damage(collection: &Collection) -> report::DamageReport {
+    /// Pieces that a report lists one by one.
+    const LISTED: usize = 200;
+    let mut by_kind: std::collections::BTreeMap<String, u64> = Default::default();
+    for file in &collection.files {
+        for damage in &file.damage {
+            *by_kind.entry(damage.kind.to_string()).or_default() += 1;
+        }
+        let beyond = file.damaged - file.damage.len() as u64;
+        if beyond > 0 {
+            *by_kind.entry("not listed one by one".to_owned()).or_default() += beyond;
+        }
+    }
+    let mut by_kind: Vec<_> =
+        by_kind.into_iter().map(|(kind, records)| report::DamageCount { kind, records }).collect();
+    by_kind.sort_by(|a, b| b.records.cmp(&a.records).then_with(|| a.kind.cmp(&b.kind)));
+    report::DamageReport {
+        total: collection.files.iter().map(|file| file.damaged).sum(),
+        by_kind,
+        listed: collection
+            .files
+            .iter()
+            .flat_map(|file| &file.damage)
+            .take(LISTED)
+            .map(|damage| report::DamagedRecord {
+                file: damage.path.display().to_string(),
+                record: damage.record,
+                offset: Some(damage.offset),
+                kind: damage.kind.to_string(),
+                detail: damage.detail.clone(),
+            })
+            .collect(),
+    }
+}
+
+/// What a run came to, for the program that called it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Documents read.
+    pub documents: u64,
+    /// Documents that can go.
+    pub removed: u64,
+    /// Pieces of damage met.
+    pub damaged: u64,
+    /// A few sentences for a person.
+    pub text: String,
+}
+
+/// A document's id in results: the record's own, or the file and its place there.
+fn id_of(collection: &Collection, document: u32) -> String {
+    match collection.documents.record_id(document) {
+        Some(id) => id.to_owned(),
+        None => {
+            let id = collection.documents.rows()[document as usize].id;
+            format!("{}:{}", collection.inputs[id.shard as usize].path.display(), id.row)
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Pairs and clusters for a person to look at, with the texts fetched from the files again.
+
+use super::{collect::Collection, id_of};
+use crate::corpus::{self, Place, ReadOptions};
+use crate::error::Result;
+use crate::hash::fmix64;
+use crate::pairs::{Kind, Pair};
+use crate::report::{PageSample, PairKind, PairSample, snippet};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Longest text that is fetched for showing; a longer one is cut.
+const LONGEST: usize = 200_000;
+/// Characters of a page's beginning that are shown.
+const OPENING: usize = 220;
+
+/// Texts of the documents that are shown.
+pub struct Shown(BTreeMap<u32, String>);
+
+impl Shown {
+    /// Fetches the texts of the documents. One that cannot be read any more is shown empty.
+    pub fn fetch(collection: &Collection, options: &ReadOptions, documents: BTreeSet<u32>) -> Result<Self> {
+        let rows = collection.documents.rows();
+        let wanted: Vec<_> = documents
+            .iter()
+            .map(|&document| {
+                let row = &rows[document as usize];
+                (row.id, Place { offset: row.offset, length: row.length })
+            })
+            .collect();
+        let by_id: BTreeMap<_, u32> =
+            documents.iter().map(|&document| (rows[document as usize].id, document)).collect();
+        let mut texts = BTreeMap::new();
+        corpus::fetch(&collection.inputs, options, &wanted, |document| {
+            if let Some(&number) = by_id.get(&document.id) {
+                let end = document.text.floor_char_boundary(LONGEST);
+                texts.insert(number, document.text[..end].to_owned());
+            }
+        })?;
+        Ok(Self(texts))
+    }
+
+    fn text(&self, document: u32) -> &str {
+        self.0.get(&document).map_or("", String::as_str)
+    }
+
+    /// A page with its first words.
+    pub fn page(&self, collection: &Collection, document: u32) -> PageSample {
+        PageSample {
+            id: id_of(collection, document),
+            url: collection.documents.url(document).unwrap_or_default().to_owned(),
+            opening: snippet::opening(self.text(document), OPENING),
+            excerpt: Vec::new(),
+        }
+    }
+
+    /// A pair with the places where the two differ.
+    pub fn pair(&self, collection: &Collection, pair: &Pair, has_distance: bool) -> PairSample {
+        let (mut a, mut b) = (self.page(collection, pair.a), self.page(collection, pair.b));
+        if pair.kind == Kind::Near {
+            (a.excerpt, b.excerpt) = snippet::differences(self.text(pair.a), self.text(pair.b));
+        }
+        PairSample {
+            a,
+            b,
+            distance: has_distance.then_some(pair.distance),
+            similarity: f64::from(pair.similarity),
+            kind: kind(pair.kind),
+        }
+    }
+}
+
+/// The report's word for a kind of pair.
+pub fn kind(kind: Kind) -> PairKind {
+    match kind {
+        Kind::Exact => PairKind::Exact,
+        Kind::Near => PairKind::Near,
+    }
+}
+
+/// A random sample of at most `most` pairs that has its share of every distance: rounds over the distances, and within a
+/// distance in the order of a hash of the two documents. The same pairs and seed give the same sample.
+pub fn sample_pairs(pairs: &[Pair], most: usize, seed: u64) -> Vec<Pair> {
+    let key = |pair: &Pair| fmix64((u64::from(pair.a) << 32 | u64::from(pair.b)) ^ fmix64(seed));
+    let mut strata: BTreeMap<(Kind, u32), Vec<(u64, Pair)>> = BTreeMap::new();
+    for pair in pairs {
+        let stratum = strata.entry((pair.kind, pair.distance)).or_default();
+        // Only the `most` least keys of each stratum can be drawn.
+        stratum.push((key(pair), *pair));
+        if stratum.len() >= 4 * most.max(1) {
+            stratum.sort_unstable_by_key(|&(key, _)| key);
+            stratum.truncate(most);
+        }
+    }
+    for stratum in strata.values_mut() {
+        stratum.sort_unstable_by_key(|&(key, _)| std::cmp::Reverse(key));
+    }
+    let mut sample = Vec::new();
+    while sample.len() < most {
+        let before = sample.len();
+        for stratum in strata.values_mut() {
+            if let Some((_, pair)) = stratum.pop()
+                && sample.len() < most
+            {
+                sample.push(pair);
+            }
+        }
+        if sample.len() == before {
+            break;
+        }
+    }
+    sample.sort_by_key(|pair| (pair.kind, pair.distance, pair.a, pair.b));
+    sample
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_distance_has_its_share() {
+        let pairs: Vec<Pair> = (0..10_000)
+            .map(|i| Pair {
+                a: i,
+                b: i + 1,
+                distance: if i < 3 { 7 } else { i % 3 },
+                similarity: 1.0,
+                kind: if i % 3 == 0 && i >= 3 { Kind::Exact } else { Kind::Near },
+            })
+            .collect();
+        let sample = sample_pairs(&pairs, 20, 1);
+        assert_eq!(sample.len(), 20);
+        let of = |distance| sample.iter().filter(|pair| pair.distance == distance).count();
+        assert_eq!((of(0), of(1), of(2), of(7)), (6, 6, 5, 3));
+        assert_eq!(sample_pairs(&pairs, 20, 1), sample);
+        assert_ne!(sample_pairs(&pairs, 20, 2), sample);
+        let mut reversed = pairs.clone();
+        reversed.reverse();
+        assert_eq!(sample_pairs(&reversed, 20, 1), sample);
+        assert_eq!(sample_pairs(&pairs[..2], 20, 1).len(), 2);
+        assert_eq!(sample_pairs(&[], 20, 1).len(), 0);
+    }
+}

@@ -1,0 +1,201 @@
+//! Everything that decides a run's result, in one plain struct that is filled by the command line and printed in reports.
+
+use crate::clusters::Keep;
+use crate::error::{Error, Result};
+use crate::minhash::Family;
+use crate::simhash::volatility::FlipCost;
+use crate::text::FeatureKind;
+use crate::weight::Weighting;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// How near-duplicates are looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// SimHash, probabilistic matching by the likeliest flips (Sood & Loguinov 2011).
+    #[default]
+    Psm,
+    /// SimHash, exact block-permuted Hamming search (Manku et al. 2007).
+    Bphs,
+    /// MinHash signatures in bands (Broder 1997; Indyk & Motwani 1998).
+    Minhash,
+}
+
+impl Method {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Psm, Self::Bphs, Self::Minhash];
+
+    /// The command line's spelling.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Psm => "psm",
+            Self::Bphs => "bphs",
+            Self::Minhash => "minhash",
+        }
+    }
+}
+
+/// How the Jaccard coefficient of a MinHash candidate is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JaccardCheck {
+    /// Estimated from the share of equal positions of the signatures.
+    #[default]
+    Estimated,
+    /// Counted on the sets of features.
+    Exact,
+}
+
+/// The settings of a run. What is not here does not change the result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// How near-duplicates are looked for.
+    pub method: Method,
+    /// What a document's features are.
+    pub features: FeatureKind,
+    /// How features are weighted in a SimHash.
+    pub weighting: Weighting,
+    /// Documents with fewer distinct features are compared by their exact text only.
+    pub min_features: usize,
+    /// Document frequencies to use instead of the corpus's own.
+    pub frequencies: Option<PathBuf>,
+    /// h: hashes that differ in at most this many bits are near (psm, bphs).
+    pub distance: u32,
+    /// Wanted share of the pairs at distance 1 to h that psm finds; of the pairs at the wanted similarity, for minhash.
+    pub recall: f64,
+    /// Probes of a psm query, instead of measuring how many the wanted recall takes.
+    pub budget: Option<u32>,
+    /// p: leading bits that psm uses as key; by default about log₂ of the number of hashes.
+    pub key_bits: Option<u32>,
+    /// What psm assumes that flipping a bit costs.
+    pub flip_cost: FlipCost,
+    /// Number of bphs tables; by default that of h + 2 blocks.
+    pub tables: Option<u32>,
+    /// Jaccard coefficient from which minhash calls two documents near.
+    pub similarity: f64,
+    /// Length of a MinHash signature.
+    pub permutations: usize,
+    /// Family of hash functions of a MinHash signature.
+    pub family: Family,
+    /// Bands and rows of minhash, instead of choosing them from similarity and recall.
+    pub bands: Option<(usize, usize)>,
+    /// How the Jaccard coefficient of a candidate is found.
+    pub jaccard: JaccardCheck,
+    /// Which copy of a cluster stays.
+    pub keep: Keep,
+    /// Whether every pair of documents is listed, and not just enough to connect each cluster.
+    pub all_pairs: bool,
+    /// Seed of whatever is random: samples, and MinHash's functions.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            method: Method::Psm,
+            features: FeatureKind::Words,
+            weighting: Weighting::TfIdf,
+            min_features: 8,
+            frequencies: None,
+            distance: 3,
+            recall: 0.95,
+            budget: None,
+            key_bits: None,
+            flip_cost: FlipCost::Abs,
+            tables: None,
+            similarity: 0.8,
+            permutations: 128,
+            family: Family::default(),
+            bands: None,
+            jaccard: JaccardCheck::Estimated,
+            keep: Keep::First,
+            all_pairs: false,
+            seed: 0,
+        }
+    }
+}
+
+/// The largest distance that can be asked for: at 32 of 64 bits, unrelated hashes are near.
+pub const MAX_DISTANCE: u32 = 16;
+
+impl Settings {
+    /// Checks each setting and their combinations.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] naming the first setting that has no meaning.
+    pub fn check(&self) -> Result<()> {
+        if self.distance > MAX_DISTANCE {
+            let expected = format!("at most {MAX_DISTANCE} of 64 bits; farther hashes are alike by chance");
+            return Err(Error::parameter("distance", self.distance, expected));
+        }
+        if !(self.recall > 0.0 && self.recall <= 1.0) {
+            return Err(Error::parameter("recall", self.recall, "above 0 and at most 1"));
+        }
+        if !(self.similarity > 0.0 && self.similarity <= 1.0) {
+            return Err(Error::parameter("similarity", self.similarity, "above 0 and at most 1"));
+        }
+        if self.budget == Some(0) {
+            return Err(Error::parameter("budget", 0, "at least 1 probe"));
+        }
+        if self.permutations == 0 || self.permutations > 1 << 16 {
+            return Err(Error::parameter("permutations", self.permutations, "from 1 to 65536"));
+        }
+        if let Some((bands, rows)) = self.bands
+            && (bands == 0 || rows == 0 || bands.saturating_mul(rows) > self.permutations)
+        {
+            let expected = format!("bands × rows from 1 to the {} permutations", self.permutations);
+            return Err(Error::parameter("bands", format!("{bands}x{rows}"), expected));
+        }
+        Ok(())
+    }
+
+    /// Number of bphs tables: the chosen one, or that of h + 2 blocks while an index can have as many, else of h + 1.
+    pub fn bphs_tables(&self) -> u32 {
+        let h = self.distance;
+        self.tables.unwrap_or(match (h + 1) * (h + 2) / 2 {
+            tables @ ..=64 => tables,
+            _ => h + 1,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::bphs::{Bphs, BphsParams};
+
+    #[test]
+    fn every_distance_has_a_bphs() {
+        for distance in 0..=MAX_DISTANCE {
+            let settings = Settings { distance, ..Settings::default() };
+            settings.check().unwrap();
+            Bphs::new(&[1, 2], BphsParams { radius: distance, tables: settings.bphs_tables() }).unwrap();
+        }
+    }
+
+    #[test]
+    fn settings_without_meaning_are_named() {
+        let wrong = |settings: Settings, name| {
+            let message = settings.check().unwrap_err().to_string();
+            assert!(message.starts_with(name), "{message}");
+        };
+        let ok = Settings::default;
+        wrong(Settings { distance: 17, ..ok() }, "distance");
+        wrong(Settings { recall: 0.0, ..ok() }, "recall");
+        wrong(Settings { recall: f64::NAN, ..ok() }, "recall");
+        wrong(Settings { similarity: 1.5, ..ok() }, "similarity");
+        wrong(Settings { budget: Some(0), ..ok() }, "budget");
+        wrong(Settings { permutations: 0, ..ok() }, "permutations");
+        wrong(Settings { bands: Some((20, 7)), ..ok() }, "bands");
+    }
+
+    #[test]
+    fn settings_survive_json() {
+        let settings = Settings { features: FeatureKind::Shingles(3), bands: Some((4, 5)), ..Settings::default() };
+        let json = serde_json::to_string(&settings).unwrap();
+        assert_eq!(serde_json::from_str::<Settings>(&json).unwrap(), settings);
+        assert!(serde_json::from_str::<Settings>(r#"{"distanze": 3}"#).is_err());
+    }
+}
