@@ -2,3 +2,6 @@
 //! functions that choose at run time what the processor can do; each kernel is tested against its scalar twin.
 
 pub mod accumulate;
+pub mod hamming;
+pub mod inflate;
+pub mod prefetch;

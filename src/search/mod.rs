@@ -3,9 +3,17 @@
 //! An index is built over *distinct* hashes (see [`distinct::DistinctHashes`]); an answer names slots of that list. All
 //! radii are inclusive: "within h" means distance ≤ h.
 
+pub mod bphs;
+pub mod directory;
 pub mod distinct;
+pub mod linear;
+pub mod psm;
+
+use std::ops::ControlFlow;
 
 use crate::simhash::BITS;
+use crate::simhash::volatility::Volatility;
+use crate::simhash::vosh::Vosh;
 
 /// What an index is asked: a hash and, for the probabilistic ones, the weights behind it.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +32,17 @@ pub enum Mode {
     All,
     /// Stop at the first match (`F`).
     First,
+}
+
+impl Mode {
+    /// Whether to go on after a match.
+    #[inline]
+    fn after_hit(self) -> ControlFlow<()> {
+        match self {
+            Self::All => ControlFlow::Continue(()),
+            Self::First => ControlFlow::Break(()),
+        }
+    }
 }
 
 /// A stored hash within the radius.
@@ -51,5 +70,289 @@ impl std::ops::AddAssign for Cost {
         self.probes += other.probes;
         self.candidates += other.candidates;
         self.verified += other.verified;
+    }
+}
+
+/// A set of tables of one index: bit `t` stands for table `t`. No index has more than 64.
+pub type TableSet = u64;
+
+/// An index over distinct hashes that answers: which of them are within the radius of this hash?
+///
+/// Answers are the same on every processor and in every thread. An exact index, or a probabilistic one without a budget,
+/// finds every such hash; identical hashes are one slot.
+pub trait HammingIndex: Send + Sync {
+    /// A short name with the parameters that matter most, such as `bphs-10` or `psm-x/8`.
+    fn name(&self) -> String;
+
+    /// The radius h: a hash at distance h is a match.
+    fn radius(&self) -> u32;
+
+    /// Memory in bytes of what an answer needs beyond the query: all tables of hashes, directories and bit arrays. The
+    /// list of distinct hashes is counted where the index holds a copy of it, and it always does (slots are positions
+    /// in it); the documents behind a slot are not.
+    fn bytes(&self) -> usize;
+
+    /// Appends the matches that the search reaches to `hits`, each slot once ([`Mode::First`]: at most one). The order
+    /// is not specified, but always the same.
+    fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost;
+
+    /// Like [`search`](Self::search), and says for each match with which probe it was found, or in which table for an
+    /// index of several tables; both count from 1.
+    fn search_traced(
+        &self,
+        query: Query<'_>,
+        mode: Mode,
+        scratch: &mut Scratch,
+        hits: &mut Vec<(Hit, u32)>,
+    ) -> Cost;
+
+    /// Number of tables.
+    fn tables(&self) -> usize;
+
+    /// The tables that would report the stored hash `hit` to `query` if nobody dropped repeated matches. Empty beyond
+    /// the radius.
+    fn tables_of(&self, query: u64, hit: u64) -> TableSet;
+}
+
+/// What a search needs to work with. Reused from query to query, it makes searching free of allocations.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    vosh: Vosh,
+    order: Volatility,
+}
+
+/// Where matches go, with or without the step at which they were found.
+trait Sink {
+    fn push(&mut self, hit: Hit, step: u32);
+}
+
+impl Sink for Vec<Hit> {
+    #[inline]
+    fn push(&mut self, hit: Hit, _: u32) {
+        Self::push(self, hit);
+    }
+}
+
+impl Sink for Vec<(Hit, u32)> {
+    #[inline]
+    fn push(&mut self, hit: Hit, step: u32) {
+        Self::push(self, (hit, step));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! One suite for all indexes: with an unlimited budget, each agrees with the definition.
+
+    use super::bphs::{Bphs, BphsParams};
+    use super::linear::Linear;
+    use super::psm::{FlipOrder, Psm, PsmParams, Reading};
+    use super::*;
+    use crate::hash::SplitMix64;
+    use crate::simhash::distance;
+    use proptest::prelude::*;
+
+    /// What the definition says: all slots within the radius.
+    fn expected(hashes: &[u64], query: u64, radius: u32) -> Vec<Hit> {
+        (0..)
+            .zip(hashes)
+            .filter(|&(_, &hash)| distance(hash, query) <= radius)
+            .map(|(slot, &hash)| Hit { slot, distance: distance(hash, query) as u8 })
+            .collect()
+    }
+
+    fn psm(hashes: &[u64], radius: u32, reading: Reading, order: FlipOrder) -> Box<dyn HammingIndex> {
+        let params = PsmParams { radius, reading, order, ..PsmParams::default() };
+        Box::new(Psm::new(hashes, params).unwrap())
+    }
+
+    /// Every kind of index that is exact at this radius and quick enough for a test.
+    fn exact_indexes(hashes: &[u64], radius: u32) -> Vec<Box<dyn HammingIndex>> {
+        let mut indexes: Vec<Box<dyn HammingIndex>> = vec![Box::new(Linear::new(hashes, radius).unwrap())];
+        for tables in 1..=64 {
+            if let Ok(index) = Bphs::new(hashes, BphsParams { radius, tables }) {
+                if tables <= 20 {
+                    indexes.push(Box::new(index));
+                }
+            }
+        }
+        for order in [FlipOrder::Vosh, FlipOrder::Static] {
+            for key_bits in [None, Some(1), Some(9)] {
+                indexes.push(psm(hashes, radius, Reading::P { key_bits }, order));
+            }
+        }
+        if radius <= 1 {
+            indexes.push(psm(hashes, radius, Reading::P { key_bits: Some(64) }, FlipOrder::Vosh));
+            for filter_bits in [0, 4, 64] {
+                indexes.push(psm(hashes, radius, Reading::X { filter_bits }, FlipOrder::Vosh));
+            }
+        }
+        indexes
+    }
+
+    fn check(index: &dyn HammingIndex, hashes: &[u64], query: Query<'_>, scratch: &mut Scratch) {
+        let wanted = expected(hashes, query.hash, index.radius());
+        let name = index.name();
+        let mut hits = Vec::new();
+        let cost = index.search(query, Mode::All, scratch, &mut hits);
+        let mut sorted = hits.clone();
+        sorted.sort();
+        assert_eq!(sorted, wanted, "{name}, query {:#x}", query.hash);
+        assert!(cost.verified >= hits.len() as u64 && cost.candidates >= cost.verified, "{name}: {cost:?}");
+
+        let mut traced = Vec::new();
+        assert_eq!(index.search_traced(query, Mode::All, scratch, &mut traced), cost, "{name}");
+        assert!(traced.iter().map(|&(hit, _)| hit).eq(hits.iter().copied()), "{name}");
+        for &(hit, step) in &traced {
+            let tables = index.tables_of(query.hash, hashes[hit.slot as usize]);
+            assert!(tables != 0 && tables.checked_shr(index.tables() as u32).unwrap_or(0) == 0, "{name}");
+            if index.tables() > 1 {
+                assert_eq!(step, tables.trailing_zeros() + 1, "{name}: reported by the first table");
+            }
+            assert!(step >= 1 && u64::from(step) <= cost.probes, "{name}");
+        }
+
+        hits.clear();
+        let first = index.search(query, Mode::First, scratch, &mut hits);
+        assert_eq!(hits.len(), wanted.len().min(1), "{name}");
+        assert!(hits.iter().all(|hit| wanted.contains(hit)), "{name}");
+        assert!(first.probes <= cost.probes && first.candidates <= cost.candidates, "{name}");
+    }
+
+    fn distinct(mut hashes: Vec<u64>) -> Vec<u64> {
+        hashes.sort_unstable();
+        hashes.dedup();
+        hashes
+    }
+
+    fn check_all(hashes: Vec<u64>, queries: &[u64], weights: &[f32; BITS], radius: u32) {
+        let hashes = distinct(hashes);
+        let mut scratch = Scratch::default();
+        for index in exact_indexes(&hashes, radius) {
+            assert!(index.bytes() >= size_of_val(&hashes[..]), "{}", index.name());
+            for &hash in queries {
+                check(&*index, &hashes, Query { hash, weights }, &mut scratch);
+            }
+        }
+    }
+
+    fn flip(hash: u64, bits: &[u32]) -> u64 {
+        bits.iter().fold(hash, |hash, bit| hash ^ 1 << (bit % 64))
+    }
+
+    fn weights(seed: u64) -> [f32; BITS] {
+        let mut rng = SplitMix64::new(seed);
+        std::array::from_fn(|_| rng.unit() as f32 * 4.0 - 2.0)
+    }
+
+    #[test]
+    fn the_edge_of_the_radius() {
+        // Differing bits bunched at the top, at the bottom, and spread over all blocks.
+        for radius in 0..=4u32 {
+            let mut hashes = Vec::new();
+            for distance in radius.saturating_sub(1)..=radius + 1 {
+                let bits: Vec<u32> = (0..distance).collect();
+                hashes.push(flip(0xfeed, &bits));
+                hashes.push(flip(0xfeed, &bits.iter().map(|b| 63 - b).collect::<Vec<_>>()));
+                hashes.push(flip(0xfeed, &bits.iter().map(|b| b * 13 + 5).collect::<Vec<_>>()));
+            }
+            check_all(hashes, &[0xfeed], &weights(1), radius);
+        }
+    }
+
+    #[test]
+    fn none_one_and_two_hashes() {
+        for radius in 0..=3 {
+            for hashes in [vec![], vec![0], vec![u64::MAX], vec![0, u64::MAX], vec![6, 7]] {
+                check_all(hashes, &[0, 1, 7, u64::MAX, 1 << 63], &[0.0; BITS], radius);
+            }
+        }
+    }
+
+    #[test]
+    fn skewed_hashes() {
+        let mut rng = SplitMix64::new(7);
+        let prefix = 0xdead_beef_c0_u64 << 24;
+        let shared_top: Vec<u64> = (0..2_000).map(|_| prefix | rng.next_u64() >> 40).collect();
+        let shared_low: Vec<u64> = (0..2_000).map(|_| rng.next_u64() << 40).collect();
+        let consecutive: Vec<u64> = (0..2_000).collect();
+        let equal = vec![42; 2_000];
+        // Half of everything in one directory cell, the rest anywhere.
+        let mixed = shared_top.iter().copied().chain((0..2_000).map(|_| rng.next_u64())).collect();
+        for hashes in [shared_top, shared_low, consecutive, equal, mixed] {
+            let queries =
+                [hashes[0], flip(hashes[hashes.len() / 2], &[3]), flip(hashes[9], &[2, 25, 60]), 0, !0];
+            for radius in [0, 1, 3] {
+                check_all(hashes.clone(), &queries, &weights(3), radius);
+            }
+        }
+    }
+
+    #[test]
+    fn psm_x_is_exact_at_radius_3() {
+        let mut rng = SplitMix64::new(11);
+        let mut hashes: Vec<u64> = (0..500).map(|_| rng.next_u64()).collect();
+        let query = hashes[0];
+        hashes.extend([
+            flip(query, &[63]),
+            flip(query, &[0, 31]),
+            flip(query, &[0, 1, 2]),
+            flip(query, &[9, 33, 62]),
+        ]);
+        hashes.push(flip(query, &[1, 2, 3, 4]));
+        let hashes = distinct(hashes);
+        let index = psm(&hashes, 3, Reading::X { filter_bits: 8 }, FlipOrder::Vosh);
+        let weights = weights(5);
+        check(&*index, &hashes, Query { hash: query, weights: &weights }, &mut Scratch::default());
+        let mut hits = Vec::new();
+        index.search(Query { hash: query, weights: &weights }, Mode::All, &mut Scratch::default(), &mut hits);
+        assert_eq!(hits.len(), 5);
+    }
+
+    #[test]
+    fn a_budget_cuts_the_trace() {
+        // What a budget of b finds is what the unlimited search finds in its first b probes: the dial rests on it.
+        let mut rng = SplitMix64::new(13);
+        let query = rng.next_u64();
+        let hashes =
+            distinct((0..3_000).map(|_| flip(query, &[0; 3].map(|_: u32| rng.below(64) as u32))).collect());
+        let weights = weights(17);
+        let query = Query { hash: query, weights: &weights };
+        let mut scratch = Scratch::default();
+        for reading in [Reading::X { filter_bits: 4 }, Reading::P { key_bits: Some(10) }] {
+            for order in [FlipOrder::Vosh, FlipOrder::Static] {
+                let params = PsmParams { reading, order, ..PsmParams::default() };
+                let mut trace = Vec::new();
+                Psm::new(&hashes, params).unwrap().search_traced(query, Mode::All, &mut scratch, &mut trace);
+                assert_eq!(trace.len(), hashes.len());
+                for budget in [0, 1, 2, 7, 16, 17, 40, 100, u32::MAX] {
+                    let index = Psm::new(&hashes, PsmParams { budget: Some(budget), ..params }).unwrap();
+                    let mut hits = Vec::new();
+                    let cost = index.search(query, Mode::All, &mut scratch, &mut hits);
+                    let within = trace.iter().filter(|(_, step)| *step <= budget).map(|(hit, _)| *hit);
+                    assert!(hits.iter().copied().eq(within), "{reading:?} {order:?} {budget}");
+                    assert_eq!(cost.probes, index.all_probes().min(u64::from(budget)));
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn all_indexes_agree_with_the_definition(
+            seeds in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..64, Just(0), Just(!0)], 1..60),
+            planted in prop::collection::vec((any::<prop::sample::Index>(), prop::collection::vec(0u32..64, 0..7)), 0..60),
+            asked in prop::collection::vec((any::<prop::sample::Index>(), prop::collection::vec(0u32..64, 0..5)), 1..4),
+            weights in prop::array::uniform32(prop_oneof![Just(0f32), -2f32..2.0]),
+            radius in 0u32..=4,
+        ) {
+            let near = |(index, bits): &(prop::sample::Index, Vec<u32>)| flip(*index.get(&seeds), bits);
+            let mut hashes = seeds.clone();
+            hashes.extend(planted.iter().map(near));
+            let queries: Vec<u64> = asked.iter().map(near).collect();
+            let weights = std::array::from_fn(|j| weights[(j * 7) % 32]);
+            check_all(hashes, &queries, &weights, radius);
+        }
     }
 }

@@ -1,0 +1,246 @@
+//! Scans a run of hashes for those within h bits of a query.
+
+use std::ops::ControlFlow;
+
+/// A way to scan that this processor can run; having one is the proof.
+///
+/// On aarch64 the portable loop is the fast one: NEON is part of the baseline there, and the compiler counts bits with
+/// it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel(Isa);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Isa {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Popcnt,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Kernel {
+    /// The portable loop, which runs everywhere.
+    pub const PORTABLE: Self = Self(Isa::Portable);
+
+    /// All kernels that this processor can run, the fastest on short runs first.
+    pub fn available() -> Vec<Self> {
+        let mut kernels = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vpopcntdq") {
+                kernels.push(Self(Isa::Avx512));
+            }
+            if is_x86_feature_detected!("popcnt") {
+                kernels.push(Self(Isa::Popcnt));
+            }
+            if is_x86_feature_detected!("avx2") {
+                kernels.push(Self(Isa::Avx2));
+            }
+        }
+        kernels.push(Self::PORTABLE);
+        kernels
+    }
+
+    /// The fastest kernel of this processor.
+    pub fn best() -> Self {
+        Self::available().first().copied().unwrap_or(Self::PORTABLE)
+    }
+
+    /// The kernel's name, for reports.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Isa::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Popcnt => "popcnt",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => "avx512",
+        }
+    }
+
+    /// Calls `found` with the position and the distance of every hash of `stored` within `radius` of `query`, in order,
+    /// until it breaks. Returns how many hashes were compared: all, or those up to the break.
+    #[inline]
+    pub fn scan<F>(self, stored: &[u64], query: u64, radius: u32, mut found: F) -> usize
+    where
+        F: FnMut(usize, u32) -> ControlFlow<()>,
+    {
+        match self.0 {
+            Isa::Portable => scan_portable(stored, 0, query, radius, &mut found),
+            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Popcnt => unsafe { x86::scan_popcnt(stored, query, radius, &mut found) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => unsafe { x86::scan_avx2(stored, query, radius, &mut found) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => unsafe { x86::scan_avx512(stored, query, radius, &mut found) },
+        }
+    }
+}
+
+impl Default for Kernel {
+    fn default() -> Self {
+        Self::best()
+    }
+}
+
+/// The scan as it is defined, from position `from` on. Inlined where hardware counting is allowed, it uses it.
+#[inline(always)]
+fn scan_portable<F>(stored: &[u64], from: usize, query: u64, radius: u32, found: &mut F) -> usize
+where
+    F: FnMut(usize, u32) -> ControlFlow<()>,
+{
+    for (at, &hash) in stored.iter().enumerate().skip(from) {
+        let distance = (hash ^ query).count_ones();
+        if distance <= radius && found(at, distance).is_break() {
+            return at + 1;
+        }
+    }
+    stored.len()
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+    use std::ops::ControlFlow;
+
+    use super::scan_portable;
+
+    #[target_feature(enable = "popcnt")]
+    pub fn scan_popcnt<F>(stored: &[u64], query: u64, radius: u32, found: &mut F) -> usize
+    where
+        F: FnMut(usize, u32) -> ControlFlow<()>,
+    {
+        scan_portable(stored, 0, query, radius, found)
+    }
+
+    /// Reports the hashes at `at + lane` for every set lane, lowest first.
+    #[inline(always)]
+    fn report<F>(stored: &[u64], at: usize, mut lanes: u32, query: u64, found: &mut F) -> ControlFlow<usize>
+    where
+        F: FnMut(usize, u32) -> ControlFlow<()>,
+    {
+        while lanes != 0 {
+            let position = at + lanes.trailing_zeros() as usize;
+            if found(position, (stored[position] ^ query).count_ones()).is_break() {
+                return ControlFlow::Break(position + 1);
+            }
+            lanes &= lanes - 1;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Four hashes at a time: the bits of each half byte from a table, the bytes summed per hash.
+    #[target_feature(enable = "avx2")]
+    pub fn scan_avx2<F>(stored: &[u64], query: u64, radius: u32, found: &mut F) -> usize
+    where
+        F: FnMut(usize, u32) -> ControlFlow<()>,
+    {
+        let bits_of_half_byte = _mm256_setr_epi8(
+            0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
+        );
+        let low_half = _mm256_set1_epi8(0x0f);
+        let queries = _mm256_set1_epi64x(query as i64);
+        let radii = _mm256_set1_epi64x(i64::from(radius));
+        let mut at = 0;
+        while at + 4 <= stored.len() {
+            // SAFETY: four hashes from `at` on lie inside of the slice; the load may be unaligned.
+            let hashes = unsafe { _mm256_loadu_si256(stored.as_ptr().add(at).cast()) };
+            let differing = _mm256_xor_si256(hashes, queries);
+            let low = _mm256_shuffle_epi8(bits_of_half_byte, _mm256_and_si256(differing, low_half));
+            let high = _mm256_and_si256(_mm256_srli_epi16::<4>(differing), low_half);
+            let bytes = _mm256_add_epi8(low, _mm256_shuffle_epi8(bits_of_half_byte, high));
+            let distances = _mm256_sad_epu8(bytes, _mm256_setzero_si256());
+            let beyond = _mm256_castsi256_pd(_mm256_cmpgt_epi64(distances, radii));
+            let within = !(_mm256_movemask_pd(beyond) as u32) & 0xf;
+            if let ControlFlow::Break(compared) = report(stored, at, within, query, found) {
+                return compared;
+            }
+            at += 4;
+        }
+        scan_portable(stored, at, query, radius, found)
+    }
+
+    /// Eight hashes at a time, the last few under a mask.
+    #[target_feature(enable = "avx512f,avx512vpopcntdq,popcnt")]
+    pub fn scan_avx512<F>(stored: &[u64], query: u64, radius: u32, found: &mut F) -> usize
+    where
+        F: FnMut(usize, u32) -> ControlFlow<()>,
+    {
+        let queries = _mm512_set1_epi64(query as i64);
+        let radii = _mm512_set1_epi64(i64::from(radius));
+        let mut at = 0;
+        while at < stored.len() {
+            let lanes: __mmask8 = match stored.len() - at {
+                left @ 0..8 => (1 << left) - 1,
+                _ => 0xff,
+            };
+            // SAFETY: only lanes that lie inside of the slice are loaded; the load may be unaligned.
+            let hashes = unsafe { _mm512_maskz_loadu_epi64(lanes, stored.as_ptr().add(at).cast()) };
+            let distances = _mm512_popcnt_epi64(_mm512_xor_si512(hashes, queries));
+            let within = _mm512_mask_cmple_epu64_mask(lanes, distances, radii);
+            if let ControlFlow::Break(compared) = report(stored, at, u32::from(within), query, found) {
+                return compared;
+            }
+            at += 8;
+        }
+        stored.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// All matches, or those up to the `limit`-th, and the number of comparisons.
+    fn collect(
+        kernel: Kernel,
+        stored: &[u64],
+        query: u64,
+        radius: u32,
+        limit: usize,
+    ) -> (Vec<(usize, u32)>, usize) {
+        let mut found = Vec::new();
+        let compared = kernel.scan(stored, query, radius, |at, distance| {
+            found.push((at, distance));
+            if found.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        (found, compared)
+    }
+
+    #[test]
+    fn the_radius_is_inclusive() {
+        let stored = [0b11u64, 0b111, 0b1111, u64::MAX, 0];
+        for kernel in Kernel::available() {
+            assert_eq!(collect(kernel, &stored, 0, 3, 9), (vec![(0, 2), (1, 3), (4, 0)], 5), "{kernel:?}");
+            assert_eq!(collect(kernel, &stored, 0, 3, 2), (vec![(0, 2), (1, 3)], 2), "{kernel:?}");
+            assert_eq!(collect(kernel, &stored, 0, 64, 9).0.len(), 5, "{kernel:?}");
+            assert_eq!(collect(kernel, &[], 0, 64, 9), (vec![], 0), "{kernel:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn all_kernels_agree(
+            flips in prop::collection::vec(prop::collection::vec(0u32..64, 0..6), 0..40),
+            query: u64,
+            radius in 0u32..6,
+            offset in 0usize..3,
+            limit in 1usize..5,
+        ) {
+            let stored: Vec<u64> =
+                flips.iter().map(|bits| bits.iter().fold(query, |hash, bit| hash ^ 1 << bit)).collect();
+            let stored = &stored[offset.min(stored.len())..];
+            let expected = collect(Kernel::PORTABLE, stored, query, radius, limit);
+            for kernel in Kernel::available() {
+                prop_assert_eq!(&collect(kernel, stored, query, radius, limit), &expected, "{:?}", kernel);
+            }
+        }
+    }
+}

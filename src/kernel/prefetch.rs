@@ -1,0 +1,26 @@
+//! Asking for memory before it is needed.
+
+/// Hints that `slice[index]` will be read soon. Does nothing for an index outside of the slice, and on processors whose
+/// hint stable Rust does not offer.
+#[inline(always)]
+pub fn read<T>(slice: &[T], index: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if index < slice.len() {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: the index is inside of the slice; a prefetch reads nothing, and SSE is part of every x86-64.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(slice.as_ptr().add(index).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (slice, index);
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn any_index_is_allowed() {
+        for index in [0, 2, 3, usize::MAX] {
+            super::read(&[1u64, 2, 3], index);
+            super::read::<u64>(&[], index);
+        }
+    }
+}

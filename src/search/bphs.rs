@@ -1,0 +1,302 @@
+//! Block-permuted Hamming search (Manku, Jain & Das Sarma 2007): exact, with one table per choice of blocks.
+//!
+//! Cut 64 bits into B blocks. Hashes within h bits of each other agree in at least B − h blocks, so one table per choice
+//! of B − h blocks, grouped by the bits of these blocks, finds every match. The 16 tables of the paper cut twice: h + 1
+//! blocks, and the bits outside of the chosen one into h + 1 blocks again.
+//!
+//! Built to be a strong baseline. A directory replaces the interpolation search; a table holds the hashes as they are,
+//! grouped but not permuted, so a hash is compared without being rearranged; the first table is the ascending list of
+//! hashes itself and serves to look slots up; all tables' directories, then all their groups, are asked for at once.
+
+use serde::{Deserialize, Serialize};
+
+use super::directory::{KeyBits, Table, log2};
+use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, Sink, TableSet};
+use crate::kernel::hamming::Kernel;
+use crate::simhash::BITS;
+use crate::{Error, Result};
+use rayon::prelude::*;
+
+/// Tables that one index may have.
+const MAX_TABLES: usize = TableSet::BITS as usize;
+
+/// What a BPHS index is built with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BphsParams {
+    /// h: the largest distance of a match, below 64.
+    pub radius: u32,
+    /// Number of tables: C(B, h) for some number B > h of blocks, or (h + 1)² for the cut in two steps; at most 64. For
+    /// h = 3: 4, 10, 16, 20, 35 or 56.
+    pub tables: u32,
+}
+
+impl Default for BphsParams {
+    fn default() -> Self {
+        Self { radius: 3, tables: 10 }
+    }
+}
+
+impl BphsParams {
+    /// The key of every table, as masks over the bits of a hash.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if there is no such number of tables for this radius.
+    fn keys(self) -> Result<Vec<u64>> {
+        let h = self.radius;
+        if h >= BITS as u32 {
+            return Err(Error::parameter("radius", h, "below 64"));
+        }
+        for blocks in h + 1..=BITS as u32 {
+            match choices(blocks, h) {
+                count if count == self.tables => {
+                    let blocks = cut(u64::MAX, blocks);
+                    return Ok(choose(&blocks, blocks.len() - h as usize));
+                }
+                count if count > self.tables => break,
+                _ => {}
+            }
+        }
+        if self.tables == (h + 1) * (h + 1) && self.tables as usize <= MAX_TABLES {
+            let twice = |first: u64| cut(!first, h + 1).into_iter().map(move |second| first | second);
+            return Ok(cut(u64::MAX, h + 1).into_iter().flat_map(twice).collect());
+        }
+        let mut possible: Vec<u32> = (h + 1..=BITS as u32)
+            .map(|blocks| choices(blocks, h))
+            .chain([(h + 1) * (h + 1)])
+            .filter(|&count| count as usize <= MAX_TABLES)
+            .collect();
+        possible.sort_unstable();
+        possible.dedup();
+        Err(Error::parameter("tables", self.tables, format!("for radius {h} one of {possible:?}")))
+    }
+}
+
+/// C(n, k), or `u32::MAX` if that is more than 64.
+fn choices(n: u32, k: u32) -> u32 {
+    let mut count = 1u64;
+    for i in 0..u64::from(k.min(n - k)) {
+        count = count * (u64::from(n) - i) / (i + 1);
+        if count > MAX_TABLES as u64 {
+            return u32::MAX;
+        }
+    }
+    count as u32
+}
+
+/// Cuts the bits of `mask`, from the most significant on, into `parts` blocks whose sizes differ by at most one, the
+/// larger ones first.
+fn cut(mask: u64, parts: u32) -> Vec<u64> {
+    let bits = mask.count_ones();
+    let mut rest = mask;
+    (0..parts)
+        .map(|part| {
+            let size = bits / parts + u32::from(part < bits % parts);
+            let mut block = 0;
+            for _ in 0..size {
+                let highest = (1u64 << 63) >> rest.leading_zeros();
+                block |= highest;
+                rest ^= highest;
+            }
+            block
+        })
+        .collect()
+}
+
+/// The unions of `k` of the blocks, in lexicographic order of the choice.
+fn choose(blocks: &[u64], k: usize) -> Vec<u64> {
+    if k == 0 {
+        return vec![0];
+    }
+    (0..=blocks.len() - k)
+        .flat_map(|i| choose(&blocks[i + 1..], k - 1).into_iter().map(move |rest| blocks[i] | rest))
+        .collect()
+}
+
+/// Block-permuted Hamming search over distinct hashes.
+#[derive(Clone, Debug)]
+pub struct Bphs {
+    params: BphsParams,
+    /// The keys' masks, next to each other for the rule of the first agreeing table.
+    keys: Vec<u64>,
+    /// Table 0 has a key of leading bits: it is the ascending list that slots refer to.
+    tables: Vec<Table>,
+    kernel: Kernel,
+}
+
+impl Bphs {
+    /// Builds the tables over `hashes`, which must ascend strictly, on all threads of the current pool.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for parameters without meaning and for hashes that do not ascend.
+    pub fn new(hashes: &[u64], params: BphsParams) -> Result<Self> {
+        let keys = params.keys()?;
+        // Two to four hashes to a cell: a cell is one cache line, and the directory stays small beside the table.
+        let cell_bits = log2(hashes.len()).saturating_sub(1);
+        let tables = keys
+            .par_iter()
+            .map(|&mask| {
+                let key =
+                    KeyBits::new(mask).expect("at most h + 1 or B − h runs, and 64 tables leave at most 4");
+                Table::new(hashes, key, cell_bits)
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self { params, keys, tables, kernel: Kernel::best() })
+    }
+
+    /// The parameters that the index was built with.
+    pub fn params(&self) -> BphsParams {
+        self.params
+    }
+
+    fn run(&self, query: Query<'_>, mode: Mode, sink: &mut impl Sink) -> Cost {
+        let mut cost = Cost::default();
+        // A search for the first match asks for few tables ahead: it may not need them.
+        let group = match mode {
+            Mode::All => MAX_TABLES,
+            Mode::First => 4,
+        };
+        let mut ranges = [const { 0..0 }; MAX_TABLES];
+        for from in (0..self.tables.len()).step_by(group) {
+            let tables = &self.tables[from..self.tables.len().min(from + group)];
+            for table in tables {
+                table.prefetch_cell(query.hash);
+            }
+            for (table, range) in tables.iter().zip(&mut ranges) {
+                *range = table.range(query.hash);
+                table.prefetch_hashes(range);
+            }
+            for (t, (table, range)) in (from..).zip(tables.iter().zip(&ranges)) {
+                let verified = cost.verified;
+                cost.probes += 1;
+                cost.candidates +=
+                    self.scan(t, table, range.clone(), query.hash, mode, &mut cost.verified, sink);
+                if mode == Mode::First && cost.verified > verified {
+                    return cost;
+                }
+            }
+        }
+        cost
+    }
+
+    /// Compares a range of a table with the query. Returns the number of hashes compared.
+    #[inline]
+    fn scan(
+        &self,
+        t: usize,
+        table: &Table,
+        range: std::ops::Range<usize>,
+        query: u64,
+        mode: Mode,
+        verified: &mut u64,
+        sink: &mut impl Sink,
+    ) -> u64 {
+        let hashes = &table.hashes()[range.clone()];
+        let compared = self.kernel.scan(hashes, query, self.params.radius, |at, distance| {
+            *verified += 1;
+            // All tables are asked, so the first one that must find this hash reports it. A search for the first
+            // match stops here instead.
+            let differing = hashes[at] ^ query;
+            if mode == Mode::All && self.first_agreeing(differing) != t {
+                return mode.after_hit();
+            }
+            let slot = if t == 0 { Some(range.start + at) } else { self.tables[0].find(hashes[at]).0 };
+            let slot = slot.expect("every table holds the same hashes") as u32;
+            sink.push(Hit { slot, distance: distance as u8 }, t as u32 + 1);
+            mode.after_hit()
+        });
+        compared as u64
+    }
+
+    /// The first table in whose key two hashes with these differing bits agree.
+    #[inline]
+    fn first_agreeing(&self, differing: u64) -> usize {
+        self.keys.iter().position(|key| differing & key == 0).unwrap_or(self.keys.len())
+    }
+}
+
+impl HammingIndex for Bphs {
+    fn name(&self) -> String {
+        format!("bphs-{}", self.params.tables)
+    }
+
+    fn radius(&self) -> u32 {
+        self.params.radius
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&self.keys[..]) + self.tables.iter().map(Table::bytes).sum::<usize>()
+    }
+
+    fn search(&self, query: Query<'_>, mode: Mode, _: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
+        self.run(query, mode, hits)
+    }
+
+    fn search_traced(
+        &self,
+        query: Query<'_>,
+        mode: Mode,
+        _: &mut Scratch,
+        hits: &mut Vec<(Hit, u32)>,
+    ) -> Cost {
+        self.run(query, mode, hits)
+    }
+
+    fn tables(&self) -> usize {
+        self.tables.len()
+    }
+
+    fn tables_of(&self, query: u64, hit: u64) -> TableSet {
+        let differing = query ^ hit;
+        if differing.count_ones() > self.params.radius {
+            return 0;
+        }
+        self.keys.iter().enumerate().fold(0, |set, (t, key)| set | TableSet::from(differing & key == 0) << t)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(params: BphsParams) -> Vec<u32> {
+        let mut sizes: Vec<u32> = params.keys().unwrap().iter().map(|k| k.count_ones()).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    #[test]
+    fn blocks_of_the_published_layouts() {
+        let blocks: Vec<u32> = cut(u64::MAX, 5).iter().map(|b| b.count_ones()).collect();
+        assert_eq!(blocks, [13, 13, 13, 13, 12]);
+        assert_eq!(sizes(BphsParams { radius: 3, tables: 4 }), [16]);
+        assert_eq!(sizes(BphsParams { radius: 3, tables: 10 }), [25, 26]);
+        assert_eq!(sizes(BphsParams { radius: 3, tables: 16 }), [28]);
+        assert_eq!(sizes(BphsParams { radius: 3, tables: 20 }), [31, 32, 33]);
+        assert_eq!(sizes(BphsParams { radius: 0, tables: 1 }), [64]);
+        assert_eq!(sizes(BphsParams { radius: 63, tables: 64 }), [1]);
+    }
+
+    #[test]
+    fn every_possible_number_of_tables_has_its_keys() {
+        for radius in 0..64 {
+            for tables in 1..=64 {
+                let params = BphsParams { radius, tables };
+                let Ok(keys) = params.keys() else { continue };
+                assert_eq!(keys.len(), tables as usize, "{params:?}");
+                assert!(keys.iter().all(|&k| KeyBits::new(k).is_some()), "{params:?}");
+                assert_eq!(keys[0].leading_ones(), keys[0].count_ones(), "{params:?}");
+                assert!(Bphs::new(&[1, 2], params).is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_parameters_are_refused() {
+        for (radius, tables) in [(3, 0), (3, 5), (3, 55), (64, 1), (u32::MAX, 1), (9, 100), (2, 4)] {
+            assert!(Bphs::new(&[1], BphsParams { radius, tables }).is_err(), "{radius} {tables}");
+        }
+        assert!(Bphs::new(&[2, 1], BphsParams::default()).is_err());
+    }
+}

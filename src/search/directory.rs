@@ -1,0 +1,301 @@
+//! A table of hashes grouped by some of their bits, with a directory that leads to a group in one step.
+
+use std::ops::Range;
+
+use crate::kernel::prefetch;
+use crate::{Error, Result};
+
+/// Groups of the size of a few cache lines are scanned whole; in larger ones the wanted part is searched first.
+const SCAN_WHOLE: usize = 32;
+
+/// Runs of neighbouring bits that a key can consist of.
+const MAX_RUNS: usize = 4;
+
+/// Which bits of a hash form the key of a table.
+///
+/// The key is held left-aligned in 64 bits: the runs of chosen bits moved to the top, in their order. Hashes themselves
+/// are stored unpermuted, so that they are compared as they are and nothing has to be permuted back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyBits {
+    mask: u64,
+    /// Bits of a run, and the left rotation that brings them to their place.
+    runs: [(u64, u32); MAX_RUNS],
+}
+
+impl KeyBits {
+    /// The bits set in `mask`; `None` if they form more than four runs.
+    pub fn new(mask: u64) -> Option<Self> {
+        let mut runs = [(0, 0); MAX_RUNS];
+        let mut rest = mask;
+        let mut placed = 0;
+        for run in &mut runs {
+            if rest == 0 {
+                break;
+            }
+            let above = rest.leading_zeros();
+            let width = (rest << above).leading_ones();
+            let bits = (u64::MAX << (64 - width)) >> above;
+            *run = (bits, above - placed);
+            placed += width;
+            rest &= !bits;
+        }
+        (rest == 0).then_some(Self { mask, runs })
+    }
+
+    /// The `bits` most significant bits; at most 64.
+    pub fn leading(bits: u32) -> Self {
+        let mask = if bits == 0 { 0 } else { u64::MAX << (64 - bits.min(64)) };
+        Self { mask, runs: [(mask, 0), (0, 0), (0, 0), (0, 0)] }
+    }
+
+    /// The chosen bits in their place in the hash.
+    #[inline]
+    pub fn mask(&self) -> u64 {
+        self.mask
+    }
+
+    /// Number of chosen bits.
+    pub fn len(&self) -> u32 {
+        self.mask.count_ones()
+    }
+
+    /// Whether no bit is chosen.
+    pub fn is_empty(&self) -> bool {
+        self.mask == 0
+    }
+
+    /// The key of a hash, left-aligned.
+    #[inline]
+    pub fn of(&self, hash: u64) -> u64 {
+        self.runs.iter().fold(0, |key, &(bits, rotation)| key | (hash & bits).rotate_left(rotation))
+    }
+
+    fn is_leading(&self) -> bool {
+        self.mask.leading_ones() == self.len()
+    }
+}
+
+/// Hashes ordered by key, with a directory over the first bits of the key.
+#[derive(Clone, Debug)]
+pub struct Table {
+    key: KeyBits,
+    hashes: Vec<u64>,
+    /// `starts[c]..starts[c + 1]` is the part of `hashes` whose keys begin with the bits `c`; 2^`cell_bits` + 1 entries.
+    starts: Vec<u32>,
+    cell_bits: u32,
+}
+
+impl Table {
+    /// Groups `sorted`, which must ascend strictly, with a directory of 2^`cell_bits` cells (no more than the key has).
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if the list does not ascend or has 2³² entries or more.
+    pub fn new(sorted: &[u64], key: KeyBits, cell_bits: u32) -> Result<Self> {
+        if u32::try_from(sorted.len()).is_err() {
+            return Err(Error::parameter(
+                "hashes",
+                sorted.len(),
+                "fewer than 2^32 distinct hashes in one index",
+            ));
+        }
+        if !sorted.is_sorted_by(|a, b| a < b) {
+            return Err(Error::parameter("hashes", "an unsorted list", "distinct hashes in ascending order"));
+        }
+        let cell_bits = cell_bits.min(key.len());
+        let mut table =
+            Self { key, hashes: Vec::new(), starts: vec![0; (1usize << cell_bits) + 1], cell_bits };
+        for &hash in sorted {
+            let cell = table.cell(hash);
+            table.starts[cell + 1] += 1;
+        }
+        let mut sum = 0;
+        for start in &mut table.starts {
+            sum += *start;
+            *start = sum;
+        }
+        if key.is_leading() {
+            table.hashes = sorted.to_vec();
+        } else {
+            table.hashes = vec![0; sorted.len()];
+            for &hash in sorted {
+                let cell = table.cell(hash);
+                table.hashes[table.starts[cell] as usize] = hash;
+                table.starts[cell] += 1;
+            }
+            // Every start has moved to the end of its cell, the start of the next one.
+            table.starts.copy_within(..1 << cell_bits, 1);
+            table.starts[0] = 0;
+            table.sort_large_cells();
+        }
+        Ok(table)
+    }
+
+    /// Cells hold ascending hashes; where a key has bits beyond the directory's, those cells that are searched must be
+    /// ascending by key.
+    fn sort_large_cells(&mut self) {
+        if self.key.len() == self.cell_bits {
+            return;
+        }
+        let mut rest = &mut self.hashes[..];
+        for cell in self.starts.windows(2) {
+            let (hashes, after) = rest.split_at_mut((cell[1] - cell[0]) as usize);
+            if hashes.len() > SCAN_WHOLE {
+                hashes.sort_unstable_by_key(|&hash| (self.key.of(hash), hash));
+            }
+            rest = after;
+        }
+    }
+
+    /// The directory's cell of a hash.
+    #[inline]
+    fn cell(&self, hash: u64) -> usize {
+        // Two shifts, since a shift by 64 has no meaning.
+        (self.key.of(hash) >> 1 >> (63 - self.cell_bits)) as usize
+    }
+
+    /// The bits that form the key.
+    #[inline]
+    pub fn key(&self) -> &KeyBits {
+        &self.key
+    }
+
+    /// All hashes, in the order of the table. With a key of leading bits this is the ascending order.
+    #[inline]
+    pub fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    /// Asks for the directory's entry of a hash.
+    #[inline]
+    pub fn prefetch_cell(&self, hash: u64) {
+        prefetch::read(&self.starts, self.cell(hash));
+    }
+
+    /// Asks for the first hashes of a range.
+    #[inline]
+    pub fn prefetch_hashes(&self, range: &Range<usize>) {
+        if !range.is_empty() {
+            prefetch::read(&self.hashes, range.start);
+        }
+    }
+
+    /// A range of [`hashes`](Self::hashes) with all those that agree with `hash` in the key, and perhaps a few others of
+    /// the same cell.
+    #[inline]
+    pub fn range(&self, hash: u64) -> Range<usize> {
+        let cell = self.cell(hash);
+        let range = self.starts[cell] as usize..self.starts[cell + 1] as usize;
+        if range.len() > SCAN_WHOLE && self.key.len() > self.cell_bits {
+            return self.narrow(range, self.key.of(hash));
+        }
+        range
+    }
+
+    /// The part of a cell with exactly this key.
+    #[cold]
+    fn narrow(&self, range: Range<usize>, key: u64) -> Range<usize> {
+        let hashes = &self.hashes[range.clone()];
+        let from = hashes.partition_point(|&hash| self.key.of(hash) < key);
+        let to = from + hashes[from..].partition_point(|&hash| self.key.of(hash) == key);
+        range.start + from..range.start + to
+    }
+
+    /// The place of exactly this hash, and how many hashes were compared with it.
+    ///
+    /// Only for a key of leading bits, where cells ascend.
+    #[inline]
+    pub fn find(&self, hash: u64) -> (Option<usize>, u64) {
+        debug_assert!(self.key.is_leading());
+        let range = self.range(hash);
+        let hashes = &self.hashes[range.clone()];
+        if hashes.len() <= SCAN_WHOLE {
+            let at = hashes.iter().position(|&stored| stored >= hash);
+            let compared = at.map_or(hashes.len(), |at| at + 1) as u64;
+            (at.filter(|&at| hashes[at] == hash).map(|at| range.start + at), compared)
+        } else {
+            let steps = u64::from(usize::BITS - hashes.len().leading_zeros());
+            (hashes.binary_search(&hash).ok().map(|at| range.start + at), steps)
+        }
+    }
+
+    /// Memory in bytes: 8 per hash and 4 per cell of the directory.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.hashes[..]) + size_of_val(&self.starts[..])
+    }
+}
+
+/// ⌊log₂ n⌋, and 0 for n = 0.
+pub fn log2(n: usize) -> u32 {
+    n.checked_ilog2().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The chosen bits gathered one by one.
+    fn gather(mask: u64, hash: u64) -> u64 {
+        let (mut key, mut place) = (0, 63);
+        for bit in (0..64).rev().filter(|bit| mask >> bit & 1 == 1) {
+            key |= (hash >> bit & 1) << place;
+            place -= 1;
+        }
+        key
+    }
+
+    #[test]
+    fn edges_of_the_key() {
+        assert_eq!(KeyBits::new(0).unwrap().of(u64::MAX), 0);
+        assert_eq!(KeyBits::new(u64::MAX).unwrap().of(0x1234), 0x1234);
+        assert_eq!(KeyBits::leading(0), KeyBits::new(0).unwrap());
+        assert_eq!(KeyBits::leading(64), KeyBits::new(u64::MAX).unwrap());
+        assert_eq!(KeyBits::leading(7).mask(), 0xfe << 56);
+        assert!(KeyBits::new(0b1_0101_0101).is_none());
+        assert!(KeyBits::new(0b101_0101).is_some());
+        assert!(Table::new(&[2, 1], KeyBits::leading(1), 1).is_err());
+        assert!(Table::new(&[1, 1], KeyBits::leading(1), 1).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn keys_are_the_chosen_bits(cuts in prop::collection::btree_set(0u32..64, 0..8), hash: u64) {
+            let cuts: Vec<u32> = cuts.into_iter().collect();
+            let mask = cuts.chunks_exact(2).fold(0u64, |mask, cut| mask | ((1 << cut[1]) - (1 << cut[0])));
+            let key = KeyBits::new(mask).expect("at most four runs");
+            prop_assert_eq!(key.of(hash), gather(mask, hash));
+            prop_assert_eq!(key.len(), mask.count_ones());
+        }
+
+        #[test]
+        fn a_range_holds_whatever_agrees_in_the_key(
+            low in prop::collection::btree_set(prop_oneof![0u64..200, any::<u64>()], 0..300),
+            key in prop_oneof![
+                (0u32..=64).prop_map(KeyBits::leading),
+                Just(KeyBits::new(0x0000_0fff_0000_00f0).unwrap()),
+                Just(KeyBits::new(0xff).unwrap()),
+            ],
+            cell_bits in 0u32..10,
+            query in prop_oneof![0u64..200, any::<u64>()],
+        ) {
+            let sorted: Vec<u64> = low.iter().copied().collect();
+            let table = Table::new(&sorted, key, cell_bits).unwrap();
+            let mut stored = table.hashes().to_vec();
+            stored.sort_unstable();
+            prop_assert_eq!(&stored, &sorted);
+            for &wanted in low.iter().chain([&query]) {
+                let range = table.range(wanted);
+                let inside = &table.hashes()[range.clone()];
+                for hash in &sorted {
+                    prop_assert!((hash ^ wanted) & key.mask() != 0 || inside.contains(hash));
+                }
+                // What is large is exact.
+                prop_assert!(inside.len() <= SCAN_WHOLE || inside.iter().all(|h| (h ^ wanted) & key.mask() == 0));
+                if key.is_leading() {
+                    prop_assert_eq!(table.hashes(), &sorted[..]);
+                    prop_assert_eq!(table.find(wanted).0, sorted.binary_search(&wanted).ok());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! Probabilistic SimHash matching (Sood & Loguinov 2011): one table, looked up again and again with the bits flipped that
+//! are likeliest to differ.
+//!
+//! The paper's description of the online search leaves open where bits are flipped. Both readings are ours:
+//!
+//! - [`Reading::X`]: over all 64 bits. A flipped hash is looked up for equality; a bit array, indexed by a hash of the
+//!   hash, ends most probes that find nothing.
+//! - [`Reading::P`]: over the leading p bits, the key. All hashes with the flipped key are compared with the query.
+//!
+//! Flips come in one order over all sizes from 0 to h. With a budget for every set of at most h flips the search is
+//! exact.
+
+use serde::{Deserialize, Serialize};
+
+use super::directory::{KeyBits, Table, log2};
+use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, Sink, TableSet};
+use crate::hash::fmix64;
+use crate::kernel::hamming::Kernel;
+use crate::kernel::prefetch;
+use crate::simhash::BITS;
+use crate::simhash::volatility::FlipCost;
+use crate::simhash::vosh::StaticOrder;
+use crate::{Error, Result};
+
+/// Where a PSM index flips bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reading {
+    /// Over all 64 bits.
+    X {
+        /// Bits per stored hash of the array that ends empty probes, at most 64; 0 for none.
+        filter_bits: u32,
+    },
+    /// Over the leading bits only.
+    P {
+        /// p: number of leading bits, 1 to 64; by default about log₂ of the number of hashes.
+        key_bits: Option<u32>,
+    },
+}
+
+/// Where the order of flips comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlipOrder {
+    /// From the query's weights, by the volatility-ordered set heap.
+    #[default]
+    Vosh,
+    /// One order of rank sets for all queries ([`StaticOrder`]); the weights say only which bit has which rank.
+    Static,
+}
+
+/// What a PSM index is built with.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PsmParams {
+    /// h: the largest distance of a match.
+    pub radius: u32,
+    /// Where bits are flipped.
+    pub reading: Reading,
+    /// What a flip costs.
+    pub cost: FlipCost,
+    /// In which order sets of flips are tried.
+    pub order: FlipOrder,
+    /// Probes per query, the one without flips included; `None` for all, which makes the search exact.
+    pub budget: Option<u32>,
+}
+
+impl Default for PsmParams {
+    fn default() -> Self {
+        Self {
+            radius: 3,
+            reading: Reading::P { key_bits: None },
+            cost: FlipCost::Abs,
+            order: FlipOrder::Vosh,
+            budget: None,
+        }
+    }
+}
+
+/// Sets that a static order may hold (128 MiB).
+const MAX_STATIC: u64 = 1 << 24;
+
+/// Probes that are prepared together, so that their memory accesses overlap.
+const GROUP: usize = 16;
+
+/// A bit array over hashes of hashes: a Bloom filter with one function.
+#[derive(Clone, Debug)]
+struct Filter {
+    words: Vec<u64>,
+}
+
+impl Filter {
+    fn new(hashes: &[u64], bits_per_hash: u32) -> Self {
+        let bits = hashes.len() as u64 * u64::from(bits_per_hash);
+        let mut filter = Self { words: vec![0; bits.div_ceil(64) as usize] };
+        for &hash in hashes {
+            let (word, bit) = filter.place(hash);
+            filter.words[word] |= bit;
+        }
+        filter
+    }
+
+    /// The word and the bit of a hash. SimHashes of real text are not uniform, so they are mixed first.
+    #[inline]
+    fn place(&self, hash: u64) -> (usize, u64) {
+        let mixed = fmix64(hash);
+        let word = (u128::from(mixed) * self.words.len() as u128) >> 64;
+        (word as usize, 1 << (mixed & 63))
+    }
+}
+
+/// Probabilistic SimHash matching over distinct hashes.
+#[derive(Clone, Debug)]
+pub struct Psm {
+    params: PsmParams,
+    table: Table,
+    /// Bits that may be flipped.
+    among: u64,
+    filter: Option<Filter>,
+    fixed: Option<StaticOrder>,
+    kernel: Kernel,
+}
+
+impl Psm {
+    /// Builds the table over `hashes`, which must ascend strictly.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for parameters without meaning and for hashes that do not ascend.
+    pub fn new(hashes: &[u64], params: PsmParams) -> Result<Self> {
+        params.cost.check()?;
+        if params.radius > BITS as u32 {
+            return Err(Error::parameter("radius", params.radius, "at most 64"));
+        }
+        let cells = log2(hashes.len());
+        let (key_bits, among, filter_bits) = match params.reading {
+            Reading::X { filter_bits: bits @ 65.. } => {
+                return Err(Error::parameter("filter-bits", bits, "0 to 64"));
+            }
+            Reading::X { filter_bits } => (BITS as u32, u64::MAX, filter_bits),
+            Reading::P { key_bits } => match key_bits.unwrap_or(cells.max(1)) {
+                bits @ 1..=64 => (bits, KeyBits::leading(bits).mask(), 0),
+                bits => return Err(Error::parameter("key-bits", bits, "1 to 64")),
+            },
+        };
+        let table = Table::new(hashes, KeyBits::leading(key_bits), cells)?;
+        let filter = (filter_bits > 0 && !hashes.is_empty()).then(|| Filter::new(hashes, filter_bits));
+        let mut psm = Self { params, table, among, filter, fixed: None, kernel: Kernel::best() };
+        if params.order == FlipOrder::Static {
+            let sets = psm.all_probes().min(psm.budget());
+            if sets > MAX_STATIC {
+                let most = format!("at most {MAX_STATIC} probes in a static order");
+                return Err(Error::parameter("budget", sets, most));
+            }
+            let bits = among.count_ones() as usize;
+            psm.fixed = Some(StaticOrder::new(bits, 0..=params.radius, params.cost, sets as usize));
+        }
+        Ok(psm)
+    }
+
+    /// The parameters that the index was built with.
+    pub fn params(&self) -> PsmParams {
+        self.params
+    }
+
+    /// Number of bits among which flips are made: p, or 64.
+    pub fn key_bits(&self) -> u32 {
+        self.among.count_ones()
+    }
+
+    /// The number of sets of at most h flips: the budget from which on the search is exact. Saturates.
+    pub fn all_probes(&self) -> u64 {
+        let bits = u128::from(self.key_bits());
+        let (mut sets, mut sum) = (1u128, 1u128);
+        for k in 0..u128::from(self.params.radius).min(bits) {
+            sets = sets * (bits - k) / (k + 1);
+            sum += sets;
+        }
+        u64::try_from(sum).unwrap_or(u64::MAX)
+    }
+
+    fn budget(&self) -> u64 {
+        match self.params.budget {
+            None | Some(u32::MAX) => u64::MAX,
+            Some(budget) => u64::from(budget),
+        }
+    }
+
+    fn run(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, sink: &mut impl Sink) -> Cost {
+        if self.table.hashes().is_empty() {
+            return Cost::default();
+        }
+        match &self.fixed {
+            None => {
+                let sizes = 0..=self.params.radius;
+                scratch.vosh.start(query.weights, self.among, self.params.cost, sizes);
+                self.probe(query.hash, mode, scratch.vosh.by_ref().map(|flip| flip.mask), sink)
+            }
+            Some(fixed) => {
+                scratch.order.rank(query.weights, self.among, self.params.cost);
+                self.probe(query.hash, mode, fixed.masks(&scratch.order), sink)
+            }
+        }
+    }
+
+    /// Probes with each mask until the budget is spent.
+    fn probe(
+        &self,
+        query: u64,
+        mode: Mode,
+        mut masks: impl Iterator<Item = u64>,
+        sink: &mut impl Sink,
+    ) -> Cost {
+        let mut cost = Cost::default();
+        let mut left = self.budget();
+        let mut group = [0u64; GROUP];
+        // A search for the first match begins with small groups: it may not need the rest.
+        let mut size = match mode {
+            Mode::All => GROUP,
+            Mode::First => 4,
+        };
+        while left > 0 {
+            let mut n = 0;
+            for (place, mask) in group.iter_mut().zip(masks.by_ref().take(left.min(size as u64) as usize)) {
+                *place = mask;
+                n += 1;
+            }
+            if n == 0 {
+                break;
+            }
+            left -= n as u64;
+            let found = match self.params.reading {
+                Reading::X { .. } => self.probe_equal(query, &group[..n], mode, &mut cost, sink),
+                Reading::P { .. } => self.probe_buckets(query, &group[..n], mode, &mut cost, sink),
+            };
+            if found && mode == Mode::First {
+                break;
+            }
+            size = GROUP;
+        }
+        cost
+    }
+
+    /// Looks flipped hashes up. Returns whether one was found.
+    fn probe_equal(
+        &self,
+        query: u64,
+        masks: &[u64],
+        mode: Mode,
+        cost: &mut Cost,
+        sink: &mut impl Sink,
+    ) -> bool {
+        // The steps of the probes that pass the filter.
+        let mut passed = [(0u64, 0u32); GROUP];
+        let mut n = 0;
+        if let Some(filter) = &self.filter {
+            let mut places = [(0usize, 0u64); GROUP];
+            for (place, mask) in places.iter_mut().zip(masks) {
+                *place = filter.place(query ^ mask);
+                prefetch::read(&filter.words, place.0);
+            }
+            for (step, (&(word, bit), &mask)) in (1u32..).zip(places.iter().zip(masks)) {
+                passed[n] = (mask, step);
+                n += usize::from(filter.words[word] & bit != 0);
+            }
+        } else {
+            for (step, &mask) in (1u32..).zip(masks) {
+                passed[n] = (mask, step);
+                n += 1;
+            }
+        }
+        let passed = &passed[..n];
+        for (mask, _) in passed {
+            self.table.prefetch_cell(query ^ mask);
+        }
+        let before = cost.probes as u32;
+        let mut any = false;
+        for &(mask, step) in passed {
+            let (found, compared) = self.table.find(query ^ mask);
+            cost.candidates += compared;
+            if let Some(slot) = found {
+                any = true;
+                cost.verified += 1;
+                sink.push(
+                    Hit { slot: slot as u32, distance: mask.count_ones() as u8 },
+                    before.wrapping_add(step),
+                );
+                if mode == Mode::First {
+                    cost.probes += u64::from(step);
+                    return true;
+                }
+            }
+        }
+        cost.probes += masks.len() as u64;
+        any
+    }
+
+    /// Compares the hashes behind flipped keys with the query. Returns whether one matched.
+    fn probe_buckets(
+        &self,
+        query: u64,
+        masks: &[u64],
+        mode: Mode,
+        cost: &mut Cost,
+        sink: &mut impl Sink,
+    ) -> bool {
+        for mask in masks {
+            self.table.prefetch_cell(query ^ mask);
+        }
+        let mut ranges = [const { 0..0 }; GROUP];
+        for (range, mask) in ranges.iter_mut().zip(masks) {
+            *range = self.table.range(query ^ mask);
+            self.table.prefetch_hashes(range);
+        }
+        let key = self.table.key().mask();
+        let mut any = false;
+        for (range, &mask) in ranges.iter().zip(masks) {
+            cost.probes += 1;
+            let step = cost.probes as u32;
+            let hashes = &self.table.hashes()[range.clone()];
+            let mut verified = 0;
+            let compared = self.kernel.scan(hashes, query, self.params.radius, |at, distance| {
+                verified += 1;
+                // A cell may hold several keys; each is another probe's.
+                if (hashes[at] ^ query) & key != mask {
+                    return std::ops::ControlFlow::Continue(());
+                }
+                any = true;
+                sink.push(Hit { slot: (range.start + at) as u32, distance: distance as u8 }, step);
+                mode.after_hit()
+            });
+            cost.candidates += compared as u64;
+            cost.verified += verified;
+            if any && mode == Mode::First {
+                break;
+            }
+        }
+        any
+    }
+}
+
+impl HammingIndex for Psm {
+    fn name(&self) -> String {
+        match self.params.reading {
+            Reading::X { filter_bits } => format!("psm-x/{filter_bits}"),
+            Reading::P { .. } => format!("psm-p{}", self.key_bits()),
+        }
+    }
+
+    fn radius(&self) -> u32 {
+        self.params.radius
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.bytes()
+            + self.filter.as_ref().map_or(0, |filter| size_of_val(&filter.words[..]))
+            + self.fixed.as_ref().map_or(0, StaticOrder::bytes)
+    }
+
+    fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
+        self.run(query, mode, scratch, hits)
+    }
+
+    fn search_traced(
+        &self,
+        query: Query<'_>,
+        mode: Mode,
+        scratch: &mut Scratch,
+        hits: &mut Vec<(Hit, u32)>,
+    ) -> Cost {
+        self.run(query, mode, scratch, hits)
+    }
+
+    fn tables(&self) -> usize {
+        1
+    }
+
+    fn tables_of(&self, query: u64, hit: u64) -> TableSet {
+        TableSet::from((query ^ hit).count_ones() <= self.params.radius)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_all_probes() {
+        let probes = |radius, reading| {
+            Psm::new(&[1], PsmParams { radius, reading, ..PsmParams::default() }).unwrap().all_probes()
+        };
+        assert_eq!(probes(3, Reading::X { filter_bits: 4 }), 1 + 64 + 2_016 + 41_664);
+        assert_eq!(probes(1, Reading::P { key_bits: Some(24) }), 25);
+        assert_eq!(probes(9, Reading::P { key_bits: Some(3) }), 8);
+        assert_eq!(probes(64, Reading::P { key_bits: Some(64) }), u64::MAX);
+    }
+
+    #[test]
+    fn impossible_parameters_are_refused() {
+        let default = PsmParams::default();
+        for params in [
+            PsmParams { radius: 65, ..default },
+            PsmParams { reading: Reading::X { filter_bits: 65 }, ..default },
+            PsmParams { reading: Reading::P { key_bits: Some(0) }, ..default },
+            PsmParams { reading: Reading::P { key_bits: Some(65) }, ..default },
+            PsmParams { cost: FlipCost::LogOdds { cot_theta: -1.0 }, ..default },
+            PsmParams {
+                order: FlipOrder::Static,
+                radius: 9,
+                reading: Reading::X { filter_bits: 0 },
+                ..default
+            },
+        ] {
+            assert!(Psm::new(&[1], params).is_err(), "{params:?}");
+        }
+        assert!(Psm::new(&[1, 1], default).is_err());
+    }
+
+    #[test]
+    fn params_survive_json() {
+        let params = PsmParams {
+            reading: Reading::X { filter_bits: 8 },
+            cost: FlipCost::LogOdds { cot_theta: 10.0 },
+            order: FlipOrder::Static,
+            budget: Some(12),
+            ..PsmParams::default()
+        };
+        let json = serde_json::to_string(&params).unwrap();
+        assert_eq!(serde_json::from_str::<PsmParams>(&json).unwrap(), params);
+        assert_eq!(serde_json::from_str::<PsmParams>("{}").unwrap(), PsmParams::default());
+    }
+}
