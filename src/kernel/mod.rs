@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Code that needs `unsafe`, each piece behind a safe face.
+
+pub mod inflate;
