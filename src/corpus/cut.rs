@@ -1,0 +1,78 @@
+//! The words in which a format tells where records begin and end.
+
+use std::collections::VecDeque;
+
+use super::damage::DamageKind;
+use super::source::Start;
+
+/// What comes behind the bytes at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// More can be had.
+    Unknown,
+    /// The end of the file.
+    File,
+    /// Bytes are missing.
+    Gap,
+}
+
+/// Where members or frames start, seen from the bytes at hand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds<'a> {
+    starts: Option<&'a VecDeque<Start>>,
+    /// Decoded offset of the first byte at hand.
+    origin: u64,
+    /// The first byte at hand stands at the start of a line.
+    pub line_start: bool,
+}
+
+impl<'a> Bounds<'a> {
+    pub fn new(starts: &'a VecDeque<Start>, origin: u64, line_start: bool) -> Self {
+        Self { starts: Some(starts), origin, line_start }
+    }
+
+    /// No members.
+    pub fn none() -> Self {
+        Self { starts: None, origin: 0, line_start: true }
+    }
+
+    /// The starts at positions from `from` up to, but without, `to`.
+    pub fn between(&self, from: usize, to: usize) -> impl Iterator<Item = usize> + use<'a> {
+        let origin = self.origin;
+        let (from, to) = (origin + from as u64, origin + to as u64);
+        self.starts.into_iter().flat_map(move |starts| {
+            let first = starts.partition_point(|s| s.decoded < from);
+            starts
+                .range(first..)
+                .take_while(move |s| s.decoded < to)
+                .map(move |s| (s.decoded - origin) as usize)
+        })
+    }
+
+    /// True if a member starts there.
+    pub fn starts_at(&self, at: usize) -> bool {
+        self.between(at, at + 1).next().is_some()
+    }
+}
+
+/// What stands at the start of the bytes at hand. All numbers are bytes from there.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Nothing can be said before there are this many bytes, or the end.
+    Need(usize),
+    /// Nothing of interest.
+    Skip(usize),
+    /// A whole record.
+    Record {
+        content_start: usize,
+        content_end: usize,
+        /// Where to go on, behind the line ends.
+        end: usize,
+        /// It may be a document.
+        document: bool,
+        /// It counts as a record.
+        record: bool,
+    },
+    /// Damage; the next record is to be looked for from `at` on.
+    Flaw { kind: DamageKind, at: usize, record: bool, detail: String },
+}

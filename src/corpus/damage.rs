@@ -1,0 +1,221 @@
+//! What was wrong in the input: counted, skipped and named, never the end of a run.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// How many pieces of damage of one file are kept in detail; the rest are only counted.
+pub const DAMAGE_KEPT: usize = 1000;
+
+/// The sort of damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum DamageKind {
+    /// The file is missing, is no regular file, or may not be read.
+    CannotOpen,
+    /// The first bytes and the name tell neither WET nor JSONL.
+    UnknownFormat,
+    /// The operating system stopped reading in the middle of the file.
+    ReadError,
+    /// The file holds no record at all.
+    EmptyFile,
+    /// The name says gzip or Zstandard, the content is plain. It was read as such; nothing is lost.
+    NotCompressed,
+    /// Bytes that belong to no member, frame or record.
+    Junk,
+    /// A gzip member or Zstandard frame that does not decode. What it yielded before is used, record by record.
+    CorruptMember,
+    /// A gzip member whose checksum or length does not fit its content. Lost if it holds a single record; several
+    /// records are used, since it is not known which of them is altered.
+    Checksum,
+    /// The file ends inside a gzip member, a Zstandard frame or a record.
+    Truncated,
+    /// A member whose content is itself compressed.
+    NestedCompression,
+    /// A header block without an end, or one that does not say what the record is.
+    BadHeader,
+    /// A header block above [`super::wet::HEADER_CAP`].
+    HeaderTooLong,
+    /// A `Content-Length` that is missing, no number, or does not lead to the end of the record.
+    BadLength,
+    /// A record or line above [`super::ReadOptions::record_cap`].
+    TooLong,
+    /// Text that is not UTF-8.
+    InvalidUtf8,
+    /// The document is used, but its address, id or language is not UTF-8 and was left out.
+    HeaderCharset,
+    /// A line that is not JSON.
+    NotJson,
+    /// A line of JSON that is not an object.
+    NotAnObject,
+    /// An object without the text field.
+    NoText,
+    /// A text field that holds no string.
+    TextNotString,
+    /// More documents than a file can number (2³²); the rest of the file is not read.
+    TooManyDocuments,
+}
+
+impl DamageKind {
+    /// The name as it is serialised.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CannotOpen => "cannot-open",
+            Self::UnknownFormat => "unknown-format",
+            Self::ReadError => "read-error",
+            Self::EmptyFile => "empty-file",
+            Self::NotCompressed => "not-compressed",
+            Self::Junk => "junk",
+            Self::CorruptMember => "corrupt-member",
+            Self::Checksum => "checksum",
+            Self::Truncated => "truncated",
+            Self::NestedCompression => "nested-compression",
+            Self::BadHeader => "bad-header",
+            Self::HeaderTooLong => "header-too-long",
+            Self::BadLength => "bad-length",
+            Self::TooLong => "too-long",
+            Self::InvalidUtf8 => "invalid-utf8",
+            Self::HeaderCharset => "header-charset",
+            Self::NotJson => "not-json",
+            Self::NotAnObject => "not-an-object",
+            Self::NoText => "no-text",
+            Self::TextNotString => "text-not-string",
+            Self::TooManyDocuments => "too-many-documents",
+        }
+    }
+}
+
+impl std::fmt::Display for DamageKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One piece of damage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Damage {
+    /// The file, as it was named.
+    pub path: PathBuf,
+    /// The record concerned, all kinds of records counted from 0 in file order (JSONL: lines that are not blank).
+    /// `None` when the damage belongs to no record.
+    pub record: Option<u64>,
+    /// Where in the stored file: the start of the gzip member or Zstandard frame, or in a plain file the place itself.
+    pub offset: u64,
+    /// Decoded bytes from there to the place; 0 in a plain file.
+    pub within: u64,
+    /// The sort of damage.
+    pub kind: DamageKind,
+    /// What was found, for a person.
+    pub detail: String,
+}
+
+impl Damage {
+    /// File order; everything that can differ takes part, so that a sorted list is the same in every run.
+    fn key(&self) -> (u64, u64, Option<u64>, DamageKind, &str) {
+        (self.offset, self.within, self.record, self.kind, &self.detail)
+    }
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: ", self.path.display())?;
+        if let Some(record) = self.record {
+            write!(f, "record {record}, ")?;
+        }
+        write!(f, "offset {}", self.offset)?;
+        if self.within > 0 {
+            write!(f, " (+{} decoded)", self.within)?;
+        }
+        write!(f, ": {}: {}", self.kind, self.detail)
+    }
+}
+
+/// What reading one file came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileReading {
+    /// The file, as it was named.
+    pub path: PathBuf,
+    /// Bytes of the file that were read.
+    pub stored_bytes: u64,
+    /// Bytes of decoded records or lines, headers included.
+    pub decoded_bytes: u64,
+    /// UTF-8 bytes of all documents' texts.
+    pub text_bytes: u64,
+    /// Records of any kind, damaged ones included (JSONL: lines that are not blank).
+    pub records: u64,
+    /// Documents handed out.
+    pub documents: u64,
+    /// Pieces of damage, all of them.
+    pub damaged: u64,
+    /// The first [`DAMAGE_KEPT`] pieces of damage in file order.
+    pub damage: Vec<Damage>,
+    /// Time spent under the file's lock: reading, decoding and cutting into records, summed over threads.
+    pub decoding: Duration,
+    /// Time spent on the records themselves, `each` included, summed over threads.
+    pub processing: Duration,
+}
+
+impl FileReading {
+    /// Counts a piece of damage and keeps it for now.
+    pub(crate) fn add(&mut self, damage: Damage) {
+        self.damaged += 1;
+        self.damage.push(damage);
+        // Pieces arrive in any order; the first ones of the file must remain, so only sorted lists are cut.
+        if self.damage.len() >= 2 * DAMAGE_KEPT {
+            self.settle();
+        }
+    }
+
+    /// Puts the damage in file order and drops what is too much.
+    pub(crate) fn settle(&mut self) {
+        self.damage.sort_by(|a, b| a.key().cmp(&b.key()));
+        self.damage.truncate(DAMAGE_KEPT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn damage(offset: u64) -> Damage {
+        Damage {
+            path: "a".into(),
+            record: Some(offset),
+            offset,
+            within: 0,
+            kind: DamageKind::Junk,
+            detail: String::new(),
+        }
+    }
+
+    #[test]
+    fn keeps_the_first_in_any_order_of_arrival() {
+        let total = 5 * DAMAGE_KEPT as u64;
+        let (mut up, mut down) = (FileReading::default(), FileReading::default());
+        (0..total).for_each(|i| up.add(damage(i)));
+        (0..total).rev().for_each(|i| down.add(damage(i)));
+        up.settle();
+        down.settle();
+        assert_eq!(up, down);
+        assert_eq!(up.damaged, total);
+        assert_eq!(up.damage.len(), DAMAGE_KEPT);
+        assert_eq!(up.damage.last(), Some(&damage(DAMAGE_KEPT as u64 - 1)));
+    }
+
+    #[test]
+    fn names_are_what_serde_writes() {
+        for kind in [DamageKind::InvalidUtf8, DamageKind::CannotOpen, DamageKind::TextNotString] {
+            assert_eq!(serde_json::to_string(&kind).expect("plain enum"), format!("\"{kind}\""));
+        }
+    }
+
+    #[test]
+    fn reads_as_a_sentence() {
+        let mut d = damage(7);
+        d.within = 3;
+        d.detail = "3 bytes skipped".into();
+        assert_eq!(d.to_string(), "a: record 7, offset 7 (+3 decoded): junk: 3 bytes skipped");
+    }
+}

@@ -1,0 +1,123 @@
+//! Reading single documents again, by their places.
+
+use std::io::{Seek, SeekFrom};
+
+use super::block::{Span, document};
+use super::cut::{Bounds, End, Step};
+use super::damage::DamageKind;
+use super::inputs::{Compression, Format, Input};
+use super::source::{Feed, STEP, Source};
+use super::{Document, Place, ReadOptions, jsonl, wet};
+use crate::document::DocId;
+use crate::{Error, Result};
+
+/// Decoded bytes from some place of a stored file on, decoded just as [`super::read`] does, damage and all.
+struct Stream {
+    source: Source,
+    feed: Feed,
+    /// Stored offset of the place.
+    offset: u64,
+}
+
+impl Stream {
+    fn open(input: &Input, offset: u64) -> std::io::Result<Self> {
+        let mut file = input.open()?;
+        file.seek(SeekFrom::Start(offset))?;
+        let source = Source::new(file, input.compression, input.format)?;
+        Ok(Self { source, feed: Feed::new(input.compression == Compression::None), offset })
+    }
+
+    /// The decoded bytes of one record; `None` if there are not as many.
+    fn record(&mut self, place: Place) -> Option<&[u8]> {
+        let end = place.within.checked_add(place.length)?;
+        while self.feed.decoded() < end {
+            // What lies before the record is dropped from time to time.
+            let dead = (place.within - self.feed.base).min(self.feed.filled as u64) as usize;
+            if dead >= STEP {
+                self.feed.bytes.copy_within(dead..self.feed.filled, 0);
+                self.feed.filled -= dead;
+                self.feed.base += dead as u64;
+                self.feed.starts.clear();
+                self.feed.breaks.clear();
+            }
+            if !self.source.fill(&mut self.feed) {
+                return None;
+            }
+        }
+        let from = (place.within - self.feed.base) as usize;
+        self.feed.bytes.get(from..from + place.length as usize)
+    }
+}
+
+/// The record that fills `bytes`.
+fn span(bytes: &[u8], format: Format, id: DocId, place: Place, cap: usize) -> Option<Span> {
+    let step = match format {
+        Format::Wet => wet::step(bytes, End::File, &Bounds::none(), cap),
+        Format::Jsonl => jsonl::step(bytes, End::File, &mut 0, cap),
+    };
+    match step {
+        Step::Record { content_start, content_end, document: true, .. } if content_end == bytes.len() => {
+            Some(Span { start: 0, content_start, content_end, id, record: 0, place, member: None })
+        }
+        _ => None,
+    }
+}
+
+/// Reads chosen documents again and hands them to `each`, in the order of `wanted`.
+///
+/// `wanted` holds ids and places as [`super::read`] gave them; sorted by id is fastest, since documents of one
+/// compressed stream are then reached in one pass.
+///
+/// # Errors
+/// [`Error::Io`] if a file cannot be read, [`Error::Format`] if a place does not hold a document, as when the file
+/// was changed since. Documents before it were handed out.
+pub fn fetch(
+    inputs: &[Input],
+    options: &ReadOptions,
+    wanted: &[(DocId, Place)],
+    mut each: impl FnMut(Document<'_>),
+) -> Result<()> {
+    let mut open: Option<(u32, Stream)> = None;
+    for &(id, place) in wanted {
+        let input = inputs.get(id.shard as usize).ok_or_else(|| {
+            Error::parameter(
+                "document",
+                format!("file {}", id.shard),
+                format!("there are {} files", inputs.len()),
+            )
+        })?;
+        let stream = match &mut open {
+            Some((shard, stream))
+                if *shard == id.shard
+                    && stream.offset == place.offset
+                    && stream.feed.base <= place.within =>
+            {
+                stream
+            }
+            _ => {
+                let stream = Stream::open(input, place.offset).map_err(|e| Error::io(&input.path, e))?;
+                &mut open.insert((id.shard, stream)).1
+            }
+        };
+        let bytes = stream.record(place).unwrap_or_default();
+        let mut wrong: Option<(DamageKind, String)> = None;
+        let done = span(bytes, input.format, id, place, options.record_cap).and_then(|span| {
+            let mut damage = |kind, detail| wrong = Some((kind, detail));
+            document(&span, bytes, input.format, options, &mut damage, &mut each)
+        });
+        if done.is_none() {
+            let got = wrong.map_or_else(|| "no whole record".to_owned(), |(_, detail)| detail);
+            return Err(Error::Format {
+                path: input.path.clone(),
+                field: "a document read before",
+                expected: format!(
+                    "a record of {} bytes at offset {} (+{})",
+                    place.length, place.offset, place.within
+                ),
+                got,
+                advice: "was the file changed during the run?",
+            });
+        }
+    }
+    Ok(())
+}

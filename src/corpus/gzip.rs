@@ -1,0 +1,326 @@
+//! gzip files member by member.
+//!
+//! A member is inflated whole with libdeflate. One that is larger than [`MEMBER_CAP`], or that libdeflate refuses,
+//! is inflated as a stream, which yields what stands before the damage. After damage the next member is looked for:
+//! bytes that look like a gzip header and inflate to the start of a record, or inflate without fault.
+//! Neither the length at the end of a member nor anything else in the file is trusted for the size of a buffer.
+
+use std::fs::File;
+
+use flate2::{Decompress, FlushDecompress, Status};
+use memchr::memmem;
+
+use super::damage::DamageKind;
+use super::inputs::Format;
+use super::source::{Feed, STEP};
+use super::window::Window;
+use super::zst::keep;
+use crate::kernel::inflate::{InflateError, Inflater};
+
+/// How a member starts: two magic bytes and the only method there is (RFC 1952, 2.3.1).
+pub(crate) const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
+/// Members above this many decoded bytes are inflated as a stream.
+pub(crate) const MEMBER_CAP: usize = 8 << 20;
+/// No member within [`MEMBER_CAP`] is stored in more bytes than this: stored blocks cost 5 bytes in 65535.
+const MEMBER_INPUT: usize = MEMBER_CAP + (1 << 20);
+/// Stored bytes to have at hand before a member is tried; a first member is tried with [`FIRST_AHEAD`].
+const AHEAD: usize = 256 << 10;
+const FIRST_AHEAD: usize = 32 << 10;
+/// The longest gzip header that is believed: an extra field of 64 KiB, a name and a comment.
+const HEADER_CAP: usize = 128 << 10;
+/// How many candidates of one file are inflated whole when looking for the next member; afterwards only those
+/// that start like a record count. Keeps a file made to be slow from being very slow.
+const FULL_PROBES: u32 = 10_000;
+
+/// A member being inflated as a stream.
+#[derive(Debug)]
+struct Stream {
+    crc: crc32fast::Hasher,
+    produced: u64,
+    /// Stored offset of the member.
+    start: u64,
+    /// libdeflate refused it: it is inflated up to the damage before anything of it is used.
+    suspect: bool,
+}
+
+/// A gzip file being decoded.
+#[derive(Debug)]
+pub(crate) struct GzipSource {
+    window: Window,
+    format: Format,
+    inflater: Inflater,
+    raw: Decompress,
+    stream: Option<Stream>,
+    scratch: Vec<u8>,
+    full_probes: u32,
+    ahead: usize,
+}
+
+/// The length of a gzip header.
+#[derive(Debug, PartialEq, Eq)]
+enum Header {
+    Length(usize),
+    Short,
+    Bad,
+}
+
+fn header(bytes: &[u8]) -> Header {
+    if !bytes.starts_with(&MAGIC[..bytes.len().min(3)]) {
+        return Header::Bad;
+    }
+    let Some(&flags) = bytes.get(3) else { return Header::Short };
+    if flags & 0xe0 != 0 {
+        return Header::Bad;
+    }
+    let mut at = 10;
+    if flags & 4 != 0 {
+        let Some(extra) = bytes.get(at..at + 2) else { return Header::Short };
+        at += 2 + usize::from(u16::from_le_bytes([extra[0], extra[1]]));
+    }
+    for flag in [8, 16] {
+        if flags & flag != 0 {
+            let Some(rest) = bytes.get(at..) else { return Header::Short };
+            match memchr::memchr(0, rest) {
+                Some(n) => at += n + 1,
+                None => return if bytes.len() > HEADER_CAP { Header::Bad } else { Header::Short },
+            }
+        }
+    }
+    if flags & 2 != 0 {
+        at += 2;
+    }
+    match bytes.len() {
+        _ if at > HEADER_CAP => Header::Bad,
+        n if n < at => Header::Short,
+        _ => Header::Length(at),
+    }
+}
+
+impl GzipSource {
+    pub fn new(file: File, format: Format) -> Self {
+        Self {
+            window: Window::new(file),
+            format,
+            inflater: Inflater::new(),
+            raw: Decompress::new(false),
+            stream: None,
+            scratch: Vec::new(),
+            full_probes: 0,
+            ahead: FIRST_AHEAD,
+        }
+    }
+
+    pub fn stored(&self) -> u64 {
+        self.window.offset()
+    }
+
+    pub fn fill(&mut self, feed: &mut Feed) -> bool {
+        if self.stream.is_some() {
+            self.inflate_stream(feed);
+            return true;
+        }
+        self.window.ensure(self.ahead);
+        self.ahead = AHEAD;
+        let start = self.window.offset();
+        let bytes = self.window.bytes();
+        if bytes.is_empty() {
+            if let Some(error) = self.window.failure.take() {
+                feed.gap(start, DamageKind::ReadError, false, error.to_string());
+                return true;
+            }
+            return false;
+        }
+        let zeros = bytes.iter().take_while(|&&b| b == 0).count();
+        if zeros > 0 {
+            // Padding behind the last member, or between two: no data, no damage.
+            self.window.consume(zeros);
+            return true;
+        }
+        if !bytes.starts_with(&MAGIC[..bytes.len().min(3)]) {
+            self.seek_member();
+            let n = self.window.offset() - start;
+            feed.gap(start, DamageKind::Junk, false, format!("{n} bytes that are no gzip member"));
+            return true;
+        }
+        self.inflate_member(feed);
+        true
+    }
+
+    /// Inflates the member at hand whole, or starts it as a stream.
+    fn inflate_member(&mut self, feed: &mut Feed) {
+        let start = self.window.offset();
+        let mut room = STEP;
+        let suspect = loop {
+            let bytes = self.window.bytes();
+            match self.inflater.gzip_member(bytes, feed.room(room)) {
+                Ok(done) => {
+                    let end = (feed.decoded() + done.produced as u64, start + done.consumed as u64);
+                    feed.start(start, Some(end));
+                    feed.filled += done.produced;
+                    return self.window.consume(done.consumed);
+                }
+                Err(InflateError::InsufficientSpace) => {
+                    let had = feed.bytes.len() - feed.filled;
+                    if had >= MEMBER_CAP {
+                        break false;
+                    }
+                    room = (had * 4).min(MEMBER_CAP);
+                }
+                Err(InflateError::BadData) => {
+                    if self.window.complete() || bytes.len() >= MEMBER_INPUT {
+                        break true;
+                    }
+                    let more = (bytes.len() * 4).min(MEMBER_INPUT);
+                    self.window.ensure(more);
+                }
+            }
+        };
+        self.window.ensure(HEADER_CAP + 1);
+        match header(self.window.bytes()) {
+            Header::Length(n) => {
+                feed.start(start, None);
+                self.raw.reset(false);
+                self.window.consume_keeping(n, start);
+                self.stream = Some(Stream { crc: crc32fast::Hasher::new(), produced: 0, start, suspect });
+                self.inflate_stream(feed);
+            }
+            Header::Short => {
+                self.lose(feed, start, DamageKind::Truncated, "the file ends inside a gzip header".into());
+            }
+            Header::Bad => {
+                self.lose(feed, start, DamageKind::CorruptMember, "no gzip header".into());
+            }
+        }
+    }
+
+    /// Inflates a step of the member at hand, or a suspect member whole.
+    fn inflate_stream(&mut self, feed: &mut Feed) {
+        let Some(mut stream) = self.stream.take() else { return };
+        loop {
+            let available = self.window.ensure(1);
+            let (in_before, out_before) = (self.raw.total_in(), self.raw.total_out());
+            let output = &mut feed.room(STEP)[..STEP];
+            let result = self.raw.decompress(self.window.bytes(), output, FlushDecompress::None);
+            let consumed = (self.raw.total_in() - in_before) as usize;
+            let produced = (self.raw.total_out() - out_before) as usize;
+            stream.crc.update(&output[..produced]);
+            stream.produced += produced as u64;
+            feed.filled += produced;
+            let now = self.window.offset() + consumed as u64;
+            self.window.consume_keeping(consumed, keep(stream.start, now));
+            let detail = |what: &str| format!("{what} after {} decoded bytes", stream.produced);
+            match result {
+                Ok(Status::StreamEnd) => return self.end_member(feed, stream),
+                Ok(_) if available == 0 && produced == 0 => {
+                    let detail = detail("the file ends inside a gzip member");
+                    return self.lose(feed, stream.start, DamageKind::Truncated, detail);
+                }
+                Ok(_) if consumed == 0 && produced == 0 => {
+                    let detail = detail("the deflate stream stands still");
+                    return self.lose(feed, stream.start, DamageKind::CorruptMember, detail);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let detail = detail(&error.to_string());
+                    return self.lose(feed, stream.start, DamageKind::CorruptMember, detail);
+                }
+            }
+            if !stream.suspect || stream.produced > MEMBER_CAP as u64 {
+                stream.suspect = false;
+                self.stream = Some(stream);
+                return;
+            }
+        }
+    }
+
+    /// Compares the trailer of a member with what was decoded.
+    fn end_member(&mut self, feed: &mut Feed, stream: Stream) {
+        let found = stream.crc.finalize();
+        if self.window.ensure(8) < 8 {
+            let detail = "the file ends inside the checksum of a gzip member".into();
+            return self.lose(feed, stream.start, DamageKind::Truncated, detail);
+        }
+        let bytes = self.window.bytes();
+        let crc = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let length = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+        if crc == found && length == stream.produced as u32 {
+            return self.window.consume(8);
+        }
+        let detail = format!(
+            "CRC-32 {found:08x} and length {} decoded, {crc:08x} and {length} stored",
+            stream.produced as u32
+        );
+        if stream.suspect {
+            let from = feed.filled - stream.produced as usize;
+            if !self.format.holds_several(&feed.bytes[from..feed.filled]) {
+                feed.filled = from;
+            }
+        }
+        // The deflate stream found its end, but perhaps not its own: what follows decides where to go on.
+        if self.window.bytes().get(8..11).is_none_or(|next| next == MAGIC) {
+            self.window.consume(8);
+            feed.gap(stream.start, DamageKind::Checksum, true, detail);
+        } else {
+            self.lose(feed, stream.start, DamageKind::Checksum, detail);
+        }
+    }
+
+    /// Notes a damaged member and goes on with the next one, which may start inside what this one seemed to be.
+    fn lose(&mut self, feed: &mut Feed, start: u64, kind: DamageKind, detail: String) {
+        let from = keep(start, self.window.offset()).max(start + 1);
+        self.window.go_back(from);
+        self.seek_member();
+        let n = self.window.offset() - start;
+        feed.gap(
+            start,
+            kind,
+            true,
+            format!("{detail}; {n} bytes up to the next member or the end of the file"),
+        );
+    }
+
+    /// Moves to the next plausible member at or after this place, or to the end of the file.
+    fn seek_member(&mut self) {
+        let finder = memmem::Finder::new(&MAGIC);
+        loop {
+            self.window.ensure(AHEAD);
+            let Some(i) = finder.find(self.window.bytes()) else {
+                let left = self.window.bytes().len();
+                if self.window.complete() {
+                    return self.window.consume(left);
+                }
+                self.window.consume(left.saturating_sub(2));
+                continue;
+            };
+            self.window.consume(i);
+            if self.plausible() {
+                return;
+            }
+            self.window.consume(1);
+        }
+    }
+
+    /// True if the bytes at hand look like a member of this file.
+    fn plausible(&mut self) -> bool {
+        self.window.ensure(HEADER_CAP + 1);
+        let Header::Length(n) = header(self.window.bytes()) else { return false };
+        let mut prefix = [0; 64];
+        self.raw.reset(false);
+        let _ = self.raw.decompress(&self.window.bytes()[n..], &mut prefix, FlushDecompress::None);
+        let got = (self.raw.total_out() as usize).min(prefix.len());
+        if self.format.looks_like_start(&prefix[..got]) {
+            return true;
+        }
+        if self.full_probes >= FULL_PROBES {
+            return false;
+        }
+        self.full_probes += 1;
+        self.window.ensure(MEMBER_INPUT);
+        self.scratch.resize(MEMBER_CAP, 0);
+        match self.inflater.gzip_member(self.window.bytes(), &mut self.scratch) {
+            // An empty member proves little: its 20 bytes are too few to be no accident only if nothing is at stake.
+            Ok(_) | Err(InflateError::InsufficientSpace) => true,
+            Err(InflateError::BadData) => false,
+        }
+    }
+}

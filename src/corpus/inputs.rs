@@ -1,0 +1,467 @@
+//! Which files are read: the paths a user names, made into a sorted list.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{gzip, wet, zst};
+use crate::{Error, Result};
+
+/// What the records of a file are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// WARC records, of which the `conversion` records are documents.
+    Wet,
+    /// One JSON object a line.
+    Jsonl,
+}
+
+impl Format {
+    /// True if decoded bytes start like a file, or a member on its own, of this format.
+    pub(crate) fn looks_like_start(self, bytes: &[u8]) -> bool {
+        let bytes = skip_blank(bytes);
+        match self {
+            Self::Wet => bytes.starts_with(b"WARC/"),
+            Self::Jsonl => bytes.starts_with(b"{"),
+        }
+    }
+
+    /// True if decoded bytes hold more than one record.
+    pub(crate) fn holds_several(self, bytes: &[u8]) -> bool {
+        match self {
+            Self::Wet => wet::holds_several(bytes),
+            Self::Jsonl => memchr::memchr(b'\n', bytes).is_some_and(|i| !skip_blank(&bytes[i..]).is_empty()),
+        }
+    }
+}
+
+/// How a file is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// As it is.
+    None,
+    /// Any number of gzip members (RFC 1952).
+    Gzip,
+    /// Any number of Zstandard frames (RFC 8878).
+    Zstd,
+}
+
+/// One file to read. Its position in the list of inputs is the shard of its documents.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The name for people, as the user gave it; `-` for standard input.
+    pub path: PathBuf,
+    /// What its records are.
+    pub format: Format,
+    /// How it is stored; by its content, whatever its name says.
+    pub compression: Compression,
+    /// Where the bytes are: the same file, or the copy of a stream.
+    stored: PathBuf,
+    /// Keeps the copy of a stream until the last clone is gone.
+    spool: Option<Arc<tempfile::TempPath>>,
+    /// Why it cannot be read, if that is known; reading it yields damage.
+    pub(crate) problem: Option<Problem>,
+    /// The name promises compression, the content has none.
+    pub(crate) misnamed: bool,
+}
+
+/// Why a named file cannot be read.
+#[derive(Clone, Debug)]
+pub(crate) enum Problem {
+    CannotOpen(String),
+    UnknownFormat,
+}
+
+/// How [`discover`] looks at files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiscoverOptions {
+    /// The format of every file, whatever it looks like; `None`: by content, then by name.
+    pub format: Option<Format>,
+}
+
+impl Input {
+    /// Opens the stored bytes.
+    pub(crate) fn open(&self) -> io::Result<File> {
+        File::open(&self.stored)
+    }
+
+    /// Size of the stored file in bytes, 0 if it cannot be told.
+    pub fn stored_bytes(&self) -> u64 {
+        fs::metadata(&self.stored).map_or(0, |m| m.len())
+    }
+
+    /// True for the copy of standard input or of another stream.
+    pub fn is_stream(&self) -> bool {
+        self.spool.is_some()
+    }
+
+    /// Looks at the content of a regular file.
+    fn look(path: &Path, stored: &Path, options: &DiscoverOptions) -> Self {
+        let (by_name, packed) = by_name(path);
+        let mut input = Self {
+            path: path.to_path_buf(),
+            format: options.format.or(by_name).unwrap_or(Format::Wet),
+            compression: Compression::None,
+            stored: stored.to_path_buf(),
+            spool: None,
+            problem: None,
+            misnamed: false,
+        };
+        let head = match head(stored) {
+            Ok(head) => head,
+            Err(error) => {
+                input.problem = Some(Problem::CannotOpen(error.to_string()));
+                return input;
+            }
+        };
+        // Magic bytes first; a compressed file whose very first bytes are damaged is known by its name.
+        let sniffed = [Format::Wet, Format::Jsonl].into_iter().find(|f| f.looks_like_start(&head));
+        input.compression = if head.starts_with(&gzip::MAGIC[..2]) {
+            Compression::Gzip
+        } else if head.starts_with(&zst::MAGIC) {
+            Compression::Zstd
+        } else if sniffed.is_some() || head.is_empty() {
+            input.misnamed = packed != Compression::None && !head.is_empty();
+            Compression::None
+        } else {
+            packed
+        };
+        let sniffed = match input.compression {
+            Compression::None => sniffed,
+            _ => {
+                let start = decoded_head(&head, input.compression);
+                [Format::Wet, Format::Jsonl].into_iter().find(|f| f.looks_like_start(&start))
+            }
+        };
+        match options.format.or(sniffed).or(by_name) {
+            Some(format) => input.format = format,
+            None if head.is_empty() => {}
+            None => input.problem = Some(Problem::UnknownFormat),
+        }
+        input
+    }
+}
+
+/// Drops what may stand before the first record: a byte-order mark, blanks, zeros.
+pub(crate) fn skip_blank(bytes: &[u8]) -> &[u8] {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let n = bytes.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n' | 0)).count();
+    &bytes[n..]
+}
+
+/// The first 64 KiB of a file.
+fn head(path: &Path) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path)?.take(64 << 10).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// What the start of a compressed file decodes to, as far as it does.
+fn decoded_head(head: &[u8], compression: Compression) -> Vec<u8> {
+    let mut start = vec![0; 4 << 10];
+    let mut filled = 0;
+    let mut pull = |reader: &mut dyn Read| {
+        while filled < start.len() {
+            match reader.read(&mut start[filled..]) {
+                Ok(n) if n > 0 => filled += n,
+                _ => break,
+            }
+        }
+    };
+    match compression {
+        Compression::None => {}
+        Compression::Gzip => pull(&mut flate2::bufread::MultiGzDecoder::new(head)),
+        Compression::Zstd => {
+            if let Ok(mut decoder) = zstd::stream::read::Decoder::with_buffer(head) {
+                pull(&mut decoder);
+            }
+        }
+    }
+    start.truncate(filled);
+    start
+}
+
+/// What a file's name says: its format, if it is a name we know, and its compression.
+fn by_name(path: &Path) -> (Option<Format>, Compression) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let (stem, compression) = if let Some(stem) = name.strip_suffix(".gz") {
+        (stem, Compression::Gzip)
+    } else if let Some(stem) = name.strip_suffix(".zst") {
+        (stem, Compression::Zstd)
+    } else {
+        (&*name, Compression::None)
+    };
+    let ends = |endings: &[&str]| endings.iter().any(|e| stem.ends_with(e));
+    let format = if ends(&[".wet", ".warc", ".warc.txt"]) {
+        Some(Format::Wet)
+    } else if ends(&[".jsonl", ".ndjson"]) {
+        Some(Format::Jsonl)
+    } else {
+        None
+    };
+    (format, compression)
+}
+
+/// Copies a stream to a temporary file, so that it can be read more than once.
+fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Result<Input> {
+    let mut file = tempfile::NamedTempFile::new().map_err(|e| Error::io(std::env::temp_dir(), e))?;
+    let failed = match io::copy(stream, &mut file) {
+        Ok(_) => None,
+        Err(error) => Some(error.to_string()),
+    };
+    file.flush().map_err(|e| Error::io(file.path(), e))?;
+    let stored = file.into_temp_path();
+    let mut input = Input::look(name, &stored, options);
+    if let Some(error) = failed {
+        input.problem = Some(Problem::CannotOpen(error));
+    }
+    input.spool = Some(Arc::new(stored));
+    Ok(input)
+}
+
+/// Everything that was found, by its real path, so that a file named twice is read once.
+struct Found<'a> {
+    options: &'a DiscoverOptions,
+    /// Real path to the spelling to show.
+    files: BTreeMap<PathBuf, PathBuf>,
+    folders: HashSet<PathBuf>,
+    broken: BTreeMap<PathBuf, String>,
+    streams: BTreeMap<PathBuf, Input>,
+}
+
+impl Found<'_> {
+    fn file(&mut self, path: &Path) {
+        match fs::canonicalize(path) {
+            Ok(real) => {
+                let shown = self.files.entry(real).or_insert_with(|| path.to_path_buf());
+                // The order of naming must not show: of several spellings the smallest is shown.
+                if path < shown.as_path() {
+                    *shown = path.to_path_buf();
+                }
+            }
+            Err(error) => {
+                self.broken.insert(path.to_path_buf(), error.to_string());
+            }
+        }
+    }
+
+    fn folder(&mut self, path: &Path) {
+        let real = match fs::canonicalize(path) {
+            Ok(real) => real,
+            Err(error) => {
+                self.broken.insert(path.to_path_buf(), error.to_string());
+                return;
+            }
+        };
+        // A link to a folder above would go round for ever.
+        if !self.folders.insert(real) {
+            return;
+        }
+        let entries = match fs::read_dir(path) {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.broken.insert(path.to_path_buf(), error.to_string());
+                return;
+            }
+        };
+        let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
+        paths.sort();
+        for path in paths {
+            match fs::metadata(&path) {
+                Ok(m) if m.is_dir() => self.folder(&path),
+                Ok(m) if m.is_file() && by_name(&path).0.is_some() => self.file(&path),
+                Err(error) if by_name(&path).0.is_some() => {
+                    self.broken.insert(path, error.to_string());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn named(&mut self, path: &Path) -> Result<()> {
+        if path == Path::new("-") {
+            if !self.streams.contains_key(path) {
+                let input = spool(path, &mut io::stdin().lock(), self.options)?;
+                self.streams.insert(path.to_path_buf(), input);
+            }
+            return Ok(());
+        }
+        match fs::metadata(path) {
+            Ok(m) if m.is_dir() => self.folder(path),
+            Ok(m) if m.is_file() => self.file(path),
+            // A pipe or the like can be read only once.
+            Ok(_) if self.streams.contains_key(path) => {}
+            Ok(_) => match File::open(path) {
+                Ok(mut stream) => {
+                    let input = spool(path, &mut stream, self.options)?;
+                    self.streams.insert(path.to_path_buf(), input);
+                }
+                Err(error) => {
+                    self.broken.insert(path.to_path_buf(), error.to_string());
+                }
+            },
+            Err(error) => {
+                self.broken.insert(path.to_path_buf(), error.to_string());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Finds the files to read.
+///
+/// A folder stands for the files below it with a known name: `.wet`, `.warc` (also `.warc.wet`, `.warc.txt`),
+/// `.jsonl` or `.ndjson`, each also with `.gz` or `.zst`. A file that is named itself may be called anything; its
+/// content says what it is. `-` is standard input; it and other streams are copied to a temporary file first.
+/// A file that is named twice, or through a link, is there once.
+///
+/// The list is sorted by real path, then streams, then what does not exist; it does not depend on the order of `paths`. A file that is missing or
+/// unreadable stays in the list, and reading it yields damage: a bad file does not end a run.
+///
+/// # Errors
+/// [`Error::NoDocuments`] if nothing was found or nothing of it can be read; [`Error::Io`] if a stream cannot be
+/// copied.
+pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Vec<Input>> {
+    let mut found = Found {
+        options,
+        files: BTreeMap::new(),
+        folders: HashSet::new(),
+        broken: BTreeMap::new(),
+        streams: BTreeMap::new(),
+    };
+    // Folders below one another would otherwise show files under the spelling that came first.
+    let mut paths: Vec<&PathBuf> = paths.iter().collect();
+    paths.sort();
+    for path in &paths {
+        found.named(path)?;
+    }
+    let mut inputs: Vec<Input> =
+        found.files.iter().map(|(real, shown)| Input::look(shown, real, options)).collect();
+    inputs.extend(found.streams.into_values());
+    inputs.extend(found.broken.into_iter().map(|(path, error)| Input {
+        format: options.format.or(by_name(&path).0).unwrap_or(Format::Wet),
+        compression: Compression::None,
+        stored: path.clone(),
+        path,
+        spool: None,
+        problem: Some(Problem::CannotOpen(error)),
+        misnamed: false,
+    }));
+    if inputs.iter().all(|i| i.problem.is_some()) {
+        let why = match inputs.first() {
+            Some(input) => match &input.problem {
+                Some(Problem::CannotOpen(error)) => format!("{}: {error}", input.path.display()),
+                _ => format!("{}: neither WET nor JSONL", input.path.display()),
+            },
+            None => "no file with a known name (.wet, .warc, .jsonl, .ndjson; also .gz, .zst)".into(),
+        };
+        return Err(Error::NoDocuments(why));
+    }
+    if u32::try_from(inputs.len()).is_err() {
+        return Err(Error::parameter("inputs", inputs.len(), "at most 2^32 - 1 files in one run"));
+    }
+    Ok(inputs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path, bytes: &[u8]) {
+        fs::create_dir_all(path.parent().expect("a parent")).expect("folder");
+        fs::write(path, bytes).expect("file");
+    }
+
+    fn gz(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).expect("memory");
+        encoder.finish().expect("memory")
+    }
+
+    #[test]
+    fn folders_give_known_names_sorted_and_once() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let at = |name: &str| dir.path().join(name);
+        write(&at("b/x.warc.wet.gz"), &gz(b"WARC/1.0\r\n"));
+        write(&at("b/notes.txt"), b"{");
+        write(&at("b/stats.json"), b"{}");
+        write(&at("a.jsonl.zst"), &zstd::encode_all(&b"{}\n"[..], 1).expect("memory"));
+        write(&at("c.ndjson"), b"{}");
+        write(&at("c.WET"), b"WARC/1.0");
+        std::os::unix::fs::symlink(dir.path(), at("b/loop")).expect("link");
+        std::os::unix::fs::symlink(at("c.ndjson"), at("b/again.ndjson")).expect("link");
+        let options = DiscoverOptions::default();
+        let inputs = discover(&[dir.path().into()], &options).expect("files");
+        let shown: Vec<_> = inputs
+            .iter()
+            .map(|i| (i.path.strip_prefix(dir.path()).expect("below").to_owned(), i.format, i.compression))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("a.jsonl.zst".into(), Format::Jsonl, Compression::Zstd),
+                ("b/x.warc.wet.gz".into(), Format::Wet, Compression::Gzip),
+                ("c.WET".into(), Format::Wet, Compression::None),
+                ("b/again.ndjson".into(), Format::Jsonl, Compression::None),
+            ]
+        );
+        let twice =
+            discover(&[at("c.ndjson"), dir.path().into(), at("a.jsonl.zst")], &options).expect("files");
+        assert_eq!(twice.len(), inputs.len());
+        let order: Vec<_> = twice.iter().map(|i| i.stored.clone()).collect();
+        assert_eq!(order, inputs.iter().map(|i| i.stored.clone()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn content_goes_before_name() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let at = |name: &str| dir.path().join(name);
+        let look = |name: &str, bytes: &[u8]| {
+            write(&at(name), bytes);
+            Input::look(&at(name), &at(name), &DiscoverOptions::default())
+        };
+        let plain = look("a.warc.wet.gz", b"WARC/1.0\r\n");
+        assert!(plain.misnamed && plain.compression == Compression::None && plain.format == Format::Wet);
+        let packed = look("b.jsonl", &gz(b"\xef\xbb\xbf {}"));
+        assert!(
+            !packed.misnamed && packed.compression == Compression::Gzip && packed.format == Format::Jsonl
+        );
+        let lying = look("c.jsonl", b"WARC/1.0\n");
+        assert_eq!(lying.format, Format::Wet);
+        let hurt = look("d.warc.wet.gz", b"\0\x01\x02\x03");
+        assert!(hurt.compression == Compression::Gzip && hurt.problem.is_none());
+        assert!(matches!(look("e.txt", b"hello").problem, Some(Problem::UnknownFormat)));
+        assert!(look("f.txt", b"").problem.is_none());
+    }
+
+    #[test]
+    fn missing_files_stay_unless_nothing_else_is_there() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let good = dir.path().join("a.jsonl");
+        write(&good, b"{}");
+        let missing = dir.path().join("0-missing.jsonl");
+        let options = DiscoverOptions::default();
+        let inputs = discover(&[missing.clone(), good.clone()], &options).expect("one is there");
+        assert_eq!(inputs.iter().map(|i| &i.path).collect::<Vec<_>>(), [&good, &missing]);
+        assert!(matches!(discover(&[missing], &options), Err(Error::NoDocuments(_))));
+        assert!(matches!(discover(&[], &options), Err(Error::NoDocuments(_))));
+    }
+
+    #[test]
+    fn a_stream_is_kept_while_its_input_lives() {
+        let input =
+            spool(Path::new("-"), &mut &b"WARC/1.0\r\n"[..], &DiscoverOptions::default()).expect("copied");
+        assert!(input.is_stream() && input.format == Format::Wet && input.stored_bytes() == 10);
+        let (copy, stored) = (input.clone(), input.stored.clone());
+        drop(input);
+        assert!(copy.open().is_ok());
+        drop(copy);
+        assert!(!stored.exists());
+    }
+}

@@ -1,0 +1,250 @@
+//! Writing the documents that are kept.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::block::{Block, BlockReader, Span, document};
+use super::inputs::{Format, Input};
+use super::{ReadOptions, wet};
+use crate::document::DocId;
+use crate::hash::murmur3_x64_128;
+use crate::{Error, Result};
+
+/// A file of kept documents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What its records are.
+    pub format: Format,
+    /// Documents in it.
+    pub documents: u64,
+    /// Its size.
+    pub stored_bytes: u64,
+}
+
+/// A file that has its name only once it is whole.
+struct Output {
+    writer: BufWriter<File>,
+    partial: PathBuf,
+    path: PathBuf,
+    format: Format,
+    documents: u64,
+    stored_bytes: u64,
+}
+
+impl Output {
+    fn create(dir: &Path, format: Format) -> Result<Self> {
+        let name = match format {
+            Format::Wet => "kept.warc.wet.gz",
+            Format::Jsonl => "kept.jsonl.gz",
+        };
+        let (path, partial) = (dir.join(name), dir.join(format!("{name}.partial")));
+        let file = File::create(&partial).map_err(|e| Error::io(&partial, e))?;
+        let writer = BufWriter::with_capacity(1 << 20, file);
+        Ok(Self { writer, partial, path, format, documents: 0, stored_bytes: 0 })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stored_bytes += bytes.len() as u64;
+        self.writer.write_all(bytes).map_err(|e| Error::io(&self.partial, e))
+    }
+
+    fn finish(mut self) -> Result<KeptFile> {
+        let flushed = self.writer.flush().and_then(|()| self.writer.get_ref().sync_all());
+        flushed.map_err(|e| Error::io(&self.partial, e))?;
+        fs::rename(&self.partial, &self.path).map_err(|e| Error::io(&self.path, e))?;
+        let Self { path, format, documents, stored_bytes, .. } = self;
+        Ok(KeptFile { path, format, documents, stored_bytes })
+    }
+}
+
+/// One gzip member.
+fn member(bytes: &[u8]) -> Vec<u8> {
+    let mut compressor = libdeflater::Compressor::new(libdeflater::CompressionLvl::default());
+    let mut out = vec![0; compressor.gzip_compress_bound(bytes.len())];
+    let n = compressor.gzip_compress(bytes, &mut out).expect("the output is as large as its bound");
+    out.truncate(n);
+    out
+}
+
+/// A record as WARC wants it: header lines ended by CRLF, two line ends behind.
+fn canonical(header: &[u8], content: &[u8]) -> Vec<u8> {
+    let mut record = Vec::with_capacity(header.len() + content.len() + 64);
+    for line in header.split_inclusive(|&b| b == b'\n') {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        record.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
+        record.extend_from_slice(b"\r\n");
+    }
+    record.extend_from_slice(content);
+    record.extend_from_slice(b"\r\n\r\n");
+    record
+}
+
+/// The first record of a WET file. Its date is that of the first document kept and its id is made from its content,
+/// so the same input always gives the same file.
+fn warcinfo(date: &str) -> Vec<u8> {
+    let content = concat!(
+        "software: flipside/",
+        env!("CARGO_PKG_VERSION"),
+        "\r\nformat: WARC File Format 1.0\r\ndescription: documents kept after near-duplicates were removed\r\n"
+    );
+    let (a, b) = murmur3_x64_128(format!("{date}\n{content}").as_bytes(), 0);
+    // The shape of a version 8 UUID (RFC 9562): any bits, but version and variant.
+    let id = format!(
+        "{:08x}-{:04x}-8{:03x}-{:04x}-{:012x}",
+        a >> 32,
+        (a >> 16) & 0xffff,
+        a & 0xfff,
+        0x8000 | (b >> 48 & 0x3fff),
+        b & 0xffff_ffff_ffff
+    );
+    let header = format!(
+        "WARC/1.0\r\nWARC-Type: warcinfo\r\nWARC-Date: {date}\r\nWARC-Filename: kept.warc.wet.gz\r\n\
+         WARC-Record-ID: <urn:uuid:{id}>\r\nContent-Type: application/warc-fields\r\nContent-Length: {}\r\n\r\n",
+        content.len()
+    );
+    canonical(header.as_bytes(), content.as_bytes())
+}
+
+/// The date of a record, for the warcinfo record; the start of time if it has none that can be used.
+fn date(header: &[u8]) -> String {
+    let plain = |d: &&str| d.len() <= 32 && d.bytes().all(|b| b.is_ascii_graphic());
+    wet::fields(header).date.filter(plain).unwrap_or("1970-01-01T00:00:00Z").to_owned()
+}
+
+/// Writes the documents for which `keep` says so, in order of their ids, into `dir`.
+///
+/// WET documents go to `kept.warc.wet.gz`: a new warcinfo record, then one gzip member per record. A member that
+/// holds just the record is copied as it is; any other record is compressed anew, with its header lines ended by
+/// CRLF. Lines of JSON go to `kept.jsonl.gz`, each as it was. A file is written for each format among the inputs,
+/// also if nothing of it is kept. Damaged records are not asked for.
+///
+/// # Errors
+/// [`Error::Io`] if `dir` cannot be written to, or a file is no longer what it was.
+pub fn write_kept(
+    inputs: &[Input],
+    options: &ReadOptions,
+    keep: &dyn Fn(DocId) -> bool,
+    dir: &Path,
+) -> Result<Vec<KeptFile>> {
+    fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(options.threads.max(1))
+        .build()
+        .map_err(|e| Error::parameter("threads", options.threads, e.to_string()))?;
+    let mut kept = Vec::new();
+    for format in [Format::Wet, Format::Jsonl] {
+        if !inputs.iter().any(|i| i.format == format && i.problem.is_none()) {
+            continue;
+        }
+        let mut output = Output::create(dir, format)?;
+        let mut block = Block::default();
+        let mut informed = false;
+        for (shard, input) in inputs.iter().enumerate().filter(|(_, i)| i.format == format) {
+            let mut reader = BlockReader::open(input, shard as u32, options);
+            let mut stored: Option<File> = None;
+            while reader.next_block(&mut block) {
+                let chosen = choose(&block, input, options, keep, &pool);
+                let Some(first) = chosen.first() else { continue };
+                output.documents += chosen.len() as u64;
+                if format == Format::Jsonl {
+                    output.write(&pool.install(|| lines(&block, &chosen)))?;
+                    continue;
+                }
+                if !informed {
+                    output
+                        .write(&member(&warcinfo(&date(&block.bytes[first.start..first.content_start]))))?;
+                    informed = true;
+                }
+                for part in pool.install(|| records(&block, &chosen)) {
+                    match part {
+                        Part::New(bytes) => output.write(&bytes)?,
+                        Part::Stored(from, to) => {
+                            let file = match &mut stored {
+                                Some(file) => file,
+                                None => stored.insert(input.open().map_err(|e| Error::io(&input.path, e))?),
+                            };
+                            let bytes = copy(file, from, to).map_err(|e| Error::io(&input.path, e))?;
+                            output.write(&bytes)?;
+                        }
+                    }
+                }
+            }
+        }
+        if format == Format::Wet && !informed {
+            output.write(&member(&warcinfo(&date(b""))))?;
+        }
+        kept.push(output.finish()?);
+    }
+    Ok(kept)
+}
+
+/// The documents of a block that are kept.
+fn choose<'b>(
+    block: &'b Block,
+    input: &Input,
+    options: &ReadOptions,
+    keep: &dyn Fn(DocId) -> bool,
+    pool: &rayon::ThreadPool,
+) -> Vec<&'b Span> {
+    // `keep` need not be fit for several threads, so it is asked first and here.
+    let asked: Vec<&Span> = block.spans.iter().filter(|span| keep(span.id)).collect();
+    let whole =
+        |span: &Span| document(span, &block.bytes, input.format, options, &mut |_, _| {}, |_| ()).is_some();
+    pool.install(|| asked.into_par_iter().filter(|span| whole(span)).collect())
+}
+
+/// Lines, verbatim, as one gzip member.
+fn lines(block: &Block, chosen: &[&Span]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for span in chosen {
+        text.extend_from_slice(&block.bytes[span.content_start..span.content_end]);
+        text.push(b'\n');
+    }
+    member(&text)
+}
+
+/// A piece of the output.
+enum Part {
+    New(Vec<u8>),
+    /// To be copied from the stored file, from and to these offsets.
+    Stored(u64, u64),
+}
+
+/// One gzip member per record; neighbours that are copied are one piece.
+fn records(block: &Block, chosen: &[&Span]) -> Vec<Part> {
+    let parts: Vec<Part> = chosen
+        .par_iter()
+        .map(|span| match span.member {
+            Some((from, to)) => Part::Stored(from, to),
+            None => {
+                let header = &block.bytes[span.start..span.content_start];
+                Part::New(member(&canonical(header, &block.bytes[span.content_start..span.content_end])))
+            }
+        })
+        .collect();
+    let mut joined: Vec<Part> = Vec::new();
+    for part in parts {
+        match (joined.last_mut(), part) {
+            (Some(Part::Stored(_, end)), Part::Stored(from, to)) if *end == from => *end = to,
+            (_, part) => joined.push(part),
+        }
+    }
+    joined
+}
+
+/// Stored bytes from one offset to another.
+fn copy(file: &mut File, from: u64, to: u64) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(to - from).read_to_end(&mut bytes)?;
+    if (bytes.len() as u64) < to - from {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,294 @@
+//! WARC records as Common Crawl's WET files hold them: where one ends, and what its header says.
+//!
+//! Read leniently: header names in any case, lines ended by CRLF or LF, any version of the form `WARC/1.0`. What
+//! cannot be read is told from what can by one rule: *a record counts only if its `Content-Length` leads to its
+//! end*, that is, to the blank lines behind it, to the next record, or to the end of the member or file. A record
+//! that fails is lost, and the next one is looked for: a line that is nothing but a version.
+
+use memchr::{memchr, memmem};
+
+use super::cut::{Bounds, End, Step};
+use super::damage::DamageKind;
+
+/// The largest header block that is believed, in bytes.
+pub const HEADER_CAP: usize = 32 << 10;
+
+/// The longest version line: `WARC/`, up to three digits on either side of the point, CRLF.
+const VERSION_CAP: usize = 14;
+
+/// Whether bytes start with a version line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    /// Yes, and it is this long.
+    Line(usize),
+    /// What is there could be the start of one.
+    Short,
+    No,
+}
+
+fn version(bytes: &[u8]) -> Version {
+    const NAME: &[u8] = b"WARC/";
+    let n = bytes.len().min(NAME.len());
+    if bytes[..n] != NAME[..n] {
+        return Version::No;
+    }
+    let mut at = NAME.len();
+    for end in [&b"."[..], b"\r\n"] {
+        let digits = bytes.get(at..).unwrap_or_default().iter().take_while(|b| b.is_ascii_digit()).count();
+        at += digits;
+        match bytes.get(at) {
+            None if digits <= 3 => return Version::Short,
+            Some(b) if (1..=3).contains(&digits) && end.contains(b) => at += 1,
+            _ => return Version::No,
+        }
+    }
+    match (bytes[at - 1], bytes.get(at)) {
+        (b'\n', _) => Version::Line(at),
+        (_, None) => Version::Short,
+        (_, Some(b'\n')) => Version::Line(at + 1),
+        _ => Version::No,
+    }
+}
+
+/// Finds the first version line at the start of a line or of a member, at or after `from`.
+///
+/// Without one, returns how far was searched: nothing before that place can be part of one.
+fn find_record(bytes: &[u8], from: usize, end: End, bounds: &Bounds<'_>) -> Result<usize, usize> {
+    let finder = memmem::Finder::new(b"WARC/");
+    let mut at = from;
+    while let Some(i) = finder.find(&bytes[at.min(bytes.len())..]) {
+        let start = at + i;
+        let fresh = if start == 0 { bounds.line_start } else { bytes[start - 1] == b'\n' };
+        if fresh || bounds.starts_at(start) {
+            match version(&bytes[start..]) {
+                Version::Line(_) => return Ok(start),
+                Version::Short if end == End::Unknown => return Err(start.saturating_sub(1).max(from)),
+                _ => {}
+            }
+        }
+        at = start + 1;
+    }
+    // Keep what could be the start of a name, and the line end before it.
+    Err(bytes.len().saturating_sub(6).max(from))
+}
+
+/// True if there is a version line behind the first one.
+pub(crate) fn holds_several(bytes: &[u8]) -> bool {
+    find_record(bytes, 1, End::File, &Bounds::none()).is_ok()
+}
+
+/// The next line and where the one after it starts, without its line end; `None` if it has no end yet.
+fn line(bytes: &[u8], from: usize) -> Option<(&[u8], usize)> {
+    let rest = bytes.get(from..)?;
+    let n = memchr(b'\n', rest)?;
+    let line = &rest[..n];
+    Some((line.strip_suffix(b"\r").unwrap_or(line), from + n + 1))
+}
+
+/// Splits a header line into its name and its value without the blanks around it.
+fn field(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let colon = memchr(b':', line)?;
+    Some((line[..colon].trim_ascii_end(), line[colon + 1..].trim_ascii()))
+}
+
+/// What must be known of a header to cut a record off.
+struct Head<'a> {
+    /// Where the content starts.
+    end: usize,
+    /// The blank line ends with CRLF.
+    crlf: bool,
+    length: Option<&'a [u8]>,
+    conversion: Option<bool>,
+}
+
+enum Block<'a> {
+    Head(Head<'a>),
+    /// No blank line yet.
+    Open,
+    /// The next record starts inside.
+    Cut,
+    TooLong,
+}
+
+fn head<'a>(bytes: &'a [u8], first_line: usize, bounds: &Bounds<'_>) -> Block<'a> {
+    let mut head = Head { end: 0, crlf: false, length: None, conversion: None };
+    let mut at = first_line;
+    while at <= HEADER_CAP {
+        if bounds.starts_at(at) && matches!(version(&bytes[at.min(bytes.len())..]), Version::Line(_)) {
+            return Block::Cut;
+        }
+        let Some((text, next)) = line(bytes, at) else {
+            return if bytes.len() > HEADER_CAP { Block::TooLong } else { Block::Open };
+        };
+        if text.is_empty() {
+            head.end = next;
+            head.crlf = next - at == 2;
+            return Block::Head(head);
+        }
+        if text.starts_with(b"WARC/") && matches!(version(&bytes[at..]), Version::Line(_)) {
+            return Block::Cut;
+        }
+        // Lines without a colon say nothing; of a name that comes twice, the first one counts.
+        if let Some((name, value)) = field(text) {
+            if name.eq_ignore_ascii_case(b"content-length") {
+                head.length.get_or_insert(value);
+            } else if name.eq_ignore_ascii_case(b"warc-type") {
+                head.conversion.get_or_insert(value.eq_ignore_ascii_case(b"conversion"));
+            }
+        }
+        at = next;
+    }
+    Block::TooLong
+}
+
+/// Cuts the next record off the start of `bytes`.
+pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> Step {
+    // Line ends between records, and padding.
+    let blank = bytes.iter().take_while(|b| matches!(b, b'\r' | b'\n' | 0)).count();
+    if blank > 0 {
+        return Step::Skip(blank);
+    }
+    let flaw = |kind, at, detail: String| Step::Flaw { kind, at, record: true, detail };
+    let first_line = match version(bytes) {
+        Version::Line(n) => n,
+        Version::Short if end == End::Unknown => return Step::Need(VERSION_CAP),
+        Version::Short => {
+            return flaw(DamageKind::Truncated, bytes.len(), "the version line has no end".into());
+        }
+        Version::No => {
+            let (kind, what) =
+                if bytes.starts_with(&super::gzip::MAGIC) || bytes.starts_with(&super::zst::MAGIC) {
+                    (DamageKind::NestedCompression, "compressed bytes inside compressed bytes")
+                } else {
+                    (DamageKind::Junk, "bytes between records")
+                };
+            return Step::Flaw { kind, at: 1.min(bytes.len()), record: false, detail: what.into() };
+        }
+    };
+    let head = match head(bytes, first_line, bounds) {
+        Block::Head(head) => head,
+        Block::Open if end == End::Unknown => return Step::Need(bytes.len() + 1),
+        Block::Open => {
+            return flaw(DamageKind::Truncated, first_line, "the header block has no end".into());
+        }
+        Block::Cut => {
+            let detail = "a record starts inside the header block".into();
+            return flaw(DamageKind::BadHeader, first_line, detail);
+        }
+        Block::TooLong => {
+            let detail = format!("a header block above {HEADER_CAP} bytes");
+            return flaw(DamageKind::HeaderTooLong, first_line, detail);
+        }
+    };
+    let Some(written) = head.length else {
+        return flaw(DamageKind::BadLength, head.end, "no Content-Length".into());
+    };
+    // `parse` alone would allow a sign.
+    let digits = !written.is_empty() && written.iter().all(u8::is_ascii_digit);
+    let length =
+        if digits { std::str::from_utf8(written).ok().and_then(|s| s.parse::<u64>().ok()) } else { None };
+    let shown = || String::from_utf8_lossy(&written[..written.len().min(40)]).into_owned();
+    let length = match length {
+        Some(n) if n <= cap as u64 => n as usize,
+        Some(n) => {
+            let detail = format!("Content-Length {n}, at most {cap} are read");
+            return flaw(DamageKind::TooLong, head.end, detail);
+        }
+        None if digits => {
+            return flaw(DamageKind::TooLong, head.end, format!("Content-Length {}", shown()));
+        }
+        None => {
+            return flaw(DamageKind::BadLength, head.end, format!("Content-Length {:?}", shown()));
+        }
+    };
+    let content_end = head.end + length;
+    // A member that starts with a record ends the one before, whatever its length says.
+    let inside = bounds
+        .between(head.end, content_end.min(bytes.len()))
+        .find(|&at| matches!(version(&bytes[at..]), Version::Line(_)));
+    if let Some(at) = inside {
+        let detail = format!("Content-Length {length}, but the next record starts after {}", at - head.end);
+        return flaw(DamageKind::BadLength, head.end, detail);
+    }
+    if content_end > bytes.len() {
+        if end == End::Unknown {
+            return Step::Need(content_end + 4);
+        }
+        let found = find_record(bytes, head.end, end, bounds);
+        let kind = if found.is_ok() { DamageKind::BadLength } else { DamageKind::Truncated };
+        let detail = format!("Content-Length {length}, {} bytes are there", bytes.len() - head.end);
+        return flaw(kind, head.end, detail);
+    }
+    let Some(conversion) = head.conversion else {
+        return flaw(DamageKind::BadHeader, head.end, "no WARC-Type".into());
+    };
+    let record =
+        |end| Step::Record { content_start: head.end, content_end, end, document: conversion, record: true };
+    let after = &bytes[content_end..];
+    let separator: &[u8] = if head.crlf { b"\r\n\r\n" } else { b"\n\n" };
+    if after.starts_with(separator) {
+        return record(content_end + separator.len());
+    }
+    let blank = after.iter().take_while(|b| matches!(b, b'\r' | b'\n' | 0)).count();
+    let member_end = bounds.between(content_end, content_end + blank + 1).next().is_some();
+    match version(&after[blank..]) {
+        Version::Line(_) => return record(content_end + blank),
+        // Enough to be sure, whatever comes after it.
+        _ if blank >= 16 => return record(content_end + blank),
+        // At the end of the file the blank lines may be missing; where bytes are missing, nothing is certain.
+        _ if blank == after.len() && end == End::File => return record(content_end + blank),
+        Version::Short if end == End::Unknown => return Step::Need(bytes.len() + 1),
+        _ if member_end => return record(content_end + blank),
+        _ if blank == after.len() && end == End::Gap => {
+            return flaw(DamageKind::Truncated, head.end, "the end of the record is missing".into());
+        }
+        _ => {}
+    }
+    flaw(
+        DamageKind::BadLength,
+        head.end,
+        format!("Content-Length {length} does not lead to the end of the record"),
+    )
+}
+
+/// Looks for the next record: how many bytes lie before it, or, if none is there yet, how many can be dropped.
+pub(crate) fn seek(bytes: &[u8], end: End, bounds: &Bounds<'_>) -> Result<usize, usize> {
+    find_record(bytes, 0, end, bounds)
+}
+
+/// What a header says of a document.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fields<'a> {
+    pub record_id: Option<&'a str>,
+    pub url: Option<&'a str>,
+    pub language: Option<&'a str>,
+    pub date: Option<&'a str>,
+    /// The name of a field that is there but is not UTF-8.
+    pub not_utf8: Option<&'static str>,
+}
+
+/// Reads the fields of a whole header block, version line included.
+pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
+    let mut fields = Fields::default();
+    let mut at = 0;
+    while let Some((text, next)) = line(header, at) {
+        at = next;
+        let Some((name, value)) = field(text) else { continue };
+        let (slot, known) = match name.len() {
+            14 if name.eq_ignore_ascii_case(b"warc-record-id") => (&mut fields.record_id, "WARC-Record-ID"),
+            15 if name.eq_ignore_ascii_case(b"warc-target-uri") => (&mut fields.url, "WARC-Target-URI"),
+            32 if name.eq_ignore_ascii_case(b"warc-identified-content-language") => {
+                (&mut fields.language, "WARC-Identified-Content-Language")
+            }
+            9 if name.eq_ignore_ascii_case(b"warc-date") => (&mut fields.date, "WARC-Date"),
+            _ => continue,
+        };
+        if slot.is_none() {
+            match simdutf8::basic::from_utf8(value) {
+                Ok(value) => *slot = Some(value),
+                Err(_) => fields.not_utf8 = Some(known),
+            }
+        }
+    }
+    fields
+}
