@@ -22,6 +22,18 @@ impl DocId {
     }
 }
 
+/// Where a record or line is stored, so that it can be read again on its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Place {
+    /// Where decoding has to start, in the stored file: at the gzip member or Zstandard frame that the record starts
+    /// in; in a plain file, at the record.
+    pub offset: u64,
+    /// Decoded bytes from there to the record. 0 if the record starts its member, and in plain files.
+    pub within: u64,
+    /// Decoded bytes of the record: header block and text, or the line without its end.
+    pub length: u64,
+}
+
 /// What is remembered of every document: names, lengths and where it stands, strings in one block of memory.
 #[derive(Clone, Debug, Default)]
 pub struct DocumentTable {
@@ -35,10 +47,8 @@ pub struct DocumentTable {
 pub struct Row {
     /// Which file, and which document of it.
     pub id: DocId,
-    /// Byte offset of the stored record, line or gzip member.
-    pub offset: u64,
-    /// Length of the same in bytes.
-    pub length: u64,
+    /// Where it is stored.
+    pub place: Place,
     /// Length of the text in bytes.
     pub text_bytes: u64,
     /// [`crate::hash::text_digest`] of the text.
@@ -57,7 +67,7 @@ impl DocumentTable {
     pub fn push(
         &mut self,
         id: DocId,
-        (offset, length): (u64, u64),
+        place: Place,
         (record_id, url): (Option<&str>, Option<&str>),
         text: &str,
     ) {
@@ -73,7 +83,7 @@ impl DocumentTable {
         let (record_id, url) = (put(record_id), put(url));
         let digest = crate::hash::text_digest(text);
         let text_bytes = text.len() as u64;
-        self.rows.push(Row { id, offset, length, text_bytes, digest, start, record_id, url });
+        self.rows.push(Row { id, place, text_bytes, digest, start, record_id, url });
     }
 
     /// Puts the tables of several threads together, in order of ids. Also gives, for each document, the table that it came
@@ -154,13 +164,14 @@ mod tests {
                 2 => (Some(&id[..]), None),
                 _ => (Some(&id[..]), Some(&url[..])),
             };
-            parts[n as usize % 2].push(DocId::new(n / 2, n % 2), (u64::from(n), 1), strings, &name(n));
+            let place = Place { offset: u64::from(n), ..Place::default() };
+            parts[n as usize % 2].push(DocId::new(n / 2, n % 2), place, strings, &name(n));
         }
         let (table, origins) = DocumentTable::merge(parts);
         assert_eq!(table.len(), 6);
         for n in 0..6 {
             let row = &table.rows()[n as usize];
-            assert_eq!((row.id, row.offset), (DocId::new(n / 2, n % 2), u64::from(n)));
+            assert_eq!((row.id, row.place.offset), (DocId::new(n / 2, n % 2), u64::from(n)));
             assert_eq!(row.digest, crate::hash::text_digest(&name(n)));
             assert_eq!(table.record_id(n), (n >= 2).then(|| name(n)).as_deref());
             assert_eq!(table.url(n), (n == 1 || n > 2).then(|| format!("url {n}")).as_deref());

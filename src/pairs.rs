@@ -45,6 +45,7 @@ pub fn self_join(
     index: &dyn HammingIndex,
     distinct: &DistinctHashes,
     weights: &[QuantisedWeights],
+    progress: &(dyn Fn(u64) + Sync),
 ) -> SlotJoin {
     /// Slots a task works through with the same buffers.
     const TASK: usize = 1024;
@@ -202,6 +203,28 @@ impl Groups {
         pairs
     }
 
+    /// Every pair of different texts, each text by the copy that leads, ascending.
+    ///
+    /// # Errors
+    /// If there are more than [`MOST_PAIRS`].
+    pub fn text_pairs(&self, joined: &[SlotPair], documents: &DocumentTable) -> Result<Vec<Pair>> {
+        let digest = |document: u32| documents.rows()[document as usize].digest;
+        let leaders = |members: &[u32]| {
+            members.chunk_by(|&a, &b| digest(a) == digest(b)).map(|copies| copies[0]).collect::<Vec<u32>>()
+        };
+        let lists: Vec<Vec<u32>> = (0..self.len() as u32).map(|slot| leaders(self.documents(slot))).collect();
+        let leading = Self {
+            starts: std::iter::once(0)
+                .chain(lists.iter().scan(0, |end, list| {
+                    *end += list.len() as u32;
+                    Some(*end)
+                }))
+                .collect(),
+            members: lists.concat(),
+        };
+        leading.all_pairs(joined, documents)
+    }
+
     /// Every pair of documents, ascending.
     ///
     /// # Errors
@@ -253,7 +276,7 @@ pub fn connect(documents: usize, pairs: &[Pair]) -> Partition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::DocId;
+    use crate::document::{DocId, Place};
     use proptest::prelude::*;
 
     /// Documents whose text and URL follow from a number each.
@@ -261,7 +284,7 @@ mod tests {
         let mut table = DocumentTable::default();
         for (i, &text) in (0..).zip(texts) {
             let url = "u".repeat(1 + (texts.len() - i as usize) % 5);
-            table.push(DocId::new(0, i), (0, 0), (None, Some(&url)), &"x".repeat(text as usize));
+            table.push(DocId::new(0, i), Place::default(), (None, Some(&url)), &"x".repeat(text as usize));
         }
         table
     }
@@ -302,6 +325,8 @@ mod tests {
             }
             prop_assert!(star.iter().all(|p| all.contains(p)));
             prop_assert_eq!(connect(n, &star).clusters(), connect(n, &all).clusters());
+            let different: Vec<Pair> = groups.text_pairs(&joined, &documents).unwrap();
+            prop_assert!(different.iter().all(|p| all.contains(p) && p.kind == Kind::Near));
         }
     }
 

@@ -23,6 +23,7 @@ mod zst;
 use serde::{Deserialize, Serialize};
 
 use crate::document::DocId;
+pub use crate::document::Place;
 
 pub use damage::{Damage, DamageKind, FileReading};
 pub use fetch::fetch;
@@ -50,18 +51,6 @@ pub struct Document<'a> {
     pub text: &'a str,
     /// Where it is stored.
     pub place: Place,
-}
-
-/// Where a record or line is stored, so that it can be read again on its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Place {
-    /// Where decoding has to start, in the stored file: at the gzip member or Zstandard frame that the record starts
-    /// in; in a plain file, at the record.
-    pub offset: u64,
-    /// Decoded bytes from there to the record. 0 if the record starts its member, and in plain files.
-    pub within: u64,
-    /// Decoded bytes of the record: header block and text, or the line without its end.
-    pub length: u64,
 }
 
 /// How input is read.

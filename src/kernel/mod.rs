@@ -4,4 +4,5 @@
 pub mod accumulate;
 pub mod hamming;
 pub mod inflate;
+pub mod minhash;
 pub mod prefetch;

@@ -56,9 +56,9 @@ impl Worker {
     }
 
     fn add(&mut self, document: &Document<'_>) {
-        let place = (document.place.offset, document.place.length);
-        self.documents.push(document.id, place, (document.record_id, document.url), document.text);
-        let language = document.language.and_then(|languages| languages.split(',').next()).unwrap_or("").trim();
+        self.documents.push(document.id, document.place, (document.record_id, document.url), document.text);
+        let language =
+            document.language.and_then(|languages| languages.split(',').next()).unwrap_or("").trim();
         match self.languages.get_mut(language) {
             Some(count) => *count += 1,
             None => {
@@ -81,8 +81,13 @@ pub fn collect(
     features: FeatureKind,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Collection {
-    let reading =
-        corpus::read(&inputs, options, || Worker::new(features), |worker, document| worker.add(&document), progress);
+    let reading = corpus::read(
+        &inputs,
+        options,
+        || Worker::new(features),
+        |worker, document| worker.add(&document),
+        progress,
+    );
     let mut languages: BTreeMap<String, u64> = BTreeMap::new();
     let (mut tables, mut parts) = (Vec::new(), Vec::new());
     for worker in reading.workers {
@@ -134,7 +139,9 @@ impl Collection {
 
     /// Bytes of memory that the features take.
     pub fn feature_bytes(&self) -> usize {
-        let of = |part: &Part| part.term_lists.capacity() * 4 + part.occurrences.capacity() * 2 + part.terms.features.len() * 12;
+        let of = |part: &Part| {
+            part.term_lists.capacity() * 4 + part.occurrences.capacity() * 2 + part.terms.features.len() * 12
+        };
         self.parts.iter().map(of).sum()
     }
 }

@@ -12,9 +12,9 @@ use crate::corpus;
 use crate::document::{DocId, DocumentTable};
 use crate::error::{Error, Result};
 use crate::pairs::{Pair, connect};
-use crate::report::{
-    self, ClusterRow, ClusterSample, ClusterSizes, FileRow, Outcome, PairRow, Report, Tool, write_clusters, write_pairs,
-};
+use crate::report::csv::{ClusterRow, PairRow, write_clusters, write_pairs};
+use crate::report::html;
+use crate::report::model::{ClusterSample, ClusterSizes, FileRow, Outcome, Report, Tool};
 use crate::resources::peak_memory_bytes;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -56,8 +56,10 @@ impl Verdict {
         let kept = clusters
             .iter()
             .map(|members| {
-                let of = |document: u32| (documents.rows()[document as usize].text_bytes, documents.url(document));
-                let best = members.iter().copied().min_by(|&a, &b| keep.compare(of(a), of(b)).then(a.cmp(&b)));
+                let of =
+                    |document: u32| (documents.rows()[document as usize].text_bytes, documents.url(document));
+                let best =
+                    members.iter().copied().min_by(|&a, &b| keep.compare(of(a), of(b)).then(a.cmp(&b)));
                 members.iter().for_each(|&member| stays[member as usize] = false);
                 let best = best.expect("a cluster has members");
                 stays[best as usize] = true;
@@ -88,10 +90,19 @@ fn write(
     let verdict = stages.run("clusters", n, "pages", 0, |_| Verdict::new(documents, &pairs, settings.keep));
     let has_distance = true;
     stages.run("write tables", pairs.len() as u64, "pairs", 0, |_| {
-        write_pairs(&folder.path().join("pairs.csv"), pairs.iter().map(|pair| Ok(pair_row(collection, pair))))?;
+        write_pairs(
+            &folder.path().join("pairs.csv"),
+            pairs.iter().map(|pair| Ok(pair_row(collection, pair))),
+        )?;
         write_clusters(&folder.path().join("clusters.csv"), cluster_rows(collection, &verdict))
     })?;
-    let kept_bytes: u64 = documents.rows().iter().zip(&verdict.stays).filter(|(_, stays)| **stays).map(|(row, _)| row.text_bytes).sum();
+    let kept_bytes: u64 = documents
+        .rows()
+        .iter()
+        .zip(&verdict.stays)
+        .filter(|(_, stays)| **stays)
+        .map(|(row, _)| row.text_bytes)
+        .sum();
     let kept_pages = verdict.stays.iter().filter(|&&stays| stays).count() as u64;
     let options = job.read_options();
     stages.run("write kept pages", kept_pages, "pages", kept_bytes.max(1), |_| {
@@ -152,7 +163,7 @@ fn write(
         files: file_rows(collection, &verdict),
     };
     report.write_json(&folder.path().join("report.json"))?;
-    report::write_html(&report, &folder.path().join("report.html"))?;
+    html::write(&report, &folder.path().join("report.html"))?;
     Ok(Summary {
         documents: n,
         removed: report.outcome.removed,
@@ -181,7 +192,10 @@ fn name(collection: &Collection, document: u32) -> Cow<'_, str> {
     }
 }
 
-fn cluster_rows<'a>(collection: &'a Collection, verdict: &'a Verdict) -> impl Iterator<Item = Result<ClusterRow<'a>>> {
+fn cluster_rows<'a>(
+    collection: &'a Collection,
+    verdict: &'a Verdict,
+) -> impl Iterator<Item = Result<ClusterRow<'a>>> {
     verdict.clusters.iter().zip(&verdict.kept).enumerate().flat_map(move |(cluster, (members, &kept))| {
         members.iter().map(move |&member| {
             Ok(ClusterRow {
@@ -237,12 +251,21 @@ fn largest_clusters(verdict: &Verdict) -> Vec<(usize, Vec<u32>)> {
 }
 
 /// Similarities of the listed pairs inside each of these clusters, ascending.
-fn similarities_of(largest: &[(usize, Vec<u32>)], verdict: &Verdict, pairs: &[Pair]) -> BTreeMap<usize, Vec<f32>> {
-    let members: BTreeMap<usize, &[u32]> =
-        largest.iter().filter_map(|&(cluster, _)| Some((cluster, verdict.clusters.iter().nth(cluster)?))).collect();
-    let cluster_of: hashbrown::HashMap<u32, usize> =
-        members.iter().flat_map(|(&cluster, members)| members.iter().map(move |&member| (member, cluster))).collect();
-    let mut similarities: BTreeMap<usize, Vec<f32>> = members.keys().map(|&cluster| (cluster, Vec::new())).collect();
+fn similarities_of(
+    largest: &[(usize, Vec<u32>)],
+    verdict: &Verdict,
+    pairs: &[Pair],
+) -> BTreeMap<usize, Vec<f32>> {
+    let members: BTreeMap<usize, &[u32]> = largest
+        .iter()
+        .filter_map(|&(cluster, _)| Some((cluster, verdict.clusters.iter().nth(cluster)?)))
+        .collect();
+    let cluster_of: hashbrown::HashMap<u32, usize> = members
+        .iter()
+        .flat_map(|(&cluster, members)| members.iter().map(move |&member| (member, cluster)))
+        .collect();
+    let mut similarities: BTreeMap<usize, Vec<f32>> =
+        members.keys().map(|&cluster| (cluster, Vec::new())).collect();
     for pair in pairs {
         if let Some(list) = cluster_of.get(&pair.a).and_then(|cluster| similarities.get_mut(cluster)) {
             list.push(pair.similarity);
@@ -324,7 +347,12 @@ fn sentence(report: &Report) -> String {
     let outcome = &report.outcome;
     let mut text = format!(
         "{} pages: {} kept, {} can go ({} exact copies, {} near-duplicates), in {} clusters.",
-        report.corpus.documents, outcome.kept, outcome.removed, outcome.exact_duplicates, outcome.near_duplicates, outcome.clusters
+        report.corpus.documents,
+        outcome.kept,
+        outcome.removed,
+        outcome.exact_duplicates,
+        outcome.near_duplicates,
+        outcome.clusters
     );
     if let Some(recall) = &report.recall {
         text.push_str(&format!(
@@ -337,7 +365,10 @@ fn sentence(report: &Report) -> String {
         ));
     }
     if report.damage.total > 0 {
-        text.push_str(&format!("\n{} damaged pieces of input were skipped; the report lists them.", report.damage.total));
+        text.push_str(&format!(
+            "\n{} damaged pieces of input were skipped; the report lists them.",
+            report.damage.total
+        ));
     }
     text
 }

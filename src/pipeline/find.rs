@@ -1,15 +1,13 @@
 //! From sketches to pairs of slots: the method's index, its join, and what the report tells of it.
 
 use super::collect::Collection;
-use super::settings::{JaccardCheck, Method, Settings};
+use super::settings::{Method, Settings};
 use super::sketch::{SimHashes, Texts};
 use super::stages::Stages;
 use crate::calibrate::{Calibration, CalibrationParams, calibrate};
 use crate::error::Result;
-use crate::minhash::Signatures;
-use crate::minhash::bands::{self, Banding};
 use crate::pairs::{Groups, SlotPair, self_join};
-use crate::report::{Histogram, Recall, SCurve, SearchCost};
+use crate::report::model::{Histogram, Recall, SCurve, SearchCost};
 use crate::search::bphs::{Bphs, BphsParams};
 use crate::search::distinct::DistinctHashes;
 use crate::search::psm::{Psm, PsmParams, Reading};
@@ -57,7 +55,8 @@ pub fn by_simhash(
     let (index, recall, chosen): (Box<dyn HammingIndex>, _, _) = match settings.method {
         Method::Bphs => {
             let params = BphsParams { radius: settings.distance, tables: settings.bphs_tables() };
-            let index = stages.run("index", slots, "distinct hashes", 0, |_| Bphs::new(distinct.hashes(), params))?;
+            let index =
+                stages.run("index", slots, "distinct hashes", 0, |_| Bphs::new(distinct.hashes(), params))?;
             (Box::new(index), None, vec![("tables", params.tables.to_string())])
         }
         Method::Psm | Method::Minhash => {
@@ -68,7 +67,8 @@ pub fn by_simhash(
                 budget: settings.budget,
                 ..PsmParams::default()
             };
-            let index = stages.run("index", slots, "distinct hashes", 0, |_| Psm::new(distinct.hashes(), params))?;
+            let index =
+                stages.run("index", slots, "distinct hashes", 0, |_| Psm::new(distinct.hashes(), params))?;
             let mut recall = None;
             let mut budget = settings.budget;
             if budget.is_none() && settings.recall < 1.0 {
@@ -88,7 +88,10 @@ pub fn by_simhash(
             }
             let chosen = vec![
                 ("key bits", index.key_bits().to_string()),
-                ("probes a page", budget.map_or_else(|| format!("{} (all)", index.all_probes()), |b| b.to_string())),
+                (
+                    "probes a page",
+                    budget.map_or_else(|| format!("{} (all)", index.all_probes()), |b| b.to_string()),
+                ),
             ];
             (Box::new(index.with_budget(budget)), recall, chosen)
         }
@@ -116,7 +119,16 @@ pub fn by_simhash(
         index_bytes: index.bytes() as u64,
         distinct_hashes: distinct.len() as u64,
     };
-    Ok(Found { groups, joined: join.pairs, cost, histograms, recall, s_curve: None, chosen, warnings: Vec::new() })
+    Ok(Found {
+        groups,
+        joined: join.pairs,
+        cost,
+        histograms,
+        recall,
+        s_curve: None,
+        chosen,
+        warnings: Vec::new(),
+    })
 }
 
 /// Slots of sketched documents, then one for each text without a sketch.
@@ -183,9 +195,19 @@ fn hamming_histograms(
         .zip(counts)
         .map(|(table, mut by_distance): (usize, _)| {
             by_distance[0] += identical;
-            let rows: Vec<(u32, u64)> =
-                by_distance.into_iter().zip(0u32..).map(|(number, d)| (64 - d, number)).rev().collect();
+            let rows: Vec<(u32, u64)> = (0..)
+                .zip(by_distance)
+                .map(|(d, number): (u32, u64)| (64 - d, number))
+                .collect::<Vec<_>>()
+                .into_iter()
+                .rev()
+                .collect();
             Histogram::new(format!("table {table}"), "64 − distance", &rows)
         })
         .collect()
+}
+
+/// STAND-IN
+pub fn by_minhash(_: &Collection, _: &Texts, _: &Settings, _: &mut Stages<'_>) -> Result<Found> {
+    Err(crate::Error::parameter("method", "minhash", "soon"))
 }

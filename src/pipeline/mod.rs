@@ -17,7 +17,7 @@ pub use stages::{Progress, Silent};
 use crate::corpus::{Input, JsonlFields, ReadOptions, discover};
 use crate::error::{Error, Result};
 use crate::hash::FEATURE_HASH;
-use crate::report;
+use crate::report::model as report;
 use crate::weight::frequencies::Frequencies;
 use collect::Collection;
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,11 @@ impl Job {
 
     /// How files are read. Within [`Job::with_threads`].
     fn read_options(&self) -> ReadOptions {
-        ReadOptions { threads: rayon::current_num_threads(), fields: self.fields.clone(), ..ReadOptions::default() }
+        ReadOptions {
+            threads: rayon::current_num_threads(),
+            fields: self.fields.clone(),
+            ..ReadOptions::default()
+        }
     }
 }
 
@@ -75,7 +79,8 @@ struct Prepared {
 fn prepare(job: &Job, needs_simhash: bool, stages: &mut Stages<'_>) -> Result<Prepared> {
     let settings = &job.settings;
     settings.check()?;
-    let needs_frequencies = (needs_simhash && settings.weighting.needs_frequencies()) || job.save_frequencies.is_some();
+    let needs_frequencies =
+        (needs_simhash && settings.weighting.needs_frequencies()) || job.save_frequencies.is_some();
     // A file of frequencies that does not fit is told before hours of reading.
     let loaded = match &settings.frequencies {
         Some(path) if needs_frequencies => Some(Frequencies::load(path, settings.features)?),
@@ -88,12 +93,19 @@ fn prepare(job: &Job, needs_simhash: bool, stages: &mut Stages<'_>) -> Result<Pr
         collect::collect(inputs, &options, settings.features, progress)
     });
     stages.amend(collection.documents.len() as u64, collection.text_bytes());
+    tell_damage(&collection, stages.progress());
     if collection.documents.is_empty() {
         let damaged: u64 = collection.files.iter().map(|file| file.damaged).sum();
         let first = collection.files.iter().flat_map(|file| &file.damage).next();
         let why = match first {
-            Some(damage) => format!("{} files were read, {damaged} pieces of damage; the first: {damage}", collection.files.len()),
-            None => format!("{} files were read, and none has a conversion record or a line of JSON", collection.files.len()),
+            Some(damage) => format!(
+                "{} files were read, {damaged} pieces of damage; the first: {damage}",
+                collection.files.len()
+            ),
+            None => format!(
+                "{} files were read, and none has a conversion record or a line of JSON",
+                collection.files.len()
+            ),
         };
         return Err(Error::NoDocuments(why));
     }
@@ -112,12 +124,31 @@ fn prepare(job: &Job, needs_simhash: bool, stages: &mut Stages<'_>) -> Result<Pr
     Ok(Prepared { collection, texts, frequencies })
 }
 
+/// Tells the first pieces of damage of each file at once; the report lists more.
+fn tell_damage(collection: &Collection, progress: &dyn Progress) {
+    const TOLD: usize = 20;
+    for file in &collection.files {
+        for damage in file.damage.iter().take(TOLD) {
+            progress.note(&damage.to_string());
+        }
+        if file.damaged > TOLD as u64 {
+            progress.note(&format!(
+                "{}: {} more pieces of damage",
+                file.path.display(),
+                file.damaged - TOLD as u64
+            ));
+        }
+    }
+}
+
 fn simhashes(prepared: &Prepared, settings: &Settings, stages: &mut Stages<'_>) -> SimHashes {
     let Prepared { collection, texts, frequencies } = prepared;
     let none = Frequencies::new(settings.features);
     let frequencies = frequencies.as_ref().unwrap_or(&none);
     let n = texts.sketched.len() as u64;
-    stages.run("simhash", n, "pages", 0, |progress| sketch::simhashes(collection, texts, settings, frequencies, progress))
+    stages.run("simhash", n, "pages", 0, |progress| {
+        sketch::simhashes(collection, texts, settings, frequencies, progress)
+    })
 }
 
 /// Finds near-duplicates by the settings' method.
@@ -129,7 +160,9 @@ fn find(
 ) -> Result<find::Found> {
     let Prepared { collection, texts, .. } = prepared;
     match (settings.method, simhashes) {
-        (Method::Psm | Method::Bphs, Some(sketches)) => find::by_simhash(collection, texts, sketches, settings, stages),
+        (Method::Psm | Method::Bphs, Some(sketches)) => {
+            find::by_simhash(collection, texts, sketches, settings, stages)
+        }
         (Method::Psm | Method::Bphs, None) => {
             let sketches = self::simhashes(prepared, settings, stages);
             find::by_simhash(collection, texts, &sketches, settings, stages)
@@ -148,10 +181,13 @@ fn describe(settings: &Settings, chosen: &[(&'static str, String)]) -> report::M
     let similarity = match settings.method {
         Method::Psm | Method::Bphs => {
             parameters.push(("weighting", settings.weighting.name().to_owned()));
-            parameters.push(("frequencies", match &settings.frequencies {
-                Some(path) => path.display().to_string(),
-                None => "of this corpus".to_owned(),
-            }));
+            parameters.push((
+                "frequencies",
+                match &settings.frequencies {
+                    Some(path) => path.display().to_string(),
+                    None => "of this corpus".to_owned(),
+                },
+            ));
             parameters.push(("distance", format!("{} of 64 bits", settings.distance)));
             "cosine of the pages' feature weights, as estimated by the distance d of their hashes: cos(π·d/64)".to_owned()
         }
@@ -163,7 +199,9 @@ fn describe(settings: &Settings, chosen: &[(&'static str, String)]) -> report::M
                 JaccardCheck::Estimated => {
                     format!("Jaccard coefficient of the pages' sets of {}, estimated", settings.features)
                 }
-                JaccardCheck::Exact => format!("Jaccard coefficient of the pages' sets of {}, counted", settings.features),
+                JaccardCheck::Exact => {
+                    format!("Jaccard coefficient of the pages' sets of {}, counted", settings.features)
+                }
             }
         }
     };
@@ -207,7 +245,11 @@ fn describe_corpus(prepared: &Prepared) -> report::Corpus {
         text_bytes: collection.text_bytes(),
         records: collection.files.iter().map(|file| file.records).sum(),
         documents: collection.documents.len() as u64,
-        documents_with_few_features: texts.unsketched.iter().map(|&text| texts.copies(text).len() as u64).sum(),
+        documents_with_few_features: texts
+            .unsketched
+            .iter()
+            .map(|&text| texts.copies(text).len() as u64)
+            .sum(),
         languages,
     }
 }

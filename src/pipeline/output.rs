@@ -18,14 +18,17 @@ impl OutputFolder {
     /// # Errors
     /// If something is there already and `force` is not given, or if the folder cannot be made.
     pub fn begin(place: &Path, force: bool) -> Result<Self> {
-        let name = place.file_name().ok_or_else(|| Error::parameter("out", place.display(), "the name of a new folder"))?;
+        let name = place
+            .file_name()
+            .ok_or_else(|| Error::parameter("out", place.display(), "the name of a new folder"))?;
         let exists = fs::symlink_metadata(place).is_ok();
         if exists && !force {
             let expected = "a folder that does not exist yet; --force replaces this one";
             return Err(Error::parameter("out", place.display(), expected));
         }
         if exists && !(place.is_dir() && is_ours(place)?) {
-            let expected = "a folder that is empty or holds a report.json of ours; --force replaces nothing else";
+            let expected =
+                "a folder that is empty or holds a report.json of ours; --force replaces nothing else";
             return Err(Error::parameter("out", place.display(), expected));
         }
         let parent = place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));

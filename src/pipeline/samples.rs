@@ -1,11 +1,12 @@
 //! Pairs and clusters for a person to look at, with the texts fetched from the files again.
 
 use super::{collect::Collection, id_of};
-use crate::corpus::{self, Place, ReadOptions};
+use crate::corpus::{self, ReadOptions};
 use crate::error::Result;
 use crate::hash::fmix64;
 use crate::pairs::{Kind, Pair};
-use crate::report::{PageSample, PairKind, PairSample, snippet};
+use crate::report::model::{PageSample, PairKind, PairSample};
+use crate::report::snippet;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest text that is fetched for showing; a longer one is cut.
@@ -24,7 +25,7 @@ impl Shown {
             .iter()
             .map(|&document| {
                 let row = &rows[document as usize];
-                (row.id, Place { offset: row.offset, length: row.length })
+                (row.id, row.place)
             })
             .collect();
         let by_id: BTreeMap<_, u32> =

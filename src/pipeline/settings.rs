@@ -193,7 +193,8 @@ mod tests {
 
     #[test]
     fn settings_survive_json() {
-        let settings = Settings { features: FeatureKind::Shingles(3), bands: Some((4, 5)), ..Settings::default() };
+        let settings =
+            Settings { features: FeatureKind::Shingles(3), bands: Some((4, 5)), ..Settings::default() };
         let json = serde_json::to_string(&settings).unwrap();
         assert_eq!(serde_json::from_str::<Settings>(&json).unwrap(), settings);
         assert!(serde_json::from_str::<Settings>(r#"{"distanze": 3}"#).is_err());

@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::minhash::{MinHashParams, MinHasher, Signatures};
 use crate::simhash::hasher::SimHasher;
 use crate::simhash::quantised::QuantisedWeights;
-use crate::weight::frequencies::Frequencies;
 use crate::weight::Weigher;
+use crate::weight::frequencies::Frequencies;
 use rayon::prelude::*;
 
 /// Documents that share a text are sketched once; documents with too few features not at all.
@@ -25,7 +25,8 @@ impl Texts {
     /// Groups the documents of a collection by text, texts in order of their first documents.
     pub fn new(collection: &Collection, min_features: usize) -> Self {
         let rows = collection.documents.rows();
-        let mut order: Vec<(u128, u32)> = rows.iter().zip(0..).map(|(row, document)| (row.digest, document)).collect();
+        let mut order: Vec<(u128, u32)> =
+            rows.iter().zip(0..).map(|(row, document)| (row.digest, document)).collect();
         order.par_sort_unstable();
         let mut groups: Vec<&[(u128, u32)]> = order.chunk_by(|a, b| a.0 == b.0).collect();
         groups.par_sort_unstable_by_key(|group| group[0].1);
@@ -132,5 +133,5 @@ pub fn signatures(
         }
         progress(chunk.len() as u64);
     });
-    Ok(Signatures::new(m, values))
+    Signatures::from_values(m, values)
 }

@@ -1,6 +1,6 @@
 //! Time of each stage of a run, and who hears of its progress.
 
-use crate::report::Stage;
+use crate::report::model::Stage;
 use crate::resources::cpu_seconds;
 use std::time::Instant;
 

@@ -178,6 +178,12 @@ impl Psm {
         u64::try_from(sum).unwrap_or(u64::MAX)
     }
 
+    /// The same index with another budget; an order fixed at the build keeps the sets that it has.
+    pub fn with_budget(mut self, budget: Option<u32>) -> Self {
+        self.params.budget = budget;
+        self
+    }
+
     fn budget(&self) -> u64 {
         match self.params.budget {
             None | Some(u32::MAX) => u64::MAX,

@@ -1,0 +1,261 @@
+//! Arguments that several commands share, and their one way into the library's settings.
+
+use clap::{ArgAction, ValueEnum};
+use flipside::clusters::Keep;
+use flipside::corpus::JsonlFields;
+use flipside::minhash::Family;
+use flipside::pipeline::settings::{JaccardCheck, Method, Settings};
+use flipside::simhash::volatility::FlipCost;
+use flipside::text::FeatureKind;
+use flipside::weight::Weighting;
+use std::path::PathBuf;
+
+/// What is read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InputArgs {
+    /// WET files (.wet, .warc.wet, .warc; plain or .gz) and JSONL files (plain, .gz or .zst), folders of them, or - for
+    /// standard input
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<PathBuf>,
+
+    /// JSONL field that holds the text
+    #[arg(long, value_name = "NAME", default_value = "text", help_heading = "Input")]
+    text_field: String,
+
+    /// JSONL field that holds the id
+    #[arg(long, value_name = "NAME", default_value = "id", help_heading = "Input")]
+    id_field: String,
+
+    /// JSONL field that holds the URL
+    #[arg(long, value_name = "NAME", default_value = "url", help_heading = "Input")]
+    url_field: String,
+}
+
+impl InputArgs {
+    /// The names of the JSONL fields.
+    pub(crate) fn fields(&self) -> JsonlFields {
+        JsonlFields {
+            text: self.text_field.clone(),
+            id: self.id_field.clone(),
+            url: self.url_field.clone(),
+            ..JsonlFields::default()
+        }
+    }
+}
+
+/// Where results go, and how the machine is used.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// Folder to make for the results; it appears whole or not at all
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+
+    /// Replace the folder if it holds earlier results
+    #[arg(long)]
+    pub force: bool,
+
+    /// Threads; 0 for one a core. Results do not depend on it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub threads: usize,
+
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    pub quiet: bool,
+
+    /// Save the document frequencies to a file
+    #[arg(long, value_name = "FILE", help_heading = "Features")]
+    pub save_frequencies: Option<PathBuf>,
+}
+
+/// How features are made.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FeatureArgs {
+    /// words, or shingles:W for runs of W words
+    #[arg(long, value_name = "KIND", default_value_t, help_heading = "Features")]
+    pub features: FeatureKind,
+
+    /// How a feature is weighted in a SimHash
+    #[arg(long, value_enum, default_value_t = WeightingName::TfIdf, help_heading = "Features")]
+    weighting: WeightingName,
+
+    /// Use these document frequencies instead of the corpus's own
+    #[arg(long, value_name = "FILE", help_heading = "Features")]
+    pub frequencies: Option<PathBuf>,
+}
+
+impl FeatureArgs {
+    /// The scheme of weights.
+    pub(crate) fn weighting(&self) -> Weighting {
+        self.weighting.into()
+    }
+}
+
+/// What makes two pages near-duplicates, and how they are looked for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SearchArgs {
+    /// Pages with fewer distinct features are compared by their exact text only
+    #[arg(long, value_name = "N", default_value_t = Settings::default().min_features, help_heading = "Features")]
+    min_features: usize,
+
+    /// psm, bphs: hashes that differ in at most this many of 64 bits are near
+    #[arg(long, value_name = "BITS", default_value_t = Settings::default().distance, help_heading = "Search")]
+    distance: u32,
+
+    /// psm: share of the pairs within the distance to find; 1 is exact. minhash: share of the pairs at the wanted
+    /// similarity
+    #[arg(long, value_name = "SHARE", default_value_t = Settings::default().recall, help_heading = "Search")]
+    recall: f64,
+
+    /// minhash: Jaccard coefficient from which pages are near
+    #[arg(long, value_name = "SHARE", default_value_t = Settings::default().similarity, help_heading = "Search")]
+    similarity: f64,
+
+    /// psm: probes a page, instead of measuring how many the recall takes
+    #[arg(long, value_name = "PROBES", help_heading = "Search")]
+    budget: Option<u32>,
+
+    /// psm: leading bits used as key [default: about log2 of the number of hashes]
+    #[arg(long, value_name = "BITS", help_heading = "Search")]
+    key_bits: Option<u32>,
+
+    /// psm: what flipping a bit of weight w is taken to cost: abs (|w|), square, or log-odds:COT
+    #[arg(long, value_name = "COST", default_value_t, help_heading = "Search")]
+    flip_cost: FlipCost,
+
+    /// bphs: number of tables, such as 4, 10, 16 or 20 at distance 3
+    #[arg(long, value_name = "N", help_heading = "Search")]
+    tables: Option<u32>,
+
+    /// minhash: length of a signature
+    #[arg(long, value_name = "N", default_value_t = Settings::default().permutations, help_heading = "Search")]
+    permutations: usize,
+
+    /// minhash: family of hash functions
+    #[arg(long, value_enum, default_value_t = FamilyName::Multiply32, help_heading = "Search")]
+    family: FamilyName,
+
+    /// minhash: bands and rows, such as 16x8 [default: chosen from similarity and recall]
+    #[arg(long, value_name = "BxR", value_parser = parse_bands, help_heading = "Search")]
+    bands: Option<(usize, usize)>,
+
+    /// minhash: count the Jaccard coefficient of candidates on their features instead of estimating it
+    #[arg(long, help_heading = "Search")]
+    exact_jaccard: bool,
+
+    /// Seed of samples and of MinHash's functions
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Search")]
+    seed: u64,
+
+    /// Which copy of a cluster stays: first, longest or shortest-url
+    #[arg(long, value_name = "RULE", default_value_t, help_heading = "Results")]
+    keep: Keep,
+
+    /// List every pair of pages, not just each copy with the one that leads its group
+    #[arg(long, action = ArgAction::SetTrue, help_heading = "Results")]
+    all_pairs: bool,
+}
+
+impl SearchArgs {
+    /// The library's settings: the only place where arguments become settings.
+    pub(crate) fn settings(&self, features: &FeatureArgs, method: Method) -> Settings {
+        Settings {
+            method,
+            features: features.features,
+            weighting: features.weighting(),
+            min_features: self.min_features,
+            frequencies: features.frequencies.clone(),
+            distance: self.distance,
+            recall: self.recall,
+            budget: self.budget,
+            key_bits: self.key_bits,
+            flip_cost: self.flip_cost,
+            tables: self.tables,
+            similarity: self.similarity,
+            permutations: self.permutations,
+            family: self.family.into(),
+            bands: self.bands,
+            jaccard: if self.exact_jaccard { JaccardCheck::Exact } else { JaccardCheck::Estimated },
+            keep: self.keep,
+            all_pairs: self.all_pairs,
+            seed: self.seed,
+        }
+    }
+}
+
+/// A number of bands and a number of rows, as in `16x8`.
+fn parse_bands(text: &str) -> Result<(usize, usize), String> {
+    let number = |text: &str| text.trim().parse().map_err(|_| format!("{text:?} is no number"));
+    let (bands, rows) = text.split_once(['x', '×']).ok_or("bands and rows, such as 16x8")?;
+    Ok((number(bands)?, number(rows)?))
+}
+
+/// The command line's names of the methods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MethodName {
+    /// SimHash, the likeliest flips first
+    Psm,
+    /// SimHash, exact block-permuted tables
+    Bphs,
+    /// MinHash signatures in bands
+    Minhash,
+}
+
+impl From<MethodName> for Method {
+    fn from(name: MethodName) -> Self {
+        match name {
+            MethodName::Psm => Self::Psm,
+            MethodName::Bphs => Self::Bphs,
+            MethodName::Minhash => Self::Minhash,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WeightingName {
+    TfIdf,
+    Tf,
+    Binary,
+}
+
+impl From<WeightingName> for Weighting {
+    fn from(name: WeightingName) -> Self {
+        match name {
+            WeightingName::TfIdf => Self::TfIdf,
+            WeightingName::Tf => Self::Tf,
+            WeightingName::Binary => Self::Binary,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FamilyName {
+    /// a·x + b modulo 2³²: the fastest sound one
+    Multiply32,
+    /// (a·x + b) mod p with p = 2⁶¹ − 1
+    Prime61,
+    /// one permutation, densified
+    OnePermutation,
+}
+
+impl From<FamilyName> for Family {
+    fn from(name: FamilyName) -> Self {
+        match name {
+            FamilyName::Multiply32 => Self::Multiply32,
+            FamilyName::Prime61 => Self::Prime61,
+            FamilyName::OnePermutation => Self::OnePermutation,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bands_are_read_as_they_are_written() {
+        assert_eq!(parse_bands("16x8"), Ok((16, 8)));
+        assert_eq!(parse_bands("4 × 5"), Ok((4, 5)));
+        assert!(parse_bands("16").is_err());
+        assert!(parse_bands("ax5").is_err());
+    }
+}

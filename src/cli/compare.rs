@@ -1,0 +1,43 @@
+//! `flipside compare`
+
+use super::arguments::{FeatureArgs, InputArgs, MethodName, RunArgs, SearchArgs};
+use super::dedup::job;
+use super::progress::Bars;
+use super::{Done, print};
+use flipside::pipeline::{self, settings::Method};
+
+/// Run several methods on the same pages and report side by side what each found.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  flipside compare crawl/*.warc.wet.gz --out comparison
+  flipside compare crawl --out comparison --methods bphs,minhash --distance 6 --similarity 0.7
+
+Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: InputArgs,
+
+    #[command(flatten)]
+    run: RunArgs,
+
+    /// The methods, with commas between
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [MethodName::Psm, MethodName::Bphs, MethodName::Minhash])]
+    methods: Vec<MethodName>,
+
+    #[command(flatten)]
+    search: SearchArgs,
+
+    #[command(flatten)]
+    features: FeatureArgs,
+}
+
+impl Args {
+    pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
+        let methods: Vec<Method> = self.methods.iter().map(|&method| method.into()).collect();
+        let settings = self.search.settings(&self.features, Method::default());
+        let job = job(&self.input, &self.run, settings, command_line);
+        let summary = pipeline::compare(&job, &methods, &Bars::new(self.run.quiet))?;
+        print(format!("{}\n{}\n", summary.text, job.out.join("report.html").display()).as_bytes())?;
+        Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
+    }
+}

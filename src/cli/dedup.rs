@@ -1,0 +1,67 @@
+//! `flipside dedup`
+
+use super::arguments::{FeatureArgs, InputArgs, MethodName, RunArgs, SearchArgs};
+use super::progress::Bars;
+use super::{Done, print};
+use flipside::pipeline::{self, Job};
+use std::time::SystemTime;
+
+/// Find near-duplicates: write pairs, clusters, the kept pages and a report into a new folder.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  flipside dedup crawl/*.warc.wet.gz --out result
+  flipside dedup crawl --out result --method minhash --features shingles:5 --similarity 0.8
+  zcat pages.jsonl.gz | flipside dedup - --out result --distance 6 --recall 0.99
+
+Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: InputArgs,
+
+    #[command(flatten)]
+    run: RunArgs,
+
+    /// How near-duplicates are looked for
+    #[arg(long, value_enum, default_value_t = MethodName::Psm)]
+    method: MethodName,
+
+    #[command(flatten)]
+    search: SearchArgs,
+
+    #[command(flatten)]
+    features: FeatureArgs,
+}
+
+impl Args {
+    pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
+        let job = job(
+            &self.input,
+            &self.run,
+            self.search.settings(&self.features, self.method.into()),
+            command_line,
+        );
+        let summary = pipeline::dedup(&job, &Bars::new(self.run.quiet))?;
+        print(format!("{}\n{}\n", summary.text, job.out.join("report.html").display()).as_bytes())?;
+        Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
+    }
+}
+
+/// The job that the arguments describe.
+pub(super) fn job(
+    input: &InputArgs,
+    run: &RunArgs,
+    settings: pipeline::settings::Settings,
+    command_line: Vec<String>,
+) -> Job {
+    Job {
+        inputs: input.inputs.clone(),
+        fields: input.fields(),
+        out: run.out.clone(),
+        force: run.force,
+        threads: run.threads,
+        save_frequencies: run.save_frequencies.clone(),
+        settings,
+        command_line,
+        created: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+    }
+}

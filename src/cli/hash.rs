@@ -1,0 +1,143 @@
+//! `flipside hash`
+
+use super::arguments::FeatureArgs;
+use super::{Done, print};
+use anyhow::Context;
+use flipside::simhash::hasher::SimHasher;
+use flipside::simhash::volatility::{FlipCost, Volatility};
+use flipside::simhash::vosh::Vosh;
+use flipside::simhash::{BITS, SimHash};
+use flipside::text::FeatureExtractor;
+use flipside::weight::{Weigher, frequencies::Frequencies};
+use serde::Serialize;
+use std::fmt::Write;
+use std::io::Read;
+use std::path::PathBuf;
+
+/// Show a document's SimHash: its bits, the weights behind them, and which flip first.
+///
+/// Reads one text (UTF-8). Without --frequencies every word is equally rare, so TF-IDF is then TF alone (sublinear).
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  flipside hash page.txt
+  echo 'a rose is a rose' | flipside hash - --features shingles:2 --json")]
+pub(crate) struct Args {
+    /// A text file, or - for standard input
+    #[arg(default_value = "-")]
+    file: PathBuf,
+
+    #[command(flatten)]
+    features: FeatureArgs,
+
+    /// How many of the likeliest sets of flips to list
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    flips: usize,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is shown.
+#[derive(Serialize)]
+struct Shown {
+    hash: String,
+    features: usize,
+    /// Bit number (0 is the least significant), its value and weight, weakest first.
+    order: Vec<Bit>,
+    /// Sets of at most three bits, likeliest first.
+    flips: Vec<Flip>,
+}
+
+#[derive(Serialize)]
+struct Bit {
+    bit: u32,
+    value: u8,
+    weight: f32,
+}
+
+#[derive(Serialize)]
+struct Flip {
+    bits: Vec<u32>,
+    cost: f32,
+    hash: String,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> anyhow::Result<Done> {
+        let text = self.text()?;
+        let frequencies = match &self.features.frequencies {
+            Some(path) => Frequencies::load(path, self.features.features)?,
+            None => Frequencies::new(self.features.features),
+        };
+        let weigher = Weigher::new(self.features.weighting());
+        let counts = FeatureExtractor::new(self.features.features).counts(&text);
+        // One document that nobody has seen before: N is at least 1.
+        let documents = frequencies.documents().max(1);
+        let simhash = SimHasher::default().hash(
+            counts.iter().map(|&(f, n)| (f, weigher.weight(n, weigher.idf(frequencies.get(f), documents)))),
+        );
+        let shown = show(&simhash, counts.len(), self.flips);
+        let output =
+            if self.json { serde_json::to_string_pretty(&shown)? + "\n" } else { table(&simhash, &shown)? };
+        print(output.as_bytes())
+    }
+
+    fn text(&self) -> anyhow::Result<String> {
+        let mut bytes = Vec::new();
+        let name = self.file.display();
+        if self.file.as_os_str() == "-" {
+            std::io::stdin().lock().read_to_end(&mut bytes).context("standard input")?;
+        } else {
+            bytes = std::fs::read(&self.file).with_context(|| name.to_string())?;
+        }
+        String::from_utf8(bytes).map_err(|e| {
+            anyhow::anyhow!(
+                "{name}: byte {}: not UTF-8; convert the text first",
+                e.utf8_error().valid_up_to()
+            )
+        })
+    }
+}
+
+fn show(simhash: &SimHash, features: usize, flips: usize) -> Shown {
+    let mut order = Volatility::default();
+    order.rank(&simhash.weights, u64::MAX, FlipCost::Abs);
+    let bit = |&bit: &u8| Bit {
+        bit: u32::from(bit),
+        value: (simhash.hash >> bit & 1) as u8,
+        weight: simhash.weights[usize::from(bit)],
+    };
+    let mut vosh = Vosh::default();
+    vosh.start(&simhash.weights, u64::MAX, FlipCost::Abs, 1..=3);
+    let flips = vosh.take(flips).map(|flip| Flip {
+        bits: (0..BITS as u32).filter(|&j| flip.mask >> j & 1 == 1).collect(),
+        cost: (0..BITS).filter(|&j| flip.mask >> j & 1 == 1).map(|j| simhash.weights[j].abs()).sum(),
+        hash: format!("{:016x}", simhash.hash ^ flip.mask),
+    });
+    Shown {
+        hash: format!("{:016x}", simhash.hash),
+        features,
+        flips: flips.collect(),
+        order: order.bits().iter().map(bit).collect(),
+    }
+}
+
+fn table(simhash: &SimHash, shown: &Shown) -> anyhow::Result<String> {
+    let mut text = String::new();
+    writeln!(text, "simhash   {}", shown.hash)?;
+    writeln!(text, "bits      {:064b}  (63 … 0)", simhash.hash)?;
+    writeln!(text, "features  {}\n", shown.features)?;
+    writeln!(text, "bits in order of volatility, the likeliest to flip first")?;
+    writeln!(text, "{:>5} {:>4} {:>6} {:>9}", "rank", "bit", "value", "weight")?;
+    for (rank, bit) in (1..).zip(&shown.order) {
+        writeln!(text, "{rank:>5} {:>4} {:>6} {:>+9.4}", bit.bit, bit.value, bit.weight)?;
+    }
+    writeln!(text, "\nlikeliest sets of at most three flips")?;
+    writeln!(text, "{:>5}  {:<12} {:>9}  hash", "probe", "bits", "cost")?;
+    for (probe, flip) in (1..).zip(&shown.flips) {
+        let bits: Vec<String> = flip.bits.iter().map(ToString::to_string).collect();
+        writeln!(text, "{probe:>5}  {:<12} {:>9.4}  {}", bits.join(" "), flip.cost, flip.hash)?;
+    }
+    Ok(text)
+}

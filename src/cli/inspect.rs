@@ -1,0 +1,44 @@
+//! `flipside inspect`
+
+use super::{Done, print};
+use anyhow::bail;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Show and check a file or folder that flipside wrote.
+///
+/// Knows result folders, report.json, pairs.csv, clusters.csv, files of kept pages, and binary files such as document
+/// frequencies. Fails if something does not fit together.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  flipside inspect result
+  flipside inspect result/kept.warc.wet.gz")]
+pub(crate) struct Args {
+    /// The file or folder
+    file: PathBuf,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> anyhow::Result<Done> {
+        let inspection = flipside::inspect::inspect(&self.file)?;
+        let mut text = String::new();
+        if self.json {
+            text = serde_json::to_string_pretty(&inspection)? + "\n";
+        } else {
+            writeln!(text, "{}: {}", self.file.display(), inspection.what)?;
+            let width = inspection.facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+            for (name, value) in &inspection.facts {
+                writeln!(text, "  {name:<width$}  {value}")?;
+            }
+        }
+        print(text.as_bytes())?;
+        match &inspection.problems[..] {
+            [] => Ok(Done::Well),
+            problems => bail!("{}: not in order:\n  {}", self.file.display(), problems.join("\n  ")),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The command line: one file for each subcommand, with its arguments and what it does. Only here is clap known.
+//!
+//! Exit codes: 0 done; 1 done, but damaged input was skipped; 2 failed.
+
+mod arguments;
+mod compare;
+mod dedup;
+mod hash;
+mod inspect;
+mod progress;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Finds near-duplicate pages in web text, and proves how many it found.
+#[derive(Debug, Parser)]
+#[command(name = "flipside", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Dedup(dedup::Args),
+    Compare(compare::Args),
+    Hash(hash::Args),
+    Inspect(inspect::Args),
+    /// Print a script that completes this program's arguments in a shell.
+    #[command(after_help = "Example: flipside completions bash > /etc/bash_completion.d/flipside")]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page.
+    #[command(after_help = "Example: flipside man | man -l -")]
+    Man,
+}
+
+/// What a command came to.
+enum Done {
+    Well,
+    /// Damaged input was skipped.
+    WithDamage,
+}
+
+/// Runs the program and gives its exit code.
+pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let typed = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let result = match Cli::parse_from(arguments).command {
+        Command::Dedup(args) => args.run(typed),
+        Command::Compare(args) => args.run(typed),
+        Command::Hash(args) => args.run(),
+        Command::Inspect(args) => args.run(),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "flipside", &mut script);
+            print(&script)
+        }
+        Command::Man => manual().and_then(|page| print(&page)),
+    };
+    match result {
+        Ok(Done::Well) => ExitCode::SUCCESS,
+        Ok(Done::WithDamage) => ExitCode::from(1),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("flipside: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The manual page, with a section for each command.
+fn manual() -> anyhow::Result<Vec<u8>> {
+    let command = Cli::command();
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    for subcommand in command.get_subcommands() {
+        let name = format!("flipside {}", subcommand.get_name());
+        let man = clap_mangen::Man::new(subcommand.clone().name(name.clone()).bin_name(name.clone()));
+        writeln!(page, ".SH {}", name.to_uppercase())?;
+        man.render_description_section(&mut page)?;
+        man.render_synopsis_section(&mut page)?;
+        man.render_options_section(&mut page)?;
+    }
+    Ok(page)
+}
+
+/// Writes a result to standard output.
+fn print(bytes: &[u8]) -> anyhow::Result<Done> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()?;
+    Ok(Done::Well)
+}
+
+/// Whether the reader of our output has gone, which is no failure of ours.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_manual_names_every_command() {
+        let page = String::from_utf8(manual().unwrap()).unwrap();
+        for command in Cli::command().get_subcommands() {
+            assert!(
+                page.contains(&format!("FLIPSIDE {}", command.get_name().to_uppercase())),
+                "{}",
+                command.get_name()
+            );
+        }
+    }
+}

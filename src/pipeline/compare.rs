@@ -1,0 +1,152 @@
+//! Several methods on the same corpus, side by side.
+
+use super::output::OutputFolder;
+use super::samples::{Shown, sample_pairs};
+use super::settings::{Method, Settings};
+use super::stages::{Progress, Stages};
+use super::{Job, Prepared, Summary, describe, describe_corpus, describe_damage, find, prepare, simhashes};
+use crate::error::{Error, Result};
+use crate::pairs::{Pair, connect};
+use crate::report::html;
+use crate::report::model::{Agreement, CompareReport, MethodResult, Tool};
+use crate::resources::peak_memory_bytes;
+use std::collections::BTreeMap;
+
+/// Example pairs of each kind that a report shows.
+const EXAMPLES: usize = 6;
+
+/// Runs the methods on the same documents, and the SimHash methods on the same hashes, and writes a report of what each
+/// found into a new folder.
+///
+/// Pairs are pairs of distinct texts: copies of a text are found by every method.
+///
+/// # Errors
+/// If fewer than two methods are named, and as [`super::dedup`].
+pub fn compare(job: &Job, methods: &[Method], progress: &dyn Progress) -> Result<Summary> {
+    let mut methods = methods.to_vec();
+    methods.sort_unstable();
+    methods.dedup();
+    if methods.len() < 2 {
+        let got = methods.iter().map(|method| method.name()).collect::<Vec<_>>().join(",");
+        return Err(Error::parameter("methods", got, "two or more different ones of psm, bphs and minhash"));
+    }
+    let folder = OutputFolder::begin(&job.out, job.force)?;
+    let report = job.with_threads(|| run(job, &methods, progress))??;
+    report.write_json(&folder.path().join("report.json"))?;
+    html::write_compare(&report, &folder.path().join("report.html"))?;
+    folder.finish()?;
+    Ok(Summary {
+        documents: report.corpus.documents,
+        removed: 0,
+        damaged: report.damage.total,
+        text: sentence(&report),
+    })
+}
+
+/// A method's result, and the pairs of texts that it found.
+struct Run {
+    result: MethodResult,
+    pairs: Vec<Pair>,
+}
+
+fn run(job: &Job, methods: &[Method], progress: &dyn Progress) -> Result<CompareReport> {
+    let mut stages = Stages::new(progress);
+    let by_simhash = methods.iter().any(|&method| method != Method::Minhash);
+    let prepared = prepare(job, by_simhash, &mut stages)?;
+    let hashes = by_simhash.then(|| simhashes(&prepared, &job.settings, &mut stages));
+    let mut warnings = Vec::new();
+    let mut runs = Vec::new();
+    for &method in methods {
+        let settings = Settings { method, ..job.settings.clone() };
+        let mut stages = Stages::new(progress);
+        let found = find(&prepared, hashes.as_ref(), &settings, &mut stages)?;
+        let pairs = stages.run("pairs", found.joined.len() as u64, "pairs of sketches", 0, |_| {
+            found.groups.text_pairs(&found.joined, &prepared.collection.documents)
+        })?;
+        let n = prepared.collection.documents.len();
+        let star = found.groups.star_pairs(&found.joined, &prepared.collection.documents);
+        let clusters = connect(n, &star).clusters();
+        warnings.extend(found.warnings);
+        runs.push(Run {
+            result: MethodResult {
+                label: method.name().to_owned(),
+                method: describe(&settings, &found.chosen),
+                pairs: pairs.len() as u64,
+                clusters: clusters.len() as u64,
+                kept: (n - clusters.documents() + clusters.len()) as u64,
+                wall_seconds: stages.done().iter().map(|stage| stage.wall_seconds).sum(),
+                cpu_seconds: stages.done().iter().map(|stage| stage.cpu_seconds).sum(),
+                peak_memory_bytes: None,
+                cost: found.cost,
+                recall: found.recall,
+            },
+            pairs,
+        });
+    }
+    let agreement = stages.run("samples", 0, "pairs", 0, |_| agreement(job, &prepared, &runs))?;
+    Ok(CompareReport {
+        tool: Tool::this(),
+        created: job.created.clone(),
+        command_line: job.command_line.clone(),
+        corpus: describe_corpus(&prepared),
+        methods: runs.into_iter().map(|run| run.result).collect(),
+        agreement,
+        shared_stages: stages.done().to_vec(),
+        peak_memory_bytes: peak_memory_bytes(),
+        damage: describe_damage(&prepared.collection),
+        warnings,
+    })
+}
+
+/// For each set of methods, the pairs that those found and no other, with examples.
+fn agreement(job: &Job, prepared: &Prepared, runs: &[Run]) -> Result<Vec<Agreement>> {
+    // Bit m stands for method m; a pair shows the numbers of the first method that found it.
+    let mut found: Vec<(u32, u32, usize, &Pair)> = runs
+        .iter()
+        .enumerate()
+        .flat_map(|(method, run)| run.pairs.iter().map(move |pair| (pair.a, pair.b, method, pair)))
+        .collect();
+    found.sort_unstable_by_key(|&(a, b, method, _)| (a, b, method));
+    let mut by_set: BTreeMap<u32, Vec<Pair>> = (1..1 << runs.len()).map(|set| (set, Vec::new())).collect();
+    for same in found.chunk_by(|p, q| (p.0, p.1) == (q.0, q.1)) {
+        let set = same.iter().fold(0, |set, &(_, _, method, _)| set | 1 << method);
+        by_set.entry(set).or_default().push(*same[0].3);
+    }
+    // Nearest agreement last: what one method alone has found comes first.
+    let mut sets: Vec<(u32, Vec<Pair>)> = by_set.into_iter().collect();
+    sets.sort_by_key(|&(set, _)| (set.count_ones(), set));
+    let samples: Vec<Vec<Pair>> =
+        sets.iter().map(|(_, pairs)| sample_pairs(pairs, EXAMPLES, job.settings.seed)).collect();
+    let wanted = samples.iter().flatten().flat_map(|pair| [pair.a, pair.b]).collect();
+    let shown = Shown::fetch(&prepared.collection, &job.read_options(), wanted)?;
+    Ok(sets
+        .iter()
+        .zip(&samples)
+        .map(|((set, pairs), sample)| Agreement {
+            found_by: (0..runs.len())
+                .filter(|method| set >> method & 1 == 1)
+                .map(|method| runs[method].result.label.clone())
+                .collect(),
+            pairs: pairs.len() as u64,
+            examples: sample.iter().map(|pair| shown.pair(&prepared.collection, pair, true)).collect(),
+        })
+        .collect())
+}
+
+fn sentence(report: &CompareReport) -> String {
+    let mut text = format!("{} pages.", report.corpus.documents);
+    for method in &report.methods {
+        text.push_str(&format!(
+            "\n{}: {} pairs of different texts, {} clusters, {} pages kept, {:.2} s of processor time",
+            method.label, method.pairs, method.clusters, method.kept, method.cpu_seconds
+        ));
+    }
+    for agreement in &report.agreement {
+        text.push_str(&format!(
+            "\nfound by {} alone: {} pairs",
+            agreement.found_by.join(" and "),
+            agreement.pairs
+        ));
+    }
+    text
+}
