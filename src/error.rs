@@ -40,6 +40,9 @@ pub enum Error {
         /// What is possible.
         expected: String,
     },
+    /// A chart or a page of the report could not be made: a fault of the program, not of the input.
+    #[error("the report could not be drawn: {0}")]
+    Render(String),
     /// No document was found in the input.
     #[error("no documents in the input: {0}")]
     NoDocuments(String),
