@@ -1,1 +1,15 @@
-//! Placeholder.
+//! What did we find? The same findings as tables ([`csv`]), as data ([`model`]) and as a page for a person ([`html`]).
+//!
+//! Everything here is told, nothing is measured: the pipeline fills a [`Report`] or a [`CompareReport`] and this
+//! module writes it. The page shows a bounded part of long lists and says so; the JSON holds what it was given.
+
+mod charts;
+pub mod csv;
+mod figures;
+pub mod html;
+pub mod model;
+#[cfg(test)]
+mod sample;
+pub mod snippet;
+
+pub use model::{CompareReport, Report};

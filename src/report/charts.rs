@@ -1,0 +1,441 @@
+//! Charts for the page, drawn by plotters as SVG to be put inline.
+//!
+//! Everything is drawn [`FINE`] times as large as shown, because plotters places on whole units. Each colour stands
+//! for a role and is valid by itself; the page's style sheet finds it by its value and exchanges it in dark mode. Fonts
+//! are the page's, for the same reason. The blue, orange and grey are told apart by any eye (Okabe & Ito 2008), and no
+//! chart says by colour what it does not say in words.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::figures::{count, percent, short_count};
+use super::model::{Histogram, Recall, SCurve};
+use crate::{Error, Result};
+
+/// Units per shown pixel.
+const FINE: i32 = 4;
+
+const INK: RGBColor = RGBColor(0x1f, 0x29, 0x33);
+const SOFT: RGBColor = RGBColor(0x5b, 0x66, 0x73);
+const GRID: RGBColor = RGBColor(0xd5, 0xda, 0xe1);
+const BLUE: RGBColor = RGBColor(0x00, 0x72, 0xb2);
+const ORANGE: RGBColor = RGBColor(0xd5, 0x5e, 0x00);
+const STAY: RGBColor = RGBColor(0x9a, 0xa5, 0xb1);
+
+/// Bars in one chart; more are joined to ranges.
+const BARS: usize = 16;
+/// Greatest over smallest number from which the scale is logarithmic.
+const LOG_FROM: u64 = 30;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = std::result::Result<(), DrawingAreaErrorKind<std::io::Error>>;
+
+/// One bar of a [`bars`] chart.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Bar {
+    /// What the bar stands for, on its left.
+    pub label: String,
+    /// Its length.
+    pub number: u64,
+}
+
+/// The role of a part of a [`split`] bar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    First,
+    Second,
+    Rest,
+}
+
+impl Part {
+    fn colour(self) -> RGBColor {
+        match self {
+            Self::First => BLUE,
+            Self::Second => ORANGE,
+            Self::Rest => STAY,
+        }
+    }
+}
+
+/// Draws on a canvas of the size shown, and makes the result an accessible SVG element.
+fn draw(
+    (width, height): (i32, i32),
+    class: &str,
+    description: &str,
+    paint: impl FnOnce(&Area<'_>) -> Drawn,
+) -> Result<String> {
+    let mut svg = String::new();
+    let (w, h) = (width * FINE, height * FINE);
+    {
+        let area = SVGBackend::with_string(&mut svg, (w as u32, h as u32)).into_drawing_area();
+        paint(&area).and_then(|()| area.present()).map_err(|e| Error::Render(e.to_string()))?;
+    }
+    let body = svg.split_once('>').map_or("", |(_, body)| body);
+    let description = escape(description);
+    // Attributes in quotes, so that the element is as good XML as it is HTML.
+    Ok(format!(
+        "<svg class=\"{class}\" role=\"img\" aria-label=\"{description}\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {w} {h}\" preserveAspectRatio=\"{}\" xmlns=\"http://www.w3.org/2000/svg\">{body}",
+        if class == "split" { "none" } else { "xMinYMid meet" },
+    ))
+}
+
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn font(size: i32, colour: RGBColor, h: HPos, v: VPos) -> TextStyle<'static> {
+    // plotters divides by 1.24 on the way to SVG.
+    let size = f64::from(size * FINE) * 1.24;
+    let font = ("sans-serif", size).into_font();
+    TextStyle { font, color: colour.to_backend_color(), pos: Pos::new(h, v) }
+}
+
+/// A point given in shown pixels.
+fn at(x: f64, y: f64) -> (i32, i32) {
+    ((x * f64::from(FINE)).round() as i32, (y * f64::from(FINE)).round() as i32)
+}
+
+fn write(area: &Area<'_>, text: &str, style: &TextStyle<'_>, place: (i32, i32)) -> Drawn {
+    // XML knows no control characters.
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    area.draw(&Text::new(text, place, style.clone()))
+}
+
+/// Horizontal bars with their number and their share of all, on a logarithmic scale if the numbers span decades.
+pub(super) fn bars(title: &str, label_axis: &str, number_axis: &str, bars: &[Bar]) -> Result<String> {
+    const WIDTH: i32 = 420;
+    const ROW: f64 = 21.0;
+    const TOP: f64 = 26.0;
+    const FOOT: f64 = 40.0;
+    let total: u64 = bars.iter().fold(0, |sum, bar| sum.saturating_add(bar.number));
+    let most = bars.iter().map(|bar| bar.number).max().unwrap_or(0).max(1);
+    let least = bars.iter().map(|bar| bar.number).filter(|&n| n > 0).min().unwrap_or(1);
+    let logarithmic = most / least >= LOG_FROM;
+    let share = |number: u64| percent(if total == 0 { 0.0 } else { number as f64 / total as f64 });
+
+    let widest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(1).max(2) as f64;
+    let left = (widest(&mut bars.iter().map(|b| b.label.chars().count())) * 7.0 + 10.0).min(120.0);
+    let share_width = widest(&mut bars.iter().map(|b| share(b.number).chars().count())) * 6.3 + 10.0;
+    let number_width = widest(&mut bars.iter().map(|b| count(b.number).chars().count())) * 6.6 + 10.0;
+    let right = f64::from(WIDTH) - share_width - number_width;
+    let bottom = TOP + ROW * bars.len().max(1) as f64;
+
+    // On a logarithmic scale a bar of 1 must be seen, so the scale begins at a half.
+    let position = |n: f64| match logarithmic {
+        true => (n / 0.5).log10().max(0.0) / (most as f64 / 0.5).log10(),
+        false => n / most as f64,
+    };
+    let x = |n: f64| left + (right - left) * position(n);
+    let ticks = ticks(most, logarithmic);
+
+    let listed: Vec<String> = bars.iter().map(|b| format!("{}: {}", b.label, count(b.number))).collect();
+    let description = format!("{title}; {number_axis} by {label_axis}. {}.", listed.join(", "));
+    draw((WIDTH, (bottom + FOOT) as i32), "chart", &description, |area| {
+        let head = |h| font(11, SOFT, h, VPos::Center);
+        write(area, label_axis, &head(HPos::Left), at(0.0, 10.0))?;
+        write(area, "number", &head(HPos::Right), at(right + number_width, 10.0))?;
+        write(area, "portion", &head(HPos::Right), at(f64::from(WIDTH), 10.0))?;
+        for &tick in &ticks {
+            let x = x(tick as f64);
+            area.draw(&PathElement::new(
+                [at(x, TOP - 2.0), at(x, bottom + 4.0)],
+                GRID.stroke_width(FINE as u32),
+            ))?;
+            write(
+                area,
+                &short_count(tick),
+                &font(10, SOFT, HPos::Center, VPos::Center),
+                at(x, bottom + 12.0),
+            )?;
+        }
+        for (bar, y) in bars.iter().zip((0..).map(|row| TOP + ROW * (f64::from(row) + 0.5))) {
+            write(area, &bar.label, &font(12, INK, HPos::Right, VPos::Center), at(left - 8.0, y))?;
+            if bar.number > 0 {
+                let end = x(bar.number as f64).max(left + 1.5);
+                area.draw(&Rectangle::new([at(left, y - 7.0), at(end, y + 7.0)], BLUE.filled()))?;
+            }
+            let figure = |colour| font(12, colour, HPos::Right, VPos::Center);
+            write(area, &count(bar.number), &figure(INK), at(right + number_width, y))?;
+            write(area, &share(bar.number), &figure(SOFT), at(f64::from(WIDTH), y))?;
+        }
+        area.draw(&PathElement::new(
+            [at(left, TOP - 2.0), at(left, bottom)],
+            SOFT.stroke_width(FINE as u32),
+        ))?;
+        let scale =
+            if logarithmic { format!("{number_axis}, logarithmic scale") } else { number_axis.to_string() };
+        write(area, &scale, &font(11, SOFT, HPos::Left, VPos::Center), at(left, bottom + 30.0))
+    })
+}
+
+/// Round numbers up to `most`, few enough to be labelled.
+fn ticks(most: u64, logarithmic: bool) -> Vec<u64> {
+    if logarithmic {
+        let decades = most.ilog10();
+        let step = decades.div_ceil(4).max(1);
+        return (0..=decades).step_by(step as usize).map(|d| 10u64.pow(d)).collect();
+    }
+    let power = 10u64.pow(most.ilog10());
+    // With 64-bit numbers, 5 × the power of ten may be too large; it is then no tick either.
+    let steps = [power / 10, power / 5, power / 2, power, power.saturating_mul(2), power.saturating_mul(5)];
+    let step = steps.into_iter().find(|&step| step > 0 && most / step <= 4).unwrap_or(power);
+    (0..=most / step).map(|i| i * step).collect()
+}
+
+/// The scores of one table or band.
+pub(super) fn histogram(histogram: &Histogram) -> Result<String> {
+    let rows = &histogram.rows;
+    let per_bar = rows.len().div_ceil(BARS).max(1);
+    let list: Vec<Bar> = rows
+        .chunks(per_bar)
+        .map(|rows| {
+            let (first, last) = (rows[0].score, rows[rows.len() - 1].score);
+            let label = if first == last { first.to_string() } else { format!("{first}–{last}") };
+            Bar { label, number: rows.iter().fold(0, |sum, row| sum.saturating_add(row.number)) }
+        })
+        .collect();
+    bars(&histogram.title, &format!("score ({})", histogram.unit), "pairs", &list)
+}
+
+/// One bar cut into its parts, without words; the page writes them beside it.
+pub(super) fn split(description: &str, parts: &[(Part, u64)]) -> Result<String> {
+    const WIDTH: i32 = 1_000;
+    const GAP: f64 = 1.5;
+    let total: f64 = parts.iter().map(|&(_, n)| n as f64).sum();
+    draw((WIDTH, 22), "split", description, |area| {
+        let mut from = 0.0;
+        for &(part, number) in parts.iter().filter(|&&(_, n)| n > 0) {
+            let to = from + f64::from(WIDTH) * number as f64 / total;
+            // The smallest part is still to be seen.
+            let (left, right) = (from.min(f64::from(WIDTH) - 2.0), (to - GAP).max(from + 1.5));
+            area.draw(&Rectangle::new([at(left, 0.0), at(right, 22.0)], part.colour().filled()))?;
+            from = to;
+        }
+        Ok(())
+    })
+}
+
+/// The curve of a banded MinHash index with its threshold.
+pub(super) fn s_curve(curve: &SCurve) -> Result<String> {
+    const SIZE: (i32, i32) = (460, 300);
+    let description = format!(
+        "Probability that a pair is compared, by its Jaccard similarity, with {} bands of {} rows: {} at {}.",
+        curve.bands,
+        curve.rows,
+        percent(curve.probability_at_threshold),
+        curve.threshold
+    );
+    let (left, right, top, bottom) = (46.0, 446.0, 16.0, 246.0);
+    let place = |(s, p): (f64, f64)| {
+        at(left + (right - left) * s.clamp(0.0, 1.0), bottom - (bottom - top) * p.clamp(0.0, 1.0))
+    };
+    draw(SIZE, "chart", &description, |area| {
+        let small = |h, v| font(11, SOFT, h, v);
+        for fifth in 0..=5 {
+            let v = f64::from(fifth) / 5.0;
+            area.draw(&PathElement::new([place((0.0, v)), place((1.0, v))], GRID.stroke_width(FINE as u32)))?;
+            area.draw(&PathElement::new([place((v, 0.0)), place((v, 1.0))], GRID.stroke_width(FINE as u32)))?;
+            let (x, y) = place((0.0, v));
+            write(
+                area,
+                &format!("{:.0} %", v * 100.0),
+                &small(HPos::Right, VPos::Center),
+                (x - 6 * FINE, y),
+            )?;
+            let (x, y) = place((v, 0.0));
+            write(area, &format!("{v:.1}"), &small(HPos::Center, VPos::Center), (x, y + 12 * FINE))?;
+        }
+        let threshold = curve.threshold;
+        area.draw(&PathElement::new(
+            [place((threshold, 0.0)), place((threshold, 1.0))],
+            ORANGE.stroke_width(2 * FINE as u32),
+        ))?;
+        let points: Vec<_> = curve.points.iter().map(|&point| place(point)).collect();
+        area.draw(&PathElement::new(points, BLUE.stroke_width(3 * FINE as u32)))?;
+        let (x, y) = place((threshold, curve.probability_at_threshold));
+        area.draw(&Circle::new((x, y), 5 * FINE, ORANGE.filled()))?;
+        // The words stand on the side with more room.
+        let (h, dx) = if threshold > 0.5 { (HPos::Right, -10 * FINE) } else { (HPos::Left, 10 * FINE) };
+        let y = y.clamp(at(0.0, top + 12.0).1, at(0.0, bottom - 26.0).1);
+        let note = format!("{} of pairs at {threshold}", percent(curve.probability_at_threshold));
+        write(area, &note, &font(12, INK, h, VPos::Center), (x + dx, y))?;
+        write(area, "(threshold) are compared", &font(12, INK, h, VPos::Center), (x + dx, y + 16 * FINE))?;
+        let middle = (left + right) / 2.0;
+        write(
+            area,
+            "Jaccard similarity of the pair",
+            &small(HPos::Center, VPos::Center),
+            at(middle, bottom + 36.0),
+        )?;
+        write(area, "pairs compared", &small(HPos::Left, VPos::Center), at(0.0, 4.0))
+    })
+}
+
+/// The recall reached with its interval, against the recall wanted.
+pub(super) fn recall(recall: &Recall) -> Result<String> {
+    const SIZE: (i32, i32) = (460, 104);
+    let description = format!(
+        "Recall {} ({} to {}); wanted {}.",
+        percent(recall.reached),
+        percent(recall.low),
+        percent(recall.high),
+        percent(recall.wanted)
+    );
+    let lowest = [recall.low, recall.reached, recall.wanted].into_iter().fold(1.0, f64::min);
+    // From the next round share below to 1.
+    let steps = [0.95, 0.9, 0.8, 0.5, 0.0];
+    let start = steps.into_iter().find(|&s| s <= lowest - 0.004).unwrap_or(0.0);
+    let (left, right, y) = (18.0, 440.0, 52.0);
+    let x = |share: f64| left + (right - left) * ((share - start) / (1.0 - start)).clamp(0.0, 1.0);
+    // Words near an end of the axis grow towards its middle.
+    let side = |x: f64| match x {
+        x if x < left + 90.0 => HPos::Left,
+        x if x > right - 90.0 => HPos::Right,
+        _ => HPos::Center,
+    };
+    draw(SIZE, "chart", &description, |area| {
+        area.draw(&PathElement::new([at(left, y), at(right, y)], GRID.stroke_width(2 * FINE as u32)))?;
+        for fifth in 0..=5 {
+            let share = start + (1.0 - start) * f64::from(fifth) / 5.0;
+            let x = x(share);
+            area.draw(&PathElement::new([at(x, y - 5.0), at(x, y + 5.0)], GRID.stroke_width(FINE as u32)))?;
+            let decimals = usize::from((1.0 - start) < 0.1);
+            let label = format!("{:.decimals$} %", share * 100.0);
+            write(area, &label, &font(10, SOFT, HPos::Center, VPos::Center), at(x, y + 16.0))?;
+        }
+        let (low, high, reached, wanted) =
+            (x(recall.low), x(recall.high), x(recall.reached), x(recall.wanted));
+        area.draw(&Rectangle::new(
+            [at(low, y - 4.0), at(high.max(low + 1.0), y + 4.0)],
+            BLUE.mix(0.35).filled(),
+        ))?;
+        area.draw(&PathElement::new(
+            [at(wanted, y - 16.0), at(wanted, y + 8.0)],
+            ORANGE.stroke_width(2 * FINE as u32),
+        ))?;
+        area.draw(&Circle::new(at(reached, y), 6 * FINE, BLUE.filled()))?;
+        let note = |colour, x| font(12, colour, side(x), VPos::Center);
+        write(
+            area,
+            &format!("wanted {}", percent(recall.wanted)),
+            &note(SOFT, wanted),
+            at(wanted, y - 26.0),
+        )?;
+        let interval = format!(
+            "reached {} ({} to {})",
+            percent(recall.reached),
+            percent(recall.low),
+            percent(recall.high)
+        );
+        write(area, &interval, &note(INK, reached), at(reached, y + 38.0))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quick_xml::{Reader, events::Event};
+
+    /// The text of a chart; panics unless it is well-formed XML.
+    fn text_of(svg: &str) -> String {
+        let mut reader = Reader::from_str(svg);
+        let (mut text, mut depth) = (String::new(), 0);
+        loop {
+            match reader.read_event().expect("well-formed XML") {
+                Event::Start(tag) => {
+                    assert!(tag.attributes().all(|a| a.is_ok()));
+                    depth += 1;
+                }
+                Event::Empty(tag) => assert!(tag.attributes().all(|a| a.is_ok())),
+                Event::End(_) => depth -= 1,
+                Event::Text(t) => text.push_str(&t.xml10_content()),
+                Event::GeneralRef(name) if name.xml10_content() == "gt" => text.push('>'),
+                Event::Eof => break,
+                _ => {}
+            }
+        }
+        assert_eq!(depth, 0, "every element is closed");
+        text
+    }
+
+    fn bar(label: &str, number: u64) -> Bar {
+        Bar { label: label.to_string(), number }
+    }
+
+    #[test]
+    fn bars_show_numbers_and_portions() {
+        let svg = bars("table 0", "score", "pairs", &[bar("63", 25), bar("64", 75)]).expect("draws");
+        let text = text_of(&svg);
+        assert!(text.contains("25.0 %") && text.contains("75") && !text.contains("logarithmic"), "{text}");
+        let svg = bars("t", "score", "pairs", &[bar("63", 1), bar("64", 1_356_557)]).expect("draws");
+        let text = text_of(&svg);
+        assert!(
+            text.contains("1,356,557") && text.contains("> 99.99 %") && text.contains("logarithmic"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn extremes_draw() {
+        for numbers in [&[][..], &[0], &[1], &[0, 0], &[u64::MAX], &[u64::MAX, u64::MAX, 1], &[9, 10, 11]] {
+            let list: Vec<Bar> = numbers.iter().map(|&n| bar("x", n)).collect();
+            text_of(&bars("t", "l", "n", &list).expect("draws"));
+            let parts: Vec<_> = numbers.iter().map(|&n| (Part::First, n)).collect();
+            text_of(&split("d", &parts).expect("draws"));
+        }
+        for (low, high) in [(0.0, 0.0), (0.0, 1.0), (1.0, 1.0)] {
+            let r = Recall { wanted: 0.95, reached: low, low, high, ..Recall::default() };
+            text_of(&recall(&r).expect("draws"));
+        }
+        for curve in [SCurve::default(), SCurve::new(1, 1, 0.0), SCurve::new(128, 1, 1.0)] {
+            text_of(&s_curve(&curve).expect("draws"));
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_escaped() {
+        let evil = "</svg><script>alert(\"1\" & '2')</script>\u{1}";
+        let svg = bars(evil, evil, evil, &[bar(evil, 3)]).expect("draws");
+        assert!(!svg.contains("<script") && svg.matches("</svg>").count() == 1);
+        text_of(&svg);
+        text_of(&split(evil, &[(Part::Rest, 3)]).expect("draws"));
+    }
+
+    #[test]
+    fn many_scores_are_joined_and_none_is_lost() {
+        let counts: Vec<(u32, u64)> = (64..=128).map(|score| (score, 10)).collect();
+        let svg = histogram(&Histogram::new("band 0", "matching positions", &counts)).expect("draws");
+        let text = text_of(&svg);
+        assert!(
+            text.contains("64–68") && text.contains("50") && svg.matches("<rect").count() <= BARS,
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn ticks_are_few_and_within_reach() {
+        for most in [1, 2, 3, 9, 10, 11, 99, 12_345, 999_999, 1_000_000, u64::MAX] {
+            for logarithmic in [false, true] {
+                let ticks = ticks(most, logarithmic);
+                assert!(!ticks.is_empty() && ticks.len() <= 6, "{most} {ticks:?}");
+                assert!(
+                    ticks.is_sorted_by(|a, b| a < b) && ticks[ticks.len() - 1] <= most,
+                    "{most} {ticks:?}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! `pairs.csv` and `clusters.csv`, written row by row, so that their size is no matter of memory.
+//!
+//! UTF-8, comma, quotes where needed, one header line, lines end in a line feed. Rows stand in the order given; the
+//! caller gives them sorted by document id. Similarities have four decimals.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use serde::{Serialize, Serializer};
+
+use super::model::PairKind;
+use crate::{Error, Result};
+
+/// A row of `pairs.csv`.
+#[derive(Clone, Debug, Serialize)]
+pub struct PairRow<'a> {
+    /// Id of the first document.
+    pub a_id: Cow<'a, str>,
+    /// Id of the second document.
+    pub b_id: Cow<'a, str>,
+    /// Address of the first document.
+    pub a_url: Cow<'a, str>,
+    /// Address of the second document.
+    pub b_url: Cow<'a, str>,
+    /// Hamming distance in bits; empty for methods that have none.
+    pub distance: Option<u32>,
+    /// Similarity in 0..=1.
+    #[serde(serialize_with = "four_decimals")]
+    pub similarity: f64,
+    /// Whether the texts are the same.
+    pub kind: PairKind,
+}
+
+/// A row of `clusters.csv`.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClusterRow<'a> {
+    /// Id of the document.
+    pub id: Cow<'a, str>,
+    /// Its address.
+    pub url: Cow<'a, str>,
+    /// Name of its cluster.
+    pub cluster: Cow<'a, str>,
+    /// Documents in that cluster, at least 2.
+    pub size: u64,
+    /// Whether this document stays.
+    pub kept: bool,
+}
+
+fn four_decimals<S: Serializer>(similarity: &f64, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&format_args!("{similarity:.4}"))
+}
+
+/// `pairs.csv` while it is written.
+#[derive(Debug)]
+pub struct PairsCsv(Table);
+
+impl PairsCsv {
+    /// The columns. The first six are fixed; more may follow in later versions.
+    pub const COLUMNS: [&str; 7] = ["a_id", "b_id", "a_url", "b_url", "distance", "similarity", "kind"];
+
+    /// Creates the file, or empties it, and writes the header.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn create(path: &Path) -> Result<Self> {
+        Table::create(path, &Self::COLUMNS).map(Self)
+    }
+
+    /// Appends a row.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&mut self, row: &PairRow<'_>) -> Result<()> {
+        self.0.write(row)
+    }
+
+    /// Writes what is still in memory and tells the number of rows, header not counted.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn finish(self) -> Result<u64> {
+        self.0.finish()
+    }
+}
+
+/// `clusters.csv` while it is written: every document that is in a cluster of two or more.
+#[derive(Debug)]
+pub struct ClustersCsv(Table);
+
+impl ClustersCsv {
+    /// The columns. The first five are fixed; more may follow in later versions.
+    pub const COLUMNS: [&str; 5] = ["id", "url", "cluster", "size", "kept"];
+
+    /// Creates the file, or empties it, and writes the header.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn create(path: &Path) -> Result<Self> {
+        Table::create(path, &Self::COLUMNS).map(Self)
+    }
+
+    /// Appends a row.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&mut self, row: &ClusterRow<'_>) -> Result<()> {
+        self.0.write(row)
+    }
+
+    /// Writes what is still in memory and tells the number of rows, header not counted.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn finish(self) -> Result<u64> {
+        self.0.finish()
+    }
+}
+
+/// Writes a whole `pairs.csv` and tells the number of rows.
+///
+/// # Errors
+/// If the file cannot be written, and the first error among the rows.
+pub fn write_pairs<'a>(path: &Path, rows: impl IntoIterator<Item = Result<PairRow<'a>>>) -> Result<u64> {
+    let mut table = PairsCsv::create(path)?;
+    rows.into_iter().try_for_each(|row| table.write(&row?))?;
+    table.finish()
+}
+
+/// Writes a whole `clusters.csv` and tells the number of rows.
+///
+/// # Errors
+/// If the file cannot be written, and the first error among the rows.
+pub fn write_clusters<'a>(
+    path: &Path,
+    rows: impl IntoIterator<Item = Result<ClusterRow<'a>>>,
+) -> Result<u64> {
+    let mut table = ClustersCsv::create(path)?;
+    rows.into_iter().try_for_each(|row| table.write(&row?))?;
+    table.finish()
+}
+
+#[derive(Debug)]
+struct Table {
+    path: PathBuf,
+    out: csv::Writer<BufWriter<File>>,
+    rows: u64,
+}
+
+impl Table {
+    fn create(path: &Path, columns: &[&str]) -> Result<Self> {
+        let file = File::create(path).map_err(|e| Error::io(path, e))?;
+        let mut out = csv::WriterBuilder::new().has_headers(false).from_writer(BufWriter::new(file));
+        out.write_record(columns).map_err(|e| Error::io(path, e.into()))?;
+        Ok(Self { path: path.to_path_buf(), out, rows: 0 })
+    }
+
+    fn write(&mut self, row: &impl Serialize) -> Result<()> {
+        self.out.serialize(row).map_err(|e| Error::io(&self.path, e.into()))?;
+        self.rows += 1;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<u64> {
+        self.out.flush().map_err(|e| Error::io(&self.path, e))?;
+        Ok(self.rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pair<'a>(a: &'a str, b: &'a str, distance: Option<u32>, similarity: f64) -> PairRow<'a> {
+        PairRow {
+            a_id: a.into(),
+            b_id: b.into(),
+            a_url: a.into(),
+            b_url: b.into(),
+            distance,
+            similarity,
+            kind: PairKind::Near,
+        }
+    }
+
+    fn read(path: &Path) -> Vec<Vec<String>> {
+        let mut reader = csv::ReaderBuilder::new().has_headers(false).from_path(path).expect("opens");
+        reader.records().map(|r| r.expect("a record").iter().map(str::to_string).collect()).collect()
+    }
+
+    #[test]
+    fn pairs_have_the_promised_form() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("pairs.csv");
+        let rows = [
+            pair("0:1", "0:2", Some(3), 0.987_65),
+            PairRow { kind: PairKind::Exact, ..pair("a,b", "say \"hi\"\nthere", None, 1.0) },
+        ];
+        assert_eq!(write_pairs(&path, rows.map(Ok)).expect("writes"), 2);
+        assert_eq!(
+            std::fs::read_to_string(&path).expect("reads"),
+            "a_id,b_id,a_url,b_url,distance,similarity,kind\n\
+             0:1,0:2,0:1,0:2,3,0.9877,near\n\
+             \"a,b\",\"say \"\"hi\"\"\nthere\",\"a,b\",\"say \"\"hi\"\"\nthere\",,1.0000,exact\n"
+        );
+    }
+
+    #[test]
+    fn an_empty_table_has_a_header() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("clusters.csv");
+        assert_eq!(write_clusters(&path, []).expect("writes"), 0);
+        assert_eq!(std::fs::read_to_string(&path).expect("reads"), "id,url,cluster,size,kept\n");
+    }
+
+    #[test]
+    fn errors_name_the_file_or_come_from_the_rows() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let missing = folder.path().join("none").join("pairs.csv");
+        let error = write_pairs(&missing, []).expect_err("no such folder").to_string();
+        assert!(error.contains("pairs.csv"), "{error}");
+        let row = Err(Error::NoDocuments("here".to_string()));
+        assert!(matches!(write_pairs(&folder.path().join("p"), [row]), Err(Error::NoDocuments(_))));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn read_back_equals(fields in prop::collection::vec((".*", ".*", any::<u64>(), any::<bool>()), 0..20)) {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let path = folder.path().join("clusters.csv");
+            let rows = fields.iter().map(|(id, url, size, kept)| {
+                Ok(ClusterRow {
+                    id: id.into(),
+                    url: url.into(),
+                    cluster: id.into(),
+                    size: *size,
+                    kept: *kept,
+                })
+            });
+            prop_assert_eq!(write_clusters(&path, rows).expect("writes"), fields.len() as u64);
+            let expected = fields.iter().map(|(id, url, size, kept)| {
+                vec![id.clone(), url.clone(), id.clone(), size.to_string(), kept.to_string()]
+            });
+            prop_assert_eq!(&read(&path)[1..], &expected.collect::<Vec<_>>()[..]);
+        }
+    }
+}

@@ -1,0 +1,576 @@
+//! The report as plain data: what `report.json` holds, and what the page is drawn from.
+//!
+//! Counts are `u64`, times are seconds as `f64`, sizes are bytes, shares and probabilities lie in 0..=1. Every
+//! floating-point number must be finite, as JSON knows no other. Lists are in the order in which they are shown.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{Error, Result};
+
+/// Everything that one run of `flipside dedup` has to say.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// The program that ran.
+    pub tool: Tool,
+    /// When the run ended, RFC 3339.
+    pub created: String,
+    /// The command as typed, one argument each.
+    pub command_line: Vec<String>,
+    /// What was read.
+    pub corpus: Corpus,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// How it was done.
+    pub method: Method,
+    /// How many of the pairs were found, where that was measured.
+    pub recall: Option<Recall>,
+    /// Which pairs a banded MinHash index compares, where there is one.
+    pub s_curve: Option<SCurve>,
+    /// Scores of the pairs that each table or band brought up.
+    pub histograms: Vec<Histogram>,
+    /// How many clusters there are of each size, sizes ascending.
+    pub cluster_sizes: Vec<ClusterSizes>,
+    /// The largest clusters, largest first.
+    pub largest_clusters: Vec<ClusterSample>,
+    /// Pairs to be judged by a person.
+    pub sample_pairs: Vec<PairSample>,
+    /// Time per stage, in the order of the run.
+    pub stages: Vec<Stage>,
+    /// Largest resident set of the process, where the system tells.
+    pub peak_memory_bytes: Option<u64>,
+    /// The counted work of the search.
+    pub search_cost: SearchCost,
+    /// Input that could not be read.
+    pub damage: DamageReport,
+    /// What the user should know, a sentence each.
+    pub warnings: Vec<String>,
+    /// One row per input file.
+    pub files: Vec<FileRow>,
+}
+
+/// Everything that one run of `flipside compare` has to say.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CompareReport {
+    /// The program that ran.
+    pub tool: Tool,
+    /// When the run ended, RFC 3339.
+    pub created: String,
+    /// The command as typed, one argument each.
+    pub command_line: Vec<String>,
+    /// What was read, once for all methods.
+    pub corpus: Corpus,
+    /// Each method with its result.
+    pub methods: Vec<MethodResult>,
+    /// Who found what: one entry for each set of methods that found a pair which no other method found.
+    pub agreement: Vec<Agreement>,
+    /// Time of the stages that all methods share.
+    pub shared_stages: Vec<Stage>,
+    /// Largest resident set of the process, where the system tells.
+    pub peak_memory_bytes: Option<u64>,
+    /// Input that could not be read.
+    pub damage: DamageReport,
+    /// What the user should know, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// The program that ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+impl Tool {
+    /// This program.
+    pub fn this() -> Self {
+        Self { name: env!("CARGO_PKG_NAME").to_string(), version: env!("CARGO_PKG_VERSION").to_string() }
+    }
+}
+
+/// What was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Corpus {
+    /// Input files.
+    pub files: u64,
+    /// Bytes of the files as stored, usually compressed.
+    pub stored_bytes: u64,
+    /// Bytes of the documents' text, UTF-8.
+    pub text_bytes: u64,
+    /// Records met, of any kind.
+    pub records: u64,
+    /// Records that are documents with text.
+    pub documents: u64,
+    /// Documents with too few features for a sketch to mean much.
+    pub documents_with_few_features: u64,
+    /// The commonest languages, most documents first.
+    pub languages: Vec<LanguageCount>,
+}
+
+/// Documents in one language.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LanguageCount {
+    /// The language as the corpus names it, such as `eng`.
+    pub language: String,
+    /// Documents that name it.
+    pub documents: u64,
+}
+
+/// What came of a run. `exact_duplicates + near_duplicates = removed` and `kept + removed` is the number of documents.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Outcome {
+    /// Removed documents whose text is, byte for byte, the text of a kept document.
+    pub exact_duplicates: u64,
+    /// Removed documents that are no exact duplicates.
+    pub near_duplicates: u64,
+    /// Documents that stay.
+    pub kept: u64,
+    /// Documents that can go.
+    pub removed: u64,
+    /// Bytes of text of the removed documents.
+    pub removed_text_bytes: u64,
+    /// Pairs within the threshold.
+    pub pairs_found: u64,
+    /// Rows of `pairs.csv`, fewer than the pairs found where large groups are cut.
+    pub pairs_written: u64,
+    /// Clusters of two or more documents.
+    pub clusters: u64,
+    /// Documents in them.
+    pub documents_in_clusters: u64,
+}
+
+/// How duplicates were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Method {
+    /// `psm`, `bphs` or `minhash`.
+    pub name: String,
+    /// What `similarity` means in pairs, such as "Jaccard similarity of 5-word shingles".
+    pub similarity: String,
+    /// Every parameter, in the order in which they are shown.
+    pub parameters: Vec<Parameter>,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// Name of the feature hash.
+    pub hash: String,
+}
+
+/// A parameter and its value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parameter {
+    /// Its name as the command line spells it.
+    pub name: String,
+    /// Its value with its unit.
+    pub value: String,
+}
+
+/// How many of the pairs that exist were found, measured on a sample.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Recall {
+    /// The recall asked for.
+    pub wanted: f64,
+    /// The recall measured.
+    pub reached: f64,
+    /// Lower end of the confidence interval.
+    pub low: f64,
+    /// Upper end of the confidence interval.
+    pub high: f64,
+    /// Probability that the interval holds the true recall, such as 0.95.
+    pub confidence: f64,
+    /// Recall of what: the pairs that count as 100 %, in words.
+    pub denominator: String,
+    /// Probes allowed per query.
+    pub budget_probes: u64,
+    /// Pairs of the sample on which recall was measured.
+    pub sample_pairs: u64,
+}
+
+/// Probability that a pair of a given Jaccard similarity shares a band: 1 − (1 − sʳ)ᵇ.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SCurve {
+    /// Bands b.
+    pub bands: u32,
+    /// Positions per band r.
+    pub rows: u32,
+    /// The similarity from which a pair counts as near.
+    pub threshold: f64,
+    /// The curve at the threshold.
+    pub probability_at_threshold: f64,
+    /// The curve as (similarity, probability), similarity ascending from 0 to 1.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl SCurve {
+    /// The curve of `bands` bands of `rows` positions at 101 points.
+    pub fn new(bands: u32, rows: u32, threshold: f64) -> Self {
+        let probability = |s: f64| 1.0 - (1.0 - s.powf(f64::from(rows))).powf(f64::from(bands));
+        Self {
+            bands,
+            rows,
+            threshold,
+            probability_at_threshold: probability(threshold),
+            points: (0..=100).map(|i| f64::from(i) / 100.0).map(|s| (s, probability(s))).collect(),
+        }
+    }
+}
+
+/// Scores of the pairs that one table or band brought up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// Which table or band: `table 0`, `band 0`.
+    pub title: String,
+    /// What a score counts: `64 − distance`, `matching positions`.
+    pub unit: String,
+    /// One row per score, scores ascending.
+    pub rows: Vec<HistogramRow>,
+}
+
+/// The pairs of one score.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HistogramRow {
+    /// The score.
+    pub score: u32,
+    /// Pairs that have it.
+    pub number: u64,
+    /// Their share of all pairs of this histogram; the shares of a histogram sum to 1, or are all 0 if it has no pair.
+    pub portion: f64,
+}
+
+impl Histogram {
+    /// The histogram of `(score, number)` in ascending order of scores.
+    pub fn new(title: impl Into<String>, unit: impl Into<String>, counts: &[(u32, u64)]) -> Self {
+        let total = counts.iter().fold(0u64, |sum, &(_, number)| sum.saturating_add(number));
+        let portion = |number: u64| if total == 0 { 0.0 } else { number as f64 / total as f64 };
+        let rows = counts
+            .iter()
+            .map(|&(score, number)| HistogramRow { score, number, portion: portion(number) })
+            .collect();
+        Self { title: title.into(), unit: unit.into(), rows }
+    }
+
+    /// Pairs of all scores.
+    pub fn total(&self) -> u64 {
+        self.rows.iter().fold(0, |sum, row| sum.saturating_add(row.number))
+    }
+}
+
+/// How many clusters have one size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterSizes {
+    /// Documents in the cluster, at least 2.
+    pub size: u64,
+    /// Clusters of that size.
+    pub clusters: u64,
+}
+
+/// A cluster to look at.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClusterSample {
+    /// Its name in `clusters.csv`.
+    pub cluster: String,
+    /// Documents in it.
+    pub size: u64,
+    /// The document that stays.
+    pub kept: PageSample,
+    /// Some of the others.
+    pub members: Vec<PageSample>,
+    /// Lowest similarity of a found pair inside the cluster, where known.
+    pub lowest_similarity: Option<f64>,
+    /// Median similarity of the found pairs inside the cluster, where known.
+    pub median_similarity: Option<f64>,
+}
+
+/// A document as a person sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PageSample {
+    /// Its id.
+    pub id: String,
+    /// Its address, or an empty string.
+    pub url: String,
+    /// Its first words, see [`opening`](super::snippet::opening).
+    pub opening: String,
+    /// In a pair: where it differs from the other, see [`differences`](super::snippet::differences).
+    pub excerpt: Vec<Piece>,
+}
+
+/// A stretch of an excerpt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The text.
+    pub text: String,
+    /// Whether the other document of the pair has something else here.
+    pub differs: bool,
+}
+
+/// A pair to look at.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PairSample {
+    /// The document with the lower id.
+    pub a: PageSample,
+    /// The other.
+    pub b: PageSample,
+    /// Hamming distance of the hashes, for methods that have one.
+    pub distance: Option<u32>,
+    /// Similarity in 0..=1; [`Method::similarity`] says which.
+    pub similarity: f64,
+    /// Whether the texts are the same.
+    pub kind: PairKind,
+}
+
+/// Whether the texts of a pair are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PairKind {
+    /// Byte for byte.
+    Exact,
+    /// Not byte for byte.
+    #[default]
+    Near,
+}
+
+/// Time and amount of one stage.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stage {
+    /// Its name.
+    pub name: String,
+    /// Time on the clock.
+    pub wall_seconds: f64,
+    /// Processor time over all threads.
+    pub cpu_seconds: f64,
+    /// What it worked through.
+    pub items: u64,
+    /// What `items` counts, in the plural: `pages`, `pairs`.
+    pub item_unit: String,
+    /// Bytes it worked through, 0 where that has no meaning.
+    pub bytes: u64,
+}
+
+/// The counted work of a search; [`crate::search::Cost`] with the size of the index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SearchCost {
+    /// Places looked up.
+    pub probes: u64,
+    /// Stored sketches compared with a query.
+    pub candidates: u64,
+    /// Comparisons that ended within the threshold.
+    pub verified: u64,
+    /// Bytes of the index.
+    pub index_bytes: u64,
+    /// Distinct hashes, or signatures, in it.
+    pub distinct_hashes: u64,
+}
+
+/// Input that could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DamageReport {
+    /// Damaged records.
+    pub total: u64,
+    /// How many of each kind, most first.
+    pub by_kind: Vec<DamageCount>,
+    /// The first of them.
+    pub listed: Vec<DamagedRecord>,
+}
+
+/// Damaged records of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DamageCount {
+    /// The kind in words.
+    pub kind: String,
+    /// Records of that kind.
+    pub records: u64,
+}
+
+/// One damaged record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DamagedRecord {
+    /// The file.
+    pub file: String,
+    /// Position of the record in the file, counted from 0, where known.
+    pub record: Option<u64>,
+    /// Byte offset in the file as stored, where known.
+    pub offset: Option<u64>,
+    /// The kind in words.
+    pub kind: String,
+    /// What was expected and what was found.
+    pub detail: String,
+}
+
+/// What one input file gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FileRow {
+    /// The file.
+    pub path: String,
+    /// Its size.
+    pub stored_bytes: u64,
+    /// Bytes of text in it.
+    pub text_bytes: u64,
+    /// Records in it.
+    pub records: u64,
+    /// Documents in it.
+    pub documents: u64,
+    /// Documents of it that stay.
+    pub kept: u64,
+    /// Damaged records in it.
+    pub damaged: u64,
+}
+
+/// One method of a comparison with its result.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MethodResult {
+    /// What the comparison calls it; unique, so that a method can run twice with different parameters.
+    pub label: String,
+    /// How it was done.
+    pub method: Method,
+    /// Pairs within the threshold.
+    pub pairs: u64,
+    /// Clusters of two or more documents.
+    pub clusters: u64,
+    /// Documents that stay.
+    pub kept: u64,
+    /// Time on the clock of the steps that only this method needs.
+    pub wall_seconds: f64,
+    /// Processor time of those steps.
+    pub cpu_seconds: f64,
+    /// Peak memory of those steps, where measured.
+    pub peak_memory_bytes: Option<u64>,
+    /// The counted work, and the size of the index.
+    pub cost: SearchCost,
+    /// How many of the pairs were found, where that was measured.
+    pub recall: Option<Recall>,
+}
+
+/// The pairs that exactly these methods found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Agreement {
+    /// Labels of the methods that found the pairs.
+    pub found_by: Vec<String>,
+    /// How many pairs.
+    pub pairs: u64,
+    /// Some of them.
+    pub examples: Vec<PairSample>,
+}
+
+impl Report {
+    /// Writes `report.json`.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write_json(&self, path: &Path) -> Result<()> {
+        write_json(self, path)
+    }
+
+    /// Reads a `report.json`; parts that an older version did not write are empty.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is no report.
+    pub fn read_json(path: &Path) -> Result<Self> {
+        read_json(path)
+    }
+}
+
+impl CompareReport {
+    /// Writes the report as JSON.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write_json(&self, path: &Path) -> Result<()> {
+        write_json(self, path)
+    }
+
+    /// Reads such a file; parts that an older version did not write are empty.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is no report.
+    pub fn read_json(path: &Path) -> Result<Self> {
+        read_json(path)
+    }
+}
+
+fn write_json<T: Serialize>(report: &T, path: &Path) -> Result<()> {
+    let mut out = BufWriter::new(File::create(path).map_err(|e| Error::io(path, e))?);
+    serde_json::to_writer_pretty(&mut out, report).map_err(|e| Error::io(path, e.into()))?;
+    out.write_all(b"\n").and_then(|()| out.flush()).map_err(|e| Error::io(path, e))
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let file = File::open(path).map_err(|e| Error::io(path, e))?;
+    serde_json::from_reader(BufReader::new(file)).map_err(|e| Error::Format {
+        path: path.to_path_buf(),
+        field: "content",
+        expected: "a report in JSON".to_string(),
+        got: e.to_string(),
+        advice: "write the report anew",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+    use proptest::prelude::*;
+
+    #[test]
+    fn json_round_trip() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("report.json");
+        for report in [sample::psm(), sample::minhash(), Report::default()] {
+            report.write_json(&path).expect("writes");
+            assert_eq!(Report::read_json(&path).expect("reads"), report);
+        }
+        let report = sample::compare();
+        report.write_json(&path).expect("writes");
+        assert_eq!(CompareReport::read_json(&path).expect("reads"), report);
+    }
+
+    #[test]
+    fn no_report_is_a_format_error_with_its_place() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("report.json");
+        std::fs::write(&path, "{\"outcome\": 3}").expect("writes");
+        let error = Report::read_json(&path).expect_err("3 is no outcome").to_string();
+        assert!(error.contains("report.json") && error.contains("line 1"), "{error}");
+        assert!(matches!(Report::read_json(&folder.path().join("none")), Err(Error::Io { .. })));
+    }
+
+    #[test]
+    fn the_s_curve_starts_at_0_ends_at_1_and_rises() {
+        let curve = SCurve::new(20, 5, 0.8);
+        assert_eq!(curve.points[0], (0.0, 0.0));
+        assert_eq!(curve.points[100], (1.0, 1.0));
+        assert!(curve.points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
+        // 1 − (1 − .8⁵)²⁰, computed apart.
+        assert!((curve.probability_at_threshold - 0.999_644).abs() < 1e-6);
+    }
+
+    proptest! {
+        #[test]
+        fn portions_sum_to_1(counts in prop::collection::vec(0u64..1_000_000_000, 0..80)) {
+            let counts: Vec<(u32, u64)> = (0..).zip(counts).collect();
+            let histogram = Histogram::new("band 0", "matching positions", &counts);
+            let sum: f64 = histogram.rows.iter().map(|row| row.portion).sum();
+            let expected = if histogram.total() == 0 { 0.0 } else { 1.0 };
+            prop_assert!((sum - expected).abs() < 1e-9);
+        }
+    }
+}

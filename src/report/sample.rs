@@ -1,0 +1,460 @@
+//! Reports to test with and to look at: a plausible one of each kind, and the worst ones.
+
+use super::model::*;
+use super::snippet::{differences, opening};
+
+/// Text that must never reach a page as it is.
+pub const EVIL: &str = "</svg></p><script>alert('1')</script><img src=x onerror=\"alert(2)\">&\u{202e}\u{0}";
+
+const NEWS: &str = "City council approves tram extension. The council voted on Tuesday evening to extend line 4 from the \
+central station to the new hospital. Work is to begin in spring and will cost 84 million euro, most of it paid by the \
+region. The first trams are expected to run in autumn 2029. Residents of Mill Street had asked for a tunnel, which the \
+engineers called neither affordable nor necessary.";
+const SHOP: &str = "Home > Garden > Watering. Copper watering can, 5 litres. Hand-made, with a long spout and a removable \
+rose. In stock, delivery in 2 to 3 days. Price: 49.90 including VAT. Customers who bought this item also bought: \
+pruning shears, jute twine, seed labels. Returns within 30 days.";
+const ARABIC: &str = "أعلنت وزارة التعليم اليوم نتائج امتحانات الثانوية العامة للعام الحالي، وبلغت نسبة النجاح 81 بالمئة. \
+ويمكن للطلاب الاطلاع على نتائجهم عبر موقع الوزارة.";
+const JAPANESE: &str = "当店は京都駅から徒歩五分の場所にある小さな喫茶店です。自家焙煎の珈琲と季節の和菓子をお楽しみください。\
+営業時間は午前九時から午後六時まで、定休日は水曜日です。";
+const CODE: &str = "vec: How do I sort a Vec<T> by a key? Use sort_by_key(|x| x.key()); if the key is costly, use \
+sort_by_cached_key. <b>Note</b>: both are stable. For f64 use total_cmp, because f64 is not Ord. Asked 6 years ago, \
+viewed 41k times, last edited by reader in May.";
+
+fn page(id: &str, url: &str, text: &str) -> PageSample {
+    PageSample { id: id.into(), url: url.into(), opening: opening(text, 200), excerpt: Vec::new() }
+}
+
+fn pair(
+    (id_a, url_a, a): (&str, &str, &str),
+    (id_b, url_b, b): (&str, &str, &str),
+    distance: Option<u32>,
+    similarity: f64,
+) -> PairSample {
+    let (mut left, mut right) = (page(id_a, url_a, a), page(id_b, url_b, b));
+    (left.excerpt, right.excerpt) = differences(a, b);
+    let kind = if a == b { PairKind::Exact } else { PairKind::Near };
+    PairSample { a: left, b: right, distance, similarity, kind }
+}
+
+fn pairs(bits: bool) -> Vec<PairSample> {
+    let d = |n| bits.then_some(n);
+    let news = NEWS.replace("84 million", "91 million").replace("autumn 2029", "spring 2030");
+    let shop = SHOP
+        .replace("Copper watering can, 5 litres", "Copper watering can, 9 litres")
+        .replace("49.90", "69.90");
+    let arabic = ARABIC.replace("81 بالمئة", "79 بالمئة");
+    let japanese = JAPANESE.replace("午後六時", "午後八時");
+    let code = CODE.replace("41k times", "43k times").replace(", last edited by reader in May", "");
+    vec![
+        pair(
+            ("0:118", "https://www.valley-courier.example/2027/03/tram-line-4", NEWS),
+            ("1:4410", "https://news.region.example/a/88213?utm_source=feed&utm_medium=rss&ref=front", &news),
+            d(2),
+            0.9417,
+        ),
+        pair(
+            ("0:2201", "https://shop.greenfinger.example/p/watering-can-copper-5l", SHOP),
+            ("0:2202", "https://shop.greenfinger.example/p/watering-can-copper-9l", &shop),
+            d(3),
+            0.9129,
+        ),
+        pair(
+            ("0:77", "https://example.org/", "404 Not Found. nginx"),
+            ("2:9041", "http://old.example.net/impressum.html", "404 Not Found. nginx"),
+            d(0),
+            1.0,
+        ),
+        pair(
+            ("1:310", "https://edu.gov.example/ar/results", ARABIC),
+            ("2:12", "https://akhbar.example/taalim/44120", &arabic),
+            d(1),
+            0.9677,
+        ),
+        pair(
+            ("1:9", "https://kissa.example.jp/about", JAPANESE),
+            ("1:10", "https://kissa.example.jp/about/index.html", &japanese),
+            d(2),
+            0.9730,
+        ),
+        pair(
+            ("2:55", "https://qa.example/questions/51272571", CODE),
+            ("2:8120", "https://mirror.example/q/51272571-how-do-i-sort-a-vec-by-a-key", &code),
+            d(3),
+            0.9302,
+        ),
+    ]
+}
+
+fn cluster(cluster: &str, size: u64, text: &str, host: &str, lowest: f64) -> ClusterSample {
+    let url = |n: u64| format!("https://{host}/{}", n * 7919 % 10_007);
+    ClusterSample {
+        cluster: cluster.into(),
+        size,
+        kept: page(cluster, &url(1), text),
+        members: (2..5).map(|n| page(&format!("0:{n}"), &url(n), text)).collect(),
+        lowest_similarity: Some(lowest),
+        median_similarity: Some(lowest + (1.0 - lowest) * 0.7),
+    }
+}
+
+fn stage(name: &str, wall_seconds: f64, cpu_seconds: f64, items: u64, unit: &str, bytes: u64) -> Stage {
+    Stage { name: name.into(), wall_seconds, cpu_seconds, items, item_unit: unit.into(), bytes }
+}
+
+fn parameter(name: &str, value: &str) -> Parameter {
+    Parameter { name: name.into(), value: value.into() }
+}
+
+fn corpus() -> Corpus {
+    let language = |language: &str, documents| LanguageCount { language: language.into(), documents };
+    Corpus {
+        files: 3,
+        stored_bytes: 421_337_120,
+        text_bytes: 1_094_220_118,
+        records: 120_022,
+        documents: 120_004,
+        documents_with_few_features: 3_871,
+        languages: vec![
+            language("eng", 55_120),
+            language("rus", 8_441),
+            language("deu", 7_019),
+            language("jpn", 6_288),
+            language("spa", 5_903),
+            language("zho", 5_777),
+            language("fra", 5_310),
+            language("ara", 1_021),
+        ],
+    }
+}
+
+fn damage() -> DamageReport {
+    DamageReport {
+        total: 15,
+        by_kind: vec![
+            DamageCount { kind: "text is not UTF-8".into(), records: 11 },
+            DamageCount { kind: "file ends inside a record".into(), records: 3 },
+            DamageCount { kind: "broken gzip member".into(), records: 1 },
+        ],
+        listed: vec![
+            DamagedRecord {
+                file: "crawl/CC-MAIN-20260101-00002.warc.wet.gz".into(),
+                record: Some(31_009),
+                offset: Some(109_441_220),
+                kind: "broken gzip member".into(),
+                detail: "checksum is 5e1f00c2, but 88ab1290 was expected".into(),
+            },
+            DamagedRecord { kind: "text is not UTF-8".into(), record: Some(4), ..DamagedRecord::default() },
+        ],
+    }
+}
+
+/// A run of PSM on three crawl files.
+pub fn psm() -> Report {
+    let sizes = [
+        (2, 9_120),
+        (3, 2_004),
+        (4, 811),
+        (5, 402),
+        (7, 150),
+        (12, 88),
+        (30, 31),
+        (61, 12),
+        (300, 3),
+        (4_811, 1),
+    ];
+    let table = |n: u64, s: u64| {
+        let counts = [(61, 9_204 + 17 * s), (62, 11_877 + 31 * s), (63, 16_202 + 11 * s), (64, 1_356_557)];
+        Histogram::new(format!("table {n}"), "64 − distance", &counts)
+    };
+    Report {
+        tool: Tool::this(),
+        created: "2027-03-14T15:09:26Z".into(),
+        command_line: ["flipside", "dedup", "crawl/", "--out", "results", "--method", "psm", "--recall", "0.95"].map(String::from).to_vec(),
+        corpus: corpus(),
+        outcome: Outcome {
+            exact_duplicates: 41_002,
+            near_duplicates: 17_211,
+            kept: 61_791,
+            removed: 58_213,
+            removed_text_bytes: 212_887_410,
+            pairs_found: 1_410_233,
+            pairs_written: 402_117,
+            clusters: 12_622,
+            documents_in_clusters: 70_835,
+        },
+        method: Method {
+            name: "psm".into(),
+            similarity: "the cosine of the two weight vectors".into(),
+            parameters: vec![
+                parameter("distance", "3 bits"),
+                parameter("recall", "0.95"),
+                parameter("tables", "2 half tables, 24 key bits"),
+                parameter("features", "words, TF-IDF, unit L2 norm"),
+                parameter("order", "sum of |W|"),
+            ],
+            seed: 15_402_117_203_377_121_889,
+            hash: "murmur3-x64-128-low64-v1".into(),
+        },
+        recall: Some(Recall {
+            wanted: 0.95,
+            reached: 0.9624,
+            low: 0.9551,
+            high: 0.9688,
+            confidence: 0.95,
+            denominator: "the pairs at a distance of 1 to 3 bits that an exact search finds in the validation half of the sample, cut by duplicate cluster".into(),
+            budget_probes: 11,
+            sample_pairs: 4_210,
+        }),
+        s_curve: None,
+        histograms: vec![table(0, 3), table(1, 8)],
+        cluster_sizes: sizes.map(|(size, clusters)| ClusterSizes { size, clusters }).to_vec(),
+        largest_clusters: vec![
+            cluster("0:77", 4_811, "404 Not Found. nginx", "old.example.net", 1.0),
+            cluster("0:2190", 300, SHOP, "shop.greenfinger.example", 0.8802),
+            cluster("1:9", 61, JAPANESE, "kissa.example.jp", 0.9011),
+            cluster("1:310", 48, ARABIC, "akhbar.example", 0.9120),
+        ],
+        sample_pairs: pairs(true),
+        stages: vec![
+            stage("read and unpack", 3.11, 5.98, 120_004, "pages", 1_094_220_118),
+            stage("words and frequencies", 2.05, 4.01, 120_004, "pages", 1_094_220_118),
+            stage("sketch", 1.62, 3.17, 120_004, "pages", 1_094_220_118),
+            stage("calibrate", 0.41, 0.80, 4_210, "pairs", 0),
+            stage("search", 0.184, 0.352, 120_004, "pages", 960_032),
+            stage("clusters", 0.038, 0.038, 1_410_233, "pairs", 0),
+            stage("write", 0.921, 0.920, 61_791, "pages", 881_332_708),
+        ],
+        peak_memory_bytes: Some(311_427_072),
+        search_cost: SearchCost {
+            probes: 869_110,
+            candidates: 1_204_771,
+            verified: 188_402,
+            index_bytes: 1_411_872,
+            distinct_hashes: 79_010,
+        },
+        damage: damage(),
+        warnings: vec!["3,871 pages have fewer than 8 words; their hashes say little, and they were matched only when equal.".into()],
+        files: (0..3)
+            .map(|n| FileRow {
+                path: format!("crawl/CC-MAIN-20260101-0000{n}.warc.wet.gz"),
+                stored_bytes: 140_445_706,
+                text_bytes: 364_740_039,
+                records: 40_007,
+                documents: 40_001,
+                kept: 20_597,
+                damaged: 5,
+            })
+            .collect(),
+    }
+}
+
+/// A run of MinHash, with the counts of one published band for bands 0 and 2.
+pub fn minhash() -> Report {
+    let numbers: [&[u64]; 2] = [
+        &[18_335, 27_957, 41_139, 62_143, 90_550, 115_926, 137_147, 157_711, 174_657, 209_459, 6_396_799],
+        &[
+            106_164, 139_644, 164_491, 170_744, 159_683, 151_365, 167_491, 157_486, 181_571, 204_616,
+            6_396_799,
+        ],
+    ];
+    let band = |n: usize| {
+        let counts: Vec<(u32, u64)> = (10..).zip(numbers[n % 2].iter().copied()).collect();
+        Histogram::new(format!("band {n}"), "matching positions", &counts)
+    };
+    let base = psm();
+    Report {
+        command_line: ["flipside", "dedup", "my crawl/", "--out", "results", "--method", "minhash"].map(String::from).to_vec(),
+        method: Method {
+            name: "minhash".into(),
+            similarity: "the share of equal signature positions, an estimate of the Jaccard similarity of 5-word shingles".into(),
+            parameters: vec![parameter("bands", "4"), parameter("rows", "5"), parameter("threshold", "0.8")],
+            ..base.method
+        },
+        recall: None,
+        s_curve: Some(SCurve::new(4, 5, 0.8)),
+        histograms: (0..4).map(band).collect(),
+        sample_pairs: pairs(false),
+        ..base
+    }
+}
+
+/// A run on one page.
+pub fn one_page() -> Report {
+    Report {
+        tool: Tool::this(),
+        created: "2027-03-14T15:09:26Z".into(),
+        command_line: vec!["flipside".into(), "dedup".into(), "one.jsonl".into()],
+        corpus: Corpus {
+            files: 1,
+            stored_bytes: 812,
+            text_bytes: 700,
+            records: 1,
+            documents: 1,
+            ..Corpus::default()
+        },
+        outcome: Outcome { kept: 1, ..Outcome::default() },
+        method: Method { name: "bphs".into(), ..psm().method },
+        histograms: vec![Histogram::new("table 0", "64 − distance", &[(61, 0), (62, 0), (63, 0), (64, 0)])],
+        stages: vec![
+            stage("read", 0.000_4, 0.000_3, 1, "pages", 700),
+            stage("search", 0.0, 0.0, 1, "pages", 0),
+        ],
+        peak_memory_bytes: Some(4_194_304),
+        ..Report::default()
+    }
+}
+
+/// Far more of everything than a page can show, in the longest of words.
+pub fn large() -> Report {
+    let base = psm();
+    let long = "<&\u{10ffff}".repeat(2_000);
+    let wide = |n: usize| format!("https://{n}.example/{long}");
+    let page = |n: usize| PageSample {
+        id: wide(n),
+        url: wide(n),
+        opening: long.clone(),
+        excerpt: vec![Piece { text: long.clone(), differs: true }; 50],
+    };
+    let pair = PairSample { a: page(1), b: page(2), distance: None, similarity: 0.5, kind: PairKind::Near };
+    let cluster = ClusterSample {
+        cluster: "c".into(),
+        size: 9_000_000_000,
+        kept: page(3),
+        members: vec![page(4); 10],
+        ..ClusterSample::default()
+    };
+    let scores: Vec<(u32, u64)> = (0..=128).map(|s| (s, 10u64.pow(s % 19))).collect();
+    Report {
+        outcome: Outcome { clusters: 100_000, ..base.outcome },
+        largest_clusters: {
+            let mut list = vec![cluster; 20];
+            list.resize(100_000, ClusterSample::default());
+            list
+        },
+        cluster_sizes: (2..200_000)
+            .map(|size| ClusterSizes { size, clusters: 1 + 1_000_000 / size })
+            .collect(),
+        sample_pairs: {
+            let mut list = vec![pair; 40];
+            list.resize(10_000, PairSample::default());
+            list
+        },
+        histograms: (0..64)
+            .map(|n| Histogram::new(format!("band {n}"), "matching positions", &scores))
+            .collect(),
+        files: (0..90_000)
+            .map(|n| FileRow { path: if n < 150 { wide(n) } else { n.to_string() }, ..FileRow::default() })
+            .collect(),
+        damage: DamageReport {
+            total: u64::MAX,
+            by_kind: vec![DamageCount { kind: long.clone(), records: 1 }; 100],
+            listed: vec![
+                DamagedRecord {
+                    file: long.clone(),
+                    detail: long.clone(),
+                    kind: long.clone(),
+                    ..DamagedRecord::default()
+                };
+                100
+            ],
+        },
+        warnings: vec![long.clone(); 100],
+        method: Method { parameters: vec![parameter(&long, &long); 200], ..base.method },
+        ..base
+    }
+}
+
+/// [`EVIL`] wherever text can stand.
+pub fn hostile() -> Report {
+    let base = psm();
+    let evil = || EVIL.to_string();
+    let page = PageSample {
+        id: evil(),
+        url: format!("javascript:{EVIL}"),
+        opening: evil(),
+        excerpt: vec![Piece { text: evil(), differs: true }, Piece { text: evil(), differs: false }],
+    };
+    Report {
+        tool: Tool { name: evil(), version: evil() },
+        created: evil(),
+        command_line: vec![evil()],
+        corpus: Corpus { languages: vec![LanguageCount { language: evil(), documents: 3 }], ..base.corpus },
+        method: Method {
+            name: evil(),
+            similarity: evil(),
+            parameters: vec![parameter(EVIL, EVIL)],
+            seed: 1,
+            hash: evil(),
+        },
+        recall: base.recall.map(|r| Recall { denominator: evil(), ..r }),
+        histograms: vec![Histogram::new(EVIL, EVIL, &[(1, 2), (3, 4)])],
+        largest_clusters: vec![ClusterSample {
+            cluster: evil(),
+            size: 2,
+            kept: page.clone(),
+            members: vec![page.clone()],
+            ..ClusterSample::default()
+        }],
+        sample_pairs: vec![PairSample { a: page.clone(), b: page, ..PairSample::default() }],
+        stages: vec![stage(EVIL, 1.0, 1.0, 1, EVIL, 1)],
+        damage: DamageReport {
+            total: 1,
+            by_kind: vec![DamageCount { kind: evil(), records: 1 }],
+            listed: vec![DamagedRecord {
+                file: evil(),
+                kind: evil(),
+                detail: evil(),
+                ..DamagedRecord::default()
+            }],
+        },
+        warnings: vec![evil()],
+        files: vec![FileRow { path: evil(), ..FileRow::default() }],
+        ..base
+    }
+}
+
+/// PSM against MinHash.
+pub fn compare() -> CompareReport {
+    let (a, b) = (psm(), minhash());
+    let result = |label: &str, report: &Report, pairs, wall_seconds, index_bytes, recall| MethodResult {
+        label: label.into(),
+        method: report.method.clone(),
+        pairs,
+        clusters: report.outcome.clusters,
+        kept: report.outcome.kept,
+        wall_seconds,
+        cpu_seconds: wall_seconds * 1.9,
+        peak_memory_bytes: Some(index_bytes * 3),
+        cost: SearchCost { index_bytes, ..report.search_cost },
+        recall,
+    };
+    let agreement = |labels: &[&str], pairs, examples: &[PairSample]| Agreement {
+        found_by: labels.iter().map(|l| l.to_string()).collect(),
+        pairs,
+        examples: examples.to_vec(),
+    };
+    let mut methods = vec![
+        result("psm", &a, 1_410_233, 0.184, 1_411_872, a.recall.clone()),
+        result("minhash", &b, 1_530_008, 1.022, 30_721_024, None),
+    ];
+    methods[1].kept -= 3_120;
+    CompareReport {
+        tool: a.tool.clone(),
+        created: a.created.clone(),
+        command_line: ["flipside", "compare", "crawl/", "--out", "results", "--methods", "psm,minhash"]
+            .map(String::from)
+            .to_vec(),
+        corpus: a.corpus.clone(),
+        methods,
+        agreement: vec![
+            agreement(&["psm", "minhash"], 1_288_410, &a.sample_pairs[2..4]),
+            agreement(&["psm"], 121_823, &a.sample_pairs[1..2]),
+            agreement(&["minhash"], 241_598, &b.sample_pairs[4..6]),
+        ],
+        shared_stages: a.stages[..3].to_vec(),
+        peak_memory_bytes: a.peak_memory_bytes,
+        damage: a.damage.clone(),
+        warnings: Vec::new(),
+    }
+}

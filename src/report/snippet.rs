@@ -1,0 +1,312 @@
+//! Short excerpts for a person: how a page begins, and where two pages differ.
+//!
+//! The work is bounded whatever the texts are: what two texts share at both ends is stripped byte by byte, and only
+//! a window of what is left is cut into words and compared. Nothing depends on a clock, so an excerpt is always the
+//! same.
+
+use std::ops::Range;
+
+use similar::{Algorithm, DiffTag, DiffableStr, capture_diff_slices};
+
+use super::model::Piece;
+
+/// Bytes of each text that are compared word by word, from shortly before the first difference.
+const WINDOW_BYTES: usize = 6 << 10;
+/// Characters of common text shown on either side of a difference.
+const CONTEXT_CHARS: usize = 60;
+/// Characters shown of one difference.
+const CHANGE_CHARS: usize = 160;
+/// Differences shown.
+const CHANGES: usize = 4;
+
+/// The first `max_chars` characters of a text on one line, with an ellipsis where it goes on.
+pub fn opening(text: &str, max_chars: usize) -> String {
+    let mut out = String::new();
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let space = usize::from(used > 0);
+        let chars = word.chars().take(max_chars + 1).count();
+        if used + space + chars > max_chars {
+            // A script without spaces is one long word: cut it, rather than show nothing.
+            if used < max_chars / 2 {
+                out.extend((space > 0).then_some(' '));
+                out.extend(word.chars().take(max_chars - used - space));
+            }
+            out.push('…');
+            return out;
+        }
+        out.extend((space > 0).then_some(' '));
+        out.push_str(word);
+        used += space + chars;
+    }
+    out
+}
+
+/// Excerpts of `a` and `b` around their first differences, with what differs marked.
+///
+/// Both are empty if the texts are equal. White space is shown as single spaces and does not count as a difference
+/// unless there is no other.
+pub fn differences(a: &str, b: &str) -> (Vec<Piece>, Vec<Piece>) {
+    if a == b {
+        return (Vec::new(), Vec::new());
+    }
+    let (start, end) = common_ends(a, b);
+    let from = back_up(a, start);
+    let (window_a, window_b) = (window(a, from, end), window(b, from, end));
+    let (words_a, words_b) = (window_a.tokenize_unicode_words(), window_b.tokenize_unicode_words());
+    let mut stretches = stretches(&words_a, &words_b);
+    // Where a window was cut short of a text's last difference, its last stretch differs by accident.
+    let cut = |text: &str, window: &str| from + window.len() < text.len() - end;
+    let accident = cut(a, window_a) || cut(b, window_b);
+    if accident && stretches.len() > 2 {
+        stretches.pop_if(|last| last.differs);
+    }
+    let shown = shown(&stretches);
+    let ends = |text: &str, window: &str| (from > 0, from + window.len() < text.len());
+    (
+        excerpt(&words_a, shown, ends(a, window_a), |stretch| stretch.a.clone()),
+        excerpt(&words_b, shown, ends(b, window_b), |stretch| stretch.b.clone()),
+    )
+}
+
+/// Bytes that two texts share at the start, and at the end of what is then left; both at character boundaries.
+fn common_ends(a: &str, b: &str) -> (usize, usize) {
+    let mut start = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
+    while !a.is_char_boundary(start) {
+        start -= 1;
+    }
+    let (rest_a, rest_b) = (&a[start..], &b[start..]);
+    let mut end = rest_a.bytes().rev().zip(rest_b.bytes().rev()).take_while(|(x, y)| x == y).count();
+    while !rest_a.is_char_boundary(rest_a.len() - end) {
+        end -= 1;
+    }
+    (start, end)
+}
+
+/// A place before `start` that leaves room for context and stands at the beginning of a word.
+fn back_up(text: &str, start: usize) -> usize {
+    let head = &text[..start];
+    let near = head.char_indices().rev().take(2 * CONTEXT_CHARS).last().map_or(0, |(at, _)| at);
+    if near == 0 {
+        return 0;
+    }
+    head[near..].char_indices().find(|(_, c)| c.is_whitespace()).map_or(near, |(at, _)| near + at)
+}
+
+/// The part of a text that is compared.
+fn window(text: &str, from: usize, common_end: usize) -> &str {
+    // Some of the common end is kept as context.
+    let mut to = (text.len() - common_end + 8 * CONTEXT_CHARS).min(text.len()).min(from + WINDOW_BYTES);
+    while !text.is_char_boundary(to) {
+        to -= 1;
+    }
+    &text[from..to]
+}
+
+/// Some words of one text that stand against some words of the other.
+#[derive(Debug)]
+struct Stretch {
+    a: Range<usize>,
+    b: Range<usize>,
+    differs: bool,
+}
+
+/// The texts as an alternation of common and different stretches.
+fn stretches(a: &[&str], b: &[&str]) -> Vec<Stretch> {
+    let is_blank = |word: &str| word.trim().is_empty();
+    let keys = |words: &[&str]| -> Vec<String> {
+        words.iter().map(|&word| if is_blank(word) { " ".to_string() } else { word.to_string() }).collect()
+    };
+    let mut out: Vec<Stretch> = Vec::new();
+    for op in capture_diff_slices(Algorithm::Myers, &keys(a), &keys(b)) {
+        let (tag, in_a, in_b) = op.as_tag_tuple();
+        let only =
+            |test: fn(&str) -> bool| a[in_a.clone()].iter().chain(&b[in_b.clone()]).all(|word| test(word));
+        let differs = if tag == DiffTag::Equal {
+            // A blank or a comma between two differences does not part them.
+            let last = in_a.end == a.len() || in_b.end == b.len();
+            !last && out.last().is_some_and(|o| o.differs) && only(|w| !w.chars().any(char::is_alphanumeric))
+        } else {
+            !only(|word| word.trim().is_empty())
+        };
+        match out.last_mut() {
+            Some(last) if last.differs == differs => {
+                last.a.end = in_a.end;
+                last.b.end = in_b.end;
+            }
+            _ => out.push(Stretch { a: in_a, b: in_b, differs }),
+        }
+    }
+    out
+}
+
+/// The stretches up to the last difference that is shown, and the common one after it; none if nothing differs.
+fn shown(stretches: &[Stretch]) -> &[Stretch] {
+    let differing = stretches.iter().enumerate().filter(|(_, stretch)| stretch.differs);
+    let end = differing.take(CHANGES).last().map_or(0, |(at, _)| (at + 2).min(stretches.len()));
+    &stretches[..end]
+}
+
+/// One side of the comparison as pieces of bounded length; `goes_on` tells whether the text does before and after.
+fn excerpt(
+    words: &[&str],
+    stretches: &[Stretch],
+    goes_on: (bool, bool),
+    side: fn(&Stretch) -> Range<usize>,
+) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (at, stretch) in stretches.iter().enumerate() {
+        let range = side(stretch);
+        let text = one_line(&words[range.clone()]);
+        if text.is_empty() {
+            continue;
+        }
+        let is_last = at + 1 == stretches.len();
+        let text = match (stretch.differs, at == 0, is_last) {
+            (true, ..) => keep(&text, CHANGE_CHARS, 0, false),
+            (false, true, true) => text,
+            (false, true, false) => keep_end(&text, CONTEXT_CHARS, goes_on.0),
+            (false, false, true) => keep(&text, CONTEXT_CHARS, 0, goes_on.1 || range.end < words.len()),
+            (false, false, false) => keep(&text, CONTEXT_CHARS, CONTEXT_CHARS, false),
+        };
+        pieces.push(Piece { text, differs: stretch.differs });
+    }
+    pieces
+}
+
+/// Words joined, with every run of white space a single blank.
+fn one_line(words: &[&str]) -> String {
+    let mut out = String::new();
+    for c in words.iter().flat_map(|word| word.chars()) {
+        if !c.is_whitespace() {
+            out.push(c);
+        } else if !out.ends_with(' ') {
+            out.push(' ');
+        }
+    }
+    out
+}
+
+/// The first `head` and the last `tail` characters, with an ellipsis for what is left out between them, or at the end
+/// if the text `goes_on`.
+fn keep(text: &str, head: usize, tail: usize, goes_on: bool) -> String {
+    let chars = text.chars().count();
+    let end_of = |n: usize| text.char_indices().nth(n).map_or(text.len(), |(at, _)| at);
+    if chars <= head + tail + 3 {
+        return if goes_on { format!("{} …", text.trim_end()) } else { text.to_string() };
+    }
+    let (mut first, last) = (&text[..end_of(head)], &text[end_of(chars - tail)..]);
+    // Cut at a blank if there is one near.
+    if let Some(at) = first.rfind(' ').filter(|&at| 2 * at > first.len()) {
+        first = &first[..at];
+    }
+    let last = last.find(' ').filter(|&at| 2 * at < last.len()).map_or(last, |at| &last[at..]);
+    if tail == 0 {
+        format!("{} …", first.trim_end())
+    } else {
+        format!("{} … {}", first.trim_end(), last.trim_start())
+    }
+}
+
+/// The last `tail` characters, with an ellipsis if there is more before them.
+fn keep_end(text: &str, tail: usize, goes_on: bool) -> String {
+    let chars = text.chars().count();
+    if chars <= tail {
+        return if goes_on { format!("… {}", text.trim_start()) } else { text.to_string() };
+    }
+    let at = text.char_indices().nth(chars - tail).map_or(0, |(at, _)| at);
+    let last = &text[at..];
+    let last = last.find(' ').filter(|&at| 2 * at < last.len()).map_or(last, |at| &last[at..]);
+    format!("… {}", last.trim_start())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn marked(pieces: &[Piece]) -> String {
+        let show = |p: &Piece| if p.differs { format!("[{}]", p.text) } else { p.text.clone() };
+        pieces.iter().map(show).collect()
+    }
+
+    fn both(a: &str, b: &str) -> (String, String) {
+        let (a, b) = differences(a, b);
+        (marked(&a), marked(&b))
+    }
+
+    #[test]
+    fn differing_words_are_marked() {
+        let (a, b) = both("The price is 20 euro today.", "The price is 25 euro today.");
+        assert_eq!(
+            (a.as_str(), b.as_str()),
+            ("The price is [20] euro today.", "The price is [25] euro today.")
+        );
+    }
+
+    #[test]
+    fn insertions_mark_one_side() {
+        let (a, b) = both("one two four", "one two three four");
+        assert_eq!((a.as_str(), b.as_str()), ("one two four", "one two [three ]four"));
+    }
+
+    #[test]
+    fn neighbouring_differences_are_one() {
+        let (a, b) = both("seen by Ann, Bob and Cy", "seen by Dora, Emil and Cy");
+        assert_eq!((a.as_str(), b.as_str()), ("seen by [Ann, Bob] and Cy", "seen by [Dora, Emil] and Cy"));
+    }
+
+    #[test]
+    fn white_space_is_no_difference() {
+        assert_eq!(differences("a  b\nc", "a b c"), (vec![], vec![]));
+        assert_eq!(differences("same", "same"), (vec![], vec![]));
+        assert_eq!(both("a  b\nc x", "a b c y").0, "a b c [x]");
+    }
+
+    #[test]
+    fn far_away_text_is_cut_and_the_difference_stays() {
+        let filler = "lorem ipsum dolor sit amet ".repeat(20_000);
+        let a = format!("{filler} version 1.2 {filler}");
+        let b = format!("{filler} version 1.3 {filler}");
+        let (a, b) = both(&a, &b);
+        assert!(a.starts_with('…') && a.ends_with('…') && a.contains("[1.2]"), "{a}");
+        assert!(b.contains("[1.3]") && b.chars().count() < 300, "{b}");
+    }
+
+    #[test]
+    fn a_cut_window_invents_no_difference() {
+        let filler = "lorem ipsum dolor sit amet ".repeat(2_000);
+        let (a, b) = both(&format!("{filler}x{filler}end one"), &format!("{filler}x yz{filler}end two"));
+        assert_eq!(a.matches('[').count(), 1, "{a}");
+        assert_eq!(b.matches('[').count(), 1, "{b}");
+    }
+
+    #[test]
+    fn scripts_without_spaces_and_right_to_left_scripts_work() {
+        let (a, b) = both("今日は天気がいいです", "今日は気分がいいです");
+        assert!(a.contains("[天") && b.contains("分]"), "{a} {b}");
+        let (a, _) = both("السعر اليوم عشرون", "السعر غدا عشرون");
+        assert!(a.contains("[اليوم]"), "{a}");
+    }
+
+    #[test]
+    fn openings_are_cut_at_words() {
+        assert_eq!(opening("  one\n two  three ", 100), "one two three");
+        assert_eq!(opening("one two three", 9), "one two…");
+        assert_eq!(opening("", 9), "");
+        assert_eq!(opening("今日は天気がいいですね", 5), "今日は天気…");
+    }
+
+    proptest! {
+        #[test]
+        fn any_two_texts_give_short_excerpts(a in "\\PC{0,40}", b in "\\PC{0,40}", c in "[ab é本]{0,400}") {
+            for (a, b) in [(a.clone(), b.clone()), (format!("{a}{c}{b}"), format!("{c}{a}{b}"))] {
+                let (left, right) = differences(&a, &b);
+                for pieces in [left, right] {
+                    prop_assert!(marked(&pieces).chars().count() <= 1_600);
+                }
+                prop_assert!(opening(&a, 50).chars().count() <= 51);
+            }
+        }
+    }
+}
