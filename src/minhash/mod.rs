@@ -1,1 +1,406 @@
-//! Placeholder.
+//! MinHash: signatures whose share of equal positions estimates the Jaccard similarity of two sets.
+//!
+//! For a random order of all features, the probability that two sets have the same first feature is their Jaccard
+//! similarity |A ∩ B| / |A ∪ B| (Broder 1997; Broder, Charikar, Frieze & Mitzenmacher 1998). A signature holds the
+//! first feature under each of `m` orders. The estimate is the share of equal positions.
+//!
+//! Features must be good 64-bit hashes (see [`crate::hash`]): the cheap functions below are sound on random-looking
+//! input only. Repeated features change nothing.
+//!
+//! **The empty set** has the signature of all [`EMPTY`]; no other set gets it. Two empty sets thus have an estimate
+//! of 1, and an empty and another set an estimate near 0. Whether two documents without features are duplicates is
+//! for the caller to say; the Jaccard similarity of two empty sets is 0/0.
+//!
+//! **Positions have 32 bits.** [`Family::Multiply32`] looks at the low 32 bits of a feature, on which its functions
+//! are bijections: positions are equal by accident only if two different features share those bits. Two disjoint
+//! sets of n features each are expected to share n²/2³², which moves the estimate by about n/2³³ (10⁻⁶ for ten
+//! thousand features). The other families compare 32 bits of what is a longer number, and are equal by accident
+//! with probability 2⁻³² per position.
+
+mod one_permutation;
+mod signatures;
+
+use crate::error::{Error, Result};
+use crate::hash::SplitMix64;
+use crate::kernel::minhash::{Affine, BLOCK, Kernel, PRIME};
+use one_permutation::OnePermutation;
+use serde::{Deserialize, Serialize};
+pub use signatures::{DistinctSignatures, Signatures};
+
+/// The value at every position of the empty set's signature.
+pub const EMPTY: u32 = u32::MAX;
+
+/// The longest signature: a mistyped length must not ask for all the memory there is.
+pub const MAX_PERMUTATIONS: usize = 1 << 20;
+
+/// How the random orders of features are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// `a·x + b mod 2³²` with odd `a`, on the low 32 bits of a feature. The fastest independent orders.
+    #[default]
+    Multiply32,
+    /// `(a·x + b) mod (2⁶¹ − 1)`: the textbook's form, pairwise independent. The low 32 bits of the least value are
+    /// kept; the high ones would all be alike in a large set.
+    Prime61,
+    /// One permutation (Li, Owen & Zhang 2012): each feature falls into one of `m` bins, the least of each bin is
+    /// kept, and an empty bin borrows from a random other one (optimal densification, Shrivastava 2017). The work
+    /// per feature does not grow with `m`. For sets much smaller than `m` the variance is larger than that of the
+    /// other families, for larger ones smaller: see [`MinHashParams::variance`].
+    OnePermutation,
+}
+
+/// What a signature is made with. Signatures can be compared only if all of it is equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MinHashParams {
+    /// Positions of a signature (`m`), 1 to [`MAX_PERMUTATIONS`].
+    pub permutations: usize,
+    /// How the orders are made.
+    pub family: Family,
+    /// Seed of the random orders.
+    pub seed: u64,
+}
+
+impl Default for MinHashParams {
+    fn default() -> Self {
+        Self { permutations: 128, family: Family::default(), seed: 0 }
+    }
+}
+
+impl Family {
+    /// The command line's spelling.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Multiply32 => "multiply32",
+            Self::Prime61 => "prime61",
+            Self::OnePermutation => "one-permutation",
+        }
+    }
+}
+
+impl MinHashParams {
+    /// The variance of the estimate for two sets of this Jaccard similarity, whose union has `union` features.
+    ///
+    /// With independent orders the number of equal positions is binomial and the variance is J(1 − J)/m. For
+    /// [`Family::OnePermutation`] it is (our derivation): given that N bins of the union are not empty, their least
+    /// features are a random N of the union's `f`, and two positions show the same one with probability
+    /// q = (1 − N(N−1)/(m(m−1)))/N, namely unless both bins are their own; hence
+    /// E\[estimate²\] = J/m + (1 − 1/m)(qJ + (1 − q)·J(Jf − 1)/(f − 1)), averaged over N (balls in bins).
+    pub fn variance(&self, similarity: f64, union: usize) -> f64 {
+        let (m, f, j) = (self.permutations as f64, union as f64, similarity);
+        let binomial = j * (1.0 - j) / m;
+        match self.family {
+            Family::Multiply32 | Family::Prime61 => binomial,
+            // One feature or one bin: no two different features at two different positions.
+            Family::OnePermutation if union <= 1 || self.permutations <= 1 => binomial,
+            Family::OnePermutation => {
+                let second_moment = |n: f64| {
+                    let q = (1.0 - n * (n - 1.0) / (m * (m - 1.0))) / n;
+                    j / m + (1.0 - 1.0 / m) * j * (q + (1.0 - q) * (j * f - 1.0) / (f - 1.0))
+                };
+                one_permutation::occupied_bins(self.permutations, union)
+                    .into_iter()
+                    .map(|(n, probability)| probability * (second_moment(n as f64) - j * j))
+                    .sum()
+            }
+        }
+    }
+}
+
+/// Makes signatures.
+#[derive(Clone, Debug)]
+pub struct MinHasher {
+    params: MinHashParams,
+    functions: Functions,
+    kernel: Kernel,
+}
+
+#[derive(Clone, Debug)]
+enum Functions {
+    Multiply32(Vec<Affine<u32>>),
+    Prime61(Vec<Affine<u64>>),
+    OnePermutation(OnePermutation),
+}
+
+impl MinHasher {
+    /// Draws the random orders.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if the number of permutations is 0 or above [`MAX_PERMUTATIONS`].
+    pub fn new(params: MinHashParams) -> Result<Self> {
+        Self::with_kernel(params, Kernel::best())
+    }
+
+    /// The same with a kernel of the caller's choice; signatures do not depend on it.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_kernel(params: MinHashParams, kernel: Kernel) -> Result<Self> {
+        let m = params.permutations;
+        if m == 0 || m > MAX_PERMUTATIONS {
+            return Err(Error::parameter("permutations", m, format!("must be 1 to {MAX_PERMUTATIONS}")));
+        }
+        let mut rng = SplitMix64::new(params.seed);
+        let blocks = m.div_ceil(BLOCK);
+        // Function by function, so that a longer signature begins with the shorter one of the same seed.
+        let functions = match params.family {
+            Family::Multiply32 => {
+                let mut block = || {
+                    let mut functions = Affine { a: [0; BLOCK], b: [0; BLOCK] };
+                    for (a, b) in functions.a.iter_mut().zip(&mut functions.b) {
+                        let random = rng.next_u64();
+                        (*a, *b) = (random as u32 | 1, (random >> 32) as u32);
+                    }
+                    functions
+                };
+                Functions::Multiply32((0..blocks).map(|_| block()).collect())
+            }
+            Family::Prime61 => {
+                let mut block = || {
+                    let mut functions = Affine { a: [0; BLOCK], b: [0; BLOCK] };
+                    for (a, b) in functions.a.iter_mut().zip(&mut functions.b) {
+                        (*a, *b) = (1 + rng.below(PRIME - 1), rng.below(PRIME));
+                    }
+                    functions
+                };
+                Functions::Prime61((0..blocks).map(|_| block()).collect())
+            }
+            Family::OnePermutation => Functions::OnePermutation(OnePermutation::new(m, &mut rng)),
+        };
+        Ok(Self { params, functions, kernel })
+    }
+
+    /// What this hasher was made with.
+    pub fn params(&self) -> MinHashParams {
+        self.params
+    }
+
+    /// Writes the signature of a set of features.
+    ///
+    /// # Panics
+    /// If `signature` does not have as many positions as the parameters say.
+    pub fn sign(&self, features: &[u64], signature: &mut [u32]) {
+        assert_eq!(signature.len(), self.params.permutations, "positions of the signature");
+        match &self.functions {
+            Functions::Multiply32(functions) => self.kernel.minima32(functions, features, signature),
+            Functions::Prime61(functions) => self.kernel.minima61(functions, features, signature),
+            Functions::OnePermutation(permutation) => permutation.sign(features, signature),
+        }
+    }
+
+    /// The signatures of many sets, made in parallel, in the order of the sets.
+    pub fn sign_all<S: AsRef<[u64]> + Sync>(&self, sets: &[S]) -> Signatures {
+        use rayon::prelude::*;
+        let mut values = vec![EMPTY; sets.len() * self.params.permutations];
+        values
+            .par_chunks_mut(self.params.permutations)
+            .zip(sets)
+            .for_each(|(signature, features)| self.sign(features.as_ref(), signature));
+        Signatures::from_whole(self.params.permutations, values)
+    }
+}
+
+/// Number of positions in which two signatures are equal. The estimate of the similarity is this divided by `m`.
+#[inline]
+pub fn matches(a: &[u32], b: &[u32]) -> usize {
+    Kernel::best().matches(a, b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    const FAMILIES: [Family; 3] = [Family::Multiply32, Family::Prime61, Family::OnePermutation];
+
+    /// Two random sets with `common` shared features of `union` in all; the others go to either side in turn.
+    fn random_sets(rng: &mut SplitMix64, common: usize, union: usize) -> [Vec<u64>; 2] {
+        let mut sets = [vec![], vec![]];
+        for i in 0..union {
+            let feature = rng.next_u64();
+            if i < common || i % 2 == 0 {
+                sets[0].push(feature);
+            }
+            if i < common || i % 2 == 1 {
+                sets[1].push(feature);
+            }
+        }
+        sets
+    }
+
+    /// How far an estimator is from theory over many random pairs of sets.
+    struct Deviation {
+        /// Mean error in standard errors, given the variance of theory.
+        bias: f64,
+        /// Mean squared error minus the variance of theory, in standard errors as estimated from the sample: with
+        /// few bins shared by two features the squared errors are far from normal.
+        variance: f64,
+        /// Root mean squared error over the standard deviation of theory.
+        rmse_ratio: f64,
+    }
+
+    fn deviation(
+        (common, union, pairs): (usize, usize, usize),
+        variance: f64,
+        mut estimate: impl FnMut(usize, &[Vec<u64>; 2]) -> f64,
+    ) -> Deviation {
+        let mut rng = SplitMix64::new(union as u64 * 1000 + common as u64);
+        let similarity = common as f64 / union as f64;
+        let errors: Vec<f64> = (0..pairs)
+            .map(|pair| estimate(pair, &random_sets(&mut rng, common, union)) - similarity)
+            .collect();
+        let n = pairs as f64;
+        let mean = |power: i32| errors.iter().map(|e| e.powi(power)).sum::<f64>() / n;
+        let squares = mean(2);
+        Deviation {
+            bias: mean(1) / (variance / n).sqrt(),
+            variance: (squares - variance) / ((mean(4) - squares * squares) / n).sqrt(),
+            rmse_ratio: (squares / variance).sqrt(),
+        }
+    }
+
+    /// (common, union, pairs): tiny sets, sets around the signature's length, and larger ones.
+    const CASES: [(usize, usize, usize); 13] = [
+        (1, 2, 4000),
+        (1, 3, 4000),
+        (2, 3, 4000),
+        (4, 5, 3000),
+        (1, 10, 3000),
+        (9, 10, 3000),
+        (20, 40, 2000),
+        (90, 100, 2000),
+        (100, 128, 2000),
+        (30, 300, 1000),
+        (150, 300, 1000),
+        (270, 300, 1000),
+        (700, 1000, 600),
+    ];
+
+    #[test]
+    fn the_estimate_has_the_bias_and_variance_of_theory() {
+        for family in FAMILIES {
+            for case @ (common, union, _) in CASES {
+                // One hasher for all pairs, as in a run; and a new one for each pair, as in the theory.
+                for one_for_all in [true, false] {
+                    let params = MinHashParams { family, seed: 7, ..MinHashParams::default() };
+                    let mut hasher = MinHasher::new(params).unwrap();
+                    let mut signatures = [vec![0; params.permutations], vec![0; params.permutations]];
+                    let variance = params.variance(common as f64 / union as f64, union);
+                    let found = deviation(case, variance, |pair, sets| {
+                        if !one_for_all {
+                            hasher = MinHasher::new(MinHashParams { seed: pair as u64, ..params }).unwrap();
+                        }
+                        hasher.sign(&sets[0], &mut signatures[0]);
+                        hasher.sign(&sets[1], &mut signatures[1]);
+                        matches(&signatures[0], &signatures[1]) as f64 / params.permutations as f64
+                    });
+                    let Deviation { bias, variance, .. } = found;
+                    let case = format!("{family:?}, J = {common}/{union}, one hasher for all: {one_for_all}");
+                    assert!(bias.abs() < 4.0, "{case}: bias of {bias} standard errors");
+                    assert!(variance.abs() < 4.0, "{case}: variance {variance} standard errors off theory");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_family_that_keeps_the_order_of_features_is_caught() {
+        // The high half of a 32×32-bit product is monotone in x whenever the product does not wrap: all such
+        // functions have nearly the same first feature. This is the mistake the test above must be able to see.
+        let mut rng = SplitMix64::new(5);
+        let factors: Vec<u64> = (0..128).map(|_| rng.next_u64() & 0xffff_ffff | 1).collect();
+        let least = |a: u64, set: &[u64]| set.iter().map(|&x| a * (x & 0xffff_ffff) >> 32).min();
+        let case = (150, 300, 300);
+        let found = deviation(case, MinHashParams::default().variance(0.5, 300), |_, sets| {
+            factors.iter().filter(|&&a| least(a, &sets[0]) == least(a, &sets[1])).count() as f64 / 128.0
+        });
+        assert!(found.variance > 8.0 && found.rmse_ratio > 3.0, "{} {}", found.variance, found.rmse_ratio);
+    }
+
+    #[test]
+    fn one_permutation_theory_has_the_known_limits() {
+        let params = MinHashParams { family: Family::OnePermutation, ..MinHashParams::default() };
+        // All bins occupied: drawing m of f features without replacement (hypergeometric).
+        let without_replacement = 0.5 * 0.5 / 128.0 * (1e5 - 128.0) / (1e5 - 1.0);
+        assert!((params.variance(0.5, 100_000) / without_replacement - 1.0).abs() < 1e-9);
+        // Two features, one shared: in one bin (1 in 128) the estimate is 0 or 1; else the 126 other bins toss coins.
+        let tossed = 126.0 * 0.25 / (128.0 * 128.0);
+        let expected = 0.25 / 128.0 + 127.0 / 128.0 * tossed;
+        assert!((params.variance(0.5, 2) - expected).abs() < 1e-12);
+        assert_eq!(params.variance(1.0, 1), 0.0);
+    }
+
+    #[test]
+    fn the_empty_set_is_all_empty_and_no_other_set_is() {
+        for family in FAMILIES {
+            let hasher = MinHasher::new(MinHashParams { family, ..MinHashParams::default() }).unwrap();
+            let mut signature = vec![7; 128];
+            hasher.sign(&[], &mut signature);
+            assert_eq!(signature, [EMPTY; 128], "{family:?}");
+            for x in [0, 1, u64::MAX, PRIME] {
+                hasher.sign(&[x], &mut signature);
+                assert_ne!(signature, [EMPTY; 128], "{family:?} {x}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_length_works_and_repeats_and_order_change_nothing() {
+        let mut rng = SplitMix64::new(9);
+        let set: Vec<u64> = (0..50).map(|_| rng.next_u64()).collect();
+        let mut other = set.clone();
+        other.extend_from_within(10..30);
+        other.reverse();
+        for family in FAMILIES {
+            for permutations in [1, 2, 20, 31, 32, 33, 127, 128, 129, 256, 1000] {
+                let params = MinHashParams { permutations, family, seed: 1 };
+                let hasher = MinHasher::new(params).unwrap();
+                let signatures = hasher.sign_all(&[&set, &other]);
+                assert_eq!((signatures.permutations(), signatures.len()), (permutations, 2));
+                assert_eq!(signatures.get(0), signatures.get(1), "{params:?}");
+                for kernel in Kernel::available() {
+                    let mut again = vec![0; permutations];
+                    MinHasher::with_kernel(params, kernel).unwrap().sign(&set, &mut again);
+                    assert_eq!(again, signatures.get(0), "{params:?} {}", kernel.name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn positions_are_made_by_different_functions() {
+        let mut rng = SplitMix64::new(11);
+        let set: Vec<u64> = (0..100).map(|_| rng.next_u64()).collect();
+        for family in [Family::Multiply32, Family::Prime61] {
+            let params = MinHashParams { permutations: 1000, family, seed: 1 };
+            let signatures = MinHasher::new(params).unwrap().sign_all(&[&set]);
+            let distinct: HashSet<u32> = signatures.get(0).iter().copied().collect();
+            assert!(distinct.len() > 990, "{family:?}: {}", distinct.len());
+        }
+    }
+
+    #[test]
+    fn signatures_mean_the_same_for_ever() {
+        // From a second implementation, in Python; stored signatures depend on them.
+        let golden = |family| {
+            let params = MinHashParams { permutations: 3, family, seed: 42 };
+            MinHasher::new(params).unwrap().sign_all(&[[1, 2, 3, u64::MAX]]).values().to_vec()
+        };
+        assert_eq!(
+            FAMILIES.map(golden),
+            [
+                vec![497_946_448, 1_076_147_772, 876_791_812],
+                vec![3_761_954_531, 2_297_378_865, 659_503_833],
+                vec![2_696_782_355, 2_967_169_386, 2_696_782_355],
+            ]
+        );
+    }
+
+    #[test]
+    fn impossible_lengths_are_refused() {
+        for permutations in [0, MAX_PERMUTATIONS + 1] {
+            let params = MinHashParams { permutations, ..MinHashParams::default() };
+            assert!(MinHasher::new(params).unwrap_err().to_string().contains("permutations"));
+        }
+    }
+}

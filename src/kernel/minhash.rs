@@ -1,0 +1,285 @@
+//! The inner loops of MinHash: the least value of many affine functions over a set, and counting equal positions.
+//!
+//! Every kernel gives the same bits. [`Kernel::best`] is what this processor runs fastest; [`Kernel::available`]
+//! lists all it can run, for tests and benchmarks. On ARM the portable loops are compiled to NEON, which is part of
+//! the base instruction set there.
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+/// Functions that are evaluated together: their minima fit the registers of every kernel.
+pub const BLOCK: usize = 32;
+
+/// 2⁶¹ − 1, a Mersenne prime.
+pub const PRIME: u64 = (1 << 61) - 1;
+
+/// [`BLOCK`] functions `x → a·x + b`; what the arithmetic is taken modulo depends on the kernel's function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Affine<T> {
+    /// The factors.
+    pub a: [T; BLOCK],
+    /// The summands.
+    pub b: [T; BLOCK],
+}
+
+/// A set of instructions that this processor has; other values cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel(Isa);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Isa {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Kernel {
+    /// Plain Rust, the twin that the others are tested against.
+    pub const PORTABLE: Self = Self(Isa::Portable);
+
+    /// The fastest kernel of this processor.
+    #[inline]
+    pub fn best() -> Self {
+        // The standard library remembers what it detected: this is a load and a branch each.
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx512f") {
+                return Self(Isa::Avx512);
+            }
+            if is_x86_feature_detected!("avx2") {
+                return Self(Isa::Avx2);
+            }
+        }
+        Self::PORTABLE
+    }
+
+    /// All kernels that this processor can run, from the slowest to the fastest.
+    pub fn available() -> Vec<Self> {
+        let mut kernels = vec![Self::PORTABLE];
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx2") {
+                kernels.push(Self(Isa::Avx2));
+            }
+            if is_x86_feature_detected!("avx512f") {
+                kernels.push(Self(Isa::Avx512));
+            }
+        }
+        kernels
+    }
+
+    /// The kernel's name: `portable`, `avx2` or `avx512`.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Isa::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => "avx512",
+        }
+    }
+
+    /// Sets `minima[i]` to the least `a·x + b mod 2³²` of function `i`, where `x` is the low half of a feature.
+    ///
+    /// No features give `u32::MAX`. Positions beyond the functions are left alone.
+    pub fn minima32(self, functions: &[Affine<u32>], features: &[u64], minima: &mut [u32]) {
+        match self.0 {
+            Isa::Portable => portable::minima32(functions, features, minima),
+            // SAFETY: a `Kernel` with this value is only made where the processor has AVX2.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => unsafe { x86_64::avx2::minima32(functions, features, minima) },
+            // SAFETY: a `Kernel` with this value is only made where the processor has AVX-512F.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => unsafe { x86_64::avx512::minima32(functions, features, minima) },
+        }
+    }
+
+    /// Sets `minima[i]` to the low half of the least `(a·x + b) mod (2⁶¹ − 1)` of function `i`.
+    ///
+    /// Factors and summands must be below [`PRIME`]; otherwise the values are not the reduced ones. No features
+    /// give `u32::MAX`. Positions beyond the functions are left alone.
+    pub fn minima61(self, functions: &[Affine<u64>], features: &[u64], minima: &mut [u32]) {
+        match self.0 {
+            Isa::Portable => portable::minima61(functions, features, minima),
+            // SAFETY: a `Kernel` with this value is only made where the processor has AVX2.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => unsafe { x86_64::avx2::minima61(functions, features, minima) },
+            // SAFETY: a `Kernel` with this value is only made where the processor has AVX-512F.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => unsafe { x86_64::avx512::minima61(functions, features, minima) },
+        }
+    }
+
+    /// Number of positions in which two signatures are equal; the longer one's surplus is not looked at.
+    #[inline]
+    pub fn matches(self, a: &[u32], b: &[u32]) -> usize {
+        match self.0 {
+            Isa::Portable => portable::matches(a, b),
+            // SAFETY: a `Kernel` with this value is only made where the processor has AVX2.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => unsafe { x86_64::avx2::matches(a, b) },
+            // SAFETY: a `Kernel` with this value is only made where the processor has AVX-512F.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => unsafe { x86_64::avx512::matches(a, b) },
+        }
+    }
+}
+
+/// A 64-bit number modulo 2⁶¹ − 1, in 0..2⁶¹ − 1.
+#[inline(always)]
+pub(crate) fn reduce61(x: u64) -> u64 {
+    let folded = (x & PRIME) + (x >> 61);
+    if folded >= PRIME { folded - PRIME } else { folded }
+}
+
+mod portable {
+    use super::{Affine, BLOCK, PRIME, reduce61};
+
+    pub(super) fn minima32(functions: &[Affine<u32>], features: &[u64], minima: &mut [u32]) {
+        for (Affine { a, b }, out) in functions.iter().zip(minima.chunks_mut(BLOCK)) {
+            // A block's minima stay in registers while the features pass by.
+            let mut least = [u32::MAX; BLOCK];
+            for &x in features {
+                for i in 0..BLOCK {
+                    least[i] = least[i].min(a[i].wrapping_mul(x as u32).wrapping_add(b[i]));
+                }
+            }
+            out.copy_from_slice(&least[..out.len()]);
+        }
+    }
+
+    pub(super) fn minima61(functions: &[Affine<u64>], features: &[u64], minima: &mut [u32]) {
+        for (Affine { a, b }, out) in functions.iter().zip(minima.chunks_mut(BLOCK)) {
+            let mut least = [u64::MAX; BLOCK];
+            for &x in features {
+                let x = reduce61(x);
+                for i in 0..BLOCK {
+                    least[i] = least[i].min(affine61(a[i], b[i], x));
+                }
+            }
+            for (out, least) in out.iter_mut().zip(least) {
+                *out = least as u32;
+            }
+        }
+    }
+
+    /// `(a·x + b) mod (2⁶¹ − 1)` of reduced numbers: the product's upper part is worth as much as its lower part.
+    #[inline(always)]
+    fn affine61(a: u64, b: u64, x: u64) -> u64 {
+        let product = u128::from(a) * u128::from(x);
+        reduce61((product as u64 & PRIME) + (product >> 61) as u64 + b)
+    }
+
+    pub(super) fn matches(a: &[u32], b: &[u32]) -> usize {
+        // Counted in 32 bits, as wide as the numbers compared, so that the loop is vectorised without conversions.
+        a.iter().zip(b).map(|(x, y)| u32::from(x == y)).sum::<u32>() as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::SplitMix64;
+    use proptest::prelude::*;
+
+    fn functions32(blocks: usize, seed: u64) -> Vec<Affine<u32>> {
+        let mut rng = SplitMix64::new(seed);
+        let mut draw = || std::array::from_fn(|_| rng.next_u64() as u32);
+        (0..blocks).map(|_| Affine { a: draw(), b: draw() }).collect()
+    }
+
+    fn functions61(blocks: usize, seed: u64) -> Vec<Affine<u64>> {
+        let mut rng = SplitMix64::new(seed);
+        // The largest and the smallest values are drawn often: they are where a carry would be lost.
+        let mut draw = || {
+            std::array::from_fn(|_| match rng.below(8) {
+                0 => PRIME - 1 - rng.below(2),
+                1 => rng.below(2),
+                _ => rng.below(PRIME),
+            })
+        };
+        (0..blocks).map(|_| Affine { a: draw(), b: draw() }).collect()
+    }
+
+    /// The definitions, one function and one feature at a time.
+    fn naive32(f: &[Affine<u32>], features: &[u64], i: usize) -> u32 {
+        let (a, b) = (u64::from(f[i / BLOCK].a[i % BLOCK]), u64::from(f[i / BLOCK].b[i % BLOCK]));
+        let value = |x: u64| ((u128::from(a) * u128::from(x) + u128::from(b)) % (1 << 32)) as u32;
+        features.iter().map(|&x| value(x)).min().unwrap_or(u32::MAX)
+    }
+
+    fn naive61(f: &[Affine<u64>], features: &[u64], i: usize) -> u32 {
+        let (a, b) = (u128::from(f[i / BLOCK].a[i % BLOCK]), u128::from(f[i / BLOCK].b[i % BLOCK]));
+        let p = u128::from(PRIME);
+        // Two steps, because a·x + b of an unreduced x may leave 128 bits only in theory.
+        let value = |x: u64| ((a * (u128::from(x) % p) + b) % p) as u64;
+        features.iter().map(|&x| value(x)).min().map_or(u32::MAX, |v| v as u32)
+    }
+
+    fn features() -> impl Strategy<Value = Vec<u64>> {
+        let extreme = prop_oneof![
+            any::<u64>(),
+            prop::sample::select(vec![
+                0,
+                1,
+                u64::MAX,
+                PRIME,
+                PRIME - 1,
+                PRIME + 1,
+                PRIME << 3,
+                1 << 61,
+                1 << 32
+            ]),
+        ];
+        prop::collection::vec(extreme, 0..20)
+    }
+
+    proptest! {
+        #[test]
+        fn every_kernel_computes_the_definition(seed: u64, features in features(), m in 0usize..300) {
+            let (f32s, f61s) = (functions32(m.div_ceil(BLOCK), seed), functions61(m.div_ceil(BLOCK), seed));
+            for kernel in Kernel::available() {
+                let mut minima = vec![7; m];
+                kernel.minima32(&f32s, &features, &mut minima);
+                for (i, &value) in minima.iter().enumerate() {
+                    prop_assert_eq!(value, naive32(&f32s, &features, i), "{} {}", kernel.name(), i);
+                }
+                let mut minima = vec![7; m];
+                kernel.minima61(&f61s, &features, &mut minima);
+                for (i, &value) in minima.iter().enumerate() {
+                    prop_assert_eq!(value, naive61(&f61s, &features, i), "{} {}", kernel.name(), i);
+                }
+            }
+        }
+
+        #[test]
+        fn every_kernel_counts_equal_positions(a in prop::collection::vec(0u32..3, 0..200), seed: u64) {
+            let mut rng = SplitMix64::new(seed);
+            let b: Vec<u32> = a.iter().map(|_| rng.below(3) as u32).collect();
+            let naive = (0..a.len()).filter(|&i| a[i] == b[i]).count();
+            for kernel in Kernel::available() {
+                prop_assert_eq!(kernel.matches(&a, &b), naive, "{}", kernel.name());
+                prop_assert_eq!(kernel.matches(&a, &a), a.len());
+                prop_assert_eq!(kernel.matches(&a, &b[..a.len() / 2]), kernel.matches(&a[..a.len() / 2], &b));
+            }
+        }
+    }
+
+    #[test]
+    fn positions_beyond_the_functions_are_left_alone() {
+        for kernel in Kernel::available() {
+            let mut minima = [7; BLOCK + 1];
+            kernel.minima32(&functions32(1, 1), &[5], &mut minima);
+            assert_eq!(minima[BLOCK], 7, "{}", kernel.name());
+            kernel.minima61(&functions61(1, 1), &[5], &mut minima);
+            assert_eq!(minima[BLOCK], 7, "{}", kernel.name());
+        }
+    }
+
+    #[test]
+    fn the_best_kernel_is_the_last_of_the_available_ones() {
+        assert_eq!(Kernel::available().last(), Some(&Kernel::best()));
+    }
+}
