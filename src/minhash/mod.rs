@@ -17,8 +17,10 @@
 //! thousand features). The other families compare 32 bits of what is a longer number, and are equal by accident
 //! with probability 2⁻³² per position.
 
+pub mod bounds;
 mod one_permutation;
 mod signatures;
+pub mod sketch;
 
 use crate::error::{Error, Result};
 use crate::hash::SplitMix64;
@@ -298,7 +300,7 @@ mod tests {
         // The high half of a 32×32-bit product is monotone in x whenever the product does not wrap: all such
         // functions have nearly the same first feature. This is the mistake the test above must be able to see.
         let mut rng = SplitMix64::new(5);
-        let factors: Vec<u64> = (0..128).map(|_| rng.next_u64() & 0xffff_ffff | 1).collect();
+        let factors: Vec<u64> = (0..128).map(|_| (rng.next_u64() & 0xffff_ffff) | 1).collect();
         let least = |a: u64, set: &[u64]| set.iter().map(|&x| (a * (x & 0xffff_ffff)) >> 32).min();
         let case = (150, 300, 300);
         let found = deviation(case, MinHashParams::default().variance(0.5, 300), |_, sets| {

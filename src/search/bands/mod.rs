@@ -2,6 +2,30 @@
 //!
 //! A signature is cut into `bands` bands of `rows` positions. Two signatures are a candidate pair if all rows of at
 //! least one band are equal. At Jaccard similarity s that happens with probability 1 − (1 − sʳ)ᵇ, the S-curve.
+//!
+//! ```
+//! use flipside::minhash::{DistinctSignatures, MinHashParams, MinHasher};
+//! use flipside::search::bands::{Banding, JoinParams, join, min_matches};
+//!
+//! # fn main() -> flipside::Result<()> {
+//! // The features of three pages, the first two of which share 99 of 101.
+//! let feature = |i: u64| flipside::hash::feature(&i.to_le_bytes());
+//! let pages: Vec<Vec<u64>> =
+//!     [0..100, 1..101, 1000..1100].map(|range: std::ops::Range<u64>| range.map(feature).collect()).to_vec();
+//!
+//! let hasher = MinHasher::new(MinHashParams::default())?;
+//! let signatures = DistinctSignatures::new(hasher.sign_all(&pages));
+//! let banding = Banding::choose(128, 0.8, 0.95)?;
+//! assert_eq!(banding.to_string(), "13 bands x 7 rows");
+//!
+//! let params = JoinParams { banding, min_matches: min_matches(128, 0.8), neighbours: JoinParams::NEIGHBOURS };
+//! let found = join(&signatures, params)?;
+//! let pairs: Vec<(u32, u32)> = found.pairs.iter().map(|pair| (pair.a, pair.b)).collect();
+//! assert_eq!(pairs, [(0, 1)]);
+//! assert_eq!(found.skipped(), 0);
+//! # Ok(())
+//! # }
+//! ```
 
 mod index;
 mod join;
@@ -55,11 +79,8 @@ impl Banding {
         for rows in 1..=permutations {
             // With the same rows fewer bands mean a lower curve everywhere, so only the fewest come into question.
             let Some(cut) = Self::fewest_bands(rows, permutations / rows, similarity, recall) else {
-                // One band of `rows` is already the most that fits, and longer bands agree less often.
-                if 2 * rows > permutations {
-                    break;
-                }
-                continue;
+                // More rows agree less often, and no more bands of them fit.
+                break;
             };
             let area = cut.false_candidates(similarity);
             if best.is_none_or(|(least, _)| area < least) {
