@@ -57,6 +57,7 @@ impl Kernel {
 
     /// All kernels that this processor can run, from the slowest to the fastest.
     pub fn available() -> Vec<Self> {
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "there is no other kernel"))]
         let mut kernels = vec![Self::PORTABLE];
         #[cfg(target_arch = "x86_64")]
         {

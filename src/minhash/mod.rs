@@ -17,14 +17,17 @@
 //! thousand features). The other families compare 32 bits of what is a longer number, and are equal by accident
 //! with probability 2⁻³² per position.
 
+pub mod bounds;
 mod one_permutation;
 mod signatures;
+pub mod sketch;
 
 use crate::error::{Error, Result};
 use crate::hash::SplitMix64;
 use crate::kernel::minhash::{Affine, BLOCK, Kernel, PRIME};
 use one_permutation::OnePermutation;
 use serde::{Deserialize, Serialize};
+pub(crate) use signatures::hash_positions;
 pub use signatures::{DistinctSignatures, Signatures};
 
 /// The value at every position of the empty set's signature.
@@ -308,8 +311,8 @@ mod tests {
         // The high half of a 32×32-bit product is monotone in x whenever the product does not wrap: all such
         // functions have nearly the same first feature. This is the mistake the test above must be able to see.
         let mut rng = SplitMix64::new(5);
-        let factors: Vec<u64> = (0..128).map(|_| rng.next_u64() & 0xffff_ffff | 1).collect();
-        let least = |a: u64, set: &[u64]| set.iter().map(|&x| a * (x & 0xffff_ffff) >> 32).min();
+        let factors: Vec<u64> = (0..128).map(|_| (rng.next_u64() & 0xffff_ffff) | 1).collect();
+        let least = |a: u64, set: &[u64]| set.iter().map(|&x| (a * (x & 0xffff_ffff)) >> 32).min();
         let case = (150, 300, 300);
         let found = deviation(case, MinHashParams::default().variance(0.5, 300), |_, sets| {
             factors.iter().filter(|&&a| least(a, &sets[0]) == least(a, &sets[1])).count() as f64 / 128.0

@@ -46,7 +46,7 @@ impl OnePermutation {
         let bins = signature.len() as u64;
         for &x in features {
             let hash = fmix64(x ^ self.key);
-            let bin = ((hash >> 32) * bins >> 32) as usize;
+            let bin = (((hash >> 32) * bins) >> 32) as usize;
             // The last value is left to the empty bin.
             signature[bin] = signature[bin].min((hash as u32).min(EMPTY - 1));
         }

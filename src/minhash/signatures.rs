@@ -27,7 +27,8 @@ impl Signatures {
     /// [`Error::Parameter`] if the number of permutations is 0 or above [`MAX_PERMUTATIONS`], or the values are no
     /// whole number of signatures.
     pub fn from_values(permutations: usize, values: Vec<u32>) -> Result<Self> {
-        if permutations == 0 || permutations > MAX_PERMUTATIONS || values.len() % permutations != 0 {
+        if permutations == 0 || permutations > MAX_PERMUTATIONS || !values.len().is_multiple_of(permutations)
+        {
             let got = format!("{permutations} for {} values", values.len());
             let expected = format!("must be 1 to {MAX_PERMUTATIONS} and divide the number of values");
             return Err(Error::parameter("permutations", got, expected));

@@ -3,6 +3,7 @@
 //! An index is built over *distinct* hashes (see [`distinct::DistinctHashes`]); an answer names slots of that list. All
 //! radii are inclusive: "within h" means distance ≤ h.
 
+pub mod bands;
 pub mod bphs;
 pub mod directory;
 pub mod distinct;

@@ -1,0 +1,125 @@
+//! MinHash: signing and comparing, for every family and every kernel of this processor; the join of bands.
+//!
+//! What is timed is also checked, so that `cargo bench --bench minhash -- --test` is a test.
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use flipside::hash::SplitMix64;
+use flipside::kernel::minhash::Kernel;
+use flipside::minhash::{DistinctSignatures, Family, MinHashParams, MinHasher};
+use flipside::search::bands::{BandIndex, Banding, JoinParams, join, min_matches};
+use std::hint::black_box;
+
+/// Features of a page of usual length.
+const FEATURES: usize = 300;
+
+fn sets(n: usize, features: usize) -> Vec<Vec<u64>> {
+    let mut rng = SplitMix64::new(1);
+    (0..n).map(|_| (0..features).map(|_| rng.next_u64()).collect()).collect()
+}
+
+fn sign(c: &mut Criterion) {
+    let sets = sets(64, FEATURES);
+    for (permutations, family) in [
+        (128, Family::Multiply32),
+        (256, Family::Multiply32),
+        (128, Family::Prime61),
+        (128, Family::OnePermutation),
+        (256, Family::OnePermutation),
+    ] {
+        let mut group = c.benchmark_group(format!("sign/{family:?}/{permutations}"));
+        group.throughput(Throughput::Elements((sets.len() * FEATURES) as u64));
+        let params = MinHashParams { permutations, family, seed: 1 };
+        let expected = MinHasher::new(params).expect("possible").sign_all(&sets);
+        for kernel in Kernel::available() {
+            let hasher = MinHasher::with_kernel(params, kernel).expect("possible");
+            let mut signature = vec![0; permutations];
+            for (i, set) in sets.iter().enumerate() {
+                hasher.sign(set, &mut signature);
+                assert_eq!(signature, expected.get(i), "{params:?} {}", kernel.name());
+            }
+            group.bench_function(kernel.name(), |b| {
+                b.iter(|| {
+                    for set in &sets {
+                        hasher.sign(black_box(set), &mut signature);
+                        black_box(&signature);
+                    }
+                });
+            });
+            if family == Family::OnePermutation {
+                // It has no kernel of its own.
+                break;
+            }
+        }
+    }
+}
+
+fn compare(c: &mut Criterion) {
+    let hasher = MinHasher::new(MinHashParams::default()).expect("possible");
+    let signatures = hasher.sign_all(&sets(1000, 20));
+    let mut group = c.benchmark_group("matches/128");
+    group.throughput(Throughput::Elements(signatures.len() as u64));
+    for kernel in Kernel::available() {
+        let count = || {
+            (0..signatures.len()).map(|i| kernel.matches(signatures.get(0), signatures.get(i))).sum::<usize>()
+        };
+        assert_eq!(count(), 128, "{}: random sets have nothing in common", kernel.name());
+        group.bench_function(kernel.name(), |b| b.iter(|| black_box(count())));
+    }
+}
+
+/// Groups of four pages that share nine tenths of their features.
+fn pages(n: usize) -> Vec<Vec<u64>> {
+    let mut rng = SplitMix64::new(2);
+    let mut pages = sets(n, 50);
+    for group in pages.chunks_mut(4) {
+        let (first, others) = group.split_at_mut(1);
+        for page in others {
+            page.copy_from_slice(&first[0]);
+            for _ in 0..3 {
+                page[rng.below(50) as usize] = rng.next_u64();
+            }
+        }
+    }
+    pages
+}
+
+fn search(c: &mut Criterion) {
+    const PAGES: usize = 20_000;
+    let hasher = MinHasher::new(MinHashParams::default()).expect("possible");
+    let signatures = hasher.sign_all(&pages(PAGES));
+    let banding = Banding::choose(128, 0.8, 0.95).expect("possible");
+    let least = min_matches(128, 0.7);
+    let mut group = c.benchmark_group("bands");
+    group.sample_size(10).throughput(Throughput::Elements(PAGES as u64));
+
+    let distinct = DistinctSignatures::new(signatures.clone());
+    let params = JoinParams { banding, min_matches: least, neighbours: JoinParams::NEIGHBOURS };
+    let joined = join(&distinct, params).expect("possible");
+    let possible = PAGES / 4 * 6;
+    assert!(
+        joined.pairs.len() > possible * 9 / 10 && joined.pairs.len() <= possible,
+        "{}",
+        joined.pairs.len()
+    );
+    assert!(joined.pairs.iter().all(|p| distinct.documents(p.a)[0] / 4 == distinct.documents(p.b)[0] / 4));
+    group.bench_with_input(BenchmarkId::new("join", PAGES), &distinct, |b, distinct| {
+        b.iter(|| black_box(join(distinct, params)));
+    });
+
+    let mut index = BandIndex::new(128, banding, JoinParams::NEIGHBOURS).expect("possible");
+    for i in 0..signatures.len() {
+        index.insert(signatures.get(i)).expect("fits");
+    }
+    let answer = index.query(signatures.get(0), least).expect("fits");
+    assert_eq!((answer.hits[0].slot, answer.hits[0].matches), (0, 128));
+    group.bench_with_input(BenchmarkId::new("query", PAGES), &index, |b, index| {
+        b.iter(|| {
+            for i in 0..signatures.len() {
+                black_box(index.query(signatures.get(i), least).expect("fits"));
+            }
+        });
+    });
+}
+
+criterion_group!(benches, sign, compare, search);
+criterion_main!(benches);

@@ -1,0 +1,460 @@
+//! The self-join: all pairs of signatures that share a band.
+//!
+//! Band by band the signatures are sorted by the hash of their rows, so that those that may be equal there are
+//! neighbours; no table of buckets is kept. Only pairs that pass the check are kept.
+
+use super::Banding;
+use crate::error::{Error, Result};
+use crate::kernel::minhash::Kernel;
+use crate::minhash::{DistinctSignatures, Signatures};
+use crate::search::Cost;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+
+/// Places of a sorted band that are joined before their pairs are handed on: bounds the memory that pairs take to
+/// this times [`JoinParams::neighbours`].
+const BATCH: usize = 1 << 14;
+/// Places that one task joins.
+const TASK: usize = 1 << 7;
+
+/// What a join is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct JoinParams {
+    /// How signatures are cut.
+    pub banding: Banding,
+    /// Equal positions that a pair needs; see [`min_matches`](super::min_matches).
+    pub min_matches: usize,
+    /// The guard against templates: how many of the following signatures of its bucket each one is compared with.
+    ///
+    /// Buckets of at most `neighbours + 1` signatures are compared in full. A larger one (a band that 100,000 pages
+    /// of one template share) is sorted by the positions that follow the band, cyclically, so that the most similar
+    /// are likely neighbours, and each signature is compared with the next `neighbours` only. The work per band is
+    /// thus at most `neighbours` comparisons a signature. What was left out is counted in
+    /// [`BandStats::skipped`]. A pair that shares a smaller bucket in any band is found in any case.
+    pub neighbours: usize,
+}
+
+impl JoinParams {
+    /// The usual number of neighbours: exact up to 257 signatures a bucket. Pairs take 12 bytes each, so a template
+    /// of a million pages costs [`join`] 3 GB at worst; [`join_with`] keeps none.
+    pub const NEIGHBOURS: usize = 256;
+}
+
+/// Two slots of [`DistinctSignatures`] whose signatures are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotPair {
+    /// The smaller slot.
+    pub a: u32,
+    /// The larger slot.
+    pub b: u32,
+    /// Number of equal positions.
+    pub matches: u32,
+}
+
+/// What one band of a join cost and found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BandStats {
+    /// Buckets of two or more distinct signatures.
+    pub buckets: u64,
+    /// Signatures in the largest bucket.
+    pub largest: u64,
+    /// Pairs of distinct signatures that share a bucket and were compared.
+    pub candidates: u64,
+    /// Candidates that were accepted, whether or not another band had found them.
+    pub verified: u64,
+    /// Buckets that were too large to be compared in full.
+    pub limited: u64,
+    /// Pairs of distinct signatures that share a bucket and were not compared.
+    pub skipped: u64,
+    /// `scores[k]`: pairs of *documents* compared in this band that agree in `k` positions, equal signatures
+    /// included; `permutations + 1` entries.
+    pub scores: Vec<u64>,
+}
+
+impl BandStats {
+    fn add(&mut self, other: &Self) {
+        self.candidates += other.candidates;
+        self.verified += other.verified;
+        for (sum, n) in self.scores.iter_mut().zip(&other.scores) {
+            *sum += n;
+        }
+    }
+}
+
+/// The answer of a join.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Join {
+    /// The pairs, each once, ascending.
+    pub pairs: Vec<SlotPair>,
+    /// One entry per band.
+    pub bands: Vec<BandStats>,
+}
+
+impl Join {
+    /// The work of all bands together; a bucket counts as a probe.
+    pub fn cost(&self) -> Cost {
+        let sum = |field: fn(&BandStats) -> u64| self.bands.iter().map(field).sum();
+        Cost { probes: sum(|b| b.buckets), candidates: sum(|b| b.candidates), verified: sum(|b| b.verified) }
+    }
+
+    /// Pairs that share a bucket and were not compared there, over all bands; 0 means the join was exact.
+    pub fn skipped(&self) -> u64 {
+        self.bands.iter().map(|b| b.skipped).sum()
+    }
+}
+
+/// All pairs of signatures that share a band and agree in at least [`JoinParams::min_matches`] positions.
+///
+/// The answer does not depend on the number of threads. Documents of equal signatures share a slot and are no pairs
+/// of their own.
+///
+/// # Errors
+/// [`Error::Parameter`] if the banding does not fit the signatures, or `neighbours` is 0.
+pub fn join(signatures: &DistinctSignatures, params: JoinParams) -> Result<Join> {
+    let mut pairs = Vec::new();
+    let bands = join_with(signatures, params, |_| true, |found| pairs.extend_from_slice(found))?;
+    pairs.par_sort_unstable();
+    pairs.dedup();
+    Ok(Join { pairs, bands })
+}
+
+/// The join with a second check and without a list of pairs.
+///
+/// `accept` is asked for every candidate that agrees in enough positions: the place for the exact Jaccard similarity,
+/// or for leaving out pairs that are connected already. `found` gets the accepted pairs in batches of bounded size,
+/// in an order that does not depend on the number of threads. A pair is handed over once, except that pairs of
+/// buckets with more than `neighbours + 1` signatures may come again from other bands.
+///
+/// # Errors
+/// As [`join`].
+pub fn join_with(
+    distinct: &DistinctSignatures,
+    params: JoinParams,
+    accept: impl Fn(SlotPair) -> bool + Sync,
+    mut found: impl FnMut(&[SlotPair]),
+) -> Result<Vec<BandStats>> {
+    let signatures = distinct.signatures();
+    params.banding.check(signatures.permutations())?;
+    if params.neighbours == 0 {
+        return Err(Error::parameter("neighbours", 0, "must be at least 1"));
+    }
+    let equal_documents: u64 =
+        (0..distinct.len() as u32).map(|slot| pairs_of(distinct.documents(slot).len())).sum();
+    let mut joiner = Joiner { distinct, signatures, params, kernel: Kernel::best(), limited: Vec::new() };
+    let mut all = Vec::with_capacity(params.banding.bands);
+    for band in 0..params.banding.bands {
+        let (order, mut stats) = joiner.sort(band);
+        stats.scores = vec![0; signatures.permutations() + 1];
+        stats.scores[signatures.permutations()] = equal_documents;
+        for batch in (0..order.len()).step_by(BATCH) {
+            let end = order.len().min(batch + BATCH);
+            let parts: Vec<(Vec<SlotPair>, BandStats)> = (batch..end)
+                .into_par_iter()
+                .step_by(TASK)
+                .map(|start| joiner.compare(band, &order, start..end.min(start + TASK), &accept))
+                .collect();
+            for (pairs, part) in parts {
+                stats.add(&part);
+                if !pairs.is_empty() {
+                    found(&pairs);
+                }
+            }
+        }
+        all.push(stats);
+    }
+    Ok(all)
+}
+
+struct Joiner<'a> {
+    distinct: &'a DistinctSignatures,
+    signatures: &'a Signatures,
+    params: JoinParams,
+    kernel: Kernel,
+    /// For each band sorted so far one bit per slot: whether its bucket was too large to be compared in full. Empty
+    /// where there was no such bucket.
+    limited: Vec<Vec<u64>>,
+}
+
+impl Joiner<'_> {
+    fn rows(&self, band: usize, slot: u32) -> &[u32] {
+        let rows = self.params.banding.rows;
+        &self.signatures.get(slot as usize)[band * rows..(band + 1) * rows]
+    }
+
+    /// The slots in the order in which this band compares them, each with the hash of its rows; counts the buckets.
+    fn sort(&mut self, band: usize) -> (Vec<(u64, u32)>, BandStats) {
+        let mut order: Vec<(u64, u32)> = (0..self.signatures.len() as u32)
+            .into_par_iter()
+            .map(|slot| (self.params.banding.key(band, self.signatures.get(slot as usize)), slot))
+            .collect();
+        order.par_sort_unstable();
+        let mut stats = BandStats::default();
+        let mut limited = Vec::new();
+        let neighbours = self.params.neighbours;
+        for bucket in order.chunk_by_mut(|a, b| a.0 == b.0) {
+            let n = bucket.len();
+            stats.buckets += u64::from(n > 1);
+            stats.largest = stats.largest.max(n as u64);
+            if n - 1 > neighbours {
+                stats.limited += 1;
+                // The last `neighbours` signatures have fewer followers: as many pairs as among themselves.
+                let compared = (n - neighbours) as u64 * neighbours as u64 + pairs_of(neighbours);
+                stats.skipped += pairs_of(n) - compared;
+                bucket.par_sort_unstable_by(|a, b| self.compare_after(band, a.1, b.1));
+                limited.resize(self.signatures.len().div_ceil(64), 0);
+                for &(_, slot) in &*bucket {
+                    limited[slot as usize / 64] |= 1u64 << (slot % 64);
+                }
+            }
+        }
+        self.limited.push(limited);
+        (order, stats)
+    }
+
+    /// Orders signatures by the positions after a band, going on at the start.
+    fn compare_after(&self, band: usize, a: u32, b: u32) -> Ordering {
+        let (a, b) = (self.signatures.get(a as usize), self.signatures.get(b as usize));
+        let from = (band + 1) * self.params.banding.rows;
+        a[from..].cmp(&b[from..]).then_with(|| a[..from].cmp(&b[..from]))
+    }
+
+    /// Compares each signature of some places with those that follow it in its bucket.
+    fn compare(
+        &self,
+        band: usize,
+        order: &[(u64, u32)],
+        places: std::ops::Range<usize>,
+        accept: &impl Fn(SlotPair) -> bool,
+    ) -> (Vec<SlotPair>, BandStats) {
+        let (mut pairs, mut stats) = (Vec::new(), BandStats::default());
+        for place in places {
+            let (key, first) = order[place];
+            let bucket =
+                order[place + 1..].iter().take(self.params.neighbours).take_while(|next| next.0 == key);
+            for &(_, second) in bucket {
+                let (a, b) = (first.min(second), first.max(second));
+                // Different rows may have equal hashes.
+                if self.rows(band, a) != self.rows(band, b) {
+                    continue;
+                }
+                let matches =
+                    self.kernel.matches(self.signatures.get(a as usize), self.signatures.get(b as usize));
+                let pair = SlotPair { a, b, matches: matches as u32 };
+                stats.candidates += 1;
+                if stats.scores.is_empty() {
+                    stats.scores = vec![0; self.signatures.permutations() + 1];
+                }
+                let documents = |slot| self.distinct.documents(slot).len() as u64;
+                stats.scores[matches] += documents(a) * documents(b);
+                if matches >= self.params.min_matches {
+                    // A pair that an earlier band has compared got its answer there.
+                    let before = self.compared_before(band, a, b);
+                    stats.verified += 1;
+                    if !before && accept(pair) {
+                        pairs.push(pair);
+                    }
+                }
+            }
+        }
+        (pairs, stats)
+    }
+
+    /// Whether an earlier band is sure to have compared two slots: their rows are equal and the bucket was not
+    /// limited (both slots have the same bit, being in the same bucket).
+    fn compared_before(&self, band: usize, a: u32, b: u32) -> bool {
+        let is_limited =
+            |limited: &[u64]| limited.get(a as usize / 64).is_some_and(|&bits| bits >> (a % 64) & 1 == 1);
+        (0..band).any(|k| self.rows(k, a) == self.rows(k, b) && !is_limited(&self.limited[k]))
+    }
+}
+
+/// Number of pairs of `n` things.
+fn pairs_of(n: usize) -> u64 {
+    let n = n as u64;
+    n * n.saturating_sub(1) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::SplitMix64;
+    use proptest::prelude::*;
+
+    /// Groups of similar signatures of 12 positions: each position is its group's, or one of few others.
+    fn clustered(n: usize, groups: u64, changed: f64, seed: u64) -> DistinctSignatures {
+        let mut rng = SplitMix64::new(seed);
+        let mut signatures = Signatures::new(12).unwrap();
+        for _ in 0..n {
+            let group = rng.below(groups);
+            let mut position = |i: u64| {
+                let other = if rng.unit() < changed { rng.below(5) } else { 0 };
+                (group * 1000 + i * 10 + other) as u32
+            };
+            signatures.push(&std::array::from_fn::<u32, 12, _>(|i| position(i as u64))).unwrap();
+        }
+        DistinctSignatures::new(signatures)
+    }
+
+    fn params(bands: usize, rows: usize, min_matches: usize, neighbours: usize) -> JoinParams {
+        JoinParams { banding: Banding { bands, rows }, min_matches, neighbours }
+    }
+
+    /// Every pair against every other, and the histograms with them.
+    fn naive(distinct: &DistinctSignatures, params: JoinParams) -> (Vec<SlotPair>, Vec<Vec<u64>>) {
+        let Banding { bands, rows } = params.banding;
+        let (mut pairs, m) = (Vec::new(), distinct.signatures().permutations());
+        let mut scores = vec![vec![0; m + 1]; bands];
+        for a in 0..distinct.len() as u32 {
+            let documents = distinct.documents(a).len() as u64;
+            for band in &mut scores {
+                band[m] += documents * (documents - 1) / 2;
+            }
+            for b in a + 1..distinct.len() as u32 {
+                let (x, y) = (distinct.signatures().get(a as usize), distinct.signatures().get(b as usize));
+                let matches = (0..m).filter(|&i| x[i] == y[i]).count();
+                let shared: Vec<usize> = (0..bands)
+                    .filter(|k| x[k * rows..(k + 1) * rows] == y[k * rows..(k + 1) * rows])
+                    .collect();
+                for &k in &shared {
+                    scores[k][matches] += documents * distinct.documents(b).len() as u64;
+                }
+                if !shared.is_empty() && matches >= params.min_matches {
+                    pairs.push(SlotPair { a, b, matches: matches as u32 });
+                }
+            }
+        }
+        (pairs, scores)
+    }
+
+    proptest! {
+        #[test]
+        fn the_join_is_the_comparison_of_all_pairs(
+            n in 0usize..120, groups in 1u64..8, changed in 0.0f64..1.0, seed: u64,
+            (bands, rows) in (1usize..=12).prop_flat_map(|rows| (1..=12 / rows, Just(rows))), least in 0usize..13,
+        ) {
+            let (distinct, params) = (clustered(n, groups, changed, seed), params(bands, rows, least, 1000));
+            let join = join(&distinct, params).unwrap();
+            let (pairs, scores) = naive(&distinct, params);
+            prop_assert_eq!(&join.pairs, &pairs);
+            prop_assert_eq!(join.bands.iter().map(|b| b.scores.clone()).collect::<Vec<_>>(), scores);
+            prop_assert_eq!(join.skipped(), 0);
+            // Handed over once each, although most pairs share several bands.
+            let mut found = Vec::new();
+            join_with(&distinct, params, |_| true, |batch| found.extend_from_slice(batch)).unwrap();
+            found.sort_unstable();
+            prop_assert_eq!(found, pairs);
+        }
+
+        #[test]
+        fn a_limited_join_says_what_it_skipped(
+            n in 0usize..150, groups in 1u64..4, changed in 0.0f64..0.5, seed: u64, neighbours in 1usize..40,
+        ) {
+            let distinct = clustered(n, groups, changed, seed);
+            let full = join(&distinct, params(4, 3, 6, 1000)).unwrap();
+            let limited = join(&distinct, params(4, 3, 6, neighbours)).unwrap();
+            prop_assert!(limited.pairs.is_sorted_by(|a, b| a < b));
+            prop_assert!(limited.pairs.iter().all(|pair| full.pairs.binary_search(pair).is_ok()));
+            for (limited, full) in limited.bands.iter().zip(&full.bands) {
+                prop_assert_eq!(limited.candidates + limited.skipped, full.candidates);
+                prop_assert!(limited.candidates <= (distinct.len() * neighbours) as u64);
+                prop_assert_eq!(limited.limited > 0, limited.largest > neighbours as u64 + 1);
+            }
+            // What shares a small bucket in any band is found.
+            let size = |k: usize, slot: u32| {
+                let rows = |s: u32| &distinct.signatures().get(s as usize)[3 * k..3 * k + 3];
+                (0..distinct.len() as u32).filter(|&other| rows(other) == rows(slot)).count()
+            };
+            for pair in &full.pairs {
+                let (a, b) = (distinct.signatures().get(pair.a as usize), distinct.signatures().get(pair.b as usize));
+                let small = (0..4).any(|k| a[3 * k..3 * k + 3] == b[3 * k..3 * k + 3] && size(k, pair.a) <= neighbours + 1);
+                prop_assert!(!small || limited.pairs.binary_search(pair).is_ok(), "{:?}", pair);
+            }
+        }
+    }
+
+    #[test]
+    fn a_template_of_many_pages_is_joined_in_linear_work_and_stays_connected() {
+        // 20,000 different pages that share the first band; every other position is the template's nine times in
+        // ten, so all of the 2·10⁸ pairs are similar.
+        let mut rng = SplitMix64::new(1);
+        let mut signatures = Signatures::new(64).unwrap();
+        for page in 0..20_000u64 {
+            let mut position = |i: u64| {
+                if i < 4 || i < 63 && rng.below(10) > 0 { i as u32 } else { (page * 64 + i) as u32 + 100 }
+            };
+            signatures.push(&std::array::from_fn::<u32, 64, _>(|i| position(i as u64))).unwrap();
+        }
+        let distinct = DistinctSignatures::new(signatures);
+        let join = join(&distinct, params(1, 4, 40, 20)).unwrap();
+        assert_eq!((join.bands[0].largest, join.bands[0].limited), (20_000, 1));
+        assert_eq!(join.bands[0].candidates, 19_980 * 20 + 190);
+        assert_eq!(join.skipped(), 20_000 * 19_999 / 2 - join.cost().candidates);
+        let mut parent: Vec<usize> = (0..distinct.len()).collect();
+        fn root(parent: &[usize], mut i: usize) -> usize {
+            while parent[i] != i {
+                i = parent[i];
+            }
+            i
+        }
+        for pair in &join.pairs {
+            let (a, b) = (root(&parent, pair.a as usize), root(&parent, pair.b as usize));
+            parent[a.max(b)] = a.min(b);
+        }
+        let clusters = (0..parent.len()).filter(|&i| parent[i] == i).count();
+        assert_eq!(clusters, 1);
+    }
+
+    #[test]
+    fn neighbours_in_a_limited_bucket_are_the_similar_ones() {
+        // 1,000 twins that share a band with all others but nothing else with any but each other.
+        let mut signatures = Signatures::new(8).unwrap();
+        for i in 0..2000u32 {
+            let twin = i % 1000;
+            let own = |position: u32| 1 + twin * 8 + position;
+            let last = 10_000 + i;
+            signatures.push(&[0, 0, own(2), own(3), own(4), own(5), own(6), last]).unwrap();
+        }
+        let join = join(&DistinctSignatures::new(signatures), params(1, 2, 7, 1)).unwrap();
+        let pairs: Vec<(u32, u32)> = join.pairs.iter().map(|p| (p.a, p.b)).collect();
+        assert_eq!(pairs, (0..1000).map(|i| (i, i + 1000)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_nothing() {
+        let distinct = clustered(3000, 40, 0.3, 5);
+        for neighbours in [5, 10_000] {
+            let run = |threads| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                let mut batches = Vec::new();
+                let params = params(4, 3, 6, neighbours);
+                let join = pool.install(|| join(&distinct, params).unwrap());
+                pool.install(|| {
+                    join_with(&distinct, params, |_| true, |b| batches.extend_from_slice(b)).unwrap()
+                });
+                (join, batches)
+            };
+            assert_eq!(run(1), run(4));
+        }
+    }
+
+    #[test]
+    fn the_second_check_decides() {
+        let distinct = clustered(200, 5, 0.3, 7);
+        let params = params(4, 3, 3, 1000);
+        let mut found = Vec::new();
+        join_with(&distinct, params, |pair| pair.a % 2 == 0, |batch| found.extend_from_slice(batch)).unwrap();
+        found.sort_unstable();
+        let mut all = join(&distinct, params).unwrap().pairs;
+        all.retain(|pair| pair.a % 2 == 0);
+        assert_eq!(found, all);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let distinct = clustered(3, 1, 0.5, 1);
+        for wrong in [params(5, 3, 0, 10), params(0, 3, 0, 10), params(4, 3, 0, 0)] {
+            assert!(join(&distinct, wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

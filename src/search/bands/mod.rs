@@ -1,0 +1,365 @@
+//! Banding: which MinHash signatures to compare (Indyk & Motwani 1998; Leskovec, Rajaraman & Ullman, section 3.4).
+//!
+//! A signature is cut into `bands` bands of `rows` positions. Two signatures are a candidate pair if all rows of at
+//! least one band are equal. At Jaccard similarity s that happens with probability 1 − (1 − sʳ)ᵇ, the S-curve.
+//!
+//! ```
+//! use flipside::minhash::{DistinctSignatures, MinHashParams, MinHasher};
+//! use flipside::search::bands::{Banding, JoinParams, join, min_matches};
+//!
+//! # fn main() -> flipside::Result<()> {
+//! // The features of three pages, the first two of which share 99 of 101.
+//! let feature = |i: u64| flipside::hash::feature(&i.to_le_bytes());
+//! let pages: Vec<Vec<u64>> =
+//!     [0..100, 1..101, 1000..1100].map(|range: std::ops::Range<u64>| range.map(feature).collect()).to_vec();
+//!
+//! let hasher = MinHasher::new(MinHashParams::default())?;
+//! let signatures = DistinctSignatures::new(hasher.sign_all(&pages));
+//! let banding = Banding::choose(128, 0.8, 0.95)?;
+//! assert_eq!(banding.to_string(), "13 bands x 7 rows");
+//!
+//! let params = JoinParams { banding, min_matches: min_matches(128, 0.8), neighbours: JoinParams::NEIGHBOURS };
+//! let found = join(&signatures, params)?;
+//! let pairs: Vec<(u32, u32)> = found.pairs.iter().map(|pair| (pair.a, pair.b)).collect();
+//! assert_eq!(pairs, [(0, 1)]);
+//! assert_eq!(found.skipped(), 0);
+//! # Ok(())
+//! # }
+//! ```
+
+mod index;
+mod join;
+
+use crate::error::{Error, Result};
+use crate::minhash::{MAX_PERMUTATIONS, hash_positions};
+pub use index::{Answer, BandIndex, SignatureHit};
+pub use join::{BandStats, Join, JoinParams, SlotPair, join, join_with};
+use serde::{Deserialize, Serialize};
+
+/// How a signature is cut. Positions beyond the last band are only compared, never looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Banding {
+    /// Number of bands (`b`), at least 1.
+    pub bands: usize,
+    /// Positions of a band (`r`), at least 1.
+    pub rows: usize,
+}
+
+impl std::fmt::Display for Banding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bands x {} rows", self.bands, self.rows)
+    }
+}
+
+impl Banding {
+    /// The cut with the fewest false candidates that still finds pairs at `similarity` with probability `recall`.
+    ///
+    /// The rule: of all cuts with `bands · rows ≤ permutations` whose S-curve is at least `recall` at `similarity`,
+    /// the one with the least area under the curve below `similarity`. The area is the probability that a pair
+    /// whose similarity is uniform in 0..1 is a false candidate. Real pairs are mostly far below, where a steep
+    /// curve gains even more. Of cuts with equal area the one with fewer rows is taken.
+    ///
+    /// `recall` is that of the candidates. If they are then checked against the estimate, pairs near the threshold
+    /// are lost there too; see [`found_probability`](Self::found_probability).
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if `similarity` or `recall` is not above 0 and at most 1, or no cut of so few positions
+    /// reaches the recall; the message says what could be reached.
+    pub fn choose(permutations: usize, similarity: f64, recall: f64) -> Result<Self> {
+        check_permutations(permutations)?;
+        for (name, value) in [("similarity", similarity), ("recall", recall)] {
+            if !(value > 0.0 && value <= 1.0) {
+                return Err(Error::parameter(name, value, "must be above 0 and at most 1"));
+            }
+        }
+        if recall == 1.0 && similarity < 1.0 {
+            return Err(Error::parameter("recall", recall, "must be below 1 for a similarity below 1"));
+        }
+        let mut best: Option<(f64, Self)> = None;
+        for rows in 1..=permutations {
+            // With the same rows fewer bands mean a lower curve everywhere, so only the fewest come into question.
+            let Some(cut) = Self::fewest_bands(rows, permutations / rows, similarity, recall) else {
+                // More rows agree less often, and no more bands of them fit.
+                break;
+            };
+            let area = cut.false_candidates(similarity);
+            if best.is_none_or(|(least, _)| area < least) {
+                best = Some((area, cut));
+            }
+        }
+        best.map(|(_, cut)| cut).ok_or_else(|| {
+            // One row a band is the curve that is highest everywhere.
+            let reachable = Self { bands: permutations, rows: 1 }.probability(similarity);
+            let expected = format!(
+                "{permutations} permutations find pairs of similarity {similarity} with probability {reachable:.6} at \
+                 most; ask for less or take longer signatures"
+            );
+            Error::parameter("recall", recall, expected)
+        })
+    }
+
+    /// The fewest bands of `rows`, at most `most`, whose curve reaches `recall` at `similarity`.
+    fn fewest_bands(rows: usize, most: usize, similarity: f64, recall: f64) -> Option<Self> {
+        let reaches = |bands| Self { bands, rows }.probability(similarity) >= recall;
+        if !reaches(most) {
+            return None;
+        }
+        let (mut too_few, mut enough) = (0, most);
+        while enough - too_few > 1 {
+            let middle = too_few + (enough - too_few) / 2;
+            if reaches(middle) { enough = middle } else { too_few = middle }
+        }
+        Some(Self { bands: enough, rows })
+    }
+
+    /// Checks a cut given by the user.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if there are no bands, no rows, or more positions than the signature has.
+    pub fn check(&self, permutations: usize) -> Result<()> {
+        check_permutations(permutations)?;
+        let positions = self.bands.checked_mul(self.rows);
+        if positions.is_none_or(|n| n == 0 || n > permutations) {
+            let expected = format!("bands x rows must be 1 to {permutations}, the length of the signature");
+            return Err(Error::parameter("bands", self, expected));
+        }
+        Ok(())
+    }
+
+    /// The hash under which a signature is filed in a band: of the band's number and its rows.
+    fn key(&self, band: usize, signature: &[u32]) -> u64 {
+        // Label 0 is that of whole signatures.
+        hash_positions(band as u64 + 1, &signature[band * self.rows..(band + 1) * self.rows])
+    }
+
+    /// The probability that two sets of this Jaccard similarity are a candidate pair: 1 − (1 − sʳ)ᵇ.
+    pub fn probability(&self, similarity: f64) -> f64 {
+        let band = libm::pow(similarity.clamp(0.0, 1.0), self.rows as f64);
+        // The same without losing small probabilities: −(e^(b·ln(1 − sʳ)) − 1).
+        if band >= 1.0 { 1.0 } else { -libm::expm1(self.bands as f64 * libm::log1p(-band)) }
+    }
+
+    /// The S-curve: similarities from 0 to 1 in `points` equal steps, both ends included, each with its probability.
+    pub fn curve(&self, points: usize) -> Vec<(f64, f64)> {
+        let last = points.saturating_sub(1).max(1) as f64;
+        (0..points).map(|i| i as f64 / last).map(|s| (s, self.probability(s))).collect()
+    }
+
+    /// The area under the S-curve from 0 to `similarity`: the false candidates of uniformly similar pairs.
+    ///
+    /// With D(b) = ∫₀ᵗ 1 − (1 − xʳ)ᵇ dx, integration by parts gives D(b)·(rb + 1) = t·(1 − (1 − tʳ)ᵇ) + rb·D(b − 1).
+    pub fn false_candidates(&self, similarity: f64) -> f64 {
+        let t = similarity.clamp(0.0, 1.0);
+        (1..=self.bands).fold(0.0, |area, bands| {
+            let rb = (self.rows * bands) as f64;
+            (t * Self { bands, rows: self.rows }.probability(t) + rb * area) / (rb + 1.0)
+        })
+    }
+
+    /// The probability that two sets of this similarity are a candidate pair *and* agree in at least `min_matches`
+    /// of `permutations` positions: what is left of the recall after the check against the estimate.
+    ///
+    /// Exact for independent positions. Takes time in the square of `permutations`.
+    pub fn found_probability(&self, permutations: usize, min_matches: usize, similarity: f64) -> f64 {
+        let s = similarity.clamp(0.0, 1.0);
+        // states[k][open]: k equal positions so far, no band complete yet; `open`: this band's rows were all equal.
+        // Once a band is complete the pair is a candidate and only the number of equal positions counts.
+        let mut states = vec![[0.0f64; 2]; permutations + 1];
+        let mut candidate = vec![0.0f64; permutations + 1];
+        states[0][1] = 1.0;
+        for position in 0..permutations {
+            let banded = position < self.bands * self.rows;
+            let ends_band = banded && (position + 1) % self.rows == 0;
+            for k in (0..=position).rev() {
+                let [broken, open] = std::mem::take(&mut states[k]);
+                let sure = std::mem::take(&mut candidate[k]);
+                candidate[k] += sure * (1.0 - s);
+                candidate[k + 1] += sure * s;
+                if ends_band {
+                    candidate[k + 1] += open * s;
+                    states[k + 1][1] += broken * s;
+                    states[k][1] += broken * (1.0 - s) + open * (1.0 - s);
+                } else {
+                    states[k + 1][1] += open * s;
+                    states[k + 1][0] += broken * s;
+                    states[k][0] += (broken + open) * (1.0 - s);
+                }
+            }
+        }
+        candidate.iter().skip(min_matches).sum()
+    }
+}
+
+/// The fewest equal positions of `permutations` whose estimate is at least `similarity`.
+pub fn min_matches(permutations: usize, similarity: f64) -> usize {
+    // 0.7 · 10 is a little more than 7 in floating point; the fewest are 7 all the same.
+    libm::ceil(similarity.clamp(0.0, 1.0) * permutations as f64 - 1e-9) as usize
+}
+
+fn check_permutations(permutations: usize) -> Result<()> {
+    if permutations == 0 || permutations > MAX_PERMUTATIONS {
+        let expected = format!("must be 1 to {MAX_PERMUTATIONS}");
+        return Err(Error::parameter("permutations", permutations, expected));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::SplitMix64;
+    use proptest::prelude::*;
+
+    /// The area by the midpoint rule, finely enough for curves of a hundred rows.
+    fn naive_area(cut: Banding, t: f64) -> f64 {
+        const STEPS: usize = 2000;
+        let step = t / STEPS as f64;
+        let curve = |x: f64| 1.0 - (1.0 - x.powi(cut.rows as i32)).powi(cut.bands as i32);
+        (0..STEPS).map(|i| curve((i as f64 + 0.5) * step) * step).sum()
+    }
+
+    #[test]
+    fn the_curve_is_the_formula() {
+        let cut = Banding { bands: 16, rows: 8 };
+        for i in 0..=100 {
+            let s = f64::from(i) / 100.0;
+            let formula = 1.0 - (1.0 - s.powi(8)).powi(16);
+            assert!((cut.probability(s) - formula).abs() < 1e-12, "{s}");
+        }
+        // Below what 1 − (1 − x) can show.
+        assert!((Banding { bands: 4, rows: 32 }.probability(0.1) / 4e-32 - 1.0).abs() < 1e-9);
+        assert_eq!((cut.probability(-1.0), cut.probability(2.0)), (0.0, 1.0));
+    }
+
+    #[test]
+    fn the_curve_has_both_ends() {
+        let cut = Banding { bands: 4, rows: 5 };
+        let curve = cut.curve(5);
+        assert_eq!(curve.iter().map(|p| p.0).collect::<Vec<_>>(), [0.0, 0.25, 0.5, 0.75, 1.0]);
+        assert!(curve.iter().all(|&(s, p)| p == cut.probability(s)));
+        assert_eq!((cut.curve(0), cut.curve(1)), (vec![], vec![(0.0, 0.0)]));
+    }
+
+    #[test]
+    fn the_curve_and_the_recall_after_the_check_agree_with_simulation() {
+        let mut rng = SplitMix64::new(1);
+        const TRIALS: usize = 20_000;
+        for (cut, m, least, s) in [
+            (Banding { bands: 4, rows: 5 }, 20, 14, 0.7),
+            (Banding { bands: 4, rows: 5 }, 20, 0, 0.5),
+            (Banding { bands: 5, rows: 3 }, 20, 16, 0.8),
+            (Banding { bands: 16, rows: 8 }, 128, 90, 0.7),
+            (Banding { bands: 1, rows: 1 }, 3, 2, 0.4),
+        ] {
+            let (mut candidates, mut found) = (0, 0);
+            for _ in 0..TRIALS {
+                let equal: Vec<bool> = (0..m).map(|_| rng.unit() < s).collect();
+                let mut bands = equal[..cut.bands * cut.rows].chunks(cut.rows);
+                let candidate = bands.any(|band| band.iter().all(|&e| e));
+                candidates += usize::from(candidate);
+                found += usize::from(candidate && equal.iter().filter(|&&e| e).count() >= least);
+            }
+            for (count, theory) in
+                [(candidates, cut.probability(s)), (found, cut.found_probability(m, least, s))]
+            {
+                let error = count as f64 / TRIALS as f64 - theory;
+                let deviation = (theory * (1.0 - theory) / TRIALS as f64).sqrt();
+                assert!(error.abs() < 4.0 * deviation, "{cut} at {s}: {error} off {theory}");
+            }
+        }
+    }
+
+    #[test]
+    fn real_signatures_follow_the_curve() {
+        use crate::minhash::{Family, MinHashParams, MinHasher};
+        // 40 of 60 features in common, J = 2/3.
+        let cut = Banding { bands: 5, rows: 4 };
+        let theory = cut.probability(2.0 / 3.0);
+        for family in [Family::Multiply32, Family::Prime61, Family::OnePermutation] {
+            let mut rng = SplitMix64::new(17);
+            let hasher = MinHasher::new(MinHashParams { permutations: 20, family, seed: 3 }).unwrap();
+            const TRIALS: usize = 2000;
+            let candidates = (0..TRIALS)
+                .filter(|_| {
+                    let features: Vec<u64> = (0..60).map(|_| rng.next_u64()).collect();
+                    let signatures = hasher.sign_all(&[&features[..50], &features[10..]]);
+                    let (a, b) = (signatures.get(0), signatures.get(1));
+                    a.chunks(4).zip(b.chunks(4)).any(|(a, b)| a == b)
+                })
+                .count();
+            let error = candidates as f64 / TRIALS as f64 - theory;
+            let deviation = (theory * (1.0 - theory) / TRIALS as f64).sqrt();
+            assert!(error.abs() < 4.0 * deviation, "{family:?}: {error} off {theory}");
+        }
+    }
+
+    #[test]
+    fn the_choice_is_the_best_of_all_cuts() {
+        for m in [1, 2, 7, 20, 64, 128] {
+            for similarity in [0.1, 0.5, 0.7, 0.8, 0.95, 1.0] {
+                for recall in [0.1, 0.5, 0.9, 0.99] {
+                    let cuts =
+                        (1..=m).flat_map(|rows| (1..=m / rows).map(move |bands| Banding { bands, rows }));
+                    let reaching: Vec<Banding> =
+                        cuts.filter(|cut| cut.probability(similarity) >= recall).collect();
+                    let Ok(chosen) = Banding::choose(m, similarity, recall) else {
+                        assert!(reaching.is_empty(), "{m} {similarity} {recall}: {:?}", reaching[0]);
+                        continue;
+                    };
+                    assert!(reaching.contains(&chosen), "{m} {similarity} {recall}: {chosen}");
+                    let least = reaching.iter().map(|&c| naive_area(c, similarity)).fold(1.0, f64::min);
+                    let area = naive_area(chosen, similarity);
+                    assert!(area < least + 1e-6, "{m} {similarity} {recall}: {chosen}, {area} {least}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_usual_choices() {
+        // The default length at the similarity and recall that are usual for web text.
+        let chosen = Banding::choose(128, 0.8, 0.95).unwrap();
+        assert!(chosen.probability(0.8) >= 0.95 && chosen.bands * chosen.rows <= 128, "{chosen}");
+        assert_eq!(chosen, Banding { bands: 13, rows: 7 });
+        assert_eq!(Banding::choose(128, 1.0, 1.0).unwrap(), Banding { bands: 1, rows: 128 });
+        assert_eq!(chosen.to_string(), "13 bands x 7 rows");
+    }
+
+    #[test]
+    fn what_cannot_be_reached_is_refused_and_says_what_can() {
+        let error = Banding::choose(10, 0.1, 0.99).unwrap_err().to_string();
+        assert!(error.contains("0.651322"), "{error}");
+        for (similarity, recall) in
+            [(0.0, 0.9), (1.1, 0.9), (0.5, 0.0), (0.5, 1.1), (f64::NAN, 0.9), (0.5, f64::NAN)]
+        {
+            assert!(Banding::choose(128, similarity, recall).is_err(), "{similarity} {recall}");
+        }
+        assert!(Banding::choose(128, 0.9, 1.0).is_err());
+        assert!(Banding::choose(0, 0.5, 0.5).is_err());
+        for (bands, rows) in [(0, 1), (1, 0), (3, 43), (usize::MAX, 2), (129, 1)] {
+            assert!(Banding { bands, rows }.check(128).is_err(), "{bands} {rows}");
+        }
+        assert!(Banding { bands: 16, rows: 8 }.check(128).is_ok());
+    }
+
+    #[test]
+    fn the_fewest_matches_are_not_one_too_many() {
+        assert_eq!(min_matches(10, 0.7), 7);
+        assert_eq!((min_matches(128, 0.8), min_matches(128, 0.0), min_matches(128, 1.0)), (103, 0, 128));
+    }
+
+    proptest! {
+        #[test]
+        fn the_area_is_the_integral(bands in 1usize..40, rows in 1usize..40, t in 0.01f64..1.0) {
+            let cut = Banding { bands, rows };
+            prop_assert!((cut.false_candidates(t) - naive_area(cut, t)).abs() < 1e-5);
+        }
+
+        #[test]
+        fn without_a_check_all_candidates_are_found(bands in 1usize..10, rows in 1usize..10, more in 0usize..10, s in 0.0f64..1.0) {
+            let cut = Banding { bands, rows };
+            let found = cut.found_probability(bands * rows + more, 0, s);
+            prop_assert!((found - cut.probability(s)).abs() < 1e-12);
+        }
+    }
+}
