@@ -9,7 +9,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::figures::{count, percent, short_count};
+use super::figures::{count, percent, round_percent, short_count};
 use super::model::{Histogram, Recall, SCurve};
 use crate::{Error, Result};
 
@@ -114,32 +114,52 @@ fn write(area: &Area<'_>, text: &str, style: &TextStyle<'_>, place: (i32, i32)) 
     area.draw(&Text::new(text, place, style.clone()))
 }
 
-/// Horizontal bars with their number and their share of all, on a logarithmic scale if the numbers span decades.
+/// The smallest number above 0 and the greatest, both at least 1.
+fn range(bars: &[Bar]) -> (u64, u64) {
+    let numbers = bars.iter().map(|bar| bar.number).filter(|&n| n > 0);
+    (numbers.clone().min().unwrap_or(1), numbers.max().unwrap_or(1))
+}
+
+/// Horizontal bars with their number and their share of all, on a scale of their own.
 pub(super) fn bars(title: &str, label_axis: &str, number_axis: &str, bars: &[Bar]) -> Result<String> {
-    const WIDTH: i32 = 420;
+    scaled_bars(title, label_axis, number_axis, bars, range(bars))
+}
+
+/// Horizontal bars with their number and their share of all, on a logarithmic scale if the numbers span decades.
+///
+/// `range` is the smallest number above 0 and the greatest that the scale must hold, so that charts can share it.
+fn scaled_bars(
+    title: &str,
+    label_axis: &str,
+    number_axis: &str,
+    bars: &[Bar],
+    range: (u64, u64),
+) -> Result<String> {
+    const WIDTH: i32 = 440;
     const ROW: f64 = 21.0;
     const TOP: f64 = 26.0;
     const FOOT: f64 = 40.0;
     let total: u64 = bars.iter().fold(0, |sum, bar| sum.saturating_add(bar.number));
-    let most = bars.iter().map(|bar| bar.number).max().unwrap_or(0).max(1);
-    let least = bars.iter().map(|bar| bar.number).filter(|&n| n > 0).min().unwrap_or(1);
+    let (least, most) = range;
     let logarithmic = most / least >= LOG_FROM;
     let share = |number: u64| percent(if total == 0 { 0.0 } else { number as f64 / total as f64 });
 
     let widest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(1).max(2) as f64;
-    let left = (widest(&mut bars.iter().map(|b| b.label.chars().count())) * 7.0 + 10.0).min(120.0);
-    let share_width = widest(&mut bars.iter().map(|b| share(b.number).chars().count())) * 6.3 + 10.0;
-    let number_width = widest(&mut bars.iter().map(|b| count(b.number).chars().count())) * 6.6 + 10.0;
+    let left = (widest(&mut bars.iter().map(|b| b.label.chars().count())) * 7.6 + 12.0).min(120.0);
+    let share_width = widest(&mut bars.iter().map(|b| share(b.number).chars().count())) * 6.6 + 14.0;
+    let number_width = widest(&mut bars.iter().map(|b| count(b.number).chars().count())) * 7.0 + 10.0;
     let right = f64::from(WIDTH) - share_width - number_width;
     let bottom = TOP + ROW * bars.len().max(1) as f64;
 
-    // On a logarithmic scale a bar of 1 must be seen, so the scale begins at a half.
+    // A logarithmic scale begins at half a power of ten, so that the shortest bar is still to be seen.
+    let start = if logarithmic { 10f64.powi(least.ilog10() as i32) / 2.0 } else { 0.0 };
     let position = |n: f64| match logarithmic {
-        true => (n / 0.5).log10().max(0.0) / (most as f64 / 0.5).log10(),
+        true => (n / start).log10().max(0.0) / (most as f64 / start).log10(),
         false => n / most as f64,
     };
     let x = |n: f64| left + (right - left) * position(n);
-    let ticks = ticks(most, logarithmic);
+    let ticks =
+        if logarithmic { decades(least, most, ((right - left) / 40.0) as u32) } else { round_steps(most) };
 
     let listed: Vec<String> = bars.iter().map(|b| format!("{}: {}", b.label, count(b.number))).collect();
     let description = format!("{title}; {number_axis} by {label_axis}. {}.", listed.join(", "));
@@ -175,39 +195,53 @@ pub(super) fn bars(title: &str, label_axis: &str, number_axis: &str, bars: &[Bar
             [at(left, TOP - 2.0), at(left, bottom)],
             SOFT.stroke_width(FINE as u32),
         ))?;
-        let scale =
-            if logarithmic { format!("{number_axis}, logarithmic scale") } else { number_axis.to_string() };
+        let scale = match logarithmic {
+            true if start < 1.0 => format!("{number_axis}, logarithmic scale"),
+            true => format!("{number_axis}, logarithmic scale from {}", short_count(start as u64)),
+            false => number_axis.to_string(),
+        };
         write(area, &scale, &font(11, SOFT, HPos::Left, VPos::Center), at(left, bottom + 30.0))
     })
 }
 
-/// Round numbers up to `most`, few enough to be labelled.
-fn ticks(most: u64, logarithmic: bool) -> Vec<u64> {
-    if logarithmic {
-        let decades = most.ilog10();
-        let step = decades.div_ceil(4).max(1);
-        return (0..=decades).step_by(step as usize).map(|d| 10u64.pow(d)).collect();
-    }
+/// Powers of ten from just below `least` up to `most`, in at most `gaps` steps.
+fn decades(least: u64, most: u64, gaps: u32) -> Vec<u64> {
+    let (first, last) = (least.ilog10(), most.ilog10());
+    let step = (last - first).div_ceil(gaps.max(1)).max(1);
+    (first..=last).step_by(step as usize).map(|power| 10u64.pow(power)).collect()
+}
+
+/// Round numbers from 0 up to `most`, few enough to be labelled.
+fn round_steps(most: u64) -> Vec<u64> {
     let power = 10u64.pow(most.ilog10());
-    // With 64-bit numbers, 5 × the power of ten may be too large; it is then no tick either.
+    // Near the end of 64 bits, 5 × the power of ten may be too large; it is then no step either.
     let steps = [power / 10, power / 5, power / 2, power, power.saturating_mul(2), power.saturating_mul(5)];
     let step = steps.into_iter().find(|&step| step > 0 && most / step <= 4).unwrap_or(power);
     (0..=most / step).map(|i| i * step).collect()
 }
 
-/// The scores of one table or band.
-pub(super) fn histogram(histogram: &Histogram) -> Result<String> {
+/// The scores of each table or band, all on one scale.
+pub(super) fn histograms(histograms: &[&Histogram]) -> Result<Vec<String>> {
+    let lists: Vec<Vec<Bar>> = histograms.iter().map(|histogram| score_bars(histogram)).collect();
+    let all = range(&lists.concat());
+    histograms
+        .iter()
+        .zip(&lists)
+        .map(|(h, list)| scaled_bars(&h.title, &format!("score ({})", h.unit), "pairs", list, all))
+        .collect()
+}
+
+/// A bar for each score, or for each range of scores if there are many.
+fn score_bars(histogram: &Histogram) -> Vec<Bar> {
     let rows = &histogram.rows;
     let per_bar = rows.len().div_ceil(BARS).max(1);
-    let list: Vec<Bar> = rows
-        .chunks(per_bar)
+    rows.chunks(per_bar)
         .map(|rows| {
             let (first, last) = (rows[0].score, rows[rows.len() - 1].score);
             let label = if first == last { first.to_string() } else { format!("{first}–{last}") };
             Bar { label, number: rows.iter().fold(0, |sum, row| sum.saturating_add(row.number)) }
         })
-        .collect();
-    bars(&histogram.title, &format!("score ({})", histogram.unit), "pairs", &list)
+        .collect()
 }
 
 /// One bar cut into its parts, without words; the page writes them beside it.
@@ -230,7 +264,7 @@ pub(super) fn split(description: &str, parts: &[(Part, u64)]) -> Result<String> 
 
 /// The curve of a banded MinHash index with its threshold.
 pub(super) fn s_curve(curve: &SCurve) -> Result<String> {
-    const SIZE: (i32, i32) = (460, 300);
+    const SIZE: (i32, i32) = (480, 306);
     let description = format!(
         "Probability that a pair is compared, by its Jaccard similarity, with {} bands of {} rows: {} at {}.",
         curve.bands,
@@ -238,7 +272,7 @@ pub(super) fn s_curve(curve: &SCurve) -> Result<String> {
         percent(curve.probability_at_threshold),
         curve.threshold
     );
-    let (left, right, top, bottom) = (46.0, 446.0, 16.0, 246.0);
+    let (left, right, top, bottom) = (46.0, 416.0, 26.0, 256.0);
     let place = |(s, p): (f64, f64)| {
         at(left + (right - left) * s.clamp(0.0, 1.0), bottom - (bottom - top) * p.clamp(0.0, 1.0))
     };
@@ -267,12 +301,13 @@ pub(super) fn s_curve(curve: &SCurve) -> Result<String> {
         area.draw(&PathElement::new(points, BLUE.stroke_width(3 * FINE as u32)))?;
         let (x, y) = place((threshold, curve.probability_at_threshold));
         area.draw(&Circle::new((x, y), 5 * FINE, ORANGE.filled()))?;
-        // The words stand on the side with more room.
-        let (h, dx) = if threshold > 0.5 { (HPos::Right, -10 * FINE) } else { (HPos::Left, 10 * FINE) };
-        let y = y.clamp(at(0.0, top + 12.0).1, at(0.0, bottom - 26.0).1);
-        let note = format!("{} of pairs at {threshold}", percent(curve.probability_at_threshold));
-        write(area, &note, &font(12, INK, h, VPos::Center), (x + dx, y))?;
-        write(area, "(threshold) are compared", &font(12, INK, h, VPos::Center), (x + dx, y + 16 * FINE))?;
+        // Below and to the right of the point there is never any curve.
+        let note = |text: &str, dy: i32| {
+            let style = font(12, INK, HPos::Left, VPos::Center);
+            write(area, text, &style, (x + 9 * FINE, (y + dy).min(at(0.0, bottom - 8.0).1)))
+        };
+        note(&percent(curve.probability_at_threshold), 14 * FINE)?;
+        note(&format!("at {threshold}"), 30 * FINE)?;
         let middle = (left + right) / 2.0;
         write(
             area,
@@ -280,7 +315,7 @@ pub(super) fn s_curve(curve: &SCurve) -> Result<String> {
             &small(HPos::Center, VPos::Center),
             at(middle, bottom + 36.0),
         )?;
-        write(area, "pairs compared", &small(HPos::Left, VPos::Center), at(0.0, 4.0))
+        write(area, "probability that a pair is compared", &small(HPos::Left, VPos::Center), at(0.0, 8.0))
     })
 }
 
@@ -292,7 +327,7 @@ pub(super) fn recall(recall: &Recall) -> Result<String> {
         percent(recall.reached),
         percent(recall.low),
         percent(recall.high),
-        percent(recall.wanted)
+        round_percent(recall.wanted)
     );
     let lowest = [recall.low, recall.reached, recall.wanted].into_iter().fold(1.0, f64::min);
     // From the next round share below to 1.
@@ -330,7 +365,7 @@ pub(super) fn recall(recall: &Recall) -> Result<String> {
         let note = |colour, x| font(12, colour, side(x), VPos::Center);
         write(
             area,
-            &format!("wanted {}", percent(recall.wanted)),
+            &format!("wanted {}", round_percent(recall.wanted)),
             &note(SOFT, wanted),
             at(wanted, y - 26.0),
         )?;
@@ -417,7 +452,8 @@ mod tests {
     #[test]
     fn many_scores_are_joined_and_none_is_lost() {
         let counts: Vec<(u32, u64)> = (64..=128).map(|score| (score, 10)).collect();
-        let svg = histogram(&Histogram::new("band 0", "matching positions", &counts)).expect("draws");
+        let histogram = Histogram::new("band 0", "matching positions", &counts);
+        let svg = histograms(&[&histogram]).expect("draws").remove(0);
         let text = text_of(&svg);
         assert!(
             text.contains("64–68") && text.contains("50") && svg.matches("<rect").count() <= BARS,
@@ -427,15 +463,16 @@ mod tests {
 
     #[test]
     fn ticks_are_few_and_within_reach() {
+        let few = |ticks: &[u64], most| {
+            assert!(!ticks.is_empty() && ticks.len() <= 6, "{most} {ticks:?}");
+            assert!(ticks.is_sorted_by(|a, b| a < b) && ticks[ticks.len() - 1] <= most, "{most} {ticks:?}");
+        };
         for most in [1, 2, 3, 9, 10, 11, 99, 12_345, 999_999, 1_000_000, u64::MAX] {
-            for logarithmic in [false, true] {
-                let ticks = ticks(most, logarithmic);
-                assert!(!ticks.is_empty() && ticks.len() <= 6, "{most} {ticks:?}");
-                assert!(
-                    ticks.is_sorted_by(|a, b| a < b) && ticks[ticks.len() - 1] <= most,
-                    "{most} {ticks:?}"
-                );
-            }
+            few(&round_steps(most), most);
+            few(&decades(1, most, 5), most);
+            few(&decades(most, most, 0), most);
         }
+        assert_eq!(decades(18_335, 6_396_799, 5), [10_000, 100_000, 1_000_000]);
+        assert_eq!(round_steps(9_120), [0, 2_000, 4_000, 6_000, 8_000]);
     }
 }

@@ -20,7 +20,9 @@ pub fn short_count(n: u64) -> String {
         1_000..1_000_000 => (n as f64 / 1e3, "k"),
         1_000_000..1_000_000_000 => (n as f64 / 1e6, "M"),
         1_000_000_000..1_000_000_000_000 => (n as f64 / 1e9, "G"),
-        _ => (n as f64 / 1e12, "T"),
+        1_000_000_000_000..1_000_000_000_000_000 => (n as f64 / 1e12, "T"),
+        1_000_000_000_000_000..1_000_000_000_000_000_000 => (n as f64 / 1e15, "P"),
+        _ => (n as f64 / 1e18, "E"),
     };
     let text = if value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") };
     format!("{}{suffix}", text.strip_suffix(".0").unwrap_or(&text))
@@ -96,6 +98,11 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// A share that somebody chose, as short as it was written: `95 %`, `99.5 %`.
+pub fn round_percent(share: f64) -> String {
+    format!("{} %", (share * 10_000.0).round() / 100.0)
+}
+
 /// `part / whole` as a percentage; nothing of nothing is 0 %.
 pub fn percent_of(part: u64, whole: u64) -> String {
     percent(if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
@@ -150,6 +157,7 @@ mod tests {
     fn shares_and_rates() {
         let shown = [0.0, 0.000_01, 0.005, 0.485, 0.995, 0.999_99, 1.0].map(percent);
         assert_eq!(shown, ["0 %", "< 0.01 %", "0.50 %", "48.5 %", "99.50 %", "> 99.99 %", "100 %"]);
+        assert_eq!([0.95, 0.995, 1.0, 0.07].map(round_percent), ["95 %", "99.5 %", "100 %", "7 %"]);
         assert_eq!(percent_of(0, 0), "0 %");
         assert_eq!(rate(10.0, 0.0), "–");
         assert_eq!(rate(4_000.0, 2.0), "2,000");

@@ -60,13 +60,18 @@ pub fn render(report: &Report) -> Result<String> {
             (Part::Rest, outcome.kept),
         ],
     )?;
-    let charted = report.histograms.iter().filter(|histogram| histogram.total() > 0);
-    let titled = |h: &Histogram| Ok((clip(&h.title, NAME_CHARS), safe(charts::histogram)(h)?));
-    let histograms = charted.clone().take(CHARTS).map(titled).collect::<Result<Vec<_>>>()?;
-    let sizes = size_bars(&report.cluster_sizes);
-    let sizes = match sizes.is_empty() {
-        true => None,
-        false => Some(Value::from_safe_string(charts::bars("Cluster sizes", "pages", "clusters", &sizes)?)),
+    let charted: Vec<&Histogram> =
+        report.histograms.iter().filter(|histogram| histogram.total() > 0).collect();
+    let drawn = &charted[..charted.len().min(CHARTS)];
+    let titles = drawn.iter().map(|histogram| clip(&histogram.title, NAME_CHARS));
+    let histograms =
+        titles.zip(charts::histograms(drawn)?.into_iter().map(Value::from_safe_string)).collect();
+    let sizes = match &report.cluster_sizes[..] {
+        [] => None,
+        sizes => Some([
+            charts::bars("Cluster sizes", "pages", "clusters", &size_bars(sizes, |_| 1))?,
+            charts::bars("Pages that can go", "cluster of", "pages", &size_bars(sizes, |size| size - 1))?,
+        ]),
     };
     let (rows, tables) = histogram_tables(&report.histograms);
     let view = ReportView {
@@ -81,9 +86,9 @@ pub fn render(report: &Report) -> Result<String> {
         parameters: Cut::new(&report.method.parameters, PARAMETERS, Clone::clone),
         pairs: Cut::new(&report.sample_pairs, PAIRS, PairView::new),
         clusters: Cut::new(&report.largest_clusters, CLUSTERS, ClusterView::new),
-        sizes,
+        sizes: sizes.map(|charts| charts.map(Value::from_safe_string)),
         histograms,
-        histograms_left_out: charted.count().saturating_sub(CHARTS),
+        histograms_left_out: charted.len() - drawn.len(),
         tables,
         table_rows_left_out: rows.saturating_sub(HISTOGRAM_ROWS),
         recall_chart: report.recall.as_ref().map(safe(charts::recall)).transpose()?,
@@ -157,9 +162,11 @@ fn page(template: &str, content: Value) -> Result<String> {
     env.add_filter("bytes", figures::bytes);
     env.add_filter("seconds", figures::seconds);
     env.add_filter("percent", figures::percent);
+    env.add_filter("round_percent", figures::round_percent);
     env.add_filter("of", figures::percent_of);
     env.add_filter("decimals", |value: f64, decimals: usize| format!("{value:.decimals$}"));
     env.add_filter("address", |text: &str| clip(text, ADDRESS_CHARS));
+    env.add_filter("moment", moment);
     env.add_filter("name", |text: &str| clip(text, NAME_CHARS));
     env.add_filter("detail", |text: &str| clip(text, DETAIL_CHARS));
     env.get_template(template).and_then(|t| t.render(content)).map_err(fail)
@@ -185,7 +192,7 @@ struct ReportView<'a> {
     parameters: Cut<Parameter>,
     pairs: Cut<PairView>,
     clusters: Cut<ClusterView>,
-    sizes: Option<Value>,
+    sizes: Option<[Value; 2]>,
     histograms: Vec<(String, Value)>,
     histograms_left_out: usize,
     tables: Vec<TableView>,
@@ -295,10 +302,12 @@ impl<T> Cut<T> {
     }
 }
 
-/// The first `most` characters on one line, without control characters.
+/// The first `most` characters on one line, without control characters and without those that turn the direction of
+/// all that follows.
 fn clip(text: &str, most: usize) -> String {
     let clean = |c: char| match c {
         c if c.is_whitespace() => ' ',
+        '\u{202d}' | '\u{202e}' => '\u{fffd}',
         c if c.is_control() => '\u{fffd}',
         c => c,
     };
@@ -338,11 +347,13 @@ impl PageView {
             left = left.saturating_sub(text.chars().count().max(10));
             excerpt.push(Piece { text, differs: piece.differs });
         }
+        // An excerpt without an ellipsis in front begins where the page begins.
+        let shows_opening = page.excerpt.first().is_some_and(|piece| !piece.text.starts_with('…'));
         Self {
             id: clip(&page.id, NAME_CHARS),
             url: clip(&page.url, ADDRESS_CHARS),
             link: link(&page.url),
-            opening: clip(&page.opening, TEXT_CHARS / 2),
+            opening: if shows_opening { String::new() } else { clip(&page.opening, TEXT_CHARS / 2) },
             excerpt,
         }
     }
@@ -420,7 +431,10 @@ fn stages(stages: &[Stage]) -> Cut<StageView> {
             share: figures::percent(share),
             width: format!("{:.2}%", (share * 100.0).clamp(0.0, 100.0)),
             items: stage.items,
-            unit: stage.item_unit.clone(),
+            unit: match stage.item_unit.strip_suffix('s') {
+                Some(one) if stage.items == 1 => one.to_string(),
+                _ => stage.item_unit.clone(),
+            },
             item_rate: figures::rate(stage.items as f64, stage.wall_seconds),
             megabyte_rate: figures::rate(stage.bytes as f64 / 1e6, stage.wall_seconds),
         }
@@ -471,8 +485,9 @@ fn histogram_tables(histograms: &[Histogram]) -> (usize, Vec<TableView>) {
     (rows, tables)
 }
 
-/// Clusters by size: 2, 3 and 4 by themselves, then sizes up to each power of two.
-fn size_bars(sizes: &[ClusterSizes]) -> Vec<Bar> {
+/// Clusters by size: 2, 3 and 4 by themselves, then sizes up to each power of two. A cluster counts for what `worth`
+/// says of its size.
+fn size_bars(sizes: &[ClusterSizes], worth: fn(u64) -> u64) -> Vec<Bar> {
     let range = |size: u64| match size {
         0..=4 => (size, size),
         _ => {
@@ -481,9 +496,9 @@ fn size_bars(sizes: &[ClusterSizes]) -> Vec<Bar> {
         }
     };
     let mut bars = std::collections::BTreeMap::<(u64, u64), u64>::new();
-    for row in sizes.iter().filter(|row| row.clusters > 0) {
+    for row in sizes.iter().filter(|row| row.clusters > 0 && row.size > 1) {
         let bar = bars.entry(range(row.size)).or_default();
-        *bar = bar.saturating_add(row.clusters);
+        *bar = bar.saturating_add(row.clusters.saturating_mul(worth(row.size)));
     }
     let label = |(first, last): (u64, u64)| {
         if first == last {
@@ -509,11 +524,23 @@ fn headline(documents: u64, removed: u64) -> (String, String) {
     }
 }
 
+/// `2027-03-14T15:09:26Z` as `2027-03-14 15:09 UTC`; anything else as it is.
+fn moment(rfc3339: &str) -> String {
+    let parts = rfc3339.strip_suffix('Z').and_then(|rest| rest.split_once('T'));
+    match parts {
+        Some((date, time)) if date.is_ascii() && time.is_ascii() && time.len() >= 5 => {
+            clip(&format!("{date} {} UTC", &time[..5]), NAME_CHARS)
+        }
+        _ => clip(rfc3339, NAME_CHARS),
+    }
+}
+
 fn method_name(name: &str) -> String {
     match name {
         "psm" => "PSM, probabilistic SimHash matching".to_string(),
         "bphs" => "BPHS, block-permuted Hamming search".to_string(),
         "minhash" => "MinHash with bands".to_string(),
+        "" => "–".to_string(),
         other => clip(other, NAME_CHARS),
     }
 }
@@ -723,6 +750,23 @@ mod tests {
     }
 
     #[test]
+    fn a_large_comparison_is_cut() {
+        let large = sample::large();
+        let method = MethodResult { method: large.method.clone(), ..MethodResult::default() };
+        let agreement =
+            Agreement { examples: large.sample_pairs[..40].to_vec(), pairs: 9, ..Agreement::default() };
+        let report = CompareReport {
+            methods: vec![method; 3],
+            agreement: vec![agreement; 7],
+            warnings: large.warnings,
+            damage: large.damage,
+            ..CompareReport::default()
+        };
+        let page = render_compare(&report).expect("renders");
+        assert!(page.len() < LIMIT, "{}", page.len());
+    }
+
+    #[test]
     fn a_large_report_is_cut_and_says_so() {
         let page = render(&sample::large()).expect("renders");
         assert!(page.len() < LIMIT, "{}", page.len());
@@ -742,11 +786,11 @@ mod tests {
     #[test]
     fn cluster_sizes_are_joined_and_none_is_lost() {
         let sizes: Vec<_> = (2..=5_000).map(|size| ClusterSizes { size, clusters: 1 }).collect();
-        let bars = size_bars(&sizes);
+        let bars = size_bars(&sizes, |_| 1);
         assert_eq!(bars.iter().map(|bar| bar.number).sum::<u64>(), 4_999);
         let labels: Vec<_> = bars.iter().take(5).map(|bar| bar.label.as_str()).collect();
         assert_eq!(labels, ["2", "3", "4", "5–8", "9–16"]);
-        assert_eq!(size_bars(&[ClusterSizes { size: u64::MAX, clusters: u64::MAX }]).len(), 1);
+        assert_eq!(size_bars(&[ClusterSizes { size: u64::MAX, clusters: u64::MAX }], |n| n).len(), 1);
     }
 
     #[test]

@@ -290,6 +290,16 @@ mod tests {
     }
 
     #[test]
+    fn long_texts_with_nothing_in_common_give_short_excerpts() {
+        let text = |seed| {
+            let mut random = crate::hash::SplitMix64::new(seed);
+            (0..200_000).map(|_| char::from(b' ' + random.below(90) as u8)).collect::<String>()
+        };
+        let (a, b) = both(&text(1), &text(2));
+        assert!(!a.is_empty() && a.chars().count() < 1_600 && b.chars().count() < 1_600, "{a}");
+    }
+
+    #[test]
     fn openings_are_cut_at_words() {
         assert_eq!(opening("  one\n two  three ", 100), "one two three");
         assert_eq!(opening("one two three", 9), "one two…");
