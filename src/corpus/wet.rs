@@ -2,8 +2,9 @@
 //!
 //! Read leniently: header names in any case, lines ended by CRLF or LF, any version of the form `WARC/1.0`. What
 //! cannot be read is told from what can by one rule: *a record counts only if its `Content-Length` leads to its
-//! end*, that is, to the blank lines behind it, to the next record, or to the end of the member or file. A record
-//! that fails is lost, and the next one is looked for: a line that is nothing but a version.
+//! end*, that is, to the blank lines behind it, to the next record, or to the end of the member or file. Two ways of
+//! miscounting that leave the text whole are understood: characters for bytes, and carriage returns that a tool took
+//! away afterwards. A record that fails is lost, and the next one is looked for: a line that is nothing but a version.
 
 use memchr::{memchr, memmem};
 
@@ -144,7 +145,7 @@ fn head<'a>(bytes: &'a [u8], first_line: usize, bounds: &Bounds<'_>) -> Block<'a
 /// Cuts the next record off the start of `bytes`.
 pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> Step {
     // Line ends between records, and padding.
-    let blank = bytes.iter().take_while(|b| matches!(b, b'\r' | b'\n' | 0)).count();
+    let blank = bytes.iter().take_while(|b| is_blank(**b)).count();
     if blank > 0 {
         return Step::Skip(blank);
     }
@@ -202,53 +203,126 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
         }
     };
     let content_end = head.end + length;
+    let record = |content_end, end| Step::Record {
+        content_start: head.end,
+        content_end,
+        end,
+        document: head.conversion == Some(true),
+        record: true,
+    };
     // A member that starts with a record ends the one before, whatever its length says.
     let inside = bounds
         .between(head.end, content_end.min(bytes.len()))
         .find(|&at| matches!(version(&bytes[at..]), Version::Line(_)));
-    if let Some(at) = inside {
-        let detail = format!("Content-Length {length}, but the next record starts after {}", at - head.end);
-        return flaw(DamageKind::BadLength, head.end, detail);
-    }
-    if content_end > bytes.len() {
+    let here = if inside.is_some() {
+        Ending::No
+    } else if content_end > bytes.len() {
         if end == End::Unknown {
             return Step::Need(content_end + 4);
         }
-        let found = find_record(bytes, head.end, end, bounds);
-        let kind = if found.is_ok() { DamageKind::BadLength } else { DamageKind::Truncated };
-        let detail = format!("Content-Length {length}, {} bytes are there", bytes.len() - head.end);
-        return flaw(kind, head.end, detail);
-    }
-    let Some(conversion) = head.conversion else {
-        return flaw(DamageKind::BadHeader, head.end, "no WARC-Type".into());
+        Ending::No
+    } else {
+        ending(bytes, content_end, head.crlf, end, bounds)
     };
-    let record =
-        |end| Step::Record { content_start: head.end, content_end, end, document: conversion, record: true };
-    let after = &bytes[content_end..];
-    let separator: &[u8] = if head.crlf { b"\r\n\r\n" } else { b"\n\n" };
-    if after.starts_with(separator) {
-        return record(content_end + separator.len());
-    }
-    let blank = after.iter().take_while(|b| matches!(b, b'\r' | b'\n' | 0)).count();
-    let member_end = bounds.between(content_end, content_end + blank + 1).next().is_some();
-    match version(&after[blank..]) {
-        Version::Line(_) => return record(content_end + blank),
-        // Enough to be sure, whatever comes after it.
-        _ if blank >= 16 => return record(content_end + blank),
-        // At the end of the file the blank lines may be missing; where bytes are missing, nothing is certain.
-        _ if blank == after.len() && end == End::File => return record(content_end + blank),
-        Version::Short if end == End::Unknown => return Step::Need(bytes.len() + 1),
-        _ if member_end => return record(content_end + blank),
-        _ if blank == after.len() && end == End::Gap => {
+    let found = match here {
+        Ending::At(_) if head.conversion.is_none() => {
+            return flaw(DamageKind::BadHeader, head.end, "no WARC-Type".into());
+        }
+        Ending::At(next) => return record(content_end, next),
+        Ending::Unknown => return Step::Need(bytes.len() + 1),
+        Ending::Missing => {
             return flaw(DamageKind::Truncated, head.end, "the end of the record is missing".into());
         }
-        _ => {}
+        Ending::No => find_record(bytes, head.end, end, bounds),
+    };
+    // The length is wrong as it stands. How it may be meant shows once the next record is in sight, or once the
+    // record is longer than any reading allows.
+    if found.is_err() && end == End::Unknown && bytes.len() - head.end < 4 * length + 64 {
+        return Step::Need(bytes.len() + 1);
+    }
+    if head.conversion.is_some()
+        && let Some(content) =
+            other_length(&bytes[head.end..found.unwrap_or(bytes.len())], length, &head, found.is_ok())
+        && (found.is_ok() || end == End::File)
+    {
+        return record(head.end + content, found.unwrap_or(bytes.len()));
+    }
+    if content_end > bytes.len() && found.is_err() {
+        let detail = format!("Content-Length {length}, {} bytes are there", bytes.len() - head.end);
+        return flaw(DamageKind::Truncated, head.end, detail);
     }
     flaw(
         DamageKind::BadLength,
         head.end,
         format!("Content-Length {length} does not lead to the end of the record"),
     )
+}
+
+/// Whether a record ends at a place.
+enum Ending {
+    /// Yes, and this is where to go on.
+    At(usize),
+    No,
+    /// More bytes will tell.
+    Unknown,
+    /// The bytes that would tell are missing.
+    Missing,
+}
+
+fn ending(bytes: &[u8], content_end: usize, crlf: bool, end: End, bounds: &Bounds<'_>) -> Ending {
+    let after = &bytes[content_end..];
+    let separator: &[u8] = if crlf { b"\r\n\r\n" } else { b"\n\n" };
+    if after.starts_with(separator) {
+        return Ending::At(content_end + separator.len());
+    }
+    let blank = after.iter().take_while(|b| is_blank(**b)).count();
+    let next = content_end + blank;
+    match version(&after[blank..]) {
+        Version::Line(_) => Ending::At(next),
+        // Enough to be sure, whatever comes after it.
+        _ if blank >= 16 => Ending::At(next),
+        // At the end of the file the blank lines may be missing; where bytes are missing, nothing is certain.
+        _ if blank == after.len() && end == End::File => Ending::At(next),
+        Version::Short if end == End::Unknown => Ending::Unknown,
+        // A member's end is a record's end.
+        _ if bounds.between(content_end, next + 1).next().is_some() => Ending::At(next),
+        _ if blank == after.len() && end == End::Gap => Ending::Missing,
+        _ => Ending::No,
+    }
+}
+
+/// What may stand between records: line ends, and zeros as padding.
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b'\r' | b'\n' | 0)
+}
+
+/// Reads a `Content-Length` that is wrong in one of two ways found in the wild, both of which leave the text whole.
+///
+/// `region` is everything from the header block to the next record, or to the end of the file if there is none.
+/// Either the length counts characters instead of bytes, or, in a file whose lines end with LF, it was right before
+/// a tool took the carriage returns away. Returns the length of the content.
+fn other_length(region: &[u8], length: usize, head: &Head<'_>, next_found: bool) -> Option<usize> {
+    let tail = region.iter().rev().take_while(|b| is_blank(**b)).count();
+    let text = region.len() - tail;
+    // Continuation bytes of UTF-8 are no characters of their own.
+    let starts = |b: &&u8| (**b & 0xc0) != 0x80;
+    let in_text = region[..text].iter().filter(starts).count();
+    if in_text < text && (in_text..=in_text + tail).contains(&length) {
+        return Some(text + length - in_text);
+    }
+    let line_ends = memchr::memchr_iter(b'\n', region).count();
+    // Without a next record a file that was cut off would look the same.
+    let meant = text + 1..=region.len() + line_ends;
+    (next_found && !head.crlf && meant.contains(&length)).then(|| region.len() - tail.min(2))
+}
+
+/// Where the content of a conversion record starts, if `bytes` starts with one.
+pub(crate) fn content_of_conversion(bytes: &[u8]) -> Option<usize> {
+    let Version::Line(first_line) = version(bytes) else { return None };
+    match head(bytes, first_line, &Bounds::none()) {
+        Block::Head(Head { end, conversion: Some(true), .. }) => Some(end),
+        _ => None,
+    }
 }
 
 /// Looks for the next record: how many bytes lie before it, or, if none is there yet, how many can be dropped.

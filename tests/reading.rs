@@ -1,0 +1,1 @@
+//! The reader against a plain one on good files.
