@@ -316,6 +316,11 @@ fn other_length(region: &[u8], length: usize, head: &Head<'_>, next_found: bool)
     (next_found && !head.crlf && meant.contains(&length)).then(|| region.len() - tail.min(2))
 }
 
+/// The value of a `Content-Length` line.
+pub(crate) fn length_line(line: &[u8]) -> Option<&[u8]> {
+    field(line).filter(|(name, _)| name.eq_ignore_ascii_case(b"content-length")).map(|(_, value)| value)
+}
+
 /// Where the content of a conversion record starts, if `bytes` starts with one.
 pub(crate) fn content_of_conversion(bytes: &[u8]) -> Option<usize> {
     let Version::Line(first_line) = version(bytes) else { return None };
