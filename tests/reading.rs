@@ -130,11 +130,11 @@ fn read_all(
     (documents, damage, counts)
 }
 
+/// Id, address, language and text.
+type Plain = (Option<String>, Option<String>, Option<String>, String);
+
 /// The plain reader: the whole file decoded at once, then cut by what the lengths say. For good files only.
-fn read_plainly(
-    path: &Path,
-    format: Format,
-) -> Vec<(Option<String>, Option<String>, Option<String>, String)> {
+fn read_plainly(path: &Path, format: Format) -> Vec<Plain> {
     let stored = std::fs::read(path).expect("the file");
     let mut bytes = Vec::new();
     match path.extension().and_then(|e| e.to_str()) {
@@ -192,8 +192,14 @@ fn write(dir: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
+/// Few cases, since each one writes files; `PROPTEST_CASES` asks for more.
+fn cases() -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
+    ProptestConfig { cases: asked.unwrap_or(48), failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(cases())]
 
     #[test]
     fn good_files_read_as_by_the_plain_reader(

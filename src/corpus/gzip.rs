@@ -330,3 +330,33 @@ impl GzipSource {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers() {
+        let plain = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+        assert_eq!(header(&plain), Header::Length(10));
+        for n in 0..10 {
+            assert_eq!(header(&plain[..n]), Header::Short, "{n}");
+        }
+        // Extra field of 3 bytes, a name, a comment, the header's own checksum.
+        let mut full = plain.to_vec();
+        full[3] = 4 | 8 | 16 | 2;
+        full.extend(b"\x03\0abcname\0comment\0xy");
+        assert_eq!(header(&full), Header::Length(full.len()));
+        for n in 0..full.len() {
+            assert_eq!(header(&full[..n]), Header::Short, "{n}");
+        }
+        let mut reserved = plain;
+        reserved[3] = 0x20;
+        assert_eq!(header(&reserved), Header::Bad);
+        assert_eq!(header(b"\x1f\x8b\x07"), Header::Bad);
+        let mut endless = plain.to_vec();
+        endless[3] = 8;
+        endless.resize(HEADER_CAP + 1, b'x');
+        assert_eq!(header(&endless), Header::Bad);
+    }
+}

@@ -6,6 +6,8 @@
 //! miscounting that leave the text whole are understood: characters for bytes, and carriage returns that a tool took
 //! away afterwards. A record that fails is lost, and the next one is looked for: a line that is nothing but a version.
 
+use std::ops::Range;
+
 use memchr::{memchr, memmem};
 
 use super::cut::{Bounds, End, Step};
@@ -211,9 +213,8 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
         record: true,
     };
     // A member that starts with a record ends the one before, whatever its length says.
-    let inside = bounds
-        .between(head.end, content_end.min(bytes.len()))
-        .find(|&at| matches!(version(&bytes[at..]), Version::Line(_)));
+    let inside =
+        bounds.between(head.end, content_end.min(bytes.len())).find(|&at| starts_record(&bytes[at..]));
     let here = if inside.is_some() {
         Ending::No
     } else if content_end > bytes.len() {
@@ -222,7 +223,7 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
         }
         Ending::No
     } else {
-        ending(bytes, content_end, head.crlf, end, bounds)
+        ending(bytes, head.end..content_end, head.crlf, end, bounds)
     };
     let found = match here {
         Ending::At(_) if head.conversion.is_none() => {
@@ -258,6 +259,12 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
     )
 }
 
+/// True for a version line and a first header line; a text that quotes a record may well have the one alone.
+fn starts_record(bytes: &[u8]) -> bool {
+    let Version::Line(n) = version(bytes) else { return false };
+    line(bytes, n).and_then(|(text, _)| field(text)).is_some()
+}
+
 /// Whether a record ends at a place.
 enum Ending {
     /// Yes, and this is where to go on.
@@ -269,7 +276,8 @@ enum Ending {
     Missing,
 }
 
-fn ending(bytes: &[u8], content_end: usize, crlf: bool, end: End, bounds: &Bounds<'_>) -> Ending {
+fn ending(bytes: &[u8], content: Range<usize>, crlf: bool, end: End, bounds: &Bounds<'_>) -> Ending {
+    let content_end = content.end;
     let after = &bytes[content_end..];
     let separator: &[u8] = if crlf { b"\r\n\r\n" } else { b"\n\n" };
     if after.starts_with(separator) {
@@ -277,6 +285,11 @@ fn ending(bytes: &[u8], content_end: usize, crlf: bool, end: End, bounds: &Bound
     }
     let blank = after.iter().take_while(|b| is_blank(**b)).count();
     let next = content_end + blank;
+    // Too large by some of the line ends behind the record: they would be taken for text.
+    let run = bytes[content].iter().rev().take_while(|b| matches!(b, b'\r' | b'\n')).count().min(4);
+    if crlf && run > 0 && blank < 4 && run + blank >= 4 && bytes[..next].ends_with(b"\r\n\r\n") {
+        return Ending::No;
+    }
     match version(&after[blank..]) {
         Version::Line(_) => Ending::At(next),
         // Enough to be sure, whatever comes after it.
@@ -370,4 +383,168 @@ pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
         }
     }
     fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const CAP: usize = 1 << 20;
+
+    fn whole(bytes: &[u8]) -> Step {
+        step(bytes, End::File, &Bounds::none(), CAP)
+    }
+
+    fn record(length: &str, text: &str, line_end: &str) -> Vec<u8> {
+        format!("WARC/1.0\nWARC-Type: conversion\nContent-Length: {length}\n\n")
+            .replace('\n', line_end)
+            .into_bytes()
+            .into_iter()
+            .chain(text.bytes())
+            .collect()
+    }
+
+    /// The text of the first record, or the kind of damage.
+    fn text(bytes: &[u8]) -> Result<&str, DamageKind> {
+        match whole(bytes) {
+            Step::Record { content_start, content_end, .. } => {
+                Ok(std::str::from_utf8(&bytes[content_start..content_end]).expect("UTF-8"))
+            }
+            Step::Flaw { kind, .. } => Err(kind),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn version_lines() {
+        for good in ["WARC/1.0\r\n", "WARC/1.1\n", "WARC/0.18\r\n", "WARC/100.100\r\n"] {
+            assert_eq!(version(good.as_bytes()), Version::Line(good.len()), "{good:?}");
+            for n in 0..good.len() {
+                assert_eq!(version(&good.as_bytes()[..n]), Version::Short, "{good:?} {n}");
+            }
+        }
+        for bad in [
+            "WARC/x",
+            "WARC/.",
+            "WARC/1.x",
+            "WARC/1.\r\n",
+            "WARC/1.0 ",
+            "WARC/1.0\rx",
+            "warc/1.0\n",
+            "WARC/1000",
+        ] {
+            assert_eq!(version(bad.as_bytes()), Version::No, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_length_must_lead_to_the_end() {
+        let next = "WARC/1.0\r\nX: y\r\n\r\n";
+        for (length, kind) in
+            [("6", DamageKind::BadLength), ("8", DamageKind::BadLength), ("60", DamageKind::BadLength)]
+        {
+            assert_eq!(
+                text(&record(length, &format!("abc\ndef\r\n\r\n{next}"), "\r\n")),
+                Err(kind),
+                "{length}"
+            );
+        }
+        for end in ["\r\n\r\n", "\r\n", "\n", ""] {
+            assert_eq!(
+                text(&record("7", &format!("abc\ndef{end}{next}"), "\r\n")),
+                Ok("abc\ndef"),
+                "{end:?}"
+            );
+            assert_eq!(text(&record("7", &format!("abc\ndef{end}"), "\n")), Ok("abc\ndef"), "{end:?}");
+        }
+        assert_eq!(text(&record("0", "", "\r\n")), Ok(""));
+        assert_eq!(text(&record("9", "abc", "\r\n")), Err(DamageKind::Truncated));
+        assert_eq!(text(&record("99999999", "abc", "\r\n")), Err(DamageKind::TooLong));
+        // One blank line in a file of CRLF is text, and what follows it must not be lost unseen.
+        assert_eq!(text(&record("3", "abc\n\nmore\r\n\r\n", "\r\n")), Err(DamageKind::BadLength));
+    }
+
+    #[test]
+    fn two_ways_of_miscounting_are_understood() {
+        let next = "WARC/1.0\nX: y\n\n";
+        assert_eq!(text(&record("4", &format!("äöü\n\n\n{next}"), "\n")), Ok("äöü\n"));
+        assert_eq!(text(&record("3", "äöü\r\n\r\n", "\r\n")), Ok("äöü"));
+        assert_eq!(text(&record("2", "äöü\r\n\r\n", "\r\n")), Err(DamageKind::BadLength));
+        // Four line ends that were two bytes each: 12 bytes became 8.
+        assert_eq!(text(&record("12", &format!("a\nb\nc\nd\n\n\n{next}"), "\n")), Ok("a\nb\nc\nd\n"));
+        assert_eq!(text(&record("40", &format!("a\nb\nc\nd\n\n\n{next}"), "\n")), Err(DamageKind::BadLength));
+        // The same at the end of a file could as well be a file cut off.
+        assert_eq!(text(&record("12", "a\nb\nc\nd\n", "\n")), Err(DamageKind::Truncated));
+    }
+
+    #[test]
+    fn headers_are_bounded() {
+        let header = |n: usize| {
+            format!("WARC/1.0\r\nWARC-Type: conversion\r\nX: {}\r\nContent-Length: 0\r\n\r\n", "x".repeat(n))
+        };
+        assert_eq!(text(header(HEADER_CAP - 100).as_bytes()), Ok(""));
+        assert_eq!(text(header(HEADER_CAP).as_bytes()), Err(DamageKind::HeaderTooLong));
+        assert_eq!(text(b"WARC/1.0\r\nX: y\r\nWARC/1.0\r\n\r\n"), Err(DamageKind::BadHeader));
+        assert_eq!(text(b"WARC/1.0\r\nX: y\r\n"), Err(DamageKind::Truncated));
+    }
+
+    #[test]
+    fn the_first_of_two_equal_names_counts() {
+        let got =
+            fields(b"WARC/1.0\nWARC-Target-URI : a \nwarc-target-uri: b\nWARC-Record-ID:<c>\nno colon\n\n");
+        assert_eq!((got.url, got.record_id, got.language), (Some("a"), Some("<c>"), None));
+        let got = fields(b"WARC/1.0\nWARC-Target-URI: \xff\n\n");
+        assert_eq!((got.url, got.not_utf8), (None, Some("WARC-Target-URI")));
+    }
+
+    #[test]
+    fn finds_the_next_record_only_at_line_starts() {
+        let bytes = b"xWARC/1.0\r\n WARC/1.0\r\nWARC/1.0 \r\nWARC/1.0\r\n";
+        assert_eq!(seek(bytes, End::File, &Bounds::none()), Ok(bytes.len() - 10));
+        let none = &bytes[..bytes.len() - 10];
+        assert!(seek(none, End::File, &Bounds::none()).is_err_and(|n| n <= none.len()));
+    }
+
+    proptest! {
+        /// What is said of the bytes at hand holds whatever comes after them.
+        #[test]
+        fn a_part_never_contradicts_the_whole(
+            pieces in prop::collection::vec(
+                prop::sample::select(vec![
+                    "WARC/1.0\r\n", "WARC/1.0\n", "WARC-Type: conversion\r\n", "Content-Length: 4\r\n",
+                    "Content-Length: 3\n", "\r\n", "\n", "text", "ä", "\0", "WARC/",
+                ]),
+                0..12,
+            ),
+        ) {
+            let bytes = pieces.concat().into_bytes();
+            let whole = format!("{:?}", whole(&bytes));
+            for n in 0..bytes.len() {
+                let part = step(&bytes[..n], End::Unknown, &Bounds::none(), CAP);
+                match part {
+                    Step::Need(need) => prop_assert!(need > n),
+                    // How much of a run of blanks is skipped at once does not matter.
+                    Step::Skip(_) => {}
+                    part => prop_assert_eq!(format!("{part:?}"), whole.clone(), "{} of {}", n, bytes.len()),
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_give_an_answer(bytes: Vec<u8>, from in 0..3usize) {
+            for end in [End::Unknown, End::File, End::Gap] {
+                let bytes = [[&b""[..], b"WARC/1.0\n", b"WARC/1.0\nWARC-Type: x\nContent-Length: 5\n\n"][from], &bytes].concat();
+                match step(&bytes, end, &Bounds::none(), CAP) {
+                    Step::Need(n) => prop_assert!(end == End::Unknown && n > bytes.len()),
+                    Step::Skip(n) => prop_assert!((1..=bytes.len()).contains(&n)),
+                    Step::Record { content_start, content_end, end, .. } => {
+                        prop_assert!(content_start <= content_end && content_end <= end && end <= bytes.len());
+                    }
+                    Step::Flaw { at, .. } => prop_assert!(at <= bytes.len()),
+                }
+                let _ = fields(&bytes);
+            }
+        }
+    }
 }
