@@ -1,1 +1,4 @@
-mod placeholder {}
+//! The integration tests, linked once.
+
+mod reading;
+mod specimens;

@@ -3,11 +3,10 @@
 use std::io::{Seek, SeekFrom};
 
 use super::block::{Span, document};
-use super::cut::{Bounds, End, Step};
 use super::damage::DamageKind;
 use super::inputs::{Compression, Format, Input};
 use super::source::{Feed, STEP, Source};
-use super::{Document, Place, ReadOptions, jsonl, wet};
+use super::{Document, Place, ReadOptions, wet};
 use crate::document::DocId;
 use crate::{Error, Result};
 
@@ -50,17 +49,13 @@ impl Stream {
 }
 
 /// The record that fills `bytes`.
-fn span(bytes: &[u8], format: Format, id: DocId, place: Place, cap: usize) -> Option<Span> {
-    let step = match format {
-        Format::Wet => wet::step(bytes, End::File, &Bounds::none(), cap),
-        Format::Jsonl => jsonl::step(bytes, End::File, &mut 0, cap),
+fn span(bytes: &[u8], format: Format, id: DocId, place: Place) -> Option<Span> {
+    let content_start = match format {
+        // The length it names is not looked at again: what was read as its text is what the place says.
+        Format::Wet => wet::content_of_conversion(bytes)?,
+        Format::Jsonl => 0,
     };
-    match step {
-        Step::Record { content_start, content_end, document: true, .. } if content_end == bytes.len() => {
-            Some(Span { start: 0, content_start, content_end, id, record: 0, place, member: None })
-        }
-        _ => None,
-    }
+    Some(Span { start: 0, content_start, content_end: bytes.len(), id, record: 0, place, member: None })
 }
 
 /// Reads chosen documents again and hands them to `each`, in the order of `wanted`.
@@ -101,7 +96,7 @@ pub fn fetch(
         };
         let bytes = stream.record(place).unwrap_or_default();
         let mut wrong: Option<(DamageKind, String)> = None;
-        let done = span(bytes, input.format, id, place, options.record_cap).and_then(|span| {
+        let done = span(bytes, input.format, id, place).and_then(|span| {
             let mut damage = |kind, detail| wrong = Some((kind, detail));
             document(&span, bytes, input.format, options, &mut damage, &mut each)
         });

@@ -185,10 +185,16 @@ impl GzipSource {
                 self.inflate_stream(feed);
             }
             Header::Short => {
-                self.lose(feed, start, DamageKind::Truncated, "the file ends inside a gzip header".into());
+                self.lose(
+                    feed,
+                    start,
+                    DamageKind::Truncated,
+                    true,
+                    "the file ends inside a gzip header".into(),
+                );
             }
             Header::Bad => {
-                self.lose(feed, start, DamageKind::CorruptMember, "no gzip header".into());
+                self.lose(feed, start, DamageKind::CorruptMember, true, "no gzip header".into());
             }
         }
     }
@@ -213,16 +219,16 @@ impl GzipSource {
                 Ok(Status::StreamEnd) => return self.end_member(feed, stream),
                 Ok(_) if available == 0 && produced == 0 => {
                     let detail = detail("the file ends inside a gzip member");
-                    return self.lose(feed, stream.start, DamageKind::Truncated, detail);
+                    return self.lose(feed, stream.start, DamageKind::Truncated, true, detail);
                 }
                 Ok(_) if consumed == 0 && produced == 0 => {
                     let detail = detail("the deflate stream stands still");
-                    return self.lose(feed, stream.start, DamageKind::CorruptMember, detail);
+                    return self.lose(feed, stream.start, DamageKind::CorruptMember, true, detail);
                 }
                 Ok(_) => {}
                 Err(error) => {
                     let detail = detail(&error.to_string());
-                    return self.lose(feed, stream.start, DamageKind::CorruptMember, detail);
+                    return self.lose(feed, stream.start, DamageKind::CorruptMember, true, detail);
                 }
             }
             if !stream.suspect || stream.produced > MEMBER_CAP as u64 {
@@ -237,8 +243,9 @@ impl GzipSource {
     fn end_member(&mut self, feed: &mut Feed, stream: Stream) {
         let found = stream.crc.finalize();
         if self.window.ensure(8) < 8 {
+            // The deflate stream is whole, and nothing speaks against it: no record is lost.
             let detail = "the file ends inside the checksum of a gzip member".into();
-            return self.lose(feed, stream.start, DamageKind::Truncated, detail);
+            return self.lose(feed, stream.start, DamageKind::Truncated, false, detail);
         }
         let bytes = self.window.bytes();
         let crc = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
@@ -246,27 +253,26 @@ impl GzipSource {
         if crc == found && length == stream.produced as u32 {
             return self.window.consume(8);
         }
-        let detail = format!(
-            "CRC-32 {found:08x} and length {} decoded, {crc:08x} and {length} stored",
-            stream.produced as u32
-        );
-        if stream.suspect {
-            let from = feed.filled - stream.produced as usize;
-            if !self.format.holds_several(&feed.bytes[from..feed.filled]) {
-                feed.filled = from;
-            }
+        let decoded = stream.produced as u32;
+        let detail =
+            format!("CRC-32 {found:08x} and length {decoded} decoded, {crc:08x} and {length} stored");
+        // A suspect member is here as a whole: if it is one record, that record is wrong.
+        let from = feed.filled.saturating_sub(stream.produced as usize);
+        let lost = stream.suspect && !self.format.holds_several(&feed.bytes[from..feed.filled]);
+        if lost {
+            feed.filled = from;
         }
         // The deflate stream found its end, but perhaps not its own: what follows decides where to go on.
         if self.window.bytes().get(8..11).is_none_or(|next| next == MAGIC) {
             self.window.consume(8);
-            feed.gap(stream.start, DamageKind::Checksum, true, detail);
+            feed.gap(stream.start, DamageKind::Checksum, lost, detail);
         } else {
-            self.lose(feed, stream.start, DamageKind::Checksum, detail);
+            self.lose(feed, stream.start, DamageKind::Checksum, lost, detail);
         }
     }
 
     /// Notes a damaged member and goes on with the next one, which may start inside what this one seemed to be.
-    fn lose(&mut self, feed: &mut Feed, start: u64, kind: DamageKind, detail: String) {
+    fn lose(&mut self, feed: &mut Feed, start: u64, kind: DamageKind, lost: bool, detail: String) {
         let from = keep(start, self.window.offset()).max(start + 1);
         self.window.go_back(from);
         self.seek_member();
@@ -274,7 +280,7 @@ impl GzipSource {
         feed.gap(
             start,
             kind,
-            true,
+            lost,
             format!("{detail}; {n} bytes up to the next member or the end of the file"),
         );
     }
@@ -322,5 +328,35 @@ impl GzipSource {
             Ok(_) | Err(InflateError::InsufficientSpace) => true,
             Err(InflateError::BadData) => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers() {
+        let plain = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+        assert_eq!(header(&plain), Header::Length(10));
+        for n in 0..10 {
+            assert_eq!(header(&plain[..n]), Header::Short, "{n}");
+        }
+        // Extra field of 3 bytes, a name, a comment, the header's own checksum.
+        let mut full = plain.to_vec();
+        full[3] = 4 | 8 | 16 | 2;
+        full.extend(b"\x03\0abcname\0comment\0xy");
+        assert_eq!(header(&full), Header::Length(full.len()));
+        for n in 0..full.len() {
+            assert_eq!(header(&full[..n]), Header::Short, "{n}");
+        }
+        let mut reserved = plain;
+        reserved[3] = 0x20;
+        assert_eq!(header(&reserved), Header::Bad);
+        assert_eq!(header(b"\x1f\x8b\x07"), Header::Bad);
+        let mut endless = plain.to_vec();
+        endless[3] = 8;
+        endless.resize(HEADER_CAP + 1, b'x');
+        assert_eq!(header(&endless), Header::Bad);
     }
 }

@@ -72,13 +72,29 @@ fn member(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A record as WARC wants it: header lines ended by CRLF, two line ends behind.
+/// A record as WARC wants it: header lines ended by CRLF, the right length, two line ends behind.
 fn canonical(header: &[u8], content: &[u8]) -> Vec<u8> {
     let mut record = Vec::with_capacity(header.len() + content.len() + 64);
+    let mut counted = false;
     for line in header.split_inclusive(|&b| b == b'\n') {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
-        record.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        match wet::length_line(line) {
+            Some(written) if written == content.len().to_string().as_bytes() && !counted => {
+                record.extend_from_slice(line);
+            }
+            Some(_) if !counted => {
+                record.extend_from_slice(format!("Content-Length: {}", content.len()).as_bytes());
+            }
+            Some(_) => continue,
+            None => {
+                record.extend_from_slice(line);
+                record.extend_from_slice(b"\r\n");
+                continue;
+            }
+        }
         record.extend_from_slice(b"\r\n");
+        counted = true;
     }
     record.extend_from_slice(content);
     record.extend_from_slice(b"\r\n\r\n");
@@ -120,8 +136,8 @@ fn date(header: &[u8]) -> String {
 /// Writes the documents for which `keep` says so, in order of their ids, into `dir`.
 ///
 /// WET documents go to `kept.warc.wet.gz`: a new warcinfo record, then one gzip member per record. A member that
-/// holds just the record is copied as it is; any other record is compressed anew, with its header lines ended by
-/// CRLF. Lines of JSON go to `kept.jsonl.gz`, each as it was. A file is written for each format among the inputs,
+/// holds just the record, well formed, is copied as it is; any other record is compressed anew, with its header
+/// lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, each as it was. A file is written for each format among the inputs,
 /// also if nothing of it is kept. Damaged records are not asked for.
 ///
 /// # Errors
@@ -176,8 +192,11 @@ pub fn write_kept(
                 }
             }
         }
-        if format == Format::Wet && !informed {
-            output.write(&member(&warcinfo(&date(b""))))?;
+        // A gzip file of no member would be none.
+        match format {
+            Format::Wet if !informed => output.write(&member(&warcinfo(&date(b""))))?,
+            Format::Jsonl if output.documents == 0 => output.write(&member(b""))?,
+            _ => {}
         }
         kept.push(output.finish()?);
     }
@@ -220,11 +239,13 @@ enum Part {
 fn records(block: &Block, chosen: &[&Span]) -> Vec<Part> {
     let parts: Vec<Part> = chosen
         .par_iter()
-        .map(|span| match span.member {
-            Some((from, to)) => Part::Stored(from, to),
-            None => {
-                let header = &block.bytes[span.start..span.content_start];
-                Part::New(member(&canonical(header, &block.bytes[span.content_start..span.content_end])))
+        .map(|span| {
+            let header = &block.bytes[span.start..span.content_start];
+            let record = canonical(header, &block.bytes[span.content_start..span.content_end]);
+            match span.member {
+                // Only a member that is as it should be is copied; another would be damage in our own output.
+                Some((from, to)) if block.bytes[span.start..].starts_with(&record) => Part::Stored(from, to),
+                _ => Part::New(member(&record)),
             }
         })
         .collect();

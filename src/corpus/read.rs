@@ -148,7 +148,7 @@ pub fn read<W: Send>(
         vec![work()]
     } else {
         std::thread::scope(|scope| {
-            let handles: Vec<_> = (0..threads).map(|_| scope.spawn(&work)).collect();
+            let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
             let joined = handles.into_iter().map(|handle| match handle.join() {
                 Ok(worker) => worker,
                 Err(panic) => std::panic::resume_unwind(panic),

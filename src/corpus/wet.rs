@@ -2,8 +2,11 @@
 //!
 //! Read leniently: header names in any case, lines ended by CRLF or LF, any version of the form `WARC/1.0`. What
 //! cannot be read is told from what can by one rule: *a record counts only if its `Content-Length` leads to its
-//! end*, that is, to the blank lines behind it, to the next record, or to the end of the member or file. A record
-//! that fails is lost, and the next one is looked for: a line that is nothing but a version.
+//! end*, that is, to the blank lines behind it, to the next record, or to the end of the member or file. Two ways of
+//! miscounting that leave the text whole are understood: characters for bytes, and carriage returns that a tool took
+//! away afterwards. A record that fails is lost, and the next one is looked for: a line that is nothing but a version.
+
+use std::ops::Range;
 
 use memchr::{memchr, memmem};
 
@@ -144,7 +147,7 @@ fn head<'a>(bytes: &'a [u8], first_line: usize, bounds: &Bounds<'_>) -> Block<'a
 /// Cuts the next record off the start of `bytes`.
 pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> Step {
     // Line ends between records, and padding.
-    let blank = bytes.iter().take_while(|b| matches!(b, b'\r' | b'\n' | 0)).count();
+    let blank = bytes.iter().take_while(|b| is_blank(**b)).count();
     if blank > 0 {
         return Step::Skip(blank);
     }
@@ -202,53 +205,142 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
         }
     };
     let content_end = head.end + length;
+    let record = |content_end, end| Step::Record {
+        content_start: head.end,
+        content_end,
+        end,
+        document: head.conversion == Some(true),
+        record: true,
+    };
     // A member that starts with a record ends the one before, whatever its length says.
-    let inside = bounds
-        .between(head.end, content_end.min(bytes.len()))
-        .find(|&at| matches!(version(&bytes[at..]), Version::Line(_)));
-    if let Some(at) = inside {
-        let detail = format!("Content-Length {length}, but the next record starts after {}", at - head.end);
-        return flaw(DamageKind::BadLength, head.end, detail);
-    }
-    if content_end > bytes.len() {
+    let inside =
+        bounds.between(head.end, content_end.min(bytes.len())).find(|&at| starts_record(&bytes[at..]));
+    let here = if inside.is_some() {
+        Ending::No
+    } else if content_end > bytes.len() {
         if end == End::Unknown {
             return Step::Need(content_end + 4);
         }
-        let found = find_record(bytes, head.end, end, bounds);
-        let kind = if found.is_ok() { DamageKind::BadLength } else { DamageKind::Truncated };
-        let detail = format!("Content-Length {length}, {} bytes are there", bytes.len() - head.end);
-        return flaw(kind, head.end, detail);
-    }
-    let Some(conversion) = head.conversion else {
-        return flaw(DamageKind::BadHeader, head.end, "no WARC-Type".into());
+        Ending::No
+    } else {
+        ending(bytes, head.end..content_end, head.crlf, end, bounds)
     };
-    let record =
-        |end| Step::Record { content_start: head.end, content_end, end, document: conversion, record: true };
-    let after = &bytes[content_end..];
-    let separator: &[u8] = if head.crlf { b"\r\n\r\n" } else { b"\n\n" };
-    if after.starts_with(separator) {
-        return record(content_end + separator.len());
-    }
-    let blank = after.iter().take_while(|b| matches!(b, b'\r' | b'\n' | 0)).count();
-    let member_end = bounds.between(content_end, content_end + blank + 1).next().is_some();
-    match version(&after[blank..]) {
-        Version::Line(_) => return record(content_end + blank),
-        // Enough to be sure, whatever comes after it.
-        _ if blank >= 16 => return record(content_end + blank),
-        // At the end of the file the blank lines may be missing; where bytes are missing, nothing is certain.
-        _ if blank == after.len() && end == End::File => return record(content_end + blank),
-        Version::Short if end == End::Unknown => return Step::Need(bytes.len() + 1),
-        _ if member_end => return record(content_end + blank),
-        _ if blank == after.len() && end == End::Gap => {
+    let found = match here {
+        Ending::At(_) if head.conversion.is_none() => {
+            return flaw(DamageKind::BadHeader, head.end, "no WARC-Type".into());
+        }
+        Ending::At(next) => return record(content_end, next),
+        Ending::Unknown => return Step::Need(bytes.len() + 1),
+        Ending::Missing => {
             return flaw(DamageKind::Truncated, head.end, "the end of the record is missing".into());
         }
-        _ => {}
+        Ending::No => find_record(bytes, head.end, end, bounds),
+    };
+    // The length is wrong as it stands. How it may be meant shows once the next record is in sight, or once the
+    // record is longer than any reading allows.
+    if found.is_err() && end == End::Unknown && bytes.len() - head.end < 4 * length + 64 {
+        return Step::Need(bytes.len() + 1);
+    }
+    if head.conversion.is_some()
+        && let Some(content) =
+            other_length(&bytes[head.end..found.unwrap_or(bytes.len())], length, &head, found.is_ok())
+        && (found.is_ok() || end == End::File)
+    {
+        return record(head.end + content, found.unwrap_or(bytes.len()));
+    }
+    if content_end > bytes.len() && found.is_err() {
+        let detail = format!("Content-Length {length}, {} bytes are there", bytes.len() - head.end);
+        return flaw(DamageKind::Truncated, head.end, detail);
     }
     flaw(
         DamageKind::BadLength,
         head.end,
         format!("Content-Length {length} does not lead to the end of the record"),
     )
+}
+
+/// True for a version line and a first header line; a text that quotes a record may well have the one alone.
+fn starts_record(bytes: &[u8]) -> bool {
+    let Version::Line(n) = version(bytes) else { return false };
+    line(bytes, n).and_then(|(text, _)| field(text)).is_some()
+}
+
+/// Whether a record ends at a place.
+enum Ending {
+    /// Yes, and this is where to go on.
+    At(usize),
+    No,
+    /// More bytes will tell.
+    Unknown,
+    /// The bytes that would tell are missing.
+    Missing,
+}
+
+fn ending(bytes: &[u8], content: Range<usize>, crlf: bool, end: End, bounds: &Bounds<'_>) -> Ending {
+    let content_end = content.end;
+    let after = &bytes[content_end..];
+    let separator: &[u8] = if crlf { b"\r\n\r\n" } else { b"\n\n" };
+    if after.starts_with(separator) {
+        return Ending::At(content_end + separator.len());
+    }
+    let blank = after.iter().take_while(|b| is_blank(**b)).count();
+    let next = content_end + blank;
+    // Too large by some of the line ends behind the record: they would be taken for text.
+    let run = bytes[content].iter().rev().take_while(|b| matches!(b, b'\r' | b'\n')).count().min(4);
+    if crlf && run > 0 && blank < 4 && run + blank >= 4 && bytes[..next].ends_with(b"\r\n\r\n") {
+        return Ending::No;
+    }
+    match version(&after[blank..]) {
+        Version::Line(_) => Ending::At(next),
+        // Enough to be sure, whatever comes after it.
+        _ if blank >= 16 => Ending::At(next),
+        // At the end of the file the blank lines may be missing; where bytes are missing, nothing is certain.
+        _ if blank == after.len() && end == End::File => Ending::At(next),
+        Version::Short if end == End::Unknown => Ending::Unknown,
+        // A member's end is a record's end.
+        _ if bounds.between(content_end, next + 1).next().is_some() => Ending::At(next),
+        _ if blank == after.len() && end == End::Gap => Ending::Missing,
+        _ => Ending::No,
+    }
+}
+
+/// What may stand between records: line ends, and zeros as padding.
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b'\r' | b'\n' | 0)
+}
+
+/// Reads a `Content-Length` that is wrong in one of two ways found in the wild, both of which leave the text whole.
+///
+/// `region` is everything from the header block to the next record, or to the end of the file if there is none.
+/// Either the length counts characters instead of bytes, or, in a file whose lines end with LF, it was right before
+/// a tool took the carriage returns away. Returns the length of the content.
+fn other_length(region: &[u8], length: usize, head: &Head<'_>, next_found: bool) -> Option<usize> {
+    let tail = region.iter().rev().take_while(|b| is_blank(**b)).count();
+    let text = region.len() - tail;
+    // Continuation bytes of UTF-8 are no characters of their own.
+    let starts = |b: &&u8| (**b & 0xc0) != 0x80;
+    let in_text = region[..text].iter().filter(starts).count();
+    if in_text < text && (in_text..=in_text + tail).contains(&length) {
+        return Some(text + length - in_text);
+    }
+    let line_ends = memchr::memchr_iter(b'\n', region).count();
+    // Without a next record a file that was cut off would look the same.
+    let meant = text + 1..=region.len() + line_ends;
+    (next_found && !head.crlf && meant.contains(&length)).then(|| region.len() - tail.min(2))
+}
+
+/// The value of a `Content-Length` line.
+pub(crate) fn length_line(line: &[u8]) -> Option<&[u8]> {
+    field(line).filter(|(name, _)| name.eq_ignore_ascii_case(b"content-length")).map(|(_, value)| value)
+}
+
+/// Where the content of a conversion record starts, if `bytes` starts with one.
+pub(crate) fn content_of_conversion(bytes: &[u8]) -> Option<usize> {
+    let Version::Line(first_line) = version(bytes) else { return None };
+    match head(bytes, first_line, &Bounds::none()) {
+        Block::Head(Head { end, conversion: Some(true), .. }) => Some(end),
+        _ => None,
+    }
 }
 
 /// Looks for the next record: how many bytes lie before it, or, if none is there yet, how many can be dropped.
@@ -291,4 +383,168 @@ pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
         }
     }
     fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const CAP: usize = 1 << 20;
+
+    fn whole(bytes: &[u8]) -> Step {
+        step(bytes, End::File, &Bounds::none(), CAP)
+    }
+
+    fn record(length: &str, text: &str, line_end: &str) -> Vec<u8> {
+        format!("WARC/1.0\nWARC-Type: conversion\nContent-Length: {length}\n\n")
+            .replace('\n', line_end)
+            .into_bytes()
+            .into_iter()
+            .chain(text.bytes())
+            .collect()
+    }
+
+    /// The text of the first record, or the kind of damage.
+    fn text(bytes: &[u8]) -> Result<&str, DamageKind> {
+        match whole(bytes) {
+            Step::Record { content_start, content_end, .. } => {
+                Ok(std::str::from_utf8(&bytes[content_start..content_end]).expect("UTF-8"))
+            }
+            Step::Flaw { kind, .. } => Err(kind),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn version_lines() {
+        for good in ["WARC/1.0\r\n", "WARC/1.1\n", "WARC/0.18\r\n", "WARC/100.100\r\n"] {
+            assert_eq!(version(good.as_bytes()), Version::Line(good.len()), "{good:?}");
+            for n in 0..good.len() {
+                assert_eq!(version(&good.as_bytes()[..n]), Version::Short, "{good:?} {n}");
+            }
+        }
+        for bad in [
+            "WARC/x",
+            "WARC/.",
+            "WARC/1.x",
+            "WARC/1.\r\n",
+            "WARC/1.0 ",
+            "WARC/1.0\rx",
+            "warc/1.0\n",
+            "WARC/1000",
+        ] {
+            assert_eq!(version(bad.as_bytes()), Version::No, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_length_must_lead_to_the_end() {
+        let next = "WARC/1.0\r\nX: y\r\n\r\n";
+        for (length, kind) in
+            [("6", DamageKind::BadLength), ("8", DamageKind::BadLength), ("60", DamageKind::BadLength)]
+        {
+            assert_eq!(
+                text(&record(length, &format!("abc\ndef\r\n\r\n{next}"), "\r\n")),
+                Err(kind),
+                "{length}"
+            );
+        }
+        for end in ["\r\n\r\n", "\r\n", "\n", ""] {
+            assert_eq!(
+                text(&record("7", &format!("abc\ndef{end}{next}"), "\r\n")),
+                Ok("abc\ndef"),
+                "{end:?}"
+            );
+            assert_eq!(text(&record("7", &format!("abc\ndef{end}"), "\n")), Ok("abc\ndef"), "{end:?}");
+        }
+        assert_eq!(text(&record("0", "", "\r\n")), Ok(""));
+        assert_eq!(text(&record("9", "abc", "\r\n")), Err(DamageKind::Truncated));
+        assert_eq!(text(&record("99999999", "abc", "\r\n")), Err(DamageKind::TooLong));
+        // One blank line in a file of CRLF is text, and what follows it must not be lost unseen.
+        assert_eq!(text(&record("3", "abc\n\nmore\r\n\r\n", "\r\n")), Err(DamageKind::BadLength));
+    }
+
+    #[test]
+    fn two_ways_of_miscounting_are_understood() {
+        let next = "WARC/1.0\nX: y\n\n";
+        assert_eq!(text(&record("4", &format!("äöü\n\n\n{next}"), "\n")), Ok("äöü\n"));
+        assert_eq!(text(&record("3", "äöü\r\n\r\n", "\r\n")), Ok("äöü"));
+        assert_eq!(text(&record("2", "äöü\r\n\r\n", "\r\n")), Err(DamageKind::BadLength));
+        // Four line ends that were two bytes each: 12 bytes became 8.
+        assert_eq!(text(&record("12", &format!("a\nb\nc\nd\n\n\n{next}"), "\n")), Ok("a\nb\nc\nd\n"));
+        assert_eq!(text(&record("40", &format!("a\nb\nc\nd\n\n\n{next}"), "\n")), Err(DamageKind::BadLength));
+        // The same at the end of a file could as well be a file cut off.
+        assert_eq!(text(&record("12", "a\nb\nc\nd\n", "\n")), Err(DamageKind::Truncated));
+    }
+
+    #[test]
+    fn headers_are_bounded() {
+        let header = |n: usize| {
+            format!("WARC/1.0\r\nWARC-Type: conversion\r\nX: {}\r\nContent-Length: 0\r\n\r\n", "x".repeat(n))
+        };
+        assert_eq!(text(header(HEADER_CAP - 100).as_bytes()), Ok(""));
+        assert_eq!(text(header(HEADER_CAP).as_bytes()), Err(DamageKind::HeaderTooLong));
+        assert_eq!(text(b"WARC/1.0\r\nX: y\r\nWARC/1.0\r\n\r\n"), Err(DamageKind::BadHeader));
+        assert_eq!(text(b"WARC/1.0\r\nX: y\r\n"), Err(DamageKind::Truncated));
+    }
+
+    #[test]
+    fn the_first_of_two_equal_names_counts() {
+        let got =
+            fields(b"WARC/1.0\nWARC-Target-URI : a \nwarc-target-uri: b\nWARC-Record-ID:<c>\nno colon\n\n");
+        assert_eq!((got.url, got.record_id, got.language), (Some("a"), Some("<c>"), None));
+        let got = fields(b"WARC/1.0\nWARC-Target-URI: \xff\n\n");
+        assert_eq!((got.url, got.not_utf8), (None, Some("WARC-Target-URI")));
+    }
+
+    #[test]
+    fn finds_the_next_record_only_at_line_starts() {
+        let bytes = b"xWARC/1.0\r\n WARC/1.0\r\nWARC/1.0 \r\nWARC/1.0\r\n";
+        assert_eq!(seek(bytes, End::File, &Bounds::none()), Ok(bytes.len() - 10));
+        let none = &bytes[..bytes.len() - 10];
+        assert!(seek(none, End::File, &Bounds::none()).is_err_and(|n| n <= none.len()));
+    }
+
+    proptest! {
+        /// What is said of the bytes at hand holds whatever comes after them.
+        #[test]
+        fn a_part_never_contradicts_the_whole(
+            pieces in prop::collection::vec(
+                prop::sample::select(vec![
+                    "WARC/1.0\r\n", "WARC/1.0\n", "WARC-Type: conversion\r\n", "Content-Length: 4\r\n",
+                    "Content-Length: 3\n", "\r\n", "\n", "text", "ä", "\0", "WARC/",
+                ]),
+                0..12,
+            ),
+        ) {
+            let bytes = pieces.concat().into_bytes();
+            let whole = format!("{:?}", whole(&bytes));
+            for n in 0..bytes.len() {
+                let part = step(&bytes[..n], End::Unknown, &Bounds::none(), CAP);
+                match part {
+                    Step::Need(need) => prop_assert!(need > n),
+                    // How much of a run of blanks is skipped at once does not matter.
+                    Step::Skip(_) => {}
+                    part => prop_assert_eq!(format!("{part:?}"), whole.clone(), "{} of {}", n, bytes.len()),
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_give_an_answer(bytes: Vec<u8>, from in 0..3usize) {
+            for end in [End::Unknown, End::File, End::Gap] {
+                let bytes = [[&b""[..], b"WARC/1.0\n", b"WARC/1.0\nWARC-Type: x\nContent-Length: 5\n\n"][from], &bytes].concat();
+                match step(&bytes, end, &Bounds::none(), CAP) {
+                    Step::Need(n) => prop_assert!(end == End::Unknown && n > bytes.len()),
+                    Step::Skip(n) => prop_assert!((1..=bytes.len()).contains(&n)),
+                    Step::Record { content_start, content_end, end, .. } => {
+                        prop_assert!(content_start <= content_end && content_end <= end && end <= bytes.len());
+                    }
+                    Step::Flaw { at, .. } => prop_assert!(at <= bytes.len()),
+                }
+                let _ = fields(&bytes);
+            }
+        }
+    }
 }

@@ -1,0 +1,726 @@
+//! A folder of good and bad input files, and what each must yield.
+//!
+//! The files are made by `write_specimens` below (`cargo test write_specimens -- --ignored`) and committed, since a
+//! compressor of another version may make other bytes of the same text. `index.csv` beside them says what is
+//! expected; it is written from what this file says, never from what the reader answers.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use flipside::corpus::{DiscoverOptions, Input, ReadOptions, discover, fetch, read, write_kept};
+use serde::{Deserialize, Serialize};
+
+/// A row of `index.csv`.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    file: String,
+    records: u64,
+    documents: u64,
+    /// Bytes of all documents' texts.
+    text_bytes: u64,
+    /// `kind@record@offset+within`, with spaces between; the record is empty if there is none.
+    damage: String,
+    /// Why the file is there.
+    note: String,
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/specimens")
+}
+
+fn index() -> Vec<Entry> {
+    let mut reader = csv::Reader::from_path(folder().join("index.csv")).expect("the index opens");
+    reader.deserialize().map(|row| row.expect("a row of the index")).collect()
+}
+
+#[test]
+fn every_file_has_an_entry_and_every_entry_a_file() {
+    let listed: BTreeSet<String> = index().into_iter().map(|e| e.file).collect();
+    let present: BTreeSet<String> = std::fs::read_dir(folder())
+        .expect("the folder opens")
+        .map(|e| e.expect("an entry").file_name().into_string().expect("a plain name"))
+        .filter(|name| name != "index.csv")
+        .collect();
+    assert_eq!(listed, present);
+    assert!(listed.len() >= 50, "specimens went missing");
+}
+
+fn options(threads: usize, block_bytes: usize) -> ReadOptions {
+    ReadOptions { threads, block_bytes, ..ReadOptions::default() }
+}
+
+/// Reads one file: what came of it, in the terms of the index, and its documents in order.
+fn outcome(inputs: &[Input], options: &ReadOptions) -> (Vec<Entry>, Vec<(u32, u32, String)>) {
+    let progress = Mutex::new(0);
+    let reading = read(
+        inputs,
+        options,
+        Vec::new,
+        |documents, d| documents.push((d.id.shard, d.id.row, d.text.to_owned())),
+        &|n| *progress.lock().expect("no panic") += n,
+    );
+    let mut documents = reading.workers.concat();
+    documents.sort();
+    let stored: u64 = reading.files.iter().map(|f| f.stored_bytes).sum();
+    assert_eq!(*progress.lock().expect("no panic"), stored);
+    let entries = reading.files.into_iter().map(|f| {
+        let damage = f.damage.iter().map(|d| {
+            let record = d.record.map_or(String::new(), |r| r.to_string());
+            format!("{}@{record}@{}+{}", d.kind, d.offset, d.within)
+        });
+        assert_eq!(f.damaged, f.damage.len() as u64);
+        Entry {
+            file: f.path.file_name().expect("a name").to_string_lossy().into_owned(),
+            records: f.records,
+            documents: f.documents,
+            text_bytes: f.text_bytes,
+            damage: damage.collect::<Vec<_>>().join(" "),
+            note: String::new(),
+        }
+    });
+    (entries.collect(), documents)
+}
+
+#[test]
+fn every_specimen_reads_as_the_index_says() {
+    let mut index = index();
+    index.sort_by(|a, b| a.file.cmp(&b.file));
+    let paths: Vec<PathBuf> = index.iter().map(|e| folder().join(&e.file)).collect();
+    let inputs = discover(&paths, &DiscoverOptions::default()).expect("inputs");
+    let mut first = None;
+    for threads in [1, 4] {
+        for block_bytes in [1, 1000, 1 << 20] {
+            let (entries, documents) = outcome(&inputs, &options(threads, block_bytes));
+            let mut wrong = String::new();
+            for (mut entry, expected) in entries.into_iter().zip(&index) {
+                entry.note.clone_from(&expected.note);
+                if &entry != expected {
+                    wrong += &format!("got  {entry:?}\nwant {expected:?}\n");
+                }
+            }
+            assert!(wrong.is_empty(), "{threads} threads, blocks of {block_bytes}:\n{wrong}");
+            let first = first.get_or_insert_with(|| documents.clone());
+            assert_eq!(first, &documents, "{threads} threads, blocks of {block_bytes}");
+        }
+    }
+}
+
+#[test]
+fn every_document_can_be_fetched_by_its_place() {
+    let inputs = discover(&[folder()], &DiscoverOptions::default()).expect("inputs");
+    let options = options(2, 1000);
+    let reading =
+        read(&inputs, &options, Vec::new, |w, d| w.push((d.id, d.place, d.text.to_owned())), &|_| {});
+    let mut documents = reading.workers.concat();
+    documents.sort();
+    let wanted: Vec<_> = documents.iter().map(|d| (d.0, d.1)).collect();
+    for wanted in [wanted.clone(), wanted.into_iter().rev().collect()] {
+        let mut fetched = Vec::new();
+        fetch(&inputs, &options, &wanted, |d| fetched.push((d.id, d.place, d.text.to_owned())))
+            .expect("all there");
+        fetched.sort();
+        assert_eq!(fetched, documents);
+    }
+}
+
+#[test]
+fn what_is_kept_reads_back_without_damage() {
+    let inputs = discover(&[folder()], &DiscoverOptions::default()).expect("inputs");
+    let options = options(2, 1000);
+    let keep = |id: flipside::document::DocId| !(id.row + id.shard).is_multiple_of(3);
+    let dir = tempfile::tempdir().expect("temp dir");
+    let kept = write_kept(&inputs, &options, &keep, dir.path()).expect("writes");
+    assert_eq!(kept.len(), 2);
+
+    let (_, documents) = outcome(&inputs, &options);
+    let is_wet = |shard: u32| inputs[shard as usize].format == flipside::corpus::Format::Wet;
+    for (file, wet) in kept.iter().zip([true, false]) {
+        let expected: Vec<&String> = documents
+            .iter()
+            .filter(|(shard, ..)| is_wet(*shard) == wet)
+            .filter(|(shard, row, _)| keep(flipside::document::DocId::new(*shard, *row)))
+            .map(|(_, _, text)| text)
+            .collect();
+        let back =
+            discover(std::slice::from_ref(&file.path), &DiscoverOptions::default()).expect("the kept file");
+        let (entries, documents) = outcome(&back, &options);
+        // A page whose address cannot be read is kept as it is.
+        let harmless = |d: &str| d.is_empty() || d.starts_with("header-charset@");
+        assert!(entries[0].damage.split(' ').all(harmless), "{:?}", entries[0]);
+        assert_eq!(documents.iter().map(|d| &d.2).collect::<Vec<_>>(), expected);
+        assert_eq!(file.documents, expected.len() as u64);
+        assert_eq!(file.stored_bytes, std::fs::metadata(&file.path).expect("is there").len());
+    }
+}
+
+// ---- how the specimens are made ----
+
+const TEXTS: [&str; 5] = [
+    "The kettle sang before the rain began.\nNobody had lit the stove.\n",
+    "Die Brücke über den Fluss wurde im Frühjahr gesperrt.\n\nDer Bus fährt nun eine Stunde länger.\n",
+    "渡し舟は朝だけ動く。\n午後は橋まで歩くほかない。\n",
+    "Harbour notes: three boats out, two back,\none still at the far pier with a torn sail.\n",
+    "",
+];
+
+fn header(kind: &str, uri: &str, length: &str) -> String {
+    format!(
+        "WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {uri}\r\nWARC-Date: 2024-05-18T01:58:10Z\r\n\
+         WARC-Record-ID: <urn:uuid:00000000-0000-4000-8000-00000000000{}>\r\nContent-Type: text/plain\r\n\
+         Content-Length: {length}\r\n\r\n",
+        uri.len() % 10
+    )
+}
+
+fn with_length(i: usize, length: &str) -> Vec<u8> {
+    let mut record = header("conversion", &format!("https://pier.example/{i}"), length).into_bytes();
+    record.extend(TEXTS[i].as_bytes());
+    record.extend(b"\r\n\r\n");
+    record
+}
+
+/// Record `i`, whole.
+fn good(i: usize) -> Vec<u8> {
+    with_length(i, &TEXTS[i].len().to_string())
+}
+
+fn info() -> Vec<u8> {
+    let content = "software: none\r\n";
+    let mut record = header("warcinfo", "-", &content.len().to_string()).into_bytes();
+    record.extend(content.as_bytes());
+    record.extend(b"\r\n\r\n");
+    record
+}
+
+/// The warcinfo record and all good ones.
+fn all() -> Vec<Vec<u8>> {
+    std::iter::once(info()).chain((0..TEXTS.len()).map(good)).collect()
+}
+
+fn text_bytes(which: &[usize]) -> u64 {
+    which.iter().map(|&i| TEXTS[i].len() as u64).sum()
+}
+
+fn gz(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+fn zst(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = zstd::stream::Encoder::new(Vec::new(), 3).expect("an encoder");
+    encoder.include_checksum(true).expect("a known parameter");
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+fn members(records: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    records.iter().map(|r| gz(r)).collect()
+}
+
+/// Where piece `i` starts when all are put one behind the other.
+fn offset(pieces: &[Vec<u8>], i: usize) -> u64 {
+    pieces[..i].iter().map(|p| p.len() as u64).sum()
+}
+
+fn at(kind: &str, record: impl Into<Option<u64>>, offset: u64, within: u64) -> String {
+    format!("{kind}@{}@{offset}+{within}", record.into().map_or(String::new(), |r: u64| r.to_string()))
+}
+
+fn line(i: usize) -> Vec<u8> {
+    let mut line = serde_json::json!({"id": i, "url": format!("https://pier.example/{i}"), "text": TEXTS[i]})
+        .to_string();
+    line.push('\n');
+    line.into_bytes()
+}
+
+fn lines() -> Vec<Vec<u8>> {
+    (0..TEXTS.len()).map(line).collect()
+}
+
+/// Everything that is written into the folder.
+#[derive(Default)]
+struct Folder {
+    files: Vec<(Entry, Vec<u8>)>,
+}
+
+impl Folder {
+    fn add(
+        &mut self,
+        file: &str,
+        bytes: Vec<u8>,
+        records: u64,
+        used: &[usize],
+        damage: &[String],
+        note: &str,
+    ) {
+        let entry = Entry {
+            file: file.into(),
+            records,
+            documents: used.len() as u64,
+            text_bytes: text_bytes(used),
+            damage: damage.join(" "),
+            note: note.into(),
+        };
+        self.files.push((entry, bytes));
+    }
+
+    /// A plain file and a file of members in which piece 3 (of the warcinfo record and five pages) is another.
+    fn with_piece(&mut self, name: &str, piece: Vec<u8>, used: &[usize], kind: &str, note: &str) {
+        let mut pieces = all();
+        pieces[3] = piece;
+        let damage = |pieces: &[Vec<u8>]| match kind {
+            "" => vec![],
+            kind => vec![at(kind, 3, offset(pieces, 3), 0)],
+        };
+        self.add(&format!("{name}.warc.wet"), pieces.concat(), 6, used, &damage(&pieces), note);
+        let packed = members(&pieces);
+        let note = format!("{note}; a member each");
+        self.add(&format!("{name}.warc.wet.gz"), packed.concat(), 6, used, &damage(&packed), &note);
+    }
+}
+
+const EVERY: &[usize] = &[0, 1, 2, 3, 4];
+const WITHOUT_2: &[usize] = &[0, 1, 3, 4];
+
+fn replace(bytes: &[u8], from: &str, to: &[u8]) -> Vec<u8> {
+    let at = memchr::memmem::find(bytes, from.as_bytes()).expect("is there");
+    [&bytes[..at], to, &bytes[at + from.len()..]].concat()
+}
+
+fn good_files(folder: &mut Folder) {
+    let pieces = all();
+    let packed = members(&pieces);
+    folder.add("good-members.warc.wet.gz", packed.concat(), 6, EVERY, &[], "as Common Crawl writes it");
+    folder.add("good-plain.warc.wet", pieces.concat(), 6, EVERY, &[], "the same, plain");
+    folder.add(
+        "good-one-member.warc.wet.gz",
+        gz(&pieces.concat()),
+        6,
+        EVERY,
+        &[],
+        "all records in one member",
+    );
+    folder.add("good-zstd.warc.wet.zst", zst(&pieces.concat()), 6, EVERY, &[], "all records in one frame");
+    let stream = pieces.concat();
+    let chunks: Vec<u8> = stream.chunks(100).flat_map(gz).collect();
+    folder.add(
+        "good-members-of-100-bytes.warc.wet.gz",
+        chunks,
+        6,
+        EVERY,
+        &[],
+        "records go over members' ends",
+    );
+    let lf: Vec<u8> = (0..5).flat_map(|i| replace_all(&good(i), "\r\n", "\n")).collect();
+    folder.add("good-lf.warc.wet", lf, 5, EVERY, &[], "lines end with LF");
+    let text = TEXTS[..4].concat();
+    let length = (text.len() + text.lines().count()).to_string();
+    let resaved =
+        header("conversion", "https://pier.example/", &length).replace("\r\n", "\n") + &text + "\n\n";
+    let note = "saved again with LF for CRLF, lengths as they were".into();
+    let (file, text_bytes) =
+        ("good-resaved-with-lf.warc.wet".into(), 2 * text.len() as u64 + TEXTS[1].len() as u64);
+    let entry = Entry { file, records: 3, documents: 3, text_bytes, damage: String::new(), note };
+    let last = replace_all(&good(1), "\r\n", "\n");
+    folder.files.push((entry, [resaved.as_bytes(), resaved.as_bytes(), &last].concat()));
+    let lower: Vec<u8> = (0..5)
+        .flat_map(|i| {
+            let lower = replace(&good(i), "Content-Length", b"content-LENGTH ");
+            replace(&lower, "WARC-Type: conversion", b"warc-type:Conversion")
+        })
+        .collect();
+    folder.add(
+        "good-names-in-any-case.warc.wet",
+        lower,
+        5,
+        EVERY,
+        &[],
+        "header names in any case, odd blanks",
+    );
+    let mut bare = pieces.clone();
+    bare.iter_mut().for_each(|r| r.truncate(r.len() - 4));
+    folder.add(
+        "good-no-blank-lines.warc.wet.gz",
+        members(&bare).concat(),
+        6,
+        EVERY,
+        &[],
+        "nothing behind the text",
+    );
+    let bom = [b"\xef\xbb\xbf".to_vec(), pieces.concat()].concat();
+    folder.add("good-bom.warc.wet", bom, 6, EVERY, &[], "a byte-order mark first");
+    let counted: Vec<u8> =
+        (0..5).flat_map(|i| with_length(i, &TEXTS[i].chars().count().to_string())).collect();
+    folder.add(
+        "good-length-in-characters.warc.wet",
+        counted,
+        5,
+        EVERY,
+        &[],
+        "Content-Length counts characters",
+    );
+    let zeros = [pieces.concat(), vec![0; 700]].concat();
+    folder.add("good-trailing-zeros.warc.wet", zeros, 6, EVERY, &[], "zeros behind the last record");
+    let zeros = [packed.concat(), vec![0; 700]].concat();
+    folder.add("good-trailing-zeros.warc.wet.gz", zeros, 6, EVERY, &[], "zeros behind the last member");
+    folder.add(
+        "good-no-pages.warc.wet.gz",
+        gz(&info()),
+        1,
+        &[],
+        &[],
+        "no conversion record, which is no damage",
+    );
+    let response = replace(&good(0), "conversion", b"response");
+    let mixed = [info(), response, good(1)];
+    folder.add(
+        "good-other-types.warc.gz",
+        members(&mixed).concat(),
+        3,
+        &[1],
+        &[],
+        "only conversions are pages",
+    );
+
+    let jsonl = lines();
+    folder.add("good.jsonl", jsonl.concat(), 5, EVERY, &[], "a line a page");
+    folder.add("good.jsonl.gz", gz(&jsonl.concat()), 5, EVERY, &[], "the same, gzip");
+    let frames: Vec<u8> = jsonl.iter().flat_map(|l| zst(l)).collect();
+    folder.add("good.jsonl.zst", frames, 5, EVERY, &[], "a frame a line");
+    let mut loose = b"\xef\xbb\xbf\r\n \n".to_vec();
+    loose.extend(replace_all(&jsonl.concat(), "\n", "\r\n\r\n"));
+    loose.truncate(loose.len() - 4);
+    folder.add("good-loose.ndjson", loose, 5, EVERY, &[], "mark, blank lines, CRLF, no line end at the end");
+}
+
+fn replace_all(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
+    String::from_utf8(bytes.to_vec()).expect("text").replace(from, to).into_bytes()
+}
+
+fn bad_records(folder: &mut Folder) {
+    let right = TEXTS[2].len();
+    let length = |n: &str| with_length(2, n);
+    let all_lengths = [
+        ("length-too-small", (right - 5).to_string(), "bad-length"),
+        ("length-too-large", (right + 5).to_string(), "bad-length"),
+        ("length-far-too-large", (right + 900).to_string(), "bad-length"),
+        ("length-not-a-number", "many".into(), "bad-length"),
+        ("length-with-sign", format!("+{right}"), "bad-length"),
+        ("length-empty", String::new(), "bad-length"),
+        ("length-huge", "99999999999".into(), "too-long"),
+        ("length-above-64-bits", "99999999999999999999999999".into(), "too-long"),
+    ];
+    for (name, written, kind) in all_lengths {
+        let note = format!("Content-Length {written:?} instead of {right}");
+        folder.with_piece(name, length(&written), WITHOUT_2, kind, &note);
+    }
+    let missing = replace(&good(2), &format!("Content-Length: {right}\r\n"), b"");
+    folder.with_piece("length-missing", missing, WITHOUT_2, "bad-length", "no Content-Length");
+    let typeless = replace(&good(2), "WARC-Type: conversion\r\n", b"");
+    folder.with_piece("type-missing", typeless, WITHOUT_2, "bad-header", "no WARC-Type");
+    let no_colon = replace(&good(2), "Content-Type: text/plain", b"Content-Type text/plain");
+    folder.with_piece(
+        "header-without-colon",
+        no_colon,
+        EVERY,
+        "",
+        "a header line without a colon says nothing",
+    );
+    let header = replace(&good(2), "\r\n\r\n", b"");
+    let header = header[..memchr::memmem::find(&header, TEXTS[2].as_bytes()).expect("text")].to_vec();
+    let header = [header, b"\r\n".to_vec()].concat();
+    folder.with_piece("header-cut", header, WITHOUT_2, "bad-header", "the next record starts in the header");
+    let long =
+        replace(&good(2), "Content-Type", format!("X: {}\r\nContent-Type", "x".repeat(40_000)).as_bytes());
+    let mut pieces = all();
+    pieces[3] = long;
+    let packed = members(&pieces);
+    let damage = [at("header-too-long", 3, offset(&packed, 3), 0)];
+    folder.add(
+        "header-too-long.warc.wet.gz",
+        packed.concat(),
+        6,
+        WITHOUT_2,
+        &damage,
+        "a header of 40,000 bytes",
+    );
+
+    let latin: Vec<u8> = b"caf\xe9 ferm\xe9 le lundi\n".to_vec();
+    let mut wrong = header_of(2, latin.len());
+    wrong.extend(latin);
+    wrong.extend(b"\r\n\r\n");
+    folder.with_piece("charset-latin-1", wrong, WITHOUT_2, "invalid-utf8", "text in ISO 8859-1");
+    let uri = replace(&good(2), "https://pier.example/2", b"https://pier.example/caf\xe9");
+    folder.with_piece(
+        "charset-of-uri",
+        uri,
+        EVERY,
+        "header-charset",
+        "an address in ISO 8859-1; the page is used",
+    );
+    let mut nul = good(2);
+    let text = nul.len() - 4 - right;
+    nul[text..text + 3].fill(0);
+    folder.with_piece("nul-in-text", nul, EVERY, "", "NUL is a character like any other");
+    let quoting = replace(&good(2), TEXTS[2], b"");
+    let text = "As the standard says:\nWARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: 3\r\n\r\n";
+    let quoting = replace(
+        &quoting,
+        &format!("Content-Length: {right}"),
+        format!("Content-Length: {}", text.len()).as_bytes(),
+    );
+    let quoting = [&quoting[..quoting.len() - 4], text.as_bytes(), b"\r\n\r\n"].concat();
+    let mut pieces = all();
+    pieces[3] = quoting;
+    let entry = Entry {
+        file: "good-quotes-a-record.warc.wet".into(),
+        records: 6,
+        documents: 5,
+        text_bytes: text_bytes(WITHOUT_2) + text.len() as u64,
+        damage: String::new(),
+        note: "a text that quotes a record is no record".into(),
+    };
+    folder.files.push((entry, pieces.concat()));
+
+    let pieces = all();
+    let whole = pieces.concat();
+    let last = offset(&pieces, 4);
+    let cut = |n: usize| whole[..last as usize + n].to_vec();
+    let header = pieces[4].len() - 4 - TEXTS[3].len();
+    for (name, n) in [("text", header + 20), ("header", 60), ("version", 6)] {
+        let damage = [at("truncated", 4, last, 0)];
+        let note = format!("the file ends in the {name} of a record");
+        folder.add(&format!("truncated-in-{name}.warc.wet"), cut(n), 5, &[0, 1, 2], &damage, &note);
+    }
+    let junk = b"<html>not a record</html>\n".to_vec();
+    let first = [junk.clone(), whole.clone()].concat();
+    folder.add("junk-first.warc.wet", first, 6, EVERY, &[at("junk", None, 0, 0)], "something else first");
+    let mut pieces = all();
+    pieces.insert(3, junk);
+    let damage = [at("junk", None, offset(&pieces, 3), 0)];
+    folder.add("junk-between.warc.wet", pieces.concat(), 6, EVERY, &damage, "something else between records");
+    folder.add("empty.warc.wet", vec![], 0, &[], &[at("empty-file", None, 0, 0)], "no byte");
+    folder.add(
+        "empty-member.warc.wet.gz",
+        gz(b""),
+        0,
+        &[],
+        &[at("empty-file", None, 0, 0)],
+        "a member of no bytes",
+    );
+    let damage = [at("unknown-format", None, 0, 0)];
+    folder.add("unknown.txt", b"Just words.\n".to_vec(), 0, &[], &damage, "neither WET nor JSONL");
+}
+
+fn header_of(i: usize, length: usize) -> Vec<u8> {
+    header("conversion", &format!("https://pier.example/{i}"), &length.to_string()).into_bytes()
+}
+
+fn bad_members(folder: &mut Folder) {
+    let packed = members(&all());
+    let hurt = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut packed = packed.clone();
+        change(&mut packed[3]);
+        packed.concat()
+    };
+    let here = offset(&packed, 3);
+    let one = |kind: &str| [at(kind, 3, here, 0)];
+    let mut add = |name: &str, bytes, kind: &str, note: &str| {
+        folder.add(&format!("{name}.warc.wet.gz"), bytes, 6, WITHOUT_2, &one(kind), note);
+    };
+    let crc = hurt(&|m| {
+        let n = m.len();
+        m[n - 8] ^= 0x40;
+    });
+    add("member-crc", crc, "checksum", "a wrong CRC-32");
+    let size = hurt(&|m| {
+        let n = m.len();
+        m[n - 2] ^= 0x40;
+    });
+    add("member-size", size, "checksum", "a wrong ISIZE");
+    let body = hurt(&|m| {
+        let n = m.len() / 2;
+        m[n..n + 8].fill(0xff);
+    });
+    add("member-body", body, "corrupt-member", "eight bytes overwritten in the middle of a member");
+    let lost = hurt(&|m| {
+        let n = m.len() / 2;
+        m.drain(n..n + 8);
+    });
+    add("member-bytes-lost", lost, "corrupt-member", "eight bytes lost in the middle of a member");
+    let flags = hurt(&|m| m[3] = 0xff);
+    add("member-flags", flags, "corrupt-member", "reserved flags set in a member's header");
+    let trailer = hurt(&|m| m.truncate(m.len() - 8));
+    add("member-without-trailer", trailer, "checksum", "no CRC-32 and size behind a member");
+    let half = hurt(&|m| m.truncate(m.len() / 2));
+    add("member-cut", half, "corrupt-member", "half a member, then the next one");
+
+    let magic = hurt(&|m| m[0] = 0);
+    // Without its magic a member is bytes of no kind, and nobody can tell that it held a record.
+    let damage = [at("junk", None, here + 1, 0)];
+    folder.add(
+        "member-magic.warc.wet.gz",
+        magic,
+        5,
+        WITHOUT_2,
+        &damage,
+        "the first byte of a member is zero",
+    );
+    let mut pieces = packed.clone();
+    pieces.insert(3, b"\x01junk between members\x1f\x8b\x08".to_vec());
+    let damage = [at("junk", None, here, 0)];
+    folder.add(
+        "junk-between.warc.wet.gz",
+        pieces.concat(),
+        6,
+        EVERY,
+        &damage,
+        "something else between members",
+    );
+    let mut pieces = packed.clone();
+    pieces.push(b"</html>".to_vec());
+    let damage = [at("junk", None, offset(&pieces, 6), 0)];
+    folder.add(
+        "junk-last.warc.wet.gz",
+        pieces.concat(),
+        6,
+        EVERY,
+        &damage,
+        "something else behind the last member",
+    );
+    let start = offset(&packed, 4) as usize;
+    let cut = packed.concat()[..start + packed[4].len() - 3].to_vec();
+    let damage = [at("truncated", None, start as u64, 0)];
+    let note = "the file ends in a checksum; the record before it is whole";
+    folder.add("truncated-in-trailer.warc.wet.gz", cut, 5, &[0, 1, 2, 3], &damage, note);
+    for (name, n) in [("body", packed[4].len() / 2), ("magic", 2)] {
+        let cut = packed.concat()[..start + n].to_vec();
+        let note = format!("the file ends in the {name} of a member");
+        let damage = [at("truncated", 4, start as u64, 0)];
+        folder.add(&format!("truncated-in-{name}.warc.wet.gz"), cut, 5, &[0, 1, 2], &damage, &note);
+    }
+    let mut two = packed.clone();
+    two[0][3] = 0xff;
+    let n = two[3].len();
+    two[3][n - 8] ^= 1;
+    let damage = [at("corrupt-member", 0, 0, 0), at("checksum", 3, here, 0)];
+    folder.add(
+        "two-members.warc.wet.gz",
+        two.concat(),
+        6,
+        WITHOUT_2,
+        &damage,
+        "the first and a later member",
+    );
+
+    let whole = gz(&all().concat());
+    let mut wrong = whole.clone();
+    let n = wrong.len();
+    wrong[n - 6] ^= 1;
+    let damage = [at("checksum", None, 0, 0)];
+    folder.add(
+        "one-member-crc.warc.wet.gz",
+        wrong,
+        6,
+        EVERY,
+        &damage,
+        "several records in a member of wrong CRC-32",
+    );
+    // Stored, not packed, so that it is plain how far the good bytes go.
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    encoder.write_all(&all().concat()).expect("memory");
+    let stored = encoder.finish().expect("memory");
+    let cut = stored[..10 + 5 + offset(&all(), 3) as usize + 50].to_vec();
+    let damage = [at("truncated", 3, 0, 0)];
+    folder.add("one-member-cut.warc.wet.gz", cut, 4, &[0, 1], &damage, "the file ends in its only member");
+
+    let damage = [at("not-compressed", None, 0, 0)];
+    folder.add("plain-named.warc.wet.gz", all().concat(), 6, EVERY, &damage, "named .gz, but plain");
+    folder.add("gzip-named.warc.wet", packed.concat(), 6, EVERY, &[], "not named .gz, but gzip");
+    let nested = gz(&gz(&all().concat()));
+    let damage = [at("nested-compression", None, 0, 0)];
+    folder.add("nested.warc.wet.gz", nested, 0, &[], &damage, "gzip in gzip");
+    let noise: Vec<u8> = (0..500u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8 | 1).collect();
+    folder.add("noise.warc.wet.gz", noise, 0, &[], &[at("junk", None, 0, 0)], "nothing of gzip in it");
+}
+
+fn bad_lines(folder: &mut Folder) {
+    let bad: [(&str, &[u8], &str); 8] = [
+        ("not-json", b"{\"text\": \"no end", "not-json"),
+        ("two-objects", b"{\"text\":\"a\"}{\"text\":\"b\"}", "not-json"),
+        ("not-an-object", b"[\"text\"]", "not-an-object"),
+        ("no-text", b"{\"id\":1}", "no-text"),
+        ("text-null", b"{\"text\":null}", "text-not-string"),
+        ("text-number", b"{\"text\":12}", "text-not-string"),
+        ("text-latin-1", b"{\"text\":\"caf\xe9\"}", "invalid-utf8"),
+        ("zeros", b"\0\0{\"text\":\"b\"}\0", "not-json"),
+    ];
+    for (name, text, kind) in bad {
+        let mut pieces = lines();
+        pieces[2] = [text, b"\n"].concat();
+        let damage = [at(kind, 2, offset(&pieces, 2), 0)];
+        let note = "the third line is damaged";
+        folder.add(&format!("{name}.jsonl"), pieces.concat(), 5, WITHOUT_2, &damage, note);
+    }
+    let pieces = lines();
+    let whole = pieces.concat();
+    let cut = whole[..offset(&pieces, 3) as usize + 30].to_vec();
+    let damage = [at("not-json", 3, offset(&pieces, 3), 0)];
+    folder.add("truncated.jsonl", cut, 4, &[0, 1, 2], &damage, "the file ends in a line");
+    let packed = gz(&whole);
+    let frames: Vec<Vec<u8>> = pieces.iter().map(|l| zst(l)).collect();
+    let mut hurt = frames.clone();
+    let n = hurt[2].len();
+    hurt[2][n - 1] ^= 1;
+    // Zstandard checks a frame only at its end: the line of a frame of wrong checksum is held back with it.
+    let damage = [at("corrupt-member", 2, offset(&frames, 2), 0)];
+    folder.add(
+        "frame-checksum.jsonl.zst",
+        hurt.concat(),
+        5,
+        WITHOUT_2,
+        &damage,
+        "a wrong checksum of a frame",
+    );
+    let cut = frames.concat()[..offset(&frames, 3) as usize + 20].to_vec();
+    let damage = [at("truncated", 3, offset(&frames, 3), 0)];
+    folder.add("truncated.jsonl.zst", cut, 4, &[0, 1, 2], &damage, "the file ends in a frame");
+    let mut junk = frames.clone();
+    junk.insert(1, b"junk".to_vec());
+    let damage = [at("junk", None, offset(&junk, 1), 0)];
+    folder.add("junk-between.jsonl.zst", junk.concat(), 5, EVERY, &damage, "something else between frames");
+    let cut = packed[..packed.len() - 4].to_vec();
+    let damage = [at("truncated", None, 0, 0)];
+    folder.add(
+        "truncated-in-trailer.jsonl.gz",
+        cut,
+        5,
+        EVERY,
+        &damage,
+        "all lines are whole, the checksum is not",
+    );
+    let damage = [at("not-compressed", None, 0, 0)];
+    folder.add("plain-named.jsonl.zst", whole, 5, EVERY, &damage, "named .zst, but plain");
+}
+
+#[test]
+#[ignore = "writes the specimens anew"]
+fn write_specimens() {
+    let mut made = Folder::default();
+    good_files(&mut made);
+    bad_records(&mut made);
+    bad_members(&mut made);
+    bad_lines(&mut made);
+    made.files.sort_by(|a, b| a.0.file.cmp(&b.0.file));
+    let folder = folder();
+    std::fs::create_dir_all(&folder).expect("the folder");
+    let mut index = csv::Writer::from_path(folder.join("index.csv")).expect("the index");
+    for (entry, bytes) in made.files {
+        std::fs::write(folder.join(&entry.file), bytes).expect("a specimen");
+        index.serialize(entry).expect("a row");
+    }
+    index.flush().expect("the index");
+}
