@@ -2,3 +2,4 @@
 
 pub mod hamming;
 pub mod prefetch;
+pub mod rank;

@@ -192,11 +192,12 @@ impl Psm {
         match &self.fixed {
             None => {
                 let sizes = 0..=self.params.radius;
-                scratch.vosh.start(query.weights, self.among, self.params.cost, sizes);
+                let limit = usize::try_from(self.budget()).unwrap_or(usize::MAX);
+                scratch.vosh.start(query.weights, self.among, self.params.cost, sizes, limit);
                 self.probe(query.hash, mode, scratch.vosh.by_ref().map(|flip| flip.mask), sink)
             }
             Some(fixed) => {
-                scratch.order.rank(query.weights, self.among, self.params.cost);
+                scratch.order.rank(query.weights, self.among, self.params.cost, BITS);
                 self.probe(query.hash, mode, fixed.masks(&scratch.order), sink)
             }
         }

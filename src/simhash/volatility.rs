@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::rank;
 use crate::simhash::BITS;
 use crate::{Error, Result};
 
@@ -72,10 +73,14 @@ fn log_odds(x: f64) -> f64 {
 /// A cost as a whole number, in a unit that is the same for all bits of one query: sums are exact, so the order of
 /// flips does not depend on the order of additions.
 ///
-/// The largest finite cost lies in [2³⁹, 2⁴⁰); an infinite one is 2⁴¹. A sum over 128 bits stays below 2⁴⁹.
+/// The cost of the document's largest finite weight lies in [2³⁹, 2⁴⁰), an infinite cost is 2⁴¹, and a sum over 128 bits
+/// stays below 2⁴⁹.
 pub type FixedCost = u64;
 
 const INFINITE: FixedCost = 1 << 41;
+
+/// The bit pattern of an infinite f32; those of larger magnitude are no numbers.
+const INFINITE_BITS: i32 = f32::INFINITY.to_bits() as i32;
 
 /// Some bits of one document's hash in order of volatility, weakest first, each with the cost of flipping it.
 ///
@@ -98,38 +103,45 @@ impl Volatility {
     /// Ranks the bits that are set in `among` by |`weights`|.
     pub fn new(weights: &[f32; BITS], among: u64, cost: FlipCost) -> Self {
         let mut volatility = Self::default();
-        volatility.rank(weights, among, cost);
+        volatility.rank(weights, among, cost, BITS);
         volatility
     }
 
-    /// Ranks anew, reusing the space; see [`new`](Self::new).
-    pub fn rank(&mut self, weights: &[f32; BITS], among: u64, cost: FlipCost) {
+    /// Ranks anew, reusing the space, and keeps the `limit` weakest bits; see [`new`](Self::new).
+    pub fn rank(&mut self, weights: &[f32; BITS], among: u64, cost: FlipCost, limit: usize) {
         // |W| as an integer: the bit patterns of non-negative floats are ordered like the floats, and a NaN comes last.
-        let mut keys = [0u64; BITS];
-        self.len = 0;
+        let mut keys = [0i32; BITS];
+        let mut places = [0u8; BITS];
+        let mut n = 0;
         let mut rest = among;
         while rest != 0 {
             let bit = rest.trailing_zeros();
-            keys[self.len] = u64::from(weights[bit as usize].abs().to_bits()) << 8 | u64::from(bit);
-            self.len += 1;
+            keys[n] = weights[bit as usize].abs().to_bits() as i32;
+            places[n] = bit as u8;
+            n += 1;
             rest &= rest - 1;
         }
-        keys[..self.len].sort_unstable();
-        for (bit, key) in self.bits.iter_mut().zip(&keys[..self.len]) {
-            *bit = *key as u8;
+        let mut ranks = [0i32; BITS];
+        rank::ranks(&keys, n, &mut ranks);
+        for (&rank, &place) in ranks[..n].iter().zip(&places) {
+            self.bits[rank as usize % BITS] = place;
         }
+        self.len = n.min(limit);
 
-        let mut raw = [0f64; BITS];
-        for (raw, &bit) in raw.iter_mut().zip(self.bits()) {
-            *raw = cost.of(weights[usize::from(bit)]);
-        }
-        let largest = raw[..self.len].iter().copied().filter(|c| c.is_finite()).fold(0.0, f64::max);
-        let unit = power_of_two(39 - exponent(largest));
+        // The unit depends on all weights, so that it is the same however many bits are ranked.
+        let magnitudes = weights.iter().map(|w| w.abs().to_bits() as i32);
+        let finite = magnitudes.map(|bits| if bits < INFINITE_BITS { bits } else { 0 });
+        let largest = finite.fold(0, i32::max) as u32;
+        let unit = match cost.of(f32::from_bits(largest)) {
+            cost if cost.is_finite() => power_of_two(39 - exponent(cost)),
+            _ => 1.0,
+        };
         let mut before = 0;
-        for (fixed, &raw) in self.costs.iter_mut().zip(&raw[..self.len]) {
+        for (fixed, &bit) in self.costs.iter_mut().zip(&self.bits[..self.len]) {
+            let raw = cost.of(weights[usize::from(bit)]);
             let scaled = if raw.is_finite() { (raw * unit) as FixedCost } else { INFINITE };
             // Rounding inside a cost function must not make a stronger bit cheaper than a weaker one.
-            before = scaled.max(before);
+            before = scaled.clamp(before, INFINITE);
             *fixed = before;
         }
     }
@@ -284,9 +296,14 @@ mod tests {
                     let largest = cost.of(weights[usize::from(*v.bits().last().unwrap())]);
                     for (&fixed, &bit) in v.costs().iter().zip(v.bits()) {
                         let share = cost.of(weights[usize::from(bit)]) / largest.max(f64::MIN_POSITIVE);
-                        prop_assert!((fixed as f64 / last.max(1) as f64 - share).abs() < 1e-9);
+                        prop_assert!((fixed as f64 / last.max(1) as f64 - share).abs() < 1e-6);
                     }
                 }
+                // Fewer bits, fewer of them among others: the same costs.
+                let mut few = Volatility::default();
+                few.rank(&weights, among, cost, 5);
+                prop_assert_eq!(few.bits(), &v.bits()[..v.bits().len().min(5)]);
+                prop_assert_eq!(few.costs(), &v.costs()[..v.bits().len().min(5)]);
             }
         }
     }
