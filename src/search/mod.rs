@@ -4,6 +4,7 @@
 //! radii are inclusive: "within h" means distance ≤ h.
 
 pub mod bphs;
+mod buckets;
 pub mod directory;
 pub mod distinct;
 pub mod linear;
@@ -11,9 +12,9 @@ pub mod psm;
 
 use std::ops::ControlFlow;
 
+use buckets::{Buckets, LANES, Lane, Look};
+
 use crate::simhash::BITS;
-use crate::simhash::volatility::Volatility;
-use crate::simhash::vosh::Vosh;
 
 /// What an index is asked: a hash and, for the probabilistic ones, the weights behind it.
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +107,22 @@ pub trait HammingIndex: Send + Sync {
         hits: &mut Vec<(Hit, u32)>,
     ) -> Cost;
 
+    /// Answers many queries; a match comes with the position of its query in `queries`. The answers and the cost are
+    /// those of [`search`](Self::search), in an order that is always the same; indexes that wait for memory overlap the
+    /// waiting of neighbouring queries.
+    ///
+    /// # Panics
+    /// For 2³² queries or more.
+    fn search_many(
+        &self,
+        queries: &[Query<'_>],
+        mode: Mode,
+        scratch: &mut Scratch,
+        hits: &mut Vec<(u32, Hit)>,
+    ) -> Cost {
+        one_by_one(self, queries, mode, scratch, hits)
+    }
+
     /// Number of tables.
     fn tables(&self) -> usize;
 
@@ -114,11 +131,66 @@ pub trait HammingIndex: Send + Sync {
     fn tables_of(&self, query: u64, hit: u64) -> TableSet;
 }
 
+/// A batch without any overlap.
+fn one_by_one<I: HammingIndex + ?Sized>(
+    index: &I,
+    queries: &[Query<'_>],
+    mode: Mode,
+    scratch: &mut Scratch,
+    hits: &mut Vec<(u32, Hit)>,
+) -> Cost {
+    let mut cost = Cost::default();
+    let mut own = Vec::new();
+    for (number, &query) in queries.iter().enumerate() {
+        let number = u32::try_from(number).expect("fewer than 2^32 queries in one batch");
+        cost += index.search(query, mode, scratch, &mut own);
+        hits.extend(own.drain(..).map(|hit| (number, hit)));
+    }
+    cost
+}
+
 /// What a search needs to work with. Reused from query to query, it makes searching free of allocations.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Scratch {
-    vosh: Vosh,
-    order: Volatility,
+    lanes: Vec<Lane>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self { lanes: vec![Lane::default()] }
+    }
+}
+
+impl Scratch {
+    /// Answers one query by looks into groups.
+    fn answer<B: Buckets>(
+        &mut self,
+        index: &B,
+        query: Query<'_>,
+        mode: Mode,
+        mut found: impl FnMut(Hit, u64, Look),
+    ) -> Cost {
+        buckets::answer(index, &[query], mode, &mut self.lanes, |_, hit, step, look| found(hit, step, look))
+    }
+
+    /// Answers many queries by looks into groups, several at a time.
+    fn answer_many<B: Buckets>(
+        &mut self,
+        index: &B,
+        queries: &[Query<'_>],
+        mode: Mode,
+        hits: &mut Vec<(u32, Hit)>,
+    ) -> Cost {
+        assert!(u32::try_from(queries.len()).is_ok(), "fewer than 2^32 queries in one batch");
+        self.lanes.resize_with(LANES, Lane::default);
+        let mut cost = Cost::default();
+        for (group, queries) in queries.chunks(LANES).enumerate() {
+            cost += buckets::answer(index, queries, mode, &mut self.lanes, |number, hit, _, _| {
+                hits.push(((group * LANES + number) as u32, hit));
+            });
+        }
+        cost
+    }
 }
 
 /// Where matches go, with or without the step at which they were found.
@@ -219,6 +291,25 @@ mod tests {
         assert!(first.probes <= cost.probes && first.candidates <= cost.candidates, "{name}");
     }
 
+    /// A batch answers as its queries do one by one; it is made long enough for several groups of lanes.
+    fn check_batch(index: &dyn HammingIndex, queries: &[Query<'_>], scratch: &mut Scratch) {
+        let queries: Vec<Query<'_>> = queries.iter().copied().cycle().take(2 * queries.len() + 7).collect();
+        for mode in [Mode::All, Mode::First] {
+            let mut one_by_one = Vec::new();
+            let mut cost = Cost::default();
+            for (number, &query) in (0..).zip(&queries) {
+                let mut hits = Vec::new();
+                cost += index.search(query, mode, scratch, &mut hits);
+                one_by_one.extend(hits.into_iter().map(|hit| (number, hit)));
+            }
+            let mut batch = Vec::new();
+            assert_eq!(index.search_many(&queries, mode, scratch, &mut batch), cost, "{}", index.name());
+            batch.sort();
+            one_by_one.sort();
+            assert_eq!(batch, one_by_one, "{} {mode:?}", index.name());
+        }
+    }
+
     fn distinct(mut hashes: Vec<u64>) -> Vec<u64> {
         hashes.sort_unstable();
         hashes.dedup();
@@ -230,9 +321,11 @@ mod tests {
         let mut scratch = Scratch::default();
         for index in exact_indexes(&hashes, radius) {
             assert!(index.bytes() >= size_of_val(&hashes[..]), "{}", index.name());
-            for &hash in queries {
-                check(&*index, &hashes, Query { hash, weights }, &mut scratch);
+            let queries: Vec<Query<'_>> = queries.iter().map(|&hash| Query { hash, weights }).collect();
+            for &query in &queries {
+                check(&*index, &hashes, query, &mut scratch);
             }
+            check_batch(&*index, &queries, &mut scratch);
         }
     }
 
