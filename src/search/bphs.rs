@@ -181,7 +181,7 @@ impl Buckets for Bphs {
     /// All tables are asked, so the first one that must find a match reports it. A search that ends with its first match
     /// takes it from wherever it turns up.
     #[inline]
-    fn owns(&self, look: Look, differing: u64, mode: Mode) -> bool {
+    fn owns(&self, _: &Course, look: Look, differing: u64, mode: Mode) -> bool {
         mode == Mode::First || self.first_agreeing(differing) == look.table as usize
     }
 

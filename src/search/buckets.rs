@@ -7,6 +7,7 @@
 use std::ops::ControlFlow;
 
 use super::directory::Table;
+use super::half::Part;
 use super::{Cost, Hit, Mode, Query};
 use crate::kernel::hamming::Kernel;
 use crate::simhash::volatility::Volatility;
@@ -19,7 +20,7 @@ const ROUND: usize = 16;
 const FIRST_ROUND: usize = 4;
 
 /// Queries of a batch that go through the phases together.
-pub(super) const LANES: usize = 8;
+pub(super) const LANES: usize = 4;
 
 /// One look: at the hashes of a table that agree in the key with the query after `mask` is flipped.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,7 +44,7 @@ pub(super) trait Buckets {
     fn next(&self, course: &mut Course) -> Option<Look>;
 
     /// Whether a match belongs to this look, and not to another one that finds it as well.
-    fn owns(&self, look: Look, differing: u64, mode: Mode) -> bool;
+    fn owns(&self, course: &Course, look: Look, differing: u64, mode: Mode) -> bool;
 
     /// The slot of the hash at `position` of a table.
     fn slot(&self, table: u32, position: usize) -> u32;
@@ -54,8 +55,12 @@ pub(super) trait Buckets {
 pub(super) struct Course {
     /// Looks taken so far.
     pub taken: u64,
+    /// For one sequence of flips from a heap.
     pub vosh: Vosh,
+    /// For flips in a fixed order of ranks.
     pub order: Volatility,
+    /// For one sequence of flips per table.
+    pub parts: Vec<Part>,
 }
 
 /// One query under way.
@@ -162,7 +167,7 @@ fn compare<B: Buckets>(
         index.kernel().scan_runs(runs, query, index.search_radius(), |run, at, distance| {
             verified += 1;
             let look = lane.looks[run];
-            if !index.owns(look, runs[run][at] ^ query, mode) {
+            if !index.owns(&lane.course, look, runs[run][at] ^ query, mode) {
                 return ControlFlow::Continue(());
             }
             any = true;

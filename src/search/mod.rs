@@ -7,6 +7,7 @@ pub mod bphs;
 mod buckets;
 pub mod directory;
 pub mod distinct;
+pub mod half;
 pub mod linear;
 pub mod psm;
 
@@ -14,6 +15,7 @@ use std::ops::ControlFlow;
 
 use buckets::{Buckets, LANES, Lane, Look};
 
+use crate::kernel::prefetch;
 use crate::simhash::BITS;
 
 /// What an index is asked: a hash and, for the probabilistic ones, the weights behind it.
@@ -97,8 +99,8 @@ pub trait HammingIndex: Send + Sync {
     /// is not specified, but always the same.
     fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost;
 
-    /// Like [`search`](Self::search), and says for each match with which probe it was found, or in which table for an
-    /// index of several tables; both count from 1.
+    /// Like [`search`](Self::search), and says for each match with which probe it was found, from 1 on. For BPHS a probe
+    /// is a table.
     fn search_traced(
         &self,
         query: Query<'_>,
@@ -184,8 +186,15 @@ impl Scratch {
         assert!(u32::try_from(queries.len()).is_ok(), "fewer than 2^32 queries in one batch");
         self.lanes.resize_with(LANES, Lane::default);
         let mut cost = Cost::default();
-        for (group, queries) in queries.chunks(LANES).enumerate() {
-            cost += buckets::answer(index, queries, mode, &mut self.lanes, |number, hit, _, _| {
+        for (group, now) in queries.chunks(LANES).enumerate() {
+            // The weights of the next group are on their way while this one is answered.
+            let from = (group + 1) * LANES;
+            for query in queries.iter().skip(from).take(LANES) {
+                for line in (0..BITS).step_by(64 / size_of::<f32>()) {
+                    prefetch::read(query.weights, line);
+                }
+            }
+            cost += buckets::answer(index, now, mode, &mut self.lanes, |number, hit, _, _| {
                 hits.push(((group * LANES + number) as u32, hit));
             });
         }
@@ -217,11 +226,13 @@ mod tests {
     //! One suite for all indexes: with an unlimited budget, each agrees with the definition.
 
     use super::bphs::{Bphs, BphsParams};
+    use super::half::{Half, HalfParams};
     use super::linear::Linear;
     use super::psm::{FlipOrder, Psm, PsmParams, Reading};
     use super::*;
     use crate::hash::SplitMix64;
     use crate::simhash::distance;
+    use crate::simhash::volatility::FlipCost;
     use proptest::prelude::*;
 
     /// What the definition says: all slots within the radius.
@@ -253,6 +264,14 @@ mod tests {
                 indexes.push(psm(hashes, radius, Reading::P { key_bits }, order));
             }
         }
+        for (tables, key_bits) in [(1, Some(7)), (2, None), (2, Some(32)), (3, Some(5)), (5, Some(12))] {
+            for cost in [HalfParams::default().cost, FlipCost::Abs] {
+                let params = HalfParams { radius, tables, key_bits, cost, ..HalfParams::default() };
+                let index = Half::new(hashes, params).unwrap();
+                assert!(index.is_exact());
+                indexes.push(Box::new(index));
+            }
+        }
         if radius <= 1 {
             indexes.push(psm(hashes, radius, Reading::P { key_bits: Some(64) }, FlipOrder::Vosh));
             for filter_bits in [0, 4, 64] {
@@ -278,7 +297,7 @@ mod tests {
         for &(hit, step) in &traced {
             let tables = index.tables_of(query.hash, hashes[hit.slot as usize]);
             assert!(tables != 0 && tables.checked_shr(index.tables() as u32).unwrap_or(0) == 0, "{name}");
-            if index.tables() > 1 {
+            if name.starts_with("bphs") {
                 assert_eq!(step, tables.trailing_zeros() + 1, "{name}: reported by the first table");
             }
             assert!(step >= 1 && u64::from(step) <= cost.probes, "{name}");
@@ -382,6 +401,17 @@ mod tests {
     }
 
     #[test]
+    fn weights_of_no_size() {
+        let hashes: Vec<u64> = (0..40).map(|i| flip(9, &[i, 2 * i, 3 * i])).collect();
+        let mut odd = [0f32; BITS];
+        odd[3] = f32::NAN;
+        odd[40] = f32::INFINITY;
+        for weights in [[0.0; BITS], [1e-45; BITS], [f32::MAX; BITS], [f32::NAN; BITS], odd] {
+            check_all(hashes.clone(), &[9, 8], &weights, 3);
+        }
+    }
+
+    #[test]
     fn psm_x_is_exact_at_radius_3() {
         let mut rng = SplitMix64::new(11);
         let mut hashes: Vec<u64> = (0..500).map(|_| rng.next_u64()).collect();
@@ -430,6 +460,35 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_budget_cuts_the_trace_of_half_tables() {
+        let mut rng = SplitMix64::new(19);
+        let hash = rng.next_u64();
+        let hashes =
+            distinct((0..3_000).map(|_| flip(hash, &[0; 4].map(|_: u32| rng.below(64) as u32))).collect());
+        let weights = weights(23);
+        let query = Query { hash, weights: &weights };
+        let mut scratch = Scratch::default();
+        for (tables, flips) in [(2, None), (2, Some(0)), (3, Some(2))] {
+            let params = HalfParams { tables, flips, key_bits: Some(12), ..HalfParams::default() };
+            let all = Half::new(&hashes, params).unwrap();
+            let mut trace = Vec::new();
+            all.search_traced(query, Mode::All, &mut scratch, &mut trace);
+            let within = hashes.iter().filter(|&&h| distance(h, hash) <= 3);
+            let reachable = within.filter(|&&h| all.tables_of(hash, h) != 0).count();
+            assert_eq!(trace.len(), reachable);
+            assert_eq!(reachable < expected(&hashes, hash, 3).len(), !all.is_exact());
+            for budget in (0..=all.all_looks() as u32).step_by(3) {
+                let index = Half::new(&hashes, HalfParams { budget: Some(budget), ..params }).unwrap();
+                let mut hits = Vec::new();
+                let cost = index.search(query, Mode::All, &mut scratch, &mut hits);
+                let within = trace.iter().filter(|(_, step)| *step <= budget).map(|(hit, _)| *hit);
+                assert!(hits.iter().copied().eq(within), "{tables} {flips:?} {budget}");
+                assert_eq!(cost.probes, u64::from(budget));
+            }
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
@@ -437,7 +496,11 @@ mod tests {
             seeds in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..64, Just(0), Just(!0)], 1..60),
             planted in prop::collection::vec((any::<prop::sample::Index>(), prop::collection::vec(0u32..64, 0..7)), 0..60),
             asked in prop::collection::vec((any::<prop::sample::Index>(), prop::collection::vec(0u32..64, 0..5)), 1..4),
-            weights in prop::array::uniform32(prop_oneof![Just(0f32), -2f32..2.0]),
+            weights in prop::array::uniform32(prop_oneof![
+                4 => Just(0f32),
+                8 => -2f32..2.0,
+                1 => prop::sample::select(&[f32::NAN, f32::INFINITY, f32::MAX, 1e-42][..]),
+            ]),
             radius in 0u32..=4,
         ) {
             let near = |(index, bits): &(prop::sample::Index, Vec<u32>)| flip(*index.get(&seeds), bits);

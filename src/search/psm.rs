@@ -34,7 +34,8 @@ pub enum Reading {
     },
     /// Over the leading bits only.
     P {
-        /// p: number of leading bits, 1 to 64; by default about log₂ of the number of hashes.
+        /// p: number of leading bits, 1 to 64; by default ⌊log₂ n⌋ − 2, but at least 1, so that four to eight of n
+        /// evenly spread hashes share a key.
         key_bits: Option<u32>,
     },
 }
@@ -138,7 +139,7 @@ impl Psm {
                 return Err(Error::parameter("filter-bits", bits, "0 to 64"));
             }
             Reading::X { filter_bits } => (BITS as u32, u64::MAX, filter_bits),
-            Reading::P { key_bits } => match key_bits.unwrap_or(cells.max(1)) {
+            Reading::P { key_bits } => match key_bits.unwrap_or(cells.saturating_sub(2).max(1)) {
                 bits @ 1..=64 => (bits, KeyBits::leading(bits).mask(), 0),
                 bits => return Err(Error::parameter("key-bits", bits, "1 to 64")),
             },
@@ -313,7 +314,7 @@ impl Buckets for Psm {
 
     /// A group may hold several keys; each is another probe's.
     #[inline]
-    fn owns(&self, look: Look, differing: u64, _: Mode) -> bool {
+    fn owns(&self, _: &Course, look: Look, differing: u64, _: Mode) -> bool {
         differing & self.among == look.mask
     }
 
