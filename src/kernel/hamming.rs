@@ -68,17 +68,30 @@ impl Kernel {
     where
         F: FnMut(usize, u32) -> ControlFlow<()>,
     {
+        self.scan_runs(&[stored], query, radius, |_, at, distance| found(at, distance)).1
+    }
+
+    /// Scans several runs one after the other; `found` gets the number of the run as well. Returns how many runs were
+    /// scanned, the last of them perhaps in part, and how many hashes were compared.
+    #[inline]
+    pub fn scan_runs<F>(self, runs: &[&[u64]], query: u64, radius: u32, mut found: F) -> (usize, usize)
+    where
+        F: FnMut(usize, usize, u32) -> ControlFlow<()>,
+    {
+        let found = &mut found;
         match self.0 {
-            Isa::Portable => scan_portable(stored, 0, query, radius, &mut found),
+            Isa::Portable => each_run(runs, |run, stored| {
+                scan_portable(stored, 0, query, radius, &mut |at, distance| found(run, at, distance))
+            }),
             // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Popcnt => unsafe { x86::scan_popcnt(stored, query, radius, &mut found) },
+            Isa::Popcnt => unsafe { x86::scan_popcnt(runs, query, radius, found) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { x86::scan_avx2(stored, query, radius, &mut found) },
+            Isa::Avx2 => unsafe { x86::scan_avx2(runs, query, radius, found) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { x86::scan_avx512(stored, query, radius, &mut found) },
+            Isa::Avx512 => unsafe { x86::scan_avx512(runs, query, radius, found) },
         }
     }
 }
@@ -89,19 +102,38 @@ impl Default for Kernel {
     }
 }
 
+/// How the scan of one run went: to its end, or to a break after so many comparisons.
+type Scanned = ControlFlow<usize>;
+
+/// Scans runs with `scan` until it breaks, and adds up what [`Kernel::scan_runs`] returns.
+#[inline(always)]
+fn each_run(runs: &[&[u64]], mut scan: impl FnMut(usize, &[u64]) -> Scanned) -> (usize, usize) {
+    let mut compared = 0;
+    for (run, stored) in runs.iter().enumerate() {
+        if let ControlFlow::Break(before) = scan(run, stored) {
+            return (run + 1, compared + before);
+        }
+        compared += stored.len();
+    }
+    (runs.len(), compared)
+}
+
 /// The scan as it is defined, from position `from` on. Inlined where hardware counting is allowed, it uses it.
 #[inline(always)]
-fn scan_portable<F>(stored: &[u64], from: usize, query: u64, radius: u32, found: &mut F) -> usize
-where
-    F: FnMut(usize, u32) -> ControlFlow<()>,
-{
+fn scan_portable(
+    stored: &[u64],
+    from: usize,
+    query: u64,
+    radius: u32,
+    found: &mut impl FnMut(usize, u32) -> ControlFlow<()>,
+) -> Scanned {
     for (at, &hash) in stored.iter().enumerate().skip(from) {
         let distance = (hash ^ query).count_ones();
         if distance <= radius && found(at, distance).is_break() {
-            return at + 1;
+            return ControlFlow::Break(at + 1);
         }
     }
-    stored.len()
+    ControlFlow::Continue(())
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -109,22 +141,27 @@ mod x86 {
     use std::arch::x86_64::*;
     use std::ops::ControlFlow;
 
-    use super::scan_portable;
+    use super::{Scanned, each_run, scan_portable};
 
     #[target_feature(enable = "popcnt")]
-    pub fn scan_popcnt<F>(stored: &[u64], query: u64, radius: u32, found: &mut F) -> usize
+    pub fn scan_popcnt<F>(runs: &[&[u64]], query: u64, radius: u32, found: &mut F) -> (usize, usize)
     where
-        F: FnMut(usize, u32) -> ControlFlow<()>,
+        F: FnMut(usize, usize, u32) -> ControlFlow<()>,
     {
-        scan_portable(stored, 0, query, radius, found)
+        each_run(runs, |run, stored| {
+            scan_portable(stored, 0, query, radius, &mut |at, distance| found(run, at, distance))
+        })
     }
 
     /// Reports the hashes at `at + lane` for every set lane, lowest first.
     #[inline(always)]
-    fn report<F>(stored: &[u64], at: usize, mut lanes: u32, query: u64, found: &mut F) -> ControlFlow<usize>
-    where
-        F: FnMut(usize, u32) -> ControlFlow<()>,
-    {
+    fn report(
+        stored: &[u64],
+        at: usize,
+        mut lanes: u32,
+        query: u64,
+        found: &mut impl FnMut(usize, u32) -> ControlFlow<()>,
+    ) -> Scanned {
         while lanes != 0 {
             let position = at + lanes.trailing_zeros() as usize;
             if found(position, (stored[position] ^ query).count_ones()).is_break() {
@@ -137,9 +174,9 @@ mod x86 {
 
     /// Four hashes at a time: the bits of each half byte from a table, the bytes summed per hash.
     #[target_feature(enable = "avx2")]
-    pub fn scan_avx2<F>(stored: &[u64], query: u64, radius: u32, found: &mut F) -> usize
+    pub fn scan_avx2<F>(runs: &[&[u64]], query: u64, radius: u32, found: &mut F) -> (usize, usize)
     where
-        F: FnMut(usize, u32) -> ControlFlow<()>,
+        F: FnMut(usize, usize, u32) -> ControlFlow<()>,
     {
         let bits_of_half_byte = _mm256_setr_epi8(
             0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
@@ -147,49 +184,51 @@ mod x86 {
         let low_half = _mm256_set1_epi8(0x0f);
         let queries = _mm256_set1_epi64x(query as i64);
         let radii = _mm256_set1_epi64x(i64::from(radius));
-        let mut at = 0;
-        while at + 4 <= stored.len() {
-            // SAFETY: four hashes from `at` on lie inside of the slice; the load may be unaligned.
-            let hashes = unsafe { _mm256_loadu_si256(stored.as_ptr().add(at).cast()) };
-            let differing = _mm256_xor_si256(hashes, queries);
-            let low = _mm256_shuffle_epi8(bits_of_half_byte, _mm256_and_si256(differing, low_half));
-            let high = _mm256_and_si256(_mm256_srli_epi16::<4>(differing), low_half);
-            let bytes = _mm256_add_epi8(low, _mm256_shuffle_epi8(bits_of_half_byte, high));
-            let distances = _mm256_sad_epu8(bytes, _mm256_setzero_si256());
-            let beyond = _mm256_castsi256_pd(_mm256_cmpgt_epi64(distances, radii));
-            let within = !(_mm256_movemask_pd(beyond) as u32) & 0xf;
-            if let ControlFlow::Break(compared) = report(stored, at, within, query, found) {
-                return compared;
+        each_run(runs, |run, stored| {
+            let mut found = |at, distance| found(run, at, distance);
+            let mut at = 0;
+            while at + 4 <= stored.len() {
+                // SAFETY: four hashes from `at` on lie inside of the slice; the load may be unaligned.
+                let hashes = unsafe { _mm256_loadu_si256(stored.as_ptr().add(at).cast()) };
+                let differing = _mm256_xor_si256(hashes, queries);
+                let low = _mm256_shuffle_epi8(bits_of_half_byte, _mm256_and_si256(differing, low_half));
+                let high = _mm256_and_si256(_mm256_srli_epi16::<4>(differing), low_half);
+                let bytes = _mm256_add_epi8(low, _mm256_shuffle_epi8(bits_of_half_byte, high));
+                let distances = _mm256_sad_epu8(bytes, _mm256_setzero_si256());
+                let beyond = _mm256_castsi256_pd(_mm256_cmpgt_epi64(distances, radii));
+                let within = !(_mm256_movemask_pd(beyond) as u32) & 0xf;
+                report(stored, at, within, query, &mut found)?;
+                at += 4;
             }
-            at += 4;
-        }
-        scan_portable(stored, at, query, radius, found)
+            scan_portable(stored, at, query, radius, &mut found)
+        })
     }
 
     /// Eight hashes at a time, the last few under a mask.
     #[target_feature(enable = "avx512f,avx512vpopcntdq,popcnt")]
-    pub fn scan_avx512<F>(stored: &[u64], query: u64, radius: u32, found: &mut F) -> usize
+    pub fn scan_avx512<F>(runs: &[&[u64]], query: u64, radius: u32, found: &mut F) -> (usize, usize)
     where
-        F: FnMut(usize, u32) -> ControlFlow<()>,
+        F: FnMut(usize, usize, u32) -> ControlFlow<()>,
     {
         let queries = _mm512_set1_epi64(query as i64);
         let radii = _mm512_set1_epi64(i64::from(radius));
-        let mut at = 0;
-        while at < stored.len() {
-            let lanes: __mmask8 = match stored.len() - at {
-                left @ 0..8 => (1 << left) - 1,
-                _ => 0xff,
-            };
-            // SAFETY: only lanes that lie inside of the slice are loaded; the load may be unaligned.
-            let hashes = unsafe { _mm512_maskz_loadu_epi64(lanes, stored.as_ptr().add(at).cast()) };
-            let distances = _mm512_popcnt_epi64(_mm512_xor_si512(hashes, queries));
-            let within = _mm512_mask_cmple_epu64_mask(lanes, distances, radii);
-            if let ControlFlow::Break(compared) = report(stored, at, u32::from(within), query, found) {
-                return compared;
+        each_run(runs, |run, stored| {
+            let mut found = |at, distance| found(run, at, distance);
+            let mut at = 0;
+            while at < stored.len() {
+                let lanes: __mmask8 = match stored.len() - at {
+                    left @ 0..8 => (1 << left) - 1,
+                    _ => 0xff,
+                };
+                // SAFETY: only lanes that lie inside of the slice are loaded; the load may be unaligned.
+                let hashes = unsafe { _mm512_maskz_loadu_epi64(lanes, stored.as_ptr().add(at).cast()) };
+                let distances = _mm512_popcnt_epi64(_mm512_xor_si512(hashes, queries));
+                let within = _mm512_mask_cmple_epu64_mask(lanes, distances, radii);
+                report(stored, at, u32::from(within), query, &mut found)?;
+                at += 8;
             }
-            at += 8;
-        }
-        stored.len()
+            ControlFlow::Continue(())
+        })
     }
 }
 
@@ -238,8 +277,17 @@ mod tests {
                 flips.iter().map(|bits| bits.iter().fold(query, |hash, bit| hash ^ 1 << bit)).collect();
             let stored = &stored[offset.min(stored.len())..];
             let expected = collect(Kernel::PORTABLE, stored, query, radius, limit);
+            let (head, tail) = stored.split_at(stored.len() / 3);
             for kernel in Kernel::available() {
                 prop_assert_eq!(&collect(kernel, stored, query, radius, limit), &expected, "{:?}", kernel);
+                // In two runs and an empty one.
+                let mut found = Vec::new();
+                let (runs, compared) = kernel.scan_runs(&[head, &[], tail], query, radius, |run, at, distance| {
+                    found.push((if run == 2 { head.len() + at } else { at }, distance));
+                    if found.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                });
+                prop_assert_eq!(&(found, compared), &expected, "{:?}", kernel);
+                prop_assert!(runs == 3 || compared <= head.len());
             }
         }
     }

@@ -6,3 +6,4 @@ pub mod hamming;
 pub mod inflate;
 pub mod minhash;
 pub mod prefetch;
+pub mod rank;

@@ -10,8 +10,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::buckets::{Buckets, Course, Look};
 use super::directory::{KeyBits, Table, log2};
-use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, Sink, TableSet};
+use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet};
 use crate::kernel::hamming::Kernel;
 use crate::simhash::BITS;
 use crate::{Error, Result};
@@ -149,69 +150,48 @@ impl Bphs {
         self.params
     }
 
-    fn run(&self, query: Query<'_>, mode: Mode, sink: &mut impl Sink) -> Cost {
-        let mut cost = Cost::default();
-        // A search for the first match asks for few tables ahead: it may not need them.
-        let group = match mode {
-            Mode::All => MAX_TABLES,
-            Mode::First => 4,
-        };
-        let mut ranges = [const { 0..0 }; MAX_TABLES];
-        for from in (0..self.tables.len()).step_by(group) {
-            let tables = &self.tables[from..self.tables.len().min(from + group)];
-            for table in tables {
-                table.prefetch_cell(query.hash);
-            }
-            for (table, range) in tables.iter().zip(&mut ranges) {
-                *range = table.range(query.hash);
-                table.prefetch_hashes(range);
-            }
-            for (t, (table, range)) in (from..).zip(tables.iter().zip(&ranges)) {
-                let verified = cost.verified;
-                cost.probes += 1;
-                cost.candidates +=
-                    self.scan(t, table, range.clone(), query.hash, mode, &mut cost.verified, sink);
-                if mode == Mode::First && cost.verified > verified {
-                    return cost;
-                }
-            }
-        }
-        cost
-    }
-
-    /// Compares a range of a table with the query. Returns the number of hashes compared.
-    #[inline]
-    fn scan(
-        &self,
-        t: usize,
-        table: &Table,
-        range: std::ops::Range<usize>,
-        query: u64,
-        mode: Mode,
-        verified: &mut u64,
-        sink: &mut impl Sink,
-    ) -> u64 {
-        let hashes = &table.hashes()[range.clone()];
-        let compared = self.kernel.scan(hashes, query, self.params.radius, |at, distance| {
-            *verified += 1;
-            // All tables are asked, so the first one that must find this hash reports it. A search for the first
-            // match stops here instead.
-            let differing = hashes[at] ^ query;
-            if mode == Mode::All && self.first_agreeing(differing) != t {
-                return mode.after_hit();
-            }
-            let slot = if t == 0 { Some(range.start + at) } else { self.tables[0].find(hashes[at]).0 };
-            let slot = slot.expect("every table holds the same hashes") as u32;
-            sink.push(Hit { slot, distance: distance as u8 }, t as u32 + 1);
-            mode.after_hit()
-        });
-        compared as u64
-    }
-
     /// The first table in whose key two hashes with these differing bits agree.
     #[inline]
     fn first_agreeing(&self, differing: u64) -> usize {
         self.keys.iter().position(|key| differing & key == 0).unwrap_or(self.keys.len())
+    }
+}
+
+impl Buckets for Bphs {
+    fn tables(&self) -> &[Table] {
+        &self.tables
+    }
+
+    fn search_radius(&self) -> u32 {
+        self.params.radius
+    }
+
+    fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
+    fn begin(&self, _: Query<'_>, _: &mut Course) {}
+
+    #[inline]
+    fn next(&self, course: &mut Course) -> Option<Look> {
+        let table = course.taken as usize;
+        (table < self.tables.len()).then_some(Look { table: table as u32, mask: 0 })
+    }
+
+    /// All tables are asked, so the first one that must find a match reports it. A search that ends with its first match
+    /// takes it from wherever it turns up.
+    #[inline]
+    fn owns(&self, _: &Course, look: Look, differing: u64, mode: Mode) -> bool {
+        mode == Mode::First || self.first_agreeing(differing) == look.table as usize
+    }
+
+    #[inline]
+    fn slot(&self, table: u32, position: usize) -> u32 {
+        let slot = match table {
+            0 => Some(position),
+            _ => self.tables[0].find(self.tables[table as usize].hashes()[position]).0,
+        };
+        slot.expect("every table holds the same hashes") as u32
     }
 }
 
@@ -228,18 +208,28 @@ impl HammingIndex for Bphs {
         size_of_val(&self.keys[..]) + self.tables.iter().map(Table::bytes).sum::<usize>()
     }
 
-    fn search(&self, query: Query<'_>, mode: Mode, _: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
-        self.run(query, mode, hits)
+    fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
+        scratch.answer(self, query, mode, |hit, _, _| hits.push(hit))
     }
 
     fn search_traced(
         &self,
         query: Query<'_>,
         mode: Mode,
-        _: &mut Scratch,
+        scratch: &mut Scratch,
         hits: &mut Vec<(Hit, u32)>,
     ) -> Cost {
-        self.run(query, mode, hits)
+        scratch.answer(self, query, mode, |hit, _, look| hits.push((hit, look.table + 1)))
+    }
+
+    fn search_many(
+        &self,
+        queries: &[Query<'_>],
+        mode: Mode,
+        scratch: &mut Scratch,
+        hits: &mut Vec<(u32, Hit)>,
+    ) -> Cost {
+        scratch.answer_many(self, queries, mode, hits)
     }
 
     fn tables(&self) -> usize {

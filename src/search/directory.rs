@@ -148,7 +148,7 @@ impl Table {
 
     /// The directory's cell of a hash.
     #[inline]
-    fn cell(&self, hash: u64) -> usize {
+    pub fn cell(&self, hash: u64) -> usize {
         // Two shifts, since a shift by 64 has no meaning.
         (self.key.of(hash) >> 1 >> (63 - self.cell_bits)) as usize
     }
@@ -165,10 +165,10 @@ impl Table {
         &self.hashes
     }
 
-    /// Asks for the directory's entry of a hash.
+    /// Asks for the directory's entry of a cell.
     #[inline]
-    pub fn prefetch_cell(&self, hash: u64) {
-        prefetch::read(&self.starts, self.cell(hash));
+    pub fn prefetch_cell(&self, cell: usize) {
+        prefetch::read(&self.starts, cell);
     }
 
     /// Asks for the first hashes of a range.
@@ -183,7 +183,12 @@ impl Table {
     /// the same cell.
     #[inline]
     pub fn range(&self, hash: u64) -> Range<usize> {
-        let cell = self.cell(hash);
+        self.range_of_cell(self.cell(hash), hash)
+    }
+
+    /// [`range`](Self::range) for a hash whose cell is known.
+    #[inline]
+    pub fn range_of_cell(&self, cell: usize, hash: u64) -> Range<usize> {
         let range = self.starts[cell] as usize..self.starts[cell + 1] as usize;
         if range.len() > SCAN_WHOLE && self.key.len() > self.cell_bits {
             return self.narrow(range, self.key.of(hash));

@@ -5,16 +5,19 @@
 
 pub mod bands;
 pub mod bphs;
+mod buckets;
 pub mod directory;
 pub mod distinct;
+pub mod half;
 pub mod linear;
 pub mod psm;
 
 use std::ops::ControlFlow;
 
+use buckets::{Buckets, LANES, Lane, Look};
+
+use crate::kernel::prefetch;
 use crate::simhash::BITS;
-use crate::simhash::volatility::Volatility;
-use crate::simhash::vosh::Vosh;
 
 /// What an index is asked: a hash and, for the probabilistic ones, the weights behind it.
 #[derive(Clone, Copy, Debug)]
@@ -97,8 +100,8 @@ pub trait HammingIndex: Send + Sync {
     /// is not specified, but always the same.
     fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost;
 
-    /// Like [`search`](Self::search), and says for each match with which probe it was found, or in which table for an
-    /// index of several tables; both count from 1.
+    /// Like [`search`](Self::search), and says for each match with which probe it was found, from 1 on. For BPHS a probe
+    /// is a table.
     fn search_traced(
         &self,
         query: Query<'_>,
@@ -106,6 +109,22 @@ pub trait HammingIndex: Send + Sync {
         scratch: &mut Scratch,
         hits: &mut Vec<(Hit, u32)>,
     ) -> Cost;
+
+    /// Answers many queries; a match comes with the position of its query in `queries`. The answers and the cost are
+    /// those of [`search`](Self::search), in an order that is always the same; indexes that wait for memory overlap the
+    /// waiting of neighbouring queries.
+    ///
+    /// # Panics
+    /// For 2³² queries or more.
+    fn search_many(
+        &self,
+        queries: &[Query<'_>],
+        mode: Mode,
+        scratch: &mut Scratch,
+        hits: &mut Vec<(u32, Hit)>,
+    ) -> Cost {
+        one_by_one(self, queries, mode, scratch, hits)
+    }
 
     /// Number of tables.
     fn tables(&self) -> usize;
@@ -115,11 +134,73 @@ pub trait HammingIndex: Send + Sync {
     fn tables_of(&self, query: u64, hit: u64) -> TableSet;
 }
 
+/// A batch without any overlap.
+fn one_by_one<I: HammingIndex + ?Sized>(
+    index: &I,
+    queries: &[Query<'_>],
+    mode: Mode,
+    scratch: &mut Scratch,
+    hits: &mut Vec<(u32, Hit)>,
+) -> Cost {
+    let mut cost = Cost::default();
+    let mut own = Vec::new();
+    for (number, &query) in queries.iter().enumerate() {
+        let number = u32::try_from(number).expect("fewer than 2^32 queries in one batch");
+        cost += index.search(query, mode, scratch, &mut own);
+        hits.extend(own.drain(..).map(|hit| (number, hit)));
+    }
+    cost
+}
+
 /// What a search needs to work with. Reused from query to query, it makes searching free of allocations.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Scratch {
-    vosh: Vosh,
-    order: Volatility,
+    lanes: Vec<Lane>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self { lanes: vec![Lane::default()] }
+    }
+}
+
+impl Scratch {
+    /// Answers one query by looks into groups.
+    fn answer<B: Buckets>(
+        &mut self,
+        index: &B,
+        query: Query<'_>,
+        mode: Mode,
+        mut found: impl FnMut(Hit, u64, Look),
+    ) -> Cost {
+        buckets::answer(index, &[query], mode, &mut self.lanes, |_, hit, step, look| found(hit, step, look))
+    }
+
+    /// Answers many queries by looks into groups, several at a time.
+    fn answer_many<B: Buckets>(
+        &mut self,
+        index: &B,
+        queries: &[Query<'_>],
+        mode: Mode,
+        hits: &mut Vec<(u32, Hit)>,
+    ) -> Cost {
+        assert!(u32::try_from(queries.len()).is_ok(), "fewer than 2^32 queries in one batch");
+        self.lanes.resize_with(LANES, Lane::default);
+        let mut cost = Cost::default();
+        for (group, now) in queries.chunks(LANES).enumerate() {
+            // The weights of the next group are on their way while this one is answered.
+            let from = (group + 1) * LANES;
+            for query in queries.iter().skip(from).take(LANES) {
+                for line in (0..BITS).step_by(64 / size_of::<f32>()) {
+                    prefetch::read(query.weights, line);
+                }
+            }
+            cost += buckets::answer(index, now, mode, &mut self.lanes, |number, hit, _, _| {
+                hits.push(((group * LANES + number) as u32, hit));
+            });
+        }
+        cost
+    }
 }
 
 /// Where matches go, with or without the step at which they were found.
@@ -146,11 +227,13 @@ mod tests {
     //! One suite for all indexes: with an unlimited budget, each agrees with the definition.
 
     use super::bphs::{Bphs, BphsParams};
+    use super::half::{Half, HalfParams};
     use super::linear::Linear;
     use super::psm::{FlipOrder, Psm, PsmParams, Reading};
     use super::*;
     use crate::hash::SplitMix64;
     use crate::simhash::distance;
+    use crate::simhash::volatility::FlipCost;
     use proptest::prelude::*;
 
     /// What the definition says: all slots within the radius.
@@ -182,6 +265,14 @@ mod tests {
                 indexes.push(psm(hashes, radius, Reading::P { key_bits }, order));
             }
         }
+        for (tables, key_bits) in [(1, Some(7)), (2, None), (2, Some(32)), (3, Some(5)), (5, Some(12))] {
+            for cost in [HalfParams::default().cost, FlipCost::Abs] {
+                let params = HalfParams { radius, tables, key_bits, cost, ..HalfParams::default() };
+                let index = Half::new(hashes, params).unwrap();
+                assert!(index.is_exact());
+                indexes.push(Box::new(index));
+            }
+        }
         if radius <= 1 {
             indexes.push(psm(hashes, radius, Reading::P { key_bits: Some(64) }, FlipOrder::Vosh));
             for filter_bits in [0, 4, 64] {
@@ -207,7 +298,7 @@ mod tests {
         for &(hit, step) in &traced {
             let tables = index.tables_of(query.hash, hashes[hit.slot as usize]);
             assert!(tables != 0 && tables.checked_shr(index.tables() as u32).unwrap_or(0) == 0, "{name}");
-            if index.tables() > 1 {
+            if name.starts_with("bphs") {
                 assert_eq!(step, tables.trailing_zeros() + 1, "{name}: reported by the first table");
             }
             assert!(step >= 1 && u64::from(step) <= cost.probes, "{name}");
@@ -218,6 +309,25 @@ mod tests {
         assert_eq!(hits.len(), wanted.len().min(1), "{name}");
         assert!(hits.iter().all(|hit| wanted.contains(hit)), "{name}");
         assert!(first.probes <= cost.probes && first.candidates <= cost.candidates, "{name}");
+    }
+
+    /// A batch answers as its queries do one by one; it is made long enough for several groups of lanes.
+    fn check_batch(index: &dyn HammingIndex, queries: &[Query<'_>], scratch: &mut Scratch) {
+        let queries: Vec<Query<'_>> = queries.iter().copied().cycle().take(2 * queries.len() + 7).collect();
+        for mode in [Mode::All, Mode::First] {
+            let mut one_by_one = Vec::new();
+            let mut cost = Cost::default();
+            for (number, &query) in (0..).zip(&queries) {
+                let mut hits = Vec::new();
+                cost += index.search(query, mode, scratch, &mut hits);
+                one_by_one.extend(hits.into_iter().map(|hit| (number, hit)));
+            }
+            let mut batch = Vec::new();
+            assert_eq!(index.search_many(&queries, mode, scratch, &mut batch), cost, "{}", index.name());
+            batch.sort();
+            one_by_one.sort();
+            assert_eq!(batch, one_by_one, "{} {mode:?}", index.name());
+        }
     }
 
     fn distinct(mut hashes: Vec<u64>) -> Vec<u64> {
@@ -231,9 +341,11 @@ mod tests {
         let mut scratch = Scratch::default();
         for index in exact_indexes(&hashes, radius) {
             assert!(index.bytes() >= size_of_val(&hashes[..]), "{}", index.name());
-            for &hash in queries {
-                check(&*index, &hashes, Query { hash, weights }, &mut scratch);
+            let queries: Vec<Query<'_>> = queries.iter().map(|&hash| Query { hash, weights }).collect();
+            for &query in &queries {
+                check(&*index, &hashes, query, &mut scratch);
             }
+            check_batch(&*index, &queries, &mut scratch);
         }
     }
 
@@ -290,6 +402,17 @@ mod tests {
     }
 
     #[test]
+    fn weights_of_no_size() {
+        let hashes: Vec<u64> = (0..40).map(|i| flip(9, &[i, 2 * i, 3 * i])).collect();
+        let mut odd = [0f32; BITS];
+        odd[3] = f32::NAN;
+        odd[40] = f32::INFINITY;
+        for weights in [[0.0; BITS], [1e-45; BITS], [f32::MAX; BITS], [f32::NAN; BITS], odd] {
+            check_all(hashes.clone(), &[9, 8], &weights, 3);
+        }
+    }
+
+    #[test]
     fn psm_x_is_exact_at_radius_3() {
         let mut rng = SplitMix64::new(11);
         let mut hashes: Vec<u64> = (0..500).map(|_| rng.next_u64()).collect();
@@ -338,6 +461,35 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_budget_cuts_the_trace_of_half_tables() {
+        let mut rng = SplitMix64::new(19);
+        let hash = rng.next_u64();
+        let hashes =
+            distinct((0..3_000).map(|_| flip(hash, &[0; 4].map(|_: u32| rng.below(64) as u32))).collect());
+        let weights = weights(23);
+        let query = Query { hash, weights: &weights };
+        let mut scratch = Scratch::default();
+        for (tables, flips) in [(2, None), (2, Some(0)), (3, Some(2))] {
+            let params = HalfParams { tables, flips, key_bits: Some(12), ..HalfParams::default() };
+            let all = Half::new(&hashes, params).unwrap();
+            let mut trace = Vec::new();
+            all.search_traced(query, Mode::All, &mut scratch, &mut trace);
+            let within = hashes.iter().filter(|&&h| distance(h, hash) <= 3);
+            let reachable = within.filter(|&&h| all.tables_of(hash, h) != 0).count();
+            assert_eq!(trace.len(), reachable);
+            assert_eq!(reachable < expected(&hashes, hash, 3).len(), !all.is_exact());
+            for budget in (0..=all.all_looks() as u32).step_by(3) {
+                let index = Half::new(&hashes, HalfParams { budget: Some(budget), ..params }).unwrap();
+                let mut hits = Vec::new();
+                let cost = index.search(query, Mode::All, &mut scratch, &mut hits);
+                let within = trace.iter().filter(|(_, step)| *step <= budget).map(|(hit, _)| *hit);
+                assert!(hits.iter().copied().eq(within), "{tables} {flips:?} {budget}");
+                assert_eq!(cost.probes, u64::from(budget));
+            }
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
@@ -345,7 +497,11 @@ mod tests {
             seeds in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..64, Just(0), Just(!0)], 1..60),
             planted in prop::collection::vec((any::<prop::sample::Index>(), prop::collection::vec(0u32..64, 0..7)), 0..60),
             asked in prop::collection::vec((any::<prop::sample::Index>(), prop::collection::vec(0u32..64, 0..5)), 1..4),
-            weights in prop::array::uniform32(prop_oneof![Just(0f32), -2f32..2.0]),
+            weights in prop::array::uniform32(prop_oneof![
+                4 => Just(0f32),
+                8 => -2f32..2.0,
+                1 => prop::sample::select(&[f32::NAN, f32::INFINITY, f32::MAX, 1e-42][..]),
+            ]),
             radius in 0u32..=4,
         ) {
             let near = |(index, bits): &(prop::sample::Index, Vec<u32>)| flip(*index.get(&seeds), bits);

@@ -12,8 +12,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::buckets::{Buckets, Course, Look};
 use super::directory::{KeyBits, Table, log2};
-use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, Sink, TableSet};
+use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, Sink, TableSet, one_by_one};
 use crate::hash::fmix64;
 use crate::kernel::hamming::Kernel;
 use crate::kernel::prefetch;
@@ -33,7 +34,8 @@ pub enum Reading {
     },
     /// Over the leading bits only.
     P {
-        /// p: number of leading bits, 1 to 64; by default about log₂ of the number of hashes.
+        /// p: number of leading bits, 1 to 64; by default ⌊log₂ n⌋ − 2, but at least 1, so that four to eight of n
+        /// evenly spread hashes share a key.
         key_bits: Option<u32>,
     },
 }
@@ -137,7 +139,7 @@ impl Psm {
                 return Err(Error::parameter("filter-bits", bits, "0 to 64"));
             }
             Reading::X { filter_bits } => (BITS as u32, u64::MAX, filter_bits),
-            Reading::P { key_bits } => match key_bits.unwrap_or(cells.max(1)) {
+            Reading::P { key_bits } => match key_bits.unwrap_or(cells.saturating_sub(2).max(1)) {
                 bits @ 1..=64 => (bits, KeyBits::leading(bits).mask(), 0),
                 bits => return Err(Error::parameter("key-bits", bits, "1 to 64")),
             },
@@ -191,62 +193,62 @@ impl Psm {
         }
     }
 
-    fn run(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, sink: &mut impl Sink) -> Cost {
-        if self.table.hashes().is_empty() {
-            return Cost::default();
-        }
+    /// Begins the sequence of flips for a query.
+    fn start(&self, query: Query<'_>, course: &mut Course) {
         match &self.fixed {
             None => {
+                let limit = usize::try_from(self.budget()).unwrap_or(usize::MAX);
                 let sizes = 0..=self.params.radius;
-                scratch.vosh.start(query.weights, self.among, self.params.cost, sizes);
-                self.probe(query.hash, mode, scratch.vosh.by_ref().map(|flip| flip.mask), sink)
+                course.vosh.start(query.weights, self.among, self.params.cost, sizes, limit);
             }
+            Some(_) => course.order.rank(query.weights, self.among, self.params.cost, BITS),
+        }
+    }
+
+    /// The next mask of bits to flip, within the budget.
+    #[inline]
+    fn next_mask(&self, course: &mut Course) -> Option<u64> {
+        if course.taken >= self.budget() || self.table.hashes().is_empty() {
+            return None;
+        }
+        match &self.fixed {
+            None => course.vosh.next().map(|flip| flip.mask),
             Some(fixed) => {
-                scratch.order.rank(query.weights, self.among, self.params.cost);
-                self.probe(query.hash, mode, fixed.masks(&scratch.order), sink)
+                let ranks = fixed.ranks().get(course.taken as usize)?;
+                Some(course.order.mask(*ranks))
             }
         }
     }
 
-    /// Probes with each mask until the budget is spent.
-    fn probe(
-        &self,
-        query: u64,
-        mode: Mode,
-        mut masks: impl Iterator<Item = u64>,
-        sink: &mut impl Sink,
-    ) -> Cost {
+    /// Reading X: looks flipped hashes up, in groups whose memory accesses overlap.
+    fn run_equal(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, sink: &mut impl Sink) -> Cost {
+        let course = &mut scratch.lanes[0].course;
+        course.taken = 0;
+        self.start(query, course);
         let mut cost = Cost::default();
-        let mut left = self.budget();
         let mut group = [0u64; GROUP];
-        // A search for the first match begins with small groups: it may not need the rest.
-        let mut size = match mode {
+        // A search for the first match begins with a small group: it may not need the rest.
+        let mut room = match mode {
             Mode::All => GROUP,
-            Mode::First => 4,
+            Mode::First => GROUP / 4,
         };
-        while left > 0 {
+        loop {
             let mut n = 0;
-            for (place, mask) in group.iter_mut().zip(masks.by_ref().take(left.min(size as u64) as usize)) {
-                *place = mask;
+            while n < room {
+                let Some(mask) = self.next_mask(course) else { break };
+                course.taken += 1;
+                group[n] = mask;
                 n += 1;
             }
-            if n == 0 {
-                break;
+            let found = self.probe_equal(query.hash, &group[..n], mode, &mut cost, sink);
+            if n < room || found && mode == Mode::First {
+                return cost;
             }
-            left -= n as u64;
-            let found = match self.params.reading {
-                Reading::X { .. } => self.probe_equal(query, &group[..n], mode, &mut cost, sink),
-                Reading::P { .. } => self.probe_buckets(query, &group[..n], mode, &mut cost, sink),
-            };
-            if found && mode == Mode::First {
-                break;
-            }
-            size = GROUP;
+            room = GROUP;
         }
-        cost
     }
 
-    /// Looks flipped hashes up. Returns whether one was found.
+    /// Looks a group of flipped hashes up. Returns whether one was found.
     fn probe_equal(
         &self,
         query: u64,
@@ -255,92 +257,76 @@ impl Psm {
         cost: &mut Cost,
         sink: &mut impl Sink,
     ) -> bool {
-        // The steps of the probes that pass the filter.
-        let mut passed = [(0u64, 0u32); GROUP];
+        // Numbers of the masks in the group that pass the filter.
+        let mut passed = [0u8; GROUP];
         let mut n = 0;
+        let mut places = [(0usize, 0u64); GROUP];
         if let Some(filter) = &self.filter {
-            let mut places = [(0usize, 0u64); GROUP];
             for (place, mask) in places.iter_mut().zip(masks) {
                 *place = filter.place(query ^ mask);
                 prefetch::read(&filter.words, place.0);
             }
-            for (step, (&(word, bit), &mask)) in (1u32..).zip(places.iter().zip(masks)) {
-                passed[n] = (mask, step);
-                n += usize::from(filter.words[word] & bit != 0);
-            }
-        } else {
-            for (step, &mask) in (1u32..).zip(masks) {
-                passed[n] = (mask, step);
-                n += 1;
-            }
         }
-        let passed = &passed[..n];
-        for (mask, _) in passed {
-            self.table.prefetch_cell(query ^ mask);
+        for (number, &(word, bit)) in places[..masks.len()].iter().enumerate() {
+            passed[n] = number as u8;
+            n += usize::from(self.filter.as_ref().is_none_or(|filter| filter.words[word] & bit != 0));
         }
-        let before = cost.probes as u32;
+        let passed = passed[..n].iter().map(|&number| usize::from(number));
+        for number in passed.clone() {
+            self.table.prefetch_cell(self.table.cell(query ^ masks[number]));
+        }
+        let before = cost.probes;
+        cost.probes += masks.len() as u64;
         let mut any = false;
-        for &(mask, step) in passed {
+        for number in passed {
+            let mask = masks[number];
             let (found, compared) = self.table.find(query ^ mask);
             cost.candidates += compared;
-            if let Some(slot) = found {
-                any = true;
-                cost.verified += 1;
-                sink.push(
-                    Hit { slot: slot as u32, distance: mask.count_ones() as u8 },
-                    before.wrapping_add(step),
-                );
-                if mode == Mode::First {
-                    cost.probes += u64::from(step);
-                    return true;
-                }
-            }
-        }
-        cost.probes += masks.len() as u64;
-        any
-    }
-
-    /// Compares the hashes behind flipped keys with the query. Returns whether one matched.
-    fn probe_buckets(
-        &self,
-        query: u64,
-        masks: &[u64],
-        mode: Mode,
-        cost: &mut Cost,
-        sink: &mut impl Sink,
-    ) -> bool {
-        for mask in masks {
-            self.table.prefetch_cell(query ^ mask);
-        }
-        let mut ranges = [const { 0..0 }; GROUP];
-        for (range, mask) in ranges.iter_mut().zip(masks) {
-            *range = self.table.range(query ^ mask);
-            self.table.prefetch_hashes(range);
-        }
-        let key = self.table.key().mask();
-        let mut any = false;
-        for (range, &mask) in ranges.iter().zip(masks) {
-            cost.probes += 1;
-            let step = cost.probes as u32;
-            let hashes = &self.table.hashes()[range.clone()];
-            let mut verified = 0;
-            let compared = self.kernel.scan(hashes, query, self.params.radius, |at, distance| {
-                verified += 1;
-                // A cell may hold several keys; each is another probe's.
-                if (hashes[at] ^ query) & key != mask {
-                    return std::ops::ControlFlow::Continue(());
-                }
-                any = true;
-                sink.push(Hit { slot: (range.start + at) as u32, distance: distance as u8 }, step);
-                mode.after_hit()
-            });
-            cost.candidates += compared as u64;
-            cost.verified += verified;
-            if any && mode == Mode::First {
+            let Some(slot) = found else { continue };
+            any = true;
+            cost.verified += 1;
+            let step = before + number as u64 + 1;
+            sink.push(Hit { slot: slot as u32, distance: mask.count_ones() as u8 }, step as u32);
+            if mode == Mode::First {
+                cost.probes = step;
                 break;
             }
         }
         any
+    }
+}
+
+impl Buckets for Psm {
+    fn tables(&self) -> &[Table] {
+        std::slice::from_ref(&self.table)
+    }
+
+    fn search_radius(&self) -> u32 {
+        self.params.radius
+    }
+
+    fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
+    fn begin(&self, query: Query<'_>, course: &mut Course) {
+        self.start(query, course);
+    }
+
+    #[inline]
+    fn next(&self, course: &mut Course) -> Option<Look> {
+        self.next_mask(course).map(|mask| Look { table: 0, mask })
+    }
+
+    /// A group may hold several keys; each is another probe's.
+    #[inline]
+    fn owns(&self, _: &Course, look: Look, differing: u64, _: Mode) -> bool {
+        differing & self.among == look.mask
+    }
+
+    #[inline]
+    fn slot(&self, _: u32, position: usize) -> u32 {
+        position as u32
     }
 }
 
@@ -363,7 +349,10 @@ impl HammingIndex for Psm {
     }
 
     fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
-        self.run(query, mode, scratch, hits)
+        match self.params.reading {
+            Reading::X { .. } => self.run_equal(query, mode, scratch, hits),
+            Reading::P { .. } => scratch.answer(self, query, mode, |hit, _, _| hits.push(hit)),
+        }
     }
 
     fn search_traced(
@@ -373,7 +362,25 @@ impl HammingIndex for Psm {
         scratch: &mut Scratch,
         hits: &mut Vec<(Hit, u32)>,
     ) -> Cost {
-        self.run(query, mode, scratch, hits)
+        match self.params.reading {
+            Reading::X { .. } => self.run_equal(query, mode, scratch, hits),
+            Reading::P { .. } => {
+                scratch.answer(self, query, mode, |hit, step, _| hits.push((hit, step as u32)))
+            }
+        }
+    }
+
+    fn search_many(
+        &self,
+        queries: &[Query<'_>],
+        mode: Mode,
+        scratch: &mut Scratch,
+        hits: &mut Vec<(u32, Hit)>,
+    ) -> Cost {
+        match self.params.reading {
+            Reading::X { .. } => one_by_one(self, queries, mode, scratch, hits),
+            Reading::P { .. } => scratch.answer_many(self, queries, mode, hits),
+        }
     }
 
     fn tables(&self) -> usize {

@@ -106,9 +106,20 @@ impl Vosh {
         vosh
     }
 
-    /// Starts over with the bits of `among`, ranked by `weights`.
-    pub fn start(&mut self, weights: &[f32; BITS], among: u64, cost: FlipCost, sizes: RangeInclusive<u32>) {
-        self.order.rank(weights, among, cost);
+    /// Starts over with the bits of `among`, ranked by `weights`, if no more than `limit` sets are wanted.
+    ///
+    /// With size 1 among the sizes only the weakest bits need to be ranked: a set with the bit of rank r comes after
+    /// the r sets of one weaker bit each.
+    pub fn start(
+        &mut self,
+        weights: &[f32; BITS],
+        among: u64,
+        cost: FlipCost,
+        sizes: RangeInclusive<u32>,
+        limit: usize,
+    ) {
+        let bits = if sizes.contains(&1) { limit.min(BITS) } else { BITS };
+        self.order.rank(weights, among, cost, bits);
         self.plant(sizes);
     }
 
@@ -330,8 +341,14 @@ mod tests {
             // A used heap starts over cleanly.
             let mut vosh = Vosh::new(Volatility::new(&[1.0; BITS], u64::MAX, cost), 0..=5);
             vosh.by_ref().take(50).for_each(drop);
-            vosh.start(&weights_of(&values), among, cost, sizes);
-            prop_assert_eq!(vosh.collect::<Vec<_>>(), expected);
+            vosh.start(&weights_of(&values), among, cost, sizes.clone(), usize::MAX);
+            prop_assert_eq!(&vosh.by_ref().collect::<Vec<_>>(), &expected);
+            // Few sets need few bits.
+            for limit in 0..12 {
+                vosh.start(&weights_of(&values), among, cost, sizes.clone(), limit);
+                let first: Vec<Flip> = vosh.by_ref().take(limit).collect();
+                prop_assert_eq!(&first[..], &expected[..expected.len().min(limit)]);
+            }
         }
     }
 }

@@ -1,0 +1,157 @@
+//! Searches per second of every index, over uniform and over skewed hashes.
+//!
+//! Each query has one stored partner at distance 1 to 3, made by moving the query's Gaussian weight vector. Every
+//! benchmark states how many partners it expects to find, and checks it, before it measures: run with `--test`, this is
+//! a test. Everything is drawn from a seed with functions that give the same bits on every machine.
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use flipside::hash::SplitMix64;
+use flipside::search::bphs::{Bphs, BphsParams};
+use flipside::search::distinct::DistinctHashes;
+use flipside::search::half::{Half, HalfParams};
+use flipside::search::linear::Linear;
+use flipside::search::psm::{FlipOrder, Psm, PsmParams, Reading};
+use flipside::search::{HammingIndex, Mode, Query, Scratch};
+use flipside::simhash::{BITS, SimHash, distance};
+use std::hint::black_box;
+
+const STORED: usize = 1 << 18;
+const QUERIES: usize = 1 << 10;
+const RADIUS: u32 = 3;
+
+struct Workload {
+    hashes: DistinctHashes,
+    queries: Vec<SimHash>,
+    /// The stored partner of each query.
+    partners: Vec<u64>,
+}
+
+/// A number from N(0, 1), by Box and Muller.
+fn gaussian(rng: &mut SplitMix64) -> f64 {
+    let radius = libm::sqrt(-2.0 * libm::log(1.0 - rng.unit()));
+    radius * libm::cos(std::f64::consts::TAU * rng.unit())
+}
+
+/// `skewed` pulls the sixteen leading components below zero, so that a few prefixes hold most of the hashes.
+fn workload(skewed: bool) -> Workload {
+    let mut rng = SplitMix64::new(2011);
+    let draw = |rng: &mut SplitMix64| -> [f32; BITS] {
+        std::array::from_fn(|j| {
+            let pull = if skewed && j >= 48 { 0.8 } else { 0.0 };
+            (gaussian(rng) - pull) as f32
+        })
+    };
+    let (mut queries, mut partners) = (Vec::new(), Vec::new());
+    while queries.len() < QUERIES {
+        let query = SimHash::from_weights(draw(&mut rng));
+        let cosine = 0.98 + 0.0199 * rng.unit();
+        let sine = libm::sqrt(1.0 - cosine * cosine);
+        let moved = query.weights.map(|w| (cosine * f64::from(w) + sine * gaussian(&mut rng)) as f32);
+        let partner = SimHash::from_weights(moved).hash;
+        if (1..=RADIUS).contains(&distance(query.hash, partner)) {
+            queries.push(query);
+            partners.push(partner);
+        }
+    }
+    let mut hashes = partners.clone();
+    hashes.extend((QUERIES..STORED).map(|_| SimHash::from_weights(draw(&mut rng)).hash));
+    Workload { hashes: DistinctHashes::new(&hashes), queries, partners }
+}
+
+/// Queries whose partner is among the matches.
+fn partners_found(workload: &Workload, index: &dyn HammingIndex, asked: usize) -> usize {
+    let mut scratch = Scratch::default();
+    let mut found = 0;
+    for (query, &partner) in workload.queries.iter().zip(&workload.partners).take(asked) {
+        let mut hits = Vec::new();
+        let query = Query { hash: query.hash, weights: &query.weights };
+        index.search(query, Mode::All, &mut scratch, &mut hits);
+        found += usize::from(hits.iter().any(|hit| workload.hashes.hashes()[hit.slot as usize] == partner));
+    }
+    found
+}
+
+/// Measures one index. `asked` queries are put, and `expected` of their partners must be found.
+fn measure(
+    c: &mut Criterion,
+    workload: &Workload,
+    name: &str,
+    index: &dyn HammingIndex,
+    asked: usize,
+    expected: usize,
+) {
+    let found = partners_found(workload, index, asked);
+    assert_eq!(found, expected, "{name}: partners found by {} of {asked} queries", index.name());
+    let queries: Vec<Query<'_>> = workload.queries[..asked]
+        .iter()
+        .map(|query| Query { hash: query.hash, weights: &query.weights })
+        .collect();
+    let mut group = c.benchmark_group(name);
+    group.throughput(Throughput::Elements(asked as u64));
+    let (mut scratch, mut hits, mut batch) = (Scratch::default(), Vec::new(), Vec::new());
+    for mode in [Mode::All, Mode::First] {
+        group.bench_function(format!("{mode:?}/one by one"), |b| {
+            b.iter(|| {
+                hits.clear();
+                for &query in &queries {
+                    index.search(black_box(query), mode, &mut scratch, &mut hits);
+                }
+                hits.len()
+            });
+        });
+        group.bench_function(format!("{mode:?}/batch"), |b| {
+            b.iter(|| {
+                batch.clear();
+                index.search_many(black_box(&queries), mode, &mut scratch, &mut batch);
+                batch.len()
+            });
+        });
+    }
+    group.finish();
+}
+
+fn search(c: &mut Criterion) {
+    let p = Reading::P { key_bits: None };
+    let x = Reading::X { filter_bits: 8 };
+    for (kind, skewed, expected) in [("uniform", false, UNIFORM), ("skewed", true, SKEWED)] {
+        let workload = workload(skewed);
+        let hashes = workload.hashes.hashes();
+        let linear = Linear::new(hashes, RADIUS).expect("valid");
+        measure(c, &workload, &format!("{kind}/linear"), &linear, 16, 16);
+        for tables in [4, 10, 16, 20] {
+            let index = Bphs::new(hashes, BphsParams { radius: RADIUS, tables }).expect("valid");
+            measure(c, &workload, &format!("{kind}/bphs-{tables}"), &index, QUERIES, QUERIES);
+        }
+        let psm = [
+            ("psm-p/12 probes", p, FlipOrder::Vosh, 12),
+            ("psm-p static/12 probes", p, FlipOrder::Static, 12),
+            ("psm-x/370 probes", x, FlipOrder::Vosh, 370),
+        ];
+        for ((name, reading, order, budget), expected) in psm.into_iter().zip(expected) {
+            let params =
+                PsmParams { radius: RADIUS, reading, order, budget: Some(budget), ..PsmParams::default() };
+            let index = Psm::new(hashes, params).expect("valid");
+            measure(c, &workload, &format!("{kind}/{name}"), &index, QUERIES, expected);
+        }
+        for (budget, expected) in [Some(8), None].into_iter().zip([expected[3], QUERIES]) {
+            let index = Half::new(hashes, HalfParams { radius: RADIUS, budget, ..HalfParams::default() });
+            let looks = budget.map_or("all".into(), |budget| budget.to_string());
+            measure(
+                c,
+                &workload,
+                &format!("{kind}/half/{looks} looks"),
+                &index.expect("valid"),
+                QUERIES,
+                expected,
+            );
+        }
+    }
+}
+
+/// Partners found of 1,024 by PSM over the key with 12 probes, the same in static order, PSM over all bits with 370
+/// probes, and half tables with 8 looks.
+const UNIFORM: [usize; 4] = [1008, 1007, 975, 1016];
+const SKEWED: [usize; 4] = [1016, 1015, 985, 1021];
+
+criterion_group!(benches, search);
+criterion_main!(benches);

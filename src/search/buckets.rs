@@ -1,0 +1,180 @@
+//! The way of a search that looks into groups of hashes, shared by the indexes that do so.
+//!
+//! One look costs two dependent reads from places that no cache predicts: the directory, then the group. So the looks
+//! of a round, and in a batch the looks of several queries, go through three phases together: ask for the directory
+//! entries; read them and ask for the groups; compare.
+
+use std::ops::ControlFlow;
+
+use super::directory::Table;
+use super::half::Part;
+use super::{Cost, Hit, Mode, Query};
+use crate::kernel::hamming::Kernel;
+use crate::simhash::volatility::Volatility;
+use crate::simhash::vosh::Vosh;
+
+/// Looks of one query that go through the phases together.
+const ROUND: usize = 16;
+
+/// Looks in the first round of a search that may end at its first match.
+const FIRST_ROUND: usize = 4;
+
+/// Queries of a batch that go through the phases together.
+pub(super) const LANES: usize = 4;
+
+/// One look: at the hashes of a table that agree in the key with the query after `mask` is flipped.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Look {
+    pub table: u32,
+    pub mask: u64,
+}
+
+/// An index whose search is a sequence of looks.
+pub(super) trait Buckets {
+    fn tables(&self) -> &[Table];
+
+    fn search_radius(&self) -> u32;
+
+    fn kernel(&self) -> Kernel;
+
+    /// Prepares the sequence of looks for a query.
+    fn begin(&self, query: Query<'_>, course: &mut Course);
+
+    /// The next look, if the sequence goes on.
+    fn next(&self, course: &mut Course) -> Option<Look>;
+
+    /// Whether a match belongs to this look, and not to another one that finds it as well.
+    fn owns(&self, course: &Course, look: Look, differing: u64, mode: Mode) -> bool;
+
+    /// The slot of the hash at `position` of a table.
+    fn slot(&self, table: u32, position: usize) -> u32;
+}
+
+/// Where a query stands in its sequence of looks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Course {
+    /// Looks taken so far.
+    pub taken: u64,
+    /// For one sequence of flips from a heap.
+    pub vosh: Vosh,
+    /// For flips in a fixed order of ranks.
+    pub order: Volatility,
+    /// For one sequence of flips per table.
+    pub parts: Vec<Part>,
+}
+
+/// One query under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lane {
+    pub course: Course,
+    looks: [Look; ROUND],
+    cells: [u32; ROUND],
+    ranges: [(u32, u32); ROUND],
+    n: usize,
+    /// Looks finished in earlier rounds.
+    finished: u64,
+    done: bool,
+}
+
+/// Answers up to [`LANES`] queries, one lane each. `found` gets the position of the query in `queries`, the match and
+/// the number of the look, from 1, with the look.
+pub(super) fn answer<B: Buckets>(
+    index: &B,
+    queries: &[Query<'_>],
+    mode: Mode,
+    lanes: &mut [Lane],
+    mut found: impl FnMut(usize, Hit, u64, Look),
+) -> Cost {
+    let mut cost = Cost::default();
+    let lanes = &mut lanes[..queries.len()];
+    for (lane, query) in lanes.iter_mut().zip(queries) {
+        lane.course.taken = 0;
+        lane.finished = 0;
+        lane.done = false;
+        index.begin(*query, &mut lane.course);
+        ask_for_directory(index, query.hash, mode, lane);
+    }
+    while lanes.iter().any(|lane| !lane.done) {
+        for (lane, query) in lanes.iter_mut().zip(queries).filter(|(lane, _)| !lane.done) {
+            ask_for_groups(index, query.hash, lane);
+        }
+        for (number, (lane, query)) in lanes.iter_mut().zip(queries).enumerate() {
+            if lane.done {
+                continue;
+            }
+            let any = compare(index, query.hash, mode, lane, &mut cost, |hit, step, look| {
+                found(number, hit, step, look);
+            });
+            lane.finished += lane.n as u64;
+            if any && mode == Mode::First {
+                lane.done = true;
+            } else {
+                ask_for_directory(index, query.hash, mode, lane);
+            }
+        }
+    }
+    cost
+}
+
+/// Phase 1: takes the looks of a round and asks for their directory entries. Without looks the lane is done.
+#[inline]
+fn ask_for_directory<B: Buckets>(index: &B, query: u64, mode: Mode, lane: &mut Lane) {
+    let room = if mode == Mode::First && lane.finished == 0 { FIRST_ROUND } else { ROUND };
+    lane.n = 0;
+    while lane.n < room {
+        let Some(look) = index.next(&mut lane.course) else { break };
+        lane.course.taken += 1;
+        let table = &index.tables()[look.table as usize];
+        let cell = table.cell(query ^ look.mask);
+        table.prefetch_cell(cell);
+        lane.looks[lane.n] = look;
+        lane.cells[lane.n] = cell as u32;
+        lane.n += 1;
+    }
+    lane.done = lane.n == 0;
+}
+
+/// Phase 2: reads the directory entries and asks for the groups.
+#[inline]
+fn ask_for_groups<B: Buckets>(index: &B, query: u64, lane: &mut Lane) {
+    let looks = lane.looks[..lane.n].iter().zip(&lane.cells);
+    for ((look, &cell), range) in looks.zip(&mut lane.ranges) {
+        let table = &index.tables()[look.table as usize];
+        let found = table.range_of_cell(cell as usize, query ^ look.mask);
+        table.prefetch_hashes(&found);
+        *range = (found.start as u32, found.end as u32);
+    }
+}
+
+/// Phase 3: compares. Returns whether there was a match.
+#[inline]
+fn compare<B: Buckets>(
+    index: &B,
+    query: u64,
+    mode: Mode,
+    lane: &Lane,
+    cost: &mut Cost,
+    mut found: impl FnMut(Hit, u64, Look),
+) -> bool {
+    let mut runs: [&[u64]; ROUND] = [&[]; ROUND];
+    for (run, (look, &(from, to))) in runs.iter_mut().zip(lane.looks[..lane.n].iter().zip(&lane.ranges)) {
+        *run = &index.tables()[look.table as usize].hashes()[from as usize..to as usize];
+    }
+    let runs = &runs[..lane.n];
+    let mut verified = 0;
+    let mut any = false;
+    let (scanned, compared) =
+        index.kernel().scan_runs(runs, query, index.search_radius(), |run, at, distance| {
+            verified += 1;
+            let look = lane.looks[run];
+            if !index.owns(&lane.course, look, runs[run][at] ^ query, mode) {
+                return ControlFlow::Continue(());
+            }
+            any = true;
+            let slot = index.slot(look.table, lane.ranges[run].0 as usize + at);
+            found(Hit { slot, distance: distance as u8 }, lane.finished + run as u64 + 1, look);
+            mode.after_hit()
+        });
+    *cost += Cost { probes: scanned as u64, candidates: compared as u64, verified };
+    any
+}
