@@ -40,6 +40,18 @@ pub enum Error {
         /// What is possible.
         expected: String,
     },
+    /// A row of a table (CSV) that cannot be used.
+    #[error("{path}, line {line}: {got}, but {expected} is needed", path = .path.display())]
+    Table {
+        /// The file concerned.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+        /// What would have fitted.
+        expected: String,
+        /// What the line holds.
+        got: String,
+    },
     /// No document was found in the input.
     #[error("no documents in the input: {0}")]
     NoDocuments(String),
