@@ -43,6 +43,18 @@ pub enum Error {
     /// A chart or a page of the report could not be made: a fault of the program, not of the input.
     #[error("the report could not be drawn: {0}")]
     Render(String),
+    /// A row of a table (CSV) that cannot be used.
+    #[error("{path}, line {line}: {got}, but {expected} is needed", path = .path.display())]
+    Table {
+        /// The file concerned.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+        /// What would have fitted.
+        expected: String,
+        /// What the line holds.
+        got: String,
+    },
     /// No document was found in the input.
     #[error("no documents in the input: {0}")]
     NoDocuments(String),

@@ -9,6 +9,8 @@ pub mod clusters;
 pub mod corpus;
 pub mod document;
 pub mod error;
+pub mod evaluate;
+pub mod features;
 pub mod format;
 pub mod hash;
 pub mod inspect;

@@ -1,0 +1,217 @@
+//! What is to be judged: the pairs and clusters of a result folder.
+
+use super::partition::Partition;
+use super::table::Table;
+use crate::error::{Error, Result};
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// A pair that a run found.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FoundPair {
+    /// The record that comes first in the corpus, by number from 0.
+    pub a: u32,
+    /// The other record.
+    pub b: u32,
+    /// Hamming distance, if the search had one.
+    pub distance: Option<u32>,
+    /// Similarity, if one was measured.
+    pub similarity: Option<f64>,
+}
+
+/// A result, by record number. A part that the run did not write is `None`.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// The pairs, each once, in ascending order.
+    pub pairs: Option<Vec<FoundPair>>,
+    /// The clusters; a record that no cluster names is alone.
+    pub clusters: Option<Partition>,
+}
+
+/// The records of a corpus by name.
+pub struct Records<'a> {
+    count: u32,
+    /// `None`: more than one record has this id.
+    by_id: HashMap<&'a str, Option<u32>>,
+}
+
+impl<'a> Records<'a> {
+    /// `ids[i]` is the id of record i, counted from 0 over the documents of the corpus.
+    ///
+    /// # Errors
+    /// With 2³² records or more.
+    pub fn new(ids: &'a [String]) -> Result<Self> {
+        let Ok(count) = u32::try_from(ids.len()) else {
+            return Err(Error::parameter(
+                "input",
+                format!("{} records", ids.len()),
+                "fewer than 2^32 of them",
+            ));
+        };
+        let mut by_id = HashMap::with_capacity(ids.len());
+        for (id, record) in ids.iter().zip(0..) {
+            by_id.entry(id.as_str()).and_modify(|known| *known = None).or_insert(Some(record));
+        }
+        Ok(Self { count, by_id })
+    }
+
+    /// Number of records.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The record of this id: `None` if there is none, `Some(None)` if there are several.
+    pub(super) fn get(&self, id: &str) -> Option<Option<u32>> {
+        self.by_id.get(id).copied()
+    }
+}
+
+impl Found {
+    /// Reads `pairs.csv` (columns `a_id`, `b_id`, and `distance` and `similarity` if it has them) and `clusters.csv`
+    /// (columns `id` and `cluster`) of the result folder, each plain or gzip'd (`.gz`).
+    ///
+    /// # Errors
+    /// If neither is there, if a row is broken, or if an id is not one record's of the corpus: then the result is of
+    /// another corpus.
+    pub fn read(folder: &Path, records: &Records<'_>) -> Result<Self> {
+        let part = |name: &str| -> Option<PathBuf> {
+            [folder.join(name), folder.join(format!("{name}.gz"))].into_iter().find(|path| path.exists())
+        };
+        let (pairs, clusters) = (part("pairs.csv"), part("clusters.csv"));
+        if pairs.is_none() && clusters.is_none() {
+            return Err(Error::parameter(
+                "result",
+                folder.display(),
+                "a folder with pairs.csv or clusters.csv",
+            ));
+        }
+        Ok(Self {
+            pairs: pairs.map(|path| read_pairs(&path, records)).transpose()?,
+            clusters: clusters.map(|path| read_clusters(&path, records)).transpose()?,
+        })
+    }
+
+    /// A result from plain values: pairs in any order; twins and pairs of a record with itself are dropped.
+    pub fn from_pairs(pairs: Vec<FoundPair>) -> Self {
+        Self { pairs: Some(in_order(pairs)), clusters: None }
+    }
+}
+
+fn in_order(mut pairs: Vec<FoundPair>) -> Vec<FoundPair> {
+    for pair in &mut pairs {
+        (pair.a, pair.b) = (pair.a.min(pair.b), pair.a.max(pair.b));
+    }
+    pairs.retain(|pair| pair.a != pair.b);
+    pairs.sort_by_key(|pair| (pair.a, pair.b));
+    pairs.dedup_by_key(|pair| (pair.a, pair.b));
+    pairs
+}
+
+fn record(table: &Table, line: u64, id: &str, records: &Records<'_>) -> Result<u32> {
+    let error = |expected| table.error(line, format!("the id {id:?}"), expected);
+    match records.get(id) {
+        Some(Some(record)) => Ok(record),
+        Some(None) => Err(error("an id that only one record of the corpus has")),
+        None => Err(error("the id of a record of the corpus")),
+    }
+}
+
+fn read_pairs(path: &Path, records: &Records<'_>) -> Result<Vec<FoundPair>> {
+    let mut table = Table::open(path)?;
+    let (Some(a), Some(b)) = (table.column(&["a_id"]), table.column(&["b_id"])) else {
+        return Err(table.header_error("a header with a_id and b_id"));
+    };
+    let (distance, similarity) = (table.column(&["distance"]), table.column(&["similarity"]));
+    let (mut pairs, mut row) = (Vec::new(), csv::StringRecord::new());
+    while let Some(line) = table.next(&mut row)? {
+        let number = |column: Option<usize>, what: &str| match column.map(|c| &row[c]) {
+            None | Some("") => Ok(None),
+            Some(text) => match text.parse::<f64>() {
+                Ok(value) if value.is_finite() => Ok(Some(value)),
+                _ => Err(table.error(line, format!("the {what} {text:?}"), "a number")),
+            },
+        };
+        pairs.push(FoundPair {
+            a: record(&table, line, &row[a], records)?,
+            b: record(&table, line, &row[b], records)?,
+            distance: number(distance, "distance")?.map(|d| d as u32),
+            similarity: number(similarity, "similarity")?,
+        });
+    }
+    Ok(in_order(pairs))
+}
+
+fn read_clusters(path: &Path, records: &Records<'_>) -> Result<Partition> {
+    let mut table = Table::open(path)?;
+    let (Some(id), Some(cluster)) = (table.column(&["id"]), table.column(&["cluster"])) else {
+        return Err(table.header_error("a header with id and cluster"));
+    };
+    let mut first: HashMap<String, u32> = HashMap::new();
+    let mut named = vec![false; records.count() as usize];
+    let (mut joins, mut row) = (Vec::new(), csv::StringRecord::new());
+    while let Some(line) = table.next(&mut row)? {
+        let record = record(&table, line, &row[id], records)?;
+        if std::mem::replace(&mut named[record as usize], true) {
+            return Err(table.error(
+                line,
+                format!("the id {:?} again", &row[id]),
+                "one cluster for each record",
+            ));
+        }
+        joins.push((record, *first.entry_ref(&row[cluster]).or_insert(record)));
+    }
+    Ok(Partition::from_pairs(records.count(), joins))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn ids() -> Vec<String> {
+        ["w", "x", "y", "z", "twin", "twin"].map(str::to_owned).to_vec()
+    }
+
+    fn read(pairs: Option<&str>, clusters: Option<&str>) -> Result<Found> {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [("pairs.csv", pairs), ("clusters.csv", clusters)] {
+            if let Some(text) = text {
+                fs::write(folder.path().join(name), text).unwrap();
+            }
+        }
+        Found::read(folder.path(), &Records::new(&ids())?)
+    }
+
+    #[test]
+    fn reads_pairs_and_clusters() {
+        let found = read(
+            Some("a_id,b_id,a_url,b_url,distance,similarity,more\nz,w,u,v,3,0.5,\nx,x,u,v,0,1,\nw,z,u,v,3,0.5,\nx,y,u,v,,,\n"),
+            Some("id,url,cluster,size,kept\nw,u,7,2,true\nz,u,7,2,false\nx,u,8,1,true\n"),
+        )
+        .unwrap();
+        let pairs = found.pairs.unwrap();
+        assert_eq!(pairs.len(), 2, "the self pair and the repeat are gone");
+        assert_eq!(pairs[0], FoundPair { a: 0, b: 3, distance: Some(3), similarity: Some(0.5) });
+        assert_eq!(pairs[1], FoundPair { a: 1, b: 2, distance: None, similarity: None });
+        assert_eq!(found.clusters.unwrap().labels(), [0, 1, 2, 0, 4, 5]);
+        assert!(read(Some("a_id,b_id\n"), None).unwrap().clusters.is_none());
+    }
+
+    #[test]
+    fn refuses_what_does_not_fit() {
+        let line = |result: Result<Found>| match result {
+            Err(Error::Table { line, expected, .. }) => (line, expected),
+            other => panic!("{other:?}"),
+        };
+        assert!(matches!(read(None, None), Err(Error::Parameter { parameter: "result", .. })));
+        assert_eq!(line(read(Some("a,b\n1,2\n"), None)).0, 1);
+        assert_eq!(
+            line(read(Some("a_id,b_id\nw,x\nw,other\n"), None)),
+            (3, "the id of a record of the corpus".into())
+        );
+        assert_eq!(line(read(Some("a_id,b_id\nw,twin\n"), None)).0, 2);
+        assert_eq!(line(read(Some("a_id,b_id,distance\nw,x,three\n"), None)), (2, "a number".into()));
+        assert_eq!(line(read(None, Some("id,cluster\nw,1\nw,2\n"))).0, 3);
+    }
+}

@@ -1,0 +1,150 @@
+//! A clustering as labels, the classes that pairs make, and two clusterings laid over each other.
+
+use hashbrown::HashMap;
+
+/// A clustering of documents 0..n: `labels()[i]` is the cluster of document i.
+///
+/// The label of a cluster is its smallest document, so equal clusterings have equal labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    labels: Vec<u32>,
+}
+
+impl Partition {
+    /// `documents` clusters of one.
+    pub fn singletons(documents: u32) -> Self {
+        Self { labels: (0..documents).collect() }
+    }
+
+    /// The clusters that follow from joining the documents of every pair (connected components).
+    pub fn from_pairs(documents: u32, pairs: impl IntoIterator<Item = (u32, u32)>) -> Self {
+        let mut parents: Vec<u32> = (0..documents).collect();
+        for (a, b) in pairs {
+            let (a, b) = (root(&mut parents, a), root(&mut parents, b));
+            // The smaller document is the root, so a label is its cluster's smallest document.
+            parents[a.max(b) as usize] = a.min(b);
+        }
+        for document in 0..documents {
+            // The parent is smaller, so its own label stands already.
+            parents[document as usize] = parents[parents[document as usize] as usize];
+        }
+        Self { labels: parents }
+    }
+
+    /// The clustering in which documents of one key are together.
+    pub fn from_keys<K: std::hash::Hash + Eq>(keys: impl IntoIterator<Item = K>) -> Self {
+        let mut first: HashMap<K, u32> = HashMap::new();
+        Self { labels: keys.into_iter().zip(0..).map(|(key, i)| *first.entry(key).or_insert(i)).collect() }
+    }
+
+    /// The cluster of every document.
+    pub fn labels(&self) -> &[u32] {
+        &self.labels
+    }
+
+    /// Whether two documents are in one cluster.
+    pub fn together(&self, a: u32, b: u32) -> bool {
+        self.labels[a as usize] == self.labels[b as usize]
+    }
+
+    /// The number of documents under each label; 0 for a document that is no label.
+    pub fn sizes(&self) -> Vec<u32> {
+        let mut sizes = vec![0; self.labels.len()];
+        for &label in &self.labels {
+            sizes[label as usize] += 1;
+        }
+        sizes
+    }
+}
+
+fn root(parents: &mut [u32], mut document: u32) -> u32 {
+    while parents[document as usize] != document {
+        let above = parents[parents[document as usize] as usize];
+        parents[document as usize] = above;
+        document = above;
+    }
+    document
+}
+
+/// Two clusterings of the same documents laid over each other: how many documents are in cluster t of the truth and in
+/// cluster f of the result. Only cells with documents are held, in ascending order of (t, f).
+#[derive(Clone, Debug)]
+pub struct Contingency {
+    /// (cluster of the truth, cluster of the result, documents in both).
+    pub cells: Vec<(u32, u32, u64)>,
+    /// Documents per cluster of the truth, by label.
+    pub truth: Vec<u32>,
+    /// Documents per cluster of the result, by label.
+    pub found: Vec<u32>,
+}
+
+impl Contingency {
+    /// Lays `found` over `truth`.
+    ///
+    /// # Panics
+    /// If the two are not clusterings of equally many documents.
+    pub fn new(truth: &Partition, found: &Partition) -> Self {
+        assert_eq!(truth.labels.len(), found.labels.len(), "clusterings of the same documents");
+        let mut both: Vec<(u32, u32)> =
+            truth.labels.iter().copied().zip(found.labels.iter().copied()).collect();
+        both.sort_unstable();
+        let mut cells: Vec<(u32, u32, u64)> = Vec::new();
+        for (t, f) in both {
+            match cells.last_mut() {
+                Some((ct, cf, n)) if (*ct, *cf) == (t, f) => *n += 1,
+                _ => cells.push((t, f, 1)),
+            }
+        }
+        Self { cells, truth: truth.sizes(), found: found.sizes() }
+    }
+
+    /// Number of documents.
+    pub fn documents(&self) -> u64 {
+        self.truth.len() as u64
+    }
+}
+
+/// The number of pairs of n documents: n(n−1)/2.
+pub fn pairs_of(n: u64) -> u64 {
+    (u128::from(n) * u128::from(n.saturating_sub(1)) / 2) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn components_agree_with_spreading_labels(pairs in prop::collection::vec((0u32..30, 0u32..30), 0..40)) {
+            let got = Partition::from_pairs(30, pairs.iter().copied());
+            let mut labels: Vec<u32> = (0..30).collect();
+            for _ in 0..30 {
+                for &(a, b) in &pairs {
+                    let low = labels[a as usize].min(labels[b as usize]);
+                    labels[a as usize] = low;
+                    labels[b as usize] = low;
+                }
+            }
+            prop_assert_eq!(got.labels(), &labels[..]);
+            prop_assert_eq!(Partition::from_keys(labels.iter().map(|l| l * 7)), got);
+        }
+
+        #[test]
+        fn cells_count_documents(keys in prop::collection::vec((0u8..4, 0u8..4), 0..40)) {
+            let truth = Partition::from_keys(keys.iter().map(|k| k.0));
+            let found = Partition::from_keys(keys.iter().map(|k| k.1));
+            let table = Contingency::new(&truth, &found);
+            prop_assert_eq!(table.cells.iter().map(|c| c.2).sum::<u64>(), keys.len() as u64);
+            for &(t, f, n) in &table.cells {
+                let same = keys.iter().filter(|&&k| k == (keys[t as usize].0, keys[f as usize].1)).count();
+                prop_assert_eq!(n, same as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_of_pairs() {
+        assert_eq!([0, 1, 2, 3, 1000].map(pairs_of), [0, 0, 1, 3, 499_500]);
+    }
+}

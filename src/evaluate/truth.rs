@@ -1,0 +1,442 @@
+//! What is right: judged pairs or clusters, read from CSV.
+
+use super::found::Records;
+use super::partition::Partition;
+use super::table::Table;
+use crate::error::{Error, Result};
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::{fmt, str::FromStr};
+
+/// What is known about a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Near-duplicates.
+    Duplicate,
+    /// No near-duplicates.
+    Distinct,
+    /// The judge could not tell, or judges disagree: the pair counts neither for nor against a result.
+    Unknown,
+}
+
+/// About which pairs a truth speaks: the denominator of every figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// All pairs of documents of the corpus; those not listed are distinct.
+    Corpus,
+    /// All pairs of documents that the truth names; those not listed are distinct, other documents do not count.
+    LabelledDocuments,
+    /// The listed pairs only; nothing is known about others, and clusters cannot be judged.
+    LabelledPairs,
+}
+
+impl Scope {
+    /// The command line's spelling.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Corpus => "corpus",
+            Self::LabelledDocuments => "labelled-documents",
+            Self::LabelledPairs => "labelled-pairs",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Scope {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        [Self::Corpus, Self::LabelledDocuments, Self::LabelledPairs]
+            .into_iter()
+            .find(|scope| scope.name() == text)
+            .ok_or_else(|| Error::parameter("scope", text, "corpus, labelled-documents or labelled-pairs"))
+    }
+}
+
+/// A pair and what is known about it, by record number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Judged {
+    /// The lower record number.
+    pub a: u32,
+    /// The higher record number.
+    pub b: u32,
+    /// What is known.
+    pub verdict: Verdict,
+}
+
+/// What is right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Truth {
+    /// Pairs, each once, in ascending order.
+    Pairs(Vec<Judged>),
+    /// Clusters, and the records that they name, ascending.
+    Clusters {
+        /// The clustering; records that the truth does not name are alone.
+        clusters: Partition,
+        /// The records that the truth names, ascending.
+        named: Vec<u32>,
+    },
+}
+
+/// How a truth file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TruthParams {
+    /// A pair with a score (`jaccard`, `similarity`, `score`) is a duplicate from this score on; without it, every
+    /// listed pair is.
+    pub min_score: Option<f64>,
+    /// A pair with a numeric label is a duplicate from this label on.
+    pub min_label: f64,
+    /// About which pairs the truth speaks. By default: labelled pairs for pairs with a label, labelled documents for
+    /// clusters, the whole corpus for pairs with a score or nothing.
+    pub scope: Option<Scope>,
+}
+
+impl Default for TruthParams {
+    fn default() -> Self {
+        Self { min_score: None, min_label: 1.0, scope: None }
+    }
+}
+
+/// What was met in a truth file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TruthCounts {
+    /// Rows read.
+    pub rows: u64,
+    /// Rows left out because they name a record that the corpus does not have.
+    pub rows_not_in_corpus: u64,
+    /// Names (with repeats) of records that the corpus does not have.
+    pub names_not_in_corpus: u64,
+    /// Rows that pair a record with itself, left out.
+    pub self_pairs: u64,
+    /// Rows that repeat a pair, or a record of a cluster.
+    pub repeats: u64,
+    /// Pairs judged both ways, taken as unknown; for clusters, records named in more than one: these clusters are
+    /// joined.
+    pub conflicts: u64,
+    /// The lowest score of any row: a truth that was cut there knows nothing about pairs below.
+    pub lowest_score: Option<f64>,
+}
+
+/// A truth with its scope and what was met on reading it.
+#[derive(Clone, Debug)]
+pub struct TruthFile {
+    /// What is right.
+    pub truth: Truth,
+    /// About which pairs it speaks.
+    pub scope: Scope,
+    /// What was met on reading.
+    pub counts: TruthCounts,
+    /// From what on a pair counts as duplicate, in words.
+    pub rule: String,
+}
+
+/// How a file names records.
+#[derive(Clone, Copy)]
+enum Naming {
+    /// By number, counted from 0.
+    Number,
+    /// By id.
+    Id,
+}
+
+impl Naming {
+    fn resolve(self, table: &Table, line: u64, name: &str, records: &Records<'_>) -> Result<Option<u32>> {
+        match self {
+            Self::Number => match name.parse::<u64>() {
+                Ok(number) => Ok(u32::try_from(number).ok().filter(|&n| n < records.count())),
+                Err(_) => Err(table.error(line, format!("{name:?}"), "a record number, counted from 0,")),
+            },
+            Self::Id => match records.get(name) {
+                Some(None) => {
+                    let expected = "an id that only one record of the corpus has";
+                    Err(table.error(line, format!("the id {name:?}"), expected))
+                }
+                known => Ok(known.flatten()),
+            },
+        }
+    }
+}
+
+impl TruthFile {
+    /// Reads a truth from CSV, plain or gzip'd. The header says what it is:
+    ///
+    /// - pairs by record number: `a`, `b`; pairs by id: `a_id`, `b_id`. With a `label` (a number, `duplicate`,
+    ///   `distinct`, `unknown` or nothing) or a score (`jaccard`, `similarity` or `score`), or neither: duplicates.
+    /// - clusters: `cluster`, with `record` (a number) or `record_id` or `id`.
+    ///
+    /// Other columns are ignored.
+    ///
+    /// # Errors
+    /// If the header is another, a row is broken, or no row names records of the corpus.
+    pub fn read(path: &Path, records: &Records<'_>, params: &TruthParams) -> Result<Self> {
+        let mut table = Table::open(path)?;
+        let by_number = table.column(&["a"]).zip(table.column(&["b"])).map(|c| (Naming::Number, c));
+        let by_id = table.column(&["a_id"]).zip(table.column(&["b_id"])).map(|c| (Naming::Id, c));
+        let member = table
+            .column(&["record"])
+            .map(|c| (Naming::Number, c))
+            .or_else(|| table.column(&["record_id", "id"]).map(|c| (Naming::Id, c)));
+        let file = if let Some((naming, columns)) = by_id.or(by_number) {
+            read_pairs(&mut table, naming, columns, records, params)?
+        } else if let Some(((naming, member), cluster)) = member.zip(table.column(&["cluster"])) {
+            read_clusters(&mut table, naming, member, cluster, records, params)?
+        } else {
+            return Err(
+                table.header_error("a header with a,b or a_id,b_id or cluster and record or record_id or id")
+            );
+        };
+        if file.counts.rows > 0 && file.counts.rows == file.counts.rows_not_in_corpus {
+            let got = format!("{} rows, none about records of the corpus", file.counts.rows);
+            return Err(table.error(2, got, "a truth about this corpus"));
+        }
+        Ok(file)
+    }
+}
+
+fn read_pairs(
+    table: &mut Table,
+    naming: Naming,
+    (a, b): (usize, usize),
+    records: &Records<'_>,
+    params: &TruthParams,
+) -> Result<TruthFile> {
+    let label = table.column(&["label"]);
+    let score = table.column(&["jaccard", "similarity", "score"]).filter(|_| label.is_none());
+    let mut counts = TruthCounts::default();
+    let (mut pairs, mut row) = (Vec::new(), csv::StringRecord::new());
+    while let Some(line) = table.next(&mut row)? {
+        counts.rows += 1;
+        let verdict = if let Some(label) = label {
+            match &row[label] {
+                "duplicate" => Verdict::Duplicate,
+                "distinct" => Verdict::Distinct,
+                "unknown" | "" => Verdict::Unknown,
+                text => match text.parse::<f64>() {
+                    Ok(value) if value >= params.min_label => Verdict::Duplicate,
+                    Ok(value) if value < params.min_label => Verdict::Distinct,
+                    _ => {
+                        let expected = "a number, duplicate, distinct or unknown";
+                        return Err(table.error(line, format!("the label {text:?}"), expected));
+                    }
+                },
+            }
+        } else if let Some(score) = score {
+            let value = match row[score].parse::<f64>() {
+                Ok(value) if value.is_finite() => value,
+                _ => return Err(table.error(line, format!("the score {:?}", &row[score]), "a number")),
+            };
+            counts.lowest_score = Some(counts.lowest_score.map_or(value, |lowest: f64| lowest.min(value)));
+            if params.min_score.is_none_or(|least| value >= least) {
+                Verdict::Duplicate
+            } else {
+                Verdict::Distinct
+            }
+        } else {
+            Verdict::Duplicate
+        };
+        let (a, b) =
+            (naming.resolve(table, line, &row[a], records)?, naming.resolve(table, line, &row[b], records)?);
+        counts.names_not_in_corpus += u64::from(a.is_none()) + u64::from(b.is_none());
+        match (a, b) {
+            (Some(a), Some(b)) if a == b => counts.self_pairs += 1,
+            (Some(a), Some(b)) => pairs.push(Judged { a: a.min(b), b: a.max(b), verdict }),
+            _ => counts.rows_not_in_corpus += 1,
+        }
+    }
+    pairs.sort_unstable();
+    let rows = pairs.len();
+    pairs.dedup_by(|next, first| {
+        let same = (next.a, next.b) == (first.a, first.b);
+        if same && next.verdict != first.verdict && first.verdict != Verdict::Unknown {
+            // One judge who knows outweighs one who does not; two who know and disagree settle nothing.
+            if next.verdict != Verdict::Unknown {
+                counts.conflicts += 1;
+                first.verdict = Verdict::Unknown;
+            }
+        }
+        same
+    });
+    counts.repeats = (rows - pairs.len()) as u64;
+    let rule = match (label, score, params.min_score) {
+        (Some(_), ..) => format!("label >= {}", params.min_label),
+        (None, Some(_), Some(least)) => format!("score >= {least}"),
+        _ => "every listed pair".to_string(),
+    };
+    let scope = params.scope.unwrap_or(if label.is_some() { Scope::LabelledPairs } else { Scope::Corpus });
+    Ok(TruthFile { truth: Truth::Pairs(pairs), scope, counts, rule })
+}
+
+fn read_clusters(
+    table: &mut Table,
+    naming: Naming,
+    member: usize,
+    cluster: usize,
+    records: &Records<'_>,
+    params: &TruthParams,
+) -> Result<TruthFile> {
+    let scope = params.scope.unwrap_or(Scope::LabelledDocuments);
+    if scope == Scope::LabelledPairs {
+        return Err(Error::parameter(
+            "scope",
+            scope,
+            "corpus or labelled-documents, for a truth of clusters",
+        ));
+    }
+    let mut counts = TruthCounts::default();
+    let mut first: HashMap<String, u32> = HashMap::new();
+    let mut joins: Vec<(u32, u32)> = Vec::new();
+    let mut row = csv::StringRecord::new();
+    while let Some(line) = table.next(&mut row)? {
+        counts.rows += 1;
+        match naming.resolve(table, line, &row[member], records)? {
+            Some(record) => joins.push((record, *first.entry_ref(&row[cluster]).or_insert(record))),
+            None => {
+                counts.rows_not_in_corpus += 1;
+                counts.names_not_in_corpus += 1;
+            }
+        }
+    }
+    let clusters = Partition::from_pairs(records.count(), joins.iter().copied());
+    joins.sort_unstable();
+    for same in joins.chunk_by(|a, b| a.0 == b.0) {
+        counts.repeats += same.len() as u64 - 1;
+        counts.conflicts += u64::from(same.iter().any(|join| join.1 != same[0].1));
+    }
+    let mut named: Vec<u32> = joins.into_iter().map(|join| join.0).collect();
+    named.dedup();
+    Ok(TruthFile {
+        truth: Truth::Clusters { clusters, named },
+        scope,
+        counts,
+        rule: "one cluster".to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn read(text: &str, params: &TruthParams) -> Result<TruthFile> {
+        let ids: Vec<String> = ["w", "x", "y", "z", "2", "twin", "twin"].map(str::to_owned).to_vec();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        TruthFile::read(file.path(), &Records::new(&ids)?, params)
+    }
+
+    fn verdicts(file: &TruthFile) -> Vec<(u32, u32, Verdict)> {
+        match &file.truth {
+            Truth::Pairs(pairs) => pairs.iter().map(|p| (p.a, p.b, p.verdict)).collect(),
+            Truth::Clusters { .. } => panic!("clusters"),
+        }
+    }
+
+    use Verdict::{Distinct, Duplicate, Unknown};
+
+    #[test]
+    fn scores() {
+        let text = "a,b,jaccard\n3,1,0.9000\n0,1,0.5100\n0,9,0.8000\n2,2,1.0\n";
+        let file = read(text, &TruthParams { min_score: Some(0.8), ..TruthParams::default() }).unwrap();
+        assert_eq!(verdicts(&file), [(0, 1, Distinct), (1, 3, Duplicate)]);
+        assert_eq!((file.scope, &*file.rule), (Scope::Corpus, "score >= 0.8"));
+        let want = TruthCounts {
+            rows: 4,
+            rows_not_in_corpus: 1,
+            names_not_in_corpus: 1,
+            self_pairs: 1,
+            lowest_score: Some(0.51),
+            ..TruthCounts::default()
+        };
+        assert_eq!(file.counts, want);
+        let all = read(text, &TruthParams::default()).unwrap();
+        assert_eq!(verdicts(&all), [(0, 1, Duplicate), (1, 3, Duplicate)]);
+        assert_eq!(all.rule, "every listed pair");
+    }
+
+    #[test]
+    fn labels() {
+        let text = "a_id,b_id,label,similarity\nw,x,3,0.1\nx,y,0.5,1\ny,w,unknown,1\nz,x,,1\nw,z,duplicate,0\nz,y,distinct,1\n";
+        let file = read(text, &TruthParams::default()).unwrap();
+        assert_eq!(
+            verdicts(&file),
+            [
+                (0, 1, Duplicate),
+                (0, 2, Unknown),
+                (0, 3, Duplicate),
+                (1, 2, Distinct),
+                (1, 3, Unknown),
+                (2, 3, Distinct)
+            ]
+        );
+        assert_eq!((file.scope, file.counts.lowest_score), (Scope::LabelledPairs, None));
+        let loose = read(text, &TruthParams { min_label: 0.5, ..TruthParams::default() }).unwrap();
+        assert_eq!(verdicts(&loose)[3], (1, 2, Duplicate));
+        assert!(matches!(
+            read("a,b,label\n0,1,NaN\n", &TruthParams::default()),
+            Err(Error::Table { line: 2, .. })
+        ));
+    }
+
+    #[test]
+    fn judges_who_disagree() {
+        let file = read(
+            "a,b,label\n0,1,1\n1,0,0\n0,1,1\n2,3,1\n3,2,unknown\n0,4,0\n0,4,0\n",
+            &TruthParams::default(),
+        );
+        let file = file.unwrap();
+        assert_eq!(verdicts(&file), [(0, 1, Unknown), (0, 4, Distinct), (2, 3, Duplicate)]);
+        assert_eq!((file.counts.conflicts, file.counts.repeats), (1, 4));
+    }
+
+    #[test]
+    fn clusters() {
+        let file = read(
+            "cluster,record_id,length\nA,w,1\nA,z,1\nA,gone,1\nB,x,1\nB,z,2\nC,2,3\nC,2,3\n",
+            &TruthParams::default(),
+        );
+        let file = file.unwrap();
+        let Truth::Clusters { clusters, named } = &file.truth else { panic!() };
+        assert_eq!(clusters.labels(), [0, 0, 2, 0, 4, 5, 6]);
+        assert_eq!(named[..], [0, 1, 3, 4]);
+        assert_eq!(file.scope, Scope::LabelledDocuments);
+        assert_eq!((file.counts.conflicts, file.counts.repeats, file.counts.rows_not_in_corpus), (1, 2, 1));
+        // Our own clusters.csv as a truth; and record numbers, where "2" is the third record and not the one of id "2".
+        for text in ["id,url,cluster,size,kept\nw,u,1,2,true\ny,u,1,2,false\n", "record,cluster\n0,1\n2,1\n"]
+        {
+            let file = read(text, &TruthParams::default()).unwrap();
+            let Truth::Clusters { clusters, .. } = &file.truth else { panic!() };
+            assert!(clusters.together(0, 2), "{text}");
+        }
+        let scope = Some(Scope::LabelledPairs);
+        assert!(read("record,cluster\n0,1\n", &TruthParams { scope, ..TruthParams::default() }).is_err());
+    }
+
+    #[test]
+    fn refuses_what_does_not_fit() {
+        let error = |text| match read(text, &TruthParams::default()) {
+            Err(Error::Table { line, expected, .. }) => (line, expected),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(error("x,y\n1,2\n").0, 1);
+        assert_eq!(error("").0, 1);
+        assert_eq!(error("a,b\n0,1\n0,x\n"), (3, "a record number, counted from 0,".into()));
+        assert_eq!(error("a,b\n0,-1\n").0, 2);
+        assert_eq!(error("a,b,jaccard\n0,1,high\n"), (2, "a number".into()));
+        assert_eq!(error("a_id,b_id\nw,twin\n"), (2, "an id that only one record of the corpus has".into()));
+        assert_eq!(error("a,b\n70,71\n99999999999,1\n"), (2, "a truth about this corpus".into()));
+        assert_eq!(
+            verdicts(&read("a,b\n", &TruthParams::default()).unwrap()),
+            [],
+            "no duplicates is a truth, too"
+        );
+    }
+}
