@@ -102,14 +102,14 @@ impl Args {
 
 fn show(simhash: &SimHash, features: usize, flips: usize) -> Shown {
     let mut order = Volatility::default();
-    order.rank(&simhash.weights, u64::MAX, FlipCost::Abs);
+    order.rank(&simhash.weights, u64::MAX, FlipCost::Abs, BITS);
     let bit = |&bit: &u8| Bit {
         bit: u32::from(bit),
         value: (simhash.hash >> bit & 1) as u8,
         weight: simhash.weights[usize::from(bit)],
     };
     let mut vosh = Vosh::default();
-    vosh.start(&simhash.weights, u64::MAX, FlipCost::Abs, 1..=3);
+    vosh.start(&simhash.weights, u64::MAX, FlipCost::Abs, 1..=3, flips);
     let flips = vosh.take(flips).map(|flip| Flip {
         bits: (0..BITS as u32).filter(|&j| flip.mask >> j & 1 == 1).collect(),
         cost: (0..BITS).filter(|&j| flip.mask >> j & 1 == 1).map(|j| simhash.weights[j].abs()).sum(),

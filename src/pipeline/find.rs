@@ -1,13 +1,16 @@
 //! From sketches to pairs of slots: the method's index, its join, and what the report tells of it.
 
 use super::collect::Collection;
-use super::settings::{Method, Settings};
-use super::sketch::{SimHashes, Texts};
+use super::settings::{JaccardCheck, Method, Settings};
+use super::sketch::{self, SimHashes, Texts};
 use super::stages::Stages;
 use crate::calibrate::{Calibration, CalibrationParams, calibrate};
 use crate::error::Result;
+use crate::features;
+use crate::minhash::DistinctSignatures;
 use crate::pairs::{Groups, SlotPair, self_join};
 use crate::report::model::{Histogram, Recall, SCurve, SearchCost};
+use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
 use crate::search::bphs::{Bphs, BphsParams};
 use crate::search::distinct::DistinctHashes;
 use crate::search::psm::{Psm, PsmParams, Reading};
@@ -99,18 +102,9 @@ pub fn by_simhash(
     let join = stages.run("join", slots, "distinct hashes", 0, |progress| {
         self_join(&*index, &distinct, &weights, progress)
     });
-    let members: Vec<Vec<u32>> = (0..distinct.len() as u32)
-        .map(|slot| {
-            let mut documents: Vec<u32> = Vec::new();
-            for &sketched in distinct.documents(slot) {
-                documents.extend_from_slice(texts.copies(texts.sketched[sketched as usize]));
-            }
-            documents
-        })
-        .collect();
-    let groups = group(&members, texts, collection, settings);
+    let groups = group(distinct.len(), |slot| distinct.documents(slot), texts, collection, settings);
     let histograms = stages.run("histograms", join.pairs.len() as u64, "pairs", 0, |_| {
-        hamming_histograms(&*index, distinct.hashes(), &groups, &join.pairs)
+        hamming_histograms(&*index, &distinct, &join.pairs)
     });
     let cost = SearchCost {
         probes: join.cost.probes,
@@ -131,10 +125,23 @@ pub fn by_simhash(
     })
 }
 
-/// Slots of sketched documents, then one for each text without a sketch.
-fn group(slots: &[Vec<u32>], texts: &Texts, collection: &Collection, settings: &Settings) -> Groups {
+/// Slots of sketched texts with all their copies, then one for each text without a sketch.
+fn group<'a>(
+    slots: usize,
+    texts_of: impl Fn(u32) -> &'a [u32],
+    texts: &Texts,
+    collection: &Collection,
+    settings: &Settings,
+) -> Groups {
+    let sketched: Vec<Vec<u32>> = (0..slots as u32)
+        .map(|slot| {
+            let copies =
+                texts_of(slot).iter().map(|&sketched| texts.copies(texts.sketched[sketched as usize]));
+            copies.flatten().copied().collect()
+        })
+        .collect();
     let unsketched = texts.unsketched.iter().map(|&text| texts.copies(text));
-    Groups::new(slots.iter().map(Vec::as_slice).chain(unsketched), &collection.documents, settings.keep)
+    Groups::new(sketched.iter().map(Vec::as_slice).chain(unsketched), &collection.documents, settings.keep)
 }
 
 /// The report's words for what was measured.
@@ -161,25 +168,25 @@ fn recall_of(calibration: &Calibration, settings: &Settings, all_probes: u64) ->
     }
 }
 
-/// For each table, the number of document pairs it brings up by score, 64 minus the distance.
+/// For each table, the number of pairs of texts it brings up by score, 64 minus the distance.
 fn hamming_histograms(
     index: &dyn HammingIndex,
-    hashes: &[u64],
-    groups: &Groups,
+    distinct: &DistinctHashes,
     joined: &[SlotPair],
 ) -> Vec<Histogram> {
     let scores = index.radius() as usize + 1;
-    let size = |slot: u32| groups.documents(slot).len() as u64;
-    let identical: u64 = (0..hashes.len() as u32).map(|slot| size(slot) * (size(slot) - 1) / 2).sum();
+    let size = |slot: u32| distinct.documents(slot).len() as u64;
+    let identical: u64 = (0..distinct.len() as u32).map(|slot| size(slot) * (size(slot) - 1) / 2).sum();
+    let hash = |slot: u32| distinct.hashes()[slot as usize];
     let nothing = || vec![vec![0u64; scores]; index.tables()];
     let counts = joined
         .par_chunks(4096)
         .fold(nothing, |mut counts, pairs| {
             for pair in pairs {
-                let mut tables = index.tables_of(hashes[pair.a as usize], hashes[pair.b as usize]);
-                let number = size(pair.a) * size(pair.b);
+                let mut tables = index.tables_of(hash(pair.a), hash(pair.b));
                 while tables != 0 {
-                    counts[tables.trailing_zeros() as usize][pair.distance as usize] += number;
+                    counts[tables.trailing_zeros() as usize][pair.distance as usize] +=
+                        size(pair.a) * size(pair.b);
                     tables &= tables - 1;
                 }
             }
@@ -193,21 +200,118 @@ fn hamming_histograms(
         });
     (0..)
         .zip(counts)
-        .map(|(table, mut by_distance): (usize, _)| {
+        .map(|(table, mut by_distance): (usize, Vec<u64>)| {
             by_distance[0] += identical;
-            let rows: Vec<(u32, u64)> = (0..)
-                .zip(by_distance)
-                .map(|(d, number): (u32, u64)| (64 - d, number))
-                .collect::<Vec<_>>()
-                .into_iter()
-                .rev()
-                .collect();
+            let rows: Vec<(u32, u64)> =
+                (0..scores as u32).rev().map(|d| (64 - d, by_distance[d as usize])).collect();
             Histogram::new(format!("table {table}"), "64 − distance", &rows)
         })
         .collect()
 }
 
-/// STAND-IN
-pub fn by_minhash(_: &Collection, _: &Texts, _: &Settings, _: &mut Stages<'_>) -> Result<Found> {
-    Err(crate::Error::parameter("method", "minhash", "soon"))
+/// Finds near-duplicates by MinHash signatures in bands.
+///
+/// # Errors
+/// If the settings give no signature, or no banding that reaches the wanted recall.
+pub fn by_minhash(
+    collection: &Collection,
+    texts: &Texts,
+    settings: &Settings,
+    stages: &mut Stages<'_>,
+) -> Result<Found> {
+    let m = settings.permutations;
+    let banding = match settings.bands {
+        Some((bands, rows)) => Banding { bands, rows },
+        None => Banding::choose(m, settings.similarity, settings.recall)?,
+    };
+    let n = texts.sketched.len() as u64;
+    let signatures = stages.run("minhash", n, "pages", 0, |progress| {
+        sketch::signatures(collection, texts, settings, progress)
+    })?;
+    let distinct = stages.run("group", n, "pages", 0, |_| DistinctSignatures::new(signatures));
+    let slots = distinct.len() as u64;
+    let exact = settings.jaccard == JaccardCheck::Exact;
+    let enough = match settings.jaccard {
+        JaccardCheck::Estimated => min_matches(m, settings.similarity),
+        JaccardCheck::Exact => {
+            // Not counted are candidates whose estimate is four standard errors below the threshold.
+            let (m, s) = (m as f64, settings.similarity);
+            (m * s - 4.0 * (m * s * (1.0 - s)).sqrt()).max(0.0) as usize
+        }
+    };
+    let jaccard_of = |a: u32, b: u32| {
+        let first = |slot| texts.copies(texts.sketched[distinct.documents(slot)[0] as usize])[0];
+        exact_jaccard(collection, first(a), first(b))
+    };
+    let params = JoinParams { banding, min_matches: enough, neighbours: JoinParams::NEIGHBOURS };
+    let mut found: Vec<bands::SlotPair> = Vec::new();
+    let stats = stages.run("join", slots, "distinct signatures", 0, |_| {
+        let accept = |pair: bands::SlotPair| !exact || jaccard_of(pair.a, pair.b) >= settings.similarity;
+        bands::join_with(&distinct, params, accept, |pairs| found.extend_from_slice(pairs))
+    })?;
+    found.par_sort_unstable();
+    found.dedup();
+    let joined: Vec<SlotPair> = found
+        .par_iter()
+        .map(|pair| SlotPair {
+            a: pair.a,
+            b: pair.b,
+            distance: m as u32 - pair.matches,
+            similarity: if exact {
+                jaccard_of(pair.a, pair.b) as f32
+            } else {
+                pair.matches as f32 / m as f32
+            },
+        })
+        .collect();
+    let sum = |field: fn(&BandStats) -> u64| stats.iter().map(field).sum::<u64>();
+    let mut warnings = Vec::new();
+    if sum(|band| band.skipped) > 0 {
+        warnings.push(format!(
+            "{} pairs that share a band were not compared, because more than {} different pages share it, most likely \
+             pages of one template. Each was compared with its {} likeliest neighbours.",
+            sum(|band| band.skipped),
+            params.neighbours + 1,
+            params.neighbours
+        ));
+    }
+    Ok(Found {
+        groups: group(distinct.len(), |slot| distinct.documents(slot), texts, collection, settings),
+        joined,
+        cost: SearchCost {
+            probes: sum(|band| band.buckets),
+            candidates: sum(|band| band.candidates),
+            verified: sum(|band| band.verified),
+            index_bytes: (distinct.len() * m * size_of::<u32>()) as u64,
+            distinct_hashes: slots,
+        },
+        histograms: band_histograms(&stats, enough.saturating_sub(m / 8)),
+        recall: None,
+        s_curve: Some(SCurve::new(banding.bands as u32, banding.rows as u32, settings.similarity)),
+        chosen: vec![("bands", banding.bands.to_string()), ("rows", banding.rows.to_string())],
+        warnings,
+    })
+}
+
+/// The exact Jaccard coefficient of the sets of features of two documents.
+fn exact_jaccard(collection: &Collection, a: u32, b: u32) -> f64 {
+    let sorted = |document| {
+        let mut features: Vec<(u64, u32)> =
+            collection.features_of(document).map(|feature| (feature, 1)).collect();
+        features.sort_unstable();
+        features
+    };
+    features::jaccard(&sorted(a), &sorted(b))
+}
+
+/// For each band, the number of pairs of texts it brings up by score, the number of equal positions, from `least` on.
+fn band_histograms(stats: &[BandStats], least: usize) -> Vec<Histogram> {
+    stats
+        .iter()
+        .enumerate()
+        .map(|(band, stats)| {
+            let rows: Vec<(u32, u64)> = (0..).zip(stats.scores.iter().copied()).skip(least).collect();
+            Histogram::new(format!("band {band}"), "matching positions", &rows)
+        })
+        .collect()
 }
