@@ -304,9 +304,9 @@ pub struct PageSample {
     pub id: String,
     /// Its address, or an empty string.
     pub url: String,
-    /// Its first words, see [`opening`](super::snippet::opening).
+    /// Its first words, see [`opening`].
     pub opening: String,
-    /// In a pair: where it differs from the other, see [`differences`](super::snippet::differences).
+    /// In a pair: where it differs from the other, see [`differences`].
     pub excerpt: Vec<Piece>,
 }
 
