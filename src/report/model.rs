@@ -9,7 +9,11 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::snippet::{differences, opening};
 use crate::{Error, Result};
+
+/// Characters of a page's opening.
+const OPENING_CHARS: usize = 200;
 
 /// Everything that one run of `flipside dedup` has to say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -300,9 +304,9 @@ pub struct PageSample {
     pub id: String,
     /// Its address, or an empty string.
     pub url: String,
-    /// Its first words, see [`opening`](super::snippet::opening).
+    /// Its first words, see [`opening`].
     pub opening: String,
-    /// In a pair: where it differs from the other, see [`differences`](super::snippet::differences).
+    /// In a pair: where it differs from the other, see [`differences`].
     pub excerpt: Vec<Piece>,
 }
 
@@ -469,6 +473,27 @@ pub struct Agreement {
     pub pairs: u64,
     /// Some of them.
     pub examples: Vec<PairSample>,
+}
+
+impl PageSample {
+    /// The page as it is shown outside of a pair.
+    pub fn new(id: impl Into<String>, url: impl Into<String>, text: &str) -> Self {
+        Self { id: id.into(), url: url.into(), opening: opening(text, OPENING_CHARS), excerpt: Vec::new() }
+    }
+}
+
+impl PairSample {
+    /// The pair with its differences marked; each page comes with its text.
+    pub fn new(
+        (mut a, text_a): (PageSample, &str),
+        (mut b, text_b): (PageSample, &str),
+        distance: Option<u32>,
+        similarity: f64,
+    ) -> Self {
+        (a.excerpt, b.excerpt) = differences(text_a, text_b);
+        let kind = if text_a == text_b { PairKind::Exact } else { PairKind::Near };
+        Self { a, b, distance, similarity, kind }
+    }
 }
 
 impl Report {

@@ -1,7 +1,6 @@
 //! Reports to test with and to look at: a plausible one of each kind, and the worst ones.
 
 use super::model::*;
-use super::snippet::{differences, opening};
 
 /// Text that must never reach a page as it is.
 pub const EVIL: &str = "</svg></p><script>alert('1')</script><img src=x onerror=\"alert(2)\">&\u{202e}\u{0}";
@@ -21,20 +20,9 @@ const CODE: &str = "vec: How do I sort a Vec<T> by a key? Use sort_by_key(|x| x.
 sort_by_cached_key. <b>Note</b>: both are stable. For f64 use total_cmp, because f64 is not Ord. Asked 6 years ago, \
 viewed 41k times, last edited by reader in May.";
 
-fn page(id: &str, url: &str, text: &str) -> PageSample {
-    PageSample { id: id.into(), url: url.into(), opening: opening(text, 200), excerpt: Vec::new() }
-}
-
-fn pair(
-    (id_a, url_a, a): (&str, &str, &str),
-    (id_b, url_b, b): (&str, &str, &str),
-    distance: Option<u32>,
-    similarity: f64,
-) -> PairSample {
-    let (mut left, mut right) = (page(id_a, url_a, a), page(id_b, url_b, b));
-    (left.excerpt, right.excerpt) = differences(a, b);
-    let kind = if a == b { PairKind::Exact } else { PairKind::Near };
-    PairSample { a: left, b: right, distance, similarity, kind }
+fn pair(a: (&str, &str, &str), b: (&str, &str, &str), distance: Option<u32>, similarity: f64) -> PairSample {
+    let page = |(id, url, text)| (PageSample::new(id, url, text), text);
+    PairSample::new(page(a), page(b), distance, similarity)
 }
 
 fn pairs(bits: bool) -> Vec<PairSample> {
@@ -91,8 +79,8 @@ fn cluster(cluster: &str, size: u64, text: &str, host: &str, lowest: f64) -> Clu
     ClusterSample {
         cluster: cluster.into(),
         size,
-        kept: page(cluster, &url(1), text),
-        members: (2..5).map(|n| page(&format!("0:{n}"), &url(n), text)).collect(),
+        kept: PageSample::new(cluster, url(1), text),
+        members: (2..5).map(|n| PageSample::new(format!("0:{n}"), url(n), text)).collect(),
         lowest_similarity: Some(lowest),
         median_similarity: Some(lowest + (1.0 - lowest) * 0.7),
     }

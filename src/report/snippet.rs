@@ -44,8 +44,8 @@ pub fn opening(text: &str, max_chars: usize) -> String {
 
 /// Excerpts of `a` and `b` around their first differences, with what differs marked.
 ///
-/// Both are empty if the texts are equal. White space is shown as single spaces and does not count as a difference
-/// unless there is no other.
+/// White space is shown as single spaces and is no difference. Both excerpts are empty if the texts are equal, or
+/// differ in nothing else within the window that is compared.
 pub fn differences(a: &str, b: &str) -> (Vec<Piece>, Vec<Piece>) {
     if a == b {
         return (Vec::new(), Vec::new());
@@ -308,6 +308,27 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn short_texts_are_shown_whole_and_common_parts_are_common(
+            a in prop::collection::vec("[a-d]", 1..6),
+            b in prop::collection::vec("[a-d]", 1..6),
+        ) {
+            let (left, right) = differences(&a.join(" "), &b.join("  "));
+            let text = |pieces: &[Piece]| pieces.iter().map(|p| p.text.as_str()).collect::<String>();
+            let common = |pieces: &[Piece]| -> Vec<String> {
+                let shared = pieces.iter().filter(|p| !p.differs).map(|p| p.text.trim().to_string());
+                shared.filter(|text| !text.is_empty()).collect()
+            };
+            if a == b {
+                prop_assert_eq!((left, right), (vec![], vec![]));
+            } else {
+                prop_assert_eq!(text(&left), a.join(" "));
+                prop_assert_eq!(text(&right), b.join(" "));
+                prop_assert_eq!(common(&left), common(&right));
+                prop_assert!(left.iter().chain(&right).any(|piece| piece.differs));
+            }
+        }
+
         #[test]
         fn any_two_texts_give_short_excerpts(a in "\\PC{0,40}", b in "\\PC{0,40}", c in "[ab é本]{0,400}") {
             for (a, b) in [(a.clone(), b.clone()), (format!("{a}{c}{b}"), format!("{c}{a}{b}"))] {
