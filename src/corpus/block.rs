@@ -285,7 +285,7 @@ impl BlockReader {
         (pos, true)
     }
 
-    /// Decodes until `need` bytes more are there than before, or something happens that could change the answer.
+    /// Decodes one step more, and forgets what was needed if something came that could change the answer.
     fn fill(&mut self, source: &mut Source, need: &mut usize) {
         let members = self.feed.starts.len();
         let filled = self.feed.filled;

@@ -324,7 +324,7 @@ impl GzipSource {
         self.window.ensure(MEMBER_INPUT);
         self.scratch.resize(MEMBER_CAP, 0);
         match self.inflater.gzip_member(self.window.bytes(), &mut self.scratch) {
-            // An empty member proves little: its 20 bytes are too few to be no accident only if nothing is at stake.
+            // A checksum that fits is no accident; neither are 8 MiB of deflate without a fault.
             Ok(_) | Err(InflateError::InsufficientSpace) => true,
             Err(InflateError::BadData) => false,
         }

@@ -321,8 +321,9 @@ impl Found<'_> {
 /// content says what it is. `-` is standard input; it and other streams are copied to a temporary file first.
 /// A file that is named twice, or through a link, is there once.
 ///
-/// The list is sorted by real path, then streams, then what does not exist; it does not depend on the order of `paths`. A file that is missing or
-/// unreadable stays in the list, and reading it yields damage: a bad file does not end a run.
+/// The list is sorted by real path; streams come behind the files, and what cannot be found behind the streams. It
+/// does not depend on the order of `paths`. A file that is missing or unreadable stays in the list, and reading it
+/// yields damage: a bad file does not end a run.
 ///
 /// # Errors
 /// [`Error::NoDocuments`] if nothing was found or nothing of it can be read; [`Error::Io`] if a stream cannot be

@@ -107,9 +107,10 @@ impl ZstdSource {
                     );
                     return true;
                 }
-                if self.decoder.reinit().is_err() {
+                if let Err(error) = self.decoder.reinit() {
                     self.done = true;
-                    return false;
+                    feed.gap(offset, DamageKind::ReadError, false, error.to_string());
+                    return true;
                 }
                 feed.start(offset, None);
                 self.frame = Some(offset);
