@@ -253,10 +253,9 @@ mod tests {
     fn exact_indexes(hashes: &[u64], radius: u32) -> Vec<Box<dyn HammingIndex>> {
         let mut indexes: Vec<Box<dyn HammingIndex>> = vec![Box::new(Linear::new(hashes, radius).unwrap())];
         for tables in 1..=64 {
-            if let Ok(index) = Bphs::new(hashes, BphsParams { radius, tables }) {
-                if tables <= 20 {
-                    indexes.push(Box::new(index));
-                }
+            match Bphs::new(hashes, BphsParams { radius, tables }) {
+                Ok(index) if tables <= 20 => indexes.push(Box::new(index)),
+                _ => {}
             }
         }
         for order in [FlipOrder::Vosh, FlipOrder::Static] {
@@ -384,7 +383,7 @@ mod tests {
     #[test]
     fn skewed_hashes() {
         let mut rng = SplitMix64::new(7);
-        let prefix = 0xdead_beef_c0_u64 << 24;
+        let prefix = 0xdead_beef_u64 << 32;
         let shared_top: Vec<u64> = (0..2_000).map(|_| prefix | rng.next_u64() >> 40).collect();
         let shared_low: Vec<u64> = (0..2_000).map(|_| rng.next_u64() << 40).collect();
         let consecutive: Vec<u64> = (0..2_000).collect();
