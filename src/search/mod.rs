@@ -264,7 +264,7 @@ mod tests {
             }
         }
         for (tables, key_bits) in [(1, Some(7)), (2, None), (2, Some(32)), (3, Some(5)), (5, Some(12))] {
-            for cost in [HalfParams::default().cost, FlipCost::Abs] {
+            for cost in [FlipCost::LogOdds { cot_theta: 10.0 }, FlipCost::Abs] {
                 let params = HalfParams { radius, tables, key_bits, cost, ..HalfParams::default() };
                 let index = Half::new(hashes, params).unwrap();
                 assert!(index.is_exact());
@@ -468,8 +468,11 @@ mod tests {
         let weights = weights(23);
         let query = Query { hash, weights: &weights };
         let mut scratch = Scratch::default();
-        for (tables, flips) in [(2, None), (2, Some(0)), (3, Some(2))] {
-            let params = HalfParams { tables, flips, key_bits: Some(12), ..HalfParams::default() };
+        let log_odds = FlipCost::LogOdds { cot_theta: 10.0 };
+        for (tables, flips, cost) in
+            [(2, None, log_odds), (2, None, FlipCost::Abs), (2, Some(0), log_odds), (3, Some(2), log_odds)]
+        {
+            let params = HalfParams { tables, flips, cost, key_bits: Some(12), ..HalfParams::default() };
             let all = Half::new(&hashes, params).unwrap();
             let mut trace = Vec::new();
             all.search_traced(query, Mode::All, &mut scratch, &mut trace);

@@ -43,7 +43,7 @@ impl FlipCost {
         match self {
             Self::Abs => w,
             Self::Square => w * w,
-            Self::LogOdds { cot_theta } => log_odds(w * cot_theta),
+            Self::LogOdds { cot_theta } => NormalCosts::get().flip(w * cot_theta),
         }
     }
 
@@ -61,54 +61,55 @@ impl FlipCost {
 /// Functions of the normal distribution at steps of x ≥ 0, small enough to stay in the nearest cache.
 struct NormalCosts {
     /// ln(Φ(x) / Φ(−x)): what a flip costs.
-    flip: Vec<f64>,
+    flip: [f64; FLIP_END * STEPS + 2],
     /// −ln Φ(x): what agreement costs.
-    agreement: Vec<f64>,
+    agreement: [f64; AGREEMENT_END * STEPS + 2],
 }
 
-impl NormalCosts {
-    /// Steps per unit of x.
-    const STEPS: f64 = 16.0;
-    /// Where the table of flips ends: Φ(x) is 1 from here on, and Φ(−x) follows its asymptotic series.
-    const FLIP_END: f64 = 16.0;
-    /// Where the table of agreement ends: it is below 10⁻¹⁵ from here on.
-    const AGREEMENT_END: f64 = 8.0;
+/// Steps per unit of x.
+const STEPS: usize = 16;
+/// Where the table of flips ends: Φ(x) is 1 from here on, and Φ(−x) follows its asymptotic series.
+const FLIP_END: usize = 16;
+/// Where the table of agreement ends: it is below 10⁻¹⁵ from here on.
+const AGREEMENT_END: usize = 8;
 
+impl NormalCosts {
     fn get() -> &'static Self {
         static COSTS: OnceLock<NormalCosts> = OnceLock::new();
         COSTS.get_or_init(|| {
-            let steps = |end: f64| (0..=(end * Self::STEPS) as usize).map(|step| step as f64 / Self::STEPS);
-            let tail = |x: f64| 0.5 * libm::erfc(x * std::f64::consts::FRAC_1_SQRT_2);
+            let tail =
+                |step: usize| 0.5 * libm::erfc(step as f64 / STEPS as f64 * std::f64::consts::FRAC_1_SQRT_2);
             Self {
-                flip: steps(Self::FLIP_END).map(|x| libm::log1p(-tail(x)) - libm::log(tail(x))).collect(),
-                agreement: steps(Self::AGREEMENT_END).map(|x| -libm::log1p(-tail(x))).collect(),
+                flip: std::array::from_fn(|step| libm::log1p(-tail(step)) - libm::log(tail(step))),
+                agreement: std::array::from_fn(|step| -libm::log1p(-tail(step))),
             }
         })
     }
 
-    /// The value at x, between two steps; `None` beyond the table.
+    /// ln(Φ(x) / Φ(−x)) for x ≥ 0, with an error below 10⁻³.
     #[inline]
-    fn interpolate(table: &[f64], x: f64) -> Option<f64> {
-        let place = x * Self::STEPS;
-        let step = place as usize;
-        match table.get(step..step.saturating_add(2)) {
-            Some(&[below, above]) => Some(below + (place - step as f64) * (above - below)),
-            _ => None,
+    fn flip(&self, x: f64) -> f64 {
+        if x < FLIP_END as f64 {
+            interpolate(&self.flip, x)
+        } else {
+            0.5 * x * x + libm::log(x * (2.0 * std::f64::consts::PI).sqrt()) + 1.0 / (x * x)
         }
+    }
+
+    /// −ln Φ(x) for x ≥ 0, with an error below 10⁻³. A NaN counts as large.
+    #[inline]
+    fn agreement(&self, x: f64) -> f64 {
+        interpolate(&self.agreement, x.min(AGREEMENT_END as f64))
     }
 }
 
-/// ln(Φ(x) / Φ(−x)) for x ≥ 0, with an error below 10⁻³.
+/// The value at x, between two steps; x must not lie beyond the last but one.
 #[inline]
-fn log_odds(x: f64) -> f64 {
-    NormalCosts::interpolate(&NormalCosts::get().flip, x)
-        .unwrap_or_else(|| 0.5 * x * x + libm::log(x * (2.0 * std::f64::consts::PI).sqrt()) + 1.0 / (x * x))
-}
-
-/// −ln Φ(x) for x ≥ 0, with an error below 10⁻³.
-#[inline]
-fn agreement(x: f64) -> f64 {
-    NormalCosts::interpolate(&NormalCosts::get().agreement, x).unwrap_or(0.0)
+fn interpolate<const N: usize>(table: &[f64; N], x: f64) -> f64 {
+    let place = x * STEPS as f64;
+    // Without a branch: whether x is near or far is a coin toss that the processor would lose.
+    let step = (place as usize).min(N - 2);
+    table[step] + (place - step as f64) * (table[step + 1] - table[step])
 }
 
 /// A cost as a whole number, in a unit that is the same for all bits of one query: sums are exact, so the order of
@@ -203,12 +204,11 @@ impl Volatility {
     /// different bits against each other. Zero unless the cost is [`FlipCost::LogOdds`], the only one with a likelihood.
     pub fn cost_of_agreement(&self, weights: &[f32; BITS], among: u64, cost: FlipCost) -> FixedCost {
         let FlipCost::LogOdds { cot_theta } = cost else { return 0 };
+        let costs = NormalCosts::get();
         let mut sum = 0.0;
         let mut rest = among;
         while rest != 0 {
-            // A NaN would be no number here either; as a bit that never flips it costs nothing.
-            let x = f64::from(weights[rest.trailing_zeros() as usize].abs()) * cot_theta;
-            sum += if x.is_nan() { 0.0 } else { agreement(x) };
+            sum += costs.agreement(f64::from(weights[rest.trailing_zeros() as usize].abs()) * cot_theta);
             rest &= rest - 1;
         }
         // With weights of nearly zero, the unit is so small that the sum would not fit.
@@ -282,7 +282,10 @@ mod tests {
     #[test]
     fn log_odds_follow_the_normal_distribution() {
         // From the definition, with Φ(−1) = 0.158655253931457 and Φ(−3) = 0.001349898031630.
+        let log_odds = |x| NormalCosts::get().flip(x);
+        let agreement = |x| NormalCosts::get().agreement(x);
         assert_eq!(log_odds(0.0), 0.0);
+        assert!(agreement(f64::INFINITY) < 1e-15 && agreement(f64::NAN) < 1e-15);
         assert!((log_odds(1.0) - 1.6682679).abs() < 1e-6, "{}", log_odds(1.0));
         assert!((log_odds(3.0) - 6.6063754).abs() < 1e-6, "{}", log_odds(3.0));
         // Between steps, near 0 and further on, against the definition.
