@@ -150,7 +150,7 @@ fn search(c: &mut Criterion) {
 
 /// Partners found of 1,024 by PSM over the key with 12 probes, the same in static order, PSM over all bits with 370
 /// probes, and half tables with 8 looks.
-const UNIFORM: [usize; 4] = [1008, 1007, 975, 1016];
+const UNIFORM: [usize; 4] = [1008, 1007, 975, 1017];
 const SKEWED: [usize; 4] = [1016, 1015, 985, 1021];
 
 criterion_group!(benches, search);

@@ -31,7 +31,8 @@ pub struct HalfParams {
     /// f: most bits flipped in a key; by default ⌊h/t⌋, the fewest for which the search can be exact.
     pub flips: Option<u32>,
     /// What a flip costs. With [`FlipCost::LogOdds`] the looks of different tables are weighed against each other by
-    /// the likelihood that the rest of the key agrees; other costs treat all tables alike.
+    /// the likelihood that the rest of the key agrees: slightly fewer looks, each query somewhat slower. Other costs
+    /// treat all tables alike.
     pub cost: FlipCost,
     /// Looks per query; `None` for all.
     pub budget: Option<u32>,
@@ -39,15 +40,7 @@ pub struct HalfParams {
 
 impl Default for HalfParams {
     fn default() -> Self {
-        Self {
-            radius: 3,
-            tables: 2,
-            key_bits: None,
-            flips: None,
-            // A cosine of .995, the middle of what near-duplicates have.
-            cost: FlipCost::LogOdds { cot_theta: 10.0 },
-            budget: None,
-        }
+        Self { radius: 3, tables: 2, key_bits: None, flips: None, cost: FlipCost::Abs, budget: None }
     }
 }
 
@@ -312,8 +305,9 @@ mod tests {
     fn the_likelier_table_is_asked_first() {
         // All bits of the upper half are weak, those of the lower half strong: the lower half's key very likely agrees.
         let weights = std::array::from_fn(|j| if j < 32 { 3.0 } else { 0.05 });
-        let index =
-            Half::new(&[0, 1, 2, 3], HalfParams { key_bits: Some(2), ..HalfParams::default() }).unwrap();
+        let cost = FlipCost::LogOdds { cot_theta: 10.0 };
+        let params = HalfParams { key_bits: Some(2), cost, ..HalfParams::default() };
+        let index = Half::new(&[0, 1, 2, 3], params).unwrap();
         let mut course = Course::default();
         index.begin(Query { hash: 0, weights: &weights }, &mut course);
         let tables: Vec<u32> =

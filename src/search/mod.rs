@@ -254,10 +254,9 @@ mod tests {
     fn exact_indexes(hashes: &[u64], radius: u32) -> Vec<Box<dyn HammingIndex>> {
         let mut indexes: Vec<Box<dyn HammingIndex>> = vec![Box::new(Linear::new(hashes, radius).unwrap())];
         for tables in 1..=64 {
-            if let Ok(index) = Bphs::new(hashes, BphsParams { radius, tables }) {
-                if tables <= 20 {
-                    indexes.push(Box::new(index));
-                }
+            match Bphs::new(hashes, BphsParams { radius, tables }) {
+                Ok(index) if tables <= 20 => indexes.push(Box::new(index)),
+                _ => {}
             }
         }
         for order in [FlipOrder::Vosh, FlipOrder::Static] {
@@ -266,7 +265,7 @@ mod tests {
             }
         }
         for (tables, key_bits) in [(1, Some(7)), (2, None), (2, Some(32)), (3, Some(5)), (5, Some(12))] {
-            for cost in [HalfParams::default().cost, FlipCost::Abs] {
+            for cost in [FlipCost::LogOdds { cot_theta: 10.0 }, FlipCost::Abs] {
                 let params = HalfParams { radius, tables, key_bits, cost, ..HalfParams::default() };
                 let index = Half::new(hashes, params).unwrap();
                 assert!(index.is_exact());
@@ -385,7 +384,7 @@ mod tests {
     #[test]
     fn skewed_hashes() {
         let mut rng = SplitMix64::new(7);
-        let prefix = 0xdead_beef_c0_u64 << 24;
+        let prefix = 0xdead_beef_u64 << 32;
         let shared_top: Vec<u64> = (0..2_000).map(|_| prefix | rng.next_u64() >> 40).collect();
         let shared_low: Vec<u64> = (0..2_000).map(|_| rng.next_u64() << 40).collect();
         let consecutive: Vec<u64> = (0..2_000).collect();
@@ -470,8 +469,11 @@ mod tests {
         let weights = weights(23);
         let query = Query { hash, weights: &weights };
         let mut scratch = Scratch::default();
-        for (tables, flips) in [(2, None), (2, Some(0)), (3, Some(2))] {
-            let params = HalfParams { tables, flips, key_bits: Some(12), ..HalfParams::default() };
+        let log_odds = FlipCost::LogOdds { cot_theta: 10.0 };
+        for (tables, flips, cost) in
+            [(2, None, log_odds), (2, None, FlipCost::Abs), (2, Some(0), log_odds), (3, Some(2), log_odds)]
+        {
+            let params = HalfParams { tables, flips, cost, key_bits: Some(12), ..HalfParams::default() };
             let all = Half::new(&hashes, params).unwrap();
             let mut trace = Vec::new();
             all.search_traced(query, Mode::All, &mut scratch, &mut trace);
