@@ -93,7 +93,7 @@ fn search(c: &mut Criterion) {
     group.sample_size(10).throughput(Throughput::Elements(PAGES as u64));
 
     let distinct = DistinctSignatures::new(signatures.clone());
-    let params = JoinParams { banding, min_matches: least, neighbours: JoinParams::NEIGHBOURS };
+    let params = JoinParams::new(banding, least);
     let joined = join(&distinct, params).expect("possible");
     let possible = PAGES / 4 * 6;
     assert!(
@@ -106,7 +106,7 @@ fn search(c: &mut Criterion) {
         b.iter(|| black_box(join(distinct, params)));
     });
 
-    let mut index = BandIndex::new(128, banding, JoinParams::NEIGHBOURS).expect("possible");
+    let mut index = BandIndex::new(128, banding, 256).expect("possible");
     for i in 0..signatures.len() {
         index.insert(signatures.get(i)).expect("fits");
     }

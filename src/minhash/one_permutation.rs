@@ -55,28 +55,28 @@ impl OnePermutation {
 
     /// Fills every empty bin with the value of the first bin in its own order that is not empty.
     fn densify(&self, signature: &mut [u32]) {
-        let occupied: Vec<u32> =
-            (0..).zip(&*signature).filter(|&(_, &v)| v != EMPTY).map(|(i, _)| i).collect();
-        if occupied.is_empty() || occupied.len() == signature.len() {
+        let empty = signature.iter().filter(|&&v| v == EMPTY).count();
+        let occupied = signature.len() - empty;
+        if occupied == 0 || empty == 0 {
             return;
         }
+        // All sources are found before the first bin is filled: what is borrowed is not lent on.
+        let mut borrowed: Vec<(u32, u32)> = Vec::with_capacity(empty);
+        let bins = (0u32..).zip(&self.orders).filter(|&(bin, _)| signature[bin as usize] == EMPTY);
+        let mut borrow = |bin, source: Option<u32>| {
+            borrowed.extend(source.map(|source| (bin, signature[source as usize])));
+        };
         // Looking for the first place takes about all/occupied steps, asking all for their place as many as are
         // occupied. The answers are the same.
-        let numbers = self.mask as usize + 1;
-        let walk = occupied.len() * occupied.len() >= numbers;
-        let borrowed: Vec<(usize, u32)> = self
-            .orders
-            .iter()
-            .enumerate()
-            .filter(|&(i, _)| signature[i] == EMPTY)
-            .filter_map(|(i, order)| {
-                let source =
-                    if walk { self.first(order, signature) } else { self.first_of(order, &occupied) };
-                source.map(|source| (i, signature[source as usize]))
-            })
-            .collect();
+        if occupied * occupied > self.mask as usize {
+            bins.for_each(|(bin, order)| borrow(bin, self.first(order, signature)));
+        } else {
+            let occupied: Vec<u32> =
+                (0u32..).zip(&*signature).filter(|&(_, &v)| v != EMPTY).map(|(bin, _)| bin).collect();
+            bins.for_each(|(bin, order)| borrow(bin, self.first_of(order, &occupied)));
+        }
         for (bin, value) in borrowed {
-            signature[bin] = value;
+            signature[bin as usize] = value;
         }
     }
 

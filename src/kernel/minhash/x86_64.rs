@@ -201,18 +201,4 @@ pub(super) mod avx512 {
             }
         }
     }
-
-    #[target_feature(enable = "avx512f")]
-    pub(in super::super) fn matches(a: &[u32], b: &[u32]) -> usize {
-        let n = a.len().min(b.len());
-        let (a, b) = (a[..n].chunks_exact(LANES_32), b[..n].chunks_exact(LANES_32));
-        let rest = a.remainder().iter().zip(b.remainder()).filter(|(x, y)| x == y).count();
-        let one = _mm512_set1_epi32(1);
-        let mut counts = _mm512_setzero_si512();
-        for (a, b) in a.zip(b) {
-            let ([a], [b]) = (load::<u32, 1>(a), load::<u32, 1>(b));
-            counts = _mm512_mask_add_epi32(counts, _mm512_cmpeq_epi32_mask(a, b), counts, one);
-        }
-        _mm512_reduce_add_epi32(counts) as u32 as usize + rest
-    }
 }

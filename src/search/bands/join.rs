@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
 /// Places of a sorted band that are joined before their pairs are handed on: bounds the memory that pairs take to
-/// this times [`JoinParams::neighbours`].
+/// this times the larger of [`JoinParams::full_bucket`] and [`JoinParams::neighbours`].
 const BATCH: usize = 1 << 14;
 /// Places that one task joins.
 const TASK: usize = 1 << 7;
@@ -25,20 +25,23 @@ pub struct JoinParams {
     pub banding: Banding,
     /// Equal positions that a pair needs; see [`min_matches`](super::min_matches).
     pub min_matches: usize,
-    /// The guard against templates: how many of the following signatures of its bucket each one is compared with.
+    /// Buckets of at most so many signatures are compared in full.
+    pub full_bucket: usize,
+    /// The guard against templates: in a larger bucket (a band that 100,000 pages of one template share) each
+    /// signature is compared with so many of the others only.
     ///
-    /// Buckets of at most `neighbours + 1` signatures are compared in full. A larger one (a band that 100,000 pages
-    /// of one template share) is sorted by the positions that follow the band, cyclically, so that the most similar
-    /// are likely neighbours, and each signature is compared with the next `neighbours` only. The work per band is
-    /// thus at most `neighbours` comparisons a signature. What was left out is counted in
-    /// [`BandStats::skipped`]. A pair that shares a smaller bucket in any band is found in any case.
+    /// The bucket is sorted by the positions that follow the band, cyclically, so that the most similar are likely
+    /// neighbours, and each signature is compared with the next `neighbours`. Groups of similar pages mostly stay
+    /// connected, but not all their pairs are found. What was left out is counted in [`BandStats::skipped`]. A pair
+    /// that shares a smaller bucket in any band is found in any case.
     pub neighbours: usize,
 }
 
 impl JoinParams {
-    /// The usual number of neighbours: exact up to 257 signatures a bucket. Pairs take 12 bytes each, so a template
-    /// of a million pages costs [`join`] 3 GB at worst; [`join_with`] keeps none.
-    pub const NEIGHBOURS: usize = 256;
+    /// The usual guard: buckets of up to 256 signatures in full, 32 neighbours in larger ones.
+    pub const fn new(banding: Banding, min_matches: usize) -> Self {
+        Self { banding, min_matches, full_bucket: 256, neighbours: 32 }
+    }
 }
 
 /// Two slots of [`DistinctSignatures`] whose signatures are alike.
@@ -61,7 +64,7 @@ pub struct BandStats {
     pub largest: u64,
     /// Pairs of distinct signatures that share a bucket and were compared.
     pub candidates: u64,
-    /// Candidates that were accepted, whether or not another band had found them.
+    /// Candidates that agree in enough positions, whether or not an earlier band had compared them.
     pub verified: u64,
     /// Buckets that were too large to be compared in full.
     pub limited: u64,
@@ -115,7 +118,6 @@ pub fn join(signatures: &DistinctSignatures, params: JoinParams) -> Result<Join>
     let mut pairs = Vec::new();
     let bands = join_with(signatures, params, |_| true, |found| pairs.extend_from_slice(found))?;
     pairs.par_sort_unstable();
-    pairs.dedup();
     Ok(Join { pairs, bands })
 }
 
@@ -123,8 +125,7 @@ pub fn join(signatures: &DistinctSignatures, params: JoinParams) -> Result<Join>
 ///
 /// `accept` is asked for every candidate that agrees in enough positions: the place for the exact Jaccard similarity,
 /// or for leaving out pairs that are connected already. `found` gets the accepted pairs in batches of bounded size,
-/// in an order that does not depend on the number of threads. A pair is handed over once, except that pairs of
-/// buckets with more than `neighbours + 1` signatures may come again from other bands.
+/// in an order that does not depend on the number of threads, each pair once.
 ///
 /// # Errors
 /// As [`join`].
@@ -141,7 +142,7 @@ pub fn join_with(
     }
     let equal_documents: u64 =
         (0..distinct.len() as u32).map(|slot| pairs_of(distinct.documents(slot).len())).sum();
-    let mut joiner = Joiner { distinct, signatures, params, kernel: Kernel::best(), limited: Vec::new() };
+    let mut joiner = Joiner { distinct, signatures, params, kernel: Kernel::best(), places: Vec::new() };
     let mut all = Vec::with_capacity(params.banding.bands);
     for band in 0..params.banding.bands {
         let (order, mut stats) = joiner.sort(band);
@@ -171,9 +172,9 @@ struct Joiner<'a> {
     signatures: &'a Signatures,
     params: JoinParams,
     kernel: Kernel,
-    /// For each band sorted so far one bit per slot: whether its bucket was too large to be compared in full. Empty
-    /// where there was no such bucket.
-    limited: Vec<Vec<u64>>,
+    /// `places[slot · bands + band]`: 0 if the slot's bucket is compared in full, else 1 + its place in the band's
+    /// order. Empty until there is a bucket that is not.
+    places: Vec<u32>,
 }
 
 impl Joiner<'_> {
@@ -190,25 +191,25 @@ impl Joiner<'_> {
             .collect();
         order.par_sort_unstable();
         let mut stats = BandStats::default();
-        let mut limited = Vec::new();
-        let neighbours = self.params.neighbours;
+        let JoinParams { banding: Banding { bands, .. }, full_bucket, neighbours, .. } = self.params;
+        let mut start = 0;
         for bucket in order.chunk_by_mut(|a, b| a.0 == b.0) {
             let n = bucket.len();
             stats.buckets += u64::from(n > 1);
             stats.largest = stats.largest.max(n as u64);
-            if n - 1 > neighbours {
+            if n > full_bucket && n - 1 > neighbours {
                 stats.limited += 1;
                 // The last `neighbours` signatures have fewer followers: as many pairs as among themselves.
                 let compared = (n - neighbours) as u64 * neighbours as u64 + pairs_of(neighbours);
                 stats.skipped += pairs_of(n) - compared;
                 bucket.par_sort_unstable_by(|a, b| self.compare_after(band, a.1, b.1));
-                limited.resize(self.signatures.len().div_ceil(64), 0);
-                for &(_, slot) in &*bucket {
-                    limited[slot as usize / 64] |= 1u64 << (slot % 64);
+                self.places.resize(self.signatures.len() * bands, 0);
+                for (place, &(_, slot)) in (start + 1..).zip(&*bucket) {
+                    self.places[slot as usize * bands + band] = place;
                 }
             }
+            start += n as u32;
         }
-        self.limited.push(limited);
         (order, stats)
     }
 
@@ -230,9 +231,8 @@ impl Joiner<'_> {
         let (mut pairs, mut stats) = (Vec::new(), BandStats::default());
         for place in places {
             let (key, first) = order[place];
-            let bucket =
-                order[place + 1..].iter().take(self.params.neighbours).take_while(|next| next.0 == key);
-            for &(_, second) in bucket {
+            let followers = if self.place(band, first) == 0 { order.len() } else { self.params.neighbours };
+            for &(_, second) in order[place + 1..].iter().take(followers).take_while(|next| next.0 == key) {
                 let (a, b) = (first.min(second), first.max(second));
                 // Different rows may have equal hashes.
                 if self.rows(band, a) != self.rows(band, b) {
@@ -248,10 +248,9 @@ impl Joiner<'_> {
                 let documents = |slot| self.distinct.documents(slot).len() as u64;
                 stats.scores[matches] += documents(a) * documents(b);
                 if matches >= self.params.min_matches {
-                    // A pair that an earlier band has compared got its answer there.
-                    let before = self.compared_before(band, a, b);
                     stats.verified += 1;
-                    if !before && accept(pair) {
+                    // A pair that an earlier band has compared got its answer there.
+                    if !self.compared_before(band, a, b) && accept(pair) {
                         pairs.push(pair);
                     }
                 }
@@ -260,12 +259,18 @@ impl Joiner<'_> {
         (pairs, stats)
     }
 
-    /// Whether an earlier band is sure to have compared two slots: their rows are equal and the bucket was not
-    /// limited (both slots have the same bit, being in the same bucket).
+    /// The place of a slot in a band whose bucket is not compared in full, counted from 1; 0 otherwise.
+    fn place(&self, band: usize, slot: u32) -> u32 {
+        self.places.get(slot as usize * self.params.banding.bands + band).copied().unwrap_or(0)
+    }
+
+    /// Whether an earlier band has compared two slots: their rows are equal there, and they were near each other
+    /// if not all of the bucket was compared. (Slots of one bucket have both a place or none.)
     fn compared_before(&self, band: usize, a: u32, b: u32) -> bool {
-        let is_limited =
-            |limited: &[u64]| limited.get(a as usize / 64).is_some_and(|&bits| bits >> (a % 64) & 1 == 1);
-        (0..band).any(|k| self.rows(k, a) == self.rows(k, b) && !is_limited(&self.limited[k]))
+        (0..band).any(|k| {
+            let apart = self.place(k, a).abs_diff(self.place(k, b));
+            apart as usize <= self.params.neighbours && self.rows(k, a) == self.rows(k, b)
+        })
     }
 }
 
@@ -297,7 +302,8 @@ mod tests {
     }
 
     fn params(bands: usize, rows: usize, min_matches: usize, neighbours: usize) -> JoinParams {
-        JoinParams { banding: Banding { bands, rows }, min_matches, neighbours }
+        // The smallest full bucket that is not fully compared anyway.
+        JoinParams { banding: Banding { bands, rows }, min_matches, full_bucket: neighbours + 1, neighbours }
     }
 
     /// Every pair against every other, and the histograms with them.
@@ -348,26 +354,27 @@ mod tests {
 
         #[test]
         fn a_limited_join_says_what_it_skipped(
-            n in 0usize..150, groups in 1u64..4, changed in 0.0f64..0.5, seed: u64, neighbours in 1usize..40,
+            n in 0usize..150, groups in 1u64..4, changed in 0.0f64..0.5, seed: u64,
+            full_bucket in 0usize..60, neighbours in 1usize..40,
         ) {
             let distinct = clustered(n, groups, changed, seed);
             let full = join(&distinct, params(4, 3, 6, 1000)).unwrap();
-            let limited = join(&distinct, params(4, 3, 6, neighbours)).unwrap();
+            let params = JoinParams { full_bucket, neighbours, ..params(4, 3, 6, 0) };
+            let limited = join(&distinct, params).unwrap();
+            // Ascending and each once, although limited buckets of several bands hold the same pairs.
             prop_assert!(limited.pairs.is_sorted_by(|a, b| a < b));
             prop_assert!(limited.pairs.iter().all(|pair| full.pairs.binary_search(pair).is_ok()));
+            let in_full = full_bucket.max(neighbours + 1);
             for (limited, full) in limited.bands.iter().zip(&full.bands) {
                 prop_assert_eq!(limited.candidates + limited.skipped, full.candidates);
-                prop_assert!(limited.candidates <= (distinct.len() * neighbours) as u64);
-                prop_assert_eq!(limited.limited > 0, limited.largest > neighbours as u64 + 1);
+                prop_assert!(limited.candidates <= (distinct.len() * in_full) as u64);
+                prop_assert_eq!(limited.limited > 0, limited.largest > in_full as u64);
             }
             // What shares a small bucket in any band is found.
-            let size = |k: usize, slot: u32| {
-                let rows = |s: u32| &distinct.signatures().get(s as usize)[3 * k..3 * k + 3];
-                (0..distinct.len() as u32).filter(|&other| rows(other) == rows(slot)).count()
-            };
+            let rows = |k: usize, slot: u32| &distinct.signatures().get(slot as usize)[3 * k..3 * k + 3];
+            let size = |k: usize, slot: u32| (0..distinct.len() as u32).filter(|&s| rows(k, s) == rows(k, slot)).count();
             for pair in &full.pairs {
-                let (a, b) = (distinct.signatures().get(pair.a as usize), distinct.signatures().get(pair.b as usize));
-                let small = (0..4).any(|k| a[3 * k..3 * k + 3] == b[3 * k..3 * k + 3] && size(k, pair.a) <= neighbours + 1);
+                let small = (0..4).any(|k| rows(k, pair.a) == rows(k, pair.b) && size(k, pair.a) <= in_full);
                 prop_assert!(!small || limited.pairs.binary_search(pair).is_ok(), "{:?}", pair);
             }
         }

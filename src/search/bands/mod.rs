@@ -18,7 +18,7 @@
 //! let banding = Banding::choose(128, 0.8, 0.95)?;
 //! assert_eq!(banding.to_string(), "13 bands x 7 rows");
 //!
-//! let params = JoinParams { banding, min_matches: min_matches(128, 0.8), neighbours: JoinParams::NEIGHBOURS };
+//! let params = JoinParams::new(banding, min_matches(128, 0.8));
 //! let found = join(&signatures, params)?;
 //! let pairs: Vec<(u32, u32)> = found.pairs.iter().map(|pair| (pair.a, pair.b)).collect();
 //! assert_eq!(pairs, [(0, 1)]);
