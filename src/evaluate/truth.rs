@@ -21,6 +21,26 @@ pub enum Verdict {
     Unknown,
 }
 
+impl Verdict {
+    /// The verdict of a label: `duplicate`, `distinct`, `unknown` or nothing (unknown), or a number, which means
+    /// duplicate from `min_label` on. `None` for anything else.
+    pub fn of_label(label: &str, min_label: f64) -> Option<Self> {
+        match label {
+            "duplicate" => Some(Self::Duplicate),
+            "distinct" => Some(Self::Distinct),
+            "unknown" | "" => Some(Self::Unknown),
+            number => match number.parse::<f64>() {
+                Ok(value) if value >= min_label => Some(Self::Duplicate),
+                Ok(value) if value < min_label => Some(Self::Distinct),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// What a label may be, for errors.
+pub(super) const LABELS: &str = "a number, duplicate, distinct or unknown";
+
 /// About which pairs a truth speaks: the denominator of every figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -135,6 +155,8 @@ pub struct TruthFile {
     pub scope: Scope,
     /// What was met on reading.
     pub counts: TruthCounts,
+    /// The score from which on a pair counts as duplicate, see [`TruthParams::min_score`].
+    pub min_score: Option<f64>,
     /// From what on a pair counts as duplicate, in words.
     pub rule: String,
 }
@@ -216,19 +238,8 @@ fn read_pairs(
     while let Some(line) = table.next(&mut row)? {
         counts.rows += 1;
         let verdict = if let Some(label) = label {
-            match &row[label] {
-                "duplicate" => Verdict::Duplicate,
-                "distinct" => Verdict::Distinct,
-                "unknown" | "" => Verdict::Unknown,
-                text => match text.parse::<f64>() {
-                    Ok(value) if value >= params.min_label => Verdict::Duplicate,
-                    Ok(value) if value < params.min_label => Verdict::Distinct,
-                    _ => {
-                        let expected = "a number, duplicate, distinct or unknown";
-                        return Err(table.error(line, format!("the label {text:?}"), expected));
-                    }
-                },
-            }
+            Verdict::of_label(&row[label], params.min_label)
+                .ok_or_else(|| table.error(line, format!("the label {:?}", &row[label]), LABELS))?
         } else if let Some(score) = score {
             let value = match row[score].parse::<f64>() {
                 Ok(value) if value.is_finite() => value,
@@ -272,7 +283,7 @@ fn read_pairs(
         _ => "every listed pair".to_string(),
     };
     let scope = params.scope.unwrap_or(if label.is_some() { Scope::LabelledPairs } else { Scope::Corpus });
-    Ok(TruthFile { truth: Truth::Pairs(pairs), scope, counts, rule })
+    Ok(TruthFile { truth: Truth::Pairs(pairs), scope, counts, min_score: params.min_score, rule })
 }
 
 fn read_clusters(
@@ -317,6 +328,7 @@ fn read_clusters(
         truth: Truth::Clusters { clusters, named },
         scope,
         counts,
+        min_score: None,
         rule: "one cluster".to_string(),
     })
 }
