@@ -30,7 +30,7 @@ use truth::{Scope, Truth, TruthCounts, TruthFile, Verdict};
 pub struct Denominators {
     /// Documents of the corpus.
     pub corpus: u64,
-    /// Documents whose pairs count.
+    /// Documents whose pairs count: with labelled pairs, those of a pair that is listed as duplicate or distinct.
     pub documents: u64,
     /// About which pairs the truth speaks.
     pub scope: Scope,
@@ -49,9 +49,9 @@ pub struct Denominators {
 
 /// What became of the pairs of a result before they were scored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
+pub struct FoundCounts {
     /// Pairs of the result.
-    pub found: u64,
+    pub listed: u64,
     /// Of these, ignored because the truth does not speak about them: a document that does not count, or an unlisted
     /// pair where only listed ones count.
     pub outside: u64,
@@ -74,7 +74,7 @@ pub struct Evaluation {
     /// Over what.
     pub denominators: Denominators,
     /// What became of the result's pairs.
-    pub left: Option<Left>,
+    pub found: Option<FoundCounts>,
     /// The pairs that the result lists. `None` if it lists none because it has no list.
     pub pairs: Option<PairScore>,
     /// The pairs that are in one cluster of the result.
@@ -89,7 +89,7 @@ pub struct Evaluation {
 
 /// Compares a result with a truth about a corpus of `records` documents.
 ///
-/// Pairs that the truth does not know about are ignored, counted in [`Left`], and never held against the result. If the
+/// Pairs that the truth does not know about are ignored, counted in [`FoundCounts`], and never held against the result. If the
 /// result has no clusters, those that follow from its pairs are judged; if the truth has pairs, its clusters are those
 /// that follow from its duplicates.
 ///
@@ -118,7 +118,7 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
     };
 
     let judged_only = truth.scope == Scope::LabelledPairs;
-    let mut left = None;
+    let mut found_counts = None;
     let mut pairs = found.pairs.as_ref().map(|pairs| {
         let mut kept = universe.pairs(pairs.iter().map(|p| (p.a, p.b)));
         let is_unknown = |pair: &(u32, u32)| unknown.binary_search(pair).is_ok();
@@ -128,8 +128,8 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
             kept.retain(|p| duplicates.binary_search(p).is_ok() || distinct.binary_search(p).is_ok());
         }
         let all = pairs.len() as u64;
-        left = Some(Left {
-            found: all,
+        found_counts = Some(FoundCounts {
+            listed: all,
             outside: all - unknown_found - kept.len() as u64,
             unknown: unknown_found,
         });
@@ -196,22 +196,30 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
         notes.push(format!("only {groups} groups of documents: the intervals are rough"));
     }
 
-    let duplicates = match &truth_relation {
+    let duplicate_pairs = match &truth_relation {
         Relation::Pairs(pairs) => pairs.len() as u64,
         Relation::Clusters(p) => p.sizes().iter().map(|&n| partition::pairs_of(u64::from(n))).sum(),
+    };
+    let documents = if judged_only {
+        let mut named: Vec<u32> = duplicates.iter().chain(&distinct).flat_map(|&(a, b)| [a, b]).collect();
+        named.sort_unstable();
+        named.dedup();
+        named.len() as u64
+    } else {
+        u64::from(universe.documents)
     };
     Ok(Evaluation {
         denominators: Denominators {
             corpus: u64::from(records),
-            documents: u64::from(universe.documents),
+            documents,
             scope: truth.scope,
             rule: truth.rule.clone(),
-            duplicates,
+            duplicates: duplicate_pairs,
             listed_distinct: distinct.len() as u64,
             listed_unknown: unknown.len() as u64,
             truth: truth.counts,
         },
-        left,
+        found: found_counts,
         pairs,
         cluster_pairs,
         clusters,
@@ -343,11 +351,11 @@ impl fmt::Display for Evaluation {
             let (own, repeats, conflicts) = (t.self_pairs, t.repeats, t.conflicts);
             writeln!(f, "in the truth: {own} self pairs, {repeats} repeats, {conflicts} conflicts")?;
         }
-        if let Some(left) = self.left {
+        if let Some(found) = self.found {
             writeln!(
                 f,
                 "pairs of the result: {}; ignored: {} outside the truth's scope, {} unknown",
-                left.found, left.outside, left.unknown
+                found.listed, found.outside, found.unknown
             )?;
         }
         if let Some(score) = &self.pairs {
@@ -411,11 +419,15 @@ mod tests {
         for (scope, want, left, documents) in [
             (Scope::Corpus, (1, 3, 1), (0, 1), 10),
             (Scope::LabelledDocuments, (1, 2, 1), (1, 1), 8),
-            (Scope::LabelledPairs, (1, 1, 1), (2, 1), 10),
+            (Scope::LabelledPairs, (1, 1, 1), (2, 1), 6),
         ] {
             let got = evaluate(&truth(scope, &judged), &result, 10, Bootstrap::default()).unwrap();
             assert_eq!(counts(&got.pairs.unwrap()), want, "{scope}");
-            assert_eq!(got.left, Some(Left { found: 5, outside: left.0, unknown: left.1 }), "{scope}");
+            assert_eq!(
+                got.found,
+                Some(FoundCounts { listed: 5, outside: left.0, unknown: left.1 }),
+                "{scope}"
+            );
             assert_eq!(got.denominators.documents, documents, "{scope}");
             assert_eq!(got.clusters.is_none(), scope == Scope::LabelledPairs);
         }
@@ -470,7 +482,7 @@ mod tests {
         let json = serde_json::to_string(&got).unwrap();
         // Not the whole: the JSON reader may be off by the last bit of a fraction.
         let back: Evaluation = serde_json::from_str(&json).unwrap();
-        assert_eq!((back.denominators, back.left, back.notes), (got.denominators, got.left, got.notes));
+        assert_eq!((back.denominators, back.found, back.notes), (got.denominators, got.found, got.notes));
         assert_eq!(back.pairs.map(|p| counts(&p)), Some((2, 1, 1)));
     }
 
@@ -522,8 +534,8 @@ mod tests {
             let got = evaluate(&truth(scope, &judged), &found(&pairs), 9, bootstrap).unwrap();
             prop_assert_eq!(counts(&got.pairs.unwrap()), want[0]);
             prop_assert_eq!(counts(&got.cluster_pairs.unwrap()), want[1]);
-            let left = got.left.unwrap();
-            prop_assert_eq!(left.found - left.outside - left.unknown, want[0].0 + want[0].1);
+            let left = got.found.unwrap();
+            prop_assert_eq!(left.listed - left.outside - left.unknown, want[0].0 + want[0].1);
         }
     }
 }

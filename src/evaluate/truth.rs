@@ -303,26 +303,30 @@ fn read_clusters(
         ));
     }
     let mut counts = TruthCounts::default();
+    // The first record of every cluster.
     let mut first: HashMap<String, u32> = HashMap::new();
-    let mut joins: Vec<(u32, u32)> = Vec::new();
+    let mut members: Vec<(u32, String)> = Vec::new();
     let mut row = csv::StringRecord::new();
     while let Some(line) = table.next(&mut row)? {
         counts.rows += 1;
         match naming.resolve(table, line, &row[member], records)? {
-            Some(record) => joins.push((record, *first.entry_ref(&row[cluster]).or_insert(record))),
+            Some(record) => {
+                first.entry_ref(&row[cluster]).or_insert(record);
+                members.push((record, row[cluster].to_string()));
+            }
             None => {
                 counts.rows_not_in_corpus += 1;
                 counts.names_not_in_corpus += 1;
             }
         }
     }
-    let clusters = Partition::from_pairs(records.count(), joins.iter().copied());
-    joins.sort_unstable();
-    for same in joins.chunk_by(|a, b| a.0 == b.0) {
+    let clusters = Partition::from_pairs(records.count(), members.iter().map(|m| (m.0, first[&m.1])));
+    members.sort_unstable();
+    for same in members.chunk_by(|a, b| a.0 == b.0) {
         counts.repeats += same.len() as u64 - 1;
-        counts.conflicts += u64::from(same.iter().any(|join| join.1 != same[0].1));
+        counts.conflicts += u64::from(same.iter().any(|member| member.1 != same[0].1));
     }
-    let mut named: Vec<u32> = joins.into_iter().map(|join| join.0).collect();
+    let mut named: Vec<u32> = members.into_iter().map(|member| member.0).collect();
     named.dedup();
     Ok(TruthFile {
         truth: Truth::Clusters { clusters, named },
@@ -421,6 +425,9 @@ mod tests {
         assert_eq!(named[..], [0, 1, 3, 4]);
         assert_eq!(file.scope, Scope::LabelledDocuments);
         assert_eq!((file.counts.conflicts, file.counts.repeats, file.counts.rows_not_in_corpus), (1, 2, 1));
+        // A record that is the first of both its clusters.
+        let file = read("cluster,record\nA,0\nA,1\nB,0\nB,2\n", &TruthParams::default()).unwrap();
+        assert_eq!(file.counts.conflicts, 1);
         // Our own clusters.csv as a truth; and record numbers, where "2" is the third record and not the one of id "2".
         for text in ["id,url,cluster,size,kept\nw,u,1,2,true\ny,u,1,2,false\n", "record,cluster\n0,1\n2,1\n"]
         {
