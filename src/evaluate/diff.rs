@@ -1,15 +1,19 @@
 //! How two texts differ, word by word: the edit distance and the changes, with bounded work.
 
 use serde::{Deserialize, Serialize};
-use similar::{Algorithm, DiffOp, DiffTag, TextDiff};
+use similar::{Algorithm, DiffOp, DiffTag, DiffableStr, TextDiff};
+use std::ops::Range;
 
 /// How much of two texts is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DiffParams {
-    /// Words of either text that are compared; what follows is cut off.
+    /// Words of either text that are compared; what follows is cut off, and so is what follows 64 times as many bytes.
     pub max_words: usize,
 }
+
+/// No more bytes than this for each word of [`DiffParams::max_words`] are looked at.
+const MOST_BYTES_A_WORD: usize = 64;
 
 impl Default for DiffParams {
     fn default() -> Self {
@@ -34,11 +38,12 @@ pub enum Change {
 pub struct Run {
     /// Where the words are.
     pub change: Change,
-    /// The words, with one space between them.
+    /// The words as they stand in the text; those in both texts as in the first.
     pub text: String,
 }
 
-/// The difference of two texts, in words between white space.
+/// The difference of two texts in words, as Unicode parts them (UAX #29): punctuation marks are words too, and so is
+/// every character of a script without spaces; white space is not.
 ///
 /// The changes come from Myers' algorithm (1986) with the bounded search of the `similar` crate: on texts with little
 /// in common it takes a good path, not always the shortest, so that the work is about proportional to the length. The
@@ -62,27 +67,26 @@ pub struct WordDiff {
 impl WordDiff {
     /// Compares two texts.
     pub fn new(a: &str, b: &str, params: DiffParams) -> Self {
-        let words = |text| {
-            let mut words = str::split_whitespace(text);
-            let kept: Vec<&str> = words.by_ref().take(params.max_words).collect();
-            (kept, words.next().is_some())
-        };
-        let ((old, old_cut), (new, new_cut)) = (words(a), words(b));
-        let diff = TextDiff::configure().algorithm(Algorithm::Myers).diff_slices(&old, &new);
+        let (old, old_cut) = words(a, params.max_words);
+        let (new, new_cut) = words(b, params.max_words);
+        let (old_words, new_words) = (slices(a, &old), slices(b, &new));
+        let diff = TextDiff::configure().algorithm(Algorithm::Myers).diff_slices(&old_words, &new_words);
         let (mut distance, mut runs) = (0u64, Vec::new());
-        let mut push = |change: Change, words: &[&str]| {
-            if !words.is_empty() {
+        let mut push = |change: Change, text: &str, words: &[Range<usize>]| {
+            if let [first, ..] = words
+                && let [.., last] = words
+            {
                 distance += if change == Change::Same { 0 } else { words.len() as u64 };
-                runs.push(Run { change, text: words.join(" ") });
+                runs.push(Run { change, text: text[first.start..last.end].to_string() });
             }
         };
         for op in diff.ops() {
             let (from, to) = (&old[op.old_range()], &new[op.new_range()]);
             match op.tag() {
-                DiffTag::Equal => push(Change::Same, from),
+                DiffTag::Equal => push(Change::Same, a, from),
                 DiffTag::Delete | DiffTag::Insert | DiffTag::Replace => {
-                    push(Change::Deleted, from);
-                    push(Change::Inserted, to);
+                    push(Change::Deleted, a, from);
+                    push(Change::Inserted, b, to);
                 }
             }
         }
@@ -102,17 +106,42 @@ impl WordDiff {
     pub fn shortened(&self, context: usize) -> Vec<Run> {
         let last = self.runs.len().saturating_sub(1);
         let shorten = |(i, run): (usize, &Run)| {
-            let words: Vec<&str> = run.text.split_whitespace().collect();
+            let (words, _) = words(&run.text, usize::MAX);
             let (head, tail) = (if i == 0 { 0 } else { context }, if i == last { 0 } else { context });
             if run.change != Change::Same || words.len() <= head + tail {
                 return run.clone();
             }
-            let parts = [words[..head].join(" "), "…".to_string(), words[words.len() - tail..].join(" ")];
-            let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+            let first = if head == 0 { "" } else { &run.text[..words[head - 1].end] };
+            let end = if tail == 0 { "" } else { &run.text[words[words.len() - tail].start..] };
+            let parts: Vec<&str> = [first, "…", end].into_iter().filter(|part| !part.is_empty()).collect();
             Run { change: run.change, text: parts.join(" ") }
         };
         self.runs.iter().enumerate().map(shorten).collect()
     }
+}
+
+/// The places of the first `most` words of a text, and whether there are more.
+fn words(text: &str, most: usize) -> (Vec<Range<usize>>, bool) {
+    // A text far beyond the cap is not cut into words to its end.
+    let limit = most.saturating_mul(MOST_BYTES_A_WORD).min(text.len());
+    let kept = (0..=limit).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    let (mut words, mut at) = (Vec::new(), 0);
+    for token in text[..kept].tokenize_unicode_words() {
+        let word = at..at + token.len();
+        at = word.end;
+        if token.chars().all(char::is_whitespace) {
+            continue;
+        }
+        if words.len() == most {
+            return (words, true);
+        }
+        words.push(word);
+    }
+    (words, kept < text.len())
+}
+
+fn slices<'t>(text: &'t str, words: &[Range<usize>]) -> Vec<&'t str> {
+    words.iter().map(|word| &text[word.clone()]).collect()
 }
 
 /// Whether the operations walk through both texts from end to end.
@@ -161,7 +190,7 @@ mod tests {
                 (Same, "the"),
                 (Deleted, "cat"),
                 (Inserted, "dog"),
-                (Same, "sat on"),
+                (Same, "sat  on"),
                 (Deleted, "the"),
                 (Same, "mat")
             ]
@@ -171,6 +200,9 @@ mod tests {
             (0.0, 1.0, 1.0)
         );
         assert_eq!(diff("a b", " a\tb ").distance, 0);
+        // No spaces: one character of five differs. And a mark is a word of its own.
+        assert_eq!(diff("近似重複頁", "近似重複文").distance, 2);
+        assert_eq!(diff("yes, and no", "yes and no").distance, 1);
     }
 
     #[test]
@@ -178,6 +210,9 @@ mod tests {
         let long = |word: &str| (0..50_000).map(|i| format!("{word}{} ", i % 977)).collect::<String>();
         let got = diff(&long("a"), &long("b"));
         assert_eq!((got.words, got.cut, got.normalised), ((20_000, 20_000), true, 1.0));
+        let one = WordDiff::new(&"x".repeat(1000), "x", DiffParams { max_words: 3 });
+        assert_eq!((one.words, one.cut), ((1, 1), true), "a word without end");
+        assert_eq!(WordDiff::new("a b", "c", DiffParams { max_words: 0 }).normalised, 0.0);
         // Few words in another order: hard for Myers.
         let mut random = crate::hash::SplitMix64::new(5);
         let mut shuffled = || (0..20_000).map(|_| format!("w{} ", random.below(20))).collect::<String>();
@@ -209,7 +244,7 @@ mod tests {
         fn runs_give_both_texts_back(a in "[a-d ]{0,200}", b in "[a-d ]{0,200}") {
             let got = diff(&a, &b);
             let side = |without: Change| {
-                let words: Vec<&str> = got.runs.iter().filter(|r| r.change != without).flat_map(|r| r.text.split(' ')).collect();
+                let words: Vec<&str> = got.runs.iter().filter(|r| r.change != without).flat_map(|r| r.text.split_whitespace()).collect();
                 words.join(" ")
             };
             let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
