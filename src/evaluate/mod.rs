@@ -94,7 +94,8 @@ pub struct Evaluation {
 /// that follow from its duplicates.
 ///
 /// # Errors
-/// If a clustering of truth or result is not of `records` documents, or a pair names a document beyond.
+/// If a clustering of truth or result is not of `records` documents, if a pair names a document beyond, or if a truth of
+/// clusters is said to speak about labelled pairs.
 pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Bootstrap) -> Result<Evaluation> {
     check(truth, found, records)?;
     let mut notes = Vec::new();
@@ -230,6 +231,10 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
 
 /// Truth and result must be about the same documents.
 fn check(truth: &TruthFile, found: &Found, records: u32) -> Result<()> {
+    if truth.scope == Scope::LabelledPairs && matches!(truth.truth, Truth::Clusters { .. }) {
+        let expected = "corpus or labelled-documents, for a truth of clusters";
+        return Err(Error::parameter("scope", truth.scope, expected));
+    }
     let clusterings = match &truth.truth {
         Truth::Clusters { clusters, .. } => Some(clusters),
         Truth::Pairs(_) => None,
@@ -491,6 +496,16 @@ mod tests {
         let judged = truth(Scope::LabelledDocuments, &[(0, 12, Duplicate)]);
         assert!(evaluate(&judged, &found(&[]), 10, Bootstrap::default()).is_err());
         assert!(evaluate(&truth(Scope::Corpus, &[]), &found(&[(3, 10)]), 10, Bootstrap::default()).is_err());
+        let lone = Truth::Clusters { clusters: Partition::singletons(10), named: vec![0, 1] };
+        assert!(
+            evaluate(
+                &TruthFile { truth: lone, ..truth(Scope::LabelledPairs, &[]) },
+                &found(&[]),
+                10,
+                Bootstrap::default()
+            )
+            .is_err()
+        );
         let clusters = Found { pairs: None, clusters: Some(Partition::singletons(9)) };
         assert!(evaluate(&truth(Scope::Corpus, &[]), &clusters, 10, Bootstrap::default()).is_err());
     }
