@@ -1,6 +1,6 @@
 //! B-cubed precision, recall and F1: clusters judged document by document.
 
-use super::interval::{Bootstrap, Interval};
+use super::interval::{Bootstrap, Interval, wilson};
 use super::partition::{Contingency, Partition};
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,9 @@ pub struct BCubedScore {
 ///
 /// For a document d with truth cluster t(d) and result cluster f(d): precision(d) = |t(d) ∩ f(d)| / |f(d)|,
 /// recall(d) = |t(d) ∩ f(d)| / |t(d)|; d itself is in all of them. Intervals: percentile bootstrap over groups of
-/// documents that hang together in truth or result; documents that are alone in both are not resampled.
+/// documents that hang together in truth or result; documents that are alone in both are not resampled. Where all
+/// resamples agree (all groups are right), Wilson's interval at (Σ n)² / Σ n² trials, n being the documents of a group:
+/// each group stands or falls as one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BCubed {
     /// Over all documents. Documents that are alone in both count as right, so it is near 1 for any page collection.
@@ -76,7 +78,19 @@ impl BCubed {
             [a, b, c, d, e, f]
         };
         let values = both(&sums);
-        let intervals = bootstrap.intervals(&units, both);
+        let mut intervals = bootstrap.intervals(&units, both);
+        let squares: f64 = units.iter().map(|u| u[0] * u[0]).sum();
+        let trials = sums[0] * sums[0] / squares;
+        let share = sums[0] / (sums[0] + alone as f64);
+        for i in 0..3 {
+            if let Some((value, _)) = values[3 + i].zip(intervals[3 + i]).filter(|(_, i)| i.low == i.high) {
+                let wide = wilson(value * trials, trials);
+                // Documents that are alone are right: they pull both ends towards 1.
+                let lift = |x: f64| share * x + (1.0 - share);
+                intervals[i] = wide.map(|w| Interval { low: lift(w.low), high: lift(w.high) });
+                intervals[3 + i] = wide;
+            }
+        }
         let score = |documents: u64, at: usize| BCubedScore {
             documents,
             precision: values[at],
@@ -123,6 +137,9 @@ mod tests {
         assert!((got.recall.unwrap() - 11.0 / 15.0).abs() < 1e-12);
         let equal = score(&[0, 0, 1, 2, 2], &[5, 5, 3, 1, 1]);
         assert_eq!((equal.all.f1, equal.clustered.f1, equal.clustered.documents), (Some(1.0), Some(1.0), 4));
+        let interval = equal.clustered.f1_interval.unwrap();
+        assert!(interval.low < 0.5 && interval.high == 1.0, "two right clusters are no proof: {interval:?}");
+        assert!(equal.all.f1_interval.unwrap().low > interval.low);
         let alone = score(&[0, 1], &[0, 1]);
         assert_eq!((alone.all.f1, alone.clustered.f1), (Some(1.0), None));
         assert_eq!(score(&[], &[]).all.f1, None);

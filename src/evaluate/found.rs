@@ -125,18 +125,25 @@ fn read_pairs(path: &Path, records: &Records<'_>) -> Result<Vec<FoundPair>> {
     let (distance, similarity) = (table.column(&["distance"]), table.column(&["similarity"]));
     let (mut pairs, mut row) = (Vec::new(), csv::StringRecord::new());
     while let Some(line) = table.next(&mut row)? {
-        let number = |column: Option<usize>, what: &str| match column.map(|c| &row[c]) {
-            None | Some("") => Ok(None),
+        let distance = match distance.map(|column| &row[column]) {
+            None | Some("") => None,
+            Some(text) => Some(
+                text.parse::<u32>()
+                    .map_err(|_| table.error(line, format!("the distance {text:?}"), "a whole number"))?,
+            ),
+        };
+        let similarity = match similarity.map(|column| &row[column]) {
+            None | Some("") => None,
             Some(text) => match text.parse::<f64>() {
-                Ok(value) if value.is_finite() => Ok(Some(value)),
-                _ => Err(table.error(line, format!("the {what} {text:?}"), "a number")),
+                Ok(value) if value.is_finite() => Some(value),
+                _ => return Err(table.error(line, format!("the similarity {text:?}"), "a number")),
             },
         };
         pairs.push(FoundPair {
             a: record(&table, line, &row[a], records)?,
             b: record(&table, line, &row[b], records)?,
-            distance: number(distance, "distance")?.map(|d| d as u32),
-            similarity: number(similarity, "similarity")?,
+            distance,
+            similarity,
         });
     }
     Ok(in_order(pairs))
@@ -211,7 +218,8 @@ mod tests {
             (3, "the id of a record of the corpus".into())
         );
         assert_eq!(line(read(Some("a_id,b_id\nw,twin\n"), None)).0, 2);
-        assert_eq!(line(read(Some("a_id,b_id,distance\nw,x,three\n"), None)), (2, "a number".into()));
+        assert_eq!(line(read(Some("a_id,b_id,distance\nw,x,three\n"), None)), (2, "a whole number".into()));
+        assert_eq!(line(read(Some("a_id,b_id,similarity\nw,x,NaN\n"), None)), (2, "a number".into()));
         assert_eq!(line(read(None, Some("id,cluster\nw,1\nw,2\n"))).0, 3);
     }
 }

@@ -4,10 +4,553 @@
 //! denominator and an interval; a precision, a recall and an F1 are never one another.
 
 pub mod bcubed;
+pub mod diff;
 pub mod found;
 pub mod interval;
 pub mod pair_score;
 pub mod partition;
 pub mod rand_index;
+pub mod sample;
 mod table;
 pub mod truth;
+
+use crate::error::{Error, Result};
+use bcubed::{BCubed, BCubedScore};
+use found::Found;
+use interval::{Bootstrap, Interval};
+use pair_score::{PairScore, Relation, Share};
+use partition::{Contingency, Partition};
+use rand_index::RandIndex;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use truth::{Scope, Truth, TruthCounts, TruthFile, Verdict};
+
+/// What a comparison was made over: every figure is relative to this.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Denominators {
+    /// Documents of the corpus.
+    pub corpus: u64,
+    /// Documents whose pairs count: with labelled pairs, those of a pair that is listed as duplicate or distinct.
+    pub documents: u64,
+    /// About which pairs the truth speaks.
+    pub scope: Scope,
+    /// From what on a pair counts as duplicate, in words.
+    pub rule: String,
+    /// Pairs of documents that count and are duplicates by the truth.
+    pub duplicates: u64,
+    /// Pairs that the truth says are distinct one by one. For other scopes than labelled pairs, unlisted pairs are
+    /// distinct as well.
+    pub listed_distinct: u64,
+    /// Pairs that the truth lists without knowing; ignored wherever they are found.
+    pub listed_unknown: u64,
+    /// What was met on reading the truth.
+    pub truth: TruthCounts,
+}
+
+/// What became of the pairs of a result before they were scored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundCounts {
+    /// Pairs of the result.
+    pub listed: u64,
+    /// Of these, ignored because the truth does not speak about them: a document that does not count, or an unlisted
+    /// pair where only listed ones count.
+    pub outside: u64,
+    /// Of these, ignored because the truth lists them as unknown.
+    pub unknown: u64,
+}
+
+/// Scores of the clusters of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClusterScore {
+    /// Chance-adjusted agreement on pairs.
+    pub rand: RandIndex,
+    /// Agreement document by document.
+    pub b_cubed: BCubed,
+}
+
+/// How right a result is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// Over what.
+    pub denominators: Denominators,
+    /// What became of the result's pairs.
+    pub found: Option<FoundCounts>,
+    /// The pairs that the result lists. `None` if it lists none because it has no list.
+    pub pairs: Option<PairScore>,
+    /// The pairs that are in one cluster of the result.
+    pub cluster_pairs: Option<PairScore>,
+    /// The clusters of the result. `None` where the truth judges single pairs only.
+    pub clusters: Option<ClusterScore>,
+    /// How the bootstrap was drawn.
+    pub bootstrap: Bootstrap,
+    /// What a reader must know to read the figures right.
+    pub notes: Vec<String>,
+}
+
+/// Compares a result with a truth about a corpus of `records` documents.
+///
+/// Pairs that the truth does not know about are ignored, counted in [`FoundCounts`], and never held against the result. If the
+/// result has no clusters, those that follow from its pairs are judged; if the truth has pairs, its clusters are those
+/// that follow from its duplicates.
+///
+/// # Errors
+/// If a clustering of truth or result is not of `records` documents, if a pair names a document beyond, or if a truth of
+/// clusters is said to speak about labelled pairs.
+pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Bootstrap) -> Result<Evaluation> {
+    check(truth, found, records)?;
+    let mut notes = Vec::new();
+    let universe = Universe::new(truth, records);
+
+    let listed = |verdict: Verdict| match &truth.truth {
+        Truth::Pairs(pairs) => {
+            universe.pairs(pairs.iter().filter(|p| p.verdict == verdict).map(|p| (p.a, p.b)))
+        }
+        Truth::Clusters { .. } => Vec::new(),
+    };
+    let (duplicates, distinct, unknown) =
+        (listed(Verdict::Duplicate), listed(Verdict::Distinct), listed(Verdict::Unknown));
+    let truth_clusters = match &truth.truth {
+        Truth::Pairs(_) => Partition::from_pairs(universe.documents, duplicates.iter().copied()),
+        Truth::Clusters { clusters, .. } => universe.partition(clusters),
+    };
+    let truth_relation = match &truth.truth {
+        Truth::Pairs(_) => Relation::Pairs(&duplicates),
+        Truth::Clusters { .. } => Relation::Clusters(&truth_clusters),
+    };
+
+    let judged_only = truth.scope == Scope::LabelledPairs;
+    let mut found_counts = None;
+    let mut pairs = found.pairs.as_ref().map(|pairs| {
+        let mut kept = universe.pairs(pairs.iter().map(|p| (p.a, p.b)));
+        let is_unknown = |pair: &(u32, u32)| unknown.binary_search(pair).is_ok();
+        let unknown_found = kept.iter().filter(|p| is_unknown(p)).count() as u64;
+        kept.retain(|p| !is_unknown(p));
+        if judged_only {
+            kept.retain(|p| duplicates.binary_search(p).is_ok() || distinct.binary_search(p).is_ok());
+        }
+        let all = pairs.len() as u64;
+        found_counts = Some(FoundCounts {
+            listed: all,
+            outside: all - unknown_found - kept.len() as u64,
+            unknown: unknown_found,
+        });
+        PairScore::new(universe.documents, &truth_relation, &Relation::Pairs(&kept), &[], &bootstrap)
+    });
+
+    let found_clusters = match (&found.clusters, &found.pairs) {
+        (Some(clusters), _) => Some(universe.partition(clusters)),
+        (None, Some(pairs)) => {
+            notes.push("the result has no clusters; judged are those that follow from its pairs".to_string());
+            let joined = Partition::from_pairs(records, pairs.iter().map(|p| (p.a, p.b)));
+            Some(universe.partition(&joined))
+        }
+        (None, None) => None,
+    };
+    let mut cluster_pairs = found_clusters.as_ref().map(|clusters| {
+        if judged_only {
+            let mut together: Vec<(u32, u32)> =
+                duplicates.iter().chain(&distinct).copied().filter(|p| clusters.together(p.0, p.1)).collect();
+            together.sort_unstable();
+            let found = Relation::Pairs(&together);
+            PairScore::new(universe.documents, &truth_relation, &found, &[], &bootstrap)
+        } else {
+            let found = Relation::Clusters(clusters);
+            PairScore::new(universe.documents, &truth_relation, &found, &unknown, &bootstrap)
+        }
+    });
+    let clusters = found_clusters.as_ref().filter(|_| !judged_only).map(|clusters| {
+        let table = Contingency::new(&truth_clusters, clusters);
+        let (t, f) = (Relation::Clusters(&truth_clusters), Relation::Clusters(clusters));
+        let groups = pair_score::groups(universe.documents, &t, &f);
+        ClusterScore { rand: RandIndex::new(&table), b_cubed: BCubed::new(&table, &groups, &bootstrap) }
+    });
+
+    if judged_only {
+        notes.push(
+            "only listed pairs count: precision and recall are those of the listed pairs, and hold for the corpus only \
+             as far as these were drawn from it at random; clusters cannot be judged"
+                .to_string(),
+        );
+        if distinct.is_empty() {
+            pairs.iter_mut().chain(&mut cluster_pairs).for_each(PairScore::withdraw_precision);
+            notes.push(
+                "the truth lists no distinct pair, so nothing found could be wrong: there is no precision and no F1; if \
+                 it lists all duplicates of the corpus, say so with the scope corpus"
+                    .to_string(),
+            );
+        }
+    } else if matches!(truth.truth, Truth::Pairs(_)) && clusters.is_some() {
+        notes.push("the truth's clusters are those that follow from its duplicate pairs".to_string());
+        if !unknown.is_empty() {
+            notes.push("pairs of unknown verdict join nothing in the truth's clusters".to_string());
+        }
+    }
+    if let Some(lowest) =
+        truth.counts.lowest_score.filter(|&low| truth.min_score.is_none_or(|least| least < low))
+    {
+        notes.push(format!(
+            "the lowest score that the truth lists is {lowest}; pairs that it left out count as distinct"
+        ));
+    }
+    let groups = pairs.as_ref().or(cluster_pairs.as_ref()).map_or(0, |score| score.groups);
+    if (1..30).contains(&groups) {
+        notes.push(format!("only {groups} groups of documents: the intervals are rough"));
+    }
+
+    let duplicate_pairs = match &truth_relation {
+        Relation::Pairs(pairs) => pairs.len() as u64,
+        Relation::Clusters(p) => p.sizes().iter().map(|&n| partition::pairs_of(u64::from(n))).sum(),
+    };
+    let documents = if judged_only {
+        let mut named: Vec<u32> = duplicates.iter().chain(&distinct).flat_map(|&(a, b)| [a, b]).collect();
+        named.sort_unstable();
+        named.dedup();
+        named.len() as u64
+    } else {
+        u64::from(universe.documents)
+    };
+    Ok(Evaluation {
+        denominators: Denominators {
+            corpus: u64::from(records),
+            documents,
+            scope: truth.scope,
+            rule: truth.rule.clone(),
+            duplicates: duplicate_pairs,
+            listed_distinct: distinct.len() as u64,
+            listed_unknown: unknown.len() as u64,
+            truth: truth.counts,
+        },
+        found: found_counts,
+        pairs,
+        cluster_pairs,
+        clusters,
+        bootstrap,
+        notes,
+    })
+}
+
+/// Truth and result must be about the same documents.
+fn check(truth: &TruthFile, found: &Found, records: u32) -> Result<()> {
+    if truth.scope == Scope::LabelledPairs && matches!(truth.truth, Truth::Clusters { .. }) {
+        let expected = "corpus or labelled-documents, for a truth of clusters";
+        return Err(Error::parameter("scope", truth.scope, expected));
+    }
+    let clusterings = match &truth.truth {
+        Truth::Clusters { clusters, .. } => Some(clusters),
+        Truth::Pairs(_) => None,
+    };
+    for clusters in clusterings.into_iter().chain(&found.clusters) {
+        if clusters.labels().len() != records as usize {
+            let got = format!("a clustering of {} documents", clusters.labels().len());
+            return Err(Error::parameter("truth", got, format!("one of the {records} of the corpus")));
+        }
+    }
+    let judged: Box<dyn Iterator<Item = u32>> = match &truth.truth {
+        Truth::Pairs(pairs) => Box::new(pairs.iter().map(|p| p.a.max(p.b))),
+        Truth::Clusters { named, .. } => Box::new(named.iter().copied()),
+    };
+    let highest = judged.chain(found.pairs.iter().flatten().map(|p| p.a.max(p.b))).max();
+    match highest.filter(|&record| record >= records) {
+        Some(record) => {
+            Err(Error::parameter("truth", format!("record {record}"), format!("a number below {records}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The documents whose pairs count, numbered anew without gaps, in their order.
+struct Universe {
+    documents: u32,
+    /// The new number of every record; `None`: all count and keep theirs.
+    numbers: Option<Vec<Option<u32>>>,
+}
+
+impl Universe {
+    fn new(truth: &TruthFile, records: u32) -> Self {
+        if truth.scope != Scope::LabelledDocuments {
+            return Self { documents: records, numbers: None };
+        }
+        let mut numbers = vec![None; records as usize];
+        let mut count = |record: u32| numbers[record as usize] = Some(0);
+        match &truth.truth {
+            Truth::Pairs(pairs) => pairs.iter().for_each(|p| [p.a, p.b].into_iter().for_each(&mut count)),
+            Truth::Clusters { named, .. } => named.iter().copied().for_each(count),
+        }
+        let mut documents = 0;
+        for number in numbers.iter_mut().flatten() {
+            *number = documents;
+            documents += 1;
+        }
+        Self { documents, numbers: Some(numbers) }
+    }
+
+    fn number(&self, record: u32) -> Option<u32> {
+        match &self.numbers {
+            None => Some(record),
+            Some(numbers) => numbers[record as usize],
+        }
+    }
+
+    /// The pairs that count, in the new numbers. Order is kept: the numbers are.
+    fn pairs(&self, pairs: impl Iterator<Item = (u32, u32)>) -> Vec<(u32, u32)> {
+        pairs.filter_map(|(a, b)| self.number(a).zip(self.number(b))).collect()
+    }
+
+    fn partition(&self, clusters: &Partition) -> Partition {
+        match &self.numbers {
+            None => clusters.clone(),
+            Some(numbers) => Partition::from_keys(
+                clusters.labels().iter().zip(numbers).filter(|(_, number)| number.is_some()).map(|(&l, _)| l),
+            ),
+        }
+    }
+}
+
+/// A figure with its interval, or a dash.
+struct Figure(Option<f64>, Option<Interval>);
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0, self.1) {
+            (None, _) => f.write_str("-"),
+            (Some(value), None) => write!(f, "{value:.4}  (no interval)"),
+            (Some(value), Some(i)) => write!(f, "{value:.4}  [{:.4}, {:.4}]", i.low, i.high),
+        }
+    }
+}
+
+fn show_pairs(f: &mut fmt::Formatter<'_>, title: &str, score: &PairScore) -> fmt::Result {
+    let share = |f: &mut fmt::Formatter<'_>, name: &str, whole: &str, s: &Share| {
+        let figure = Figure(s.value, s.interval).to_string();
+        writeln!(f, "  {name:<10} {figure:<26} {} of {} {whole}", s.numerator, s.denominator)
+    };
+    let (tp, fp, missed) = (score.true_positives, score.false_positives, score.false_negatives);
+    writeln!(f, "{title}: TP {tp}, FP {fp}, FN {missed}; {} independent groups", score.groups)?;
+    share(f, "precision", "pairs found", &score.precision)?;
+    share(f, "recall", "pairs to be found", &score.recall)?;
+    writeln!(f, "  {:<10} {}", "F1", Figure(score.f1.value, score.f1.interval))
+}
+
+fn show_b_cubed(f: &mut fmt::Formatter<'_>, title: &str, score: &BCubedScore) -> fmt::Result {
+    writeln!(f, "B-cubed, over {} {title}", score.documents)?;
+    writeln!(f, "  {:<10} {}", "precision", Figure(score.precision, score.precision_interval))?;
+    writeln!(f, "  {:<10} {}", "recall", Figure(score.recall, score.recall_interval))?;
+    writeln!(f, "  {:<10} {}", "F1", Figure(score.f1, score.f1_interval))
+}
+
+impl fmt::Display for Evaluation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let d = &self.denominators;
+        writeln!(f, "truth: {} duplicate pairs ({}), scope {}", d.duplicates, d.rule, d.scope)?;
+        writeln!(f, "       {} distinct and {} unknown pairs listed", d.listed_distinct, d.listed_unknown)?;
+        writeln!(f, "documents that count: {} of {} of the corpus", d.documents, d.corpus)?;
+        let t = &d.truth;
+        if t.rows_not_in_corpus > 0 {
+            writeln!(
+                f,
+                "rows of the truth left out: {} of {} ({} names that the corpus lacks)",
+                t.rows_not_in_corpus, t.rows, t.names_not_in_corpus
+            )?;
+        }
+        if t.self_pairs + t.repeats + t.conflicts > 0 {
+            let (own, repeats, conflicts) = (t.self_pairs, t.repeats, t.conflicts);
+            writeln!(f, "in the truth: {own} self pairs, {repeats} repeats, {conflicts} conflicts")?;
+        }
+        if let Some(found) = self.found {
+            writeln!(
+                f,
+                "pairs of the result: {}; ignored: {} outside the truth's scope, {} unknown",
+                found.listed, found.outside, found.unknown
+            )?;
+        }
+        if let Some(score) = &self.pairs {
+            writeln!(f)?;
+            show_pairs(f, "pairs listed", score)?;
+        }
+        if let Some(score) = &self.cluster_pairs {
+            writeln!(f)?;
+            show_pairs(f, "pairs within clusters", score)?;
+        }
+        if let Some(score) = &self.clusters {
+            writeln!(f)?;
+            show_b_cubed(f, "documents with a partner in truth or result", &score.b_cubed.clustered)?;
+            show_b_cubed(f, "documents, lone ones too", &score.b_cubed.all)?;
+            let adjusted = score.rand.adjusted.map_or_else(|| "-".to_string(), |value| format!("{value:.4}"));
+            writeln!(f, "adjusted Rand index {adjusted}, over {} pairs of documents", score.rand.pairs)?;
+        }
+        writeln!(f, "\nintervals: 95 %")?;
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::found::FoundPair;
+    use super::truth::Judged;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn truth(scope: Scope, pairs: &[(u32, u32, Verdict)]) -> TruthFile {
+        let mut judged: Vec<Judged> = pairs.iter().map(|&(a, b, verdict)| Judged { a, b, verdict }).collect();
+        judged.sort_unstable();
+        TruthFile {
+            truth: Truth::Pairs(judged),
+            scope,
+            counts: TruthCounts::default(),
+            min_score: None,
+            rule: "label >= 1".into(),
+        }
+    }
+
+    fn found(pairs: &[(u32, u32)]) -> Found {
+        let pair = |&(a, b)| FoundPair { a, b, distance: None, similarity: None };
+        Found::from_pairs(pairs.iter().map(pair).collect())
+    }
+
+    fn counts(score: &PairScore) -> (u64, u64, u64) {
+        (score.true_positives, score.false_positives, score.false_negatives)
+    }
+
+    use Verdict::{Distinct, Duplicate, Unknown};
+
+    #[test]
+    fn scopes_decide_what_is_wrong() {
+        let judged = [(0, 1, Duplicate), (2, 3, Distinct), (4, 5, Unknown), (6, 7, Duplicate)];
+        // Right, wrong, unknown, unlisted among named documents, unlisted with an unnamed one.
+        let result = found(&[(0, 1), (2, 3), (4, 5), (0, 2), (0, 9)]);
+        for (scope, want, left, documents) in [
+            (Scope::Corpus, (1, 3, 1), (0, 1), 10),
+            (Scope::LabelledDocuments, (1, 2, 1), (1, 1), 8),
+            (Scope::LabelledPairs, (1, 1, 1), (2, 1), 6),
+        ] {
+            let got = evaluate(&truth(scope, &judged), &result, 10, Bootstrap::default()).unwrap();
+            assert_eq!(counts(&got.pairs.unwrap()), want, "{scope}");
+            assert_eq!(
+                got.found,
+                Some(FoundCounts { listed: 5, outside: left.0, unknown: left.1 }),
+                "{scope}"
+            );
+            assert_eq!(got.denominators.documents, documents, "{scope}");
+            assert_eq!(got.clusters.is_none(), scope == Scope::LabelledPairs);
+        }
+    }
+
+    #[test]
+    fn clusters_are_judged_by_the_pairs_within() {
+        // Found: {0,1,2,3,9}, {4,5}; truth: 0-1, 6-7; 2-3 distinct, 4-5 unknown.
+        let judged = [(0, 1, Duplicate), (2, 3, Distinct), (4, 5, Unknown), (6, 7, Duplicate)];
+        let result = found(&[(0, 1), (0, 2), (2, 3), (0, 9), (4, 5)]);
+        let score = |scope| {
+            let got = evaluate(&truth(scope, &judged), &result, 10, Bootstrap::default()).unwrap();
+            counts(&got.cluster_pairs.unwrap())
+        };
+        assert_eq!(
+            score(Scope::Corpus),
+            (1, 9, 1),
+            "10 pairs of 5 documents, one right; 4-5 is not held against"
+        );
+        assert_eq!(score(Scope::LabelledDocuments), (1, 5, 1), "6 pairs of the 4 documents named");
+        assert_eq!(score(Scope::LabelledPairs), (1, 1, 1));
+    }
+
+    #[test]
+    fn precision_is_not_claimed_where_nothing_can_be_wrong() {
+        let planted = [(0, 1, Duplicate), (2, 3, Duplicate)];
+        let result = found(&[(0, 1), (4, 5)]);
+        let got =
+            evaluate(&truth(Scope::LabelledPairs, &planted), &result, 10, Bootstrap::default()).unwrap();
+        assert!(got.notes.iter().any(|n| n.contains("no distinct pair")), "{:?}", got.notes);
+        let score = got.pairs.unwrap();
+        assert_eq!((score.precision.value, score.f1.value, score.recall.value), (None, None, Some(0.5)));
+        let got = evaluate(&truth(Scope::Corpus, &planted), &result, 10, Bootstrap::default()).unwrap();
+        assert_eq!(counts(&got.pairs.unwrap()), (1, 1, 1));
+    }
+
+    #[test]
+    fn table_and_json_hold_the_counts() {
+        let judged = [(0, 1, Duplicate), (2, 3, Duplicate), (0, 5, Duplicate)];
+        let result = found(&[(0, 1), (2, 3), (4, 9)]);
+        let got = evaluate(&truth(Scope::Corpus, &judged), &result, 10, Bootstrap::default()).unwrap();
+        let text = got.to_string();
+        for part in [
+            "TP 2, FP 1, FN 1",
+            "2 of 3 pairs found",
+            "2 of 3 pairs to be found",
+            "F1         0.6667",
+            "10 of 10",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+        let json = serde_json::to_string(&got).unwrap();
+        // Not the whole: the JSON reader may be off by the last bit of a fraction.
+        let back: Evaluation = serde_json::from_str(&json).unwrap();
+        assert_eq!((back.denominators, back.found, back.notes), (got.denominators, got.found, got.notes));
+        assert_eq!(back.pairs.map(|p| counts(&p)), Some((2, 1, 1)));
+    }
+
+    #[test]
+    fn refuses_documents_beyond_the_corpus() {
+        let judged = truth(Scope::LabelledDocuments, &[(0, 12, Duplicate)]);
+        assert!(evaluate(&judged, &found(&[]), 10, Bootstrap::default()).is_err());
+        assert!(evaluate(&truth(Scope::Corpus, &[]), &found(&[(3, 10)]), 10, Bootstrap::default()).is_err());
+        let lone = Truth::Clusters { clusters: Partition::singletons(10), named: vec![0, 1] };
+        assert!(
+            evaluate(
+                &TruthFile { truth: lone, ..truth(Scope::LabelledPairs, &[]) },
+                &found(&[]),
+                10,
+                Bootstrap::default()
+            )
+            .is_err()
+        );
+        let clusters = Found { pairs: None, clusters: Some(Partition::singletons(9)) };
+        assert!(evaluate(&truth(Scope::Corpus, &[]), &clusters, 10, Bootstrap::default()).is_err());
+    }
+
+    proptest! {
+        /// The twin: every pair of records asked one by one whether it counts, is right, is found.
+        #[test]
+        fn agrees_with_all_pairs(
+            verdicts in prop::collection::btree_map((0u32..9, 0u32..9).prop_filter("a < b", |(a, b)| a < b), 0u8..3, 0..20),
+            result in prop::collection::btree_set((0u32..9, 0u32..9).prop_filter("a < b", |(a, b)| a < b), 0..20),
+            scope in prop_oneof![Just(Scope::Corpus), Just(Scope::LabelledDocuments), Just(Scope::LabelledPairs)],
+        ) {
+            let verdict = |v: u8| [Duplicate, Distinct, Unknown][v as usize];
+            let judged: Vec<_> = verdicts.iter().map(|(&(a, b), &v)| (a, b, verdict(v))).collect();
+            let named = |d: u32| verdicts.keys().any(|&(a, b)| a == d || b == d);
+            let pairs: Vec<(u32, u32)> = result.iter().copied().collect();
+            let joined = Partition::from_pairs(9, pairs.iter().copied());
+            let mut want = [(0, 0, 0), (0, 0, 0)];
+            for a in 0..9 {
+                for b in a + 1..9 {
+                    let known = verdicts.get(&(a, b)).map(|&v| verdict(v));
+                    let counts = match scope {
+                        Scope::Corpus => true,
+                        Scope::LabelledDocuments => named(a) && named(b),
+                        Scope::LabelledPairs => known.is_some(),
+                    };
+                    if !counts || known == Some(Unknown) {
+                        continue;
+                    }
+                    for (i, found) in [result.contains(&(a, b)), joined.together(a, b)].into_iter().enumerate() {
+                        match (known == Some(Duplicate), found) {
+                            (true, true) => want[i].0 += 1,
+                            (false, true) => want[i].1 += 1,
+                            (true, false) => want[i].2 += 1,
+                            (false, false) => {}
+                        }
+                    }
+                }
+            }
+            let bootstrap = Bootstrap { resamples: 10, seed: 0 };
+            let got = evaluate(&truth(scope, &judged), &found(&pairs), 9, bootstrap).unwrap();
+            prop_assert_eq!(counts(&got.pairs.unwrap()), want[0]);
+            prop_assert_eq!(counts(&got.cluster_pairs.unwrap()), want[1]);
+            let left = got.found.unwrap();
+            prop_assert_eq!(left.listed - left.outside - left.unknown, want[0].0 + want[0].1);
+        }
+    }
+}

@@ -21,6 +21,26 @@ pub enum Verdict {
     Unknown,
 }
 
+impl Verdict {
+    /// The verdict of a label: `duplicate`, `distinct`, `unknown` or nothing (unknown), or a number, which means
+    /// duplicate from `min_label` on. `None` for anything else.
+    pub fn of_label(label: &str, min_label: f64) -> Option<Self> {
+        match label {
+            "duplicate" => Some(Self::Duplicate),
+            "distinct" => Some(Self::Distinct),
+            "unknown" | "" => Some(Self::Unknown),
+            number => match number.parse::<f64>() {
+                Ok(value) if value >= min_label => Some(Self::Duplicate),
+                Ok(value) if value < min_label => Some(Self::Distinct),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// What a label may be, for errors.
+pub(super) const LABELS: &str = "a number, duplicate, distinct or unknown";
+
 /// About which pairs a truth speaks: the denominator of every figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -135,6 +155,8 @@ pub struct TruthFile {
     pub scope: Scope,
     /// What was met on reading.
     pub counts: TruthCounts,
+    /// The score from which on a pair counts as duplicate, see [`TruthParams::min_score`].
+    pub min_score: Option<f64>,
     /// From what on a pair counts as duplicate, in words.
     pub rule: String,
 }
@@ -216,19 +238,8 @@ fn read_pairs(
     while let Some(line) = table.next(&mut row)? {
         counts.rows += 1;
         let verdict = if let Some(label) = label {
-            match &row[label] {
-                "duplicate" => Verdict::Duplicate,
-                "distinct" => Verdict::Distinct,
-                "unknown" | "" => Verdict::Unknown,
-                text => match text.parse::<f64>() {
-                    Ok(value) if value >= params.min_label => Verdict::Duplicate,
-                    Ok(value) if value < params.min_label => Verdict::Distinct,
-                    _ => {
-                        let expected = "a number, duplicate, distinct or unknown";
-                        return Err(table.error(line, format!("the label {text:?}"), expected));
-                    }
-                },
-            }
+            Verdict::of_label(&row[label], params.min_label)
+                .ok_or_else(|| table.error(line, format!("the label {:?}", &row[label]), LABELS))?
         } else if let Some(score) = score {
             let value = match row[score].parse::<f64>() {
                 Ok(value) if value.is_finite() => value,
@@ -272,7 +283,7 @@ fn read_pairs(
         _ => "every listed pair".to_string(),
     };
     let scope = params.scope.unwrap_or(if label.is_some() { Scope::LabelledPairs } else { Scope::Corpus });
-    Ok(TruthFile { truth: Truth::Pairs(pairs), scope, counts, rule })
+    Ok(TruthFile { truth: Truth::Pairs(pairs), scope, counts, min_score: params.min_score, rule })
 }
 
 fn read_clusters(
@@ -292,31 +303,36 @@ fn read_clusters(
         ));
     }
     let mut counts = TruthCounts::default();
+    // The first record of every cluster.
     let mut first: HashMap<String, u32> = HashMap::new();
-    let mut joins: Vec<(u32, u32)> = Vec::new();
+    let mut members: Vec<(u32, String)> = Vec::new();
     let mut row = csv::StringRecord::new();
     while let Some(line) = table.next(&mut row)? {
         counts.rows += 1;
         match naming.resolve(table, line, &row[member], records)? {
-            Some(record) => joins.push((record, *first.entry_ref(&row[cluster]).or_insert(record))),
+            Some(record) => {
+                first.entry_ref(&row[cluster]).or_insert(record);
+                members.push((record, row[cluster].to_string()));
+            }
             None => {
                 counts.rows_not_in_corpus += 1;
                 counts.names_not_in_corpus += 1;
             }
         }
     }
-    let clusters = Partition::from_pairs(records.count(), joins.iter().copied());
-    joins.sort_unstable();
-    for same in joins.chunk_by(|a, b| a.0 == b.0) {
+    let clusters = Partition::from_pairs(records.count(), members.iter().map(|m| (m.0, first[&m.1])));
+    members.sort_unstable();
+    for same in members.chunk_by(|a, b| a.0 == b.0) {
         counts.repeats += same.len() as u64 - 1;
-        counts.conflicts += u64::from(same.iter().any(|join| join.1 != same[0].1));
+        counts.conflicts += u64::from(same.iter().any(|member| member.1 != same[0].1));
     }
-    let mut named: Vec<u32> = joins.into_iter().map(|join| join.0).collect();
+    let mut named: Vec<u32> = members.into_iter().map(|member| member.0).collect();
     named.dedup();
     Ok(TruthFile {
         truth: Truth::Clusters { clusters, named },
         scope,
         counts,
+        min_score: None,
         rule: "one cluster".to_string(),
     })
 }
@@ -409,6 +425,9 @@ mod tests {
         assert_eq!(named[..], [0, 1, 3, 4]);
         assert_eq!(file.scope, Scope::LabelledDocuments);
         assert_eq!((file.counts.conflicts, file.counts.repeats, file.counts.rows_not_in_corpus), (1, 2, 1));
+        // A record that is the first of both its clusters.
+        let file = read("cluster,record\nA,0\nA,1\nB,0\nB,2\n", &TruthParams::default()).unwrap();
+        assert_eq!(file.counts.conflicts, 1);
         // Our own clusters.csv as a truth; and record numbers, where "2" is the third record and not the one of id "2".
         for text in ["id,url,cluster,size,kept\nw,u,1,2,true\ny,u,1,2,false\n", "record,cluster\n0,1\n2,1\n"]
         {

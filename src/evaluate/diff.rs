@@ -1,0 +1,258 @@
+//! How two texts differ, word by word: the edit distance and the changes, with bounded work.
+
+use serde::{Deserialize, Serialize};
+use similar::{Algorithm, DiffOp, DiffTag, DiffableStr, TextDiff};
+use std::ops::Range;
+
+/// How much of two texts is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DiffParams {
+    /// Words of either text that are compared; what follows is cut off, and so is what follows 64 times as many bytes.
+    pub max_words: usize,
+}
+
+/// No more bytes than this for each word of [`DiffParams::max_words`] are looked at.
+const MOST_BYTES_A_WORD: usize = 64;
+
+impl Default for DiffParams {
+    fn default() -> Self {
+        Self { max_words: 20_000 }
+    }
+}
+
+/// What is the same and what is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Change {
+    /// In both texts.
+    Same,
+    /// In the first only.
+    Deleted,
+    /// In the second only.
+    Inserted,
+}
+
+/// A run of words of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Where the words are.
+    pub change: Change,
+    /// The words as they stand in the text; those in both texts as in the first.
+    pub text: String,
+}
+
+/// The difference of two texts in words, as Unicode parts them (UAX #29): punctuation marks are words too, and so is
+/// every character of a script without spaces; white space is not.
+///
+/// The changes come from Myers' algorithm (1986) with the bounded search of the `similar` crate: on texts with little
+/// in common it takes a good path, not always the shortest, so that the work is about proportional to the length. The
+/// distance is therefore an upper bound, and the same on every machine: there is no clock in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WordDiff {
+    /// Words deleted plus words inserted that lead from the first text to the second (the indel distance: a word
+    /// replaced counts as two).
+    pub distance: u64,
+    /// `distance` / (words of both texts together), within [0, 1]: 0 for equal texts, 1 for texts without a common
+    /// word. 0 for two empty texts.
+    pub normalised: f64,
+    /// Words compared, of the first and of the second text.
+    pub words: (u64, u64),
+    /// Whether a text was cut to [`DiffParams::max_words`]; the figures are then those of the beginnings.
+    pub cut: bool,
+    /// The changes, in the order of the texts.
+    pub runs: Vec<Run>,
+}
+
+impl WordDiff {
+    /// Compares two texts.
+    pub fn new(a: &str, b: &str, params: DiffParams) -> Self {
+        let (old, old_cut) = words(a, params.max_words);
+        let (new, new_cut) = words(b, params.max_words);
+        let (old_words, new_words) = (slices(a, &old), slices(b, &new));
+        let diff = TextDiff::configure().algorithm(Algorithm::Myers).diff_slices(&old_words, &new_words);
+        let (mut distance, mut runs) = (0u64, Vec::new());
+        let mut push = |change: Change, text: &str, words: &[Range<usize>]| {
+            if let [first, ..] = words
+                && let [.., last] = words
+            {
+                distance += if change == Change::Same { 0 } else { words.len() as u64 };
+                runs.push(Run { change, text: text[first.start..last.end].to_string() });
+            }
+        };
+        for op in diff.ops() {
+            let (from, to) = (&old[op.old_range()], &new[op.new_range()]);
+            match op.tag() {
+                DiffTag::Equal => push(Change::Same, a, from),
+                DiffTag::Delete | DiffTag::Insert | DiffTag::Replace => {
+                    push(Change::Deleted, a, from);
+                    push(Change::Inserted, b, to);
+                }
+            }
+        }
+        debug_assert!(covers(diff.ops(), old.len(), new.len()));
+        let both = (old.len() + new.len()) as u64;
+        Self {
+            distance,
+            normalised: if both == 0 { 0.0 } else { distance as f64 / both as f64 },
+            words: (old.len() as u64, new.len() as u64),
+            cut: old_cut || new_cut,
+            runs,
+        }
+    }
+
+    /// Leaves `context` words of every long run that is in both texts, at each end that borders on a change, and "…"
+    /// between.
+    pub fn shortened(&self, context: usize) -> Vec<Run> {
+        let last = self.runs.len().saturating_sub(1);
+        let shorten = |(i, run): (usize, &Run)| {
+            let (words, _) = words(&run.text, usize::MAX);
+            let (head, tail) = (if i == 0 { 0 } else { context }, if i == last { 0 } else { context });
+            if run.change != Change::Same || words.len() <= head + tail {
+                return run.clone();
+            }
+            let first = if head == 0 { "" } else { &run.text[..words[head - 1].end] };
+            let end = if tail == 0 { "" } else { &run.text[words[words.len() - tail].start..] };
+            let parts: Vec<&str> = [first, "…", end].into_iter().filter(|part| !part.is_empty()).collect();
+            Run { change: run.change, text: parts.join(" ") }
+        };
+        self.runs.iter().enumerate().map(shorten).collect()
+    }
+}
+
+/// The places of the first `most` words of a text, and whether there are more.
+fn words(text: &str, most: usize) -> (Vec<Range<usize>>, bool) {
+    // A text far beyond the cap is not cut into words to its end.
+    let limit = most.saturating_mul(MOST_BYTES_A_WORD).min(text.len());
+    let kept = (0..=limit).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    let (mut words, mut at) = (Vec::new(), 0);
+    for token in text[..kept].tokenize_unicode_words() {
+        let word = at..at + token.len();
+        at = word.end;
+        if token.chars().all(char::is_whitespace) {
+            continue;
+        }
+        if words.len() == most {
+            return (words, true);
+        }
+        words.push(word);
+    }
+    (words, kept < text.len())
+}
+
+fn slices<'t>(text: &'t str, words: &[Range<usize>]) -> Vec<&'t str> {
+    words.iter().map(|word| &text[word.clone()]).collect()
+}
+
+/// Whether the operations walk through both texts from end to end.
+fn covers(ops: &[DiffOp], old: usize, new: usize) -> bool {
+    let end = ops.iter().try_fold((0, 0), |(i, j), op| {
+        ((op.old_range().start, op.new_range().start) == (i, j))
+            .then(|| (op.old_range().end, op.new_range().end))
+    });
+    end == Some((old, new))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn diff(a: &str, b: &str) -> WordDiff {
+        WordDiff::new(a, b, DiffParams::default())
+    }
+
+    /// The twin: the whole table of the longest common subsequence.
+    fn naive(a: &[&str], b: &[&str]) -> u64 {
+        let mut table = vec![vec![0u64; b.len() + 1]; a.len() + 1];
+        for i in 1..=a.len() {
+            for j in 1..=b.len() {
+                table[i][j] = if a[i - 1] == b[j - 1] {
+                    table[i - 1][j - 1] + 1
+                } else {
+                    table[i - 1][j].max(table[i][j - 1])
+                };
+            }
+        }
+        (a.len() + b.len()) as u64 - 2 * table[a.len()][b.len()]
+    }
+
+    #[test]
+    fn by_hand() {
+        let got = diff("the cat sat  on the mat", "the dog sat on\nmat");
+        assert_eq!((got.distance, got.words, got.cut), (3, (6, 5), false));
+        assert!((got.normalised - 3.0 / 11.0).abs() < 1e-12);
+        let runs: Vec<(Change, &str)> = got.runs.iter().map(|r| (r.change, &*r.text)).collect();
+        use Change::{Deleted, Inserted, Same};
+        assert_eq!(
+            runs,
+            [
+                (Same, "the"),
+                (Deleted, "cat"),
+                (Inserted, "dog"),
+                (Same, "sat  on"),
+                (Deleted, "the"),
+                (Same, "mat")
+            ]
+        );
+        assert_eq!(
+            (diff("", "").normalised, diff("", "x").normalised, diff("x y", "z").normalised),
+            (0.0, 1.0, 1.0)
+        );
+        assert_eq!(diff("a b", " a\tb ").distance, 0);
+        // No spaces: one character of five differs. And a mark is a word of its own.
+        assert_eq!(diff("近似重複頁", "近似重複文").distance, 2);
+        assert_eq!(diff("yes, and no", "yes and no").distance, 1);
+    }
+
+    #[test]
+    fn long_texts_are_cut_and_bounded() {
+        let long = |word: &str| (0..50_000).map(|i| format!("{word}{} ", i % 977)).collect::<String>();
+        let got = diff(&long("a"), &long("b"));
+        assert_eq!((got.words, got.cut, got.normalised), ((20_000, 20_000), true, 1.0));
+        let one = WordDiff::new(&"x".repeat(1000), "x", DiffParams { max_words: 3 });
+        assert_eq!((one.words, one.cut), ((1, 1), true), "a word without end");
+        assert_eq!(WordDiff::new("a b", "c", DiffParams { max_words: 0 }).normalised, 0.0);
+        // Few words in another order: hard for Myers.
+        let mut random = crate::hash::SplitMix64::new(5);
+        let mut shuffled = || (0..20_000).map(|_| format!("w{} ", random.below(20))).collect::<String>();
+        let got = diff(&shuffled(), &shuffled());
+        assert!(got.normalised > 0.3 && got.normalised < 1.0);
+    }
+
+    #[test]
+    fn context_is_shortened() {
+        let text = |runs: &[Run]| runs.iter().map(|r| &*r.text).collect::<Vec<_>>().join("|");
+        let got = diff("a b c d x e f g h i y j k l", "a b c d e f g h i j k l");
+        assert_eq!(text(&got.shortened(2)), "… c d|x|e f … h i|y|j k …");
+        assert_eq!(text(&got.shortened(0)), "…|x|…|y|…");
+        assert_eq!(text(&got.shortened(50)), "a b c d|x|e f g h i|y|j k l");
+        assert_eq!(text(&diff("a b", "a b").shortened(1)), "…");
+        assert_eq!(diff("", "").shortened(3), []);
+    }
+
+    proptest! {
+        #[test]
+        fn short_texts_have_the_shortest_distance(
+            a in prop::collection::vec("[a-c]", 0..12), b in prop::collection::vec("[a-c]", 0..12),
+        ) {
+            let (a, b): (Vec<&str>, Vec<&str>) = (a.iter().map(|s| &**s).collect(), b.iter().map(|s| &**s).collect());
+            prop_assert_eq!(diff(&a.join(" "), &b.join(" ")).distance, naive(&a, &b));
+        }
+
+        #[test]
+        fn runs_give_both_texts_back(a in "[a-d ]{0,200}", b in "[a-d ]{0,200}") {
+            let got = diff(&a, &b);
+            let side = |without: Change| {
+                let words: Vec<&str> = got.runs.iter().filter(|r| r.change != without).flat_map(|r| r.text.split_whitespace()).collect();
+                words.join(" ")
+            };
+            let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            prop_assert_eq!(side(Change::Inserted), plain(&a));
+            prop_assert_eq!(side(Change::Deleted), plain(&b));
+            let (a, b): (Vec<&str>, Vec<&str>) = (a.split_whitespace().collect(), b.split_whitespace().collect());
+            prop_assert!(got.distance >= naive(&a, &b));
+            prop_assert!(0.0 <= got.normalised && got.normalised <= 1.0);
+        }
+    }
+}

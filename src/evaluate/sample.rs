@@ -1,0 +1,567 @@
+//! Precision without a truth: a stratified sample of the found pairs for a person to judge, and the estimate from it.
+//!
+//! Pairs far apart are few and doubtful, pairs close together many and sure; so the sample is drawn by bands of distance
+//! or similarity, and each band's share counts by the band's size. Nothing here says anything about recall: what was
+//! not found is in no sample.
+
+use super::found::FoundPair;
+use super::interval::{Interval, Z95, wilson};
+use super::table::Table;
+use super::truth::{LABELS, Verdict};
+use crate::error::{Error, Result};
+use crate::hash;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::{cmp, fmt};
+
+/// Into which bands pairs are put.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bands {
+    /// A band for every Hamming distance.
+    #[default]
+    Distance,
+    /// Bands of similarity, cut at these values, ascending; a value belongs to the band above it.
+    Similarity(Vec<f64>),
+}
+
+impl Bands {
+    /// The place of a pair's band in the order of bands; pairs without the measure are in a band of their own.
+    fn of(&self, pair: &FoundPair) -> Option<u32> {
+        match self {
+            Self::Distance => pair.distance,
+            Self::Similarity(cuts) => {
+                pair.similarity.map(|s| cuts.partition_point(|&cut| cut <= s).try_into().unwrap_or(u32::MAX))
+            }
+        }
+    }
+
+    fn name(&self, band: Option<u32>) -> String {
+        match (self, band) {
+            (Self::Distance, None) => "no distance".to_string(),
+            (Self::Distance, Some(distance)) => format!("distance {distance}"),
+            (Self::Similarity(_), None) => "no similarity".to_string(),
+            (Self::Similarity(cuts), Some(band)) => {
+                let band = band as usize;
+                match (band.checked_sub(1).and_then(|i| cuts.get(i)), cuts.get(band)) {
+                    (None, None) => "any similarity".to_string(),
+                    (None, Some(high)) => format!("similarity < {high}"),
+                    (Some(low), None) => format!("similarity >= {low}"),
+                    (Some(low), Some(high)) => format!("similarity {low} to {high}"),
+                }
+            }
+        }
+    }
+}
+
+/// How a sample is drawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SampleParams {
+    /// Number of pairs to judge.
+    pub size: usize,
+    /// Seed of the draw.
+    pub seed: u64,
+    /// The bands.
+    pub bands: Bands,
+}
+
+impl Default for SampleParams {
+    fn default() -> Self {
+        Self { size: 200, seed: 0, bands: Bands::default() }
+    }
+}
+
+/// A band of found pairs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stratum {
+    /// What is in it.
+    pub name: String,
+    /// Pairs found in this band.
+    pub pairs: u64,
+    /// Of these, in the sample.
+    pub sampled: u64,
+}
+
+/// A pair to judge.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SampledPair {
+    /// The pair.
+    pub pair: FoundPair,
+    /// Its band, by place in [`ReviewSample::strata`].
+    pub stratum: usize,
+    /// For how many found pairs it stands: pairs / sampled of its band, the inverse of the probability of being drawn
+    /// (Horvitz and Thompson 1952).
+    pub weight: f64,
+}
+
+/// A sample for review.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReviewSample {
+    /// The bands that have pairs, nearest first.
+    pub strata: Vec<Stratum>,
+    /// The pairs, in random order: whoever stops early has judged a random part of every band.
+    pub pairs: Vec<SampledPair>,
+}
+
+impl ReviewSample {
+    /// Draws a sample of the pairs, `ids[i]` being the id of record i.
+    ///
+    /// Every band gets the same number, as far as it has pairs. Within a band the pairs with the lowest hash of (seed,
+    /// both ids) are taken: a simple random sample without replacement that depends on nothing but the band's pairs
+    /// and the seed, and is part of the larger sample of the same seed.
+    ///
+    /// # Errors
+    /// If the size is below the number of bands, if cuts do not ascend, or if a pair names a record without id.
+    pub fn draw(pairs: &[FoundPair], ids: &[String], params: &SampleParams) -> Result<Self> {
+        if let Bands::Similarity(cuts) = &params.bands
+            && !cuts.is_sorted_by(|a, b| a < b)
+        {
+            return Err(Error::parameter("bands", format!("{cuts:?}"), "ascending values"));
+        }
+        let mut bands: BTreeMap<(bool, u32), Vec<(u64, FoundPair)>> = BTreeMap::new();
+        for pair in pairs {
+            let (Some(a), Some(b)) = (ids.get(pair.a as usize), ids.get(pair.b as usize)) else {
+                let got = format!("the pair {}, {}", pair.a, pair.b);
+                return Err(Error::parameter("ids", got, format!("records below {}", ids.len())));
+            };
+            let band = params.bands.of(pair);
+            bands
+                .entry((band.is_none(), band.unwrap_or(0)))
+                .or_default()
+                .push((key(params.seed, a, b), *pair));
+        }
+        if params.size < bands.len() {
+            let expected = format!("at least one pair for each of the {} bands", bands.len());
+            return Err(Error::parameter("sample", params.size, expected));
+        }
+        let sizes: Vec<usize> = bands.values().map(Vec::len).collect();
+        let (mut strata, mut drawn) = (Vec::new(), Vec::new());
+        for (((without, band), mut members), sampled) in bands.into_iter().zip(allocate(params.size, &sizes))
+        {
+            members.sort_by_key(|(key, pair)| (*key, pair.a, pair.b));
+            let weight = members.len() as f64 / sampled as f64;
+            drawn.extend(
+                members
+                    .iter()
+                    .take(sampled)
+                    .map(|&(key, pair)| (key, SampledPair { pair, stratum: strata.len(), weight })),
+            );
+            strata.push(Stratum {
+                name: params.bands.name((!without).then_some(band)),
+                pairs: members.len() as u64,
+                sampled: sampled as u64,
+            });
+        }
+        drawn.sort_by_key(|(key, sampled)| (*key, sampled.pair.a, sampled.pair.b));
+        Ok(Self { strata, pairs: drawn.into_iter().map(|d| d.1).collect() })
+    }
+
+    /// Writes the sample as CSV with an empty `label`, to be filled in and read by [`read_judgements`]; it can be read
+    /// as a truth as well.
+    ///
+    /// # Errors
+    /// If writing fails (`path` is named in the error), or if `ids` lacks a record of the sample.
+    pub fn write_csv(&self, ids: &[String], path: &Path, out: impl Write) -> Result<()> {
+        let text = |number: Option<String>| number.unwrap_or_default();
+        let mut writer = csv::Writer::from_writer(out);
+        let header =
+            ["a_id", "b_id", "stratum", "stratum_pairs", "weight", "distance", "similarity", "label"];
+        let io = |e: csv::Error| Error::io(path, e.into());
+        writer.write_record(header).map_err(io)?;
+        for sampled in &self.pairs {
+            let (a, b) = (sampled.pair.a as usize, sampled.pair.b as usize);
+            let (Some(a), Some(b), Some(stratum)) =
+                (ids.get(a), ids.get(b), self.strata.get(sampled.stratum))
+            else {
+                return Err(Error::parameter("ids", ids.len(), "the ids that the sample was drawn with"));
+            };
+            let row = [
+                a.clone(),
+                b.clone(),
+                stratum.name.clone(),
+                stratum.pairs.to_string(),
+                sampled.weight.to_string(),
+                text(sampled.pair.distance.map(|d| d.to_string())),
+                text(sampled.pair.similarity.map(|s| s.to_string())),
+                String::new(),
+            ];
+            writer.write_record(row).map_err(io)?;
+        }
+        writer.flush().map_err(|e| Error::io(path, e))
+    }
+}
+
+/// A random number that belongs to a pair of ids, whichever comes first.
+fn key(seed: u64, a: &str, b: &str) -> u64 {
+    let (a, b) = (hash::feature(a.as_bytes()), hash::feature(b.as_bytes()));
+    let mut bytes = [0; 24];
+    for (part, number) in bytes.chunks_exact_mut(8).zip([seed, a.min(b), a.max(b)]) {
+        part.copy_from_slice(&number.to_le_bytes());
+    }
+    hash::feature(&bytes)
+}
+
+/// Shares `total` out: every stratum the same, none more than its size; what small ones leave goes to larger ones.
+fn allocate(total: usize, sizes: &[usize]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    order.sort_by_key(|&i| (sizes[i], cmp::Reverse(i)));
+    let (mut left, mut shares) = (total, vec![0; sizes.len()]);
+    for (done, &i) in order.iter().enumerate() {
+        shares[i] = sizes[i].min(left / (sizes.len() - done));
+        left -= shares[i];
+    }
+    shares
+}
+
+/// What a person said about the sample of one band.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StratumJudgements {
+    /// What is in the band.
+    pub name: String,
+    /// Pairs found in this band.
+    pub pairs: u64,
+    /// Sampled pairs judged to be duplicates.
+    pub right: u64,
+    /// Sampled pairs judged to be none.
+    pub wrong: u64,
+    /// Sampled pairs without a judgement, or judged unknown.
+    pub unknown: u64,
+}
+
+/// Reads a sample with labels filled in: columns `stratum`, `stratum_pairs`, `label` (see [`Verdict::of_label`]).
+///
+/// # Errors
+/// If a row is broken, a band has two sizes, or more rows than pairs.
+pub fn read_judgements(path: &Path, min_label: f64) -> Result<Vec<StratumJudgements>> {
+    let mut table = Table::open(path)?;
+    let columns = ["stratum", "stratum_pairs", "label"].map(|name| table.column(&[name]));
+    let [Some(stratum), Some(size), Some(label)] = columns else {
+        return Err(table.header_error("a header with stratum, stratum_pairs and label"));
+    };
+    let mut strata: BTreeMap<String, StratumJudgements> = BTreeMap::new();
+    let mut row = csv::StringRecord::new();
+    while let Some(line) = table.next(&mut row)? {
+        let Ok(pairs) = row[size].parse::<u64>() else {
+            return Err(table.error(line, format!("stratum_pairs {:?}", &row[size]), "a whole number"));
+        };
+        let entry = strata.entry(row[stratum].to_string()).or_insert_with(|| StratumJudgements {
+            name: row[stratum].to_string(),
+            pairs,
+            ..Default::default()
+        });
+        if entry.pairs != pairs {
+            let expected = format!("{}, as in the rows above,", entry.pairs);
+            return Err(table.error(line, format!("stratum_pairs {pairs}"), expected));
+        }
+        match Verdict::of_label(&row[label], min_label) {
+            Some(Verdict::Duplicate) => entry.right += 1,
+            Some(Verdict::Distinct) => entry.wrong += 1,
+            Some(Verdict::Unknown) => entry.unknown += 1,
+            None => return Err(table.error(line, format!("the label {:?}", &row[label]), LABELS)),
+        }
+        if entry.right + entry.wrong + entry.unknown > pairs {
+            let got = format!("one row more of {:?}", entry.name);
+            return Err(table.error(line, got, format!("no more than its {pairs} pairs")));
+        }
+    }
+    Ok(strata.into_values().collect())
+}
+
+/// Precision of one band.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StratumPrecision {
+    /// The judgements.
+    pub judgements: StratumJudgements,
+    /// right / (right + wrong).
+    pub precision: Option<f64>,
+    /// Wilson's interval, as if the band were endless.
+    pub interval: Option<Interval>,
+}
+
+/// The precision of a result, estimated from a judged sample.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PrecisionEstimate {
+    /// Pairs found, in all bands.
+    pub pairs: u64,
+    /// Of these, in bands with a judgement: what the estimate is about.
+    pub covered: u64,
+    /// Σ over bands of (pairs of the band / covered) · (right / judged of the band).
+    pub precision: Option<f64>,
+    /// Its interval, for the covered pairs.
+    pub interval: Option<Interval>,
+    /// The interval for all pairs: pairs of bands without a judgement may all be wrong or all be right.
+    pub interval_of_all: Option<Interval>,
+    /// Judgements that a simple random sample would have needed for an interval of this width; `None` if every pair
+    /// was judged.
+    pub effective_judgements: Option<f64>,
+    /// Band by band.
+    pub strata: Vec<StratumPrecision>,
+}
+
+/// Estimates the precision of a result from a judged sample (Cochran 1977, chapter 5).
+///
+/// With N_h pairs in band h, n_h of them judged, x_h right, W_h = N_h / Σ N_h: p = Σ W_h·x_h/n_h, which is the
+/// Horvitz-Thompson estimate Σ right·(N_h/n_h) over N. Its variance is taken as
+/// v = Σ W_h²·(1 − n_h/N_h)·q_h(1 − q_h)/n_h with q_h = (x_h + 1)/(n_h + 2), so that a band in which all judged pairs
+/// are right still adds doubt (the plain estimate says none), and the interval as Wilson's at q(1 − q)/v trials with
+/// q = Σ W_h·q_h. Smoothing and Wilson's interval in place of the normal one are ours. Simulated with 90 judgements in
+/// three bands, it held the truth in 94 % of draws at a precision of 0.65 and in 92 % at 0.99.
+///
+/// Unknown judgements count as not sampled; the estimate takes it that they are no more often wrong than others of
+/// their band.
+pub fn estimate_precision(judgements: &[StratumJudgements]) -> PrecisionEstimate {
+    let judged = |s: &StratumJudgements| s.right + s.wrong;
+    let pairs = judgements.iter().map(|s| s.pairs).sum::<u64>();
+    let covered = judgements.iter().filter(|s| judged(s) > 0).map(|s| s.pairs).sum::<u64>();
+    let (mut precision, mut smoothed, mut variance) = (0.0, 0.0, 0.0);
+    for stratum in judgements.iter().filter(|s| judged(s) > 0 && s.pairs > 0) {
+        let share = stratum.pairs as f64 / covered as f64;
+        let (n, x) = (judged(stratum) as f64, stratum.right as f64);
+        let q = (x + 1.0) / (n + 2.0);
+        let unseen = (1.0 - n / stratum.pairs as f64).max(0.0);
+        precision += share * x / n;
+        smoothed += share * q;
+        variance += share * share * unseen * q * (1.0 - q) / n;
+    }
+    let precision = (covered > 0).then_some(precision.clamp(0.0, 1.0));
+    let effective = (variance > 0.0).then(|| smoothed * (1.0 - smoothed) / variance);
+    let interval = precision.and_then(|p| match effective {
+        Some(n) => wilson(p * n, n),
+        None => Some(Interval { low: p, high: p }),
+    });
+    let known = if pairs == 0 { 0.0 } else { covered as f64 / pairs as f64 };
+    PrecisionEstimate {
+        pairs,
+        covered,
+        precision,
+        interval,
+        interval_of_all: interval
+            .map(|i| Interval { low: known * i.low, high: (known * i.high + (1.0 - known)).min(1.0) }),
+        effective_judgements: effective,
+        strata: judgements
+            .iter()
+            .map(|s| StratumPrecision {
+                judgements: s.clone(),
+                precision: (judged(s) > 0).then(|| s.right as f64 / judged(s) as f64),
+                interval: wilson(s.right as f64, judged(s) as f64),
+            })
+            .collect(),
+    }
+}
+
+impl fmt::Display for PrecisionEstimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let figure = |value: Option<f64>, interval: Option<Interval>| match (value, interval) {
+            (Some(value), Some(i)) => format!("{value:.4}  [{:.4}, {:.4}]", i.low, i.high),
+            _ => "-".to_string(),
+        };
+        writeln!(f, "precision {}, of {} pairs found", figure(self.precision, self.interval), self.covered)?;
+        if let Some(all) = self.interval_of_all.filter(|_| self.covered < self.pairs) {
+            writeln!(
+                f,
+                "of all {} pairs, bands without a judgement too: [{:.4}, {:.4}]",
+                self.pairs, all.low, all.high
+            )?;
+        }
+        for s in &self.strata {
+            let j = &s.judgements;
+            writeln!(
+                f,
+                "  {:<24} {:>10} pairs; {} right, {} wrong, {} unknown; {}",
+                j.name,
+                j.pairs,
+                j.right,
+                j.wrong,
+                j.unknown,
+                figure(s.precision, s.interval)
+            )?;
+        }
+        writeln!(f, "intervals: 95 % (z = {Z95:.2})")?;
+        writeln!(f, "note: this is precision; a sample of found pairs says nothing about recall")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ids(n: u32) -> Vec<String> {
+        (0..n).map(|i| format!("<urn:{i}>")).collect()
+    }
+
+    fn pair(i: u32, distance: u32) -> FoundPair {
+        let similarity = Some(1.0 - f64::from(distance) / 8.0);
+        FoundPair { a: 2 * i, b: 2 * i + 1, distance: Some(distance), similarity }
+    }
+
+    /// 1 pair at distance 0, 30 at 1, 300 at 2.
+    fn population() -> Vec<FoundPair> {
+        (0..331).map(|i| pair(i, if i == 0 { 0 } else { 1 + u32::from(i > 30) })).collect()
+    }
+
+    fn draw(pairs: &[FoundPair], params: &SampleParams) -> ReviewSample {
+        ReviewSample::draw(pairs, &ids(2000), params).unwrap()
+    }
+
+    #[test]
+    fn bands_share_the_sample() {
+        let sample = draw(&population(), &SampleParams { size: 91, ..SampleParams::default() });
+        let strata: Vec<(&str, u64, u64)> =
+            sample.strata.iter().map(|s| (&*s.name, s.pairs, s.sampled)).collect();
+        assert_eq!(strata, [("distance 0", 1, 1), ("distance 1", 30, 30), ("distance 2", 300, 60)]);
+        let total: f64 = sample.pairs.iter().map(|p| p.weight).sum();
+        assert!((total - 331.0).abs() < 1e-9, "the weights add up to the population");
+        assert_eq!(
+            draw(&population(), &SampleParams { size: 5000, ..SampleParams::default() }).pairs.len(),
+            331
+        );
+        let cuts = Bands::Similarity(vec![0.8, 0.875]);
+        let sample = draw(&population(), &SampleParams { bands: cuts, ..SampleParams::default() });
+        let names: Vec<(&str, u64)> = sample.strata.iter().map(|s| (&*s.name, s.pairs)).collect();
+        assert_eq!(names, [("similarity < 0.8", 300), ("similarity >= 0.875", 31)]);
+        let refused = |size, bands| {
+            ReviewSample::draw(&population(), &ids(2000), &SampleParams { size, bands, seed: 0 }).is_err()
+        };
+        assert!(refused(2, Bands::Distance) && !refused(3, Bands::Distance));
+        assert!(refused(9, Bands::Similarity(vec![0.9, 0.8])));
+        assert!(ReviewSample::draw(&population(), &ids(10), &SampleParams::default()).is_err());
+        assert!(draw(&[], &SampleParams::default()).pairs.is_empty());
+    }
+
+    #[test]
+    fn the_draw_depends_on_the_pairs_and_the_seed_alone() {
+        let params = SampleParams { size: 30, ..SampleParams::default() };
+        let first = draw(&population(), &params);
+        let mut turned = population();
+        turned.reverse();
+        assert_eq!(draw(&turned, &params), first);
+        assert_ne!(draw(&turned, &SampleParams { seed: 1, ..params.clone() }).pairs, first.pairs);
+        let larger = draw(&turned, &SampleParams { size: 60, ..params });
+        let within = |p: &SampledPair| larger.pairs.iter().any(|q| q.pair == p.pair);
+        assert!(first.pairs.iter().all(within), "a larger sample holds the smaller one");
+    }
+
+    #[test]
+    fn labels_come_back() {
+        let sample = draw(&population(), &SampleParams { size: 21, ..SampleParams::default() });
+        let mut bytes = Vec::new();
+        sample.write_csv(&ids(2000), Path::new("sample.csv"), &mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let labelled: String = text
+            .lines()
+            .enumerate()
+            .map(|(i, line)| match i {
+                0 => format!("{line}\n"),
+                _ if line.contains("distance 1") => format!("{line}distinct\n"),
+                1 => format!("{line}unknown\n"),
+                _ => format!("{line}1\n"),
+            })
+            .collect();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(labelled.as_bytes()).unwrap();
+        let judgements = read_judgements(file.path(), 1.0).unwrap();
+        assert_eq!(
+            judgements.iter().map(|s| (s.pairs, s.wrong)).collect::<Vec<_>>(),
+            [(1, 0), (30, 10), (300, 0)]
+        );
+        assert_eq!(judgements.iter().map(|s| s.right + s.wrong + s.unknown).sum::<u64>(), 21);
+
+        let line = |text: &str| {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+            match read_judgements(file.path(), 1.0) {
+                Err(Error::Table { line, .. }) => line,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(line("stratum,label\n"), 1);
+        assert_eq!(line("stratum,stratum_pairs,label\nx,5,1\nx,6,1\n"), 3);
+        assert_eq!(line("stratum,stratum_pairs,label\nx,1,1\nx,1,1\n"), 3);
+        assert_eq!(line("stratum,stratum_pairs,label\nx,1,yes\n"), 2);
+    }
+
+    fn judged(pairs: u64, right: u64, wrong: u64) -> StratumJudgements {
+        StratumJudgements { name: String::new(), pairs, right, wrong, unknown: 0 }
+    }
+
+    #[test]
+    fn estimates_by_hand() {
+        let got = estimate_precision(&[judged(900, 9, 1), judged(100, 5, 5)]);
+        assert!((got.precision.unwrap() - 0.86).abs() < 1e-12);
+        let census = estimate_precision(&[judged(10, 9, 1)]);
+        assert_eq!((census.precision, census.interval), (Some(0.9), Some(Interval { low: 0.9, high: 0.9 })));
+        let sure = estimate_precision(&[judged(1000, 50, 0)]).interval.unwrap();
+        assert!(sure.low < 0.97 && sure.high == 1.0, "50 of 50 right is no proof: {sure:?}");
+        let half = estimate_precision(&[judged(100, 10, 0), judged(100, 0, 0)]);
+        assert_eq!((half.covered, half.pairs, half.precision), (100, 200, Some(1.0)));
+        assert!(half.interval_of_all.unwrap().low < 0.5 && half.interval_of_all.unwrap().high == 1.0);
+        assert_eq!(estimate_precision(&[]).precision, None);
+        assert_eq!(estimate_precision(&[judged(3, 0, 0)]).interval, None);
+    }
+
+    /// Draws and judges again and again: the mean of the estimates, and how often the interval holds the truth.
+    fn simulate(right: [u32; 3], runs: u64) -> (f64, f64) {
+        let sizes = [100, 300, 600];
+        let mut population: Vec<(FoundPair, bool)> = Vec::new();
+        for ((size, right), distance) in sizes.into_iter().zip(right).zip(1..) {
+            let before = population.len() as u32;
+            population.extend((0..size).map(|i| (pair(before + i, distance), i < right)));
+        }
+        let truth = f64::from(right.iter().sum::<u32>()) / 1000.0;
+        let pairs: Vec<FoundPair> = population.iter().map(|p| p.0).collect();
+        let names = ids(2000);
+        let (mut sum, mut covers) = (0.0, 0);
+        for seed in 0..runs {
+            let params = SampleParams { size: 90, seed, ..SampleParams::default() };
+            let sample = ReviewSample::draw(&pairs, &names, &params).unwrap();
+            let mut strata: Vec<_> = sample.strata.iter().map(|s| judged(s.pairs, 0, 0)).collect();
+            for sampled in &sample.pairs {
+                let stratum = &mut strata[sampled.stratum];
+                let right = population[sampled.pair.a as usize / 2].1;
+                *(if right { &mut stratum.right } else { &mut stratum.wrong }) += 1;
+            }
+            let got = estimate_precision(&strata);
+            let interval = got.interval.unwrap();
+            sum += got.precision.unwrap() - truth;
+            covers += u32::from(interval.low <= truth && truth <= interval.high);
+        }
+        (sum / runs as f64, f64::from(covers) / runs as f64)
+    }
+
+    #[test]
+    fn estimate_is_unbiased_and_its_interval_covers() {
+        // The standard error of the mean is near 0.003 for the first, below 0.002 for the others.
+        for (right, bias) in [([97, 255, 300], 0.01), ([100, 298, 590], 0.005), ([100, 300, 600], 1e-12)] {
+            let (error, covers) = simulate(right, 300);
+            assert!(error.abs() < bias, "{right:?}: {error}");
+            assert!(covers > 0.9, "{right:?}: {covers}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn shares_add_up(total in 0usize..200, sizes in prop::collection::vec(1usize..60, 1..8)) {
+            let shares = allocate(total, &sizes);
+            prop_assert_eq!(shares.iter().sum::<usize>(), total.min(sizes.iter().sum()));
+            let most = shares.iter().max().unwrap();
+            for (share, size) in shares.iter().zip(&sizes) {
+                prop_assert!(share <= size && (share == size || share + 1 >= *most), "{:?}", shares);
+            }
+        }
+
+        #[test]
+        fn interval_holds_the_estimate(counts in prop::collection::vec((1u64..1000, 0u64..20, 0u64..20), 1..6)) {
+            let strata: Vec<_> = counts.iter().map(|&(n, x, w)| judged(n + x + w, x, w)).collect();
+            let got = estimate_precision(&strata);
+            if let (Some(p), Some(i)) = (got.precision, got.interval) {
+                prop_assert!(0.0 <= i.low && i.low <= p && p <= i.high && i.high <= 1.0);
+                let all = got.interval_of_all.unwrap();
+                prop_assert!(all.low <= i.low + 1e-12 && i.high <= all.high + 1e-12);
+            }
+        }
+    }
+}
