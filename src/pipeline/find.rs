@@ -243,7 +243,7 @@ pub fn by_minhash(
         let first = |slot| texts.copies(texts.sketched[distinct.documents(slot)[0] as usize])[0];
         exact_jaccard(collection, first(a), first(b))
     };
-    let params = JoinParams { banding, min_matches: enough, neighbours: JoinParams::NEIGHBOURS };
+    let params = JoinParams::new(banding, enough);
     let mut found: Vec<bands::SlotPair> = Vec::new();
     let stats = stages.run("join", slots, "distinct signatures", 0, |_| {
         let accept = |pair: bands::SlotPair| !exact || jaccard_of(pair.a, pair.b) >= settings.similarity;
@@ -271,7 +271,7 @@ pub fn by_minhash(
             "{} pairs that share a band were not compared, because more than {} different pages share it, most likely \
              pages of one template. Each was compared with its {} likeliest neighbours.",
             sum(|band| band.skipped),
-            params.neighbours + 1,
+            params.full_bucket,
             params.neighbours
         ));
     }
