@@ -50,7 +50,9 @@ pub fn self_join(
     /// Slots a task works through with the same buffers.
     const TASK: usize = 1024;
     let starts: Vec<usize> = (0..distinct.len()).step_by(TASK).collect();
-    let parts: Vec<(Vec<(u32, u32, u8)>, Cost)> = starts
+    /// Lesser slot, greater slot, distance.
+    type Found = (u32, u32, u8);
+    let parts: Vec<(Vec<Found>, Cost)> = starts
         .into_par_iter()
         .map(|start| {
             let (mut scratch, mut hits, mut found, mut cost) =

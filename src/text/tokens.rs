@@ -44,7 +44,7 @@ fn fold_ascii(word: u64) -> (u64, u64) {
     // A byte b < 0x80 plus (0x80 − low) has its high bit set iff b ≥ low.
     let at_least = |bytes: u64, low: u8| bytes + (0x80 - u64::from(low)) * ONES;
     let between = |bytes: u64, low: u8, high: u8| at_least(bytes, low) & !at_least(bytes, high + 1) & HIGH;
-    let letters = between(word | 0x20 * ONES, b'a', b'z');
+    let letters = between(word | (0x20 * ONES), b'a', b'z');
     let digits = between(word, b'0', b'9');
     (letters | digits, word | letters >> 2)
 }

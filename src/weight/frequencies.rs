@@ -73,8 +73,7 @@ impl Frequencies {
         let by_shard: Vec<Vec<Vec<u32>>> = parts
             .par_iter()
             .map(|terms| {
-                let mut shards =
-                    vec![Vec::with_capacity(terms.features.len() >> SHARD_BITS); 1 << SHARD_BITS];
+                let mut shards = vec![Vec::new(); 1 << SHARD_BITS];
                 for (&feature, term) in terms.features.iter().zip(0..) {
                     shards[shard_of(feature)].push(term);
                 }
