@@ -9,7 +9,7 @@ use super::stages::{Progress, Stages};
 use super::{Job, Prepared, Summary, describe, describe_corpus, describe_damage, find, id_of, prepare};
 use crate::clusters::{Clusters, Keep};
 use crate::corpus;
-use crate::document::{DocId, DocumentTable};
+use crate::document::DocumentTable;
 use crate::error::{Error, Result};
 use crate::pairs::{Pair, connect};
 use crate::report::csv::{ClusterRow, PairRow, write_clusters, write_pairs};
@@ -106,8 +106,9 @@ fn write(
     let kept_pages = verdict.stays.iter().filter(|&&stays| stays).count() as u64;
     let options = job.read_options();
     stages.run("write kept pages", kept_pages, "pages", kept_bytes.max(1), |_| {
-        let index = KeptIndex::new(documents, &verdict.stays, collection.inputs.len());
-        corpus::write_kept(&collection.inputs, &options, &|id| index.stays(id), folder.path())
+        let rows = documents.rows().iter().zip(&verdict.stays);
+        let kept: Vec<_> = rows.filter(|(_, stays)| **stays).map(|(row, _)| (row.id, row.place)).collect();
+        corpus::write_kept(&collection.inputs, &options, &kept, folder.path())
     })?;
 
     let (sample, largest) = stages.run("samples", SHOWN_PAIRS as u64, "pairs", 0, |_| {
@@ -207,29 +208,6 @@ fn cluster_rows<'a>(
             })
         })
     })
-}
-
-/// Answers whether a document stays, by id.
-struct KeptIndex<'a> {
-    documents: &'a DocumentTable,
-    stays: &'a [bool],
-    /// Where each file's documents begin in the table.
-    starts: Vec<usize>,
-}
-
-impl<'a> KeptIndex<'a> {
-    fn new(documents: &'a DocumentTable, stays: &'a [bool], files: usize) -> Self {
-        let starts = (0..=files as u32)
-            .map(|shard| documents.rows().partition_point(|row| row.id.shard < shard))
-            .collect();
-        Self { documents, stays, starts }
-    }
-
-    fn stays(&self, id: DocId) -> bool {
-        let begin = self.starts[id.shard as usize];
-        let rows = &self.documents.rows()[begin..self.starts[id.shard as usize + 1]];
-        rows.binary_search_by_key(&id.row, |row| row.id.row).is_ok_and(|at| self.stays[begin + at])
-    }
 }
 
 /// The largest clusters, each with its kept document first and some of the others.
