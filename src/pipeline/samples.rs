@@ -1,6 +1,6 @@
 //! Pairs and clusters for a person to look at, with the texts fetched from the files again.
 
-use super::{collect::Collection, id_of};
+use super::{Prepared, collect::Collection};
 use crate::corpus::{self, ReadOptions};
 use crate::error::Result;
 use crate::hash::fmix64;
@@ -42,14 +42,14 @@ impl Shown {
     }
 
     /// A page with its first words.
-    pub fn page(&self, collection: &Collection, document: u32) -> PageSample {
-        let url = collection.documents.url(document).unwrap_or_default();
-        PageSample::new(id_of(collection, document), url, self.text(document))
+    pub fn page(&self, prepared: &Prepared, document: u32) -> PageSample {
+        let url = prepared.collection.documents.url(document).unwrap_or_default();
+        PageSample::new(prepared.id_of(document), url, self.text(document))
     }
 
     /// A pair with the places where the two differ.
-    pub fn pair(&self, collection: &Collection, pair: &Pair, has_distance: bool) -> PairSample {
-        let page = |document| (self.page(collection, document), self.text(document));
+    pub fn pair(&self, prepared: &Prepared, pair: &Pair, has_distance: bool) -> PairSample {
+        let page = |document| (self.page(prepared, document), self.text(document));
         let distance = has_distance.then_some(pair.distance);
         let sample = PairSample::new(page(pair.a), page(pair.b), distance, f64::from(pair.similarity));
         // Only the beginnings of very long texts are at hand.
