@@ -3,7 +3,10 @@
 
 pub mod accumulate;
 pub mod hamming;
+pub mod huge_pages;
 pub mod inflate;
 pub mod minhash;
+pub mod packed;
 pub mod prefetch;
 pub mod rank;
+pub mod weakest;
