@@ -1,10 +1,16 @@
 //! Large lists that are read at random places: in pages of 2 MiB, where the operating system has such, a read does not miss
 //! the address cache as well.
 
-/// A list of zeros. Large ones ask for huge pages before they are touched.
-pub fn zeroed<T: bytemuck::Zeroable + Clone>(len: usize) -> Vec<T> {
+/// An empty list with room. A large one asks for huge pages before they are touched.
+pub fn with_capacity<T>(len: usize) -> Vec<T> {
     let mut list = Vec::with_capacity(len);
     advise(list.spare_capacity_mut());
+    list
+}
+
+/// A list of zeros; see [`with_capacity`].
+pub fn zeroed<T: bytemuck::Zeroable + Clone>(len: usize) -> Vec<T> {
+    let mut list = with_capacity(len);
     list.resize(len, T::zeroed());
     list
 }

@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 use super::directory::log2;
 use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet};
 use crate::kernel::packed::{Packed, WIDEST};
-use crate::kernel::prefetch;
 use crate::kernel::weakest::{Kernel, MAX_TABLES, Split, Strengths};
+use crate::kernel::{huge_pages, prefetch};
 use crate::simhash::BITS;
 use crate::{Error, Result};
 
@@ -148,7 +148,7 @@ struct Directory {
 impl Directory {
     /// A directory of `cells` cells over ascending values, whose cell is what stands above the low `width` bits.
     fn new(cells: usize, sorted: &[u64], width: u32) -> Self {
-        let mut lines = Vec::with_capacity(cells.div_ceil(CELLS));
+        let mut lines = huge_pages::with_capacity(cells.div_ceil(CELLS));
         let mut wide = Vec::new();
         let mut at = 0;
         for first in (0..cells).step_by(CELLS) {
@@ -308,17 +308,27 @@ impl Dial {
         self.params.budget.unwrap_or(u32::MAX).min(self.all_looks())
     }
 
-    /// The number, from 0, of the look of table `t` that finds a hash with these differing bits, if one does.
-    fn turn(&self, t: usize, differing: u64, strengths: &Strengths) -> Option<u32> {
+    /// The place in the order of looks of the one of table `t` that finds a hash with these differing bits, if one does:
+    /// keys as they are come first, in order of tables, then flips in order of strength and bit.
+    #[inline]
+    fn turn(&self, t: usize, differing: u64, strengths: &Strengths) -> Option<(u8, u32)> {
         let flipped = differing & self.masks[t];
-        match flipped.count_ones() {
-            0 => Some(t as u32),
-            1 if self.flips == 1 => {
-                let rank = self.kernel.rank(strengths, self.key_bits, flipped.trailing_zeros());
-                Some(self.tables.len() as u32 + rank)
-            }
-            _ => None,
+        if flipped == 0 {
+            return Some((0, t as u32));
         }
+        let bit = flipped.trailing_zeros();
+        let one = flipped & (flipped - 1) == 0 && self.flips == 1;
+        // A strength of 0 is told from a key as it is by the second number.
+        one.then(|| (strengths.0[bit as usize], bit + MOST_TABLES))
+    }
+
+    /// The number of a look in the order of looks, from 1.
+    fn number(&self, t: usize, differing: u64, strengths: &Strengths) -> u32 {
+        let flipped = differing & self.masks[t];
+        if flipped == 0 {
+            return t as u32 + 1;
+        }
+        self.tables.len() as u32 + 1 + self.kernel.rank(strengths, self.key_bits, flipped.trailing_zeros())
     }
 
     /// The hash at a position of a table.
@@ -391,18 +401,21 @@ impl Dial {
         }
     }
 
-    /// Third stage: compares. `found` gets the position of the query in the group, the match, and the number of its look.
-    /// Returns a mask of the queries of the group that had a match.
+    /// Third stage: compares. `found` gets the position of the query in the group, the match, and the table and the
+    /// differing bits of the look that found it. Returns a mask of the queries of the group that had a match.
+    #[inline]
     fn compare(
         &self,
         asked: &[Asked<'_>],
-        group: &Group,
+        group: &mut Group,
         mode: Mode,
         cost: &mut Cost,
-        found: &mut impl FnMut(usize, Hit, u32),
+        found: &mut impl FnMut(usize, Hit, Found),
     ) -> u64 {
         let mut matched = 0u64;
-        for look in &group.looks {
+        let Group { prepared, looks, unplaced } = group;
+        unplaced.clear();
+        for look in looks.iter() {
             let query = usize::from(look.query);
             if mode == Mode::First && matched >> query & 1 == 1 {
                 continue;
@@ -411,12 +424,11 @@ impl Dial {
             let flips = u32::from(look.flips);
             let Some(left) = self.params.radius.checked_sub(flips) else { continue };
             let t = usize::from(look.table);
-            let prepared = &group.prepared[query];
-            let rest = prepared.split.rests[t];
+            let prepared = &prepared[query];
             let compared = self.tables[t].rests.scan(
                 look.start as usize,
                 look.len as usize,
-                rest,
+                prepared.split.rests[t],
                 left,
                 |position, distance| {
                     cost.verified += 1;
@@ -425,14 +437,30 @@ impl Dial {
                     if mode == Mode::All && !self.is_first(t, differing, &prepared.strengths) {
                         return ControlFlow::Continue(());
                     }
-                    let slot = if t == 0 { position as u32 } else { self.slot(hash) };
-                    let turn = self.turn(t, differing, &prepared.strengths).map_or(0, |turn| turn + 1);
-                    found(query, Hit { slot, distance: (distance + flips) as u8 }, turn);
+                    let mut hit = Hit { slot: position as u32, distance: (distance + flips) as u8 };
+                    let how = Found { table: t, differing };
+                    if t == 0 {
+                        found(query, hit, how);
+                    } else {
+                        // Its slot is a search in the first table.
+                        let cell = self.kernel.extract(hash, self.masks[0]) as u32;
+                        self.tables[0].directory.prefetch(cell);
+                        hit.slot = cell;
+                        unplaced.push((query, hit, how));
+                    }
                     matched |= 1 << query;
                     mode.after_hit()
                 },
             );
             cost.candidates += compared as u64;
+        }
+        for (_, hit, _) in unplaced.iter() {
+            let (start, len) = self.tables[0].directory.range(hit.slot);
+            self.tables[0].rests.prefetch(start as usize, len as usize);
+        }
+        for (query, hit, how) in unplaced.drain(..) {
+            let slot = self.slot(asked[query].hash ^ how.differing);
+            found(query, Hit { slot, ..hit }, how);
         }
         matched
     }
@@ -445,15 +473,15 @@ impl Dial {
             .all(|other| self.turn(other, differing, strengths).is_none_or(|theirs| Some(theirs) > mine))
     }
 
-    /// Takes looks `looks.0..looks.1` of all queries. `found` gets the position of the query, the match, and the number of
-    /// its look from 1; `matched` the positions of the queries with a match.
+    /// Takes looks `looks.0..looks.1` of all queries. `found` gets the position of the query, the match, and how it was
+    /// found; `matched` the positions of the queries with a match.
     fn run(
         &self,
         asked: &[Asked<'_>],
         looks: (u32, u32),
         mode: Mode,
         groups: &mut [Group; 3],
-        mut found: impl FnMut(usize, Hit, u32),
+        mut found: impl FnMut(usize, Hit, Found),
         mut matched: impl FnMut(usize),
     ) -> Cost {
         let mut cost = Cost::default();
@@ -477,9 +505,9 @@ impl Dial {
             }
             if turn >= 2 {
                 let (now, from) = queries(turn - 2);
-                let group = &groups[(turn - 2) % 3];
-                let mut hits = self.compare(now, group, mode, &mut cost, &mut |number, hit, look| {
-                    found(from + number, hit, look);
+                let group = &mut groups[(turn - 2) % 3];
+                let mut hits = self.compare(now, group, mode, &mut cost, &mut |number, hit, how| {
+                    found(from + number, hit, how);
                 });
                 while hits != 0 {
                     matched(from + hits.trailing_zeros() as usize);
@@ -496,7 +524,7 @@ impl Dial {
         asked: &[Asked<'_>],
         mode: Mode,
         scratch: &mut DialScratch,
-        mut found: impl FnMut(usize, Hit, u32),
+        mut found: impl FnMut(usize, Hit, Found),
     ) -> Cost {
         let budget = self.budget();
         if mode == Mode::All {
@@ -509,7 +537,7 @@ impl Dial {
         let (mut from, mut to) = (0, budget.min(FIRST_ROUND));
         while from < to && !left.is_empty() {
             let mut done = vec![false; left.len()];
-            let found = |number: usize, hit, look| found(left[number] as usize, hit, look);
+            let found = |number: usize, hit, how| found(left[number] as usize, hit, how);
             cost +=
                 self.run(&again, (from, to), mode, &mut scratch.groups, found, |number| done[number] = true);
             let mut keep = done.iter().map(|done| !done);
@@ -614,11 +642,20 @@ impl Default for Prepared {
     }
 }
 
+/// How a match was found.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    table: usize,
+    differing: u64,
+}
+
 /// Queries that go through the stages together.
 #[derive(Clone, Debug, Default)]
 struct Group {
     prepared: Vec<Prepared>,
     looks: Vec<Look>,
+    /// Matches whose slot is not known yet but only its cell in the first table.
+    unplaced: Vec<(usize, Hit, Found)>,
 }
 
 /// What a search of the dial index needs to work with.
@@ -651,7 +688,10 @@ impl HammingIndex for Dial {
         scratch: &mut Scratch,
         hits: &mut Vec<(Hit, u32)>,
     ) -> Cost {
-        self.answer(&[query.into()], mode, &mut scratch.dial, |_, hit, look| hits.push((hit, look)))
+        let strengths = self.kernel.strengths(query.weights);
+        self.answer(&[query.into()], mode, &mut scratch.dial, |_, hit, how| {
+            hits.push((hit, self.number(how.table, how.differing, &strengths)));
+        })
     }
 
     fn search_many(
