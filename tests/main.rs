@@ -1,4 +1,5 @@
 //! The integration tests, linked once.
 
+mod cli;
 mod reading;
 mod specimens;

@@ -100,7 +100,8 @@ fn run(job: &Job, methods: &[Method], progress: &dyn Progress) -> Result<Compare
 
 /// For each set of methods, the pairs that those found and no other, with examples.
 fn agreement(job: &Job, prepared: &Prepared, runs: &[Run]) -> Result<Vec<Agreement>> {
-    // Bit m stands for method m; a pair shows the numbers of the first method that found it.
+    // Bit m stands for method m; a pair shows the numbers of the first method that found it. MinHash comes last, so only
+    // pairs that it alone has found show its similarity, and those have no distance.
     let mut found: Vec<(u32, u32, usize, &Pair)> = runs
         .iter()
         .enumerate()
@@ -128,7 +129,11 @@ fn agreement(job: &Job, prepared: &Prepared, runs: &[Run]) -> Result<Vec<Agreeme
                 .map(|method| runs[method].result.label.clone())
                 .collect(),
             pairs: pairs.len() as u64,
-            examples: sample.iter().map(|pair| shown.pair(&prepared.collection, pair, true)).collect(),
+            examples: {
+                let minhash_alone =
+                    (0..runs.len()).all(|m| set >> m & 1 == 0 || runs[m].result.label == "minhash");
+                sample.iter().map(|pair| shown.pair(&prepared.collection, pair, !minhash_alone)).collect()
+            },
         })
         .collect())
 }

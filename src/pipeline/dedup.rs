@@ -9,7 +9,7 @@ use super::stages::{Progress, Stages};
 use super::{Job, Prepared, Summary, describe, describe_corpus, describe_damage, find, id_of, prepare};
 use crate::clusters::{Clusters, Keep};
 use crate::corpus;
-use crate::document::{DocId, DocumentTable};
+use crate::document::DocumentTable;
 use crate::error::{Error, Result};
 use crate::pairs::{Pair, connect};
 use crate::report::csv::{ClusterRow, PairRow, write_clusters, write_pairs};
@@ -88,11 +88,11 @@ fn write(
         }
     })?;
     let verdict = stages.run("clusters", n, "pages", 0, |_| Verdict::new(documents, &pairs, settings.keep));
-    let has_distance = true;
+    let has_distance = settings.method != Method::Minhash;
     stages.run("write tables", pairs.len() as u64, "pairs", 0, |_| {
         write_pairs(
             &folder.path().join("pairs.csv"),
-            pairs.iter().map(|pair| Ok(pair_row(collection, pair))),
+            pairs.iter().map(|pair| Ok(pair_row(collection, pair, has_distance))),
         )?;
         write_clusters(&folder.path().join("clusters.csv"), cluster_rows(collection, &verdict))
     })?;
@@ -106,8 +106,9 @@ fn write(
     let kept_pages = verdict.stays.iter().filter(|&&stays| stays).count() as u64;
     let options = job.read_options();
     stages.run("write kept pages", kept_pages, "pages", kept_bytes.max(1), |_| {
-        let index = KeptIndex::new(documents, &verdict.stays, collection.inputs.len());
-        corpus::write_kept(&collection.inputs, &options, &|id| index.stays(id), folder.path())
+        let rows = documents.rows().iter().zip(&verdict.stays);
+        let kept: Vec<_> = rows.filter(|(_, stays)| **stays).map(|(row, _)| (row.id, row.place)).collect();
+        corpus::write_kept(&collection.inputs, &options, &kept, folder.path())
     })?;
 
     let (sample, largest) = stages.run("samples", SHOWN_PAIRS as u64, "pairs", 0, |_| {
@@ -138,7 +139,7 @@ fn write(
         Ok::<_, Error>((sample, largest))
     })?;
 
-    let outcome = outcome_of(documents, &verdict, &found, &pairs);
+    let outcome = outcome_of(prepared, &verdict, &found, &pairs);
     let damage = describe_damage(collection);
     let mut warnings = found.warnings;
     warnings.extend(warnings_of(&outcome, &verdict, n));
@@ -172,14 +173,14 @@ fn write(
     })
 }
 
-fn pair_row<'a>(collection: &'a Collection, pair: &Pair) -> PairRow<'a> {
+fn pair_row<'a>(collection: &'a Collection, pair: &Pair, has_distance: bool) -> PairRow<'a> {
     let url = |document| Cow::Borrowed(collection.documents.url(document).unwrap_or_default());
     PairRow {
         a_id: name(collection, pair.a),
         b_id: name(collection, pair.b),
         a_url: url(pair.a),
         b_url: url(pair.b),
-        distance: Some(pair.distance),
+        distance: has_distance.then_some(pair.distance),
         similarity: f64::from(pair.similarity),
         kind: kind(pair.kind),
     }
@@ -207,29 +208,6 @@ fn cluster_rows<'a>(
             })
         })
     })
-}
-
-/// Answers whether a document stays, by id.
-struct KeptIndex<'a> {
-    documents: &'a DocumentTable,
-    stays: &'a [bool],
-    /// Where each file's documents begin in the table.
-    starts: Vec<usize>,
-}
-
-impl<'a> KeptIndex<'a> {
-    fn new(documents: &'a DocumentTable, stays: &'a [bool], files: usize) -> Self {
-        let starts = (0..=files as u32)
-            .map(|shard| documents.rows().partition_point(|row| row.id.shard < shard))
-            .collect();
-        Self { documents, stays, starts }
-    }
-
-    fn stays(&self, id: DocId) -> bool {
-        let begin = self.starts[id.shard as usize];
-        let rows = &self.documents.rows()[begin..self.starts[id.shard as usize + 1]];
-        rows.binary_search_by_key(&id.row, |row| row.id.row).is_ok_and(|at| self.stays[begin + at])
-    }
 }
 
 /// The largest clusters, each with its kept document first and some of the others.
@@ -275,21 +253,18 @@ fn similarities_of(
     similarities
 }
 
-fn outcome_of(documents: &DocumentTable, verdict: &Verdict, found: &Found, pairs: &[Pair]) -> Outcome {
-    let rows = documents.rows();
-    let (mut exact, mut near, mut bytes) = (0, 0, 0);
-    for (members, &kept) in verdict.clusters.iter().zip(&verdict.kept) {
-        for &member in members.iter().filter(|&&member| member != kept) {
-            let row = &rows[member as usize];
-            bytes += row.text_bytes;
-            if row.digest == rows[kept as usize].digest { exact += 1 } else { near += 1 }
-        }
-    }
+fn outcome_of(prepared: &Prepared, verdict: &Verdict, found: &Found, pairs: &[Pair]) -> Outcome {
+    let (rows, texts) = (prepared.collection.documents.rows(), prepared.texts.len());
+    let removed = verdict.stays.iter().filter(|&&stays| !stays).count() as u64;
+    let bytes =
+        rows.iter().zip(&verdict.stays).filter(|(_, stays)| !**stays).map(|(row, _)| row.text_bytes).sum();
+    // All copies of a text are in one cluster, so all of them but one go, whatever the method.
+    let exact = (rows.len() - texts) as u64;
     Outcome {
         exact_duplicates: exact,
-        near_duplicates: near,
-        kept: rows.len() as u64 - exact - near,
-        removed: exact + near,
+        near_duplicates: removed - exact,
+        kept: rows.len() as u64 - removed,
+        removed,
         removed_text_bytes: bytes,
         pairs_found: found.groups.count_pairs(&found.joined),
         pairs_written: pairs.len() as u64,

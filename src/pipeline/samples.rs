@@ -6,13 +6,10 @@ use crate::error::Result;
 use crate::hash::fmix64;
 use crate::pairs::{Kind, Pair};
 use crate::report::model::{PageSample, PairKind, PairSample};
-use crate::report::snippet;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest text that is fetched for showing; a longer one is cut.
 const LONGEST: usize = 200_000;
-/// Characters of a page's beginning that are shown.
-const OPENING: usize = 220;
 
 /// Texts of the documents that are shown.
 pub struct Shown(BTreeMap<u32, String>);
@@ -46,27 +43,17 @@ impl Shown {
 
     /// A page with its first words.
     pub fn page(&self, collection: &Collection, document: u32) -> PageSample {
-        PageSample {
-            id: id_of(collection, document),
-            url: collection.documents.url(document).unwrap_or_default().to_owned(),
-            opening: snippet::opening(self.text(document), OPENING),
-            excerpt: Vec::new(),
-        }
+        let url = collection.documents.url(document).unwrap_or_default();
+        PageSample::new(id_of(collection, document), url, self.text(document))
     }
 
     /// A pair with the places where the two differ.
     pub fn pair(&self, collection: &Collection, pair: &Pair, has_distance: bool) -> PairSample {
-        let (mut a, mut b) = (self.page(collection, pair.a), self.page(collection, pair.b));
-        if pair.kind == Kind::Near {
-            (a.excerpt, b.excerpt) = snippet::differences(self.text(pair.a), self.text(pair.b));
-        }
-        PairSample {
-            a,
-            b,
-            distance: has_distance.then_some(pair.distance),
-            similarity: f64::from(pair.similarity),
-            kind: kind(pair.kind),
-        }
+        let page = |document| (self.page(collection, document), self.text(document));
+        let distance = has_distance.then_some(pair.distance);
+        let sample = PairSample::new(page(pair.a), page(pair.b), distance, f64::from(pair.similarity));
+        // Only the beginnings of very long texts are at hand.
+        PairSample { kind: kind(pair.kind), ..sample }
     }
 }
 

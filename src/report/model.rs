@@ -132,7 +132,7 @@ pub struct LanguageCount {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outcome {
-    /// Removed documents whose text is, byte for byte, the text of a kept document.
+    /// Documents whose text, byte for byte, an earlier document has: all copies of a text but one. All of them are removed.
     pub exact_duplicates: u64,
     /// Removed documents that are no exact duplicates.
     pub near_duplicates: u64,

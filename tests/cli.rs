@@ -1,0 +1,314 @@
+//! The tool as a user runs it.
+
+use assert_cmd::Command;
+use predicates::prelude::*;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The small corpus of the repository.
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data")
+}
+
+fn flipside() -> Command {
+    let mut command = Command::cargo_bin("flipside").expect("the tool is built");
+    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    command
+}
+
+fn report(folder: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(folder.join("report.json")).unwrap()).unwrap()
+}
+
+/// Everything in a report that must not depend on threads, order or clock.
+fn essence(folder: &Path) -> Value {
+    let mut report = report(folder);
+    for key in ["created", "command_line", "stages", "peak_memory_bytes"] {
+        report.as_object_mut().unwrap().remove(key);
+    }
+    report
+}
+
+fn write_jsonl(path: &Path) {
+    let page = |i: usize, extra: &str| {
+        let words: Vec<String> = (0..60).map(|w| format!("word{}", (i * 37 + w * w) % 500)).collect();
+        format!(
+            "{{\"id\": \"page {i}{extra}\", \"url\": \"https://x.example/{i}\", \"text\": \"{} {extra}\"}}\n",
+            words.join(" ")
+        )
+    };
+    let lines: String =
+        (0..20).map(|i| page(i, "") + &if i % 4 == 0 { page(i, "today") } else { String::new() }).collect();
+    fs::write(path, lines).unwrap();
+}
+
+#[test]
+fn every_method_gives_whole_results_that_inspect_finds_in_order() {
+    let top = tempfile::tempdir().unwrap();
+    for method in ["psm", "bphs", "minhash"] {
+        let out = top.path().join(method);
+        flipside()
+            .arg("dedup")
+            .arg(corpus())
+            .arg("--out")
+            .arg(&out)
+            .args(["--method", method])
+            .assert()
+            .success();
+        let mut names: Vec<_> = fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["clusters.csv", "kept.warc.wet.gz", "pairs.csv", "report.html", "report.json"]);
+        let pairs = fs::read_to_string(out.join("pairs.csv")).unwrap();
+        assert!(pairs.starts_with("a_id,b_id,a_url,b_url,distance,similarity"));
+        let clusters = fs::read_to_string(out.join("clusters.csv")).unwrap();
+        assert!(clusters.starts_with("id,url,cluster,size,kept"));
+        let outcome = &report(&out)["outcome"];
+        // 1,572 pages with 1,217 different texts, many of these in two or three versions.
+        assert_eq!(outcome["exact_duplicates"], 355, "{method}");
+        assert!(outcome["near_duplicates"].as_u64().unwrap() > 250, "{method}: {outcome}");
+        flipside().arg("inspect").arg(&out).assert().success();
+        for file in ["pairs.csv", "clusters.csv", "kept.warc.wet.gz", "report.json"] {
+            flipside().arg("inspect").arg(out.join(file)).assert().success();
+        }
+    }
+    // What is kept has no duplicates left that the same method would find, except across what chained.
+    let again = top.path().join("again");
+    flipside()
+        .arg("dedup")
+        .arg(top.path().join("bphs/kept.warc.wet.gz"))
+        .arg("--out")
+        .arg(&again)
+        .assert()
+        .success();
+    assert_eq!(report(&again)["outcome"]["exact_duplicates"], 0);
+}
+
+#[test]
+fn results_depend_neither_on_threads_nor_on_the_order_of_files() {
+    let top = tempfile::tempdir().unwrap();
+    let mut files: Vec<PathBuf> = fs::read_dir(corpus())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "gz"))
+        .collect();
+    files.sort();
+    for method in ["psm", "bphs", "minhash"] {
+        let one = top.path().join(format!("{method}-1"));
+        let two = top.path().join(format!("{method}-2"));
+        let run = |files: &[PathBuf], out: &Path, threads: &str| {
+            flipside()
+                .arg("dedup")
+                .args(files)
+                .arg("--out")
+                .arg(out)
+                .args(["--method", method, "--threads", threads, "--seed", "7"])
+                .assert()
+                .success();
+        };
+        run(&files, &one, "1");
+        files.reverse();
+        run(&files, &two, "5");
+        for file in ["pairs.csv", "clusters.csv", "kept.warc.wet.gz"] {
+            assert!(
+                fs::read(one.join(file)).unwrap() == fs::read(two.join(file)).unwrap(),
+                "{method} {file}"
+            );
+        }
+        assert_eq!(essence(&one), essence(&two), "{method}");
+    }
+}
+
+#[test]
+fn psm_without_budget_finds_what_bphs_finds() {
+    let top = tempfile::tempdir().unwrap();
+    let run = |name: &str, args: &[&str]| {
+        let out = top.path().join(name);
+        flipside().arg("dedup").arg(corpus()).arg("--out").arg(&out).args(args).assert().success();
+        fs::read_to_string(out.join("pairs.csv")).unwrap()
+    };
+    let bphs = run("bphs", &["--method", "bphs", "--distance", "4", "--all-pairs"]);
+    let psm = run("psm", &["--method", "psm", "--distance", "4", "--recall", "1", "--all-pairs"]);
+    assert!(bphs == psm);
+    let budgeted = run("budget", &["--distance", "4", "--budget", "1", "--all-pairs"]);
+    assert!(budgeted.lines().count() < bphs.lines().count());
+}
+
+#[test]
+fn jsonl_comes_in_by_standard_input_and_goes_out_as_jsonl() {
+    let top = tempfile::tempdir().unwrap();
+    let (input, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
+    write_jsonl(&input);
+    flipside()
+        .args(["dedup", "-", "--distance", "8", "--out"])
+        .arg(&out)
+        .pipe_stdin(&input)
+        .unwrap()
+        .assert()
+        .success()
+        .stdout(predicate::str::contains("25 pages: 20 kept, 5 can go"));
+    flipside()
+        .arg("inspect")
+        .arg(out.join("kept.jsonl.gz"))
+        .assert()
+        .success()
+        .stdout(predicate::str::contains("20"));
+    let pairs = fs::read_to_string(out.join("pairs.csv")).unwrap();
+    assert!(pairs.contains("page 4,page 4today,https://x.example/4,https://x.example/4,"), "{pairs}");
+}
+
+#[test]
+fn an_existing_folder_stays_without_force() {
+    let top = tempfile::tempdir().unwrap();
+    let (input, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
+    write_jsonl(&input);
+    let run =
+        |force: &[&str]| flipside().arg("dedup").arg(&input).arg("--out").arg(&out).args(force).assert();
+    run(&[]).success();
+    run(&[]).code(2).stderr(predicate::str::contains("--force"));
+    run(&["--force"]).success();
+    fs::remove_file(out.join("report.json")).unwrap();
+    run(&["--force"]).code(2).stderr(predicate::str::contains("replaces nothing else"));
+}
+
+#[test]
+fn damage_is_named_and_the_rest_is_used() {
+    let top = tempfile::tempdir().unwrap();
+    let (input, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
+    write_jsonl(&input);
+    let mut lines = fs::read_to_string(&input).unwrap();
+    lines.insert_str(0, "{\"text\": 3}\n");
+    fs::write(&input, lines).unwrap();
+    flipside()
+        .arg("dedup")
+        .arg(&input)
+        .arg(top.path().join("missing.warc.wet.gz"))
+        .arg("--out")
+        .arg(&out)
+        .assert()
+        .code(1)
+        .stderr(predicate::str::contains("pages.jsonl: record 0, offset 0"))
+        .stderr(predicate::str::contains("missing.warc.wet.gz"));
+    let report = report(&out);
+    assert_eq!((&report["damage"]["total"], &report["corpus"]["documents"]), (&2.into(), &25.into()));
+}
+
+#[test]
+fn nothing_to_read_or_senseless_settings_make_no_folder() {
+    let top = tempfile::tempdir().unwrap();
+    let out = top.path().join("out");
+    let empty = top.path().join("empty.jsonl");
+    fs::write(&empty, "").unwrap();
+    let fails = |args: &[&str], input: &Path, what: &str| {
+        let run = flipside().arg("dedup").arg(input).arg("--out").arg(&out).args(args).assert();
+        run.code(2).stderr(predicate::str::contains(what.to_owned()));
+        assert!(!out.exists(), "{args:?}");
+    };
+    fails(&[], &empty, "no documents");
+    fails(&[], &top.path().join("none"), "none");
+    fails(&["--distance", "40"], &corpus(), "distance");
+    fails(&["--recall", "0"], &corpus(), "recall");
+    fails(&["--features", "shingles:0"], &corpus(), "features");
+    fails(&["--method", "bphs", "--tables", "11"], &corpus(), "one of");
+    fails(&["--method", "minhash", "--permutations", "4", "--recall", "0.9999"], &corpus(), "recall");
+}
+
+#[test]
+fn frequencies_are_saved_used_and_refused() {
+    let top = tempfile::tempdir().unwrap();
+    let saved = top.path().join("frequencies.bin");
+    let run = |out: &str, args: &[&str]| {
+        let out = top.path().join(out);
+        let mut command = flipside();
+        command.arg("dedup").arg(corpus()).arg("--out").arg(&out).args(args);
+        (command, out)
+    };
+    let (mut first, one) = run("one", &["--save-frequencies", saved.to_str().unwrap()]);
+    first.assert().success();
+    flipside().arg("inspect").arg(&saved).assert().success().stdout(predicate::str::contains("murmur3"));
+    let (mut second, two) = run("two", &["--frequencies", saved.to_str().unwrap()]);
+    second.assert().success();
+    let pairs = |out: &Path| fs::read(out.join("pairs.csv")).unwrap();
+    assert!(pairs(&one) == pairs(&two), "the corpus's own frequencies, loaded");
+    let (mut third, _) =
+        run("three", &["--features", "shingles:2", "--frequencies", saved.to_str().unwrap()]);
+    third.assert().code(2).stderr(predicate::str::contains("the kind of features is words"));
+}
+
+#[test]
+fn methods_side_by_side() {
+    let top = tempfile::tempdir().unwrap();
+    let out = top.path().join("out");
+    flipside().arg("compare").arg(corpus()).arg("--out").arg(&out).assert().success();
+    let report = report(&out);
+    let agreement = report["agreement"].as_array().unwrap();
+    assert_eq!(agreement.len(), 7, "every set of three methods");
+    for (number, method) in report["methods"].as_array().unwrap().iter().enumerate() {
+        let found_by = |a: &&Value| a["found_by"].as_array().unwrap().contains(&method["label"]);
+        let sum: u64 = agreement.iter().filter(found_by).map(|a| a["pairs"].as_u64().unwrap()).sum();
+        assert_eq!(sum, method["pairs"].as_u64().unwrap(), "method {number}");
+    }
+    let exact: Vec<&Value> =
+        agreement.iter().filter(|a| a["found_by"].as_array().unwrap() == &["psm"]).collect();
+    assert_eq!(exact[0]["pairs"], 0, "bphs is exact: psm alone finds nothing");
+    flipside().arg("inspect").arg(&out).assert().success();
+    flipside()
+        .arg("compare")
+        .arg(corpus())
+        .args(["--out", "x", "--methods", "psm,psm"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("two or more"));
+}
+
+#[test]
+fn a_hash_is_shown_with_its_weakest_bits_first() {
+    let output = flipside()
+        .args(["hash", "-", "--json"])
+        .write_stdin("near-duplicate pages of the web")
+        .output()
+        .unwrap();
+    let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let weights: Vec<f64> =
+        shown["order"].as_array().unwrap().iter().map(|bit| bit["weight"].as_f64().unwrap().abs()).collect();
+    assert_eq!(weights.len(), 64);
+    assert!(weights.is_sorted());
+    assert_eq!(shown["features"], 6);
+    assert_eq!(shown["flips"][0]["bits"][0], shown["order"][0]["bit"], "the first flip is the weakest bit");
+    flipside()
+        .args(["hash", "-"])
+        .write_stdin([0xff, 0xfe])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("byte 0"));
+    flipside().args(["hash", "-"]).write_stdin("").assert().success();
+}
+
+#[test]
+fn inspect_refuses_what_does_not_fit() {
+    let top = tempfile::tempdir().unwrap();
+    let (input, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
+    write_jsonl(&input);
+    flipside().arg("dedup").arg(&input).arg("--out").arg(&out).assert().success();
+    let pairs = fs::read_to_string(out.join("pairs.csv")).unwrap();
+    let shorter: String = pairs.lines().take(3).flat_map(|line| [line, "\n"]).collect();
+    fs::write(out.join("pairs.csv"), shorter).unwrap();
+    flipside()
+        .arg("inspect")
+        .arg(&out)
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("rows of pairs.csv: 2"));
+    let binary = top.path().join("binary");
+    fs::write(&binary, b"flipsideFREQ\x09\0\0\0").unwrap();
+    flipside().arg("inspect").arg(&binary).assert().code(2).stderr(predicate::str::contains("version"));
+}
+
+#[test]
+fn scripts_and_manual() {
+    for shell in ["bash", "zsh", "fish"] {
+        flipside().args(["completions", shell]).assert().success().stdout(predicate::str::contains("dedup"));
+    }
+    flipside().arg("man").assert().success().stdout(predicate::str::contains("FLIPSIDE DEDUP"));
+    flipside().arg("--help").assert().success();
+}
