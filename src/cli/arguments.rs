@@ -4,7 +4,7 @@ use clap::{ArgAction, ValueEnum};
 use flipside::clusters::Keep;
 use flipside::corpus::JsonlFields;
 use flipside::minhash::Family;
-use flipside::pipeline::settings::{JaccardCheck, Method, Settings};
+use flipside::pipeline::settings::{JaccardCheck, Method, PsmIndex, Settings};
 use flipside::simhash::volatility::FlipCost;
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
@@ -110,15 +110,20 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "SHARE", default_value_t = Settings::default().similarity, help_heading = "Search")]
     similarity: f64,
 
+    /// psm: half: few tables, one flip in a key at most. one-table: flips in the leading bits (reading P of the paper).
+    /// all-bits: flips in all 64 bits (reading X)
+    #[arg(long, value_enum, default_value_t = IndexName::Half, help_heading = "Search")]
+    index: IndexName,
+
     /// psm: probes a page, instead of measuring how many the recall takes
     #[arg(long, value_name = "PROBES", help_heading = "Search")]
     budget: Option<u32>,
 
-    /// psm: leading bits used as key [default: about log2 of the number of hashes]
+    /// psm: bits of a key [default: chosen by the number of hashes]
     #[arg(long, value_name = "BITS", help_heading = "Search")]
     key_bits: Option<u32>,
 
-    /// psm: what flipping a bit of weight w is taken to cost: abs (|w|), square, or log-odds:COT
+    /// psm one-table, all-bits: what flipping a bit of weight w is taken to cost: abs (|w|), square, or log-odds:COT
     #[arg(long, value_name = "COST", default_value_t, help_heading = "Search")]
     flip_cost: FlipCost,
 
@@ -166,6 +171,7 @@ impl SearchArgs {
             frequencies: features.frequencies.clone(),
             distance: self.distance,
             recall: self.recall,
+            index: self.index.into(),
             budget: self.budget,
             key_bits: self.key_bits,
             flip_cost: self.flip_cost,
@@ -206,6 +212,23 @@ impl From<MethodName> for Method {
             MethodName::Psm => Self::Psm,
             MethodName::Bphs => Self::Bphs,
             MethodName::Minhash => Self::Minhash,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum IndexName {
+    Half,
+    OneTable,
+    AllBits,
+}
+
+impl From<IndexName> for PsmIndex {
+    fn from(name: IndexName) -> Self {
+        match name {
+            IndexName::Half => Self::Half,
+            IndexName::OneTable => Self::OneTable,
+            IndexName::AllBits => Self::AllBits,
         }
     }
 }
