@@ -1,9 +1,10 @@
 //! The dial: how many probes a wanted recall needs, measured on a sample of the very data that is searched.
 //!
 //! For a sample of stored hashes all neighbours within the radius are found by an exhaustive search, and for each pair it is
-//! noted at which probe a search from one side, or from the other, would have come upon it. The wanted recall's quantile
-//! over one half of the duplicate clusters is the budget; the other half says what recall that budget reaches. (Reference
-//! section 4: our reading, and our own.)
+//! noted at which probe a search from one side, or from the other, would have come upon it. The budget is the smallest
+//! whose recall on one half of the duplicate clusters is *surely* enough: the lower end of the interval is at least the
+//! wanted recall. The other half says what recall that budget reaches. Where no budget is sure, because the pairs are too
+//! few, the search is exhaustive. (The method is ours; the paper fixes its flips by experiment.)
 
 use crate::hash::{SplitMix64, fmix64};
 use crate::search::Hit;
@@ -51,6 +52,9 @@ pub struct Calibration {
     pub searches: u64,
 }
 
+/// The probe of a pair that a bounded trace did not come upon; no budget reaches it.
+pub const NEVER: u32 = u32::MAX;
+
 /// Fewer pairs than this on either side measure nothing.
 const FEWEST_PAIRS: usize = 30;
 
@@ -64,8 +68,8 @@ struct Traced {
 
 /// Finds the budget for `params.recall` over `hashes`, the distinct hashes of the index.
 ///
-/// `trace(slot)` searches for the slot's hash exhaustively and gives every hit with the number of the probe, from 1, that
-/// came upon it.
+/// `trace(slot)` gives every stored hash within the radius of the slot's, each with the number of the probe, from 1, at
+/// which a search for it comes upon it, or [`NEVER`].
 pub fn calibrate<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Calibration
 where
     F: Fn(u32) -> Vec<(Hit, u32)> + Sync,
@@ -90,11 +94,14 @@ where
     if count(&clusters) < FEWEST_PAIRS || count(&held_out) < FEWEST_PAIRS {
         return Calibration { searches, ..exhaustive };
     }
-    let mut probes: Vec<u32> = clusters.iter().flatten().copied().collect();
-    probes.sort_unstable();
-    // The smallest budget that finds the wanted share of these pairs.
-    let wanted = (params.recall * probes.len() as f64).ceil().max(1.0) as usize;
-    let budget = probes[wanted.min(probes.len()) - 1];
+    let counted = Calibration {
+        chosen_on: count(&clusters) as u64,
+        held_out: count(&held_out) as u64,
+        held_out_clusters: held_out.len() as u64,
+        searches,
+        ..exhaustive
+    };
+    let Some(budget) = smallest_sure_budget(&clusters, params) else { return counted };
     let (low, high) = resampled_interval(&held_out, budget, params.seed);
     let found = held_out.iter().flatten().filter(|&&probe| probe <= budget).count();
     Calibration {
@@ -102,11 +109,19 @@ where
         reached: found as f64 / count(&held_out) as f64,
         low,
         high,
-        chosen_on: probes.len() as u64,
-        held_out: count(&held_out) as u64,
-        held_out_clusters: held_out.len() as u64,
-        searches,
+        ..counted
     }
+}
+
+/// The smallest budget whose interval lies at or above the wanted recall.
+fn smallest_sure_budget(clusters: &[Vec<u32>], params: &CalibrationParams) -> Option<u32> {
+    let mut budgets: Vec<u32> = clusters.iter().flatten().copied().filter(|&probe| probe < NEVER).collect();
+    budgets.sort_unstable();
+    budgets.dedup();
+    // The resamples are the same for every budget, so that their shares can only rise with it.
+    let sure = |budget: u32| resampled_interval(clusters, budget, params.seed).0 >= params.recall;
+    let place = budgets.partition_point(|&budget| !sure(budget));
+    budgets.get(place).copied()
 }
 
 /// Pairs that touch a random sample of slots, each once, and the number of searches made.
@@ -190,7 +205,9 @@ fn resampled_interval(clusters: &[Vec<u32>], budget: u32, seed: u64) -> (f64, f6
         })
         .collect();
     shares.sort_unstable_by(f64::total_cmp);
-    (shares[RESAMPLES / 40], shares[RESAMPLES - 1 - RESAMPLES / 40])
+    // Where every resample is all right, n clusters still tell no more than this (the exact binomial bound).
+    let certain = 0.025f64.powf(1.0 / clusters.len().max(1) as f64);
+    (shares[RESAMPLES / 40].min(certain), shares[RESAMPLES - 1 - RESAMPLES / 40])
 }
 
 #[cfg(test)]
@@ -216,12 +233,27 @@ mod tests {
         for recall in [0.5, 0.9, 0.95, 0.99] {
             let got = calibrate(&hashes, &CalibrationParams { recall, ..Default::default() }, &trace);
             let budget = f64::from(got.budget.unwrap());
-            assert!((budget - 100.0 * recall).abs() <= 4.0, "{recall}: {got:?}");
-            // 2,000 held-out pairs and more: four standard errors are within 0.045.
-            assert!((got.reached - recall).abs() < 0.045, "{recall}: {got:?}");
+            // Above the quantile by about two standard errors of some 2,000 pairs.
+            assert!((-1.0..=7.0).contains(&(budget - 100.0 * recall)), "{recall}: {got:?}");
+            assert!((-0.01..0.06).contains(&(got.reached - recall)), "{recall}: {got:?}");
             assert!(got.low <= got.reached && got.reached <= got.high, "{got:?}");
-            assert!(got.low <= recall + 0.02 && recall <= got.high + 0.02, "{got:?}");
+            assert!(got.low <= recall + 0.05 && recall <= got.high, "{got:?}");
         }
+    }
+
+    #[test]
+    fn few_pairs_make_a_careful_budget() {
+        // Of 80 pairs, 78 are found at probe 3 and two later: the point estimate would be content with 95 % at 3.
+        let (hashes, trace) = pairs_of(160, |i| if i % 40 == 7 { 40 } else { 3 });
+        let got = calibrate(&hashes, &CalibrationParams { recall: 0.95, ..Default::default() }, &trace);
+        assert_eq!((got.budget, got.reached), (None, 1.0), "40 pairs prove no 95 %");
+        let got = calibrate(&hashes, &CalibrationParams { recall: 0.8, ..Default::default() }, &trace);
+        assert!(got.budget.is_some_and(|budget| budget <= 41), "{got:?}");
+        // What no trace reaches cannot be bought.
+        let (hashes, trace) = pairs_of(4_000, |i| if i % 5 == 0 { NEVER - 1 } else { 3 });
+        let trace =
+            |slot| trace(slot).into_iter().map(|(hit, p)| (hit, if p > 9 { NEVER } else { p })).collect();
+        assert_eq!(calibrate(&hashes, &CalibrationParams::default(), trace).budget, None);
     }
 
     #[test]

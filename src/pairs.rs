@@ -56,18 +56,18 @@ pub fn self_join(
         .into_par_iter()
         .map(|start| {
             let (mut scratch, mut hits, mut found, mut cost) =
-                (Scratch::default(), Vec::<Hit>::new(), Vec::new(), Cost::default());
-            for slot in start..distinct.len().min(start + TASK) {
-                hits.clear();
-                let weights = weights[slot].weights();
-                let query = Query { hash: distinct.hashes()[slot], weights: &weights };
-                cost += index.search(query, Mode::All, &mut scratch, &mut hits);
-                let slot = slot as u32;
-                found.extend(
-                    hits.iter()
-                        .filter(|hit| hit.slot != slot)
-                        .map(|hit| (slot.min(hit.slot), slot.max(hit.slot), hit.distance)),
-                );
+                (Scratch::default(), Vec::<(u32, Hit)>::new(), Vec::new(), Cost::default());
+            let slots = start..distinct.len().min(start + TASK);
+            let weights: Vec<_> = weights[slots.clone()].iter().map(QuantisedWeights::weights).collect();
+            let hashes = &distinct.hashes()[slots];
+            let queries: Vec<Query<'_>> =
+                hashes.iter().zip(&weights).map(|(&hash, weights)| Query { hash, weights }).collect();
+            cost += index.search_many(&queries, Mode::All, &mut scratch, &mut hits);
+            for (number, hit) in &hits {
+                let slot = start as u32 + number;
+                if hit.slot != slot {
+                    found.push((slot.min(hit.slot), slot.max(hit.slot), hit.distance));
+                }
             }
             progress((distinct.len().min(start + TASK) - start) as u64);
             (found, cost)

@@ -4,7 +4,7 @@ use clap::{ArgAction, ValueEnum};
 use flipside::clusters::Keep;
 use flipside::corpus::JsonlFields;
 use flipside::minhash::Family;
-use flipside::pipeline::settings::{JaccardCheck, Method, Settings};
+use flipside::pipeline::settings::{JaccardCheck, Method, PsmIndex, Settings};
 use flipside::simhash::volatility::FlipCost;
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
@@ -110,15 +110,20 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     similarity: Option<f64>,
 
+    /// psm: half: few tables, one flip in a key at most. one-table: flips in the leading bits (reading P of the paper).
+    /// all-bits: flips in all 64 bits (reading X) [default: half]
+    #[arg(long, value_enum, help_heading = "Search")]
+    index: Option<IndexName>,
+
     /// psm: probes a page, instead of measuring how many the recall takes
     #[arg(long, value_name = "PROBES", help_heading = "Search")]
     budget: Option<u32>,
 
-    /// psm: leading bits used as key [default: about log2 of the number of hashes]
+    /// psm: bits of a key [default: chosen by the number of hashes]
     #[arg(long, value_name = "BITS", help_heading = "Search")]
     key_bits: Option<u32>,
 
-    /// psm: what flipping a bit of weight w is taken to cost: abs (|w|), square, or log-odds:COT [default: abs]
+    /// psm one-table, all-bits: what flipping a bit of weight w is taken to cost: abs (|w|), square, or log-odds:COT [default: abs]
     #[arg(long, value_name = "COST", help_heading = "Search")]
     flip_cost: Option<FlipCost>,
 
@@ -166,7 +171,8 @@ impl SearchArgs {
         methods: &[MethodName],
     ) -> anyhow::Result<Settings> {
         use MethodName::{Bphs, Minhash, Psm};
-        let of_methods: [(&str, bool, &[MethodName]); 9] = [
+        let of_methods: [(&str, bool, &[MethodName]); 10] = [
+            ("index", self.index.is_some(), &[Psm]),
             ("distance", self.distance.is_some(), &[Psm, Bphs]),
             ("budget", self.budget.is_some(), &[Psm]),
             ("key-bits", self.key_bits.is_some(), &[Psm]),
@@ -184,6 +190,10 @@ impl SearchArgs {
             }
         }
         let usual = Settings::default();
+        let index = self.index.map_or(usual.index, Into::into);
+        if self.flip_cost.is_some() && index == PsmIndex::Half && methods.contains(&Psm) {
+            anyhow::bail!("--flip-cost has a meaning for --index one-table and all-bits only");
+        }
         Ok(Settings {
             method: methods.first().map_or(usual.method, |&method| method.into()),
             features: features.features,
@@ -192,6 +202,7 @@ impl SearchArgs {
             frequencies: features.frequencies.clone(),
             distance: self.distance.unwrap_or(usual.distance),
             recall: self.recall,
+            index,
             budget: self.budget,
             key_bits: self.key_bits,
             flip_cost: self.flip_cost.unwrap_or(usual.flip_cost),
@@ -232,6 +243,23 @@ impl From<MethodName> for Method {
             MethodName::Psm => Self::Psm,
             MethodName::Bphs => Self::Bphs,
             MethodName::Minhash => Self::Minhash,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum IndexName {
+    Half,
+    OneTable,
+    AllBits,
+}
+
+impl From<IndexName> for PsmIndex {
+    fn from(name: IndexName) -> Self {
+        match name {
+            IndexName::Half => Self::Half,
+            IndexName::OneTable => Self::OneTable,
+            IndexName::AllBits => Self::AllBits,
         }
     }
 }

@@ -4,7 +4,10 @@
 pub mod accumulate;
 pub mod fold;
 pub mod hamming;
+pub mod huge_pages;
 pub mod inflate;
 pub mod minhash;
+pub mod packed;
 pub mod prefetch;
 pub mod rank;
+pub mod weakest;

@@ -1,10 +1,10 @@
 //! From sketches to pairs of slots: the method's index, its join, and what the report tells of it.
 
 use super::collect::Collection;
-use super::settings::{JaccardCheck, Method, Settings};
+use super::settings::{JaccardCheck, Method, PsmIndex, Settings};
 use super::sketch::{self, SimHashes, Texts};
 use super::stages::Stages;
-use crate::calibrate::{Calibration, CalibrationParams, calibrate};
+use crate::calibrate::{Calibration, CalibrationParams, NEVER, calibrate};
 use crate::error::Result;
 use crate::features;
 use crate::minhash::DistinctSignatures;
@@ -12,9 +12,10 @@ use crate::pairs::{Groups, SlotPair, self_join};
 use crate::report::model::{Histogram, Recall, SCurve, SearchCost};
 use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
 use crate::search::bphs::{Bphs, BphsParams};
+use crate::search::dial::{Dial, DialParams};
 use crate::search::distinct::DistinctHashes;
 use crate::search::psm::{Psm, PsmParams, Reading};
-use crate::search::{HammingIndex, Mode, Query, Scratch};
+use crate::search::{HammingIndex, Hit, Mode, Query, Scratch};
 use rayon::prelude::*;
 
 /// The near-duplicates that one method found, in terms of slots: groups of documents that share a sketch.
@@ -63,15 +64,8 @@ pub fn by_simhash(
             (Box::new(index), None, vec![("tables", params.tables.to_string())])
         }
         Method::Psm | Method::Minhash => {
-            let params = PsmParams {
-                radius: settings.distance,
-                reading: Reading::P { key_bits: settings.key_bits },
-                cost: settings.flip_cost,
-                budget: settings.budget,
-                ..PsmParams::default()
-            };
-            let index =
-                stages.run("index", slots, "distinct hashes", 0, |_| Psm::new(distinct.hashes(), params))?;
+            let psm = stages
+                .run("index", slots, "distinct hashes", 0, |_| Dialled::new(distinct.hashes(), settings))?;
             let mut recall = None;
             let mut budget = settings.budget;
             if budget.is_none() && settings.recall < 1.0 {
@@ -79,29 +73,27 @@ pub fn by_simhash(
                     CalibrationParams { recall: settings.recall, seed: settings.seed, ..Default::default() };
                 let calibration = stages.run("calibrate", n, "pages", 0, |_| {
                     calibrate(distinct.hashes(), &params, |slot| {
-                        let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
                         let weights = weights[slot as usize].weights();
-                        let query = Query { hash: distinct.hashes()[slot as usize], weights: &weights };
-                        index.search_traced(query, Mode::All, &mut scratch, &mut hits);
-                        hits
+                        psm.trace(Query { hash: distinct.hashes()[slot as usize], weights: &weights })
                     })
                 });
                 budget = calibration.budget;
-                recall = Some(recall_of(&calibration, settings, index.all_probes()));
+                recall = Some(recall_of(&calibration, settings, psm.all_probes()));
             }
+            let (key_bits, all) = (psm.key_bits(), psm.all_probes());
             let chosen = vec![
-                ("key bits", index.key_bits().to_string()),
-                (
-                    "probes a page",
-                    budget.map_or_else(|| format!("{} (all)", index.all_probes()), |b| b.to_string()),
-                ),
+                ("index", settings.index.name().to_owned()),
+                ("tables", psm.index().tables().to_string()),
+                ("key bits", key_bits.to_string()),
+                ("probes a page", budget.map_or_else(|| format!("{all} (all)"), |b| b.to_string())),
             ];
-            (Box::new(index.with_budget(budget)), recall, chosen)
+            (psm.with_budget(budget), recall, chosen)
         }
     };
     let join = stages.run("join", slots, "distinct hashes", 0, |progress| {
         self_join(&*index, &distinct, &weights, progress)
     });
+    let recall = recall.map(|recall| with_identical(recall, &distinct, &join.pairs));
     let groups = group(distinct.len(), |slot| distinct.documents(slot), texts, collection, settings);
     let histograms = stages.run("histograms", join.pairs.len() as u64, "pairs", 0, |_| {
         hamming_histograms(&*index, &distinct, &join.pairs)
@@ -123,6 +115,115 @@ pub fn by_simhash(
         chosen,
         warnings: Vec::new(),
     })
+}
+
+/// The index of psm before its budget is known, and what tells how many probes a wanted recall takes.
+enum Dialled {
+    Half(Dial),
+    Psm {
+        /// With a budget of [`LONGEST_TRACE`].
+        index: Box<Psm>,
+        /// Finds the pairs that the flips of one table would take too long to find.
+        truth: Dial,
+    },
+}
+
+/// Probes of one table or of all bits that a calibration waits for a pair; what takes more is beyond any budget that would
+/// be faster than an exhaustive search.
+const LONGEST_TRACE: u32 = 1 << 14;
+
+impl Dialled {
+    fn new(hashes: &[u64], settings: &Settings) -> Result<Self> {
+        let params = DialParams {
+            radius: settings.distance,
+            tables: settings.half_tables(),
+            key_bits: if settings.index == PsmIndex::Half { settings.key_bits } else { None },
+            ..DialParams::default()
+        };
+        let dial = Dial::new(hashes, params)?;
+        let reading = match settings.index {
+            PsmIndex::Half => return Ok(Self::Half(dial)),
+            PsmIndex::OneTable => Reading::P { key_bits: settings.key_bits },
+            PsmIndex::AllBits => Reading::X { filter_bits: 8 },
+        };
+        let params = PsmParams {
+            radius: settings.distance,
+            reading,
+            cost: settings.flip_cost,
+            budget: Some(LONGEST_TRACE),
+            ..PsmParams::default()
+        };
+        Ok(Self::Psm { index: Box::new(Psm::new(hashes, params)?), truth: dial })
+    }
+
+    fn index(&self) -> &dyn HammingIndex {
+        match self {
+            Self::Half(dial) => dial,
+            Self::Psm { index, .. } => &**index,
+        }
+    }
+
+    fn key_bits(&self) -> u32 {
+        match self {
+            Self::Half(dial) => dial.key_bits(),
+            Self::Psm { index, .. } => index.key_bits(),
+        }
+    }
+
+    fn all_probes(&self) -> u64 {
+        match self {
+            Self::Half(dial) => u64::from(dial.all_looks()),
+            Self::Psm { index, .. } => index.all_probes(),
+        }
+    }
+
+    /// All that is within the radius, each with the probe that comes upon it.
+    fn trace(&self, query: Query<'_>) -> Vec<(Hit, u32)> {
+        let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
+        match self {
+            Self::Half(dial) => {
+                dial.search_traced(query, Mode::All, &mut scratch, &mut hits);
+                hits
+            }
+            Self::Psm { index, truth } => {
+                let mut all = Vec::new();
+                truth.search(query, Mode::All, &mut scratch, &mut all);
+                index.search_traced(query, Mode::All, &mut scratch, &mut hits);
+                hits.sort_unstable();
+                all.into_iter()
+                    .map(|hit| {
+                        let at = hits.partition_point(|&(found, _)| found < hit);
+                        let probe =
+                            hits.get(at).filter(|&&(found, _)| found == hit).map_or(NEVER, |&(_, p)| p);
+                        (hit, probe)
+                    })
+                    .collect()
+            }
+        }
+    }
+
+    fn with_budget(self, budget: Option<u32>) -> Box<dyn HammingIndex> {
+        match self {
+            Self::Half(dial) => Box::new(dial.with_budget(budget)),
+            Self::Psm { index, .. } => Box::new(index.with_budget(budget)),
+        }
+    }
+}
+
+/// Adds what the recall is if pairs of equal hashes, which are always found, count as well. The pairs at distance 1 to h
+/// that were not found are estimated from the recall.
+fn with_identical(mut recall: Recall, distinct: &DistinctHashes, joined: &[SlotPair]) -> Recall {
+    let size = |slot: u32| distinct.documents(slot).len() as f64;
+    let identical: f64 = (0..distinct.len() as u32).map(|slot| size(slot) * (size(slot) - 1.0) / 2.0).sum();
+    let near: f64 = joined.iter().map(|pair| size(pair.a) * size(pair.b)).sum();
+    let all = identical + near / recall.reached.max(f64::MIN_POSITIVE);
+    if all > 0.0 {
+        let share = 100.0 * (identical + near) / all;
+        recall.denominator.push_str(&format!(
+            ". With the {identical} pairs of different texts of equal hashes, about {share:.2} % of all pairs were found"
+        ));
+    }
+    recall
 }
 
 /// Slots of sketched texts with all their copies, then one for each text without a sketch.
@@ -150,11 +251,14 @@ fn recall_of(calibration: &Calibration, settings: &Settings, all_probes: u64) ->
     let denominator = match calibration.budget {
         Some(_) => format!(
             "of the pairs of distinct hashes at distance 1 to {h} around a sample of pages, exhaustively searched; half of \
-             the duplicate clusters chose the budget, the other half ({} clusters) measured this recall. Pairs at \
-             distance 0 are always found and not counted",
+             the duplicate clusters chose the budget, the other half ({} clusters) measured this recall",
             calibration.held_out_clusters
         ),
-        None => format!("too few pairs at distance 1 to {h} to measure on, so the search was exhaustive"),
+        None => format!(
+            "no smaller budget was sure to reach the recall on the {} pairs at distance 1 to {h} of the sample, so the \
+             search was exhaustive",
+            calibration.chosen_on
+        ),
     };
     Recall {
         wanted: settings.recall,

@@ -23,7 +23,7 @@ use crate::weight::frequencies::Frequencies;
 use collect::Collection;
 use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
-use settings::{JaccardCheck, Method, Settings};
+use settings::{JaccardCheck, Method, PsmIndex, Settings};
 use sketch::{SimHashes, Texts};
 use stages::Stages;
 use std::borrow::Cow;
@@ -239,7 +239,9 @@ fn describe(settings: &Settings, chosen: &[(&'static str, String)]) -> report::M
     match settings.method {
         Method::Psm => {
             parameters.push(("recall", settings.recall.to_string()));
-            parameters.push(("flip cost", settings.flip_cost.to_string()));
+            if settings.index != PsmIndex::Half {
+                parameters.push(("flip cost", settings.flip_cost.to_string()));
+            }
         }
         Method::Minhash => parameters.push(("recall", settings.recall.to_string())),
         Method::Bphs => {}

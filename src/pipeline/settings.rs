@@ -36,6 +36,30 @@ impl Method {
     }
 }
 
+/// Where psm flips bits and looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PsmIndex {
+    /// Few tables with disjoint keys, at most one flip in a key: exact at full budget. Ours.
+    #[default]
+    Half,
+    /// One table, flips in the leading bits (our reading P of the paper).
+    OneTable,
+    /// One table, flips in all 64 bits, whole hashes looked up (our reading X of the paper).
+    AllBits,
+}
+
+impl PsmIndex {
+    /// The command line's spelling.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Half => "half",
+            Self::OneTable => "one-table",
+            Self::AllBits => "all-bits",
+        }
+    }
+}
+
 /// How the Jaccard coefficient of a MinHash candidate is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -65,11 +89,13 @@ pub struct Settings {
     pub distance: u32,
     /// Wanted share of the pairs at distance 1 to h that psm finds; of the pairs at the wanted similarity, for minhash.
     pub recall: f64,
+    /// Where psm flips bits and looks.
+    pub index: PsmIndex,
     /// Probes of a psm query, instead of measuring how many the wanted recall takes.
     pub budget: Option<u32>,
-    /// p: leading bits that psm uses as key; by default about log₂ of the number of hashes.
+    /// p: bits that psm uses as key; by default chosen by the number of hashes.
     pub key_bits: Option<u32>,
-    /// What psm assumes that flipping a bit costs.
+    /// What psm with one table assumes that flipping a bit costs.
     pub flip_cost: FlipCost,
     /// Number of bphs tables; by default that of h + 2 blocks.
     pub tables: Option<u32>,
@@ -101,6 +127,7 @@ impl Default for Settings {
             frequencies: None,
             distance: 3,
             recall: 0.95,
+            index: PsmIndex::default(),
             budget: None,
             key_bits: None,
             flip_cost: FlipCost::Abs,
@@ -118,7 +145,7 @@ impl Default for Settings {
 }
 
 /// The largest distance that can be asked for: at 32 of 64 bits, unrelated hashes are near.
-pub const MAX_DISTANCE: u32 = 16;
+pub const MAX_DISTANCE: u32 = 15;
 
 impl Settings {
     /// Checks each setting and their combinations.
@@ -151,6 +178,11 @@ impl Settings {
         Ok(())
     }
 
+    /// Number of tables of half tables: as many as one flip in a key needs to find every pair, two at the least.
+    pub fn half_tables(&self) -> u32 {
+        (self.distance / 2 + 1).max(2)
+    }
+
     /// Number of bphs tables: the chosen one, or that of h + 2 blocks while an index can have as many, else of h + 1.
     pub fn bphs_tables(&self) -> u32 {
         let h = self.distance;
@@ -165,13 +197,17 @@ impl Settings {
 mod tests {
     use super::*;
     use crate::search::bphs::{Bphs, BphsParams};
+    use crate::search::dial::{Dial, DialParams};
 
     #[test]
-    fn every_distance_has_a_bphs() {
+    fn every_distance_has_a_bphs_and_exact_half_tables() {
         for distance in 0..=MAX_DISTANCE {
             let settings = Settings { distance, ..Settings::default() };
             settings.check().unwrap();
             Bphs::new(&[1, 2], BphsParams { radius: distance, tables: settings.bphs_tables() }).unwrap();
+            let params =
+                DialParams { radius: distance, tables: settings.half_tables(), ..DialParams::default() };
+            assert!(Dial::new(&[1, 2], params).unwrap().is_exact());
         }
     }
 
@@ -182,7 +218,7 @@ mod tests {
             assert!(message.starts_with(name), "{message}");
         };
         let ok = Settings::default;
-        wrong(Settings { distance: 17, ..ok() }, "distance");
+        wrong(Settings { distance: 16, ..ok() }, "distance");
         wrong(Settings { recall: 0.0, ..ok() }, "recall");
         wrong(Settings { recall: f64::NAN, ..ok() }, "recall");
         wrong(Settings { similarity: 1.5, ..ok() }, "similarity");

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::kernel::prefetch;
+use crate::kernel::{huge_pages, prefetch};
 use crate::{Error, Result};
 
 /// Groups of the size of a few cache lines are scanned whole; in larger ones the wanted part is searched first.
@@ -102,8 +102,12 @@ impl Table {
             return Err(Error::parameter("hashes", "an unsorted list", "distinct hashes in ascending order"));
         }
         let cell_bits = cell_bits.min(key.len());
-        let mut table =
-            Self { key, hashes: Vec::new(), starts: vec![0; (1usize << cell_bits) + 1], cell_bits };
+        let mut table = Self {
+            key,
+            hashes: Vec::new(),
+            starts: huge_pages::zeroed((1usize << cell_bits) + 1),
+            cell_bits,
+        };
         for &hash in sorted {
             let cell = table.cell(hash);
             table.starts[cell + 1] += 1;
@@ -114,9 +118,10 @@ impl Table {
             *start = sum;
         }
         if key.is_leading() {
-            table.hashes = sorted.to_vec();
+            table.hashes = huge_pages::with_capacity(sorted.len());
+            table.hashes.extend_from_slice(sorted);
         } else {
-            table.hashes = vec![0; sorted.len()];
+            table.hashes = huge_pages::zeroed(sorted.len());
             for &hash in sorted {
                 let cell = table.cell(hash);
                 table.hashes[table.starts[cell] as usize] = hash;

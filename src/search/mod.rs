@@ -6,6 +6,7 @@
 pub mod bands;
 pub mod bphs;
 mod buckets;
+pub mod dial;
 pub mod directory;
 pub mod distinct;
 pub mod half;
@@ -156,11 +157,12 @@ fn one_by_one<I: HammingIndex + ?Sized>(
 #[derive(Clone, Debug)]
 pub struct Scratch {
     lanes: Vec<Lane>,
+    dial: dial::DialScratch,
 }
 
 impl Default for Scratch {
     fn default() -> Self {
-        Self { lanes: vec![Lane::default()] }
+        Self { lanes: vec![Lane::default()], dial: dial::DialScratch::default() }
     }
 }
 
@@ -227,6 +229,7 @@ mod tests {
     //! One suite for all indexes: with an unlimited budget, each agrees with the definition.
 
     use super::bphs::{Bphs, BphsParams};
+    use super::dial::{Dial, DialParams};
     use super::half::{Half, HalfParams};
     use super::linear::Linear;
     use super::psm::{FlipOrder, Psm, PsmParams, Reading};
@@ -268,6 +271,15 @@ mod tests {
             for cost in [FlipCost::LogOdds { cot_theta: 10.0 }, FlipCost::Abs] {
                 let params = HalfParams { radius, tables, key_bits, cost, ..HalfParams::default() };
                 let index = Half::new(hashes, params).unwrap();
+                assert!(index.is_exact());
+                indexes.push(Box::new(index));
+            }
+        }
+        for (tables, key_bits) in [(2, None), (2, Some(14)), (3, Some(9)), (8, None)] {
+            if radius < 2 * tables {
+                let index =
+                    Dial::new(hashes, DialParams { radius, tables, key_bits, ..DialParams::default() })
+                        .unwrap();
                 assert!(index.is_exact());
                 indexes.push(Box::new(index));
             }
@@ -339,7 +351,10 @@ mod tests {
         let hashes = distinct(hashes);
         let mut scratch = Scratch::default();
         for index in exact_indexes(&hashes, radius) {
-            assert!(index.bytes() >= size_of_val(&hashes[..]), "{}", index.name());
+            // The dial's key bits are implied by the place.
+            let least =
+                if index.name().starts_with("dial") { hashes.len() * 4 } else { size_of_val(&hashes[..]) };
+            assert!(index.bytes() >= least, "{}", index.name());
             let queries: Vec<Query<'_>> = queries.iter().map(|&hash| Query { hash, weights }).collect();
             for &query in &queries {
                 check(&*index, &hashes, query, &mut scratch);

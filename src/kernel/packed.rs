@@ -1,0 +1,294 @@
+//! Numbers of some 30 to 57 bits without gaps between them, and a scan over a run of them for those within h bits of
+//! another.
+
+use std::ops::ControlFlow;
+
+use super::{huge_pages, prefetch};
+use crate::{Error, Result};
+
+/// The widest numbers: with seven bits before them they fit a 64-bit read.
+pub const WIDEST: u32 = 57;
+
+/// One cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+// SAFETY: 64 bytes of any value without padding; all zero is one of them.
+unsafe impl bytemuck::Zeroable for Line {}
+// SAFETY: as above.
+unsafe impl bytemuck::Pod for Line {}
+
+/// A packed list.
+#[derive(Clone, Debug)]
+pub struct Packed {
+    lines: Vec<Line>,
+    len: usize,
+    width: u32,
+    isa: Isa,
+    /// How eight numbers are brought into the lanes of a register, by the bits before the first of them in its byte.
+    lanes: [Lanes; 8],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Isa {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Popcnt,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+/// For each of eight numbers: the eight bytes it lies in, counted from the first number's byte, and the bits before it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Lanes {
+    bytes: [u8; 64],
+    shifts: [u64; 8],
+}
+
+impl Lanes {
+    fn new(width: u32, phase: u32) -> Self {
+        let bit = |lane: usize| phase as usize + lane * width as usize;
+        Self {
+            bytes: std::array::from_fn(|i| (bit(i / 8) / 8 + i % 8) as u8),
+            shifts: std::array::from_fn(|lane| bit(lane) as u64 % 8),
+        }
+    }
+}
+
+impl Packed {
+    /// Packs `values`, of which only the low `width` bits are kept.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a width of 0 or above [`WIDEST`].
+    pub fn new(values: impl ExactSizeIterator<Item = u64>, width: u32) -> Result<Self> {
+        if !(1..=WIDEST).contains(&width) {
+            return Err(Error::parameter("width", width, format!("1 to {WIDEST} bits")));
+        }
+        let len = values.len();
+        // Eight bytes more than needed, so that every number can be read as eight bytes.
+        let lines = (len * width as usize).div_ceil(8).saturating_add(8).div_ceil(64);
+        let mut lines = huge_pages::zeroed::<Line>(lines);
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut lines);
+        let kept = u64::MAX >> (64 - width);
+        let mut bit = 0;
+        for value in values.take(len) {
+            let word: &mut [u8] = &mut bytes[bit / 8..bit / 8 + 8];
+            let before = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+            word.copy_from_slice(&(before | (value & kept) << (bit % 8)).to_le_bytes());
+            bit += width as usize;
+        }
+        let lanes = std::array::from_fn(|phase| Lanes::new(width, phase as u32));
+        Ok(Self { lines, len, width, isa: Self::available()[0], lanes })
+    }
+
+    /// All ways to scan that this processor can run, the fastest first.
+    fn available() -> Vec<Isa> {
+        let mut kernels = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("popcnt") {
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vbmi")
+                && is_x86_feature_detected!("avx512vpopcntdq")
+            {
+                kernels.push(Isa::Avx512);
+            }
+            kernels.push(Isa::Popcnt);
+        }
+        kernels.push(Isa::Portable);
+        kernels
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Memory in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.lines[..])
+    }
+
+    /// The value at a position.
+    ///
+    /// # Panics
+    /// For a position that is not in the list.
+    #[inline]
+    pub fn get(&self, position: usize) -> u64 {
+        assert!(position < self.len, "inside of the list");
+        self.read(position)
+    }
+
+    #[inline(always)]
+    fn read(&self, position: usize) -> u64 {
+        let bit = position * self.width as usize;
+        let bytes: &[u8] = bytemuck::cast_slice(&self.lines);
+        let word = bytes[bit / 8..bit / 8 + 8].try_into().expect("eight bytes");
+        u64::from_le_bytes(word) >> (bit % 8) & (u64::MAX >> (64 - self.width))
+    }
+
+    /// Asks for the first two cache lines that a run lies in.
+    #[inline]
+    pub fn prefetch(&self, from: usize, len: usize) {
+        if len > 0 {
+            let first = from * self.width as usize / 512;
+            let last = ((from + len) * self.width as usize - 1) / 512;
+            prefetch::read(&self.lines, first);
+            if last > first {
+                prefetch::read(&self.lines, first + 1);
+            }
+        }
+    }
+
+    /// Calls `found` with the position and the distance of each of the `len` values from `from` on that is within `radius`
+    /// of `wanted`, in order, until it breaks. Returns how many values were compared: all, or those up to the break.
+    ///
+    /// # Panics
+    /// For a run that is not in the list.
+    #[inline]
+    pub fn scan<F>(&self, from: usize, len: usize, wanted: u64, radius: u32, mut found: F) -> usize
+    where
+        F: FnMut(usize, u32) -> ControlFlow<()>,
+    {
+        assert!(from <= self.len && len <= self.len - from, "inside of the list");
+        let found = &mut found;
+        match self.isa {
+            Isa::Portable => self.scan_portable(from, len, wanted, radius, found),
+            // SAFETY: this kind is chosen only where the features have been detected.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Popcnt => unsafe { self.scan_popcnt(from, len, wanted, radius, found) },
+            // SAFETY: as above; the run was checked.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => unsafe { self.scan_avx512(from, len, wanted, radius, found) },
+        }
+    }
+
+    #[inline(always)]
+    fn scan_portable<F>(&self, from: usize, len: usize, wanted: u64, radius: u32, found: &mut F) -> usize
+    where
+        F: FnMut(usize, u32) -> ControlFlow<()>,
+    {
+        for position in from..from + len {
+            let distance = (self.read(position) ^ wanted).count_ones();
+            if distance <= radius && found(position, distance).is_break() {
+                return position + 1 - from;
+            }
+        }
+        len
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "popcnt")]
+    fn scan_popcnt<F>(&self, from: usize, len: usize, wanted: u64, radius: u32, found: &mut F) -> usize
+    where
+        F: FnMut(usize, u32) -> ControlFlow<()>,
+    {
+        self.scan_portable(from, len, wanted, radius, found)
+    }
+
+    /// Eight numbers at a time: one permutation of the bytes of the two cache lines that they can lie in, one shift.
+    ///
+    /// # Safety
+    /// The run must lie inside of the list.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,popcnt,bmi1")]
+    unsafe fn scan_avx512<F>(&self, from: usize, len: usize, wanted: u64, radius: u32, found: &mut F) -> usize
+    where
+        F: FnMut(usize, u32) -> ControlFlow<()>,
+    {
+        use std::arch::x86_64::*;
+        let width = self.width as usize;
+        let kept = _mm512_set1_epi64((u64::MAX >> (64 - self.width)) as i64);
+        let wanteds = _mm512_set1_epi64(wanted as i64);
+        let radii = _mm512_set1_epi64(i64::from(radius));
+        let bit = from * width;
+        let (mut byte, phase) = (bit / 8, bit % 8);
+        let lanes = &self.lanes[phase];
+        // SAFETY: both arrays are 64 bytes long and aligned to 64.
+        let (bytes, shifts) = unsafe {
+            (_mm512_load_si512(lanes.bytes.as_ptr().cast()), _mm512_load_si512(lanes.shifts.as_ptr().cast()))
+        };
+        let mut at = 0;
+        while at < len {
+            let n = (len - at).min(8);
+            let (first, last) = (byte / 64, (byte + (phase + n * width - 1) / 8) / 64);
+            // SAFETY: the bytes of numbers inside of the list lie in lines of the list.
+            let (low, high) = unsafe {
+                let line = self.lines.as_ptr();
+                (_mm512_load_si512(line.add(first).cast()), _mm512_load_si512(line.add(last).cast()))
+            };
+            // Bytes 0 to 63 are the first line's, 64 to 127 the last line's. If those are one, no byte above 63 is
+            // needed by a lane that counts.
+            let places = _mm512_add_epi8(bytes, _mm512_set1_epi8((byte % 64) as i8));
+            let words = _mm512_permutex2var_epi8(low, places, high);
+            let values = _mm512_and_si512(_mm512_srlv_epi64(words, shifts), kept);
+            let distances = _mm512_popcnt_epi64(_mm512_xor_si512(values, wanteds));
+            let counted = (0xffu32 >> (8 - n)) as __mmask8;
+            let mut within = u32::from(_mm512_mask_cmple_epu64_mask(counted, distances, radii));
+            while within != 0 {
+                let position = from + at + within.trailing_zeros() as usize;
+                if found(position, (self.read(position) ^ wanted).count_ones()).is_break() {
+                    return position + 1 - from;
+                }
+                within &= within - 1;
+            }
+            at += 8;
+            byte += width;
+        }
+        len
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_kernel_scans_as_the_definition_says(
+            values in prop::collection::vec(prop_oneof![any::<u64>(), Just(0), Just(u64::MAX)], 0..200),
+            width in 1u32..=WIDEST, run in (0usize..200, 0usize..200), wanted: u64, radius in 0u32..40, limit in 1usize..9,
+        ) {
+            let mut packed = Packed::new(values.iter().copied(), width).unwrap();
+            let kept = u64::MAX >> (64 - width);
+            let from = run.0.min(values.len());
+            let len = run.1.min(values.len() - from);
+            let wanted = wanted & kept;
+            for (position, value) in values.iter().enumerate() {
+                prop_assert_eq!(packed.get(position), value & kept);
+            }
+            let all: Vec<(usize, u32)> = (from..from + len)
+                .map(|at| (at, ((values[at] & kept) ^ wanted).count_ones()))
+                .filter(|&(_, distance)| distance <= radius)
+                .collect();
+            for isa in Packed::available() {
+                packed.isa = isa;
+                let mut found = Vec::new();
+                let compared = packed.scan(from, len, wanted, radius, |at, distance| {
+                    found.push((at, distance));
+                    if found.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                });
+                prop_assert_eq!(&found[..], &all[..all.len().min(limit)], "{:?}", isa);
+                let expected = if all.len() >= limit { all[limit - 1].0 + 1 - from } else { len };
+                prop_assert_eq!(compared, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_widths_are_refused() {
+        assert!(Packed::new([1].into_iter(), 0).is_err());
+        assert!(Packed::new([1].into_iter(), WIDEST + 1).is_err());
+        let none = Packed::new([].into_iter(), 40).unwrap();
+        assert_eq!((none.len(), none.scan(0, 0, 0, 9, |_, _| ControlFlow::Break(()))), (0, 0));
+        none.prefetch(0, 0);
+    }
+}

@@ -1,0 +1,339 @@
+//! Picks the weakest of the 64 bits of a hash, and splits a hash into keys and rests: what a query of the dial index costs
+//! before it touches memory.
+//!
+//! A bit's strength is a byte, so the strengths of a hash are one vector register; a comparison gives a mask of all bits
+//! that are weaker than a bound. The k weakest are found by a binary search for the bound, and nothing is sorted.
+
+use crate::simhash::BITS;
+
+/// Most tables that a hash is split for.
+pub const MAX_TABLES: usize = 16;
+
+/// The strength of each bit: how |W| ranks, in one byte. Smaller flips sooner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct Strengths(pub [u8; BITS]);
+
+/// A way to compute that this processor can run; having one is the proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel(Isa);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Isa {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+/// A hash as the tables see it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// The bits of each table's key, moved together.
+    pub keys: [u64; MAX_TABLES],
+    /// The other bits, moved together.
+    pub rests: [u64; MAX_TABLES],
+    /// The chosen bits that lie in each key, in their place in the key.
+    pub flips: [u64; MAX_TABLES],
+}
+
+impl Kernel {
+    /// The portable way, which runs everywhere.
+    pub const PORTABLE: Self = Self(Isa::Portable);
+
+    /// All kernels that this processor can run, the fastest first.
+    pub fn available() -> Vec<Self> {
+        let mut kernels = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("popcnt") {
+            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
+                kernels.push(Self(Isa::Avx512));
+            }
+            if is_x86_feature_detected!("avx2") {
+                kernels.push(Self(Isa::Avx2));
+            }
+        }
+        kernels.push(Self::PORTABLE);
+        kernels
+    }
+
+    /// The fastest kernel of this processor.
+    pub fn best() -> Self {
+        Self::available().first().copied().unwrap_or(Self::PORTABLE)
+    }
+
+    /// Ranks |W| on a scale of 32 steps an octave over the eight octaves below the largest finite |W|; what is smaller
+    /// counts as 0, what is no number or infinite as 255.
+    #[inline]
+    pub fn strengths(self, weights: &[f32; BITS]) -> Strengths {
+        match self.0 {
+            Isa::Portable => strengths(weights),
+            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => unsafe { x86::strengths_avx2(weights) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => unsafe { x86::strengths_avx512(weights) },
+        }
+    }
+
+    /// The `count` weakest of the bits in `among`; of equally weak ones those at lower places.
+    #[inline]
+    pub fn weakest(self, strengths: &Strengths, among: u64, count: u32) -> u64 {
+        match self.0 {
+            Isa::Portable => weakest(|bound| below(strengths, bound), among, count),
+            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => unsafe { x86::weakest_avx2(strengths, among, count) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => unsafe { x86::weakest_avx512(strengths, among, count) },
+        }
+    }
+
+    /// How many of the bits in `among` come before `bit` in the order of [`weakest`](Self::weakest).
+    pub fn rank(self, strengths: &Strengths, among: u64, bit: u32) -> u32 {
+        let bound = strengths.0[bit as usize % BITS];
+        let weaker = below(strengths, bound);
+        let equal = below_or_equal(strengths, bound) & !weaker & ((1 << (bit % 64)) - 1);
+        ((weaker | equal) & among).count_ones()
+    }
+
+    /// Splits a hash by the keys' masks, of which the first [`MAX_TABLES`] are used.
+    #[inline]
+    pub fn split(self, hash: u64, chosen: u64, masks: &[u64], split: &mut Split) {
+        match self.0 {
+            Isa::Portable => split_with(extract_portable, hash, chosen, masks, split),
+            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 | Isa::Avx512 => unsafe { x86::split_bmi2(hash, chosen, masks, split) },
+        }
+    }
+
+    /// The bits of `value` at the places that are set in `mask`, moved together to the low end.
+    #[inline]
+    pub fn extract(self, value: u64, mask: u64) -> u64 {
+        match self.0 {
+            Isa::Portable => extract_portable(value, mask),
+            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 | Isa::Avx512 => unsafe { std::arch::x86_64::_pext_u64(value, mask) },
+        }
+    }
+
+    /// The low bits of `value` moved to the places that are set in `mask`: the reverse of [`extract`](Self::extract).
+    #[inline]
+    pub fn deposit(self, value: u64, mask: u64) -> u64 {
+        match self.0 {
+            Isa::Portable => deposit_portable(value, mask),
+            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 | Isa::Avx512 => unsafe { std::arch::x86_64::_pdep_u64(value, mask) },
+        }
+    }
+}
+
+impl Default for Kernel {
+    fn default() -> Self {
+        Self::best()
+    }
+}
+
+/// The scale of [`Kernel::strengths`]. Written so that compilers make vector code of it.
+#[inline(always)]
+fn strengths(weights: &[f32; BITS]) -> Strengths {
+    /// Five bits of the mantissa stay below the exponent.
+    const DROPPED: u32 = 18;
+    const INFINITE: i32 = (f32::INFINITY.to_bits() >> DROPPED) as i32;
+    let mut steps = [0i32; BITS];
+    let mut largest = 0;
+    for (step, weight) in steps.iter_mut().zip(weights) {
+        *step = (weight.abs().to_bits() >> DROPPED) as i32;
+        largest = largest.max(if *step < INFINITE { *step } else { 0 });
+    }
+    let mut strengths = Strengths([0; BITS]);
+    for (strength, step) in strengths.0.iter_mut().zip(steps) {
+        *strength = (step - largest + 255).clamp(0, 255) as u8;
+    }
+    strengths
+}
+
+#[inline(always)]
+fn below(strengths: &Strengths, bound: u8) -> u64 {
+    strengths.0.iter().enumerate().fold(0, |mask, (bit, &s)| mask | u64::from(s < bound) << bit)
+}
+
+#[inline(always)]
+fn below_or_equal(strengths: &Strengths, bound: u8) -> u64 {
+    strengths.0.iter().enumerate().fold(0, |mask, (bit, &s)| mask | u64::from(s <= bound) << bit)
+}
+
+/// `below(b)` are the bits weaker than b.
+#[inline(always)]
+fn weakest(below: impl Fn(u8) -> u64, among: u64, count: u32) -> u64 {
+    if count >= among.count_ones() {
+        return among;
+    }
+    // The largest bound below which there are fewer than wanted: the strength of the last one wanted.
+    let mut bound = 0u8;
+    for step in (0..8).rev() {
+        let higher = bound | 1 << step;
+        if (below(higher) & among).count_ones() < count {
+            bound = higher;
+        }
+    }
+    let weaker = below(bound) & among;
+    let mut equal = match bound.checked_add(1) {
+        Some(next) => below(next) & among & !weaker,
+        None => among & !weaker,
+    };
+    let mut chosen = weaker;
+    for _ in weaker.count_ones()..count {
+        chosen |= equal & equal.wrapping_neg();
+        equal &= equal.wrapping_sub(1);
+    }
+    chosen
+}
+
+#[inline(always)]
+fn split_with(extract: impl Fn(u64, u64) -> u64, hash: u64, chosen: u64, masks: &[u64], split: &mut Split) {
+    for (t, &mask) in masks.iter().enumerate().take(MAX_TABLES) {
+        split.keys[t] = extract(hash, mask);
+        split.rests[t] = extract(hash, !mask);
+        split.flips[t] = extract(chosen, mask);
+    }
+}
+
+fn extract_portable(value: u64, mask: u64) -> u64 {
+    let (mut rest, mut out, mut place) = (mask, 0, 0);
+    while rest != 0 {
+        out |= (value >> rest.trailing_zeros() & 1) << place;
+        rest &= rest - 1;
+        place += 1;
+    }
+    out
+}
+
+fn deposit_portable(value: u64, mask: u64) -> u64 {
+    let (mut rest, mut out, mut place) = (mask, 0, 0);
+    while rest != 0 {
+        out |= (value >> place & 1) << rest.trailing_zeros();
+        rest &= rest - 1;
+        place += 1;
+    }
+    out
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::{BITS, Split, Strengths};
+
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub fn strengths_avx512(weights: &[f32; BITS]) -> Strengths {
+        super::strengths(weights)
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub fn strengths_avx2(weights: &[f32; BITS]) -> Strengths {
+        super::strengths(weights)
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2,popcnt")]
+    pub fn weakest_avx512(strengths: &Strengths, among: u64, count: u32) -> u64 {
+        // SAFETY: 64 bytes, aligned to 64.
+        let strengths = unsafe { _mm512_load_si512(strengths.0.as_ptr().cast()) };
+        let below = |bound: u8| _mm512_cmplt_epu8_mask(strengths, _mm512_set1_epi8(bound as i8));
+        super::weakest(below, among, count)
+    }
+
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    pub fn weakest_avx2(strengths: &Strengths, among: u64, count: u32) -> u64 {
+        let at = strengths.0.as_ptr();
+        // SAFETY: twice 32 of the 64 bytes, aligned to 64.
+        let (low, high) = unsafe { (_mm256_load_si256(at.cast()), _mm256_load_si256(at.add(32).cast())) };
+        let below = |bound: u8| {
+            let bound = _mm256_set1_epi8(bound as i8);
+            // Not below is where the maximum is the strength itself.
+            let not_below =
+                |half| _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_max_epu8(half, bound), half)) as u32;
+            !(u64::from(not_below(low)) | u64::from(not_below(high)) << 32)
+        };
+        super::weakest(below, among, count)
+    }
+
+    #[target_feature(enable = "bmi2")]
+    pub fn split_bmi2(hash: u64, chosen: u64, masks: &[u64], split: &mut Split) {
+        super::split_with(|value, mask| _pext_u64(value, mask), hash, chosen, masks, split);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_kernel_picks_what_a_sort_picks(
+            some in prop::array::uniform32(prop_oneof![0u8..4, any::<u8>(), Just(255)]), among: u64, count in 0u32..70,
+        ) {
+            let strengths = Strengths(std::array::from_fn(|bit| some[bit * 5 % 32] ^ (bit as u8 & 1)));
+            let mut order: Vec<u32> = (0..64).filter(|bit| among >> bit & 1 == 1).collect();
+            order.sort_by_key(|&bit| (strengths.0[bit as usize], bit));
+            let expected = order.iter().take(count as usize).fold(0u64, |set, bit| set | 1 << bit);
+            for kernel in Kernel::available() {
+                prop_assert_eq!(kernel.weakest(&strengths, among, count), expected, "{:?}", kernel);
+                for (rank, &bit) in order.iter().enumerate() {
+                    prop_assert_eq!(kernel.rank(&strengths, among, bit), rank as u32);
+                }
+            }
+        }
+
+        #[test]
+        fn extracting_and_depositing(value: u64, mask: u64, chosen: u64) {
+            for kernel in Kernel::available() {
+                let (key, rest) = (kernel.extract(value, mask), kernel.extract(value, !mask));
+                prop_assert_eq!(key, extract_portable(value, mask));
+                prop_assert_eq!(kernel.deposit(key, mask) | kernel.deposit(rest, !mask), value);
+                prop_assert_eq!(kernel.deposit(value, mask), deposit_portable(value, mask));
+                let mut split = Split::default();
+                kernel.split(value, chosen, &[!mask, mask], &mut split);
+                prop_assert_eq!((split.keys[1], split.rests[1], split.flips[1]), (key, rest, kernel.extract(chosen, mask)));
+                prop_assert_eq!((split.keys[0], split.rests[0]), (rest, key));
+            }
+        }
+
+        #[test]
+        fn strengths_follow_the_weights(
+            weights in prop::array::uniform32(prop_oneof![
+                8 => -4f32..4.0,
+                1 => prop::sample::select(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e-42, 0.0][..]),
+            ]),
+            scale in prop::sample::select(&[1e-20f32, 0.5, 1.0, 1e20][..]),
+        ) {
+            let weights = std::array::from_fn(|bit| weights[bit % 32] * if bit < 32 { scale } else { -scale });
+            let expected = strengths(&weights);
+            for kernel in Kernel::available() {
+                prop_assert_eq!(kernel.strengths(&weights), expected);
+            }
+            for i in 0..BITS {
+                prop_assert!(weights[i].is_finite() || expected.0[i] == 255);
+                for j in 0..BITS {
+                    prop_assert!(weights[i].abs() > weights[j].abs() || expected.0[i] <= expected.0[j] || weights[i].is_nan() || weights[j].is_nan());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn strengths_tell_near_weights_apart_at_any_scale() {
+        for scale in [1e-30f32, 1.0, 1e30] {
+            let weights = std::array::from_fn(|bit| scale * 2f32.powf(-(bit as f32) / 9.0));
+            let strengths = Kernel::best().strengths(&weights);
+            assert!(strengths.0.is_sorted_by(|a, b| a > b), "{strengths:?}");
+        }
+    }
+}

@@ -1,0 +1,859 @@
+//! The dial: one index from fast to exact. Few compact tables, each keyed on its own bits of the hash, looked into with at
+//! most one bit of the key flipped, the weakest bits first. Ours, not the paper's.
+//!
+//! Give t tables disjoint sets of bits as keys. Of two hashes within h < 2t bits of each other, some key differs in at most
+//! one bit. So t(p + 1) looks find every match: each key of p bits as it is, and with each of its bits flipped. As every
+//! bit lies in one key at most, a look with a flip *is* a bit, and the likeliest looks are those of the weakest bits: no
+//! heap, no sort, one choice of the k weakest among the keys' bits (see [`crate::kernel::weakest`]). A budget buys the keys
+//! as they are and the weakest flips; a budget for all looks makes the search exact.
+//!
+//! Inside of a group of equal keys the key's bits are known, so that a table holds the other bits only, without gaps
+//! ([`crate::kernel::packed`]). A directory entry is two bytes.
+//!
+//! A look costs two reads that no cache predicts. Queries go through three stages in groups: choose the looks and ask for
+//! the directory; read it and ask for the hashes; compare. While one group is compared, the next one's hashes and the
+//! directory entries of the one after it are on their way.
+
+use std::ops::ControlFlow;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::directory::log2;
+use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet};
+use crate::kernel::packed::{Packed, WIDEST};
+use crate::kernel::weakest::{Kernel, MAX_TABLES, Split, Strengths};
+use crate::kernel::{huge_pages, prefetch};
+use crate::simhash::BITS;
+use crate::{Error, Result};
+
+/// What a dial index is built with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DialParams {
+    /// h: the largest distance of a match, at most 64.
+    pub radius: u32,
+    /// t: number of tables, 1 to 8. All looks together are exact for h < 2t.
+    pub tables: u32,
+    /// p: bits of each key, at least 8, at most 64/t and, for n hashes, the greater of 14 and log₂(n) + 3; by default
+    /// about log₂(n) − 2.
+    pub key_bits: Option<u32>,
+    /// The bits of each table's key as masks: disjoint, all of p bits. By default the leading bits of the t equal parts of
+    /// the hash.
+    pub keys: Option<Vec<u64>>,
+    /// Looks per query; `None` for all.
+    pub budget: Option<u32>,
+}
+
+impl Default for DialParams {
+    fn default() -> Self {
+        Self { radius: 3, tables: 2, key_bits: None, keys: None, budget: None }
+    }
+}
+
+/// Fewest bits of a key: a rest must fit 57 bits.
+const FEWEST_KEY_BITS: u32 = 64 - WIDEST + 1;
+
+/// Most bits of a key over `n` hashes: more would make a directory of nearly empty cells.
+fn most_key_bits(n: usize) -> u32 {
+    (log2(n) + 3).clamp(14, 32)
+}
+
+/// Most tables: of eight bits each at the least.
+const MOST_TABLES: u32 = 8;
+
+const _: () = assert!(MOST_TABLES as usize <= MAX_TABLES && MOST_TABLES * FEWEST_KEY_BITS <= 64);
+
+impl DialParams {
+    /// The masks of the keys for an index over `n` hashes.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for parameters without meaning.
+    pub fn masks(&self, n: usize) -> Result<Vec<u64>> {
+        if self.radius > 64 {
+            return Err(Error::parameter("radius", self.radius, "at most 64"));
+        }
+        if !(1..=MOST_TABLES).contains(&self.tables) {
+            return Err(Error::parameter("tables", self.tables, format!("1 to {MOST_TABLES}")));
+        }
+        let part = BITS as u32 / self.tables;
+        let most = part.min(most_key_bits(n));
+        let p = match (&self.keys, self.key_bits) {
+            (Some(keys), None) => keys.first().map_or(0, |key| key.count_ones()),
+            (_, Some(p)) => p,
+            (None, None) => default_key_bits(n).min(most),
+        };
+        if !(FEWEST_KEY_BITS..=most).contains(&p) {
+            return Err(Error::parameter(
+                "key-bits",
+                p,
+                format!("{FEWEST_KEY_BITS} to {most} for these tables"),
+            ));
+        }
+        let Some(keys) = &self.keys else {
+            let leading = u64::MAX << (64 - p);
+            return Ok((0..self.tables).map(|t| leading >> (t * part)).collect());
+        };
+        let disjoint = keys.iter().fold(0, |all, key| all | key).count_ones() == p * keys.len() as u32;
+        if keys.len() != self.tables as usize || !disjoint || keys.iter().any(|key| key.count_ones() != p) {
+            let expected = format!("{} disjoint masks of {p} bits each", self.tables);
+            return Err(Error::parameter("keys", format!("{keys:x?}"), expected));
+        }
+        Ok(keys.clone())
+    }
+}
+
+/// Four to eight hashes to a group: they lie in one or two cache lines, and the directory stays small beside them.
+fn default_key_bits(n: usize) -> u32 {
+    log2(n).saturating_sub(2).max(FEWEST_KEY_BITS)
+}
+
+/// Where a hash stands in the order of the first table, which is the order of slots: by its key's bits, then by the
+/// others. For a key of leading bits, the hash itself.
+pub fn order_of(hash: u64, first_key: u64) -> u64 {
+    order_with(Kernel::best(), hash, first_key)
+}
+
+#[inline]
+fn order_with(kernel: Kernel, hash: u64, key: u64) -> u64 {
+    // A mask of no bits or of all is not one of a key; the shift is below 64 for all that are.
+    kernel.extract(hash, key) << (!key).count_ones().min(63) | kernel.extract(hash, !key)
+}
+
+/// Cells that share a line of the directory.
+const CELLS: usize = 30;
+
+/// A line of a directory: where its first cell begins, and where each cell ends, counted from there.
+///
+/// In lines whose cells hold 65,535 hashes or more, `base` is a place in the list of wide entries instead, and the last
+/// end says so.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct DirectoryLine {
+    base: u32,
+    ends: [u16; CELLS],
+}
+
+/// The last end of a line with wide entries.
+const WIDE: u16 = u16::MAX;
+
+/// Where the hashes of each key are.
+#[derive(Clone, Debug)]
+struct Directory {
+    lines: Vec<DirectoryLine>,
+    /// For each line with wide entries, where its cells begin, and where the last one ends.
+    wide: Vec<[u32; CELLS + 1]>,
+}
+
+impl Directory {
+    /// A directory of `cells` cells over ascending values, whose cell is what stands above the low `width` bits.
+    fn new(cells: usize, sorted: &[u64], width: u32) -> Self {
+        let mut lines = huge_pages::with_capacity(cells.div_ceil(CELLS));
+        let mut wide = Vec::new();
+        let mut at = 0;
+        for first in (0..cells).step_by(CELLS) {
+            let mut starts = [0u32; CELLS + 1];
+            starts[0] = at as u32;
+            for (cell, end) in (first..).zip(&mut starts[1..]) {
+                while at < sorted.len() && sorted[at] >> width == cell as u64 {
+                    at += 1;
+                }
+                *end = at as u32;
+            }
+            if starts[CELLS] - starts[0] < u32::from(WIDE) {
+                let ends = std::array::from_fn(|cell| (starts[cell + 1] - starts[0]) as u16);
+                lines.push(DirectoryLine { base: starts[0], ends });
+            } else {
+                lines.push(DirectoryLine { base: wide.len() as u32, ends: [WIDE; CELLS] });
+                wide.push(starts);
+            }
+        }
+        Self { lines, wide }
+    }
+
+    #[inline]
+    fn prefetch(&self, cell: u32) {
+        prefetch::read(&self.lines, cell as usize / CELLS);
+    }
+
+    /// Where the hashes of a cell begin, and how many there are.
+    #[inline]
+    fn range(&self, cell: u32) -> (u32, u32) {
+        let (line, place) = (&self.lines[cell as usize / CELLS], cell as usize % CELLS);
+        if line.ends[CELLS - 1] == WIDE {
+            return self.wide_range(line.base, place);
+        }
+        let start = if place == 0 { 0 } else { line.ends[place - 1] };
+        (line.base + u32::from(start), u32::from(line.ends[place] - start))
+    }
+
+    #[cold]
+    fn wide_range(&self, base: u32, place: usize) -> (u32, u32) {
+        let starts = &self.wide[base as usize];
+        (starts[place], starts[place + 1] - starts[place])
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&self.lines[..]) + size_of_val(&self.wide[..])
+    }
+}
+
+/// One table: the rests of all hashes in order of their keys.
+#[derive(Clone, Debug)]
+struct Table {
+    directory: Directory,
+    rests: Packed,
+}
+
+impl Table {
+    /// From hashes rearranged by [`order_of`], ascending.
+    fn new(sorted: &[u64], key_bits: u32) -> Result<Self> {
+        let width = 64 - key_bits;
+        let directory = Directory::new(1 << key_bits, sorted, width);
+        Ok(Self { directory, rests: Packed::new(sorted.iter().copied(), width)? })
+    }
+
+    fn bytes(&self) -> usize {
+        self.directory.bytes() + self.rests.bytes()
+    }
+}
+
+/// The dial index over distinct hashes.
+#[derive(Clone, Debug)]
+pub struct Dial {
+    params: DialParams,
+    masks: Vec<u64>,
+    /// All bits of all keys.
+    key_bits: u64,
+    /// 1 if looks with a flip are needed for exactness, else 0.
+    flips: u32,
+    tables: Vec<Table>,
+    kernel: Kernel,
+}
+
+impl Dial {
+    /// Builds the tables over `hashes`, in parallel on the current pool. They must ascend strictly in the order of
+    /// [`order_of`] with the first key, which for default keys is their own.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for parameters without meaning, and for hashes in another order or too many.
+    pub fn new(hashes: &[u64], params: DialParams) -> Result<Self> {
+        if u32::try_from(hashes.len()).is_err() {
+            return Err(Error::parameter(
+                "hashes",
+                hashes.len(),
+                "fewer than 2^32 distinct hashes in one index",
+            ));
+        }
+        let masks = params.masks(hashes.len())?;
+        let kernel = Kernel::best();
+        let p = masks[0].count_ones();
+        let tables = masks
+            .iter()
+            .enumerate()
+            .map(|(t, &mask)| {
+                let mut sorted: Vec<u64> =
+                    hashes.par_iter().map(|&hash| order_with(kernel, hash, mask)).collect();
+                if t > 0 {
+                    sorted.par_sort_unstable();
+                } else if !sorted.is_sorted_by(|a, b| a < b) {
+                    return Err(Error::parameter(
+                        "hashes",
+                        "a list in another order",
+                        "distinct hashes, ascending by the bits of the first key, then by the others",
+                    ));
+                }
+                Table::new(&sorted, p)
+            })
+            .collect::<Result<_>>()?;
+        let key_bits = masks.iter().fold(0, |all, mask| all | mask);
+        let flips = u32::from(params.radius >= params.tables);
+        Ok(Self { params, masks, key_bits, flips, tables, kernel })
+    }
+
+    /// The parameters that the index was built with.
+    pub fn params(&self) -> &DialParams {
+        &self.params
+    }
+
+    /// The bits of each table's key.
+    pub fn masks(&self) -> &[u64] {
+        &self.masks
+    }
+
+    /// p: bits of each key.
+    pub fn key_bits(&self) -> u32 {
+        self.masks[0].count_ones()
+    }
+
+    /// The same index with another budget.
+    pub fn with_budget(mut self, budget: Option<u32>) -> Self {
+        self.params.budget = budget;
+        self
+    }
+
+    /// Number of all looks: the budget from which on nothing more is found.
+    pub fn all_looks(&self) -> u32 {
+        self.tables.len() as u32 * (1 + self.flips * self.key_bits())
+    }
+
+    /// Whether the looks of the budget find every match.
+    pub fn is_exact(&self) -> bool {
+        let parts = self.tables.len() as u32;
+        self.params.radius < parts * (self.flips + 1) && self.budget() >= self.all_looks()
+    }
+
+    /// Looks that a query takes.
+    fn budget(&self) -> u32 {
+        self.params.budget.unwrap_or(u32::MAX).min(self.all_looks())
+    }
+
+    /// The place in the order of looks of the one of table `t` that finds a hash with these differing bits, if one does:
+    /// keys as they are come first, in order of tables, then flips in order of strength and bit.
+    #[inline]
+    fn turn(&self, t: usize, differing: u64, strengths: &Strengths) -> Option<(u8, u32)> {
+        let flipped = differing & self.masks[t];
+        if flipped == 0 {
+            return Some((0, t as u32));
+        }
+        let bit = flipped.trailing_zeros();
+        let one = flipped & (flipped - 1) == 0 && self.flips == 1;
+        // A strength of 0 is told from a key as it is by the second number.
+        one.then(|| (strengths.0[bit as usize], bit + MOST_TABLES))
+    }
+
+    /// The number of a look in the order of looks, from 1.
+    fn number(&self, t: usize, differing: u64, strengths: &Strengths) -> u32 {
+        let flipped = differing & self.masks[t];
+        if flipped == 0 {
+            return t as u32 + 1;
+        }
+        self.tables.len() as u32 + 1 + self.kernel.rank(strengths, self.key_bits, flipped.trailing_zeros())
+    }
+
+    /// The hash at a position of a table.
+    fn hash_at(&self, t: usize, cell: u32, position: usize) -> u64 {
+        let mask = self.masks[t];
+        self.kernel.deposit(u64::from(cell), mask)
+            | self.kernel.deposit(self.tables[t].rests.get(position), !mask)
+    }
+
+    /// The position of a stored hash in the first table.
+    fn slot(&self, hash: u64) -> u32 {
+        let cell = self.kernel.extract(hash, self.masks[0]) as u32;
+        let rest = self.kernel.extract(hash, !self.masks[0]);
+        let (start, len) = self.tables[0].directory.range(cell);
+        let (mut from, mut to) = (start, start + len);
+        while from + 1 < to {
+            let middle = from.midpoint(to);
+            if self.tables[0].rests.get(middle as usize) <= rest {
+                from = middle;
+            } else {
+                to = middle;
+            }
+        }
+        from
+    }
+
+    /// First stage: chooses looks `from..to` of each query and asks for their directory lines.
+    fn choose(&self, asked: &[Asked<'_>], (from, to): (u32, u32), group: &mut Group) {
+        let tables = self.tables.len() as u32;
+        group.looks.clear();
+        group.prepared.resize_with(asked.len(), Prepared::default);
+        for (number, (asked, prepared)) in asked.iter().zip(&mut group.prepared).enumerate() {
+            prepared.strengths = match asked.strength {
+                Strength::Weights(weights) => self.kernel.strengths(weights),
+                Strength::Known(strengths) => *strengths,
+            };
+            let among = if self.flips == 0 { 0 } else { self.key_bits };
+            let mut chosen = self.kernel.weakest(&prepared.strengths, among, to.saturating_sub(tables));
+            if from > tables {
+                chosen &= !self.kernel.weakest(&prepared.strengths, among, from - tables);
+            }
+            let split = &mut prepared.split;
+            self.kernel.split(asked.hash, chosen, &self.masks, split);
+            for (t, table) in (0..).zip(&self.tables) {
+                let key = split.keys[t as usize];
+                let mut look = |flip: u64| {
+                    let cell = (key ^ flip) as u32;
+                    table.directory.prefetch(cell);
+                    let (query, flips) = (number as u16, u8::from(flip != 0));
+                    group.looks.push(Look { cell, start: 0, len: 0, query, table: t as u8, flips });
+                };
+                if (from..to).contains(&t) {
+                    look(0);
+                }
+                let mut flips = split.flips[t as usize];
+                while flips != 0 {
+                    look(flips & flips.wrapping_neg());
+                    flips &= flips - 1;
+                }
+            }
+        }
+    }
+
+    /// Second stage: reads the directory and asks for the hashes.
+    fn locate(&self, group: &mut Group) {
+        for look in &mut group.looks {
+            let table = &self.tables[usize::from(look.table)];
+            (look.start, look.len) = table.directory.range(look.cell);
+            table.rests.prefetch(look.start as usize, look.len as usize);
+        }
+    }
+
+    /// Third stage: compares. `found` gets the position of the query in the group, the match, and the table and the
+    /// differing bits of the look that found it. Returns a mask of the queries of the group that had a match.
+    #[inline]
+    fn compare(
+        &self,
+        asked: &[Asked<'_>],
+        group: &mut Group,
+        mode: Mode,
+        cost: &mut Cost,
+        found: &mut impl FnMut(usize, Hit, Found),
+    ) -> u64 {
+        let mut matched = 0u64;
+        let Group { prepared, looks, unplaced } = group;
+        unplaced.clear();
+        for look in looks.iter() {
+            let query = usize::from(look.query);
+            if mode == Mode::First && matched >> query & 1 == 1 {
+                continue;
+            }
+            cost.probes += 1;
+            let flips = u32::from(look.flips);
+            let Some(left) = self.params.radius.checked_sub(flips) else { continue };
+            let t = usize::from(look.table);
+            let prepared = &prepared[query];
+            let compared = self.tables[t].rests.scan(
+                look.start as usize,
+                look.len as usize,
+                prepared.split.rests[t],
+                left,
+                |position, distance| {
+                    cost.verified += 1;
+                    let hash = self.hash_at(t, look.cell, position);
+                    let differing = hash ^ asked[query].hash;
+                    if mode == Mode::All && !self.is_first(t, differing, &prepared.strengths) {
+                        return ControlFlow::Continue(());
+                    }
+                    let mut hit = Hit { slot: position as u32, distance: (distance + flips) as u8 };
+                    let how = Found { table: t, differing };
+                    if t == 0 {
+                        found(query, hit, how);
+                    } else {
+                        // Its slot is a search in the first table.
+                        let cell = self.kernel.extract(hash, self.masks[0]) as u32;
+                        self.tables[0].directory.prefetch(cell);
+                        hit.slot = cell;
+                        unplaced.push((query, hit, how));
+                    }
+                    matched |= 1 << query;
+                    mode.after_hit()
+                },
+            );
+            cost.candidates += compared as u64;
+        }
+        for (_, hit, _) in unplaced.iter() {
+            let (start, len) = self.tables[0].directory.range(hit.slot);
+            self.tables[0].rests.prefetch(start as usize, len as usize);
+        }
+        for (query, hit, how) in unplaced.drain(..) {
+            let slot = self.slot(asked[query].hash ^ how.differing);
+            found(query, Hit { slot, ..hit }, how);
+        }
+        matched
+    }
+
+    /// Whether of all the looks that find a hash with these differing bits, table `t`'s comes first.
+    fn is_first(&self, t: usize, differing: u64, strengths: &Strengths) -> bool {
+        let mine = self.turn(t, differing, strengths);
+        (0..self.tables.len())
+            .filter(|&other| other != t)
+            .all(|other| self.turn(other, differing, strengths).is_none_or(|theirs| Some(theirs) > mine))
+    }
+
+    /// Takes looks `looks.0..looks.1` of all queries. `found` gets the position of the query, the match, and how it was
+    /// found; `matched` the positions of the queries with a match.
+    fn run(
+        &self,
+        asked: &[Asked<'_>],
+        looks: (u32, u32),
+        mode: Mode,
+        groups: &mut [Group; 3],
+        mut found: impl FnMut(usize, Hit, Found),
+        mut matched: impl FnMut(usize),
+    ) -> Cost {
+        let mut cost = Cost::default();
+        // Enough looks under way to hide the waiting, few enough that what has been asked for stays in the nearest cache.
+        let size = (LOOKS_UNDER_WAY / (looks.1 - looks.0).max(1) as usize).clamp(1, MOST_IN_GROUP);
+        let chunks = asked.len().div_ceil(size);
+        let queries = |number: usize| {
+            let from = number * size;
+            (&asked[from..asked.len().min(from + size)], from)
+        };
+        for turn in 0..chunks + 2 {
+            if turn < chunks {
+                let (ahead, from) = queries(turn);
+                for asked in asked.iter().skip(from + size).take(size) {
+                    asked.prefetch();
+                }
+                self.choose(ahead, looks, &mut groups[turn % 3]);
+            }
+            if (1..=chunks).contains(&turn) {
+                self.locate(&mut groups[(turn - 1) % 3]);
+            }
+            if turn >= 2 {
+                let (now, from) = queries(turn - 2);
+                let group = &mut groups[(turn - 2) % 3];
+                let mut hits = self.compare(now, group, mode, &mut cost, &mut |number, hit, how| {
+                    found(from + number, hit, how);
+                });
+                while hits != 0 {
+                    matched(from + hits.trailing_zeros() as usize);
+                    hits &= hits - 1;
+                }
+            }
+        }
+        cost
+    }
+
+    /// Answers all queries within the budget.
+    fn answer(
+        &self,
+        asked: &[Asked<'_>],
+        mode: Mode,
+        scratch: &mut DialScratch,
+        mut found: impl FnMut(usize, Hit, Found),
+    ) -> Cost {
+        let budget = self.budget();
+        if mode == Mode::All {
+            return self.run(asked, (0, budget), mode, &mut scratch.groups, found, |_| ());
+        }
+        // Rounds of more and more looks; who has found something is done.
+        let mut cost = Cost::default();
+        let mut left: Vec<u32> = (0..asked.len() as u32).collect();
+        let mut again: Vec<Asked<'_>> = asked.to_vec();
+        let (mut from, mut to) = (0, budget.min(FIRST_ROUND));
+        while from < to && !left.is_empty() {
+            let mut done = vec![false; left.len()];
+            let found = |number: usize, hit, how| found(left[number] as usize, hit, how);
+            cost +=
+                self.run(&again, (from, to), mode, &mut scratch.groups, found, |number| done[number] = true);
+            let mut keep = done.iter().map(|done| !done);
+            left.retain(|_| keep.next().unwrap_or(false));
+            let mut keep = done.iter().map(|done| !done);
+            again.retain(|_| keep.next().unwrap_or(false));
+            (from, to) = (to, budget.min(to.saturating_mul(4)));
+        }
+        cost
+    }
+
+    /// [`search_many`](HammingIndex::search_many) for hashes whose bits' strengths are known: 64 bytes a query instead of
+    /// 256.
+    ///
+    /// # Panics
+    /// If the lists differ in length or have 2³² entries or more.
+    pub fn search_many_by_strength(
+        &self,
+        hashes: &[u64],
+        strengths: &[Strengths],
+        mode: Mode,
+        scratch: &mut Scratch,
+        hits: &mut Vec<(u32, Hit)>,
+    ) -> Cost {
+        assert_eq!(hashes.len(), strengths.len(), "strengths of every hash");
+        assert!(u32::try_from(hashes.len()).is_ok(), "fewer than 2^32 queries in one batch");
+        let asked: Vec<Asked<'_>> = hashes
+            .iter()
+            .zip(strengths)
+            .map(|(&hash, strengths)| Asked { hash, strength: Strength::Known(strengths) })
+            .collect();
+        self.answer(&asked, mode, &mut scratch.dial, |number, hit, _| hits.push((number as u32, hit)))
+    }
+}
+
+/// Looks of all queries of a group, where a query has few.
+const LOOKS_UNDER_WAY: usize = 160;
+
+/// Most queries of a group: positions in a mask.
+const MOST_IN_GROUP: usize = 32;
+
+/// Looks in the first round of a search that may end at its first match.
+const FIRST_ROUND: u32 = 4;
+
+/// How strong the bits of a query are.
+#[derive(Clone, Copy, Debug)]
+enum Strength<'a> {
+    Weights(&'a [f32; BITS]),
+    Known(&'a Strengths),
+}
+
+/// A query.
+#[derive(Clone, Copy, Debug)]
+struct Asked<'a> {
+    hash: u64,
+    strength: Strength<'a>,
+}
+
+impl<'a> From<Query<'a>> for Asked<'a> {
+    fn from(query: Query<'a>) -> Self {
+        Self { hash: query.hash, strength: Strength::Weights(query.weights) }
+    }
+}
+
+impl Asked<'_> {
+    #[inline]
+    fn prefetch(&self) {
+        match self.strength {
+            Strength::Weights(weights) => {
+                for line in (0..BITS).step_by(64 / size_of::<f32>()) {
+                    prefetch::read(weights, line);
+                }
+            }
+            Strength::Known(strengths) => prefetch::read(&strengths.0, 0),
+        }
+    }
+}
+
+/// One look of one query.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    cell: u32,
+    start: u32,
+    len: u32,
+    /// Position of the query in its group.
+    query: u16,
+    table: u8,
+    /// Bits of the key that are flipped.
+    flips: u8,
+}
+
+/// What the stages know of one query.
+#[derive(Clone, Debug)]
+struct Prepared {
+    strengths: Strengths,
+    split: Split,
+}
+
+impl Default for Prepared {
+    fn default() -> Self {
+        Self { strengths: Strengths([0; BITS]), split: Split::default() }
+    }
+}
+
+/// How a match was found.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    table: usize,
+    differing: u64,
+}
+
+/// Queries that go through the stages together.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    prepared: Vec<Prepared>,
+    looks: Vec<Look>,
+    /// Matches whose slot is not known yet but only its cell in the first table.
+    unplaced: Vec<(usize, Hit, Found)>,
+}
+
+/// What a search of the dial index needs to work with.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DialScratch {
+    groups: [Group; 3],
+}
+
+impl HammingIndex for Dial {
+    fn name(&self) -> String {
+        format!("dial-{}x{}", self.tables.len(), self.key_bits())
+    }
+
+    fn radius(&self) -> u32 {
+        self.params.radius
+    }
+
+    fn bytes(&self) -> usize {
+        self.tables.iter().map(Table::bytes).sum()
+    }
+
+    fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
+        self.answer(&[query.into()], mode, &mut scratch.dial, |_, hit, _| hits.push(hit))
+    }
+
+    fn search_traced(
+        &self,
+        query: Query<'_>,
+        mode: Mode,
+        scratch: &mut Scratch,
+        hits: &mut Vec<(Hit, u32)>,
+    ) -> Cost {
+        let strengths = self.kernel.strengths(query.weights);
+        self.answer(&[query.into()], mode, &mut scratch.dial, |_, hit, how| {
+            hits.push((hit, self.number(how.table, how.differing, &strengths)));
+        })
+    }
+
+    fn search_many(
+        &self,
+        queries: &[Query<'_>],
+        mode: Mode,
+        scratch: &mut Scratch,
+        hits: &mut Vec<(u32, Hit)>,
+    ) -> Cost {
+        assert!(u32::try_from(queries.len()).is_ok(), "fewer than 2^32 queries in one batch");
+        let asked: Vec<Asked<'_>> = queries.iter().map(|&query| query.into()).collect();
+        self.answer(&asked, mode, &mut scratch.dial, |number, hit, _| hits.push((number as u32, hit)))
+    }
+
+    fn tables(&self) -> usize {
+        self.tables.len()
+    }
+
+    fn tables_of(&self, query: u64, hit: u64) -> TableSet {
+        let differing = query ^ hit;
+        if differing.count_ones() > self.params.radius {
+            return 0;
+        }
+        let reaches = |&mask: &u64| (differing & mask).count_ones() <= self.flips;
+        (0..).zip(&self.masks).fold(0, |set, (t, mask)| set | TableSet::from(reaches(mask)) << t)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::SplitMix64;
+    use crate::simhash::distance;
+    use proptest::prelude::*;
+
+    #[test]
+    fn looks_and_exactness() {
+        let index = |params| Dial::new(&[1, 5], params).unwrap();
+        let two = index(DialParams { key_bits: Some(14), ..DialParams::default() });
+        assert_eq!((two.all_looks(), two.is_exact()), (30, true));
+        assert!(!two.clone().with_budget(Some(29)).is_exact());
+        assert!(!index(DialParams { radius: 4, ..DialParams::default() }).is_exact());
+        let plain = index(DialParams { radius: 1, ..DialParams::default() });
+        assert_eq!((plain.all_looks(), plain.is_exact()), (2, true));
+        let four = index(DialParams { radius: 7, tables: 4, key_bits: Some(14), ..DialParams::default() });
+        assert_eq!((four.all_looks(), four.is_exact()), (4 * 15, true));
+    }
+
+    #[test]
+    fn impossible_parameters_are_refused() {
+        let default = DialParams::default;
+        for params in [
+            DialParams { radius: 65, ..default() },
+            DialParams { tables: 0, ..default() },
+            DialParams { tables: 9, ..default() },
+            DialParams { key_bits: Some(15), ..default() },
+            DialParams { key_bits: Some(7), ..default() },
+            DialParams { keys: Some(vec![]), ..default() },
+            DialParams { keys: Some(vec![0xff, 0x1ff00]), ..default() },
+            DialParams { keys: Some(vec![0xff, 0xff0]), ..default() },
+            DialParams { keys: Some(vec![0xff, 0xff00, 0xff_0000]), ..default() },
+        ] {
+            assert!(Dial::new(&[1], params.clone()).is_err(), "{params:?}");
+        }
+        assert!(Dial::new(&[2, 1], default()).is_err());
+        assert!(Dial::new(&[1, 1], default()).is_err());
+    }
+
+    #[test]
+    fn a_directory_with_crowded_cells() {
+        // Cells 0 and 31 hold more than two bytes can count, cell 1 a few, the others nothing.
+        let sorted: Vec<u64> = [(0u64, 70_000u64), (1, 5), (31, 65_535)]
+            .iter()
+            .flat_map(|&(c, n)| (0..n).map(move |i| c << 40 | i))
+            .collect();
+        let directory = Directory::new(256, &sorted, 40);
+        assert_eq!(
+            (directory.range(0), directory.range(1), directory.range(2)),
+            ((0, 70_000), (70_000, 5), (70_005, 0))
+        );
+        assert_eq!((directory.range(29), directory.range(30)), ((70_005, 0), (70_005, 0)));
+        assert_eq!((directory.range(31), directory.range(32)), ((70_005, 65_535), (135_540, 0)));
+        assert_eq!((directory.range(255), directory.wide.len()), ((135_540, 0), 2));
+    }
+
+    #[test]
+    fn bytes_are_few() {
+        let mut rng = SplitMix64::new(1);
+        let mut hashes: Vec<u64> = (0..1 << 18).map(|_| rng.next_u64()).collect();
+        hashes.sort_unstable();
+        let bytes = |tables| {
+            let index = Dial::new(&hashes, DialParams { tables, ..DialParams::default() }).unwrap();
+            index.bytes() as f64 / hashes.len() as f64 / 8.0
+        };
+        // Keys of 16 bits save less than those of larger lists.
+        assert!(bytes(1) < 0.82 && bytes(2) < 1.64, "{} {}", bytes(1), bytes(2));
+    }
+
+    /// Disjoint masks of `p` bits, from a seed.
+    fn any_keys(tables: u32, p: u32, seed: u64) -> Vec<u64> {
+        let mut rng = SplitMix64::new(seed);
+        let mut bits: Vec<u32> = (0..64).collect();
+        for i in (1..64).rev() {
+            bits.swap(i, rng.below(i as u64 + 1) as usize);
+        }
+        bits.chunks(p as usize)
+            .take(tables as usize)
+            .map(|key| key.iter().fold(0, |mask, bit| mask | 1 << bit))
+            .collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn any_disjoint_keys_are_exact(
+            seeds in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..64, Just(0), Just(!0)], 1..40),
+            planted in prop::collection::vec((any::<prop::sample::Index>(), prop::collection::vec(0u32..64, 0..9)), 0..80),
+            weights in prop::array::uniform32(prop_oneof![4 => Just(0f32), 8 => -2f32..2.0, 1 => Just(f32::NAN)]),
+            (tables, p) in prop::sample::select(&[(1u32, 8u32), (1, 14), (2, 13), (3, 12), (4, 14), (8, 8)][..]),
+            radius in 0u32..16, seed: u64, budget in 0u32..70,
+        ) {
+            let radius = radius.min(2 * tables - 1);
+            let keys = any_keys(tables, p, seed);
+            let mut hashes = seeds.clone();
+            hashes.extend(planted.iter().map(|(at, bits)| bits.iter().fold(*at.get(&seeds), |hash, bit| hash ^ 1 << bit)));
+            hashes.sort_unstable_by_key(|&hash| order_of(hash, keys[0]));
+            hashes.dedup();
+            let params = DialParams { radius, tables, keys: Some(keys), ..DialParams::default() };
+            let index = Dial::new(&hashes, params).unwrap();
+            prop_assert!(index.is_exact());
+            let cut = index.clone().with_budget(Some(budget));
+            let weights = std::array::from_fn(|j| weights[(j * 7) % 32]);
+            let mut scratch = Scratch::default();
+            for &hash in &seeds {
+                let query = Query { hash, weights: &weights };
+                let expected: Vec<Hit> = (0..)
+                    .zip(&hashes)
+                    .map(|(slot, &stored)| Hit { slot, distance: distance(hash, stored) as u8 })
+                    .filter(|hit| u32::from(hit.distance) <= radius)
+                    .collect();
+                let mut traced = Vec::new();
+                let cost = index.search_traced(query, Mode::All, &mut scratch, &mut traced);
+                prop_assert_eq!(cost.probes, u64::from(index.all_looks()));
+                let mut found: Vec<Hit> = traced.iter().map(|&(hit, _)| hit).collect();
+                found.sort();
+                prop_assert_eq!(found, expected);
+                // A budget finds what the trace says.
+                let mut hits = Vec::new();
+                cut.search(query, Mode::All, &mut scratch, &mut hits);
+                let within: Vec<Hit> = traced.iter().filter(|(_, look)| *look <= budget).map(|&(hit, _)| hit).collect();
+                prop_assert_eq!(hits, within);
+            }
+            // Known strengths give what weights give.
+            let strengths = vec![index.kernel.strengths(&weights); seeds.len()];
+            let queries: Vec<Query<'_>> = seeds.iter().map(|&hash| Query { hash, weights: &weights }).collect();
+            for mode in [Mode::All, Mode::First] {
+                let (mut by_weight, mut by_strength) = (Vec::new(), Vec::new());
+                let cost = cut.search_many(&queries, mode, &mut scratch, &mut by_weight);
+                let same = cut.search_many_by_strength(&seeds, &strengths, mode, &mut scratch, &mut by_strength);
+                prop_assert_eq!(cost, same);
+                prop_assert_eq!(by_weight, by_strength);
+            }
+        }
+    }
+}
