@@ -8,7 +8,10 @@ mod corpus;
 mod figure;
 mod flips_vs_recall;
 mod generate;
+mod online_throughput;
 mod results;
+mod scalability;
+mod throughput;
 
 use anyhow::{Result, bail};
 use check::Verdict;
@@ -78,7 +81,8 @@ struct Experiment {
     verdicts: fn(&[Row], &[Row]) -> Vec<Verdict>,
 }
 
-const EXPERIMENTS: &[Experiment] = &[flips_vs_recall::EXPERIMENT];
+const EXPERIMENTS: &[Experiment] =
+    &[flips_vs_recall::EXPERIMENT, online_throughput::EXPERIMENT, scalability::EXPERIMENT];
 
 fn main() -> Result<()> {
     run(&Config::parse())
