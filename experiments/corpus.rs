@@ -62,14 +62,14 @@ impl Corpus {
         self.collection.documents.len()
     }
 
-    fn document(&self, text: usize) -> u32 {
+    /// The number of a text's first document, the same whatever the features are.
+    pub fn document(&self, text: usize) -> u32 {
         self.texts.copies(self.texts.sketched[text])[0]
     }
 
-    /// Place of a text's first document: file and row.
-    pub fn place(&self, text: usize) -> (u32, u32) {
-        let id = self.collection.documents.rows()[self.document(text) as usize].id;
-        (id.shard, id.row)
+    /// Number of documents with the text.
+    pub fn copies(&self, text: usize) -> usize {
+        self.texts.copies(self.texts.sketched[text]).len()
     }
 
     /// The distinct features of a text in order of first occurrence, each with its weight before normalisation.

@@ -3,6 +3,9 @@
 //! `cargo run --release --example experiments -- <name> [--corpus PATH]… [--quick]`. A run measures and appends rows to
 //! CSV files; `draw` draws figures from CSV alone; `check` compares CSV with what was published. The three never mix.
 
+mod all_pairs_cost;
+mod band_scores;
+mod batch;
 mod check;
 mod corpus;
 mod figure;
@@ -12,6 +15,7 @@ mod online_throughput;
 mod results;
 mod scalability;
 mod throughput;
+mod truth;
 
 use anyhow::{Result, bail};
 use check::Verdict;
@@ -81,8 +85,14 @@ struct Experiment {
     verdicts: fn(&[Row], &[Row]) -> Vec<Verdict>,
 }
 
-const EXPERIMENTS: &[Experiment] =
-    &[flips_vs_recall::EXPERIMENT, online_throughput::EXPERIMENT, scalability::EXPERIMENT];
+const EXPERIMENTS: &[Experiment] = &[
+    flips_vs_recall::EXPERIMENT,
+    online_throughput::EXPERIMENT,
+    scalability::EXPERIMENT,
+    batch::EXPERIMENT,
+    all_pairs_cost::EXPERIMENT,
+    band_scores::EXPERIMENT,
+];
 
 fn main() -> Result<()> {
     run(&Config::parse())

@@ -71,6 +71,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
                             ["BPHS", "PSM, flips o", "PSM, flips in", "half tables", "gaoya", "mih"];
                         let colour = families.iter().position(|f| name.starts_with(f)).unwrap_or(6);
                         let dashed = name == "half tables (exact)";
+                        let colour = if dashed { 6 } else { colour };
                         series.push(Series::new(name, Look::Marked { colour, dashed }, vec![point]));
                     }
                 }

@@ -27,7 +27,9 @@ impl Table {
         let folder = config.results.join(experiment);
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let path = folder.join(format!("{corpus}.csv"));
-        let writer = csv::Writer::from_path(&path).with_context(|| format!("writing {}", path.display()))?;
+        if path.exists() {
+            fs::remove_file(&path).with_context(|| format!("replacing {}", path.display()))?;
+        }
         let common = vec![
             ("corpus", corpus.to_owned()),
             ("corpus_hash", digest.to_owned()),

@@ -28,12 +28,12 @@ const METHODS: &[Method] = &[
 ];
 
 fn run(config: &Config) -> Result<()> {
-    let most = config.stored.unwrap_or(config.size(8_000_000, 64_000));
+    let most = config.stored.unwrap_or(config.size(32_000_000, 64_000));
     let queries = config.queries.unwrap_or(config.size(100_000, 2_000));
     for path in config.corpora() {
         let corpus = Corpus::load(&path, FeatureKind::Words)?;
         let mut table = Table::create(config, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
-        let mut sizes: Vec<usize> = (0..4).map(|halvings| most >> halvings).collect();
+        let mut sizes: Vec<usize> = (0..6).map(|halvings| most >> halvings).collect();
         sizes.reverse();
         for stored in sizes {
             let workload = Workload::generated(&corpus, stored, queries, config.seed);

@@ -23,7 +23,9 @@ pub const RADIUS: u32 = 3;
 /// Recall that budgets are chosen for.
 pub const RECALL: f64 = 0.95;
 /// Queries set apart to choose budgets on.
-const CALIBRATION: usize = 1_000;
+const CALIBRATION: usize = 4_000;
+/// Of them, those that a search of tens of thousands of probes each is measured on.
+const CALIBRATION_FEW: usize = 1_000;
 /// Measurements of each; the fastest counts, because others only add to it.
 const ROUNDS: usize = 3;
 
@@ -279,12 +281,21 @@ impl Method {
     }
 }
 
+/// Key bits for so many hashes, and the probes among them that find the wanted recall on the queries set apart.
+pub fn key_and_budget(workload: &Workload, hashes: &[u64]) -> Result<(u32, u32)> {
+    let built = Method::PsmP { fewer: 2, order: FlipOrder::Vosh }.build(hashes)?;
+    let Built::Psm(psm) = &built else { unreachable!("it was built just so") };
+    Ok((psm.key_bits(), calibrate(&built, workload).0))
+}
+
 /// The budgets for the wanted recall: of pairs at distance 1 to h, and of queries without a match at distance 0.
 fn calibrate(built: &Built, workload: &Workload) -> (u32, u32) {
     let Some(index) = built.index() else { return (u32::MAX, u32::MAX) };
     let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
     let (mut pairs, mut firsts): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
-    for query in asked(&workload.calibration) {
+    let few = matches!(built, Built::Psm(psm) if psm.all_probes() > 20_000);
+    let most = if few { CALIBRATION_FEW } else { CALIBRATION };
+    for query in asked(&workload.calibration).into_iter().take(most) {
         hits.clear();
         index.search_traced(query, Mode::All, &mut scratch, &mut hits);
         pairs.extend(hits.iter().filter(|(hit, _)| hit.distance > 0).map(|&(_, probe)| probe));
