@@ -122,6 +122,8 @@ fn trim(value: f64) -> String {
 /// A number with at most a few characters: 20k, 1.5M.
 pub fn short(value: f64) -> String {
     match value.abs() {
+        v if v >= 1e15 => format!("{value:.0e}"),
+        v if v >= 1e12 => format!("{}T", trim(value / 1e12)),
         v if v >= 1e9 => format!("{}G", trim(value / 1e9)),
         v if v >= 1e6 => format!("{}M", trim(value / 1e6)),
         v if v >= 1e4 => format!("{}k", trim(value / 1e3)),

@@ -8,12 +8,14 @@ mod band_scores;
 mod batch;
 mod check;
 mod corpus;
+mod feature_choice;
 mod figure;
 mod flips_vs_recall;
 mod generate;
 mod online_throughput;
 mod results;
 mod scalability;
+mod sketches;
 mod throughput;
 mod truth;
 
@@ -92,6 +94,8 @@ const EXPERIMENTS: &[Experiment] = &[
     batch::EXPERIMENT,
     all_pairs_cost::EXPERIMENT,
     band_scores::EXPERIMENT,
+    sketches::EXPERIMENT,
+    feature_choice::EXPERIMENT,
 ];
 
 fn main() -> Result<()> {
