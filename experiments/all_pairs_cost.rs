@@ -28,6 +28,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     verdicts,
 };
 
+/// A self-join by a rival: pairs, and bytes.
+type RivalJoin = fn(&[u64]) -> Result<(u64, usize)>;
+
 /// Sizes of the published table.
 const PAGES: [f64; 3] = [1e6, 64e6, 8e9];
 
@@ -154,7 +157,7 @@ fn run(config: &Config) -> Result<()> {
                 pairs,
                 features,
             )?;
-            let rivals: [(&str, fn(&[u64]) -> Result<(u64, usize)>); 3] = [
+            let rivals: [(&str, RivalJoin); 3] = [
                 ("join by all-pairs-hamming, 1 x u64", |hashes| rival(hashes, 1, |hash| vec![hash])),
                 ("join by all-pairs-hamming, 2 x u32", |hashes| {
                     rival(hashes, 2, |hash| vec![hash as u32, (hash >> 32) as u32])

@@ -127,8 +127,8 @@ fn run(config: &Config) -> Result<()> {
         ] {
             let from = if top == 64 { SIMHASH_FROM } else { MINHASH_FROM as u32 };
             let union: HashSet<Scored> = bands.iter().flatten().copied().collect();
-            for band in 0..=BANDS {
-                let all = if band < BANDS { bands[band].clone() } else { union.iter().copied().collect() };
+            let of_bands = bands.iter().cloned().chain([union.iter().copied().collect()]);
+            for (band, all) in of_bands.enumerate() {
                 let total: u64 = all.iter().map(|&(a, b, _)| copies(a) * copies(b)).sum::<u64>() + same;
                 for score in from..=top {
                     let at: Vec<&Scored> = all.iter().filter(|pair| pair.2 == score).collect();

@@ -153,3 +153,66 @@ fn draw(config: &Config, experiment: &Experiment) -> Result<()> {
     }
     (experiment.draw)(config, &rows)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn config(what: &str, folder: &std::path::Path) -> Config {
+        let (results, figures) = (folder.join("results"), folder.join("figures"));
+        let flags = ["experiments", what, "--quick", "--stored", "4000", "--queries", "200"];
+        let mut config = Config::parse_from(flags);
+        (config.results, config.figures) = (results, figures);
+        config
+    }
+
+    #[test]
+    fn the_cheap_experiments_run_and_are_drawn_again_from_their_results_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        for what in ["online-throughput", "batch", "all-pairs-cost", "band-scores"] {
+            let config = config(what, folder.path());
+            run(&config).unwrap();
+            let rows = results::read_all(&config, what).unwrap();
+            assert!(!rows.is_empty() && rows.iter().all(|row| row.text("corpus_hash").len() == 16), "{what}");
+            let figure = || {
+                let mut drawn: Vec<PathBuf> = fs::read_dir(&config.figures)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path())
+                    .filter(|path| path.to_string_lossy().contains(what))
+                    .collect();
+                drawn.sort();
+                drawn.iter().map(|path| fs::read_to_string(path).unwrap()).collect::<Vec<_>>()
+            };
+            let before = figure();
+            assert!(!before.is_empty(), "{what}");
+            run(&Config { what: "draw".into(), only: Some(what.into()), ..config.clone() }).unwrap();
+            assert_eq!(before, figure(), "{what}");
+        }
+        let config = config("check", folder.path());
+        run(&config).unwrap();
+        let verdicts = fs::read_to_string(config.results.join("VERDICTS.md")).unwrap();
+        assert!(verdicts.contains("PSM-P / BPHS 10") && verdicts.contains("1.024 billion"));
+    }
+
+    #[test]
+    fn exact_methods_find_everything() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config("online-throughput", folder.path());
+        run(&config).unwrap();
+        let rows = results::read_all(&config, "online-throughput").unwrap();
+        let exact = rows.iter().filter(|row| row.text("budget").is_empty());
+        assert!(exact.clone().count() >= 9);
+        assert!(
+            exact
+                .clone()
+                .all(|row| row.number("recall") == 1.0 && row.number("recall_with_distance_0") == 1.0)
+        );
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused() {
+        let config = Config::parse_from(["experiments", "nothing"]);
+        assert!(run(&config).is_err());
+    }
+}
