@@ -32,6 +32,9 @@ pub struct Place {
     pub within: u64,
     /// Decoded bytes of the record: header block and text, or the line without its end.
     pub length: u64,
+    /// Stored bytes of the gzip member at `offset`, if it holds this record alone, as WARC wants it, and can be copied as it
+    /// is; otherwise 0.
+    pub member: u64,
 }
 
 /// What is remembered of every document: names, lengths and where it stands, strings in one block of memory.

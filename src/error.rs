@@ -56,7 +56,7 @@ pub enum Error {
         got: String,
     },
     /// No document was found in the input.
-    #[error("no documents in the input: {0}")]
+    #[error("no documents to work on: {0}")]
     NoDocuments(String),
 }
 

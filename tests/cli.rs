@@ -194,6 +194,22 @@ fn damage_is_named_and_the_rest_is_used() {
 }
 
 #[test]
+fn pages_with_one_id_are_told_apart() {
+    let top = tempfile::tempdir().unwrap();
+    let (input, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
+    write_jsonl(&input);
+    let copy = top.path().join("again.jsonl");
+    fs::copy(&input, &copy).unwrap();
+    flipside().arg("dedup").args([&input, &copy]).arg("--out").arg(&out).assert().success();
+    flipside().arg("inspect").arg(&out).assert().success();
+    let clusters = fs::read_to_string(out.join("clusters.csv")).unwrap();
+    let ids: std::collections::BTreeSet<&str> =
+        clusters.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
+    assert_eq!(ids.len(), clusters.lines().count() - 1, "{clusters}");
+    assert!(report(&out)["warnings"][0].as_str().unwrap().contains("25 pages have a record id"));
+}
+
+#[test]
 fn nothing_to_read_or_senseless_settings_make_no_folder() {
     let top = tempfile::tempdir().unwrap();
     let out = top.path().join("out");
@@ -204,11 +220,17 @@ fn nothing_to_read_or_senseless_settings_make_no_folder() {
         run.code(2).stderr(predicate::str::contains(what.to_owned()));
         assert!(!out.exists(), "{args:?}");
     };
-    fails(&[], &empty, "no documents");
+    fails(&[], &empty, "no documents to work on");
     fails(&[], &top.path().join("none"), "none");
     fails(&["--distance", "40"], &corpus(), "distance");
     fails(&["--recall", "0"], &corpus(), "recall");
     fails(&["--features", "shingles:0"], &corpus(), "features");
+    fails(
+        &["--method", "minhash", "--distance", "5"],
+        &corpus(),
+        "--distance has a meaning for psm and bphs only",
+    );
+    fails(&["--similarity", "0.7"], &corpus(), "--similarity");
     fails(&["--method", "bphs", "--tables", "11"], &corpus(), "one of");
     fails(&["--method", "minhash", "--permutations", "4", "--recall", "0.9999"], &corpus(), "recall");
 }

@@ -97,18 +97,18 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "N", default_value_t = Settings::default().min_features, help_heading = "Features")]
     min_features: usize,
 
-    /// psm, bphs: hashes that differ in at most this many of 64 bits are near
-    #[arg(long, value_name = "BITS", default_value_t = Settings::default().distance, help_heading = "Search")]
-    distance: u32,
+    /// psm, bphs: hashes that differ in at most this many of 64 bits are near [default: 3]
+    #[arg(long, value_name = "BITS", help_heading = "Search")]
+    distance: Option<u32>,
 
     /// psm: share of the pairs within the distance to find; 1 is exact. minhash: share of the pairs at the wanted
     /// similarity
     #[arg(long, value_name = "SHARE", default_value_t = Settings::default().recall, help_heading = "Search")]
     recall: f64,
 
-    /// minhash: Jaccard coefficient from which pages are near
-    #[arg(long, value_name = "SHARE", default_value_t = Settings::default().similarity, help_heading = "Search")]
-    similarity: f64,
+    /// minhash: Jaccard coefficient from which pages are near [default: 0.8]
+    #[arg(long, value_name = "SHARE", help_heading = "Search")]
+    similarity: Option<f64>,
 
     /// psm: probes a page, instead of measuring how many the recall takes
     #[arg(long, value_name = "PROBES", help_heading = "Search")]
@@ -118,21 +118,21 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "BITS", help_heading = "Search")]
     key_bits: Option<u32>,
 
-    /// psm: what flipping a bit of weight w is taken to cost: abs (|w|), square, or log-odds:COT
-    #[arg(long, value_name = "COST", default_value_t, help_heading = "Search")]
-    flip_cost: FlipCost,
+    /// psm: what flipping a bit of weight w is taken to cost: abs (|w|), square, or log-odds:COT [default: abs]
+    #[arg(long, value_name = "COST", help_heading = "Search")]
+    flip_cost: Option<FlipCost>,
 
     /// bphs: number of tables, such as 4, 10, 16 or 20 at distance 3
     #[arg(long, value_name = "N", help_heading = "Search")]
     tables: Option<u32>,
 
-    /// minhash: length of a signature
-    #[arg(long, value_name = "N", default_value_t = Settings::default().permutations, help_heading = "Search")]
-    permutations: usize,
+    /// minhash: length of a signature [default: 128]
+    #[arg(long, value_name = "N", help_heading = "Search")]
+    permutations: Option<usize>,
 
-    /// minhash: family of hash functions
-    #[arg(long, value_enum, default_value_t = FamilyName::Multiply32, help_heading = "Search")]
-    family: FamilyName,
+    /// minhash: family of hash functions [default: multiply32]
+    #[arg(long, value_enum, help_heading = "Search")]
+    family: Option<FamilyName>,
 
     /// minhash: bands and rows, such as 16x8 [default: chosen from similarity and recall]
     #[arg(long, value_name = "BxR", value_parser = parse_bands, help_heading = "Search")]
@@ -157,28 +157,54 @@ pub(crate) struct SearchArgs {
 
 impl SearchArgs {
     /// The library's settings: the only place where arguments become settings.
-    pub(crate) fn settings(&self, features: &FeatureArgs, method: Method) -> Settings {
-        Settings {
-            method,
+    ///
+    /// # Errors
+    /// If an argument is given that none of the methods knows: it would be ignored, and its giver misled.
+    pub(crate) fn settings(
+        &self,
+        features: &FeatureArgs,
+        methods: &[MethodName],
+    ) -> anyhow::Result<Settings> {
+        use MethodName::{Bphs, Minhash, Psm};
+        let of_methods: [(&str, bool, &[MethodName]); 9] = [
+            ("distance", self.distance.is_some(), &[Psm, Bphs]),
+            ("budget", self.budget.is_some(), &[Psm]),
+            ("key-bits", self.key_bits.is_some(), &[Psm]),
+            ("flip-cost", self.flip_cost.is_some(), &[Psm]),
+            ("tables", self.tables.is_some(), &[Bphs]),
+            ("similarity", self.similarity.is_some(), &[Minhash]),
+            ("permutations", self.permutations.is_some(), &[Minhash]),
+            ("family", self.family.is_some(), &[Minhash]),
+            ("bands", self.bands.is_some(), &[Minhash]),
+        ];
+        for (name, given, known_to) in of_methods {
+            if given && !known_to.iter().any(|method| methods.contains(method)) {
+                let known: Vec<&str> = known_to.iter().map(|&method| Method::from(method).name()).collect();
+                anyhow::bail!("--{name} has a meaning for {} only", known.join(" and "));
+            }
+        }
+        let usual = Settings::default();
+        Ok(Settings {
+            method: methods.first().map_or(usual.method, |&method| method.into()),
             features: features.features,
             weighting: features.weighting(),
             min_features: self.min_features,
             frequencies: features.frequencies.clone(),
-            distance: self.distance,
+            distance: self.distance.unwrap_or(usual.distance),
             recall: self.recall,
             budget: self.budget,
             key_bits: self.key_bits,
-            flip_cost: self.flip_cost,
+            flip_cost: self.flip_cost.unwrap_or(usual.flip_cost),
             tables: self.tables,
-            similarity: self.similarity,
-            permutations: self.permutations,
-            family: self.family.into(),
+            similarity: self.similarity.unwrap_or(usual.similarity),
+            permutations: self.permutations.unwrap_or(usual.permutations),
+            family: self.family.map_or(usual.family, Into::into),
             bands: self.bands,
             jaccard: if self.exact_jaccard { JaccardCheck::Exact } else { JaccardCheck::Estimated },
             keep: self.keep,
             all_pairs: self.all_pairs,
             seed: self.seed,
-        }
+        })
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
         let methods: Vec<Method> = self.methods.iter().map(|&method| method.into()).collect();
-        let settings = self.search.settings(&self.features, Method::default());
+        let settings = self.search.settings(&self.features, &self.methods)?;
         let job = job(&self.input, &self.run, settings, command_line);
         let summary = pipeline::compare(&job, &methods, &Bars::new(self.run.quiet))?;
         print(format!("{}\n{}\n", summary.text, job.out.join("report.html").display()).as_bytes())?;

@@ -34,12 +34,8 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
-        let job = job(
-            &self.input,
-            &self.run,
-            self.search.settings(&self.features, self.method.into()),
-            command_line,
-        );
+        let settings = self.search.settings(&self.features, &[self.method])?;
+        let job = job(&self.input, &self.run, settings, command_line);
         let summary = pipeline::dedup(&job, &Bars::new(self.run.quiet))?;
         print(format!("{}\n{}\n", summary.text, job.out.join("report.html").display()).as_bytes())?;
         Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })

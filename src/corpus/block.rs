@@ -313,7 +313,7 @@ impl BlockReader {
             content_end: pos + content_end,
             id: DocId::new(self.shard, self.rows),
             record: self.records,
-            place: Place { offset, within, length: content_end as u64 },
+            place: Place { offset, within, length: content_end as u64, member: 0 },
             member,
         }
     }
@@ -338,6 +338,17 @@ impl BlockReader {
         self.damaged = true;
         let Flaw { offset, within, kind, detail, .. } = flaw;
         block.damage.push(Damage { path: self.path.clone(), record, offset, within, kind, detail });
+    }
+}
+
+/// Stored bytes of the member that holds the record alone and is as WARC wants it: another would be damage in a copy. 0 if
+/// there is no such member.
+pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
+    let (header, content) =
+        (&bytes[span.start..span.content_start], &bytes[span.content_start..span.content_end]);
+    match span.member {
+        Some((from, to)) if wet::is_canonical(header, content.len(), &bytes[span.content_end..]) => to - from,
+        _ => 0,
     }
 }
 
@@ -372,7 +383,7 @@ pub(crate) fn document<T>(
                 url: fields.url,
                 language: fields.language,
                 text,
-                place: span.place,
+                place: Place { member: copyable(span, bytes), ..span.place },
             }))
         }
         Format::Jsonl => match jsonl::parse(content, &options.fields) {

@@ -98,7 +98,7 @@ pub fn fetch(
         let mut wrong: Option<(DamageKind, String)> = None;
         let done = span(bytes, input.format, id, place).and_then(|span| {
             let mut damage = |kind, detail| wrong = Some((kind, detail));
-            document(&span, bytes, input.format, options, &mut damage, &mut each)
+            document(&span, bytes, input.format, options, &mut damage, |d| each(Document { place, ..d }))
         });
         if done.is_none() {
             let got = wrong.map_or_else(|| "no whole record".to_owned(), |(_, detail)| detail);

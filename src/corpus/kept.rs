@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::block::{Block, BlockReader, Span, document};
+use super::block::{Block, BlockReader, Span, copyable};
 use super::inputs::{Format, Input};
 use super::{ReadOptions, wet};
-use crate::document::DocId;
+use crate::document::{DocId, Place};
 use crate::hash::murmur3_x64_128;
 use crate::{Error, Result};
 
@@ -133,19 +133,19 @@ fn date(header: &[u8]) -> String {
     wet::fields(header).date.filter(plain).unwrap_or("1970-01-01T00:00:00Z").to_owned()
 }
 
-/// Writes the documents for which `keep` says so, in order of their ids, into `dir`.
+/// Writes the documents of the list, which ascends by id, into `dir`; `kept` says what reading said of each.
 ///
 /// WET documents go to `kept.warc.wet.gz`: a new warcinfo record, then one gzip member per record. A member that
 /// holds just the record, well formed, is copied as it is; any other record is compressed anew, with its header
-/// lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, each as it was. A file is written for each format among the inputs,
-/// also if nothing of it is kept. Damaged records are not asked for.
+/// lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, each as it was. A file
+/// is written for each format among the inputs, also if nothing of it is kept.
 ///
 /// # Errors
 /// [`Error::Io`] if `dir` cannot be written to, or a file is no longer what it was.
 pub fn write_kept(
     inputs: &[Input],
     options: &ReadOptions,
-    keep: &dyn Fn(DocId) -> bool,
+    kept: &[(DocId, Place)],
     dir: &Path,
 ) -> Result<Vec<KeptFile>> {
     fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
@@ -153,69 +153,101 @@ pub fn write_kept(
         .num_threads(options.threads.max(1))
         .build()
         .map_err(|e| Error::parameter("threads", options.threads, e.to_string()))?;
-    let mut kept = Vec::new();
+    let mut files = Vec::new();
     for format in [Format::Wet, Format::Jsonl] {
         if !inputs.iter().any(|i| i.format == format && i.problem.is_none()) {
             continue;
         }
         let mut output = Output::create(dir, format)?;
-        let mut block = Block::default();
-        let mut informed = false;
-        for (shard, input) in inputs.iter().enumerate().filter(|(_, i)| i.format == format) {
-            let mut reader = BlockReader::open(input, shard as u32, options);
-            let mut stored: Option<File> = None;
-            while reader.next_block(&mut block) {
-                let chosen = choose(&block, input, options, keep, &pool);
-                let Some(first) = chosen.first() else { continue };
-                output.documents += chosen.len() as u64;
-                if format == Format::Jsonl {
-                    output.write(&pool.install(|| lines(&block, &chosen)))?;
-                    continue;
-                }
-                if !informed {
-                    output
-                        .write(&member(&warcinfo(&date(&block.bytes[first.start..first.content_start]))))?;
-                    informed = true;
-                }
-                for part in pool.install(|| records(&block, &chosen)) {
-                    match part {
-                        Part::New(bytes) => output.write(&bytes)?,
-                        Part::Stored(from, to) => {
-                            let file = match &mut stored {
-                                Some(file) => file,
-                                None => stored.insert(input.open().map_err(|e| Error::io(&input.path, e))?),
-                            };
-                            let bytes = copy(file, from, to).map_err(|e| Error::io(&input.path, e))?;
-                            output.write(&bytes)?;
-                        }
-                    }
-                }
+        for (shard, input) in (0..).zip(inputs).filter(|(_, i)| i.format == format) {
+            let from = kept.partition_point(|(id, _)| id.shard < shard);
+            let of_file = &kept[from..kept.partition_point(|(id, _)| id.shard <= shard)];
+            if of_file.is_empty() {
+                continue;
+            }
+            if of_file.iter().all(|(_, place)| place.member > 0) {
+                copy_members(input, of_file, &mut output)?;
+            } else {
+                write_anew(input, shard, options, of_file, &mut output, &pool)?;
             }
         }
         // A gzip file of no member would be none.
-        match format {
-            Format::Wet if !informed => output.write(&member(&warcinfo(&date(b""))))?,
-            Format::Jsonl if output.documents == 0 => output.write(&member(b""))?,
-            _ => {}
+        if output.documents == 0 {
+            let empty = match format {
+                Format::Wet => warcinfo(&date(b"")),
+                Format::Jsonl => Vec::new(),
+            };
+            output.write(&member(&empty))?;
         }
-        kept.push(output.finish()?);
+        files.push(output.finish()?);
     }
-    Ok(kept)
+    Ok(files)
 }
 
-/// The documents of a block that are kept.
-fn choose<'b>(
-    block: &'b Block,
+/// Copies members without a look inside, but for the date of the first.
+fn copy_members(input: &Input, kept: &[(DocId, Place)], output: &mut Output) -> Result<()> {
+    let io = |e| Error::io(&input.path, e);
+    let mut file = input.open().map_err(io)?;
+    if output.documents == 0 {
+        let (_, first) = kept[0];
+        let mut decoded = Vec::new();
+        let stored = copy(&mut file, first.offset, first.offset + first.member).map_err(io)?;
+        flate2::read::GzDecoder::new(&stored[..]).read_to_end(&mut decoded).map_err(io)?;
+        output.write(&member(&warcinfo(&date(&decoded))))?;
+    }
+    output.documents += kept.len() as u64;
+    // Neighbours are copied in one piece, of bounded size.
+    const PIECE: u64 = 8 << 20;
+    let mut piece = kept[0].1.offset..kept[0].1.offset;
+    for (_, place) in kept {
+        if place.offset != piece.end || piece.end - piece.start > PIECE {
+            output.write(&copy(&mut file, piece.start, piece.end).map_err(io)?)?;
+            piece = place.offset..place.offset;
+        }
+        piece.end += place.member;
+    }
+    output.write(&copy(&mut file, piece.start, piece.end).map_err(io)?)
+}
+
+/// Reads a file again and writes what is kept of it, record by record.
+fn write_anew(
     input: &Input,
+    shard: u32,
     options: &ReadOptions,
-    keep: &dyn Fn(DocId) -> bool,
+    kept: &[(DocId, Place)],
+    output: &mut Output,
     pool: &rayon::ThreadPool,
-) -> Vec<&'b Span> {
-    // `keep` need not be fit for several threads, so it is asked first and here.
-    let asked: Vec<&Span> = block.spans.iter().filter(|span| keep(span.id)).collect();
-    let whole =
-        |span: &Span| document(span, &block.bytes, input.format, options, &mut |_, _| {}, |_| ()).is_some();
-    pool.install(|| asked.into_par_iter().filter(|span| whole(span)).collect())
+) -> Result<()> {
+    let mut block = Block::default();
+    let mut reader = BlockReader::open(input, shard, options);
+    let mut stored: Option<File> = None;
+    while reader.next_block(&mut block) {
+        let is_kept = |span: &&Span| kept.binary_search_by_key(&span.id, |&(id, _)| id).is_ok();
+        let chosen: Vec<&Span> = block.spans.iter().filter(is_kept).collect();
+        let Some(first) = chosen.first() else { continue };
+        if input.format == Format::Jsonl {
+            output.documents += chosen.len() as u64;
+            output.write(&pool.install(|| lines(&block, &chosen)))?;
+            continue;
+        }
+        if output.documents == 0 {
+            output.write(&member(&warcinfo(&date(&block.bytes[first.start..first.content_start]))))?;
+        }
+        output.documents += chosen.len() as u64;
+        for part in pool.install(|| records(&block, &chosen)) {
+            match part {
+                Part::New(bytes) => output.write(&bytes)?,
+                Part::Stored(from, to) => {
+                    let file = match &mut stored {
+                        Some(file) => file,
+                        None => stored.insert(input.open().map_err(|e| Error::io(&input.path, e))?),
+                    };
+                    output.write(&copy(file, from, to).map_err(|e| Error::io(&input.path, e))?)?;
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Lines, verbatim, as one gzip member.
@@ -240,12 +272,10 @@ fn records(block: &Block, chosen: &[&Span]) -> Vec<Part> {
     let parts: Vec<Part> = chosen
         .par_iter()
         .map(|span| {
-            let header = &block.bytes[span.start..span.content_start];
-            let record = canonical(header, &block.bytes[span.content_start..span.content_end]);
+            let (header, content) = (span.start..span.content_start, span.content_start..span.content_end);
             match span.member {
-                // Only a member that is as it should be is copied; another would be damage in our own output.
-                Some((from, to)) if block.bytes[span.start..].starts_with(&record) => Part::Stored(from, to),
-                _ => Part::New(member(&record)),
+                Some((from, to)) if copyable(span, &block.bytes) > 0 => Part::Stored(from, to),
+                _ => Part::New(member(&canonical(&block.bytes[header], &block.bytes[content]))),
             }
         })
         .collect();

@@ -334,6 +334,23 @@ pub(crate) fn length_line(line: &[u8]) -> Option<&[u8]> {
     field(line).filter(|(name, _)| name.eq_ignore_ascii_case(b"content-length")).map(|(_, value)| value)
 }
 
+/// Whether a record is as WARC wants it: header lines ended by CRLF, one `Content-Length` that is the content's, and two line
+/// ends behind the content.
+pub(crate) fn is_canonical(header: &[u8], content_bytes: usize, behind: &[u8]) -> bool {
+    let mut lengths = 0;
+    let lines_are_right = header.split_inclusive(|&b| b == b'\n').all(|line| {
+        let Some(line) = line.strip_suffix(b"\r\n") else { return false };
+        match length_line(line) {
+            None => true,
+            Some(written) => {
+                lengths += 1;
+                written == content_bytes.to_string().as_bytes()
+            }
+        }
+    });
+    lines_are_right && lengths == 1 && behind.starts_with(b"\r\n\r\n")
+}
+
 /// Where the content of a conversion record starts, if `bytes` starts with one.
 pub(crate) fn content_of_conversion(bytes: &[u8]) -> Option<usize> {
     let Version::Line(first_line) = version(bytes) else { return None };

@@ -34,6 +34,8 @@ struct Part {
 /// What a thread works with.
 struct Worker {
     extractor: FeatureExtractor,
+    /// The features of the document at hand, repeats included.
+    features: Vec<u64>,
     vocabulary: Vocabulary,
     documents: DocumentTable,
     languages: BTreeMap<String, u64>,
@@ -46,6 +48,7 @@ impl Worker {
     fn new(features: FeatureKind) -> Self {
         Self {
             extractor: FeatureExtractor::new(features),
+            features: Vec::new(),
             vocabulary: Vocabulary::default(),
             documents: DocumentTable::default(),
             languages: BTreeMap::new(),
@@ -65,7 +68,9 @@ impl Worker {
                 self.languages.insert(language.to_owned(), 1);
             }
         }
-        self.extractor.extract(document.text, |feature| self.vocabulary.add(feature));
+        self.features.clear();
+        self.extractor.extract(document.text, |feature| self.features.push(feature));
+        self.vocabulary.add_all(&self.features);
         self.vocabulary.finish(|terms, occurrences| {
             self.term_lists.extend_from_slice(terms);
             self.occurrences.extend_from_slice(occurrences);

@@ -132,7 +132,7 @@ fn agreement(job: &Job, prepared: &Prepared, runs: &[Run]) -> Result<Vec<Agreeme
             examples: {
                 let minhash_alone =
                     (0..runs.len()).all(|m| set >> m & 1 == 0 || runs[m].result.label == "minhash");
-                sample.iter().map(|pair| shown.pair(&prepared.collection, pair, !minhash_alone)).collect()
+                sample.iter().map(|pair| shown.pair(prepared, pair, !minhash_alone)).collect()
             },
         })
         .collect())

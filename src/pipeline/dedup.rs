@@ -6,10 +6,10 @@ use super::output::OutputFolder;
 use super::samples::{Shown, kind, sample_pairs};
 use super::settings::Method;
 use super::stages::{Progress, Stages};
-use super::{Job, Prepared, Summary, describe, describe_corpus, describe_damage, find, id_of, prepare};
+use super::{Job, Prepared, Summary, describe, describe_corpus, describe_damage, find, prepare};
 use crate::clusters::{Clusters, Keep};
 use crate::corpus;
-use crate::document::{DocId, DocumentTable};
+use crate::document::DocumentTable;
 use crate::error::{Error, Result};
 use crate::pairs::{Pair, connect};
 use crate::report::csv::{ClusterRow, PairRow, write_clusters, write_pairs};
@@ -92,9 +92,9 @@ fn write(
     stages.run("write tables", pairs.len() as u64, "pairs", 0, |_| {
         write_pairs(
             &folder.path().join("pairs.csv"),
-            pairs.iter().map(|pair| Ok(pair_row(collection, pair, has_distance))),
+            pairs.iter().map(|pair| Ok(pair_row(prepared, pair, has_distance))),
         )?;
-        write_clusters(&folder.path().join("clusters.csv"), cluster_rows(collection, &verdict))
+        write_clusters(&folder.path().join("clusters.csv"), cluster_rows(prepared, &verdict))
     })?;
     let kept_bytes: u64 = documents
         .rows()
@@ -106,8 +106,9 @@ fn write(
     let kept_pages = verdict.stays.iter().filter(|&&stays| stays).count() as u64;
     let options = job.read_options();
     stages.run("write kept pages", kept_pages, "pages", kept_bytes.max(1), |_| {
-        let index = KeptIndex::new(documents, &verdict.stays, collection.inputs.len());
-        corpus::write_kept(&collection.inputs, &options, &|id| index.stays(id), folder.path())
+        let rows = documents.rows().iter().zip(&verdict.stays);
+        let kept: Vec<_> = rows.filter(|(_, stays)| **stays).map(|(row, _)| (row.id, row.place)).collect();
+        corpus::write_kept(&collection.inputs, &options, &kept, folder.path())
     })?;
 
     let (sample, largest) = stages.run("samples", SHOWN_PAIRS as u64, "pairs", 0, |_| {
@@ -119,7 +120,7 @@ fn write(
             .chain(largest.iter().flat_map(|(_, members)| members.iter().copied()))
             .collect();
         let shown = Shown::fetch(collection, &options, shown)?;
-        let sample: Vec<_> = sample.iter().map(|pair| shown.pair(collection, pair, has_distance)).collect();
+        let sample: Vec<_> = sample.iter().map(|pair| shown.pair(prepared, pair, has_distance)).collect();
         let similarities = similarities_of(&largest, &verdict, &pairs);
         let largest: Vec<_> = largest
             .iter()
@@ -128,8 +129,8 @@ fn write(
                 ClusterSample {
                     cluster: cluster.to_string(),
                     size: verdict.clusters.iter().nth(cluster).map_or(0, |members| members.len() as u64),
-                    kept: shown.page(collection, members[0]),
-                    members: members[1..].iter().map(|&member| shown.page(collection, member)).collect(),
+                    kept: shown.page(prepared, members[0]),
+                    members: members[1..].iter().map(|&member| shown.page(prepared, member)).collect(),
                     lowest_similarity: similarities.first().copied().map(f64::from),
                     median_similarity: similarities.get(similarities.len() / 2).copied().map(f64::from),
                 }
@@ -141,6 +142,12 @@ fn write(
     let outcome = outcome_of(prepared, &verdict, &found, &pairs);
     let damage = describe_damage(collection);
     let mut warnings = found.warnings;
+    if !prepared.repeated_ids.is_empty() {
+        warnings.push(format!(
+            "{} pages have a record id that an earlier page has already; results name them by file and place.",
+            prepared.repeated_ids.len()
+        ));
+    }
     warnings.extend(warnings_of(&outcome, &verdict, n));
     let report = Report {
         tool: Tool::this(),
@@ -172,11 +179,12 @@ fn write(
     })
 }
 
-fn pair_row<'a>(collection: &'a Collection, pair: &Pair, has_distance: bool) -> PairRow<'a> {
+fn pair_row<'a>(prepared: &'a Prepared, pair: &Pair, has_distance: bool) -> PairRow<'a> {
+    let collection = &prepared.collection;
     let url = |document| Cow::Borrowed(collection.documents.url(document).unwrap_or_default());
     PairRow {
-        a_id: name(collection, pair.a),
-        b_id: name(collection, pair.b),
+        a_id: prepared.id_of(pair.a),
+        b_id: prepared.id_of(pair.b),
         a_url: url(pair.a),
         b_url: url(pair.b),
         distance: has_distance.then_some(pair.distance),
@@ -185,51 +193,21 @@ fn pair_row<'a>(collection: &'a Collection, pair: &Pair, has_distance: bool) -> 
     }
 }
 
-fn name(collection: &Collection, document: u32) -> Cow<'_, str> {
-    match collection.documents.record_id(document) {
-        Some(id) => Cow::Borrowed(id),
-        None => Cow::Owned(id_of(collection, document)),
-    }
-}
-
 fn cluster_rows<'a>(
-    collection: &'a Collection,
+    prepared: &'a Prepared,
     verdict: &'a Verdict,
 ) -> impl Iterator<Item = Result<ClusterRow<'a>>> {
     verdict.clusters.iter().zip(&verdict.kept).enumerate().flat_map(move |(cluster, (members, &kept))| {
         members.iter().map(move |&member| {
             Ok(ClusterRow {
-                id: name(collection, member),
-                url: Cow::Borrowed(collection.documents.url(member).unwrap_or_default()),
+                id: prepared.id_of(member),
+                url: Cow::Borrowed(prepared.collection.documents.url(member).unwrap_or_default()),
                 cluster: Cow::Owned(cluster.to_string()),
                 size: members.len() as u64,
                 kept: member == kept,
             })
         })
     })
-}
-
-/// Answers whether a document stays, by id.
-struct KeptIndex<'a> {
-    documents: &'a DocumentTable,
-    stays: &'a [bool],
-    /// Where each file's documents begin in the table.
-    starts: Vec<usize>,
-}
-
-impl<'a> KeptIndex<'a> {
-    fn new(documents: &'a DocumentTable, stays: &'a [bool], files: usize) -> Self {
-        let starts = (0..=files as u32)
-            .map(|shard| documents.rows().partition_point(|row| row.id.shard < shard))
-            .collect();
-        Self { documents, stays, starts }
-    }
-
-    fn stays(&self, id: DocId) -> bool {
-        let begin = self.starts[id.shard as usize];
-        let rows = &self.documents.rows()[begin..self.starts[id.shard as usize + 1]];
-        rows.binary_search_by_key(&id.row, |row| row.id.row).is_ok_and(|at| self.stays[begin + at])
-    }
 }
 
 /// The largest clusters, each with its kept document first and some of the others.
@@ -333,7 +311,8 @@ fn warnings_of(outcome: &Outcome, verdict: &Verdict, documents: u64) -> Vec<Stri
     }
     if outcome.pairs_written < outcome.pairs_found {
         warnings.push(format!(
-            "pairs.csv lists {} of {} pairs: each copy once, with the copy that leads its group; --all-pairs lists all.",
+            "pairs.csv lists {} of {} pairs: of pages with one sketch each is listed once, with the one that leads them; \
+             --all-pairs lists every pair.",
             outcome.pairs_written, outcome.pairs_found
         ));
     }
@@ -351,15 +330,19 @@ fn sentence(report: &Report) -> String {
         outcome.near_duplicates,
         outcome.clusters
     );
-    if let Some(recall) = &report.recall {
-        text.push_str(&format!(
+    match &report.recall {
+        Some(recall) if recall.sample_pairs == 0 => {
+            text.push_str("\nToo few pairs to measure recall on, so the search was exhaustive: every pair within the distance.");
+        }
+        Some(recall) => text.push_str(&format!(
             "\nRecall {:.1} % (95 % interval {:.1} to {:.1} %, {} held-out pairs), asked for {:.1} %.",
             100.0 * recall.reached,
             100.0 * recall.low,
             100.0 * recall.high,
             recall.sample_pairs,
             100.0 * recall.wanted
-        ));
+        )),
+        None => {}
     }
     if report.damage.total > 0 {
         text.push_str(&format!(

@@ -15,15 +15,18 @@ pub use dedup::dedup;
 pub use stages::{Progress, Silent};
 
 use crate::corpus::{Input, JsonlFields, ReadOptions, discover};
+use crate::document::DocumentTable;
 use crate::error::{Error, Result};
 use crate::hash::FEATURE_HASH;
 use crate::report::model as report;
 use crate::weight::frequencies::Frequencies;
 use collect::Collection;
+use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 use settings::{JaccardCheck, Method, Settings};
 use sketch::{SimHashes, Texts};
 use stages::Stages;
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// What is to be done, and where the results go.
@@ -74,6 +77,33 @@ struct Prepared {
     collection: Collection,
     texts: Texts,
     frequencies: Option<Frequencies>,
+    /// Documents whose record id an earlier document has already.
+    repeated_ids: HashSet<u32>,
+}
+
+impl Prepared {
+    /// A document's id in results: the record's own, or, where it has none or not for itself alone, the file and its place
+    /// there.
+    fn id_of(&self, document: u32) -> Cow<'_, str> {
+        let documents = &self.collection.documents;
+        match documents.record_id(document) {
+            Some(id) if !self.repeated_ids.contains(&document) => Cow::Borrowed(id),
+            _ => {
+                let id = documents.rows()[document as usize].id;
+                let file = self.collection.inputs[id.shard as usize].path.display();
+                Cow::Owned(format!("{file}:{}", id.row))
+            }
+        }
+    }
+}
+
+/// Documents whose record id an earlier document has already.
+fn repeated_ids(documents: &DocumentTable) -> HashSet<u32> {
+    let mut seen = HashSet::new();
+    let is_repeated = |&document: &u32| {
+        documents.record_id(document).is_some_and(|id| !seen.insert(crate::hash::text_digest(id)))
+    };
+    (0..documents.len() as u32).filter(is_repeated).collect()
 }
 
 fn prepare(job: &Job, needs_simhash: bool, stages: &mut Stages<'_>) -> Result<Prepared> {
@@ -121,7 +151,8 @@ fn prepare(job: &Job, needs_simhash: bool, stages: &mut Stages<'_>) -> Result<Pr
     if let (Some(path), Some(frequencies)) = (&job.save_frequencies, &frequencies) {
         frequencies.save(path)?;
     }
-    Ok(Prepared { collection, texts, frequencies })
+    let repeated_ids = repeated_ids(&collection.documents);
+    Ok(Prepared { collection, texts, frequencies, repeated_ids })
 }
 
 /// Tells the first pieces of damage of each file at once; the report lists more.
@@ -142,7 +173,7 @@ fn tell_damage(collection: &Collection, progress: &dyn Progress) {
 }
 
 fn simhashes(prepared: &Prepared, settings: &Settings, stages: &mut Stages<'_>) -> SimHashes {
-    let Prepared { collection, texts, frequencies } = prepared;
+    let Prepared { collection, texts, frequencies, .. } = prepared;
     let none = Frequencies::new(settings.features);
     let frequencies = frequencies.as_ref().unwrap_or(&none);
     let n = texts.sketched.len() as u64;
@@ -301,15 +332,4 @@ pub struct Summary {
     pub damaged: u64,
     /// A few sentences for a person.
     pub text: String,
-}
-
-/// A document's id in results: the record's own, or the file and its place there.
-fn id_of(collection: &Collection, document: u32) -> String {
-    match collection.documents.record_id(document) {
-        Some(id) => id.to_owned(),
-        None => {
-            let id = collection.documents.rows()[document as usize].id;
-            format!("{}:{}", collection.inputs[id.shard as usize].path.display(), id.row)
-        }
-    }
 }

@@ -23,7 +23,7 @@ impl OutputFolder {
             .ok_or_else(|| Error::parameter("out", place.display(), "the name of a new folder"))?;
         let exists = fs::symlink_metadata(place).is_ok();
         if exists && !force {
-            let expected = "a folder that does not exist yet; --force replaces this one";
+            let expected = "exists already; --force replaces earlier results";
             return Err(Error::parameter("out", place.display(), expected));
         }
         if exists && !(place.is_dir() && is_ours(place)?) {

@@ -1,6 +1,6 @@
 //! Pairs and clusters for a person to look at, with the texts fetched from the files again.
 
-use super::{collect::Collection, id_of};
+use super::{Prepared, collect::Collection};
 use crate::corpus::{self, ReadOptions};
 use crate::error::Result;
 use crate::hash::fmix64;
@@ -42,14 +42,14 @@ impl Shown {
     }
 
     /// A page with its first words.
-    pub fn page(&self, collection: &Collection, document: u32) -> PageSample {
-        let url = collection.documents.url(document).unwrap_or_default();
-        PageSample::new(id_of(collection, document), url, self.text(document))
+    pub fn page(&self, prepared: &Prepared, document: u32) -> PageSample {
+        let url = prepared.collection.documents.url(document).unwrap_or_default();
+        PageSample::new(prepared.id_of(document), url, self.text(document))
     }
 
     /// A pair with the places where the two differ.
-    pub fn pair(&self, collection: &Collection, pair: &Pair, has_distance: bool) -> PairSample {
-        let page = |document| (self.page(collection, document), self.text(document));
+    pub fn pair(&self, prepared: &Prepared, pair: &Pair, has_distance: bool) -> PairSample {
+        let page = |document| (self.page(prepared, document), self.text(document));
         let distance = has_distance.then_some(pair.distance);
         let sample = PairSample::new(page(pair.a), page(pair.b), distance, f64::from(pair.similarity));
         // Only the beginnings of very long texts are at hand.
@@ -65,8 +65,8 @@ pub fn kind(kind: Kind) -> PairKind {
     }
 }
 
-/// A random sample of at most `most` pairs that has its share of every distance: rounds over the distances, and within a
-/// distance in the order of a hash of the two documents. The same pairs and seed give the same sample.
+/// A random sample of at most `most` pairs that has its share of every distance, near pairs before copies: rounds over the
+/// distances, and within a distance in the order of a hash of the two documents. The same pairs and seed give the same sample.
 pub fn sample_pairs(pairs: &[Pair], most: usize, seed: u64) -> Vec<Pair> {
     let key = |pair: &Pair| fmix64((u64::from(pair.a) << 32 | u64::from(pair.b)) ^ fmix64(seed));
     let mut strata: BTreeMap<(Kind, u32), Vec<(u64, Pair)>> = BTreeMap::new();
@@ -82,6 +82,12 @@ pub fn sample_pairs(pairs: &[Pair], most: usize, seed: u64) -> Vec<Pair> {
     for stratum in strata.values_mut() {
         stratum.sort_unstable_by_key(|&(key, _)| std::cmp::Reverse(key));
     }
+    // Two copies of the same text tell a person as much as twenty.
+    for (&(kind, _), stratum) in &mut strata {
+        if kind == Kind::Exact {
+            stratum.drain(..stratum.len().saturating_sub(2));
+        }
+    }
     let mut sample = Vec::new();
     while sample.len() < most {
         let before = sample.len();
@@ -96,7 +102,7 @@ pub fn sample_pairs(pairs: &[Pair], most: usize, seed: u64) -> Vec<Pair> {
             break;
         }
     }
-    sample.sort_by_key(|pair| (pair.kind, pair.distance, pair.a, pair.b));
+    sample.sort_by_key(|pair| (std::cmp::Reverse(pair.kind), pair.distance, pair.a, pair.b));
     sample
 }
 
@@ -118,7 +124,7 @@ mod tests {
         let sample = sample_pairs(&pairs, 20, 1);
         assert_eq!(sample.len(), 20);
         let of = |distance| sample.iter().filter(|pair| pair.distance == distance).count();
-        assert_eq!((of(0), of(1), of(2), of(7)), (6, 6, 5, 3));
+        assert_eq!((of(0), of(1), of(2), of(7)), (2, 8, 7, 3));
         assert_eq!(sample_pairs(&pairs, 20, 1), sample);
         assert_ne!(sample_pairs(&pairs, 20, 2), sample);
         let mut reversed = pairs.clone();

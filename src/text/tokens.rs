@@ -1,8 +1,9 @@
 //! Cuts text into words and units, in two sweeps: fold into a buffer with one bit per byte that says "inside a word", then
-//! cut at the edges of the runs of ones. ASCII goes eight bytes at a time.
+//! cut at the edges of the runs of ones. ASCII goes 64 bytes at a time.
 
 use super::fold::{Class, Classes};
 use crate::hash::ShortKey;
+use crate::kernel::fold::fold_ascii;
 
 /// A piece of folded text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,9 @@ pub enum Token<'a> {
     },
 }
 
+/// After so many ASCII characters in a row, more are likely to follow.
+const ASCII_RUN: usize = 4;
+
 /// Stands before a unit that follows a unit without a gap.
 const JOIN: u8 = 1;
 /// Stands for everything that parts words.
@@ -33,26 +37,6 @@ pub struct Tokenizer {
     folded: Vec<u8>,
     /// Bit `i % 64` of word `i / 64` says whether byte `i` of `folded` is inside a token.
     inside: Vec<u64>,
-}
-
-/// For each byte of `word` that is an ASCII letter or digit the bit 0x80, and the word in lower case.
-/// All bytes must be ASCII.
-#[inline]
-fn fold_ascii(word: u64) -> (u64, u64) {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x80 * ONES;
-    // A byte b < 0x80 plus (0x80 − low) has its high bit set iff b ≥ low.
-    let at_least = |bytes: u64, low: u8| bytes + (0x80 - u64::from(low)) * ONES;
-    let between = |bytes: u64, low: u8, high: u8| at_least(bytes, low) & !at_least(bytes, high + 1) & HIGH;
-    let letters = between(word | (0x20 * ONES), b'a', b'z');
-    let digits = between(word, b'0', b'9');
-    (letters | digits, word | letters >> 2)
-}
-
-/// Gathers the high bits of eight bytes into one byte, the first byte's in bit 0.
-#[inline]
-fn gather(high_bits: u64) -> u64 {
-    (high_bits >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
 impl Tokenizer {
@@ -122,9 +106,12 @@ impl Tokenizer {
         // What the last character was, to know what a mark or a unit belongs to.
         let mut before = Class::Separator;
         while !rest.is_empty() {
-            while let Some(chunk) = rest.as_bytes().first_chunk::<8>() {
-                let word = u64::from_le_bytes(*chunk);
-                if word & 0x8080_8080_8080_8080 != 0 {
+            let mut folded = [0; 64];
+            while let Some(chunk) = rest.as_bytes().first_chunk::<64>() {
+                let bytes = fold_ascii(chunk, &mut folded);
+                // As far as the first byte that is not ASCII.
+                let length = bytes.other.trailing_zeros() as usize;
+                if length == 0 {
                     break;
                 }
                 if before == Class::Unspaced {
@@ -132,13 +119,14 @@ impl Tokenizer {
                     self.folded.push(GAP);
                     push_bits(&mut self.inside, &mut bits, &mut filled, 0, 1);
                 }
-                let (alphanumeric, folded) = fold_ascii(word);
-                self.folded.extend_from_slice(&folded.to_le_bytes());
-                push_bits(&mut self.inside, &mut bits, &mut filled, gather(alphanumeric), 8);
-                before = if alphanumeric >> 63 == 1 { Class::Letter } else { Class::Separator };
-                rest = &rest[8..];
+                let alphanumeric = bytes.alphanumeric & (u64::MAX >> (64 - length));
+                self.folded.extend_from_slice(&folded[..length]);
+                push_bits(&mut self.inside, &mut bits, &mut filled, alphanumeric, length as u32);
+                let last_is_letter = alphanumeric >> (length - 1) & 1 == 1;
+                before = if last_is_letter { Class::Letter } else { Class::Separator };
+                rest = &rest[length..];
             }
-            // A stretch with other characters, or the last few: one at a time until eight ASCII bytes can follow.
+            // A stretch with other characters, or the last few: one at a time until a run of ASCII is met.
             let mut chars = rest.chars();
             let mut ascii = 0;
             for c in chars.by_ref() {
@@ -173,7 +161,7 @@ impl Tokenizer {
                     }
                 };
                 ascii = if c.is_ascii() { ascii + 1 } else { 0 };
-                if ascii == 4 {
+                if ascii == ASCII_RUN {
                     break;
                 }
             }

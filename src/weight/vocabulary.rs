@@ -1,22 +1,28 @@
 //! Counts features while documents stream by: one open-addressing table gives each feature a small number, counts it within
 //! the document, and counts the documents it occurs in, with one look-up for each word of text.
 
+use crate::kernel::prefetch;
+
 /// A number for a feature, dense from 0 in order of first sight. Private to one vocabulary.
 pub type Term = u32;
 
+/// Sixteen bytes, so that no entry lies across two cache lines.
 #[derive(Clone, Copy)]
+#[repr(align(16))]
 struct Entry {
     feature: u64,
     /// `FREE` where nothing is stored.
     term: Term,
-    /// The last document that had the feature.
-    document: u32,
-    /// Where in that document's list it stands.
+    /// Where the feature stands in the list of the last document that had it, counted through all documents' lists: from
+    /// `Vocabulary::begin` on, that document is the one at hand.
     place: u32,
 }
 
+/// Places are counted anew from here, long before they would wrap around.
+const LAST_BEGIN: u32 = u32::MAX / 4 * 3;
+
 const FREE: Term = Term::MAX;
-const EMPTY: Entry = Entry { feature: 0, term: FREE, document: 0, place: 0 };
+const EMPTY: Entry = Entry { feature: 0, term: FREE, place: 0 };
 
 /// Features seen so far, numbered, with document frequencies. One per thread; see [`super::frequencies`] for the sum.
 pub struct Vocabulary {
@@ -27,7 +33,8 @@ pub struct Vocabulary {
     features: Vec<u64>,
     /// By term: the number of finished documents with it.
     frequencies: Vec<u32>,
-    document: u32,
+    /// Length of all lists before that of the document at hand, plus one.
+    begin: u32,
     /// The document at hand: its terms in order of first occurrence, and how often each occurs.
     terms: Vec<Term>,
     occurrences: Vec<u16>,
@@ -40,7 +47,7 @@ impl Default for Vocabulary {
             shift: 64 - 12,
             features: Vec::new(),
             frequencies: Vec::new(),
-            document: 1,
+            begin: 1,
             terms: Vec::new(),
             occurrences: Vec::new(),
         }
@@ -56,14 +63,14 @@ impl Vocabulary {
         loop {
             let entry = &mut self.entries[at];
             if entry.feature == feature && entry.term != FREE {
-                if entry.document == self.document {
-                    let count = &mut self.occurrences[entry.place as usize];
-                    *count = count.saturating_add(1);
-                } else {
-                    entry.document = self.document;
-                    entry.place = self.terms.len() as u32;
-                    self.terms.push(entry.term);
-                    self.occurrences.push(1);
+                // Places before `begin` wrap around to beyond the list.
+                match self.occurrences.get_mut(entry.place.wrapping_sub(self.begin) as usize) {
+                    Some(count) => *count = count.saturating_add(1),
+                    None => {
+                        entry.place = self.begin.wrapping_add(self.terms.len() as u32);
+                        self.terms.push(entry.term);
+                        self.occurrences.push(1);
+                    }
                 }
                 return;
             }
@@ -75,10 +82,23 @@ impl Vocabulary {
         self.insert(feature, at);
     }
 
+    /// Counts features one after the other. The table is larger than a processor's caches, so the entries of features to
+    /// come are asked for ahead.
+    pub fn add_all(&mut self, features: &[u64]) {
+        const AHEAD: usize = 12;
+        for (at, &feature) in features.iter().enumerate() {
+            if let Some(&next) = features.get(at + AHEAD) {
+                prefetch::read(&self.entries, (next >> self.shift) as usize);
+            }
+            self.add(feature);
+        }
+    }
+
     #[cold]
     fn insert(&mut self, feature: u64, at: usize) {
         let term = self.features.len() as Term;
-        self.entries[at] = Entry { feature, term, document: self.document, place: self.terms.len() as u32 };
+        let place = self.begin.wrapping_add(self.terms.len() as u32);
+        self.entries[at] = Entry { feature, term, place };
         self.features.push(feature);
         self.frequencies.push(0);
         self.terms.push(term);
@@ -110,13 +130,14 @@ impl Vocabulary {
             self.frequencies[term as usize] += 1;
         }
         let result = take(&self.terms, &self.occurrences);
+        let length = self.terms.len() as u32;
         self.terms.clear();
         self.occurrences.clear();
-        self.document = match self.document.checked_add(1) {
-            Some(next) => next,
-            None => {
-                // After 2³² documents the marks start again.
-                self.entries.iter_mut().for_each(|entry| entry.document = 0);
+        // A quarter of the range is left for the next list.
+        self.begin = match self.begin.checked_add(length) {
+            Some(begin) if begin < LAST_BEGIN => begin,
+            _ => {
+                self.entries.iter_mut().for_each(|entry| entry.place = 0);
                 1
             }
         };
@@ -174,6 +195,17 @@ mod tests {
     }
 
     #[test]
+    fn places_are_counted_anew_in_time() {
+        let mut vocabulary = Vocabulary { begin: LAST_BEGIN - 2, ..Vocabulary::default() };
+        for _ in 0..3 {
+            vocabulary.add_all(&[7, 8, 7]);
+            vocabulary.finish(|_, occurrences| assert_eq!(occurrences, [2, 1]));
+        }
+        assert!(vocabulary.begin < 10);
+        assert_eq!(vocabulary.frequencies(), [3, 3]);
+    }
+
+    #[test]
     fn occurrences_stop_at_the_largest_number() {
         let mut vocabulary = Vocabulary::default();
         (0..70_000).for_each(|_| vocabulary.add(5));
@@ -190,8 +222,9 @@ mod tests {
             let mut frequencies: HashMap<u64, u32> = HashMap::new();
             for document in &documents {
                 let mut counts: HashMap<u64, u16> = HashMap::new();
-                for feature in document.iter().map(|f| f.wrapping_mul(spread)) {
-                    vocabulary.add(feature);
+                let features: Vec<u64> = document.iter().map(|f| f.wrapping_mul(spread)).collect();
+                vocabulary.add_all(&features);
+                for feature in features {
                     *counts.entry(feature).or_default() += 1;
                 }
                 counts.keys().for_each(|&feature| *frequencies.entry(feature).or_default() += 1);

@@ -1,0 +1,17 @@
+# Short names for what is done often; each line is what it runs.
+
+test:
+    cargo test
+
+ci:
+    bash .ci/run
+
+demo:
+    cargo run --release -- dedup data --out result --force
+
+# Processor time of the whole job against decompressing alone.
+cost *FILES:
+    cargo run --release --example job_cost -- {{FILES}}
+
+bench:
+    cargo bench
