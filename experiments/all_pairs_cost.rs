@@ -7,7 +7,7 @@ use crate::results::{Clock, Row, Table, distinct, read};
 use crate::throughput::{RADIUS, Workload};
 use crate::{Config, Experiment};
 use all_pairs_hamming::ChunkedJoiner;
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use flipside::features::cosine;
 use flipside::hash::SplitMix64;
 use flipside::kernel::hamming::Kernel;
@@ -135,7 +135,8 @@ fn run(config: &Config) -> Result<()> {
             let n = hashes.len() as f64;
             let clock = Clock::start();
             let index = Bphs::new(&hashes, BphsParams { radius: RADIUS, tables: 10 })?;
-            let pairs = join(&index, &hashes);
+            let exact = join(&index, &hashes);
+            let pairs = exact;
             row(
                 "join by BPHS, 10 tables",
                 n,
@@ -148,6 +149,7 @@ fn run(config: &Config) -> Result<()> {
             let clock = Clock::start();
             let index = Half::new(&hashes, HalfParams { radius: RADIUS, ..HalfParams::default() })?;
             let pairs = join(&index, &hashes);
+            ensure!(pairs == exact, "half tables find {pairs} pairs, and there are {exact}");
             row(
                 "join by half tables, exact",
                 n,
@@ -174,6 +176,7 @@ fn run(config: &Config) -> Result<()> {
                 let clock = Clock::start();
                 let (pairs, bytes) = join(&hashes)?;
                 row(name, n, clock.read().0, bytes as f64, "measured", pairs, features)?;
+                ensure!(pairs == exact, "{name} finds {pairs} pairs, and there are {exact}");
             }
         }
     }
@@ -232,13 +235,13 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
                     item: format!("{corpus}: {what}, {} pages", short(n)),
                     paper: format!("{paper:.3e} s ({}), {} bytes", each(paper), short(row.number(bytes))),
                     ours: format!("{ours:.3e} s ({}), {} bytes", each(ours), short(found.number("bytes"))),
-                    agrees: (ours / paper).ln().abs() < 0.7,
+                    agrees: Some((ours / paper).ln().abs() < 0.7),
                     because: if inconsistent {
                         "the published times of this row fit 1.024 billion pages, not 8: from 64M on they grow by 16², not 125²".into()
                     } else if what.starts_with("cosine") {
                         format!("a merge of two sorted lists of {:.0} features on average", found.number("features_per_page"))
                     } else {
-                        "vectors of hashes are compared at once, from the nearest memory".to_owned()
+                        "our scan compares vectors of hashes, another machine; a pair of the paper's takes as long as some memory accesses".to_owned()
                     },
                 });
             }
@@ -257,7 +260,7 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
                     short(largest.number("bytes")),
                     largest.text("pairs")
                 ),
-                agrees: true,
+                agrees: None,
                 because: "what a join really needs: its work grows almost with n, not with n²".into(),
             });
         }

@@ -226,9 +226,9 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
                     psm.number("bytes") / ten.number("bytes"),
                     psm.number("recall")
                 ),
-                agrees: paper.is_nan() || (ratio / paper).ln().abs() < 0.35,
-                because: "one pass over sorted probes and hashes against a look into every table for each stored hash; \
-                          the file was just written, so the system had it in memory and the disk costs only the copying"
+                agrees: published.map(|_| (ratio / paper).ln().abs() < 0.35),
+                because: "depends on m / n (see the figure). Our file was just written, so the system had it in memory and only \
+                          copying was measured, no disk: for disk this is not the paper's experiment"
                     .into(),
             });
         }

@@ -18,8 +18,8 @@ pub struct Verdict {
     pub paper: String,
     /// What we measured.
     pub ours: String,
-    /// Whether we call it the same.
-    pub agrees: bool,
+    /// Whether we call it the same; none where nothing was published to compare with.
+    pub agrees: Option<bool>,
     /// Why they differ, or what makes them agree.
     pub because: String,
 }
@@ -41,7 +41,11 @@ pub fn check(config: &Config, experiments: &[&Experiment]) -> Result<()> {
         writeln!(page, "| figure | published | we see | verdict | because |\n|---|---|---|---|---|")?;
         for verdict in (experiment.verdicts)(&rows, &expected) {
             let Verdict { item, paper, ours, agrees, because } = verdict;
-            let word = if agrees { "agrees" } else { "differs" };
+            let word = match agrees {
+                Some(true) => "agrees",
+                Some(false) => "differs",
+                None => "new",
+            };
             writeln!(page, "| {item} | {paper} | {ours} | {word} | {because} |")?;
         }
     }

@@ -32,6 +32,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     verdicts,
 };
 
+/// The pairs whose documents' cosine, as their weight vectors estimate it, is at least so much: how much of a difference
+/// from the published curves nearness may make.
+const NEARER: [(&str, f64); 2] = [("VOSH, |W|, cosine >= .99", 0.99), ("VOSH, |W|, cosine >= .999", 0.999)];
 /// Pairs of each distance that are looked at; a sample if there are more.
 const MOST_PAIRS: usize = 20_000;
 /// Fewer pairs are no curve.
@@ -63,9 +66,11 @@ impl Order {
     ];
 }
 
-/// A pair of distinct hashes: the query's side, the bits that differ, and the cluster.
+/// A pair of distinct hashes: the query's side and the other, the bits that differ, and the cluster.
+#[derive(Clone, Copy)]
 struct Directed {
     query: u32,
+    other: u32,
     mask: u64,
     cluster: u32,
 }
@@ -102,10 +107,17 @@ fn near_pairs(distinct: &DistinctHashes, seed: u64) -> Result<[Vec<Directed>; 3]
         let list = &mut by_distance[mask.count_ones() as usize - 1];
         if list.len() < 2 * MOST_PAIRS {
             let cluster = partition.find(a);
-            list.extend([a, b].map(|query| Directed { query, mask, cluster }));
+            list.extend([(a, b), (b, a)].map(|(query, other)| Directed { query, other, mask, cluster }));
         }
     }
     Ok(by_distance)
+}
+
+fn cosine(a: &[f32; BITS], b: &[f32; BITS]) -> f64 {
+    let dot = |x: &[f32; BITS], y: &[f32; BITS]| -> f64 {
+        x.iter().zip(y).map(|(&x, &y)| f64::from(x) * f64::from(y)).sum()
+    };
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
 
 /// For each pair, after how many flips it is found.
@@ -241,11 +253,20 @@ fn measure(config: &Config, corpus: &str, digest: &str, source: &str, simhashes:
         if pairs.len() < 2 * FEWEST_PAIRS {
             continue;
         }
-        for (name, order) in Order::ALL {
+        let cosine = |pair: &Directed| cosine(&weights[pair.query as usize], &weights[pair.other as usize]);
+        let nearer = NEARER.map(|(name, least)| {
+            let near = pairs.iter().filter(|pair| cosine(pair) >= least).copied().collect::<Vec<_>>();
+            (name, Order::Vosh(FlipCost::Abs), near)
+        });
+        let all = Order::ALL.map(|(name, order)| (name, order, pairs.clone()));
+        for (name, order, pairs) in all.into_iter().chain(nearer) {
+            if pairs.len() < 2 * FEWEST_PAIRS {
+                continue;
+            }
             let clock = Clock::start();
-            let found = flips(pairs, &weights, h, order);
+            let found = flips(&pairs, &weights, h, order);
             let (cpu, wall) = clock.read();
-            let (points, clusters) = curve(pairs, &found, h, config.seed);
+            let (points, clusters) = curve(&pairs, &found, h, config.seed);
             for point in points {
                 table.row(&[
                     ("source", &source),
@@ -416,23 +437,36 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
                 )
             };
             let agrees = low - 0.02 <= recall && recall <= high + 0.02;
-            let because = match (agrees, recall < 1.0) {
-                (true, _) => "within our interval, give or take two points",
-                (false, true) if at.number("recall") > recall => {
-                    "our pairs are nearer: versions of one page, where the paper crawled the open web"
-                }
-                (false, true) => "our pairs are further apart, or fewer of them come from small edits",
-                (false, false) => {
-                    "the last pairs are far out in the tail: edits that exchange a heavy feature move strong bits; \
-                     the slide's 100 % may be rounded, or its pairs filtered by cosine"
-                }
+            let nearer: Vec<String> = NEARER
+                .iter()
+                .filter_map(|(name, least)| {
+                    let near =
+                        real.iter().filter(|row| row.text("base") == base && row.text("order") == *name);
+                    let near = near.filter(|row| row.text("h") == point.text("h"));
+                    let at = near.filter(|row| row.number("flips") <= flips).last()?;
+                    Some(format!(
+                        "{:.1} % of those with a cosine of {least} or more",
+                        at.number("recall") * 100.0
+                    ))
+                })
+                .collect();
+            let nearer = match nearer.is_empty() {
+                true => String::new(),
+                false => format!("; of our pairs, {}", nearer.join(", ")),
+            };
+            let because = match agrees {
+                true => "within our interval, give or take two points".into(),
+                false => format!(
+                    "corpora differ: ours differ among each other as well, and nearness decides{nearer}; \
+                     what pairs the paper had is not known"
+                ),
             };
             all.push(Verdict {
                 item: format!("h = {}, {base}", point.text("h")),
                 paper: format!("{:.0} % after {flips} flips", recall * 100.0),
                 ours,
-                agrees,
-                because: because.into(),
+                agrees: Some(agrees),
+                because,
             });
         }
     }

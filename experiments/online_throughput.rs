@@ -133,23 +133,9 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
     };
     for (workload, rows) in workloads(rows) {
         for mode in ["all", "first"] {
-            for (reading, start, note) in [
-                (
-                    "PSM-X",
-                    "PSM-X",
-                    "flips over all 64 bits take hundreds of probes for 95 % at h = 3; a BPHS with a directory needs only its tables' few",
-                ),
-                (
-                    "PSM-P",
-                    "PSM-P",
-                    "a BPHS with a directory, grouped prefetching and vector popcount is several times the paper's baseline, whose queries took 5 µs",
-                ),
-                (
-                    "half tables (ours)",
-                    "half tables",
-                    "not in the paper: two tables, at most one flip in the key",
-                ),
-            ] {
+            for (reading, start) in
+                [("PSM-X", "PSM-X"), ("PSM-P", "PSM-P"), ("half tables (ours)", "half tables")]
+            {
                 for tables in [4.0, 10.0] {
                     let Some(psm) = best(&rows, mode, start) else { continue };
                     let Some(bphs) = best(&rows, mode, &format!("BPHS {tables}")) else { continue };
@@ -166,8 +152,14 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
                             psm.number("bytes") / bphs.number("bytes"),
                             psm.number("recall")
                         ),
-                        agrees: (ratio / paper).ln().abs() < 0.25,
-                        because: note.into(),
+                        agrees: Some((ratio / paper).ln().abs() < 0.25),
+                        because: format!(
+                            "our BPHS answers {:.1} × as many queries as the paper's, our {reading} {:.2} × as many, with {:.0} probes a query against {tables} tables; \
+                             machines, sizes and baselines differ, and their parts were not told apart",
+                            rate(bphs) / published("bphs", mode, Some(tables)),
+                            rate(psm) / published("psm", mode, None),
+                            psm.number("probes") / psm.number("queries"),
+                        ),
                     });
                 }
             }
@@ -187,7 +179,7 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
                         ours.number("recall"),
                         rival.number("recall")
                     ),
-                    agrees: true,
+                    agrees: None,
                     because: "same radius asked, both answer every match".into(),
                 });
             }

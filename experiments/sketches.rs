@@ -392,7 +392,7 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
                     .find(|r| r.number("bytes_per_document") == 512.0 && r.number("resemblance_from") == 0.8)
                     .map_or("-".into(), |r| format!("{:.2} %", r.number("value") * 100.0))
             ),
-            agrees: false,
+            agrees: Some(false),
             because: "the notes put delta = 0.1 into the exponent as 1/0.02 instead of 1/200; a hundred positions do not make an error of a tenth unlikely".into(),
         });
         let error = |method: &str, bytes: f64| {
@@ -414,7 +414,7 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
                     "error {:.3} at 512 bytes ({theory:.2} × theory); 0 mod m: {:.3} at {:.0} bytes on average",
                     minhash.number("value"), modulo.number("value"), modulo.number("bytes_per_document")
                 ),
-                agrees: (theory - 1.0).abs() < 0.15,
+                agrees: Some((theory - 1.0).abs() < 0.15),
                 because: "errors of pairs that share documents go together, so the ratio is not exactly 1".into(),
             });
         }
@@ -447,7 +447,7 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
             item: format!("{corpus}: supershingles against SimHash, 8 bytes each, resemblance .8 or more"),
             paper: "Henzinger 2006, by judges: SimHash right in .50 of pairs, supershingles in .38".into(),
             ours: said.join("; "),
-            agrees: true,
+            agrees: None,
             because: "another question: share found of pairs that exact counting calls alike, not share right of those found".into(),
         });
     }
