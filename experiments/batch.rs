@@ -24,7 +24,7 @@ use std::path::Path;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "batch",
-    about: "PSM batch against BPHS batch: speed against m and against n, from memory and from disk",
+    about: "PSM batch against BPHS batch: speed against m and against n, from memory and from a file",
     run,
     draw,
     verdicts,
@@ -119,7 +119,7 @@ fn point(workload: &Workload, varied: &str, n: usize, m: usize, table: &mut Tabl
     file.write_all(bytemuck::cast_slice(&hashes))?;
     file.flush()?;
     let mut truth = 0;
-    for (medium, path) in [("memory", None), ("disk", Some(file.path()))] {
+    for (medium, path) in [("memory", None), ("file", Some(file.path()))] {
         for (method, tables) in [("BPHS batch, 10 tables", 10), ("BPHS batch, 4 tables", 4), ("PSM batch", 0)]
         {
             let mut best = (f64::MAX, f64::MAX, (0, Cost::default(), 0));
@@ -172,7 +172,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
         let panel = |varied: &str, x: &str, label: &'static str, title: &str| {
             let mut series = Vec::new();
             for (colour, method) in distinct(rows, "method").iter().enumerate() {
-                for (medium, dashed) in [("memory", false), ("disk", true)] {
+                for (medium, dashed) in [("memory", false), ("file", true)] {
                     let points = rows
                         .iter()
                         .filter(|r| r.text("corpus") == corpus && r.text("varied") == varied)
@@ -203,7 +203,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
 fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
     let mut all = Vec::new();
     for corpus in distinct(rows, "corpus") {
-        for medium in ["memory", "disk"] {
+        for medium in ["memory", "file"] {
             let of = |method: &str| {
                 rows.iter()
                     .filter(|r| r.text("corpus") == corpus && r.text("medium") == medium)
@@ -212,23 +212,26 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
             };
             let (Some(psm), Some(ten)) = (of("PSM batch"), of("BPHS batch, 10 tables")) else { continue };
             let ratio = psm.number("queries_per_cpu_second") / ten.number("queries_per_cpu_second");
-            let published = expected.iter().find(|row| row.text("medium") == medium);
-            let paper = published.map_or(f64::NAN, |row| row.number("ratio"));
+            let paper = match (medium, expected.first()) {
+                ("file", Some(row)) => format!("{} × on disk", row.text("ratio")),
+                _ => "curves without numbers in the slides".into(),
+            };
             all.push(Verdict {
                 item: format!(
                     "{corpus}, {medium}: PSM batch / BPHS batch of 10 tables, n = {}, m = {}",
                     short(psm.number("stored")),
                     short(psm.number("queries"))
                 ),
-                paper: published.map_or("curves without numbers in the slides".into(), |_| format!("{paper} ×")),
+                paper,
                 ours: format!(
                     "{ratio:.1} ×, {:.2} × the bytes, recall {:.3}",
                     psm.number("bytes") / ten.number("bytes"),
                     psm.number("recall")
                 ),
-                agrees: published.map(|_| (ratio / paper).ln().abs() < 0.35),
-                because: "depends on m / n (see the figure). Our file was just written, so the system had it in memory and only \
-                          copying was measured, no disk: for disk this is not the paper's experiment"
+                agrees: None,
+                because: "it depends on m / n, see the figure. BPHS batch looks every stored hash up, so it pays for n however \
+                          few the queries are; online BPHS over an index of the stored hashes does not. Our file was just \
+                          written and read from memory: no disk was measured"
                     .into(),
             });
         }

@@ -92,12 +92,15 @@ fn run(config: &Config) -> Result<()> {
                     matches(signatures.get(a as usize), signatures.get(b as usize)) as f64 / m as f64
                 };
                 let errors = pairs.iter().map(|&(a, b, jaccard)| estimate(a, b) - jaccard);
-                let expected = pairs.iter().map(|&(a, b, jaccard)| {
-                    let shared = overlap(&sets[a as usize], &sets[b as usize]);
-                    params.variance(jaccard, (shared.shared + shared.only_a + shared.only_b) as usize)
-                });
                 // The variance of sparse bins takes a sum per pair; a sample of pairs is enough for it.
-                let sampled: Vec<f64> = expected.step_by((pairs.len() / 50).max(1)).collect();
+                let sampled: Vec<f64> = pairs
+                    .iter()
+                    .step_by((pairs.len() / 50).max(1))
+                    .map(|&(a, b, jaccard)| {
+                        let shared = overlap(&sets[a as usize], &sets[b as usize]);
+                        params.variance(jaccard, (shared.shared + shared.only_a + shared.only_b) as usize)
+                    })
+                    .collect();
                 let reference = (sampled.iter().sum::<f64>() / sampled.len().max(1) as f64).sqrt();
                 let size = (m * 4) as f64;
                 let method = format!("MinHash, {}", family.name());
