@@ -443,7 +443,7 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
                     let near =
                         real.iter().filter(|row| row.text("base") == base && row.text("order") == *name);
                     let near = near.filter(|row| row.text("h") == point.text("h"));
-                    let at = near.filter(|row| row.number("flips") <= flips).last()?;
+                    let at = near.filter(|row| row.number("flips") <= flips).next_back()?;
                     Some(format!(
                         "{:.1} % of those with a cosine of {least} or more",
                         at.number("recall") * 100.0
