@@ -442,8 +442,8 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
                 .filter_map(|(name, least)| {
                     let near =
                         real.iter().filter(|row| row.text("base") == base && row.text("order") == *name);
-                    let near = near.filter(|row| row.text("h") == point.text("h"));
-                    let at = near.filter(|row| row.number("flips") <= flips).next_back()?;
+                    let mut near = near.filter(|row| row.text("h") == point.text("h"));
+                    let at = near.rfind(|row| row.number("flips") <= flips)?;
                     Some(format!(
                         "{:.1} % of those with a cosine of {least} or more",
                         at.number("recall") * 100.0

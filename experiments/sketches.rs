@@ -396,7 +396,7 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
                     .map_or("-".into(), |r| format!("{:.2} %", r.number("value") * 100.0))
             ),
             agrees: Some(false),
-            because: "the notes put delta = 0.1 into the exponent as 1/0.02 instead of 1/200; a hundred positions do not make an error of a tenth unlikely".into(),
+            because: "the notes put delta = 0.1 into the exponent as 1/0.02 instead of 1/200; the bound for a hundred positions is above one half and promises little, though the error itself is rare at high resemblance".into(),
         });
         let error = |method: &str, bytes: f64| {
             rows.iter()
