@@ -1,0 +1,59 @@
+//! The judge: what was published, what we see, and why they differ.
+
+use crate::results::{read, read_all};
+use crate::{Config, Experiment};
+use anyhow::{Context, Result};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Published figures, as files of data.
+const EXPECTED: &str = "experiments/expected";
+
+/// What became of one published figure.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// Which figure, on which data.
+    pub item: String,
+    /// What was published.
+    pub paper: String,
+    /// What we measured.
+    pub ours: String,
+    /// Whether we call it the same; none where nothing was published to compare with.
+    pub agrees: Option<bool>,
+    /// Why they differ, or what makes them agree.
+    pub because: String,
+}
+
+/// Prints the verdicts, and writes them beside the results.
+pub fn check(config: &Config, experiments: &[&Experiment]) -> Result<()> {
+    let mut page = String::from(
+        "# Verdicts\n\nMade by `cargo run --release --example experiments -- check` from the files in this folder and in `experiments/expected`.\n",
+    );
+    for experiment in experiments {
+        let rows = read_all(config, experiment.name)?;
+        let expected = Path::new(EXPECTED).join(format!("{}.csv", experiment.name));
+        let expected = if expected.exists() { read(&expected)? } else { Vec::new() };
+        writeln!(page, "\n## {}\n", experiment.name)?;
+        if rows.is_empty() {
+            writeln!(page, "No results.")?;
+            continue;
+        }
+        writeln!(page, "| figure | published | we see | verdict | because |\n|---|---|---|---|---|")?;
+        for verdict in (experiment.verdicts)(&rows, &expected) {
+            let Verdict { item, paper, ours, agrees, because } = verdict;
+            let word = match agrees {
+                Some(true) => "agrees",
+                Some(false) => "differs",
+                None => "new",
+            };
+            writeln!(page, "| {item} | {paper} | {ours} | {word} | {because} |")?;
+        }
+    }
+    print!("{page}");
+    // Verdicts on one experiment alone are for the eye; the page is of all.
+    if config.only.is_none() {
+        let path = config.results.join("VERDICTS.md");
+        std::fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}

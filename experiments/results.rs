@@ -1,0 +1,146 @@
+//! Rows of measurements: appended one by one, each with everything that is needed to understand it alone.
+
+use crate::Config;
+use anyhow::{Context, Result, ensure};
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// A file of results in the making. An abort loses the row that was being measured.
+pub struct Table {
+    /// None before the first row: an experiment that has nothing to say leaves no file.
+    writer: Option<csv::Writer<File>>,
+    path: PathBuf,
+    common: Vec<(&'static str, String)>,
+    header: Vec<String>,
+}
+
+/// One field of a row.
+pub type Field<'a> = (&'static str, &'a dyn Display);
+
+impl Table {
+    /// Begins `results/<experiment>/<corpus>.csv` anew.
+    pub fn create(config: &Config, experiment: &str, corpus: &str, digest: &str) -> Result<Self> {
+        let folder = config.results.join(experiment);
+        fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        let path = folder.join(format!("{corpus}.csv"));
+        if path.exists() {
+            fs::remove_file(&path).with_context(|| format!("replacing {}", path.display()))?;
+        }
+        let common = vec![
+            ("corpus", corpus.to_owned()),
+            ("corpus_hash", digest.to_owned()),
+            ("seed", config.seed.to_string()),
+            ("revision", revision()),
+            ("machine", machine()),
+        ];
+        Ok(Self { writer: None, path, common, header: Vec::new() })
+    }
+
+    /// Appends a row; all rows of a file have the same fields.
+    pub fn row(&mut self, fields: &[Field<'_>]) -> Result<()> {
+        let names = self.common.iter().map(|(name, _)| *name).chain(fields.iter().map(|(name, _)| *name));
+        let names: Vec<String> = names.map(str::to_owned).collect();
+        let writing = || format!("writing {}", self.path.display());
+        let writer = match &mut self.writer {
+            Some(writer) => {
+                ensure!(self.header == names, "{}: {names:?} after {:?}", self.path.display(), self.header);
+                writer
+            }
+            None => {
+                let writer = self.writer.insert(csv::Writer::from_path(&self.path).with_context(writing)?);
+                writer.write_record(&names)?;
+                self.header = names;
+                writer
+            }
+        };
+        let values = self.common.iter().map(|(_, value)| value.clone());
+        let values = values.chain(fields.iter().map(|(_, value)| value.to_string()));
+        writer.write_record(values)?;
+        writer.flush().with_context(writing)
+    }
+}
+
+/// The revision that is measured; a plus sign stands for changes on top of it.
+fn revision() -> String {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(head) = git(&["rev-parse", "--short", "HEAD"]) else { return "unknown".into() };
+    let changed = git(&["status", "--porcelain", "src", "experiments/*.rs"]).is_some_and(|s| !s.is_empty());
+    head + if changed { "+" } else { "" }
+}
+
+/// Processor and number of threads.
+fn machine() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or(std::env::consts::ARCH, |(_, model)| model);
+    format!("{model} x{}", rayon::current_num_threads())
+}
+
+/// A row read back.
+#[derive(Clone, Debug)]
+pub struct Row(HashMap<String, String>);
+
+impl Row {
+    /// A field's text; empty if there is none.
+    pub fn text(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    /// A field's number; not a number if there is none.
+    pub fn number(&self, name: &str) -> f64 {
+        self.text(name).parse().unwrap_or(f64::NAN)
+    }
+}
+
+/// All rows of a CSV file.
+pub fn read(path: &Path) -> Result<Vec<Row>> {
+    let mut reader = csv::Reader::from_path(path).with_context(|| format!("reading {}", path.display()))?;
+    reader.deserialize().map(|row| Ok(Row(row.with_context(|| path.display().to_string())?))).collect()
+}
+
+/// All rows of an experiment, files in order of name; none if it has not been run.
+pub fn read_all(config: &Config, experiment: &str) -> Result<Vec<Row>> {
+    let folder = config.results.join(experiment);
+    let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "csv"));
+    paths.sort();
+    Ok(paths.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?.concat())
+}
+
+/// Processor and wall time since the start.
+pub struct Clock {
+    cpu: f64,
+    wall: Instant,
+}
+
+impl Clock {
+    /// Starts now.
+    pub fn start() -> Self {
+        Self { cpu: flipside::resources::cpu_seconds().unwrap_or(f64::NAN), wall: Instant::now() }
+    }
+
+    /// Processor seconds over all threads, and wall seconds.
+    pub fn read(&self) -> (f64, f64) {
+        let cpu = flipside::resources::cpu_seconds().unwrap_or(f64::NAN) - self.cpu;
+        (cpu, self.wall.elapsed().as_secs_f64())
+    }
+}
+
+/// The values of a field in order of first occurrence.
+pub fn distinct<'a>(rows: impl IntoIterator<Item = &'a Row>, field: &str) -> Vec<String> {
+    let mut values: Vec<String> = Vec::new();
+    for row in rows {
+        if !values.iter().any(|value| value == row.text(field)) {
+            values.push(row.text(field).to_owned());
+        }
+    }
+    values
+}

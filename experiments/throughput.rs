@@ -1,0 +1,460 @@
+//! Queries per second of every method on one workload: what `online-throughput` and `scalability` share.
+//!
+//! Every method answers the same queries for distances up to 3, on one thread, and is timed by processor time. Methods
+//! with a budget get the one that finds 95 % on queries set apart for that; exact ones find everything.
+
+use crate::corpus::Corpus;
+use crate::generate::{Donors, Recipe};
+use crate::results::{Clock, Table};
+use anyhow::{Result, anyhow};
+use flipside::hash::fmix64;
+use flipside::search::bphs::{Bphs, BphsParams};
+use flipside::search::distinct::DistinctHashes;
+use flipside::search::half::{Half, HalfParams};
+use flipside::search::psm::{FlipOrder, Psm, PsmParams, Reading};
+use flipside::search::{Cost, HammingIndex, Mode, Query, Scratch};
+use flipside::simhash::SimHash;
+use flipside::weight::Weighting;
+use gaoya::simhash::SimHashIndex;
+use std::collections::HashMap;
+
+/// h of all throughput experiments.
+pub const RADIUS: u32 = 3;
+/// Recall that budgets are chosen for.
+pub const RECALL: f64 = 0.95;
+/// Queries set apart to choose budgets on.
+const CALIBRATION: usize = 4_000;
+/// Of them, those that a search of tens of thousands of probes each is measured on.
+const CALIBRATION_FEW: usize = 1_000;
+/// Measurements of each; the fastest counts, because others only add to it.
+const ROUNDS: usize = 3;
+
+/// Stored hashes, queries, and what an exact search answers.
+pub struct Workload {
+    pub corpus: String,
+    pub digest: String,
+    /// `real` or `generated`.
+    pub source: &'static str,
+    /// Documents stored.
+    pub documents: usize,
+    pub stored: DistinctHashes,
+    pub queries: Vec<SimHash>,
+    calibration: Vec<SimHash>,
+}
+
+impl Workload {
+    /// Documents of a generated corpus, of which `queries` drawn at random are not stored but asked.
+    pub fn generated(corpus: &Corpus, stored: usize, queries: usize, seed: u64) -> Self {
+        let donors = Donors::new(corpus, seed);
+        let documents = stored + queries + CALIBRATION;
+        let share = (queries + CALIBRATION) as f64 / documents as f64;
+        let drawn =
+            |document: usize| (fmix64(document as u64 ^ fmix64(seed)) as f64) < share * u64::MAX as f64;
+        let recipe = Recipe::new(documents, seed);
+        let all = donors.generate(&recipe, |document, simhash| {
+            (simhash.hash, drawn(document).then(|| Box::new(simhash)))
+        });
+        let hashes = all.iter().filter(|(_, asked)| asked.is_none()).map(|&(hash, _)| hash).collect();
+        let asked = all.into_iter().filter_map(|(_, asked)| asked).map(|simhash| *simhash).collect();
+        Self::new(corpus, "generated", hashes, asked, queries)
+    }
+
+    /// The documents of a corpus, of which `queries` drawn at random are not stored but asked.
+    pub fn real(corpus: &Corpus, queries: usize, seed: u64) -> Self {
+        let mut simhashes = corpus.simhashes(Weighting::TfIdf);
+        let mut order: Vec<u32> = (0..simhashes.len() as u32).collect();
+        order.sort_unstable_by_key(|&document| fmix64(u64::from(document) ^ fmix64(seed)));
+        let asked: Vec<SimHash> =
+            order.iter().take(queries + CALIBRATION).map(|&d| simhashes[d as usize]).collect();
+        let hashes = order.iter().skip(asked.len()).map(|&d| simhashes[d as usize].hash).collect();
+        simhashes.clear();
+        Self::new(corpus, "real", hashes, asked, queries)
+    }
+
+    fn new(
+        corpus: &Corpus,
+        source: &'static str,
+        hashes: Vec<u64>,
+        mut asked: Vec<SimHash>,
+        queries: usize,
+    ) -> Self {
+        // In random order: neighbours in the list would be neighbours in the index.
+        asked.sort_unstable_by_key(|simhash| fmix64(simhash.hash));
+        let calibration = asked.split_off(asked.len().saturating_sub(CALIBRATION));
+        asked.truncate(queries);
+        let documents = hashes.len();
+        let stored = DistinctHashes::new(&hashes);
+        let (corpus, digest) = (corpus.name.clone(), corpus.digest.clone());
+        Self { corpus, digest, source, documents, stored, queries: asked, calibration }
+    }
+}
+
+/// Queries as indexes take them.
+pub fn asked(simhashes: &[SimHash]) -> Vec<Query<'_>> {
+    simhashes.iter().map(|simhash| Query { hash: simhash.hash, weights: &simhash.weights }).collect()
+}
+
+/// A method with its tuning; probabilistic ones are built without a budget.
+#[derive(Clone, Copy, Debug)]
+pub enum Method {
+    Bphs(u32),
+    PsmX {
+        filter_bits: u32,
+    },
+    /// Bits that the key has less than ⌊log₂ n⌋.
+    PsmP {
+        fewer: u32,
+        order: FlipOrder,
+    },
+    Half {
+        budgeted: bool,
+    },
+    Mih {
+        blocks: usize,
+    },
+    Gaoya {
+        blocks: usize,
+    },
+}
+
+/// All methods of Table 2 and their rivals; each rival, like each method, in the settings that might be its best.
+pub const ALL: &[Method] = &[
+    Method::Bphs(4),
+    Method::Bphs(10),
+    Method::Bphs(16),
+    Method::PsmX { filter_bits: 4 },
+    Method::PsmX { filter_bits: 8 },
+    Method::PsmX { filter_bits: 16 },
+    Method::PsmX { filter_bits: 32 },
+    Method::PsmX { filter_bits: 64 },
+    Method::PsmP { fewer: 4, order: FlipOrder::Vosh },
+    Method::PsmP { fewer: 2, order: FlipOrder::Vosh },
+    Method::PsmP { fewer: 2, order: FlipOrder::Static },
+    Method::PsmP { fewer: 0, order: FlipOrder::Vosh },
+    Method::Half { budgeted: true },
+    Method::Half { budgeted: false },
+    Method::Mih { blocks: 3 },
+    Method::Mih { blocks: 4 },
+    Method::Gaoya { blocks: 6 },
+];
+
+/// Gaoya keeps a hash map of vectors per table: beyond this many hashes it does not fit beside the others.
+const MOST_FOR_GAOYA: usize = 1_500_000;
+
+/// Something that answers.
+enum Built {
+    Ours(Box<dyn HammingIndex>),
+    Psm(Psm),
+    Half(Half),
+    Mih(mih_rs::Index<u64>),
+    Gaoya(SimHashIndex<u64, u32>),
+}
+
+/// Which matches an answer has, for recall: of each kind, queries or pairs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    /// Pairs at distance 0, and at 1 to h.
+    same: u64,
+    near: u64,
+    /// Queries with a match; and of those without one at distance 0.
+    any: u64,
+    any_near: u64,
+}
+
+struct Answered {
+    cost: Cost,
+    found: Found,
+    cpu: f64,
+    slowest: f64,
+    wall: f64,
+}
+
+impl Built {
+    fn with_budget(self, budget: Option<u32>, hashes: &[u64]) -> Result<Self> {
+        Ok(match self {
+            Self::Psm(psm) => Self::Psm(psm.with_budget(budget)),
+            Self::Half(half) => Self::Half(Half::new(hashes, HalfParams { budget, ..half.params() })?),
+            other => other,
+        })
+    }
+
+    fn index(&self) -> Option<&dyn HammingIndex> {
+        match self {
+            Self::Ours(index) => Some(index.as_ref()),
+            Self::Psm(psm) => Some(psm),
+            Self::Half(half) => Some(half),
+            Self::Mih(_) | Self::Gaoya(_) => None,
+        }
+    }
+
+    /// Answers all queries into `(query, slot)`; a rival without a search for the first match finds all of them.
+    fn answer(&self, queries: &[Query<'_>], mode: Mode, answers: &mut Vec<(u32, u32)>) -> Cost {
+        answers.clear();
+        match self {
+            Self::Mih(index) => {
+                let mut searcher = index.range_searcher();
+                for (query, number) in queries.iter().zip(0..) {
+                    // Its radius is inclusive.
+                    answers
+                        .extend(searcher.run(query.hash, RADIUS as usize).iter().map(|&slot| (number, slot)));
+                }
+            }
+            Self::Gaoya(index) => {
+                for (query, number) in queries.iter().zip(0..) {
+                    answers.extend(index.query(&query.hash).into_iter().map(|&slot| (number, slot)));
+                }
+            }
+            _ => {
+                let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
+                let index = self.index().expect("the rivals are dealt with above");
+                let cost = index.search_many(queries, mode, &mut scratch, &mut hits);
+                answers.extend(hits.iter().map(|(query, hit)| (*query, hit.slot)));
+                return cost;
+            }
+        }
+        // Its own work is not told.
+        Cost { probes: 0, candidates: 0, verified: answers.len() as u64 }
+    }
+}
+
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+impl Method {
+    fn build(self, hashes: &[u64]) -> Result<Built> {
+        let psm = |reading, order| PsmParams { radius: RADIUS, reading, order, ..PsmParams::default() };
+        Ok(match self {
+            Self::Bphs(tables) => {
+                Built::Ours(Box::new(Bphs::new(hashes, BphsParams { radius: RADIUS, tables })?))
+            }
+            Self::PsmX { filter_bits } => {
+                Built::Psm(Psm::new(hashes, psm(Reading::X { filter_bits }, FlipOrder::Vosh))?)
+            }
+            Self::PsmP { fewer, order } => {
+                let bits = hashes.len().max(2).ilog2().saturating_sub(fewer).max(1);
+                Built::Psm(Psm::new(hashes, psm(Reading::P { key_bits: Some(bits) }, order))?)
+            }
+            Self::Half { .. } => {
+                Built::Half(Half::new(hashes, HalfParams { radius: RADIUS, ..HalfParams::default() })?)
+            }
+            Self::Mih { blocks } => Built::Mih(
+                mih_rs::Index::with_blocks(hashes.to_vec(), blocks).map_err(|e| anyhow!("mih-rs: {e}"))?,
+            ),
+            Self::Gaoya { blocks } => {
+                // Its distance is exclusive: 4 asks for up to 3.
+                let mut index = SimHashIndex::new(blocks, RADIUS as usize + 1);
+                for (&hash, slot) in hashes.iter().zip(0u32..) {
+                    index.insert(slot, hash);
+                }
+                Built::Gaoya(index)
+            }
+        })
+    }
+
+    fn budgeted(self) -> bool {
+        matches!(self, Self::PsmX { .. } | Self::PsmP { .. } | Self::Half { budgeted: true })
+    }
+
+    /// Whether another method of the same calibration has the same budgets.
+    fn family(self) -> String {
+        match self {
+            Self::PsmX { .. } => "psm-x".into(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::Bphs(tables) => format!("BPHS {tables}"),
+            Self::PsmX { filter_bits } => format!("PSM-X {filter_bits}"),
+            Self::PsmP { fewer, order: FlipOrder::Vosh } => format!("PSM-P -{fewer}"),
+            Self::PsmP { fewer, order: FlipOrder::Static } => format!("PSM-P -{fewer} static"),
+            Self::Half { budgeted: true } => "half tables".into(),
+            Self::Half { budgeted: false } => "half tables, exact".into(),
+            Self::Mih { blocks } => format!("mih-rs {blocks}"),
+            Self::Gaoya { blocks } => format!("gaoya {blocks}"),
+        }
+    }
+}
+
+/// Key bits for so many hashes, and the probes among them that find the wanted recall on the queries set apart.
+pub fn key_and_budget(workload: &Workload, hashes: &[u64]) -> Result<(u32, u32)> {
+    let built = Method::PsmP { fewer: 2, order: FlipOrder::Vosh }.build(hashes)?;
+    let Built::Psm(psm) = &built else { unreachable!("it was built just so") };
+    Ok((psm.key_bits(), calibrate(&built, workload).0))
+}
+
+/// The budgets for the wanted recall: of pairs at distance 1 to h, and of queries without a match at distance 0.
+fn calibrate(built: &Built, workload: &Workload) -> (u32, u32) {
+    let Some(index) = built.index() else { return (u32::MAX, u32::MAX) };
+    let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
+    let (mut pairs, mut firsts): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+    let few = matches!(built, Built::Psm(psm) if psm.all_probes() > 20_000);
+    let most = if few { CALIBRATION_FEW } else { CALIBRATION };
+    for query in asked(&workload.calibration).into_iter().take(most) {
+        hits.clear();
+        index.search_traced(query, Mode::All, &mut scratch, &mut hits);
+        pairs.extend(hits.iter().filter(|(hit, _)| hit.distance > 0).map(|&(_, probe)| probe));
+        if hits.iter().all(|(hit, _)| hit.distance > 0) {
+            firsts.extend(hits.iter().map(|&(_, probe)| probe).min());
+        }
+    }
+    let quantile = |probes: &mut Vec<u32>| {
+        probes.sort_unstable();
+        let wanted = (RECALL * probes.len() as f64).ceil().max(1.0) as usize;
+        probes.get(wanted - 1).copied().unwrap_or(u32::MAX)
+    };
+    (quantile(&mut pairs), quantile(&mut firsts))
+}
+
+/// For each query whether an exact search finds a match at distance 0, and one at 1 to h.
+type Kinds = Vec<[bool; 2]>;
+
+fn kinds_of(workload: &Workload, queries: &[Query<'_>], answers: &[(u32, u32)]) -> Kinds {
+    let mut kinds = vec![[false; 2]; queries.len()];
+    for &(query, slot) in answers {
+        let same = workload.stored.hashes()[slot as usize] == queries[query as usize].hash;
+        kinds[query as usize][usize::from(!same)] = true;
+    }
+    kinds
+}
+
+fn judge(workload: &Workload, queries: &[Query<'_>], answers: &[(u32, u32)], truth: &[[bool; 2]]) -> Found {
+    let mut found = Found::default();
+    for &(query, slot) in answers {
+        let same = workload.stored.hashes()[slot as usize] == queries[query as usize].hash;
+        *if same { &mut found.same } else { &mut found.near } += 1;
+    }
+    for (kinds, truth) in kinds_of(workload, queries, answers).iter().zip(truth) {
+        let any = kinds[0] || kinds[1];
+        found.any += u64::from(any);
+        found.any_near += u64::from(any && !truth[0]);
+    }
+    found
+}
+
+fn time(
+    built: &Built,
+    workload: &Workload,
+    queries: &[Query<'_>],
+    mode: Mode,
+    truth: &[[bool; 2]],
+) -> Answered {
+    let mut answers = Vec::new();
+    let (mut cost, mut cpu, mut slowest, mut wall) = (Cost::default(), f64::MAX, 0f64, f64::MAX);
+    for _ in 0..ROUNDS {
+        let clock = Clock::start();
+        cost = built.answer(queries, mode, &mut answers);
+        let (c, w) = clock.read();
+        (cpu, slowest, wall) = (cpu.min(c), slowest.max(c), wall.min(w));
+    }
+    Answered { cost, found: judge(workload, queries, &answers, truth), cpu, slowest, wall }
+}
+
+/// Measures the methods, one after the other, and appends a row for each and mode.
+pub fn measure(workload: &Workload, methods: &[Method], table: &mut Table, threads: usize) -> Result<()> {
+    let hashes = workload.stored.hashes();
+    let all = asked(&workload.queries);
+    let mut truth = Vec::new();
+    Method::Bphs(10).build(hashes)?.answer(&all, Mode::All, &mut truth);
+    truth.sort_unstable();
+    let kinds = kinds_of(workload, &all, &truth);
+    // What an exact search finds for the first queries.
+    let truth_of = |n: usize| {
+        let end = truth.partition_point(|&(query, _)| (query as usize) < n);
+        judge(workload, &all[..n], &truth[..end], &kinds[..n])
+    };
+    let mut budgets: HashMap<String, (u32, u32)> = HashMap::new();
+    for &method in methods {
+        if matches!(method, Method::Gaoya { .. }) && hashes.len() > MOST_FOR_GAOYA {
+            continue;
+        }
+        let (before, clock) = (resident(), Clock::start());
+        let mut built = method.build(hashes)?;
+        let (build_cpu, _) = clock.read();
+        let (bytes, bytes_by) = match &built {
+            Built::Mih(index) => {
+                let mut serialised = Vec::new();
+                index.serialize_into(&mut serialised).map_err(|e| anyhow!("mih-rs: {e}"))?;
+                (serialised.len() as u64, "serialised")
+            }
+            Built::Gaoya(_) => (resident().saturating_sub(before), "resident"),
+            _ => (built.index().map_or(0, |index| index.bytes()) as u64, "counted"),
+        };
+        let budget = method
+            .budgeted()
+            .then(|| *budgets.entry(method.family()).or_insert_with(|| calibrate(&built, workload)));
+        // Slow ones are timed on fewer queries, so that all take about as long.
+        let share = match method {
+            Method::PsmX { .. } => 8,
+            Method::Gaoya { .. } => 4,
+            _ => 1,
+        };
+        let queries = &all[..(all.len() / share).max(1)];
+        let truth = truth_of(queries.len());
+        for mode in [Mode::All, Mode::First] {
+            // A rival that cannot stop at the first match would be timed twice for the same work.
+            if mode == Mode::First && built.index().is_none() {
+                continue;
+            }
+            let limit = budget.map(|(pairs, firsts)| if mode == Mode::All { pairs } else { firsts });
+            built = built.with_budget(limit, hashes)?;
+            let answered = time(&built, workload, queries, mode, &kinds[..queries.len()]);
+            let share = |found: u64, of: u64| if of == 0 { f64::NAN } else { found as f64 / of as f64 };
+            let (recall, recall_with_same, pairs) = match mode {
+                Mode::All => (
+                    share(answered.found.near, truth.near),
+                    share(answered.found.near + answered.found.same, truth.near + truth.same),
+                    truth.near,
+                ),
+                Mode::First => (
+                    share(answered.found.any_near, truth.any_near),
+                    share(answered.found.any, truth.any),
+                    truth.any_near,
+                ),
+            };
+            let rate = queries.len() as f64 / answered.cpu;
+            let name = built.index().map_or(method.name(), |index| index.name());
+            println!(
+                "  n {:>9}  {:20} {:5}  budget {:>6}  recall {recall:.4} ({recall_with_same:.4})  {:>9.0} queries/s  {:.2} tables",
+                hashes.len(),
+                method.name(),
+                format!("{mode:?}"),
+                limit.map_or("-".into(), |limit| limit.to_string()),
+                rate,
+                bytes as f64 / (8.0 * hashes.len() as f64),
+            );
+            table.row(&[
+                ("source", &workload.source),
+                ("documents", &workload.documents),
+                ("stored", &hashes.len()),
+                ("queries", &queries.len()),
+                ("radius", &RADIUS),
+                ("method", &method.name()),
+                ("index", &name),
+                ("mode", &if mode == Mode::All { "all" } else { "first" }),
+                ("budget", &limit.map_or(String::new(), |limit| limit.to_string())),
+                ("recall", &format_args!("{recall:.5}")),
+                ("recall_with_distance_0", &format_args!("{recall_with_same:.5}")),
+                ("pairs", &pairs),
+                ("probes", &answered.cost.probes),
+                ("candidates", &answered.cost.candidates),
+                ("verified", &answered.cost.verified),
+                ("threads", &threads),
+                ("cpu_seconds", &format_args!("{:.5}", answered.cpu)),
+                ("cpu_seconds_slowest", &format_args!("{:.5}", answered.slowest)),
+                ("wall_seconds", &format_args!("{:.5}", answered.wall)),
+                ("queries_per_cpu_second", &format_args!("{rate:.0}")),
+                ("bytes", &bytes),
+                ("bytes_by", &bytes_by),
+                ("tables", &format_args!("{:.4}", bytes as f64 / (8.0 * hashes.len() as f64))),
+                ("build_cpu_seconds", &format_args!("{build_cpu:.4}")),
+            ])?;
+        }
+    }
+    Ok(())
+}
