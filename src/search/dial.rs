@@ -368,6 +368,7 @@ impl Dial {
     /// First stage: chooses looks `from..to` of a query and asks for their directory lines.
     fn choose(&self, asked: &Asked<'_>, (from, to): (u32, u32), lane: &mut Lane) {
         let tables = self.tables.len() as u32;
+        lane.hash = asked.hash;
         lane.strengths = match asked.strength {
             Strength::Weights(weights) => self.kernel.strengths(weights),
             Strength::Known(strengths) => *strengths,
@@ -412,8 +413,6 @@ impl Dial {
     #[inline]
     fn compare(
         &self,
-        number: usize,
-        hash: u64,
         lane: &Lane,
         mode: Mode,
         cost: &mut Cost,
@@ -434,18 +433,18 @@ impl Dial {
                 |position, distance| {
                     cost.verified += 1;
                     let stored = self.hash_at(t, look.cell, position);
-                    let how = Found { table: t, differing: stored ^ hash };
+                    let how = Found { table: t, differing: stored ^ lane.hash };
                     if mode == Mode::All && !self.is_first(t, how.differing, &lane.strengths) {
                         return ControlFlow::Continue(());
                     }
                     let hit = Hit { slot: position as u32, distance: (distance + flips) as u8 };
                     if t == 0 {
-                        found(number, hit, how);
+                        found(lane.number, hit, how);
                     } else {
                         // Its slot is a search in the first table.
                         let cell = self.kernel.extract(stored, self.masks[0]) as u32;
                         self.tables[0].directory.prefetch(cell);
-                        unplaced.push(Unplaced { number, stored, cell, hit, how });
+                        unplaced.push(Unplaced { number: lane.number, stored, cell, hit, how });
                     }
                     matched = true;
                     mode.after_hit()
@@ -505,15 +504,16 @@ impl Dial {
                 if let Some(ahead) = asked.get(turn + ASKED_AHEAD) {
                     ahead.prefetch();
                 }
+                lanes[choosing].number = turn;
                 self.choose(now, looks, &mut lanes[choosing]);
             }
             if turn >= gap && turn - gap < asked.len() {
                 self.locate(&mut lanes[locating]);
             }
-            if let Some(number) = turn.checked_sub(2 * gap) {
-                let (lane, hash) = (&lanes[comparing], asked[number].hash);
-                if self.compare(number, hash, lane, mode, &mut cost, unplaced, &mut found) {
-                    matched(number);
+            if turn >= 2 * gap {
+                let lane = &lanes[comparing];
+                if self.compare(lane, mode, &mut cost, unplaced, &mut found) {
+                    matched(lane.number);
                 }
                 if unplaced.len() >= PLACED_TOGETHER {
                     self.place(unplaced, &mut found);
@@ -662,6 +662,9 @@ struct Unplaced {
 /// What the stages know of one query.
 #[derive(Clone, Debug)]
 struct Lane {
+    /// Position of the query.
+    number: usize,
+    hash: u64,
     strengths: Strengths,
     splits: [Split; MAX_TABLES],
     looks: Vec<Look>,
@@ -669,7 +672,13 @@ struct Lane {
 
 impl Default for Lane {
     fn default() -> Self {
-        Self { strengths: Strengths([0; BITS]), splits: Default::default(), looks: Vec::new() }
+        Self {
+            number: 0,
+            hash: 0,
+            strengths: Strengths([0; BITS]),
+            splits: Default::default(),
+            looks: Vec::new(),
+        }
     }
 }
 
