@@ -1,11 +1,12 @@
 //! Queries a second against recall, one line of CSV for each method and budget.
 //!
 //! ```text
-//! cargo bench --bench dial -- [--hashes N] [--queries M] [--distance H] [--file CORPUS.simh] [--methods dial,half,...]
+//! cargo bench --bench dial -- --hashes 10000000 --queries 300000 --methods dial,half,bphs,psm [--distance H]
+//!     [--budgets 4,6,8] [--tables 2,3] [--key-bits 21,22] [--bphs-tables 4,10]
 //! ```
-//! Stored hashes are uniform, or those of a file that `examples/sketches.rs` made. Each query is a stored or a drawn
-//! weight vector with one partner planted at distance 1 to h by moving the vector to a cosine of .98 to .9999 (h ≤ 3) or
-//! further. Recall is the share of partners found; time is the thread's processor time. Not a criterion bench: one run
+//! Stored hashes are uniform. Each query is a Gaussian weight vector with one stored partner at distance 1 to h, made by
+//! moving the vector: to a cosine of .98 to .9999 for h ≤ 3, farther for larger h. Recall is the share of partners found
+//! (in mode First: of queries with any match); time is the thread's processor time. Not a criterion bench: one run
 //! compares everything on the same list.
 
 fn main() {

@@ -56,7 +56,7 @@ pub struct Calibration {
 pub const NEVER: u32 = u32::MAX;
 
 /// Fewer pairs than this on either side measure nothing.
-const FEWEST_PAIRS: usize = 30;
+const FEWEST_PAIRS: u64 = 30;
 
 /// A pair of slots and the probe at which a search from either side finds it first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,52 +74,71 @@ pub fn calibrate<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Cal
 where
     F: Fn(u32) -> Vec<(Hit, u32)> + Sync,
 {
-    let exhaustive = Calibration {
-        budget: None,
-        reached: 1.0,
-        low: 1.0,
-        high: 1.0,
-        chosen_on: 0,
-        held_out: 0,
-        held_out_clusters: 0,
-        searches: 0,
-    };
-    if params.recall >= 1.0 {
-        return exhaustive;
+    let sample = if params.recall < 1.0 { Sample::take(hashes, params, trace) } else { Sample::default() };
+    sample.budget(params.recall)
+}
+
+/// Traced pairs, on which the budget of any recall can be read off.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// The probes of the pairs of each duplicate cluster that budgets are chosen on.
+    chosen_on: Vec<Vec<u32>>,
+    /// Those that tell what a budget reaches.
+    held_out: Vec<Vec<u32>>,
+    searches: u64,
+    seed: u64,
+}
+
+impl Sample {
+    /// Traces the pairs of a sample; the parameters' recall plays no part. See [`calibrate`].
+    pub fn take<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Self
+    where
+        F: Fn(u32) -> Vec<(Hit, u32)> + Sync,
+    {
+        let (pairs, searches) = sample_pairs(hashes, params, trace);
+        let mut chosen_on = cluster_probes(hashes, &pairs, params.seed);
+        let held_out = chosen_on.split_off(chosen_on.len() / 2);
+        Self { chosen_on, held_out, searches, seed: params.seed }
     }
-    let (pairs, searches) = sample_pairs(hashes, params, trace);
-    let mut clusters = cluster_probes(hashes, &pairs, params.seed);
-    let held_out = clusters.split_off(clusters.len() / 2);
-    let count = |clusters: &[Vec<u32>]| clusters.iter().map(Vec::len).sum::<usize>();
-    if count(&clusters) < FEWEST_PAIRS || count(&held_out) < FEWEST_PAIRS {
-        return Calibration { searches, ..exhaustive };
-    }
-    let counted = Calibration {
-        chosen_on: count(&clusters) as u64,
-        held_out: count(&held_out) as u64,
-        held_out_clusters: held_out.len() as u64,
-        searches,
-        ..exhaustive
-    };
-    let Some(budget) = smallest_sure_budget(&clusters, params) else { return counted };
-    let (low, high) = resampled_interval(&held_out, budget, params.seed);
-    let found = held_out.iter().flatten().filter(|&&probe| probe <= budget).count();
-    Calibration {
-        budget: Some(budget),
-        reached: found as f64 / count(&held_out) as f64,
-        low,
-        high,
-        ..counted
+
+    /// The budget for a recall, and what it reaches on the pairs held out.
+    pub fn budget(&self, recall: f64) -> Calibration {
+        let count = |clusters: &[Vec<u32>]| clusters.iter().map(Vec::len).sum::<usize>() as u64;
+        let exhaustive = Calibration {
+            budget: None,
+            reached: 1.0,
+            low: 1.0,
+            high: 1.0,
+            chosen_on: count(&self.chosen_on),
+            held_out: count(&self.held_out),
+            held_out_clusters: self.held_out.len() as u64,
+            searches: self.searches,
+        };
+        if recall >= 1.0 || exhaustive.chosen_on < FEWEST_PAIRS || exhaustive.held_out < FEWEST_PAIRS {
+            return exhaustive;
+        }
+        let Some(budget) = smallest_sure_budget(&self.chosen_on, recall, self.seed) else {
+            return exhaustive;
+        };
+        let (low, high) = resampled_interval(&self.held_out, budget, self.seed);
+        let found = self.held_out.iter().flatten().filter(|&&probe| probe <= budget).count();
+        Calibration {
+            budget: Some(budget),
+            reached: found as f64 / exhaustive.held_out as f64,
+            low,
+            high,
+            ..exhaustive
+        }
     }
 }
 
 /// The smallest budget whose interval lies at or above the wanted recall.
-fn smallest_sure_budget(clusters: &[Vec<u32>], params: &CalibrationParams) -> Option<u32> {
+fn smallest_sure_budget(clusters: &[Vec<u32>], recall: f64, seed: u64) -> Option<u32> {
     let mut budgets: Vec<u32> = clusters.iter().flatten().copied().filter(|&probe| probe < NEVER).collect();
     budgets.sort_unstable();
     budgets.dedup();
     // The resamples are the same for every budget, so that their shares can only rise with it.
-    let sure = |budget: u32| resampled_interval(clusters, budget, params.seed).0 >= params.recall;
+    let sure = |budget: u32| resampled_interval(clusters, budget, seed).0 >= recall;
     let place = budgets.partition_point(|&budget| !sure(budget));
     budgets.get(place).copied()
 }

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done; 1 done, but damaged input was skipped; 2 failed.
 
 mod arguments;
+mod calibrate;
 mod compare;
 mod dedup;
 mod hash;
@@ -26,6 +27,7 @@ struct Cli {
 enum Command {
     Dedup(dedup::Args),
     Compare(compare::Args),
+    Calibrate(calibrate::Args),
     Hash(hash::Args),
     Inspect(inspect::Args),
     /// Print a script that completes this program's arguments in a shell.
@@ -53,6 +55,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match Cli::parse_from(arguments).command {
         Command::Dedup(args) => args.run(typed),
         Command::Compare(args) => args.run(typed),
+        Command::Calibrate(args) => args.run(),
         Command::Hash(args) => args.run(),
         Command::Inspect(args) => args.run(),
         Command::Completions { shell } => {

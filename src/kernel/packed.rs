@@ -158,56 +158,56 @@ impl Packed {
         F: FnMut(usize, u32) -> ControlFlow<()>,
     {
         assert!(from <= self.len && len <= self.len - from, "inside of the list");
-        let found = &mut found;
-        match self.isa {
-            Isa::Portable => self.scan_portable(from, len, wanted, radius, found),
-            // SAFETY: this kind is chosen only where the features have been detected.
-            #[cfg(target_arch = "x86_64")]
-            Isa::Popcnt => unsafe { self.scan_popcnt(from, len, wanted, radius, found) },
-            // SAFETY: as above; the run was checked.
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { self.scan_avx512(from, len, wanted, radius, found) },
-        }
-    }
-
-    #[inline(always)]
-    fn scan_portable<F>(&self, from: usize, len: usize, wanted: u64, radius: u32, found: &mut F) -> usize
-    where
-        F: FnMut(usize, u32) -> ControlFlow<()>,
-    {
-        for position in from..from + len {
-            let distance = (self.read(position) ^ wanted).count_ones();
-            if distance <= radius && found(position, distance).is_break() {
-                return position + 1 - from;
+        for at in (0..len).step_by(64) {
+            let (from, n) = (from + at, (len - at).min(64));
+            let mut within = match self.isa {
+                Isa::Portable => self.within_portable(from, n, wanted, radius),
+                // SAFETY: this kind is chosen only where the features have been detected.
+                #[cfg(target_arch = "x86_64")]
+                Isa::Popcnt => unsafe { self.within_popcnt(from, n, wanted, radius) },
+                // SAFETY: as above; the run was checked.
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => unsafe { self.within_avx512(from, n, wanted, radius) },
+            };
+            while within != 0 {
+                let place = within.trailing_zeros() as usize;
+                let distance = (self.read(from + place) ^ wanted).count_ones();
+                if found(from + place, distance).is_break() {
+                    return at + place + 1;
+                }
+                within &= within - 1;
             }
         }
         len
     }
 
+    /// Which of the `n`, at most 64, values from `from` on are within `radius` of `wanted`.
+    #[inline(always)]
+    fn within_portable(&self, from: usize, n: usize, wanted: u64, radius: u32) -> u64 {
+        (0..n).fold(0, |within, place| {
+            let distance = (self.read(from + place) ^ wanted).count_ones();
+            within | u64::from(distance <= radius) << place
+        })
+    }
+
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "popcnt")]
-    fn scan_popcnt<F>(&self, from: usize, len: usize, wanted: u64, radius: u32, found: &mut F) -> usize
-    where
-        F: FnMut(usize, u32) -> ControlFlow<()>,
-    {
-        self.scan_portable(from, len, wanted, radius, found)
+    fn within_popcnt(&self, from: usize, n: usize, wanted: u64, radius: u32) -> u64 {
+        self.within_portable(from, n, wanted, radius)
     }
 
     /// Eight numbers at a time: one permutation of the bytes of the two cache lines that they can lie in, one shift.
     ///
     /// # Safety
-    /// The run must lie inside of the list.
+    /// The run must lie inside of the list and not be longer than 64.
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,popcnt,bmi1")]
-    unsafe fn scan_avx512<F>(&self, from: usize, len: usize, wanted: u64, radius: u32, found: &mut F) -> usize
-    where
-        F: FnMut(usize, u32) -> ControlFlow<()>,
-    {
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq")]
+    unsafe fn within_avx512(&self, from: usize, n: usize, wanted: u64, radius: u32) -> u64 {
         use std::arch::x86_64::*;
         let width = self.width as usize;
         let kept = _mm512_set1_epi64((u64::MAX >> (64 - self.width)) as i64);
-        let wanteds = _mm512_set1_epi64(wanted as i64);
-        let radii = _mm512_set1_epi64(i64::from(radius));
+        let wanted = _mm512_set1_epi64(wanted as i64);
+        let radius = _mm512_set1_epi64(i64::from(radius));
         let bit = from * width;
         let (mut byte, phase) = (bit / 8, bit % 8);
         let lanes = &self.lanes[phase];
@@ -215,11 +215,12 @@ impl Packed {
         let (bytes, shifts) = unsafe {
             (_mm512_load_si512(lanes.bytes.as_ptr().cast()), _mm512_load_si512(lanes.shifts.as_ptr().cast()))
         };
-        let mut at = 0;
-        while at < len {
-            let n = (len - at).min(8);
-            let (first, last) = (byte / 64, (byte + (phase + n * width - 1) / 8) / 64);
-            // SAFETY: the bytes of numbers inside of the list lie in lines of the list.
+        let last_byte = (bit + n * width).saturating_sub(1) / 8;
+        let mut within = 0;
+        for at in (0..n).step_by(8) {
+            let (first, last) = (byte / 64, last_byte.min(byte + width) / 64);
+            // SAFETY: the bytes of numbers inside of the list lie in lines of the list; no later byte than the run's last
+            // is looked for.
             let (low, high) = unsafe {
                 let line = self.lines.as_ptr();
                 (_mm512_load_si512(line.add(first).cast()), _mm512_load_si512(line.add(last).cast()))
@@ -229,20 +230,12 @@ impl Packed {
             let places = _mm512_add_epi8(bytes, _mm512_set1_epi8((byte % 64) as i8));
             let words = _mm512_permutex2var_epi8(low, places, high);
             let values = _mm512_and_si512(_mm512_srlv_epi64(words, shifts), kept);
-            let distances = _mm512_popcnt_epi64(_mm512_xor_si512(values, wanteds));
-            let counted = (0xffu32 >> (8 - n)) as __mmask8;
-            let mut within = u32::from(_mm512_mask_cmple_epu64_mask(counted, distances, radii));
-            while within != 0 {
-                let position = from + at + within.trailing_zeros() as usize;
-                if found(position, (self.read(position) ^ wanted).count_ones()).is_break() {
-                    return position + 1 - from;
-                }
-                within &= within - 1;
-            }
-            at += 8;
+            let distances = _mm512_popcnt_epi64(_mm512_xor_si512(values, wanted));
+            within |= u64::from(_mm512_cmple_epu64_mask(distances, radius)) << at;
             byte += width;
         }
-        len
+        // Lanes behind the end hold what comes after the run.
+        within & (u64::MAX >> (64 - n))
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::simhash::BITS;
 
 /// Most tables that a hash is split for.
-pub const MAX_TABLES: usize = 16;
+pub const MAX_TABLES: usize = 8;
 
 /// The strength of each bit: how |W| ranks, in one byte. Smaller flips sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,15 +27,13 @@ enum Isa {
     Avx512,
 }
 
-/// A hash as the tables see it.
+/// A hash as one table sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Split {
-    /// The bits of each table's key, moved together.
-    pub keys: [u64; MAX_TABLES],
+    /// The bits of the key, moved together.
+    pub key: u64,
     /// The other bits, moved together.
-    pub rests: [u64; MAX_TABLES],
-    /// The chosen bits that lie in each key, in their place in the key.
-    pub flips: [u64; MAX_TABLES],
+    pub rest: u64,
 }
 
 impl Kernel {
@@ -102,12 +100,12 @@ impl Kernel {
 
     /// Splits a hash by the keys' masks, of which the first [`MAX_TABLES`] are used.
     #[inline]
-    pub fn split(self, hash: u64, chosen: u64, masks: &[u64], split: &mut Split) {
+    pub fn split(self, hash: u64, masks: &[u64], splits: &mut [Split; MAX_TABLES]) {
         match self.0 {
-            Isa::Portable => split_with(extract_portable, hash, chosen, masks, split),
+            Isa::Portable => split_with(extract_portable, hash, masks, splits),
             // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 => unsafe { x86::split_bmi2(hash, chosen, masks, split) },
+            Isa::Avx2 | Isa::Avx512 => unsafe { x86::split_bmi2(hash, masks, splits) },
         }
     }
 
@@ -197,11 +195,9 @@ fn weakest(below: impl Fn(u8) -> u64, among: u64, count: u32) -> u64 {
 }
 
 #[inline(always)]
-fn split_with(extract: impl Fn(u64, u64) -> u64, hash: u64, chosen: u64, masks: &[u64], split: &mut Split) {
-    for (t, &mask) in masks.iter().enumerate().take(MAX_TABLES) {
-        split.keys[t] = extract(hash, mask);
-        split.rests[t] = extract(hash, !mask);
-        split.flips[t] = extract(chosen, mask);
+fn split_with(extract: impl Fn(u64, u64) -> u64, hash: u64, masks: &[u64], splits: &mut [Split; MAX_TABLES]) {
+    for (split, &mask) in splits.iter_mut().zip(masks) {
+        *split = Split { key: extract(hash, mask), rest: extract(hash, !mask) };
     }
 }
 
@@ -229,7 +225,7 @@ fn deposit_portable(value: u64, mask: u64) -> u64 {
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{BITS, Split, Strengths};
+    use super::{BITS, MAX_TABLES, Split, Strengths};
 
     #[target_feature(enable = "avx512f,avx512bw")]
     pub fn strengths_avx512(weights: &[f32; BITS]) -> Strengths {
@@ -265,8 +261,8 @@ mod x86 {
     }
 
     #[target_feature(enable = "bmi2")]
-    pub fn split_bmi2(hash: u64, chosen: u64, masks: &[u64], split: &mut Split) {
-        super::split_with(|value, mask| _pext_u64(value, mask), hash, chosen, masks, split);
+    pub fn split_bmi2(hash: u64, masks: &[u64], splits: &mut [Split; MAX_TABLES]) {
+        super::split_with(|value, mask| _pext_u64(value, mask), hash, masks, splits);
     }
 }
 
@@ -293,16 +289,15 @@ mod tests {
         }
 
         #[test]
-        fn extracting_and_depositing(value: u64, mask: u64, chosen: u64) {
+        fn extracting_and_depositing(value: u64, mask: u64) {
             for kernel in Kernel::available() {
                 let (key, rest) = (kernel.extract(value, mask), kernel.extract(value, !mask));
                 prop_assert_eq!(key, extract_portable(value, mask));
                 prop_assert_eq!(kernel.deposit(key, mask) | kernel.deposit(rest, !mask), value);
                 prop_assert_eq!(kernel.deposit(value, mask), deposit_portable(value, mask));
-                let mut split = Split::default();
-                kernel.split(value, chosen, &[!mask, mask], &mut split);
-                prop_assert_eq!((split.keys[1], split.rests[1], split.flips[1]), (key, rest, kernel.extract(chosen, mask)));
-                prop_assert_eq!((split.keys[0], split.rests[0]), (rest, key));
+                let mut splits = [Split::default(); MAX_TABLES];
+                kernel.split(value, &[!mask, mask], &mut splits);
+                prop_assert_eq!(splits[..2].to_vec(), vec![Split { key: rest, rest: key }, Split { key, rest }]);
             }
         }
 

@@ -4,7 +4,7 @@ use super::collect::Collection;
 use super::settings::{JaccardCheck, Method, PsmIndex, Settings};
 use super::sketch::{self, SimHashes, Texts};
 use super::stages::Stages;
-use crate::calibrate::{Calibration, CalibrationParams, NEVER, calibrate};
+use crate::calibrate::{Calibration, CalibrationParams, NEVER, Sample, calibrate};
 use crate::error::Result;
 use crate::features;
 use crate::minhash::DistinctSignatures;
@@ -208,6 +208,27 @@ impl Dialled {
             Self::Psm { index, .. } => Box::new(index.with_budget(budget)),
         }
     }
+}
+
+/// Traced pairs of the corpus, and the number of all probes of the index that the settings ask for.
+pub fn traced_sample(
+    sketches: &SimHashes,
+    settings: &Settings,
+    stages: &mut Stages<'_>,
+) -> Result<(Sample, u64)> {
+    let n = sketches.hashes.len() as u64;
+    let distinct = stages.run("group", n, "pages", 0, |_| DistinctHashes::new(&sketches.hashes));
+    let slots = distinct.len() as u64;
+    let psm =
+        stages.run("index", slots, "distinct hashes", 0, |_| Dialled::new(distinct.hashes(), settings))?;
+    let params = CalibrationParams { seed: settings.seed, ..Default::default() };
+    let sample = stages.run("calibrate", n, "pages", 0, |_| {
+        Sample::take(distinct.hashes(), &params, |slot| {
+            let weights = sketches.weights[distinct.documents(slot)[0] as usize].weights();
+            psm.trace(Query { hash: distinct.hashes()[slot as usize], weights: &weights })
+        })
+    });
+    Ok((sample, psm.all_probes()))
 }
 
 /// Adds what the recall is if pairs of equal hashes, which are always found, count as well. The pairs at distance 1 to h

@@ -1,5 +1,6 @@
 //! The whole road from files to a folder of results. The only module that knows all the stops.
 
+mod budgets;
 pub mod collect;
 mod compare;
 mod dedup;
@@ -10,6 +11,7 @@ pub mod settings;
 pub mod sketch;
 pub mod stages;
 
+pub use budgets::{BudgetTable, budgets};
 pub use compare::compare;
 pub use dedup::dedup;
 pub use stages::{Progress, Silent};

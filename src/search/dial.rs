@@ -10,9 +10,9 @@
 //! Inside of a group of equal keys the key's bits are known, so that a table holds the other bits only, without gaps
 //! ([`crate::kernel::packed`]). A directory entry is two bytes.
 //!
-//! A look costs two reads that no cache predicts. Queries go through three stages in groups: choose the looks and ask for
-//! the directory; read it and ask for the hashes; compare. While one group is compared, the next one's hashes and the
-//! directory entries of the one after it are on their way.
+//! A look costs two reads that no cache predicts. A query goes through three stages: choose the looks and ask for the
+//! directory; read it and ask for the hashes; compare. While one query is compared, the hashes of the next few and the
+//! directory entries of the few after them are on their way.
 
 use std::ops::ControlFlow;
 
@@ -225,6 +225,8 @@ pub struct Dial {
     masks: Vec<u64>,
     /// All bits of all keys.
     key_bits: u64,
+    /// For each bit of a key, its table and its place in the key; for others nothing that is asked for.
+    places: [(u32, u32); BITS],
     /// 1 if looks with a flip are needed for exactness, else 0.
     flips: u32,
     tables: Vec<Table>,
@@ -268,7 +270,15 @@ impl Dial {
             .collect::<Result<_>>()?;
         let key_bits = masks.iter().fold(0, |all, mask| all | mask);
         let flips = u32::from(params.radius >= params.tables);
-        Ok(Self { params, masks, key_bits, flips, tables, kernel })
+        let mut places = [(0, 0); BITS];
+        for (t, &mask) in (0..).zip(&masks) {
+            for (bit, place) in (0..).zip(&mut places) {
+                if mask >> bit & 1 == 1 {
+                    *place = (t, 1 << (mask & ((1 << bit) - 1)).count_ones());
+                }
+            }
+        }
+        Ok(Self { params, masks, key_bits, places, flips, tables, kernel })
     }
 
     /// The parameters that the index was built with.
@@ -355,114 +365,108 @@ impl Dial {
         from
     }
 
-    /// First stage: chooses looks `from..to` of each query and asks for their directory lines.
-    fn choose(&self, asked: &[Asked<'_>], (from, to): (u32, u32), group: &mut Group) {
+    /// First stage: chooses looks `from..to` of a query and asks for their directory lines.
+    fn choose(&self, asked: &Asked<'_>, (from, to): (u32, u32), lane: &mut Lane) {
         let tables = self.tables.len() as u32;
-        group.looks.clear();
-        group.prepared.resize_with(asked.len(), Prepared::default);
-        for (number, (asked, prepared)) in asked.iter().zip(&mut group.prepared).enumerate() {
-            prepared.strengths = match asked.strength {
-                Strength::Weights(weights) => self.kernel.strengths(weights),
-                Strength::Known(strengths) => *strengths,
-            };
-            let among = if self.flips == 0 { 0 } else { self.key_bits };
-            let mut chosen = self.kernel.weakest(&prepared.strengths, among, to.saturating_sub(tables));
-            if from > tables {
-                chosen &= !self.kernel.weakest(&prepared.strengths, among, from - tables);
-            }
-            let split = &mut prepared.split;
-            self.kernel.split(asked.hash, chosen, &self.masks, split);
-            for (t, table) in (0..).zip(&self.tables) {
-                let key = split.keys[t as usize];
-                let mut look = |flip: u64| {
-                    let cell = (key ^ flip) as u32;
-                    table.directory.prefetch(cell);
-                    let (query, flips) = (number as u16, u8::from(flip != 0));
-                    group.looks.push(Look { cell, start: 0, len: 0, query, table: t as u8, flips });
-                };
-                if (from..to).contains(&t) {
-                    look(0);
-                }
-                let mut flips = split.flips[t as usize];
-                while flips != 0 {
-                    look(flips & flips.wrapping_neg());
-                    flips &= flips - 1;
-                }
-            }
+        lane.hash = asked.hash;
+        lane.strengths = match asked.strength {
+            Strength::Weights(weights) => self.kernel.strengths(weights),
+            Strength::Known(strengths) => *strengths,
+        };
+        let among = if self.flips == 0 { 0 } else { self.key_bits };
+        let mut chosen = self.kernel.weakest(&lane.strengths, among, to.saturating_sub(tables));
+        let mut flips = to.saturating_sub(from.max(tables));
+        if from > tables {
+            chosen &= !self.kernel.weakest(&lane.strengths, among, from - tables);
+        }
+        self.kernel.split(asked.hash, &self.masks, &mut lane.splits);
+        lane.looks.clear();
+        let mut look = |t: usize, flip: u32| {
+            let cell = lane.splits[t].key as u32 ^ flip;
+            self.tables[t].directory.prefetch(cell);
+            lane.looks.push(Look { cell, start: 0, len: 0, table: t as u8, flips: u8::from(flip != 0) });
+        };
+        for t in from.min(tables)..to.min(tables) {
+            look(t as usize, 0);
+        }
+        // Their number is the same for all queries, which the processor learns.
+        while flips > 0 {
+            let (table, flip) = self.places[chosen.trailing_zeros() as usize % BITS];
+            look(table as usize, flip);
+            chosen &= chosen.wrapping_sub(1);
+            flips -= 1;
         }
     }
 
     /// Second stage: reads the directory and asks for the hashes.
-    fn locate(&self, group: &mut Group) {
-        for look in &mut group.looks {
+    #[inline]
+    fn locate(&self, lane: &mut Lane) {
+        for look in &mut lane.looks {
             let table = &self.tables[usize::from(look.table)];
             (look.start, look.len) = table.directory.range(look.cell);
             table.rests.prefetch(look.start as usize, look.len as usize);
         }
     }
 
-    /// Third stage: compares. `found` gets the position of the query in the group, the match, and the table and the
-    /// differing bits of the look that found it. Returns a mask of the queries of the group that had a match.
+    /// Third stage: compares. Matches of the first table go to `found`, with the table and the differing bits; those of other
+    /// tables to `unplaced`. Returns whether there was a match.
     #[inline]
     fn compare(
         &self,
-        asked: &[Asked<'_>],
-        group: &mut Group,
+        lane: &Lane,
         mode: Mode,
         cost: &mut Cost,
+        unplaced: &mut Vec<Unplaced>,
         found: &mut impl FnMut(usize, Hit, Found),
-    ) -> u64 {
-        let mut matched = 0u64;
-        let Group { prepared, looks, unplaced } = group;
-        unplaced.clear();
-        for look in looks.iter() {
-            let query = usize::from(look.query);
-            if mode == Mode::First && matched >> query & 1 == 1 {
-                continue;
-            }
+    ) -> bool {
+        let mut matched = false;
+        for look in &lane.looks {
             cost.probes += 1;
             let flips = u32::from(look.flips);
             let Some(left) = self.params.radius.checked_sub(flips) else { continue };
             let t = usize::from(look.table);
-            let prepared = &prepared[query];
             let compared = self.tables[t].rests.scan(
                 look.start as usize,
                 look.len as usize,
-                prepared.split.rests[t],
+                lane.splits[t].rest,
                 left,
                 |position, distance| {
                     cost.verified += 1;
-                    let hash = self.hash_at(t, look.cell, position);
-                    let differing = hash ^ asked[query].hash;
-                    if mode == Mode::All && !self.is_first(t, differing, &prepared.strengths) {
+                    let stored = self.hash_at(t, look.cell, position);
+                    let how = Found { table: t, differing: stored ^ lane.hash };
+                    if mode == Mode::All && !self.is_first(t, how.differing, &lane.strengths) {
                         return ControlFlow::Continue(());
                     }
-                    let mut hit = Hit { slot: position as u32, distance: (distance + flips) as u8 };
-                    let how = Found { table: t, differing };
+                    let hit = Hit { slot: position as u32, distance: (distance + flips) as u8 };
                     if t == 0 {
-                        found(query, hit, how);
+                        found(lane.number, hit, how);
                     } else {
                         // Its slot is a search in the first table.
-                        let cell = self.kernel.extract(hash, self.masks[0]) as u32;
+                        let cell = self.kernel.extract(stored, self.masks[0]) as u32;
                         self.tables[0].directory.prefetch(cell);
-                        hit.slot = cell;
-                        unplaced.push((query, hit, how));
+                        unplaced.push(Unplaced { number: lane.number, stored, cell, hit, how });
                     }
-                    matched |= 1 << query;
+                    matched = true;
                     mode.after_hit()
                 },
             );
             cost.candidates += compared as u64;
-        }
-        for (_, hit, _) in unplaced.iter() {
-            let (start, len) = self.tables[0].directory.range(hit.slot);
-            self.tables[0].rests.prefetch(start as usize, len as usize);
-        }
-        for (query, hit, how) in unplaced.drain(..) {
-            let slot = self.slot(asked[query].hash ^ how.differing);
-            found(query, Hit { slot, ..hit }, how);
+            if matched && mode == Mode::First {
+                break;
+            }
         }
         matched
+    }
+
+    /// Looks up the slots of matches of later tables.
+    fn place(&self, unplaced: &mut Vec<Unplaced>, found: &mut impl FnMut(usize, Hit, Found)) {
+        for unplaced_match in unplaced.iter() {
+            let (start, len) = self.tables[0].directory.range(unplaced_match.cell);
+            self.tables[0].rests.prefetch(start as usize, len as usize);
+        }
+        for Unplaced { number, stored, hit, how, .. } in unplaced.drain(..) {
+            found(number, Hit { slot: self.slot(stored), ..hit }, how);
+        }
     }
 
     /// Whether of all the looks that find a hash with these differing bits, table `t`'s comes first.
@@ -480,41 +484,46 @@ impl Dial {
         asked: &[Asked<'_>],
         looks: (u32, u32),
         mode: Mode,
-        groups: &mut [Group; 3],
+        scratch: &mut DialScratch,
         mut found: impl FnMut(usize, Hit, Found),
         mut matched: impl FnMut(usize),
     ) -> Cost {
+        let DialScratch { lanes, unplaced } = scratch;
         let mut cost = Cost::default();
-        // Enough looks under way to hide the waiting, few enough that what has been asked for stays in the nearest cache.
-        let size = (LOOKS_UNDER_WAY / (looks.1 - looks.0).max(1) as usize).clamp(1, MOST_IN_GROUP);
-        let chunks = asked.len().div_ceil(size);
-        let queries = |number: usize| {
-            let from = number * size;
-            (&asked[from..asked.len().min(from + size)], from)
-        };
-        for turn in 0..chunks + 2 {
-            if turn < chunks {
-                let (ahead, from) = queries(turn);
-                for asked in asked.iter().skip(from + size).take(size) {
-                    asked.prefetch();
+        // Queries between two stages: enough looks under way to hide the waiting, few enough that what has been asked for
+        // stays in the nearest cache. Stages take turns query by query, so that the memory is never idle and never
+        // flooded.
+        let gap =
+            (LOOKS_UNDER_WAY / (looks.1 - looks.0).max(1) as usize).clamp(1, MOST_UNDER_WAY).min(asked.len());
+        lanes.resize_with(lanes.len().max(2 * gap + 1), Lane::default);
+        let lanes = &mut lanes[..2 * gap + 1];
+        let (mut choosing, mut locating, mut comparing) = (0, gap + 1, 1);
+        let advance = |lane: &mut usize| *lane = if *lane == 2 * gap { 0 } else { *lane + 1 };
+        for turn in 0..asked.len() + 2 * gap {
+            if let Some(now) = asked.get(turn) {
+                if let Some(ahead) = asked.get(turn + ASKED_AHEAD) {
+                    ahead.prefetch();
                 }
-                self.choose(ahead, looks, &mut groups[turn % 3]);
+                lanes[choosing].number = turn;
+                self.choose(now, looks, &mut lanes[choosing]);
             }
-            if (1..=chunks).contains(&turn) {
-                self.locate(&mut groups[(turn - 1) % 3]);
+            if turn >= gap && turn - gap < asked.len() {
+                self.locate(&mut lanes[locating]);
             }
-            if turn >= 2 {
-                let (now, from) = queries(turn - 2);
-                let group = &mut groups[(turn - 2) % 3];
-                let mut hits = self.compare(now, group, mode, &mut cost, &mut |number, hit, how| {
-                    found(from + number, hit, how);
-                });
-                while hits != 0 {
-                    matched(from + hits.trailing_zeros() as usize);
-                    hits &= hits - 1;
+            if turn >= 2 * gap {
+                let lane = &lanes[comparing];
+                if self.compare(lane, mode, &mut cost, unplaced, &mut found) {
+                    matched(lane.number);
+                }
+                if unplaced.len() >= PLACED_TOGETHER {
+                    self.place(unplaced, &mut found);
                 }
             }
+            advance(&mut choosing);
+            advance(&mut locating);
+            advance(&mut comparing);
         }
+        self.place(unplaced, &mut found);
         cost
     }
 
@@ -528,7 +537,7 @@ impl Dial {
     ) -> Cost {
         let budget = self.budget();
         if mode == Mode::All {
-            return self.run(asked, (0, budget), mode, &mut scratch.groups, found, |_| ());
+            return self.run(asked, (0, budget), mode, scratch, found, |_| ());
         }
         // Rounds of more and more looks; who has found something is done.
         let mut cost = Cost::default();
@@ -538,8 +547,7 @@ impl Dial {
         while from < to && !left.is_empty() {
             let mut done = vec![false; left.len()];
             let found = |number: usize, hit, how| found(left[number] as usize, hit, how);
-            cost +=
-                self.run(&again, (from, to), mode, &mut scratch.groups, found, |number| done[number] = true);
+            cost += self.run(&again, (from, to), mode, scratch, found, |number| done[number] = true);
             let mut keep = done.iter().map(|done| !done);
             left.retain(|_| keep.next().unwrap_or(false));
             let mut keep = done.iter().map(|done| !done);
@@ -573,11 +581,17 @@ impl Dial {
     }
 }
 
-/// Looks of all queries of a group, where a query has few.
-const LOOKS_UNDER_WAY: usize = 160;
+/// Looks of all queries between two stages, where a query has few.
+const LOOKS_UNDER_WAY: usize = 96;
 
-/// Most queries of a group: positions in a mask.
-const MOST_IN_GROUP: usize = 32;
+/// Most queries between two stages.
+const MOST_UNDER_WAY: usize = 16;
+
+/// How far ahead the weights of queries are asked for.
+const ASKED_AHEAD: usize = 16;
+
+/// Matches of later tables whose slots are looked up together.
+const PLACED_TOGETHER: usize = 16;
 
 /// Looks in the first round of a search that may end at its first match.
 const FIRST_ROUND: u32 = 4;
@@ -622,24 +636,9 @@ struct Look {
     cell: u32,
     start: u32,
     len: u32,
-    /// Position of the query in its group.
-    query: u16,
     table: u8,
     /// Bits of the key that are flipped.
     flips: u8,
-}
-
-/// What the stages know of one query.
-#[derive(Clone, Debug)]
-struct Prepared {
-    strengths: Strengths,
-    split: Split,
-}
-
-impl Default for Prepared {
-    fn default() -> Self {
-        Self { strengths: Strengths([0; BITS]), split: Split::default() }
-    }
 }
 
 /// How a match was found.
@@ -649,19 +648,45 @@ struct Found {
     differing: u64,
 }
 
-/// Queries that go through the stages together.
-#[derive(Clone, Debug, Default)]
-struct Group {
-    prepared: Vec<Prepared>,
+/// A match of a later table: its slot is not known yet.
+#[derive(Clone, Copy, Debug)]
+struct Unplaced {
+    number: usize,
+    stored: u64,
+    /// Its cell in the first table.
+    cell: u32,
+    hit: Hit,
+    how: Found,
+}
+
+/// What the stages know of one query.
+#[derive(Clone, Debug)]
+struct Lane {
+    /// Position of the query.
+    number: usize,
+    hash: u64,
+    strengths: Strengths,
+    splits: [Split; MAX_TABLES],
     looks: Vec<Look>,
-    /// Matches whose slot is not known yet but only its cell in the first table.
-    unplaced: Vec<(usize, Hit, Found)>,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self {
+            number: 0,
+            hash: 0,
+            strengths: Strengths([0; BITS]),
+            splits: Default::default(),
+            looks: Vec::new(),
+        }
+    }
 }
 
 /// What a search of the dial index needs to work with.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DialScratch {
-    groups: [Group; 3],
+    lanes: Vec<Lane>,
+    unplaced: Vec<Unplaced>,
 }
 
 impl HammingIndex for Dial {

@@ -1,0 +1,86 @@
+//! `flipside calibrate`
+
+use super::arguments::{FeatureArgs, InputArgs, MethodName, SearchArgs};
+use super::progress::Bars;
+use super::{Done, print};
+use flipside::pipeline::{self, BudgetTable, Job};
+use std::fmt::Write;
+
+/// Measure how many probes a page each recall takes on a corpus.
+///
+/// Finds all pairs of a sample exactly, notes the probe that comes upon each, and chooses on one half of the duplicate
+/// clusters the smallest budget that surely reaches the recall; the other half tells what it reaches.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  flipside calibrate crawl
+  flipside calibrate crawl --distance 6 --recalls 0.9,0.99 --json
+
+Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: InputArgs,
+
+    /// The recalls, with commas between
+    #[arg(long, value_name = "SHARES", value_delimiter = ',', default_values_t = [0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])]
+    recalls: Vec<f64>,
+
+    #[command(flatten)]
+    search: SearchArgs,
+
+    #[command(flatten)]
+    features: FeatureArgs,
+
+    /// Threads; 0 for one a core. Results do not depend on it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> anyhow::Result<Done> {
+        let settings = self.search.settings(&self.features, MethodName::Psm.into());
+        let distance = settings.distance;
+        let job = Job {
+            inputs: self.input.inputs.clone(),
+            fields: self.input.fields(),
+            threads: self.threads,
+            settings,
+            ..Job::default()
+        };
+        let table = pipeline::budgets(&job, &self.recalls, &Bars::new(self.quiet))?;
+        let text =
+            if self.json { serde_json::to_string_pretty(&table)? + "\n" } else { show(&table, distance) };
+        print(text.as_bytes())?;
+        Ok(if table.damaged > 0 { Done::WithDamage } else { Done::Well })
+    }
+}
+
+/// The table for people.
+fn show(table: &BudgetTable, distance: u32) -> String {
+    let mut text = String::new();
+    if let Some((_, first)) = table.rows.first() {
+        let _ = writeln!(
+            text,
+            "{} pages; pairs of distinct hashes at distance 1 to {distance}: {} to choose budgets on, {} in {} clusters \
+             held out",
+            table.documents, first.chosen_on, first.held_out, first.held_out_clusters
+        );
+    }
+    let _ = writeln!(text, "wanted   probes a page   reached   95 % interval");
+    for (recall, row) in &table.rows {
+        let probes = row.budget.map_or_else(|| format!("{} (all)", table.all_probes), |b| b.to_string());
+        let _ = writeln!(
+            text,
+            "{recall:<8} {probes:>13}   {:.4}    {:.4} to {:.4}",
+            row.reached, row.low, row.high
+        );
+    }
+    text
+}
