@@ -58,6 +58,9 @@ pub const NEVER: u32 = u32::MAX;
 /// Fewer pairs than this on either side measure nothing.
 const FEWEST_PAIRS: u64 = 30;
 
+/// Neighbours of a sampled hash that are searched for in their turn.
+const MOST_NEIGHBOURS: usize = 256;
+
 /// A pair of slots and the probe at which a search from either side finds it first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Traced {
@@ -157,7 +160,12 @@ where
         let traced: Vec<(Vec<Traced>, u64)> = batch
             .par_iter()
             .map(|&slot| {
-                let near: Vec<_> = trace(slot).into_iter().filter(|(hit, _)| hit.distance > 0).collect();
+                let mut near: Vec<_> = trace(slot).into_iter().filter(|(hit, _)| hit.distance > 0).collect();
+                // Of a crowd, as pages of one template make it, a random part says as much.
+                if near.len() > MOST_NEIGHBOURS {
+                    near.sort_unstable_by_key(|(hit, _)| fmix64(hashes[hit.slot as usize] ^ params.seed));
+                    near.truncate(MOST_NEIGHBOURS);
+                }
                 let searches = 1 + near.len() as u64;
                 let both_sides = near.into_iter().map(|(hit, there)| {
                     let back = trace(hit.slot).into_iter().find(|(other, _)| other.slot == slot);

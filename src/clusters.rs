@@ -125,6 +125,93 @@ impl Clusters {
     }
 }
 
+/// How near pairs make clusters. Being near is not transitive: A may be near B, and B near C, with A and C far apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Linkage {
+    /// All that hang together by any chain of pairs. Nothing bounds a chain.
+    #[default]
+    Connected,
+    /// Around the page to keep: every other member is near that very page, so a chain has at most two steps.
+    Star,
+    /// All members near one another: no chain at all.
+    Complete,
+}
+
+impl Linkage {
+    /// The command line's spelling.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Connected => "connected",
+            Self::Star => "star",
+            Self::Complete => "complete",
+        }
+    }
+
+    /// For each of the nodes the one that it belongs to, itself if it leads; for leaders that is the first in `order` of
+    /// their cluster. `order` holds every node once, the one that is best to keep first; `edges` are near pairs with
+    /// their similarity, each once.
+    ///
+    /// Star and complete take the nodes in that order. Star: a node that is near leaders joins the one it is most
+    /// like (the earlier one among equals), otherwise it leads. Complete: it joins the earliest cluster whose members it
+    /// is all near to, otherwise it leads. The result depends on the graph and on `order` alone.
+    ///
+    /// # Panics
+    /// If an edge names a node that `order` does not have.
+    pub fn link(self, order: &[u32], edges: &[(u32, u32, f32)]) -> Vec<u32> {
+        let n = order.len();
+        let mut rank = vec![0u32; n];
+        (0..).zip(order).for_each(|(place, &node)| rank[node as usize] = place);
+        if self == Self::Connected {
+            let mut partition = Partition::singletons(n);
+            // By rank, so that the first of the order names the set.
+            for &(a, b, _) in edges {
+                partition.join(rank[a as usize], rank[b as usize]);
+            }
+            return (0..n).map(|node| order[partition.find(rank[node]) as usize]).collect();
+        }
+        // For each node its neighbours of lower rank, in lists one after the other.
+        let later =
+            |&(a, b, _): &(u32, u32, f32)| if rank[a as usize] > rank[b as usize] { (a, b) } else { (b, a) };
+        let mut starts = vec![0usize; n + 1];
+        edges.iter().for_each(|edge| starts[later(edge).0 as usize + 1] += 1);
+        for node in 0..n {
+            starts[node + 1] += starts[node];
+        }
+        let mut next = starts.clone();
+        let mut before = vec![(0u32, 0f32); edges.len()];
+        for edge in edges {
+            let (node, neighbour) = later(edge);
+            before[next[node as usize]] = (neighbour, edge.2);
+            next[node as usize] += 1;
+        }
+        let mut leader: Vec<u32> = (0..n as u32).collect();
+        let mut sizes = vec![1u32; n];
+        let mut near: hashbrown::HashMap<u32, u32> = hashbrown::HashMap::new();
+        for &node in order {
+            let neighbours = &before[starts[node as usize]..starts[node as usize + 1]];
+            let chosen = if self == Self::Star {
+                let leaders = neighbours.iter().filter(|&&(other, _)| leader[other as usize] == other);
+                leaders
+                    .max_by(|a, b| a.1.total_cmp(&b.1).then(rank[b.0 as usize].cmp(&rank[a.0 as usize])))
+                    .map(|&(other, _)| other)
+            } else {
+                near.clear();
+                neighbours
+                    .iter()
+                    .for_each(|&(other, _)| *near.entry(leader[other as usize]).or_default() += 1);
+                let whole = near.iter().filter(|&(&cluster, &count)| sizes[cluster as usize] == count);
+                whole.map(|(&cluster, _)| cluster).min_by_key(|&cluster| rank[cluster as usize])
+            };
+            if let Some(chosen) = chosen {
+                leader[node as usize] = chosen;
+                sizes[chosen as usize] += 1;
+            }
+        }
+        leader
+    }
+}
+
 /// Which document of a cluster stays. Ties go to the first, so it is always the same one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -228,6 +315,60 @@ mod tests {
             merged.merge(&of(&b));
             prop_assert_eq!(merged.clusters(), of(&[a, b].concat()).clusters());
         }
+    }
+
+    proptest! {
+        #[test]
+        fn linkages_keep_their_promise(
+            pairs in prop::collection::btree_map((0u32..14, 0u32..14), 0u8..4, 0..40),
+            order in Just((0u32..14).collect::<Vec<u32>>()).prop_shuffle(),
+        ) {
+            let edges: Vec<(u32, u32, f32)> =
+                pairs.iter().filter(|((a, b), _)| a < b).map(|(&(a, b), &s)| (a, b, f32::from(s))).collect();
+            let near = |a: u32, b: u32| edges.iter().find(|e| (e.0, e.1) == (a.min(b), a.max(b))).map(|e| e.2);
+            let rank = |node: u32| order.iter().position(|&o| o == node).unwrap();
+            let connected = Linkage::Connected.link(&order, &edges);
+            let mut partition = Partition::singletons(14);
+            edges.iter().for_each(|&(a, b, _)| { partition.join(a, b); });
+            for linkage in [Linkage::Connected, Linkage::Star, Linkage::Complete] {
+                let leader = linkage.link(&order, &edges);
+                let mut shuffled = edges.clone();
+                shuffled.reverse();
+                prop_assert_eq!(&linkage.link(&order, &shuffled), &leader);
+                for node in 0..14u32 {
+                    let own = leader[node as usize];
+                    prop_assert_eq!(leader[own as usize], own);
+                    prop_assert!(rank(own) <= rank(node));
+                    prop_assert_eq!(connected[own as usize], connected[node as usize]);
+                    match linkage {
+                        Linkage::Connected => for other in 0..14 {
+                            let together = partition.find(other) == partition.find(node);
+                            prop_assert_eq!(leader[other as usize] == own, together);
+                        },
+                        Linkage::Star => {
+                            let best = (0..14u32)
+                                .filter(|&other| leader[other as usize] == other && rank(other) < rank(node))
+                                .filter_map(|other| near(node, other))
+                                .fold(None, |best: Option<f32>, s| Some(best.map_or(s, |b| b.max(s))));
+                            prop_assert_eq!(best, if own == node { None } else { near(node, own) });
+                        }
+                        Linkage::Complete => for other in (0..14).filter(|&o| o != node && leader[o as usize] == own) {
+                            prop_assert!(near(node, other).is_some());
+                        },
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_chain_by_each_linkage() {
+        let chain: Vec<(u32, u32, f32)> = (0..5).map(|i| (i, i + 1, 0.9)).collect();
+        let order: Vec<u32> = (0..6).collect();
+        assert_eq!(Linkage::Connected.link(&order, &chain), [0; 6]);
+        assert_eq!(Linkage::Star.link(&order, &chain), [0, 0, 2, 2, 4, 4]);
+        assert_eq!(Linkage::Complete.link(&order, &chain), [0, 0, 2, 2, 4, 4]);
+        assert_eq!(Linkage::Star.link(&[1, 0, 2, 3, 4, 5], &chain), [1, 1, 1, 3, 3, 5]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Near-duplicate pairs: the self-join over an index of distinct hashes, and what it means for documents.
 
-use crate::clusters::{Keep, Partition};
+use crate::clusters::{Keep, Linkage, Partition};
 use crate::document::DocumentTable;
 use crate::error::{Error, Result};
 use crate::search::distinct::DistinctHashes;
@@ -30,7 +30,16 @@ pub struct SlotJoin {
     pub pairs: Vec<SlotPair>,
     /// Counted work.
     pub cost: Cost,
+    /// Slots with more neighbours than [`MOST_NEIGHBOURS`].
+    pub crowded: u64,
+    /// Neighbours of those that were passed over, those found from both sides twice.
+    pub passed_over: u64,
 }
+
+/// The most neighbours that a slot brings into a join. A slot with more is one of thousands of pages of one template,
+/// whose pairs grow with the square of their number and say nothing more: it brings the nearest ones (the lesser slots
+/// among equals).
+pub const MOST_NEIGHBOURS: usize = 256;
 
 /// The cosine that a Hamming distance stands for: two vectors at angle θ differ in a fraction θ/π of the bits (Charikar 2002).
 pub fn cosine_of_distance(distance: u32) -> f32 {
@@ -52,32 +61,40 @@ pub fn self_join(
     let starts: Vec<usize> = (0..distinct.len()).step_by(TASK).collect();
     /// Lesser slot, greater slot, distance.
     type Found = (u32, u32, u8);
-    let parts: Vec<(Vec<Found>, Cost)> = starts
+    let parts: Vec<(Vec<Found>, Cost, [u64; 2])> = starts
         .into_par_iter()
         .map(|start| {
             let (mut scratch, mut hits, mut found, mut cost) =
                 (Scratch::default(), Vec::<(u32, Hit)>::new(), Vec::new(), Cost::default());
+            let [mut crowded, mut passed_over] = [0, 0];
             let slots = start..distinct.len().min(start + TASK);
             let weights: Vec<_> = weights[slots.clone()].iter().map(QuantisedWeights::weights).collect();
             let hashes = &distinct.hashes()[slots];
             let queries: Vec<Query<'_>> =
                 hashes.iter().zip(&weights).map(|(&hash, weights)| Query { hash, weights }).collect();
             cost += index.search_many(&queries, Mode::All, &mut scratch, &mut hits);
-            for (number, hit) in &hits {
-                let slot = start as u32 + number;
-                if hit.slot != slot {
-                    found.push((slot.min(hit.slot), slot.max(hit.slot), hit.distance));
-                }
+            hits.retain(|(number, hit)| hit.slot != start as u32 + number);
+            hits.sort_unstable_by_key(|(number, hit)| (*number, hit.distance, hit.slot));
+            for near in hits.chunk_by(|a, b| a.0 == b.0) {
+                let slot = start as u32 + near[0].0;
+                let passed = near.len().saturating_sub(MOST_NEIGHBOURS) as u64;
+                crowded += u64::from(passed > 0);
+                passed_over += passed;
+                let nearest = near.iter().take(MOST_NEIGHBOURS);
+                found.extend(nearest.map(|(_, hit)| (slot.min(hit.slot), slot.max(hit.slot), hit.distance)));
             }
             progress((distinct.len().min(start + TASK) - start) as u64);
-            (found, cost)
+            (found, cost, [crowded, passed_over])
         })
         .collect();
     let mut cost = Cost::default();
-    let mut found = Vec::with_capacity(parts.iter().map(|(found, _)| found.len()).sum());
-    for (part, part_cost) in parts {
+    let [mut crowded, mut passed_over] = [0, 0];
+    let mut found = Vec::with_capacity(parts.iter().map(|(found, ..)| found.len()).sum());
+    for (part, part_cost, [part_crowded, part_passed_over]) in parts {
         found.extend(part);
         cost += part_cost;
+        crowded += part_crowded;
+        passed_over += part_passed_over;
     }
     found.par_sort_unstable();
     found.dedup();
@@ -88,7 +105,7 @@ pub fn self_join(
             SlotPair { a, b, distance, similarity: cosine_of_distance(distance) }
         })
         .collect();
-    SlotJoin { pairs, cost }
+    SlotJoin { pairs, cost, crowded, passed_over }
 }
 
 /// How two documents of a pair are alike.
@@ -266,6 +283,33 @@ fn pair_of(a: u32, b: u32, distance: u32, similarity: f32, kind: Kind) -> Pair {
     Pair { a: a.min(b), b: a.max(b), distance, similarity, kind }
 }
 
+/// The clusters that joined groups make: the documents of a group belong together, and groups as `linkage` says, those whose
+/// first document is the better one to keep being taken first.
+pub fn partition(
+    documents: &DocumentTable,
+    groups: &Groups,
+    joined: &[SlotPair],
+    linkage: Linkage,
+    keep: Keep,
+) -> Partition {
+    let leader = |slot: u32| groups.documents(slot)[0];
+    let of = |slot: u32| {
+        let document = leader(slot);
+        (documents.rows()[document as usize].text_bytes, documents.url(document))
+    };
+    let mut order: Vec<u32> = (0..groups.len() as u32).collect();
+    order.par_sort_unstable_by(|&a, &b| keep.compare(of(a), of(b)).then(leader(a).cmp(&leader(b))));
+    let edges: Vec<(u32, u32, f32)> = joined.iter().map(|pair| (pair.a, pair.b, pair.similarity)).collect();
+    let centres = linkage.link(&order, &edges);
+    let mut partition = Partition::singletons(documents.len());
+    for (slot, &centre) in (0..).zip(&centres) {
+        groups.documents(slot).iter().for_each(|&document| {
+            partition.join(leader(centre), document);
+        });
+    }
+    partition
+}
+
 /// The partition that the pairs make of `documents` documents.
 pub fn connect(documents: usize, pairs: &[Pair]) -> Partition {
     let mut partition = Partition::singletons(documents);
@@ -279,6 +323,7 @@ pub fn connect(documents: usize, pairs: &[Pair]) -> Partition {
 mod tests {
     use super::*;
     use crate::document::{DocId, Place};
+    use crate::search::linear::Linear;
     use proptest::prelude::*;
 
     /// Documents whose text and URL follow from a number each.
@@ -319,6 +364,8 @@ mod tests {
             let star = groups.star_pairs(&joined, &documents);
             prop_assert_eq!(all.len() as u64, groups.count_pairs(&joined));
             prop_assert!(star.len() <= n + joined.len());
+            let connected = partition(&documents, &groups, &joined, Linkage::Connected, keep).clusters();
+            prop_assert_eq!(connected, connect(n, &star).clusters());
             for pairs in [&all, &star] {
                 prop_assert!(pairs.iter().all(|p| p.a < p.b));
                 prop_assert!(pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
@@ -352,6 +399,27 @@ mod tests {
         assert_eq!(groups.count_pairs(&[]), 30_000 * 29_999 / 2);
         assert_eq!(groups.star_pairs(&[], &documents).len(), 29_999);
         assert!(groups.all_pairs(&[], &documents).is_err());
+    }
+
+    #[test]
+    fn a_crowd_of_neighbours_is_bounded_and_told() {
+        // All within two bits of one another.
+        let mut hashes: Vec<u64> =
+            (0..64).flat_map(|i| (0..i).map(move |j| 1u64 << i ^ 1 << j)).take(1000).collect();
+        hashes.push(0);
+        let distinct = DistinctHashes::new(&hashes);
+        let index = Linear::new(distinct.hashes(), 4).unwrap();
+        let weights = vec![QuantisedWeights::new(&[1.0; BITS]); distinct.len()];
+        let join = self_join(&index, &distinct, &weights, &|_| ());
+        assert_eq!(join.crowded, 1001);
+        assert_eq!(join.passed_over, 1001 * (1000 - MOST_NEIGHBOURS as u64));
+        assert!(join.pairs.len() <= 1001 * MOST_NEIGHBOURS && join.pairs.len() >= 1001 * MOST_NEIGHBOURS / 2);
+        assert!(join.pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
+        let mut partition = Partition::singletons(distinct.len());
+        join.pairs.iter().for_each(|pair| {
+            partition.join(pair.a, pair.b);
+        });
+        assert_eq!(partition.clusters().len(), 1);
     }
 
     #[test]

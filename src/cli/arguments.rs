@@ -1,10 +1,10 @@
 //! Arguments that several commands share, and their one way into the library's settings.
 
 use clap::{ArgAction, ValueEnum};
-use flipside::clusters::Keep;
+use flipside::clusters::{Keep, Linkage};
 use flipside::corpus::JsonlFields;
 use flipside::minhash::Family;
-use flipside::pipeline::settings::{JaccardCheck, Method, PsmIndex, Settings};
+use flipside::pipeline::settings::{JaccardCheck, Method, PsmIndex, Settings, Verify};
 use flipside::simhash::volatility::FlipCost;
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
@@ -18,6 +18,13 @@ pub(crate) struct InputArgs {
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 
+    #[command(flatten)]
+    pub names: FieldArgs,
+}
+
+/// What the fields of JSONL are called.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FieldArgs {
     /// JSONL field that holds the text
     #[arg(long, value_name = "NAME", default_value = "text", help_heading = "Input")]
     text_field: String,
@@ -31,7 +38,7 @@ pub(crate) struct InputArgs {
     url_field: String,
 }
 
-impl InputArgs {
+impl FieldArgs {
     /// The names of the JSONL fields.
     pub(crate) fn fields(&self) -> JsonlFields {
         JsonlFields {
@@ -147,9 +154,22 @@ pub(crate) struct SearchArgs {
     #[arg(long, help_heading = "Search")]
     exact_jaccard: bool,
 
+    /// Check candidates by more than their sketches
+    #[arg(long, value_enum, default_value_t = VerifyName::from(Settings::default().verify), help_heading = "Search")]
+    verify: VerifyName,
+
+    /// Similarity from which a candidate passes the check [default: weights 0.95, mismatch 0.97, jaccard 0.8,
+    /// containment 0.9, cosine 0.9]
+    #[arg(long, value_name = "SHARE", help_heading = "Search")]
+    verify_threshold: Option<f64>,
+
     /// Seed of samples and of MinHash's functions
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Search")]
     seed: u64,
+
+    /// How pairs make clusters
+    #[arg(long, value_enum, default_value_t = LinkageName::from(Settings::default().linkage), help_heading = "Results")]
+    clusters: LinkageName,
 
     /// Which copy of a cluster stays: first, longest or shortest-url
     #[arg(long, value_name = "RULE", default_value_t, help_heading = "Results")]
@@ -212,6 +232,9 @@ impl SearchArgs {
             family: self.family.map_or(usual.family, Into::into),
             bands: self.bands,
             jaccard: if self.exact_jaccard { JaccardCheck::Exact } else { JaccardCheck::Estimated },
+            verify: self.verify.into(),
+            verify_threshold: self.verify_threshold,
+            linkage: self.clusters.into(),
             keep: self.keep,
             all_pairs: self.all_pairs,
             seed: self.seed,
@@ -243,6 +266,80 @@ impl From<MethodName> for Method {
             MethodName::Psm => Self::Psm,
             MethodName::Bphs => Self::Bphs,
             MethodName::Minhash => Self::Minhash,
+        }
+    }
+}
+
+/// The command line's names of the checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum VerifyName {
+    /// No check
+    None,
+    /// Cosine of the two weight vectors behind the hashes
+    Weights,
+    /// Share of the weight behind the hashes that stands behind equal bits
+    Mismatch,
+    /// Jaccard coefficient of the sets of features
+    Jaccard,
+    /// Share of the smaller set of features that is in the larger
+    Containment,
+    /// Cosine of the features' weights
+    Cosine,
+}
+
+impl From<VerifyName> for Verify {
+    fn from(name: VerifyName) -> Self {
+        match name {
+            VerifyName::None => Self::None,
+            VerifyName::Weights => Self::Weights,
+            VerifyName::Mismatch => Self::Mismatch,
+            VerifyName::Jaccard => Self::Jaccard,
+            VerifyName::Containment => Self::Containment,
+            VerifyName::Cosine => Self::Cosine,
+        }
+    }
+}
+
+impl From<Verify> for VerifyName {
+    fn from(verify: Verify) -> Self {
+        match verify {
+            Verify::None => Self::None,
+            Verify::Weights => Self::Weights,
+            Verify::Mismatch => Self::Mismatch,
+            Verify::Jaccard => Self::Jaccard,
+            Verify::Containment => Self::Containment,
+            Verify::Cosine => Self::Cosine,
+        }
+    }
+}
+
+/// The command line's names of the linkages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LinkageName {
+    /// All that hang together by any chain of pairs
+    Connected,
+    /// Every page near the one that stays: no chain is longer than two steps
+    Star,
+    /// All pages near one another: no chain at all
+    Complete,
+}
+
+impl From<LinkageName> for Linkage {
+    fn from(name: LinkageName) -> Self {
+        match name {
+            LinkageName::Connected => Self::Connected,
+            LinkageName::Star => Self::Star,
+            LinkageName::Complete => Self::Complete,
+        }
+    }
+}
+
+impl From<Linkage> for LinkageName {
+    fn from(linkage: Linkage) -> Self {
+        match linkage {
+            Linkage::Connected => Self::Connected,
+            Linkage::Star => Self::Star,
+            Linkage::Complete => Self::Complete,
         }
     }
 }

@@ -45,11 +45,11 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
-        let settings = self.search.settings(&self.features, MethodName::Psm.into());
+        let settings = self.search.settings(&self.features, &[MethodName::Psm])?;
         let distance = settings.distance;
         let job = Job {
             inputs: self.input.inputs.clone(),
-            fields: self.input.fields(),
+            fields: self.input.names.fields(),
             threads: self.threads,
             settings,
             ..Job::default()

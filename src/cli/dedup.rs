@@ -51,7 +51,7 @@ pub(super) fn job(
 ) -> Job {
     Job {
         inputs: input.inputs.clone(),
-        fields: input.fields(),
+        fields: input.names.fields(),
         out: run.out.clone(),
         force: run.force,
         threads: run.threads,

@@ -6,6 +6,8 @@ mod arguments;
 mod calibrate;
 mod compare;
 mod dedup;
+mod evaluate;
+mod explain;
 mod hash;
 mod inspect;
 mod progress;
@@ -28,6 +30,8 @@ enum Command {
     Dedup(dedup::Args),
     Compare(compare::Args),
     Calibrate(calibrate::Args),
+    Evaluate(evaluate::Args),
+    Explain(explain::Args),
     Hash(hash::Args),
     Inspect(inspect::Args),
     /// Print a script that completes this program's arguments in a shell.
@@ -56,6 +60,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Dedup(args) => args.run(typed),
         Command::Compare(args) => args.run(typed),
         Command::Calibrate(args) => args.run(),
+        Command::Evaluate(args) => args.run(),
+        Command::Explain(args) => args.run(),
         Command::Hash(args) => args.run(),
         Command::Inspect(args) => args.run(),
         Command::Completions { shell } => {

@@ -86,6 +86,11 @@ pub struct DiscoverOptions {
 }
 
 impl Input {
+    /// What results call a document that has no id for itself alone: the file and the document's row there.
+    pub fn name_of(&self, row: u32) -> String {
+        format!("{}:{row}", self.path.display())
+    }
+
     /// Opens the stored bytes.
     pub(crate) fn open(&self) -> io::Result<File> {
         File::open(&self.stored)

@@ -4,6 +4,7 @@
 //! denominator and an interval; a precision, a recall and an F1 are never one another.
 
 pub mod bcubed;
+pub mod corpus;
 pub mod diff;
 pub mod found;
 pub mod interval;

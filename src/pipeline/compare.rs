@@ -2,11 +2,11 @@
 
 use super::output::OutputFolder;
 use super::samples::{Shown, sample_pairs};
-use super::settings::{Method, Settings};
+use super::settings::{Method, Settings, Verify};
 use super::stages::{Progress, Stages};
 use super::{Job, Prepared, Summary, describe, describe_corpus, describe_damage, find, prepare, simhashes};
 use crate::error::{Error, Result};
-use crate::pairs::{Pair, connect};
+use crate::pairs::{Pair, partition};
 use crate::report::html;
 use crate::report::model::{Agreement, CompareReport, MethodResult, Tool};
 use crate::resources::peak_memory_bytes;
@@ -57,15 +57,20 @@ fn run(job: &Job, methods: &[Method], progress: &dyn Progress) -> Result<Compare
     let mut warnings = Vec::new();
     let mut runs = Vec::new();
     for &method in methods {
-        let settings = Settings { method, ..job.settings.clone() };
+        let mut settings = Settings { method, ..job.settings.clone() };
+        if method == Method::Minhash && matches!(settings.verify, Verify::Weights | Verify::Mismatch) {
+            // There are no weight vectors to check; the method's parameters say so.
+            (settings.verify, settings.verify_threshold) = (Verify::None, None);
+        }
         let mut stages = Stages::new(progress);
         let found = find(&prepared, hashes.as_ref(), &settings, &mut stages)?;
         let pairs = stages.run("pairs", found.joined.len() as u64, "pairs of sketches", 0, |_| {
             found.groups.text_pairs(&found.joined, &prepared.collection.documents)
         })?;
         let n = prepared.collection.documents.len();
-        let star = found.groups.star_pairs(&found.joined, &prepared.collection.documents);
-        let clusters = connect(n, &star).clusters();
+        let documents = &prepared.collection.documents;
+        let clusters =
+            partition(documents, &found.groups, &found.joined, settings.linkage, settings.keep).clusters();
         warnings.extend(found.warnings);
         runs.push(Run {
             result: MethodResult {

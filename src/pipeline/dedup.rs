@@ -4,18 +4,23 @@ use super::collect::Collection;
 use super::find::Found;
 use super::output::OutputFolder;
 use super::samples::{Shown, kind, sample_pairs};
-use super::settings::Method;
+use super::settings::{Method, Settings, Verify};
+use super::sketch::SimHashes;
 use super::stages::{Progress, Stages};
-use super::{Job, Prepared, Summary, describe, describe_corpus, describe_damage, find, prepare};
-use crate::clusters::{Clusters, Keep};
+use super::verify::Measure;
+use super::{
+    Job, Prepared, Summary, describe, describe_corpus, describe_damage, find, measure, prepare, simhashes,
+};
+use crate::clusters::{Clusters, Keep, Linkage};
 use crate::corpus;
 use crate::document::DocumentTable;
 use crate::error::{Error, Result};
-use crate::pairs::{Pair, connect};
+use crate::pairs::{Kind, Pair, partition};
 use crate::report::csv::{ClusterRow, PairRow, write_clusters, write_pairs};
 use crate::report::html;
 use crate::report::model::{ClusterSample, ClusterSizes, FileRow, Outcome, Report, Tool};
 use crate::resources::peak_memory_bytes;
+use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -32,9 +37,11 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let summary = job.with_threads(|| {
         let mut stages = Stages::new(progress);
-        let prepared = prepare(job, job.settings.method != Method::Minhash, &mut stages)?;
-        let found = find(&prepared, None, &job.settings, &mut stages)?;
-        write(job, &prepared, found, &folder, stages)
+        let by_simhash = job.settings.method != Method::Minhash;
+        let prepared = prepare(job, by_simhash, &mut stages)?;
+        let sketches = by_simhash.then(|| simhashes(&prepared, &job.settings, &mut stages));
+        let found = find(&prepared, sketches.as_ref(), &job.settings, &mut stages)?;
+        write(job, &prepared, sketches.as_ref(), found, &folder, stages)
     })??;
     folder.finish()?;
     Ok(summary)
@@ -50,8 +57,8 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn new(documents: &DocumentTable, pairs: &[Pair], keep: Keep) -> Self {
-        let clusters = connect(documents.len(), pairs).clusters();
+    fn new(documents: &DocumentTable, found: &Found, linkage: Linkage, keep: Keep) -> Self {
+        let clusters = partition(documents, &found.groups, &found.joined, linkage, keep).clusters();
         let mut stays = vec![true; documents.len()];
         let kept = clusters
             .iter()
@@ -70,9 +77,40 @@ impl Verdict {
     }
 }
 
+/// How alike the members of a cluster are to the page that stays.
+#[derive(Clone, Copy, Default)]
+struct Cohesion {
+    lowest: f32,
+    median: f32,
+    /// The member that is least like the page that stays.
+    farthest: u32,
+    /// Members whose similarity with it is below the floor.
+    unlike: u64,
+}
+
+impl Cohesion {
+    fn new(measure: &Measure<'_>, floor: f32, kept: u32, members: &[u32]) -> Self {
+        let anchor = measure.anchor(kept);
+        let mut similarities: Vec<(f32, u32)> = members
+            .iter()
+            .filter(|&&member| member != kept)
+            .map(|&member| (anchor.with(member), member))
+            .collect();
+        similarities.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let Some(&(lowest, farthest)) = similarities.first() else { return Self::default() };
+        Self {
+            lowest,
+            farthest,
+            median: similarities[similarities.len() / 2].0,
+            unlike: similarities.iter().filter(|(similarity, _)| *similarity < floor).count() as u64,
+        }
+    }
+}
+
 fn write(
     job: &Job,
     prepared: &Prepared,
+    sketches: Option<&SimHashes>,
     found: Found,
     folder: &OutputFolder,
     mut stages: Stages<'_>,
@@ -80,14 +118,36 @@ fn write(
     let (settings, collection) = (&job.settings, &prepared.collection);
     let documents = &collection.documents;
     let n = documents.len() as u64;
-    let pairs = stages.run("pairs", found.joined.len() as u64, "pairs of sketches", 0, |_| {
+    let mut pairs = stages.run("pairs", found.joined.len() as u64, "pairs of sketches", 0, |_| {
         if settings.all_pairs {
             found.groups.all_pairs(&found.joined, documents)
         } else {
             Ok(found.groups.star_pairs(&found.joined, documents))
         }
     })?;
-    let verdict = stages.run("clusters", n, "pages", 0, |_| Verdict::new(documents, &pairs, settings.keep));
+    if let Some(measure) = measure(prepared, sketches, settings, settings.verify) {
+        let passing = settings.passing() as f32;
+        stages.run("verify pairs", pairs.len() as u64, "pairs", 0, |_| {
+            // Those of two groups' leaders are measured already.
+            pairs.par_iter_mut().filter(|pair| pair.kind == Kind::Near).for_each(|pair| {
+                if settings.all_pairs || pair.distance == 0 {
+                    pair.similarity = measure.anchor(pair.a).with(pair.b);
+                }
+            });
+            pairs.retain(|pair| pair.kind == Kind::Exact || pair.similarity >= passing);
+        });
+    }
+    let verdict = stages
+        .run("clusters", n, "pages", 0, |_| Verdict::new(documents, &found, settings.linkage, settings.keep));
+    let (compared, floor) = cohesion_measure(settings);
+    let cohesion: Vec<Cohesion> = match measure(prepared, sketches, settings, compared) {
+        Some(measure) => stages.run("cohesion", verdict.clusters.documents() as u64, "pages", 0, |_| {
+            let clusters: Vec<&[u32]> = verdict.clusters.iter().collect();
+            let of = |(members, &kept): (&&[u32], &u32)| Cohesion::new(&measure, floor, kept, members);
+            clusters.par_iter().zip(&verdict.kept).map(of).collect()
+        }),
+        None => Vec::new(),
+    };
     let has_distance = settings.method != Method::Minhash;
     stages.run("write tables", pairs.len() as u64, "pairs", 0, |_| {
         write_pairs(
@@ -121,25 +181,28 @@ fn write(
             .collect();
         let shown = Shown::fetch(collection, &options, shown)?;
         let sample: Vec<_> = sample.iter().map(|pair| shown.pair(prepared, pair, has_distance)).collect();
-        let similarities = similarities_of(&largest, &verdict, &pairs);
         let largest: Vec<_> = largest
             .iter()
             .map(|&(cluster, ref members)| {
-                let similarities = &similarities[&cluster];
+                let cohesion = cohesion.get(cluster);
                 ClusterSample {
                     cluster: cluster.to_string(),
                     size: verdict.clusters.iter().nth(cluster).map_or(0, |members| members.len() as u64),
                     kept: shown.page(prepared, members[0]),
                     members: members[1..].iter().map(|&member| shown.page(prepared, member)).collect(),
-                    lowest_similarity: similarities.first().copied().map(f64::from),
-                    median_similarity: similarities.get(similarities.len() / 2).copied().map(f64::from),
+                    lowest_similarity: cohesion.map(|c| f64::from(c.lowest)),
+                    median_similarity: cohesion.map(|c| f64::from(c.median)),
                 }
             })
             .collect();
         Ok::<_, Error>((sample, largest))
     })?;
 
-    let outcome = outcome_of(prepared, &verdict, &found, &pairs);
+    let mut outcome = outcome_of(prepared, &verdict, &found, &pairs);
+    if settings.all_pairs {
+        // A check has looked at each by itself.
+        outcome.pairs_found = outcome.pairs_written;
+    }
     let damage = describe_damage(collection);
     let mut warnings = found.warnings;
     if !prepared.repeated_ids.is_empty() {
@@ -148,6 +211,7 @@ fn write(
             prepared.repeated_ids.len()
         ));
     }
+    warnings.extend(chaining(prepared, &verdict, &cohesion, compared, floor, settings));
     warnings.extend(warnings_of(&outcome, &verdict, n));
     let report = Report {
         tool: Tool::this(),
@@ -228,29 +292,54 @@ fn largest_clusters(verdict: &Verdict) -> Vec<(usize, Vec<u32>)> {
         .collect()
 }
 
-/// Similarities of the listed pairs inside each of these clusters, ascending.
-fn similarities_of(
-    largest: &[(usize, Vec<u32>)],
-    verdict: &Verdict,
-    pairs: &[Pair],
-) -> BTreeMap<usize, Vec<f32>> {
-    let members: BTreeMap<usize, &[u32]> = largest
-        .iter()
-        .filter_map(|&(cluster, _)| Some((cluster, verdict.clusters.iter().nth(cluster)?)))
-        .collect();
-    let cluster_of: hashbrown::HashMap<u32, usize> = members
-        .iter()
-        .flat_map(|(&cluster, members)| members.iter().map(move |&member| (member, cluster)))
-        .collect();
-    let mut similarities: BTreeMap<usize, Vec<f32>> =
-        members.keys().map(|&cluster| (cluster, Vec::new())).collect();
-    for pair in pairs {
-        if let Some(list) = cluster_of.get(&pair.a).and_then(|cluster| similarities.get_mut(cluster)) {
-            list.push(pair.similarity);
-        }
+/// By what the members of a cluster are compared with the page that stays, and below what they are unlike it.
+fn cohesion_measure(settings: &Settings) -> (Verify, f32) {
+    /// Without a check, a cosine of weight vectors below this is told.
+    const UNLIKE: f32 = 0.8;
+    match (settings.verify, settings.method) {
+        (Verify::None, Method::Minhash) => (Verify::Jaccard, settings.similarity as f32),
+        (Verify::None, Method::Psm | Method::Bphs) => (Verify::Weights, UNLIKE),
+        (verify, _) => (verify, settings.passing() as f32),
     }
-    similarities.values_mut().for_each(|list| list.sort_unstable_by(f32::total_cmp));
-    similarities
+}
+
+/// Tells of clusters that hold pages unlike the one that stays, with the worst examples.
+fn chaining(
+    prepared: &Prepared,
+    verdict: &Verdict,
+    cohesion: &[Cohesion],
+    compared: Verify,
+    floor: f32,
+    settings: &Settings,
+) -> Option<String> {
+    /// Examples that are named.
+    const NAMED: usize = 3;
+    let unlike: u64 = cohesion.iter().map(|c| c.unlike).sum();
+    let mut worst: Vec<usize> = (0..cohesion.len()).filter(|&cluster| cohesion[cluster].unlike > 0).collect();
+    worst.sort_by(|&a, &b| cohesion[a].lowest.total_cmp(&cohesion[b].lowest).then(a.cmp(&b)));
+    let examples: Vec<String> = worst
+        .iter()
+        .take(NAMED)
+        .map(|&cluster| {
+            let (kept, Cohesion { farthest, lowest, .. }) = (verdict.kept[cluster], cohesion[cluster]);
+            let (kept, farthest) = (prepared.id_of(kept), prepared.id_of(farthest));
+            format!("{farthest} with {kept} ({lowest:.2}, cluster {cluster})")
+        })
+        .collect();
+    (unlike > 0).then(|| {
+        format!(
+            "{unlike} pages in {} clusters are unlike the page that stays (below {floor:.2}; {}), the worst: {}.{}",
+            worst.len(),
+            compared.meaning(),
+            examples.join("; "),
+            match settings.linkage {
+                Linkage::Connected =>
+                    " They may hang together through others in between: --clusters star joins a page only with the one that \
+                     stays.",
+                _ => "",
+            }
+        )
+    })
 }
 
 fn outcome_of(prepared: &Prepared, verdict: &Verdict, found: &Found, pairs: &[Pair]) -> Outcome {

@@ -8,7 +8,7 @@ use crate::calibrate::{Calibration, CalibrationParams, NEVER, Sample, calibrate}
 use crate::error::Result;
 use crate::features;
 use crate::minhash::DistinctSignatures;
-use crate::pairs::{Groups, SlotPair, self_join};
+use crate::pairs::{Groups, MOST_NEIGHBOURS, SlotPair, self_join};
 use crate::report::model::{Histogram, Recall, SCurve, SearchCost};
 use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
 use crate::search::bphs::{Bphs, BphsParams};
@@ -105,6 +105,13 @@ pub fn by_simhash(
         index_bytes: index.bytes() as u64,
         distinct_hashes: distinct.len() as u64,
     };
+    let warnings = (join.crowded > 0).then(|| {
+        format!(
+            "{} hashes have more than {MOST_NEIGHBOURS} neighbours within {} bits, most likely pages of one template; \
+             each was joined with its {MOST_NEIGHBOURS} nearest, and {} neighbours were passed over.",
+            join.crowded, settings.distance, join.passed_over
+        )
+    });
     Ok(Found {
         groups,
         joined: join.pairs,
@@ -113,7 +120,7 @@ pub fn by_simhash(
         recall,
         s_curve: None,
         chosen,
-        warnings: Vec::new(),
+        warnings: warnings.into_iter().collect(),
     })
 }
 

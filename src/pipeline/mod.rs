@@ -4,12 +4,14 @@ mod budgets;
 pub mod collect;
 mod compare;
 mod dedup;
+pub mod explain;
 mod find;
 mod output;
 mod samples;
 pub mod settings;
 pub mod sketch;
 pub mod stages;
+pub mod verify;
 
 pub use budgets::{BudgetTable, budgets};
 pub use compare::compare;
@@ -25,7 +27,7 @@ use crate::weight::frequencies::Frequencies;
 use collect::Collection;
 use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
-use settings::{JaccardCheck, Method, PsmIndex, Settings};
+use settings::{JaccardCheck, Method, PsmIndex, Settings, Verify};
 use sketch::{SimHashes, Texts};
 use stages::Stages;
 use std::borrow::Cow;
@@ -92,8 +94,7 @@ impl Prepared {
             Some(id) if !self.repeated_ids.contains(&document) => Cow::Borrowed(id),
             _ => {
                 let id = documents.rows()[document as usize].id;
-                let file = self.collection.inputs[id.shard as usize].path.display();
-                Cow::Owned(format!("{file}:{}", id.row))
+                Cow::Owned(self.collection.inputs[id.shard as usize].name_of(id.row))
             }
         }
     }
@@ -111,8 +112,9 @@ fn repeated_ids(documents: &DocumentTable) -> HashSet<u32> {
 fn prepare(job: &Job, needs_simhash: bool, stages: &mut Stages<'_>) -> Result<Prepared> {
     let settings = &job.settings;
     settings.check()?;
-    let needs_frequencies =
-        (needs_simhash && settings.weighting.needs_frequencies()) || job.save_frequencies.is_some();
+    let needs_frequencies = ((needs_simhash || settings.verify == Verify::Cosine)
+        && settings.weighting.needs_frequencies())
+        || job.save_frequencies.is_some();
     // A file of frequencies that does not fit is told before hours of reading.
     let loaded = match &settings.frequencies {
         Some(path) if needs_frequencies => Some(Frequencies::load(path, settings.features)?),
@@ -192,16 +194,48 @@ fn find(
     stages: &mut Stages<'_>,
 ) -> Result<find::Found> {
     let Prepared { collection, texts, .. } = prepared;
-    match (settings.method, simhashes) {
+    let mut found = match (settings.method, simhashes) {
         (Method::Psm | Method::Bphs, Some(sketches)) => {
             find::by_simhash(collection, texts, sketches, settings, stages)
         }
         (Method::Psm | Method::Bphs, None) => {
             let sketches = self::simhashes(prepared, settings, stages);
-            find::by_simhash(collection, texts, &sketches, settings, stages)
+            return find(prepared, Some(&sketches), settings, stages);
         }
         (Method::Minhash, _) => find::by_minhash(collection, texts, settings, stages),
+    }?;
+    let candidates = found.joined.len() as u64;
+    if settings.verify == Verify::None {
+        return Ok(found);
     }
+    let verified = stages.run("verify", candidates, "pairs of sketches", 0, |_| {
+        measure(prepared, simhashes, settings, settings.verify).map(|measure| {
+            verify::verify(&measure, settings.passing() as f32, &found.groups, &found.joined, settings.keep)
+        })
+    });
+    if let Some(verified) = verified {
+        (found.groups, found.joined) = (verified.groups, verified.joined);
+        found.chosen.push(("verified candidates", format!("{}", verified.compared)));
+        found.chosen.push(("of these refused", format!("{}", verified.refused)));
+        if verified.skipped > 0 {
+            found.warnings.push(format!(
+                "{} pairs of pages were not compared, because too many pages with different texts share a sketch.",
+                verified.skipped
+            ));
+        }
+    }
+    Ok(found)
+}
+
+/// What compares two documents of this run.
+fn measure<'a>(
+    prepared: &'a Prepared,
+    simhashes: Option<&'a SimHashes>,
+    settings: &Settings,
+    verify: Verify,
+) -> Option<verify::Measure<'a>> {
+    let Prepared { collection, texts, frequencies, .. } = prepared;
+    verify::Measure::new(verify, collection, texts, simhashes, frequencies.as_ref(), settings)
 }
 
 /// The report's words for a method and its parameters.
@@ -211,7 +245,7 @@ fn describe(settings: &Settings, chosen: &[(&'static str, String)]) -> report::M
         ("tokenizer", crate::text::TOKENIZER.to_owned()),
         ("min features", settings.min_features.to_string()),
     ];
-    let similarity = match settings.method {
+    let mut similarity = match settings.method {
         Method::Psm | Method::Bphs => {
             parameters.push(("weighting", settings.weighting.name().to_owned()));
             parameters.push((
@@ -248,7 +282,13 @@ fn describe(settings: &Settings, chosen: &[(&'static str, String)]) -> report::M
         Method::Minhash => parameters.push(("recall", settings.recall.to_string())),
         Method::Bphs => {}
     }
+    parameters.push(("verify", settings.verify.name().to_owned()));
+    if settings.verify != Verify::None {
+        settings.verify.meaning().clone_into(&mut similarity);
+        parameters.push(("verify threshold", settings.passing().to_string()));
+    }
     parameters.extend(chosen.iter().cloned());
+    parameters.push(("clusters", settings.linkage.name().to_owned()));
     parameters.push(("keep", settings.keep.to_string()));
     parameters.push(("all pairs", if settings.all_pairs { "yes" } else { "no" }.to_owned()));
     report::Method {

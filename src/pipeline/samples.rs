@@ -37,7 +37,8 @@ impl Shown {
         Ok(Self(texts))
     }
 
-    fn text(&self, document: u32) -> &str {
+    /// A document's text, as far as it was fetched.
+    pub fn text(&self, document: u32) -> &str {
         self.0.get(&document).map_or("", String::as_str)
     }
 

@@ -1,6 +1,6 @@
 //! Everything that decides a run's result, in one plain struct that is filled by the command line and printed in reports.
 
-use crate::clusters::Keep;
+use crate::clusters::{Keep, Linkage};
 use crate::error::{Error, Result};
 use crate::minhash::Family;
 use crate::simhash::volatility::FlipCost;
@@ -71,6 +71,68 @@ pub enum JaccardCheck {
     Exact,
 }
 
+/// How a candidate is checked beyond its sketch. All measures are at most 1, and 1 for equal texts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verify {
+    /// Not at all.
+    #[default]
+    None,
+    /// Cosine of the two weight vectors behind the hashes (64 bytes a page).
+    Weights,
+    /// Share of both vectors' weight that stands behind bits that agree.
+    Mismatch,
+    /// Jaccard coefficient of the sets of features.
+    Jaccard,
+    /// Share of the smaller set of features that is in the larger.
+    Containment,
+    /// Cosine of the features' weights.
+    Cosine,
+}
+
+impl Verify {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::None, Self::Weights, Self::Mismatch, Self::Jaccard, Self::Containment, Self::Cosine];
+
+    /// The command line's spelling.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Weights => "weights",
+            Self::Mismatch => "mismatch",
+            Self::Jaccard => "jaccard",
+            Self::Containment => "containment",
+            Self::Cosine => "cosine",
+        }
+    }
+
+    /// What it measures, in words.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::None => "nothing",
+            Self::Weights => "cosine of the weight vectors behind the pages' hashes",
+            Self::Mismatch => "share of the weight behind the pages' hashes that stands behind equal bits",
+            Self::Jaccard => "Jaccard coefficient of the pages' sets of features, counted",
+            Self::Containment => {
+                "share of the smaller page's set of features that the larger one has, counted"
+            }
+            Self::Cosine => "cosine of the pages' feature weights, counted",
+        }
+    }
+
+    /// The threshold where none is given.
+    pub fn default_threshold(self) -> f64 {
+        match self {
+            Self::None => 0.0,
+            Self::Weights => 0.95,
+            Self::Mismatch => 0.97,
+            Self::Jaccard => 0.8,
+            Self::Containment | Self::Cosine => 0.9,
+        }
+    }
+}
+
 /// The settings of a run. What is not here does not change the result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -109,6 +171,12 @@ pub struct Settings {
     pub bands: Option<(usize, usize)>,
     /// How the Jaccard coefficient of a candidate is found.
     pub jaccard: JaccardCheck,
+    /// How a candidate is checked beyond its sketch.
+    pub verify: Verify,
+    /// From what on a candidate passes the check; by default [`Verify::default_threshold`].
+    pub verify_threshold: Option<f64>,
+    /// How pairs make clusters.
+    pub linkage: Linkage,
     /// Which copy of a cluster stays.
     pub keep: Keep,
     /// Whether every pair of documents is listed, and not just enough to connect each cluster.
@@ -137,6 +205,9 @@ impl Default for Settings {
             family: Family::default(),
             bands: None,
             jaccard: JaccardCheck::Estimated,
+            verify: Verify::default(),
+            verify_threshold: None,
+            linkage: Linkage::default(),
             keep: Keep::First,
             all_pairs: false,
             seed: 0,
@@ -166,6 +237,18 @@ impl Settings {
         if self.budget == Some(0) {
             return Err(Error::parameter("budget", 0, "at least 1 probe"));
         }
+        if self.method == Method::Minhash && matches!(self.verify, Verify::Weights | Verify::Mismatch) {
+            let expected = "jaccard, containment or cosine with minhash, which has no weight vectors";
+            return Err(Error::parameter("verify", self.verify.name(), expected));
+        }
+        if let Some(threshold) = self.verify_threshold {
+            if !(threshold > 0.0 && threshold <= 1.0) {
+                return Err(Error::parameter("verify-threshold", threshold, "above 0 and at most 1"));
+            }
+            if self.verify == Verify::None {
+                return Err(Error::parameter("verify-threshold", threshold, "only with --verify"));
+            }
+        }
         if self.permutations == 0 || self.permutations > 1 << 16 {
             return Err(Error::parameter("permutations", self.permutations, "from 1 to 65536"));
         }
@@ -176,6 +259,11 @@ impl Settings {
             return Err(Error::parameter("bands", format!("{bands}x{rows}"), expected));
         }
         Ok(())
+    }
+
+    /// From what on a candidate passes the check.
+    pub fn passing(&self) -> f64 {
+        self.verify_threshold.unwrap_or_else(|| self.verify.default_threshold())
     }
 
     /// Number of tables of half tables: as many as one flip in a key needs to find every pair, two at the least.
@@ -224,6 +312,9 @@ mod tests {
         wrong(Settings { similarity: 1.5, ..ok() }, "similarity");
         wrong(Settings { budget: Some(0), ..ok() }, "budget");
         wrong(Settings { permutations: 0, ..ok() }, "permutations");
+        wrong(Settings { verify_threshold: Some(0.5), ..ok() }, "verify-threshold");
+        wrong(Settings { verify_threshold: Some(1.5), verify: Verify::Cosine, ..ok() }, "verify-threshold");
+        wrong(Settings { method: Method::Minhash, verify: Verify::Weights, ..ok() }, "verify");
         wrong(Settings { bands: Some((20, 7)), ..ok() }, "bands");
     }
 

@@ -290,9 +290,9 @@ pub struct ClusterSample {
     pub kept: PageSample,
     /// Some of the others.
     pub members: Vec<PageSample>,
-    /// Lowest similarity of a found pair inside the cluster, where known.
+    /// Lowest similarity of a member with the document that stays, where known.
     pub lowest_similarity: Option<f64>,
-    /// Median similarity of the found pairs inside the cluster, where known.
+    /// Median similarity of the members with the document that stays, where known.
     pub median_similarity: Option<f64>,
 }
 

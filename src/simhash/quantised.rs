@@ -42,6 +42,19 @@ impl QuantisedWeights {
         let norms = (dot(&a, &a) * dot(&b, &b)).sqrt();
         if norms > 0.0 { dot(&a, &b) / norms } else { 0.0 }
     }
+
+    /// 1 − Σ over differing bits (|aⱼ| + |bⱼ|) / Σ over all bits (|aⱼ| + |bⱼ|): how much of the weight stands behind bits that
+    /// agree; 0 where both vectors are zero (ours, reference section 8.6).
+    pub fn agreement(&self, other: &Self) -> f32 {
+        let (a, b) = (self.weights(), other.weights());
+        let (mut differing, mut all) = (0.0, 0.0);
+        for (a, b) in a.iter().zip(&b) {
+            let weight = a.abs() + b.abs();
+            all += weight;
+            differing += if (*a > 0.0) == (*b > 0.0) { 0.0 } else { weight };
+        }
+        if all > 0.0 { 1.0 - differing / all } else { 0.0 }
+    }
 }
 
 #[cfg(test)]
@@ -67,6 +80,19 @@ mod tests {
             let same = quantised.cosine(&quantised);
             prop_assert!(same == 0.0 || (same - 1.0).abs() < 1e-5);
         }
+    }
+
+    #[test]
+    fn agreement_counts_the_weight_of_differing_bits() {
+        let vector = |first: f32| {
+            let mut weights = [0.0; BITS];
+            (weights[0], weights[1]) = (first, 4.0);
+            QuantisedWeights::new(&weights)
+        };
+        assert_eq!(vector(1.0).agreement(&vector(1.0)), 1.0);
+        // 1 + 1 of 1 + 1 + 4 + 4, up to the rounding of the bytes.
+        assert!((vector(1.0).agreement(&vector(-1.0)) - 0.8).abs() < 0.01);
+        assert_eq!(QuantisedWeights::new(&[0.0; BITS]).agreement(&QuantisedWeights::new(&[0.0; BITS])), 0.0);
     }
 
     #[test]

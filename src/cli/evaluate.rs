@@ -1,0 +1,105 @@
+//! `flipside evaluate`
+
+use super::arguments::FieldArgs;
+use super::{Done, print};
+use anyhow::Context;
+use flipside::corpus::{ReadOptions, discover};
+use flipside::evaluate::corpus::record_names;
+use flipside::evaluate::found::{Found, Records};
+use flipside::evaluate::interval::Bootstrap;
+use flipside::evaluate::sample::{estimate_precision, read_judgements};
+use flipside::evaluate::truth::{Scope, TruthFile, TruthParams};
+use flipside::evaluate::{self};
+use flipside::report::model::Report;
+use std::path::PathBuf;
+
+/// Say how right a result is: precision, recall and F1 on pairs and clusters, with counts and intervals.
+///
+/// The truth is CSV, plain or gzip'd: pairs by record number (columns a,b; conversion records or lines counted from 0
+/// through the sorted files) or by id (a_id,b_id), with a label, a score or neither; or clusters (record or id, and
+/// cluster). Precision alone needs no truth: judge a sample of the result's own pairs and give the judgements.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  flipside evaluate result --truth truth.csv
+  flipside evaluate result --truth scores.csv.gz --min-score 0.8 --json
+  flipside evaluate --judged judgements.csv")]
+pub(crate) struct Args {
+    /// Folder that `flipside dedup` wrote; with --all-pairs, so that its list of pairs can be judged, too
+    #[arg(required_unless_present = "judged")]
+    result: Option<PathBuf>,
+
+    /// What is right
+    #[arg(long, value_name = "FILE", required_unless_present = "judged", conflicts_with = "judged")]
+    truth: Option<PathBuf>,
+
+    /// Estimate precision from a sample of the result's pairs that a person has judged
+    #[arg(long, value_name = "FILE", conflicts_with = "result")]
+    judged: Option<PathBuf>,
+
+    /// Where the corpus is now [default: where the result's report says it was]
+    #[arg(long, value_name = "INPUT", num_args = 1..)]
+    corpus: Vec<PathBuf>,
+
+    /// A pair with a score is a duplicate from this score on [default: every listed pair]
+    #[arg(long, value_name = "SCORE")]
+    min_score: Option<f64>,
+
+    /// A pair with a numeric label is a duplicate from this label on
+    #[arg(long, value_name = "LABEL", default_value_t = TruthParams::default().min_label)]
+    min_label: f64,
+
+    /// About which pairs the truth speaks: corpus, labelled-documents or labelled-pairs [default: labelled-pairs for pairs
+    /// with labels, labelled-documents for clusters, corpus for other pairs]
+    #[arg(long)]
+    scope: Option<Scope>,
+
+    /// Resamples of the bootstrap intervals; 0 leaves them out
+    #[arg(long, value_name = "N", default_value_t = Bootstrap::default().resamples)]
+    resamples: u32,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    names: FieldArgs,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> anyhow::Result<Done> {
+        if let Some(judged) = &self.judged {
+            let estimate = estimate_precision(&read_judgements(judged, self.min_label)?);
+            return self.show(&estimate, estimate.to_string());
+        }
+        let (Some(result), Some(truth)) = (&self.result, &self.truth) else {
+            anyhow::bail!("a result and --truth are needed, or --judged");
+        };
+        let report = Report::read_json(&result.join("report.json"))
+            .with_context(|| format!("{} is no folder of results", result.display()))?;
+        let corpus = match &self.corpus[..] {
+            [] => report.files.iter().map(|file| PathBuf::from(&file.path)).collect(),
+            corpus => corpus.to_vec(),
+        };
+        let options = ReadOptions { fields: self.names.fields(), ..ReadOptions::default() };
+        let names = record_names(&discover(&corpus, &Default::default())?, &options)
+            .context("the corpus is needed to number its records; --corpus says where it is now")?;
+        let records = Records::new(&names)?;
+        let params = TruthParams { min_score: self.min_score, min_label: self.min_label, scope: self.scope };
+        let truth = TruthFile::read(truth, &records, &params)?;
+        let found = Found::read(result, &records)?;
+        let bootstrap = Bootstrap { resamples: self.resamples, ..Bootstrap::default() };
+        let mut evaluation = evaluate::evaluate(&truth, &found, records.count(), bootstrap)?;
+        let (written, pairs) = (report.outcome.pairs_written, report.outcome.pairs_found);
+        if written < pairs {
+            evaluation.notes.push(format!(
+                "pairs.csv lists {written} of the {pairs} pairs that were found, so the recall of the pairs listed says \
+                 little: run dedup with --all-pairs, or read the pairs within clusters"
+            ));
+        }
+        self.show(&evaluation, evaluation.to_string())
+    }
+
+    fn show(&self, value: &impl serde::Serialize, text: String) -> anyhow::Result<Done> {
+        print(&if self.json { serde_json::to_vec_pretty(value)? } else { text.into_bytes() })
+    }
+}

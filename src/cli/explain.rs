@@ -1,0 +1,58 @@
+//! `flipside explain`
+
+use super::arguments::{FeatureArgs, InputArgs, MethodName, SearchArgs};
+use super::progress::Bars;
+use super::{Done, print};
+use flipside::pipeline::{Job, explain::explain};
+
+/// Say why two pages are near-duplicates or not.
+///
+/// Shows the distance, the bits that differ and the features that pushed them, at which probe the search finds the pair,
+/// the exact similarities, what each method says and from what setting on it would say otherwise, and a diff.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  flipside explain http://a.example/ http://b.example/ crawl/*.warc.wet.gz
+  flipside explain 17 4711 crawl/part.warc.wet.gz --distance 6 --json")]
+pub(crate) struct Args {
+    /// The id, the URL, or the number (counted from 0) of a page
+    a: String,
+
+    /// That of the other page
+    b: String,
+
+    #[command(flatten)]
+    input: InputArgs,
+
+    #[command(flatten)]
+    search: SearchArgs,
+
+    #[command(flatten)]
+    features: FeatureArgs,
+
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> anyhow::Result<Done> {
+        let job = Job {
+            inputs: self.input.inputs.clone(),
+            fields: self.input.names.fields(),
+            settings: self
+                .search
+                .settings(&self.features, &[MethodName::Psm, MethodName::Bphs, MethodName::Minhash])?,
+            ..Job::default()
+        };
+        let explanation = explain(&job, &self.a, &self.b, &Bars::new(self.quiet))?;
+        print(&if self.json {
+            serde_json::to_vec_pretty(&explanation)?
+        } else {
+            explanation.to_string().into_bytes()
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! The records of a corpus: what they are called in results, by number.
+
+use crate::corpus::{self, Input, ReadOptions};
+use crate::document::DocId;
+use crate::error::{Error, Result};
+use crate::hash;
+use hashbrown::HashSet;
+
+/// Reads the corpus and gives the name of every record by its number: conversion records, or lines that are not blank,
+/// counted from 0 through the sorted files. A record that could not be read keeps its number and has an empty name.
+///
+/// # Errors
+/// If there is no document.
+pub fn record_names(inputs: &[Input], options: &ReadOptions) -> Result<Vec<String>> {
+    let reading = corpus::read(
+        inputs,
+        options,
+        Vec::<(DocId, Option<String>)>::new,
+        |names, document| {
+            names.push((document.id, document.record_id.map(str::to_owned)));
+        },
+        &|_| (),
+    );
+    let mut named: Vec<(DocId, Option<String>)> = reading.workers.into_iter().flatten().collect();
+    if named.is_empty() {
+        return Err(Error::NoDocuments(format!("{} files were read", inputs.len())));
+    }
+    named.sort_unstable_by_key(|&(id, _)| id);
+    let mut seen = HashSet::new();
+    let mut names: Vec<String> = Vec::with_capacity(named.len());
+    for file in named.chunk_by_mut(|(a, _), (b, _)| a.shard == b.shard) {
+        let start = names.len();
+        for (id, name) in file {
+            names.resize(start + id.row as usize, String::new());
+            // A name that an earlier record has already is no name, to results neither.
+            let own = name.take().filter(|name| seen.insert(hash::text_digest(name)));
+            names.push(own.unwrap_or_else(|| inputs[id.shard as usize].name_of(id.row)));
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corpus::discover;
+    use std::fs;
+
+    #[test]
+    fn records_are_numbered_through_the_files_and_damaged_ones_keep_their_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("a.jsonl"), "{\"id\":\"x\",\"text\":\"one\"}\nno json\n{\"text\":\"three\"}\n")
+            .unwrap();
+        fs::write(path("b.jsonl"), "{\"id\":\"x\",\"text\":\"four\"}\n{\"id\":\"y\",\"text\":\"five\"}\n")
+            .unwrap();
+        let inputs = discover(&[path("b.jsonl"), path("a.jsonl")], &Default::default()).unwrap();
+        let names = record_names(&inputs, &ReadOptions::default()).unwrap();
+        let third = format!("{}:2", path("a.jsonl").display());
+        let again = format!("{}:0", path("b.jsonl").display());
+        assert_eq!(names, ["x", "", &third, &again, "y"]);
+        fs::write(path("b.jsonl"), "").unwrap();
+        let inputs = discover(&[path("b.jsonl")], &Default::default());
+        assert!(inputs.and_then(|inputs| record_names(&inputs, &ReadOptions::default())).is_err());
+    }
+}

@@ -1,0 +1,399 @@
+//! Why two pages are near-duplicates or not: every figure behind the verdict.
+
+use super::samples::Shown;
+use super::settings::{Method, Settings, Verify};
+use super::stages::{Progress, Stages};
+use super::verify::Measure;
+use super::{Job, prepare, simhashes};
+use crate::error::{Error, Result};
+use crate::evaluate::diff::{Change, DiffParams, Run, WordDiff};
+use crate::features;
+use crate::minhash::MinHashParams;
+use crate::minhash::MinHasher;
+use crate::search::bands::Banding;
+use crate::search::distinct::DistinctHashes;
+use crate::search::psm::{Psm, PsmParams, Reading};
+use crate::search::{HammingIndex, Mode, Query, Scratch};
+use crate::simhash::hasher::SimHasher;
+use crate::simhash::volatility::Volatility;
+use crate::simhash::{SimHash, distance};
+use crate::text::{FeatureExtractor, FeatureKind};
+use crate::weight::Weigher;
+use crate::weight::frequencies::Frequencies;
+use hashbrown::HashMap;
+use serde::Serialize;
+
+/// A page.
+#[derive(Clone, Debug, Serialize)]
+pub struct Page {
+    /// Its id in results.
+    pub id: String,
+    /// Its URL, or an empty string.
+    pub url: String,
+    /// Length of its text.
+    pub text_bytes: u64,
+    /// Distinct features.
+    pub features: u64,
+    /// Its SimHash.
+    pub hash: u64,
+}
+
+/// A bit in which the hashes differ.
+#[derive(Clone, Debug, Serialize)]
+pub struct DifferingBit {
+    /// Counted from 0, the least significant.
+    pub bit: u32,
+    /// The weights behind it.
+    pub weights: [f32; 2],
+    /// Its volatility rank in either page, 1 being the weakest bit.
+    pub ranks: [usize; 2],
+    /// The features that part the two weights most, with their share in (weight of a − weight of b).
+    pub pushed_by: Vec<(String, f64)>,
+}
+
+/// What one method says.
+#[derive(Clone, Debug, Serialize)]
+pub struct Opinion {
+    /// Which method, or which check.
+    pub by: String,
+    /// Whether it says near-duplicates.
+    pub near: bool,
+    /// Why, and from what setting on it would say otherwise.
+    pub why: String,
+}
+
+/// Why two pages are near-duplicates or not.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// The two pages.
+    pub pages: [Page; 2],
+    /// Whether the texts are the same, byte for byte.
+    pub same_text: bool,
+    /// Hamming distance of the hashes.
+    pub distance: u32,
+    /// The bits that differ, weakest first.
+    pub bits: Vec<DifferingBit>,
+    /// The probe at which a psm search with one table comes upon the other from either page; none where it does not within the distance.
+    pub probes: [Option<u32>; 2],
+    /// Probes of an exhaustive search.
+    pub all_probes: u64,
+    /// Jaccard coefficient of the sets of features.
+    pub jaccard: f64,
+    /// How much of either page's set the other has.
+    pub containment: [f64; 2],
+    /// Cosine of the features' weights.
+    pub cosine: f64,
+    /// What each method says, under these settings.
+    pub opinions: Vec<Opinion>,
+    /// Words to delete and to insert on the way from one text to the other.
+    pub edit_distance: u64,
+    /// Words of both texts together.
+    pub words: u64,
+    /// The way, long common runs shortened.
+    pub diff: Vec<Run>,
+}
+
+/// Features that are named for a bit.
+const NAMED: usize = 4;
+
+/// Explains a pair of a corpus; `a` and `b` are ids, URLs, or numbers of documents.
+///
+/// # Errors
+/// If the corpus cannot be read, a setting has no meaning, or a page is not there or there twice.
+pub fn explain(job: &Job, a: &str, b: &str, progress: &dyn Progress) -> Result<Explanation> {
+    job.with_threads(|| run(job, [a, b], progress))?
+}
+
+fn run(job: &Job, names: [&str; 2], progress: &dyn Progress) -> Result<Explanation> {
+    let settings = &job.settings;
+    let mut stages = Stages::new(progress);
+    let prepared = prepare(job, true, &mut stages)?;
+    let sketches = simhashes(&prepared, settings, &mut stages);
+    let collection = &prepared.collection;
+    let pair = [find(&prepared, names[0])?, find(&prepared, names[1])?];
+    let shown = Shown::fetch(collection, &job.read_options(), pair.into_iter().collect())?;
+    let texts = pair.map(|document| shown.text(document));
+    let none = Frequencies::new(settings.features);
+    let frequencies = prepared.frequencies.as_ref().unwrap_or(&none);
+    let weigher = Weigher::new(settings.weighting);
+    let counts: [Vec<(u64, u32)>; 2] = pair.map(|document| {
+        let (_, _, occurrences) = collection.terms_of(document);
+        let mut counts: Vec<(u64, u32)> =
+            collection.features_of(document).zip(occurrences.iter().map(|&n| u32::from(n))).collect();
+        counts.sort_unstable();
+        counts
+    });
+    let weights = [&counts[0], &counts[1]]
+        .map(|c| features::weights(c, &weigher, frequencies.documents(), |f| frequencies.get(f)));
+    let hashes = [&weights[0], &weights[1]].map(|w| SimHasher::default().hash(w.iter().copied()));
+    let d = distance(hashes[0].hash, hashes[1].hash);
+    let overlap = features::overlap(&counts[0], &counts[1]);
+    let cosine = features::cosine(&weights[0], &weights[1]);
+
+    let distinct = DistinctHashes::new(&sketches.hashes);
+    let params = PsmParams {
+        radius: settings.distance,
+        reading: Reading::P { key_bits: settings.key_bits },
+        cost: settings.flip_cost,
+        budget: None,
+        ..PsmParams::default()
+    };
+    let index = Psm::new(distinct.hashes(), params)?;
+    let probe = |from: &SimHash, to: &SimHash| {
+        let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
+        let query = Query { hash: from.hash, weights: &from.weights };
+        index.search_traced(query, Mode::All, &mut scratch, &mut hits);
+        hits.iter().find(|(hit, _)| distinct.hashes()[hit.slot as usize] == to.hash).map(|&(_, probe)| probe)
+    };
+    let probes = [probe(&hashes[0], &hashes[1]), probe(&hashes[1], &hashes[0])];
+
+    let measured = |verify: Verify| {
+        let (texts, frequencies) = (&prepared.texts, prepared.frequencies.as_ref());
+        Measure::new(verify, collection, texts, Some(&sketches), frequencies, settings)
+            .map_or(0.0, |measure| f64::from(measure.anchor(pair[0]).with(pair[1])))
+    };
+    let diff = WordDiff::new(texts[0], texts[1], DiffParams::default());
+    let rows = collection.documents.rows();
+    let row = |side: usize| &rows[pair[side] as usize];
+    let same_text = row(0).digest == row(1).digest;
+    Ok(Explanation {
+        pages: [0, 1].map(|side| Page {
+            id: prepared.id_of(pair[side]).into_owned(),
+            url: collection.documents.url(pair[side]).unwrap_or_default().to_owned(),
+            text_bytes: row(side).text_bytes,
+            features: counts[side].len() as u64,
+            hash: hashes[side].hash,
+        }),
+        same_text,
+        distance: d,
+        bits: differing_bits(settings, &hashes, &weights, &feature_names(settings.features, texts)),
+        probes,
+        all_probes: index.all_probes(),
+        jaccard: overlap.jaccard(),
+        containment: [overlap.containment_of_a(), overlap.containment_of_b()],
+        cosine,
+        opinions: opinions(settings, d, probes, &counts, overlap.jaccard(), measured)?,
+        edit_distance: diff.distance,
+        words: diff.words.0 + diff.words.1,
+        diff: diff.shortened(6),
+    })
+}
+
+/// The document of this id, URL or number.
+fn find(prepared: &super::Prepared, name: &str) -> Result<u32> {
+    let collection = &prepared.collection;
+    let all = 0..collection.documents.len() as u32;
+    let by_name: Vec<u32> = all
+        .clone()
+        .filter(|&document| {
+            collection.documents.url(document) == Some(name) || prepared.id_of(document) == name
+        })
+        .collect();
+    match (&by_name[..], name.parse::<u32>()) {
+        (&[document], _) => Ok(document),
+        ([], Ok(number)) if all.contains(&number) => Ok(number),
+        ([], _) => Err(Error::parameter(
+            "page",
+            name,
+            "the id or URL of a page of the input, or its number, counted from 0",
+        )),
+        (several, _) => {
+            let ids: Vec<String> = several.iter().take(5).map(|&d| prepared.id_of(d).into_owned()).collect();
+            let expected = format!("one page; {} have this name, such as {}", several.len(), ids.join(", "));
+            Err(Error::parameter("page", name, expected))
+        }
+    }
+}
+
+/// The texts behind feature hashes, as far as words parted by blanks and signs tell.
+fn feature_names(kind: FeatureKind, texts: [&str; 2]) -> HashMap<u64, String> {
+    let mut extractor = FeatureExtractor::new(kind);
+    let length = match kind {
+        FeatureKind::Words => 1,
+        FeatureKind::Shingles(w) => w,
+    };
+    let mut names = HashMap::new();
+    for text in texts {
+        let words: Vec<&str> =
+            text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+        for run in words.windows(length) {
+            let name = run.join(" ");
+            if let [(feature, _)] = extractor.counts(&name)[..] {
+                names.entry(feature).or_insert(name);
+            }
+        }
+    }
+    names
+}
+
+fn differing_bits(
+    settings: &Settings,
+    hashes: &[SimHash; 2],
+    weights: &[Vec<(u64, i64)>; 2],
+    names: &HashMap<u64, String>,
+) -> Vec<DifferingBit> {
+    let norms = [&weights[0], &weights[1]]
+        .map(|w| w.iter().map(|&(_, n)| n as f64 * n as f64).sum::<f64>().sqrt().max(f64::MIN_POSITIVE));
+    // What a feature adds to page a's unit vector beyond what it adds to page b's.
+    let mut parting: HashMap<u64, f64> = HashMap::new();
+    for (side, sign) in [(0, 1.0), (1, -1.0)] {
+        for &(feature, weight) in &weights[side] {
+            *parting.entry(feature).or_default() += sign * weight as f64 / norms[side];
+        }
+    }
+    let ranks = [&hashes[0], &hashes[1]].map(|hash| {
+        let mut ranks = [0usize; 64];
+        let volatility = Volatility::new(&hash.weights, u64::MAX, settings.flip_cost);
+        volatility.bits().iter().zip(1..).for_each(|(&bit, rank)| ranks[usize::from(bit)] = rank);
+        ranks
+    });
+    let differ = hashes[0].hash ^ hashes[1].hash;
+    let mut bits: Vec<DifferingBit> = (0..64u32)
+        .filter(|bit| differ >> bit & 1 == 1)
+        .map(|bit| {
+            let mut pushed: Vec<(u64, f64)> = parting
+                .iter()
+                .map(|(&feature, &by)| (feature, if feature >> bit & 1 == 1 { by } else { -by }))
+                .collect();
+            pushed.sort_unstable_by(|a, b| b.1.abs().total_cmp(&a.1.abs()).then(a.0.cmp(&b.0)));
+            let name = |feature| names.get(&feature).cloned().unwrap_or_else(|| format!("#{feature:016x}"));
+            let j = bit as usize;
+            DifferingBit {
+                bit,
+                weights: [hashes[0].weights[j], hashes[1].weights[j]],
+                ranks: [ranks[0][j], ranks[1][j]],
+                pushed_by: pushed.iter().take(NAMED).map(|&(feature, by)| (name(feature), by)).collect(),
+            }
+        })
+        .collect();
+    bits.sort_unstable_by_key(|bit| (bit.ranks[0].min(bit.ranks[1]), bit.bit));
+    bits
+}
+
+fn opinions(
+    settings: &Settings,
+    d: u32,
+    probes: [Option<u32>; 2],
+    counts: &[Vec<(u64, u32)>; 2],
+    jaccard: f64,
+    measured: impl Fn(Verify) -> f64,
+) -> Result<Vec<Opinion>> {
+    let h = settings.distance;
+    let near = d <= h;
+    let otherwise = if !near {
+        format!("a distance of {d} or more would take it in")
+    } else if d == 0 {
+        "no distance leaves it out".to_owned()
+    } else {
+        format!("a distance of {} or less would leave it out", d - 1)
+    };
+    let why = format!("{d} of 64 bits differ, and {h} may; {otherwise}");
+    let found = match (near, probes.into_iter().flatten().min()) {
+        (true, Some(probe)) => format!("{why}; a budget below {probe} probes would miss it"),
+        _ => why.clone(),
+    };
+    let mut all = vec![
+        Opinion { by: Method::Psm.name().to_owned(), near, why: found },
+        Opinion { by: Method::Bphs.name().to_owned(), near, why },
+    ];
+    let m = settings.permutations;
+    let hasher =
+        MinHasher::new(MinHashParams { permutations: m, family: settings.family, seed: settings.seed })?;
+    let signatures = [&counts[0], &counts[1]].map(|counts| {
+        let features: Vec<u64> = counts.iter().map(|&(feature, _)| feature).collect();
+        let mut signature = vec![0u32; m];
+        hasher.sign(&features, &mut signature);
+        signature
+    });
+    let equal = signatures[0].iter().zip(&signatures[1]).filter(|(a, b)| a == b).count();
+    let banding = match settings.bands {
+        Some((bands, rows)) => Banding { bands, rows },
+        None => Banding::choose(m, settings.similarity, settings.recall)?,
+    };
+    let shared = (0..banding.bands)
+        .filter(|band| {
+            let range = band * banding.rows..(band + 1) * banding.rows;
+            signatures[0][range.clone()] == signatures[1][range]
+        })
+        .count();
+    let estimate = equal as f64 / m as f64;
+    all.push(Opinion {
+        by: Method::Minhash.name().to_owned(),
+        near: shared > 0 && estimate >= settings.similarity,
+        why: format!(
+            "{shared} of {} bands are equal, {equal} of {m} positions: estimated {estimate:.3}, counted {jaccard:.3}, and \
+             {} is needed; a similarity of {estimate:.3} or less takes it in, if a band is equal",
+            banding.bands, settings.similarity
+        ),
+    });
+    for verify in Verify::ALL.into_iter().filter(|&verify| verify != Verify::None) {
+        let value = measured(verify);
+        let threshold =
+            if verify == settings.verify { settings.passing() } else { verify.default_threshold() };
+        all.push(Opinion {
+            by: format!("verify {}", verify.name()),
+            near: value >= threshold,
+            why: format!(
+                "{}: {value:.3}, and {threshold} is needed; a threshold of {value:.3} or less lets it pass",
+                verify.meaning()
+            ),
+        });
+    }
+    Ok(all)
+}
+
+impl std::fmt::Display for Explanation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (name, page) in ["a", "b"].into_iter().zip(&self.pages) {
+            writeln!(f, "{name}: {} {}", page.id, page.url)?;
+            writeln!(
+                f,
+                "   {} bytes, {} features, SimHash {:016x}",
+                page.text_bytes, page.features, page.hash
+            )?;
+        }
+        if self.same_text {
+            writeln!(f, "The texts are the same, byte for byte.")?;
+        }
+        let [ab, ba] = self.containment;
+        writeln!(
+            f,
+            "\nJaccard {:.4}; {:.4} of a is in b, {:.4} of b in a; cosine {:.4}",
+            self.jaccard, ab, ba, self.cosine
+        )?;
+        let probe =
+            |probe: Option<u32>| probe.map_or_else(|| "not found".to_owned(), |p| format!("probe {p}"));
+        writeln!(
+            f,
+            "distance {}; psm with one table, from a: {}, from b: {} (an exhaustive search makes {})",
+            self.distance,
+            probe(self.probes[0]),
+            probe(self.probes[1]),
+            self.all_probes
+        )?;
+        if !self.bits.is_empty() {
+            writeln!(f, "\nbit  weight in a  rank  weight in b  rank  pushed apart by")?;
+        }
+        for bit in &self.bits {
+            let pushed: Vec<String> =
+                bit.pushed_by.iter().map(|(name, by)| format!("{name} ({by:+.3})")).collect();
+            let ([wa, wb], [ra, rb]) = (bit.weights, bit.ranks);
+            writeln!(f, "{:>3}  {wa:>11.4}  {ra:>4}  {wb:>11.4}  {rb:>4}  {}", bit.bit, pushed.join(", "))?;
+        }
+        writeln!(f)?;
+        for opinion in &self.opinions {
+            let verdict = if opinion.near { "near" } else { "not near" };
+            writeln!(f, "{:<18} {verdict:<9} {}", opinion.by, opinion.why)?;
+        }
+        writeln!(f, "\nedit distance: {} words deleted or inserted, of {}", self.edit_distance, self.words)?;
+        for run in &self.diff {
+            let sign = match run.change {
+                Change::Same => " ",
+                Change::Deleted => "-",
+                Change::Inserted => "+",
+            };
+            writeln!(f, "{sign} {}", run.text.split_whitespace().collect::<Vec<_>>().join(" "))?;
+        }
+        Ok(())
+    }
+}
