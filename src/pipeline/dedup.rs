@@ -420,7 +420,7 @@ fn sentence(report: &Report) -> String {
         outcome.clusters
     );
     match &report.recall {
-        Some(recall) if recall.sample_pairs == 0 => {
+        Some(recall) if recall.low >= 1.0 => {
             text.push_str("\nToo few pairs to measure recall on, so the search was exhaustive: every pair within the distance.");
         }
         Some(recall) => text.push_str(&format!(
