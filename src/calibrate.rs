@@ -6,6 +6,7 @@
 //! wanted recall. The other half says what recall that budget reaches. Where no budget is sure, because the pairs are too
 //! few, the search is exhaustive. (The method is ours; the paper fixes its flips by experiment.)
 
+use crate::clusters::Partition;
 use crate::hash::{SplitMix64, fmix64};
 use crate::search::Hit;
 use rayon::prelude::*;
@@ -190,22 +191,13 @@ where
 
 /// The probes of the pairs of each duplicate cluster, clusters in random order.
 fn cluster_probes(hashes: &[u64], pairs: &[Traced], seed: u64) -> Vec<Vec<u32>> {
-    let mut names: BTreeMap<u32, u32> = BTreeMap::new();
-    fn find(names: &mut BTreeMap<u32, u32>, slot: u32) -> u32 {
-        let mut at = slot;
-        while let Some(&parent) = names.get(&at).filter(|&&parent| parent != at) {
-            at = parent;
-        }
-        names.insert(slot, at);
-        at
-    }
+    let mut partition = Partition::singletons(hashes.len());
     for pair in pairs {
-        let (a, b) = (find(&mut names, pair.a), find(&mut names, pair.b));
-        names.insert(a.max(b), a.min(b));
+        partition.join(pair.a, pair.b);
     }
     let mut clusters: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
     for pair in pairs {
-        let name = find(&mut names, pair.a);
+        let name = partition.find(pair.a);
         clusters.entry(fmix64(hashes[name as usize] ^ seed)).or_default().push(pair.probe);
     }
     clusters.into_values().collect()

@@ -137,11 +137,6 @@ impl DocumentTable {
         let row = &self.rows[document as usize];
         (row.url != NONE).then(|| &self.strings[row.end() - row.url as usize..row.end()])
     }
-
-    /// Bytes of memory that the table takes.
-    pub fn bytes(&self) -> usize {
-        self.rows.capacity() * size_of::<Row>() + self.strings.capacity()
-    }
 }
 
 impl Row {

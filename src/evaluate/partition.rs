@@ -1,5 +1,6 @@
 //! A clustering as labels, the classes that pairs make, and two clusterings laid over each other.
 
+use crate::clusters;
 use hashbrown::HashMap;
 
 /// A clustering of documents 0..n: `labels()[i]` is the cluster of document i.
@@ -18,17 +19,11 @@ impl Partition {
 
     /// The clusters that follow from joining the documents of every pair (connected components).
     pub fn from_pairs(documents: u32, pairs: impl IntoIterator<Item = (u32, u32)>) -> Self {
-        let mut parents: Vec<u32> = (0..documents).collect();
+        let mut joined = clusters::Partition::singletons(documents as usize);
         for (a, b) in pairs {
-            let (a, b) = (root(&mut parents, a), root(&mut parents, b));
-            // The smaller document is the root, so a label is its cluster's smallest document.
-            parents[a.max(b) as usize] = a.min(b);
+            joined.join(a, b);
         }
-        for document in 0..documents {
-            // The parent is smaller, so its own label stands already.
-            parents[document as usize] = parents[parents[document as usize] as usize];
-        }
-        Self { labels: parents }
+        Self { labels: (0..documents).map(|document| joined.find(document)).collect() }
     }
 
     /// The clustering in which documents of one key are together.
@@ -55,15 +50,6 @@ impl Partition {
         }
         sizes
     }
-}
-
-fn root(parents: &mut [u32], mut document: u32) -> u32 {
-    while parents[document as usize] != document {
-        let above = parents[parents[document as usize] as usize];
-        parents[document as usize] = above;
-        document = above;
-    }
-    document
 }
 
 /// Two clusterings of the same documents laid over each other: how many documents are in cluster t of the truth and in

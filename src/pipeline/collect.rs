@@ -141,12 +141,4 @@ impl Collection {
     pub fn text_bytes(&self) -> u64 {
         self.documents.rows().iter().map(|row| row.text_bytes).sum()
     }
-
-    /// Bytes of memory that the features take.
-    pub fn feature_bytes(&self) -> usize {
-        let of = |part: &Part| {
-            part.term_lists.capacity() * 4 + part.occurrences.capacity() * 2 + part.terms.features.len() * 12
-        };
-        self.parts.iter().map(of).sum()
-    }
 }

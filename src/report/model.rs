@@ -10,6 +10,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::snippet::{differences, opening};
+use crate::search::bands::Banding;
 use crate::{Error, Result};
 
 /// Characters of a page's opening.
@@ -218,14 +219,9 @@ pub struct SCurve {
 impl SCurve {
     /// The curve of `bands` bands of `rows` positions at 101 points.
     pub fn new(bands: u32, rows: u32, threshold: f64) -> Self {
-        let probability = |s: f64| 1.0 - (1.0 - s.powf(f64::from(rows))).powf(f64::from(bands));
-        Self {
-            bands,
-            rows,
-            threshold,
-            probability_at_threshold: probability(threshold),
-            points: (0..=100).map(|i| f64::from(i) / 100.0).map(|s| (s, probability(s))).collect(),
-        }
+        let banding = Banding { bands: bands as usize, rows: rows as usize };
+        let probability_at_threshold = banding.probability(threshold);
+        Self { bands, rows, threshold, probability_at_threshold, points: banding.curve(101) }
     }
 }
 
