@@ -47,6 +47,10 @@ pub struct Config {
     /// Queries, where they are generated.
     #[arg(long, value_name = "M")]
     pub queries: Option<usize>,
+    /// With dial: a folder for the stored hashes and the queries as files of little-endian u64, for rivals in other
+    /// languages.
+    #[arg(long, value_name = "DIR")]
+    pub dump: Option<PathBuf>,
     /// Seed of whatever is random.
     #[arg(long, default_value_t = 2011)]
     pub seed: u64,

@@ -26,9 +26,7 @@ pub const RADIUS: u32 = 3;
 /// Recall that budgets are chosen for.
 pub const RECALL: f64 = 0.95;
 /// Queries set apart to choose budgets on.
-const CALIBRATION: usize = 4_000;
-/// Of them, those that a search of tens of thousands of probes each is measured on.
-const CALIBRATION_FEW: usize = 1_000;
+const CALIBRATION: usize = 8_000;
 /// Documents from one movement of the progress bar to the next.
 const PROGRESS: usize = 1 << 14;
 /// Measurements of each; the fastest counts, because others only add to it.
@@ -321,9 +319,7 @@ fn calibrate(built: &Built, workload: &Workload) -> (u32, u32) {
     let Some(index) = built.index() else { return (u32::MAX, u32::MAX) };
     let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
     let (mut pairs, mut firsts): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
-    let few = matches!(built, Built::Psm(psm) if psm.all_probes() > 20_000);
-    let most = if few { CALIBRATION_FEW } else { CALIBRATION };
-    for query in asked(&workload.calibration).into_iter().take(most) {
+    for query in asked(&workload.calibration) {
         hits.clear();
         index.search_traced(query, Mode::All, &mut scratch, &mut hits);
         pairs.extend(hits.iter().filter(|(hit, _)| hit.distance > 0).map(|&(_, probe)| probe));
