@@ -69,9 +69,14 @@ fn configurations() -> Vec<Settings> {
         let base = Settings { features, weighting, all_pairs: true, ..Settings::default() };
         all.push(Settings { method: Method::Psm, ..base.clone() });
         all.push(Settings { method: Method::Bphs, distance: 12, ..base.clone() });
-        for verify in
-            [Verify::Weights, Verify::Mismatch, Verify::Jaccard, Verify::Containment, Verify::Cosine]
-        {
+        for verify in [
+            Verify::Weights,
+            Verify::Mismatch,
+            Verify::QueryMismatch,
+            Verify::Jaccard,
+            Verify::Containment,
+            Verify::Cosine,
+        ] {
             for distance in [6, 10] {
                 all.push(Settings { method: Method::Bphs, distance, verify, ..base.clone() });
             }
@@ -95,7 +100,7 @@ fn configurations() -> Vec<Settings> {
 fn bytes(settings: &Settings) -> usize {
     match (settings.method, settings.verify) {
         (Method::Minhash, _) => 4 * settings.permutations,
-        (_, Verify::Weights | Verify::Mismatch) => 8 + 64,
+        (_, Verify::Weights | Verify::Mismatch | Verify::QueryMismatch) => 8 + 64,
         _ => 8,
     }
 }

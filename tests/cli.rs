@@ -7,11 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The small corpus of the repository.
-fn corpus() -> PathBuf {
+pub fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data")
 }
 
-fn flipside() -> Command {
+pub fn flipside() -> Command {
     let mut command = Command::cargo_bin("flipside").expect("the tool is built");
     command.current_dir(env!("CARGO_MANIFEST_DIR"));
     command
@@ -333,4 +333,75 @@ fn scripts_and_manual() {
     }
     flipside().arg("man").assert().success().stdout(predicate::str::contains("FLIPSIDE DEDUP"));
     flipside().arg("--help").assert().success();
+}
+
+#[test]
+fn pages_and_files_are_explained() {
+    let top = tempfile::tempdir().unwrap();
+    let (input, saved) = (top.path().join("pages.jsonl"), top.path().join("frequencies.bin"));
+    write_jsonl(&input);
+    let explain = |names: [&str; 2], arguments: &[&str], corpus: Option<&Path>| {
+        let mut command = flipside();
+        command.arg("explain").args(names).args(corpus).args(arguments).arg("--json");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let says = |explanation: &Value, by: &str| {
+        let opinions = explanation["opinions"].as_array().unwrap();
+        opinions.iter().find(|o| o["by"] == by).unwrap_or_else(|| panic!("{opinions:?}"))["near"]
+            .as_bool()
+            .unwrap()
+    };
+    let of_corpus = explain(["page 4", "page 4today"], &["--distance", "8"], Some(&input));
+    assert!(says(&of_corpus, "psm") && says(&of_corpus, "bphs") && says(&of_corpus, "minhash"));
+    assert!(says(&of_corpus, "verify jaccard") && says(&of_corpus, "verify query-mismatch"));
+    let bits = of_corpus["bits"].as_array().unwrap();
+    assert_eq!(bits.len() as u64, of_corpus["distance"].as_u64().unwrap());
+    assert!(bits.iter().all(|bit| bit["pushed_by"][0][0] == "today"), "{bits:?}");
+    assert_eq!((&of_corpus["edit_distance"], &of_corpus["words"]), (&1.into(), &121.into()));
+    assert!(
+        of_corpus["psm"]["probes"][0].as_u64().unwrap() <= of_corpus["psm"]["all_probes"].as_u64().unwrap()
+    );
+
+    // The same pages as files, weighed by the frequencies of that corpus: the same hashes.
+    flipside()
+        .arg("dedup")
+        .arg(&input)
+        .arg("--save-frequencies")
+        .arg(&saved)
+        .arg("--out")
+        .arg(top.path().join("out"))
+        .assert()
+        .success();
+    let lines = fs::read_to_string(&input).unwrap();
+    let files = ["page 4\"", "page 4today\""].map(|id| {
+        let line: Value =
+            serde_json::from_str(lines.lines().find(|line| line.contains(id)).unwrap()).unwrap();
+        let file = top.path().join(id.trim_end_matches('"'));
+        fs::write(&file, line["text"].as_str().unwrap()).unwrap();
+        file.display().to_string()
+    });
+    let names = [files[0].as_str(), files[1].as_str()];
+    let of_files = explain(names, &["--distance", "8", "--frequencies", saved.to_str().unwrap()], None);
+    for key in ["distance", "bits", "jaccard", "containment", "cosine", "edit_distance", "diff"] {
+        assert_eq!(of_files[key], of_corpus[key], "{key}");
+    }
+    assert_eq!(of_files["pages"][1]["hash"], of_corpus["pages"][1]["hash"]);
+    let alone = explain(names, &["--distance", "8"], None);
+    assert!(alone["weighed"].as_str().unwrap().contains("equally rare"));
+    assert_ne!(alone["pages"][0]["hash"], of_files["pages"][0]["hash"]);
+
+    // A page with few features is compared by its text alone, and explained so.
+    let short = explain(names, &["--min-features", "1000"], None);
+    assert_eq!(short["opinions"].as_array().unwrap().len(), 1);
+    assert!(!says(&short, "every method"));
+    assert!(says(&explain([names[0], names[0]], &[], None), "every method"));
+    fs::write(&files[0], [0x61, 0xff]).unwrap();
+    flipside().arg("explain").args(names).assert().code(2).stderr(predicate::str::contains("byte 1"));
+    flipside()
+        .args(["explain", "no-file", "none"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("no-file"));
 }

@@ -158,8 +158,8 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_enum, default_value_t = VerifyName::from(Settings::default().verify), help_heading = "Search")]
     verify: VerifyName,
 
-    /// Similarity from which a candidate passes the check [default: weights 0.95, mismatch 0.97, jaccard 0.8,
-    /// containment 0.9, cosine 0.9]
+    /// Similarity from which a candidate passes the check [default: weights 0.95, mismatch and query-mismatch
+    /// 0.97, jaccard 0.8, containment 0.9, cosine 0.9]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     verify_threshold: Option<f64>,
 
@@ -279,6 +279,8 @@ enum VerifyName {
     Weights,
     /// Share of the weight behind the hashes that stands behind equal bits
     Mismatch,
+    /// That share of the later page's weight alone, against the bits of the earlier page's hash
+    QueryMismatch,
     /// Jaccard coefficient of the sets of features
     Jaccard,
     /// Share of the smaller set of features that is in the larger
@@ -293,6 +295,7 @@ impl From<VerifyName> for Verify {
             VerifyName::None => Self::None,
             VerifyName::Weights => Self::Weights,
             VerifyName::Mismatch => Self::Mismatch,
+            VerifyName::QueryMismatch => Self::QueryMismatch,
             VerifyName::Jaccard => Self::Jaccard,
             VerifyName::Containment => Self::Containment,
             VerifyName::Cosine => Self::Cosine,
@@ -306,6 +309,7 @@ impl From<Verify> for VerifyName {
             Verify::None => Self::None,
             Verify::Weights => Self::Weights,
             Verify::Mismatch => Self::Mismatch,
+            Verify::QueryMismatch => Self::QueryMismatch,
             Verify::Jaccard => Self::Jaccard,
             Verify::Containment => Self::Containment,
             Verify::Cosine => Self::Cosine,

@@ -11,6 +11,7 @@ mod explain;
 mod hash;
 mod inspect;
 mod progress;
+mod review;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -32,6 +33,7 @@ enum Command {
     Calibrate(calibrate::Args),
     Evaluate(evaluate::Args),
     Explain(explain::Args),
+    Review(review::Args),
     Hash(hash::Args),
     Inspect(inspect::Args),
     /// Print a script that completes this program's arguments in a shell.
@@ -62,6 +64,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Calibrate(args) => args.run(),
         Command::Evaluate(args) => args.run(),
         Command::Explain(args) => args.run(),
+        Command::Review(args) => args.run(),
         Command::Hash(args) => args.run(),
         Command::Inspect(args) => args.run(),
         Command::Completions { shell } => {

@@ -58,7 +58,7 @@ fn run(job: &Job, methods: &[Method], progress: &dyn Progress) -> Result<Compare
     let mut runs = Vec::new();
     for &method in methods {
         let mut settings = Settings { method, ..job.settings.clone() };
-        if method == Method::Minhash && matches!(settings.verify, Verify::Weights | Verify::Mismatch) {
+        if method == Method::Minhash && settings.verify.needs_weights() {
             // There are no weight vectors to check; the method's parameters say so.
             (settings.verify, settings.verify_threshold) = (Verify::None, None);
         }

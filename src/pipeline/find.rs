@@ -125,7 +125,7 @@ pub fn by_simhash(
 }
 
 /// The index of psm before its budget is known, and what tells how many probes a wanted recall takes.
-enum Dialled {
+pub(super) enum Dialled {
     Half(Dial),
     Psm {
         /// With a budget of [`LONGEST_TRACE`].
@@ -140,7 +140,7 @@ enum Dialled {
 const LONGEST_TRACE: u32 = 1 << 14;
 
 impl Dialled {
-    fn new(hashes: &[u64], settings: &Settings) -> Result<Self> {
+    pub(super) fn new(hashes: &[u64], settings: &Settings) -> Result<Self> {
         let params = DialParams {
             radius: settings.distance,
             tables: settings.half_tables(),
@@ -185,7 +185,7 @@ impl Dialled {
     }
 
     /// All that is within the radius, each with the probe that comes upon it.
-    fn trace(&self, query: Query<'_>) -> Vec<(Hit, u32)> {
+    pub(super) fn trace(&self, query: Query<'_>) -> Vec<(Hit, u32)> {
         let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
         match self {
             Self::Half(dial) => {

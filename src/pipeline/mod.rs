@@ -7,6 +7,7 @@ mod dedup;
 pub mod explain;
 mod find;
 mod output;
+mod review;
 mod samples;
 pub mod settings;
 pub mod sketch;
@@ -16,6 +17,7 @@ pub mod verify;
 pub use budgets::{BudgetTable, budgets};
 pub use compare::compare;
 pub use dedup::dedup;
+pub use review::{ReviewJob, ReviewSummary, SIMILARITY_CUTS, review};
 pub use stages::{Progress, Silent};
 
 use crate::corpus::{Input, JsonlFields, ReadOptions, discover};

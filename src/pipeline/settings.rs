@@ -82,6 +82,9 @@ pub enum Verify {
     Weights,
     /// Share of both vectors' weight that stands behind bits that agree.
     Mismatch,
+    /// Share of one vector's weight that stands behind bits that agree: the later page's, as of a query against stored
+    /// hashes. The page that came before needs its hash only.
+    QueryMismatch,
     /// Jaccard coefficient of the sets of features.
     Jaccard,
     /// Share of the smaller set of features that is in the larger.
@@ -92,8 +95,15 @@ pub enum Verify {
 
 impl Verify {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::None, Self::Weights, Self::Mismatch, Self::Jaccard, Self::Containment, Self::Cosine];
+    pub const ALL: [Self; 7] = [
+        Self::None,
+        Self::Weights,
+        Self::Mismatch,
+        Self::QueryMismatch,
+        Self::Jaccard,
+        Self::Containment,
+        Self::Cosine,
+    ];
 
     /// The command line's spelling.
     pub fn name(self) -> &'static str {
@@ -101,10 +111,16 @@ impl Verify {
             Self::None => "none",
             Self::Weights => "weights",
             Self::Mismatch => "mismatch",
+            Self::QueryMismatch => "query-mismatch",
             Self::Jaccard => "jaccard",
             Self::Containment => "containment",
             Self::Cosine => "cosine",
         }
+    }
+
+    /// Whether it looks at the weight vectors behind SimHashes.
+    pub fn needs_weights(self) -> bool {
+        matches!(self, Self::Weights | Self::Mismatch | Self::QueryMismatch)
     }
 
     /// What it measures, in words.
@@ -113,6 +129,9 @@ impl Verify {
             Self::None => "nothing",
             Self::Weights => "cosine of the weight vectors behind the pages' hashes",
             Self::Mismatch => "share of the weight behind the pages' hashes that stands behind equal bits",
+            Self::QueryMismatch => {
+                "share of the weight behind the later page's hash that stands behind bits equal in the earlier page's hash"
+            }
             Self::Jaccard => "Jaccard coefficient of the pages' sets of features, counted",
             Self::Containment => {
                 "share of the smaller page's set of features that the larger one has, counted"
@@ -126,7 +145,7 @@ impl Verify {
         match self {
             Self::None => 0.0,
             Self::Weights => 0.95,
-            Self::Mismatch => 0.97,
+            Self::Mismatch | Self::QueryMismatch => 0.97,
             Self::Jaccard => 0.8,
             Self::Containment | Self::Cosine => 0.9,
         }
@@ -237,7 +256,7 @@ impl Settings {
         if self.budget == Some(0) {
             return Err(Error::parameter("budget", 0, "at least 1 probe"));
         }
-        if self.method == Method::Minhash && matches!(self.verify, Verify::Weights | Verify::Mismatch) {
+        if self.method == Method::Minhash && self.verify.needs_weights() {
             let expected = "jaccard, containment or cosine with minhash, which has no weight vectors";
             return Err(Error::parameter("verify", self.verify.name(), expected));
         }

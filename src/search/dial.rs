@@ -1,11 +1,12 @@
 //! The dial: one index from fast to exact. Few compact tables, each keyed on its own bits of the hash, looked into with at
-//! most one bit of the key flipped, the weakest bits first. Ours, not the paper's.
+//! most one or two bits of the key flipped, the weakest bits first. Ours, not the paper's.
 //!
-//! Give t tables disjoint sets of bits as keys. Of two hashes within h < 2t bits of each other, some key differs in at most
-//! one bit. So t(p + 1) looks find every match: each key of p bits as it is, and with each of its bits flipped. As every
-//! bit lies in one key at most, a look with a flip *is* a bit, and the likeliest looks are those of the weakest bits: no
-//! heap, no sort, one choice of the k weakest among the keys' bits (see [`crate::kernel::weakest`]). A budget buys the keys
-//! as they are and the weakest flips; a budget for all looks makes the search exact.
+//! Give t tables disjoint sets of bits as keys. Of two hashes within h < t(f + 1) bits of each other, some key differs in at
+//! most f bits. So looks at each key as it is, and with each set of at most f of its bits flipped, find every match: t(p + 1)
+//! looks for keys of p bits and one flip. As every bit lies in one key at most, a look with one flip *is* a bit, and the
+//! likeliest looks are those of the weakest bits: no heap, no sort, one choice of the k weakest among the keys' bits (see
+//! [`crate::kernel::weakest`]). With two flips a look costs the sum of both bits' |W| ([`crate::kernel::flips`]). A budget
+//! buys the keys as they are and the likeliest flips; a budget for all looks makes the search exact.
 //!
 //! Inside of a group of equal keys the key's bits are known, so that a table holds the other bits only, without gaps
 //! ([`crate::kernel::packed`]). A directory entry is two bytes.
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::directory::log2;
 use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet};
+use crate::kernel::flips::Flip;
 use crate::kernel::packed::{Packed, WIDEST};
 use crate::kernel::weakest::{Kernel, MAX_TABLES, Split, Strengths};
 use crate::kernel::{huge_pages, prefetch};
@@ -33,8 +35,10 @@ use crate::{Error, Result};
 pub struct DialParams {
     /// h: the largest distance of a match, at most 64.
     pub radius: u32,
-    /// t: number of tables, 1 to 8. All looks together are exact for h < 2t.
+    /// t: number of tables, 1 to 8. All looks together are exact for h < t(f + 1).
     pub tables: u32,
+    /// f: most bits flipped in a key, 0 to 2; by default ⌊h/t⌋, the fewest for which the search can be exact, or 2.
+    pub flips: Option<u32>,
     /// p: bits of each key, at least 8, at most 64/t and, for n hashes, the greater of 14 and log₂(n) + 3; by default
     /// about log₂(n) − 2.
     pub key_bits: Option<u32>,
@@ -47,7 +51,7 @@ pub struct DialParams {
 
 impl Default for DialParams {
     fn default() -> Self {
-        Self { radius: 3, tables: 2, key_bits: None, keys: None, budget: None }
+        Self { radius: 3, tables: 2, flips: None, key_bits: None, keys: None, budget: None }
     }
 }
 
@@ -58,6 +62,9 @@ const FEWEST_KEY_BITS: u32 = 64 - WIDEST + 1;
 fn most_key_bits(n: usize) -> u32 {
     (log2(n) + 3).clamp(14, 32)
 }
+
+/// Most bits flipped in a key.
+const MOST_FLIPS: u32 = 2;
 
 /// Most tables: of eight bits each at the least.
 const MOST_TABLES: u32 = 8;
@@ -75,6 +82,9 @@ impl DialParams {
         }
         if !(1..=MOST_TABLES).contains(&self.tables) {
             return Err(Error::parameter("tables", self.tables, format!("1 to {MOST_TABLES}")));
+        }
+        if let Some(flips) = self.flips.filter(|&flips| flips > MOST_FLIPS) {
+            return Err(Error::parameter("flips", flips, format!("at most {MOST_FLIPS} in a key")));
         }
         let part = BITS as u32 / self.tables;
         let most = part.min(most_key_bits(n));
@@ -227,7 +237,7 @@ pub struct Dial {
     key_bits: u64,
     /// For each bit of a key, its table and its place in the key; for others nothing that is asked for.
     places: [(u32, u32); BITS],
-    /// 1 if looks with a flip are needed for exactness, else 0.
+    /// f: most bits flipped in a key.
     flips: u32,
     tables: Vec<Table>,
     kernel: Kernel,
@@ -269,7 +279,7 @@ impl Dial {
             })
             .collect::<Result<_>>()?;
         let key_bits = masks.iter().fold(0, |all, mask| all | mask);
-        let flips = u32::from(params.radius >= params.tables);
+        let flips = params.flips.unwrap_or(params.radius / params.tables).min(MOST_FLIPS);
         let mut places = [(0, 0); BITS];
         for (t, &mask) in (0..).zip(&masks) {
             for (bit, place) in (0..).zip(&mut places) {
@@ -304,7 +314,18 @@ impl Dial {
 
     /// Number of all looks: the budget from which on nothing more is found.
     pub fn all_looks(&self) -> u32 {
-        self.tables.len() as u32 * (1 + self.flips * self.key_bits())
+        let p = self.key_bits();
+        let sets = match self.flips {
+            0 => 1,
+            1 => 1 + p,
+            _ => 1 + p + p * (p - 1) / 2,
+        };
+        self.tables.len() as u32 * sets
+    }
+
+    /// f: most bits flipped in a key.
+    pub fn flips(&self) -> u32 {
+        self.flips
     }
 
     /// Whether the looks of the budget find every match.
@@ -319,26 +340,26 @@ impl Dial {
     }
 
     /// The place in the order of looks of the one of table `t` that finds a hash with these differing bits, if one does:
-    /// keys as they are come first, in order of tables, then flips in order of strength and bit.
+    /// keys as they are come first, in order of tables, then flips.
     #[inline]
-    fn turn(&self, t: usize, differing: u64, strengths: &Strengths) -> Option<(u8, u32)> {
+    fn turn(&self, t: usize, differing: u64, strengths: &Strengths) -> Option<Turn> {
         let flipped = differing & self.masks[t];
         if flipped == 0 {
-            return Some((0, t as u32));
+            return Some(Turn::AsItIs(t));
         }
-        let bit = flipped.trailing_zeros();
-        let one = flipped & (flipped - 1) == 0 && self.flips == 1;
-        // A strength of 0 is told from a key as it is by the second number.
-        one.then(|| (strengths.0[bit as usize], bit + MOST_TABLES))
+        (flipped.count_ones() <= self.flips).then(|| Turn::Flipped(Flip::new(strengths, flipped)))
     }
 
     /// The number of a look in the order of looks, from 1.
     fn number(&self, t: usize, differing: u64, strengths: &Strengths) -> u32 {
-        let flipped = differing & self.masks[t];
-        if flipped == 0 {
-            return t as u32 + 1;
-        }
-        self.tables.len() as u32 + 1 + self.kernel.rank(strengths, self.key_bits, flipped.trailing_zeros())
+        let lesser = match self.turn(t, differing, strengths) {
+            None | Some(Turn::AsItIs(_)) => return t as u32 + 1,
+            Some(Turn::Flipped(flip)) if self.flips == 1 => {
+                self.kernel.rank(strengths, self.key_bits, flip.bits().0 as u32)
+            }
+            Some(Turn::Flipped(flip)) => self.kernel.lesser_flips(strengths, &self.masks, flip),
+        };
+        self.tables.len() as u32 + 1 + lesser
     }
 
     /// The hash at a position of a table.
@@ -373,28 +394,43 @@ impl Dial {
             Strength::Weights(weights) => self.kernel.strengths(weights),
             Strength::Known(strengths) => *strengths,
         };
-        let among = if self.flips == 0 { 0 } else { self.key_bits };
-        let mut chosen = self.kernel.weakest(&lane.strengths, among, to.saturating_sub(tables));
-        let mut flips = to.saturating_sub(from.max(tables));
-        if from > tables {
-            chosen &= !self.kernel.weakest(&lane.strengths, among, from - tables);
-        }
         self.kernel.split(asked.hash, &self.masks, &mut lane.splits);
-        lane.looks.clear();
-        let mut look = |t: usize, flip: u32| {
-            let cell = lane.splits[t].key as u32 ^ flip;
+        let Lane { looks, splits, strengths, flips, .. } = lane;
+        looks.clear();
+        let mut look = |t: usize, flip: u32, bits: u8| {
+            let cell = splits[t].key as u32 ^ flip;
             self.tables[t].directory.prefetch(cell);
-            lane.looks.push(Look { cell, start: 0, len: 0, table: t as u8, flips: u8::from(flip != 0) });
+            looks.push(Look { cell, start: 0, len: 0, table: t as u8, flips: bits });
         };
         for t in from.min(tables)..to.min(tables) {
-            look(t as usize, 0);
+            look(t as usize, 0, 0);
         }
-        // Their number is the same for all queries, which the processor learns.
-        while flips > 0 {
-            let (table, flip) = self.places[chosen.trailing_zeros() as usize % BITS];
-            look(table as usize, flip);
-            chosen &= chosen.wrapping_sub(1);
-            flips -= 1;
+        let (from, to) = (from.saturating_sub(tables), to.saturating_sub(tables));
+        match self.flips {
+            0 => {}
+            1 => {
+                let mut chosen = self.kernel.weakest(strengths, self.key_bits, to);
+                if from > 0 {
+                    chosen &= !self.kernel.weakest(strengths, self.key_bits, from);
+                }
+                // Their number is the same for all queries, which the processor learns.
+                for _ in from..to {
+                    let (table, flip) = self.places[chosen.trailing_zeros() as usize % BITS];
+                    look(table as usize, flip, 1);
+                    chosen &= chosen.wrapping_sub(1);
+                }
+            }
+            _ => {
+                self.kernel.least_flips(strengths, &self.masks, to as usize, flips);
+                if from > 0 {
+                    flips.sort_unstable();
+                }
+                for flip in &flips[(from as usize).min(flips.len())..] {
+                    let (first, second) = flip.bits();
+                    let (table, flip) = self.places[first];
+                    look(table as usize, flip | self.places[second].1, 1 + u8::from(first != second));
+                }
+            }
         }
     }
 
@@ -630,6 +666,14 @@ impl Asked<'_> {
     }
 }
 
+/// The order of looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// At the key of a table as it is.
+    AsItIs(usize),
+    Flipped(Flip),
+}
+
 /// One look of one query.
 #[derive(Clone, Copy, Debug)]
 struct Look {
@@ -668,6 +712,8 @@ struct Lane {
     strengths: Strengths,
     splits: [Split; MAX_TABLES],
     looks: Vec<Look>,
+    /// For keys with two flips, those chosen.
+    flips: Vec<Flip>,
 }
 
 impl Default for Lane {
@@ -678,6 +724,7 @@ impl Default for Lane {
             strengths: Strengths([0; BITS]),
             splits: Default::default(),
             looks: Vec::new(),
+            flips: Vec::new(),
         }
     }
 }
@@ -691,7 +738,7 @@ pub(super) struct DialScratch {
 
 impl HammingIndex for Dial {
     fn name(&self) -> String {
-        format!("dial-{}x{}", self.tables.len(), self.key_bits())
+        format!("dial-{}x{}/{}", self.tables.len(), self.key_bits(), self.flips)
     }
 
     fn radius(&self) -> u32 {
@@ -758,11 +805,18 @@ mod tests {
         let two = index(DialParams { key_bits: Some(14), ..DialParams::default() });
         assert_eq!((two.all_looks(), two.is_exact()), (30, true));
         assert!(!two.clone().with_budget(Some(29)).is_exact());
-        assert!(!index(DialParams { radius: 4, ..DialParams::default() }).is_exact());
+        assert!(!index(DialParams { radius: 4, flips: Some(1), ..DialParams::default() }).is_exact());
+        assert!(index(DialParams { radius: 5, ..DialParams::default() }).is_exact());
         let plain = index(DialParams { radius: 1, ..DialParams::default() });
         assert_eq!((plain.all_looks(), plain.is_exact()), (2, true));
         let four = index(DialParams { radius: 7, tables: 4, key_bits: Some(14), ..DialParams::default() });
         assert_eq!((four.all_looks(), four.is_exact()), (4 * 15, true));
+        let more = DialParams { radius: 8, tables: 3, key_bits: Some(14), ..DialParams::default() };
+        let three = index(more.clone());
+        assert_eq!((three.all_looks(), three.is_exact(), three.flips()), (3 * (1 + 14 + 91), true, 2));
+        assert!(!three.with_budget(Some(317)).is_exact());
+        assert!(!index(DialParams { flips: Some(1), ..more.clone() }).is_exact());
+        assert!(!index(DialParams { radius: 9, ..more }).is_exact());
     }
 
     #[test]
@@ -772,6 +826,7 @@ mod tests {
             DialParams { radius: 65, ..default() },
             DialParams { tables: 0, ..default() },
             DialParams { tables: 9, ..default() },
+            DialParams { flips: Some(3), ..default() },
             DialParams { key_bits: Some(15), ..default() },
             DialParams { key_bits: Some(7), ..default() },
             DialParams { keys: Some(vec![]), ..default() },
@@ -836,15 +891,15 @@ mod tests {
             planted in prop::collection::vec((any::<prop::sample::Index>(), prop::collection::vec(0u32..64, 0..9)), 0..80),
             weights in prop::array::uniform32(prop_oneof![4 => Just(0f32), 8 => -2f32..2.0, 1 => Just(f32::NAN)]),
             (tables, p) in prop::sample::select(&[(1u32, 8u32), (1, 14), (2, 13), (3, 12), (4, 14), (8, 8)][..]),
-            radius in 0u32..16, seed: u64, budget in 0u32..70,
+            flips in 0u32..=2, radius in 0u32..16, seed: u64, budget in 0u32..200,
         ) {
-            let radius = radius.min(2 * tables - 1);
+            let radius = radius.min((flips + 1) * tables - 1);
             let keys = any_keys(tables, p, seed);
             let mut hashes = seeds.clone();
             hashes.extend(planted.iter().map(|(at, bits)| bits.iter().fold(*at.get(&seeds), |hash, bit| hash ^ 1 << bit)));
             hashes.sort_unstable_by_key(|&hash| order_of(hash, keys[0]));
             hashes.dedup();
-            let params = DialParams { radius, tables, keys: Some(keys), ..DialParams::default() };
+            let params = DialParams { radius, tables, flips: Some(flips), keys: Some(keys), ..DialParams::default() };
             let index = Dial::new(&hashes, params).unwrap();
             prop_assert!(index.is_exact());
             let cut = index.clone().with_budget(Some(budget));
@@ -866,8 +921,14 @@ mod tests {
                 // A budget finds what the trace says.
                 let mut hits = Vec::new();
                 cut.search(query, Mode::All, &mut scratch, &mut hits);
-                let within: Vec<Hit> = traced.iter().filter(|(_, look)| *look <= budget).map(|&(hit, _)| hit).collect();
-                prop_assert_eq!(hits, within);
+                let mut within: Vec<Hit> = traced.iter().filter(|(_, look)| *look <= budget).map(|&(hit, _)| hit).collect();
+                hits.sort();
+                within.sort();
+                prop_assert_eq!(&hits, &within);
+                // The first match is one of the earliest round that has any.
+                let mut first = Vec::new();
+                cut.search(query, Mode::First, &mut scratch, &mut first);
+                prop_assert!(first.len() == within.len().min(1) && first.iter().all(|hit| within.contains(hit)));
             }
             // Known strengths give what weights give.
             let strengths = vec![index.kernel.strengths(&weights); seeds.len()];
