@@ -99,7 +99,9 @@ fn run(config: &Config) -> Result<()> {
         let corpus = Corpus::load(&path, FeatureKind::Words)?;
         let mut table = Table::create(config, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
         let mut row = |what: &str, n: f64, seconds: f64, bytes: f64, by: &str, pairs: u64, features: f64| {
-            config.progress.say(format!("  {what:34} n {n:>13}: {seconds:>14.3} s {bytes:>14.0} bytes ({by})"));
+            config
+                .progress
+                .say(format!("  {what:34} n {n:>13}: {seconds:>14.3} s {bytes:>14.0} bytes ({by})"));
             table.row(&[
                 ("what", &what),
                 ("pages", &n),

@@ -62,11 +62,7 @@ fn read_from_disk() -> f64 {
 }
 
 /// Calls `each` with the stored hashes part by part, and the slot of the first.
-fn chunks(
-    hashes: &[u64],
-    medium: Medium<'_>,
-    each: &mut dyn FnMut(&[u64], u32) -> Result<()>,
-) -> Result<()> {
+fn chunks(hashes: &[u64], medium: Medium<'_>, each: &mut dyn FnMut(&[u64], u32) -> Result<()>) -> Result<()> {
     let mut file = match medium {
         Medium::Memory => {
             return hashes.chunks(CHUNK).zip(0..).try_for_each(|(part, at)| each(part, at * CHUNK as u32));
@@ -133,7 +129,8 @@ fn run(config: &Config) -> Result<()> {
         let mut table = Table::create(config, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
         let workload = Workload::generated(config, &corpus, stored, queries);
         let points = config.progress.points(2 * STEPS * 3 * METHODS.len());
-        let halve = |most: usize| (0..STEPS as u32).rev().map(move |quarterings| (most >> (2 * quarterings)).max(1));
+        let halve =
+            |most: usize| (0..STEPS as u32).rev().map(move |quarterings| (most >> (2 * quarterings)).max(1));
         for m in halve(queries) {
             one.install(|| point(&workload, "m", stored, m, &mut table, &points))?;
         }
@@ -147,7 +144,8 @@ fn run(config: &Config) -> Result<()> {
 /// Sizes of each of the two curves.
 const STEPS: usize = 4;
 /// Methods, with their tables if they are BPHS.
-const METHODS: [(&str, u32); 3] = [("BPHS batch, 10 tables", 10), ("BPHS batch, 4 tables", 4), ("PSM batch", 0)];
+const METHODS: [(&str, u32); 3] =
+    [("BPHS batch, 10 tables", 10), ("BPHS batch, 4 tables", 4), ("PSM batch", 0)];
 
 /// All methods with m queries and about n stored hashes, a random sample of the workload's.
 fn point(
@@ -236,12 +234,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
                     series.push(Series::new(format!("{method}, {medium}"), look, points.collect()));
                 }
             }
-            Panel {
-                title: title.into(),
-                x: Axis::log(label),
-                y: Axis::log("queries per second"),
-                series,
-            }
+            Panel { title: title.into(), x: Axis::log(label), y: Axis::log("queries per second"), series }
         };
         let panels = [
             panel("m", "queries", "queries m", "(a) speed against m"),

@@ -28,18 +28,19 @@ const LARGE: usize = 100_000;
 const MOST_FOR_WIDE: usize = 2_500_000;
 
 const DIAL: &[u32] =
-    &[2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128];
+    &[2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 192, 256];
 const PSM_P: &[u32] = &[3, 5, 7, 9, 12, 16, 20, 25, 32, 40, 60, 100, 200];
 const PSM_X: &[u32] = &[50, 100, 200, 400, 800, 1_200, 1_600, 2_200, 3_000, 4_500];
 
 /// Methods with their budgets, for a distance.
 fn methods(radius: u32) -> Vec<(Method, &'static [u32])> {
-    let dial = |tables| (Method::Dial { tables, budgeted: true }, DIAL);
+    let dial = |tables, flips| (Method::Dial { tables, flips, budgeted: true }, DIAL);
     let exact = |method| (method, DIAL);
     match radius {
         0..=3 => vec![
-            dial(2),
-            dial(3),
+            dial(2, 1),
+            dial(1, 2),
+            dial(3, 1),
             (Method::PsmP { fewer: 2, order: FlipOrder::Vosh }, PSM_P),
             (Method::PsmX { filter_bits: 8 }, PSM_X),
             exact(Method::Bphs(4)),
@@ -50,9 +51,9 @@ fn methods(radius: u32) -> Vec<(Method, &'static [u32])> {
             exact(Method::Linear),
         ],
         4..=6 => vec![
-            dial(2),
-            dial(3),
-            dial(4),
+            dial(2, 2),
+            dial(3, 2),
+            dial(4, 1),
             exact(Method::Bphs(7)),
             exact(Method::Bphs(28)),
             exact(Method::Mih { blocks: 3 }),
@@ -60,9 +61,10 @@ fn methods(radius: u32) -> Vec<(Method, &'static [u32])> {
             exact(Method::Linear),
         ],
         _ => vec![
-            dial(3),
-            dial(4),
-            dial(6),
+            dial(2, 2),
+            dial(3, 2),
+            dial(4, 2),
+            dial(6, 1),
             exact(Method::Mih { blocks: 3 }),
             exact(Method::Mih { blocks: 4 }),
             exact(Method::Linear),
@@ -118,7 +120,11 @@ fn dump(path: &Path, hashes: impl Iterator<Item = u64>) -> Result<()> {
 /// What a method is called in the legend: without the key bits, which differ from size to size.
 fn label(method: &str) -> String {
     match method.split_once(' ') {
-        Some(("dial", tables)) => format!("dial, {tables} tables"),
+        Some(("dial", kind)) => {
+            let (tables, flips) = kind.split_once('/').unwrap_or((kind, "1"));
+            let plural = |n: &str| if n == "1" { "" } else { "s" };
+            format!("dial, {tables} table{}, up to {flips} flip{} in a key", plural(tables), plural(flips))
+        }
         Some(("PSM-X", bits)) => format!("PSM, 64 bits flipped ({bits} more a hash)"),
         Some(("PSM-P", _)) => "PSM, flips in the key".into(),
         Some(("BPHS", tables)) => format!("BPHS, {tables} tables"),
@@ -143,8 +149,13 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
                     points.sort_by(|a, b| a.0.total_cmp(&b.0));
                     let bytes = of.first().map_or(0.0, |row| row.number("bytes") / row.number("stored"));
                     let colour = COLOURED.iter().position(|start| method.starts_with(start));
-                    let look = Look::Marked { colour: colour.unwrap_or(6), dashed: !method.starts_with("dial") };
-                    Series::new(format!("{}: {bytes:.0} bytes a hash (h = {radius})", label(&method)), look, points)
+                    let look =
+                        Look::Marked { colour: colour.unwrap_or(6), dashed: !method.starts_with("dial") };
+                    Series::new(
+                        format!("{}: {bytes:.0} bytes a hash (h = {radius})", label(&method)),
+                        look,
+                        points,
+                    )
                 });
                 Panel {
                     title: format!("distance up to {radius}"),
@@ -171,7 +182,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
 const SHOWN: f64 = 0.6;
 
 /// Beginnings of names, one for each colour.
-const COLOURED: [&str; 6] = ["dial 2", "dial 3", "PSM-P", "PSM-X", "BPHS", "mih"];
+const COLOURED: [&str; 6] = ["dial 2", "dial 3", "PSM-P", "PSM-X", "BPHS", "dial"];
 
 /// What is wanted of the dial: a distance, the methods to beat, the recall, how many times as fast, and the greatest share
 /// of their bytes.
@@ -228,7 +239,8 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
                     theirs.text("method"),
                 ),
                 agrees: Some(ratio >= times && bytes.is_none_or(|most| share <= most)),
-                because: "fastest measured points with at least that recall; agrees: as fast as wanted".into(),
+                because: "fastest measured points with at least that recall; agrees: as fast as wanted"
+                    .into(),
             });
         }
     }

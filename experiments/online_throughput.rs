@@ -53,8 +53,8 @@ fn family(method: &str) -> &str {
         m if m.starts_with("BPHS") => "BPHS (exact)",
         m if m.starts_with("PSM-X") => "PSM, flips over 64 bits",
         m if m.starts_with("PSM-P") => "PSM, flips in the key",
-        "dial 2" => "half tables (dial)",
-        "dial 2, exact" => "half tables (dial, exact)",
+        "dial 2/1" => "half tables (dial)",
+        "dial 2/1, exact" => "half tables (dial, exact)",
         m if m.starts_with("mih") => "mih-rs (exact)",
         _ => "gaoya (exact)",
     }
@@ -138,8 +138,7 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
     };
     for (workload, rows) in workloads(rows) {
         for mode in ["all", "first"] {
-            for (reading, start) in
-                [("PSM-X", "PSM-X"), ("PSM-P", "PSM-P"), ("half tables (ours)", "dial 2")]
+            for (reading, start) in [("PSM-X", "PSM-X"), ("PSM-P", "PSM-P"), ("half tables (ours)", "dial 2")]
             {
                 for tables in [4.0, 10.0] {
                     let Some(psm) = best(&rows, mode, start) else { continue };

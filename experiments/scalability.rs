@@ -23,7 +23,7 @@ const METHODS: &[Method] = &[
     Method::Bphs(10),
     Method::PsmX { filter_bits: 8 },
     Method::PsmP { fewer: 2, order: FlipOrder::Vosh },
-    Method::Dial { tables: 2, budgeted: true },
+    Method::Dial { tables: 2, flips: 1, budgeted: true },
     Method::Mih { blocks: 3 },
 ];
 

@@ -115,9 +115,10 @@ pub enum Method {
         fewer: u32,
         order: FlipOrder,
     },
-    /// Ours: part tables with one flip in the key of each.
+    /// Ours: part tables with few flips in the key of each.
     Dial {
         tables: u32,
+        flips: u32,
         budgeted: bool,
     },
     Linear,
@@ -143,8 +144,8 @@ pub const ALL: &[Method] = &[
     Method::PsmP { fewer: 2, order: FlipOrder::Vosh },
     Method::PsmP { fewer: 2, order: FlipOrder::Static },
     Method::PsmP { fewer: 0, order: FlipOrder::Vosh },
-    Method::Dial { tables: 2, budgeted: true },
-    Method::Dial { tables: 2, budgeted: false },
+    Method::Dial { tables: 2, flips: 1, budgeted: true },
+    Method::Dial { tables: 2, flips: 1, budgeted: false },
     Method::Mih { blocks: 3 },
     Method::Mih { blocks: 4 },
     Method::Gaoya { blocks: 6 },
@@ -248,8 +249,9 @@ impl Method {
                 let bits = hashes.len().max(2).ilog2().saturating_sub(fewer).max(1);
                 Built::Psm(Psm::new(hashes, psm(Reading::P { key_bits: Some(bits) }, order))?)
             }
-            Self::Dial { tables, .. } => {
-                Built::Dial(Dial::new(hashes, DialParams { radius, tables, ..DialParams::default() })?)
+            Self::Dial { tables, flips, .. } => {
+                let params = DialParams { radius, tables, flips: Some(flips), ..DialParams::default() };
+                Built::Dial(Dial::new(hashes, params)?)
             }
             Self::Linear => Built::Ours(Box::new(Linear::new(hashes, radius)?)),
             Self::Mih { blocks } => Built::Mih(
@@ -287,8 +289,9 @@ impl Method {
             Self::PsmX { filter_bits } => format!("PSM-X {filter_bits}"),
             Self::PsmP { fewer, order: FlipOrder::Vosh } => format!("PSM-P -{fewer}"),
             Self::PsmP { fewer, order: FlipOrder::Static } => format!("PSM-P -{fewer} static"),
-            Self::Dial { tables, budgeted: true } => format!("dial {tables}"),
-            Self::Dial { tables, budgeted: false } => format!("dial {tables}, exact"),
+            Self::Dial { tables, flips, budgeted } => {
+                format!("dial {tables}/{flips}{}", if budgeted { "" } else { ", exact" })
+            }
             Self::Linear => "linear".into(),
             Self::Mih { blocks } => format!("mih-rs {blocks}"),
             Self::Gaoya { blocks } => format!("gaoya {blocks}"),
@@ -411,7 +414,7 @@ impl<'a> Bench<'a> {
         let queries = asked(&workload.queries);
         let exact = match radius {
             0..=3 => Method::Bphs(10),
-            4..=7 => Method::Dial { tables: 4, budgeted: false },
+            4..=7 => Method::Dial { tables: 4, flips: 1, budgeted: false },
             _ => Method::Linear,
         };
         let mut truth = Vec::new();
