@@ -129,60 +129,78 @@ fn label(method: &str) -> String {
         Some(("PSM-P", _)) => "PSM, flips in the key".into(),
         Some(("BPHS", tables)) => format!("BPHS, {tables} tables"),
         Some(("mih-rs", blocks)) => format!("mih-rs, {blocks} blocks"),
+        Some(("FAISS", kind)) => format!("FAISS {}", kind.replace(',', " bits,")),
         _ => method.to_owned(),
     }
 }
 
 fn draw(config: &Config, rows: &[Row]) -> Result<()> {
     for workload in distinct(rows, "corpus") {
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.text("corpus") == workload).collect();
-        let panels: Vec<Panel> = distinct(rows.iter().copied(), "radius")
-            .into_iter()
-            .map(|radius| {
-                let rows: Vec<&&Row> = rows.iter().filter(|row| row.text("radius") == radius).collect();
-                let names = distinct(rows.iter().map(|row| **row), "method");
-                let series = names.into_iter().map(|method| {
-                    let of: Vec<&&&Row> = rows.iter().filter(|row| row.text("method") == method).collect();
-                    let point = |row: &&&&Row| (row.number("recall"), row.number("queries_per_cpu_second"));
-                    let mut points: Vec<(f64, f64)> =
-                        of.iter().map(|row| point(&row)).filter(|point| point.0 >= SHOWN).collect();
-                    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-                    let bytes = of.first().map_or(0.0, |row| row.number("bytes") / row.number("stored"));
-                    let colour = COLOURED.iter().position(|start| method.starts_with(start));
-                    let look =
-                        Look::Marked { colour: colour.unwrap_or(6), dashed: !method.starts_with("dial") };
-                    Series::new(
-                        format!("{}: {bytes:.0} bytes a hash (h = {radius})", label(&method)),
-                        look,
-                        points,
-                    )
-                });
-                Panel {
-                    title: format!("distance up to {radius}"),
-                    x: Axis::share("pairs found, of those at distance 1 to h").between(SHOWN, 1.005),
-                    y: Axis::log("queries per processor second"),
-                    series: series.collect(),
-                }
-            })
-            .collect();
-        let first = rows[0];
-        let note = format!(
-            "{} hashes with their weights, {} stored, one thread, every match wanted; further right and up is better",
-            first.text("source"),
-            short(first.number("stored"))
-        );
-        let path = config.figures.join(format!("dial-{workload}.svg"));
-        let title = format!("Speed against recall, {workload}");
-        figure::draw(&path, &title, &note, panels.len().min(2), &panels)?;
+        for radius in distinct(rows, "radius") {
+            let of = |row: &&Row| row.text("corpus") == workload && row.text("radius") == radius;
+            let rows: Vec<&Row> = rows.iter().filter(of).collect();
+            let Some(first) = rows.first() else { continue };
+            let panel = Panel {
+                title: format!("distance up to {radius}"),
+                x: Axis::share("pairs found, of those at distance 1 to h").between(SHOWN, 1.005),
+                y: Axis::log("queries per processor second"),
+                series: series(&rows),
+            };
+            let note = format!(
+                "{} hashes with their weights, {} stored, one thread, every match wanted; exact methods as level lines, each at its best",
+                first.text("source"),
+                short(first.number("stored"))
+            );
+            let path = config.figures.join(format!("dial-{workload}-h{radius}.svg"));
+            figure::draw(&path, &format!("Speed against recall, {workload}"), &note, 1, &[panel])?;
+        }
     }
     Ok(())
 }
 
+/// A curve for each method with a budget, a level line for the fastest setting of each exact one.
+fn series(rows: &[&Row]) -> Vec<Series> {
+    let rate = |row: &Row| row.number("queries_per_cpu_second");
+    let named = |row: &Row| {
+        let bytes = row.number("bytes") / row.number("stored");
+        format!("{}: {bytes:.0} bytes a hash", label(row.text("method")))
+    };
+    let (mut all, mut dials, mut families): (Vec<Series>, usize, Vec<&str>) = Default::default();
+    for method in distinct(rows.iter().copied(), "method") {
+        let of: Vec<&Row> = rows.iter().copied().filter(|row| row.text("method") == method).collect();
+        let family = of[0].text("method").split(' ').next().unwrap_or_default();
+        if of.iter().any(|row| !row.text("budget").is_empty()) {
+            let points = of.iter().map(|row| (row.number("recall"), rate(row)));
+            let mut points: Vec<(f64, f64)> = points.filter(|point| point.0 >= SHOWN).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let colour = match family {
+                "PSM-P" => 2,
+                "PSM-X" => 3,
+                _ => {
+                    dials += 1;
+                    [0, 5, 4, 6][(dials - 1) % 4]
+                }
+            };
+            all.push(Series::new(named(of[0]), Look::Marked { colour, dashed: family != "dial" }, points));
+        } else if !families.contains(&family) {
+            families.push(family);
+            let same = |row: &&&Row| row.text("method").split(' ').next() == Some(family);
+            let best = rows.iter().filter(same).max_by(|a, b| rate(a).total_cmp(&rate(b)));
+            let best = best.expect("there is one of this family");
+            let look = match family {
+                "linear" => Look::Reference,
+                "BPHS" => Look::Line { colour: 1, dashed: false },
+                "mih-rs" => Look::Line { colour: 3, dashed: false },
+                _ => Look::Line { colour: 2, dashed: false },
+            };
+            all.push(Series::new(named(best), look, vec![(SHOWN, rate(best)), (1.0, rate(best))]));
+        }
+    }
+    all
+}
+
 /// Recall from which on curves are drawn.
 const SHOWN: f64 = 0.6;
-
-/// Beginnings of names, one for each colour.
-const COLOURED: [&str; 6] = ["dial 2", "dial 3", "PSM-P", "PSM-X", "BPHS", "dial"];
 
 /// What is wanted of the dial: a distance, the methods to beat, the recall, how many times as fast, and the greatest share
 /// of their bytes.
