@@ -10,6 +10,7 @@ mod evaluate;
 mod explain;
 mod hash;
 mod inspect;
+mod plan;
 mod progress;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -34,6 +35,7 @@ enum Command {
     Explain(explain::Args),
     Hash(hash::Args),
     Inspect(inspect::Args),
+    Plan(plan::Args),
     /// Print a script that completes this program's arguments in a shell.
     #[command(after_help = "Example: flipside completions bash > /etc/bash_completion.d/flipside")]
     Completions {
@@ -64,6 +66,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Explain(args) => args.run(),
         Command::Hash(args) => args.run(),
         Command::Inspect(args) => args.run(),
+        Command::Plan(args) => args.run(),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "flipside", &mut script);
