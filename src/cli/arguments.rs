@@ -117,8 +117,8 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     similarity: Option<f64>,
 
-    /// psm: half: few tables, one flip in a key at most. one-table: flips in the leading bits (reading P of the paper).
-    /// all-bits: flips in all 64 bits (reading X) [default: half]
+    /// psm: dial: few tables, one flip in a key or two at most. one-table: flips in the leading bits (reading P of the paper).
+    /// all-bits: flips in all 64 bits (reading X) [default: dial]
     #[arg(long, value_enum, help_heading = "Search")]
     index: Option<IndexName>,
 
@@ -211,7 +211,7 @@ impl SearchArgs {
         }
         let usual = Settings::default();
         let index = self.index.map_or(usual.index, Into::into);
-        if self.flip_cost.is_some() && index == PsmIndex::Half && methods.contains(&Psm) {
+        if self.flip_cost.is_some() && index == PsmIndex::Dial && methods.contains(&Psm) {
             anyhow::bail!("--flip-cost has a meaning for --index one-table and all-bits only");
         }
         Ok(Settings {
@@ -350,7 +350,8 @@ impl From<Linkage> for LinkageName {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum IndexName {
-    Half,
+    #[value(alias = "half")]
+    Dial,
     OneTable,
     AllBits,
 }
@@ -358,7 +359,7 @@ enum IndexName {
 impl From<IndexName> for PsmIndex {
     fn from(name: IndexName) -> Self {
         match name {
-            IndexName::Half => Self::Half,
+            IndexName::Dial => Self::Dial,
             IndexName::OneTable => Self::OneTable,
             IndexName::AllBits => Self::AllBits,
         }

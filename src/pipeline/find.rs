@@ -4,11 +4,14 @@ use super::collect::Collection;
 use super::settings::{JaccardCheck, Method, PsmIndex, Settings};
 use super::sketch::{self, SimHashes, Texts};
 use super::stages::Stages;
-use crate::calibrate::{Calibration, CalibrationParams, NEVER, Sample, calibrate};
-use crate::error::Result;
+use crate::calibrate::{Calibration, CalibrationParams, NEVER, Sample, calibrate, near_pairs};
+use crate::error::{Error, Result};
 use crate::features;
+use crate::hash::fmix64;
+use crate::kernel::weakest;
 use crate::minhash::DistinctSignatures;
 use crate::pairs::{Groups, MOST_NEIGHBOURS, SlotPair, self_join};
+use crate::plan::{self, Kind, Model, NearPair, Task};
 use crate::report::model::{Histogram, Recall, SCurve, SearchCost};
 use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
 use crate::search::bphs::{Bphs, BphsParams};
@@ -85,6 +88,7 @@ pub fn by_simhash(
                 ("index", settings.index.name().to_owned()),
                 ("tables", psm.index().tables().to_string()),
                 ("key bits", key_bits.to_string()),
+                ("flips in a key", psm.flips().to_string()),
                 ("probes a page", budget.map_or_else(|| format!("{all} (all)"), |b| b.to_string())),
             ];
             (psm.with_budget(budget), recall, chosen)
@@ -126,7 +130,7 @@ pub fn by_simhash(
 
 /// The index of psm before its budget is known, and what tells how many probes a wanted recall takes.
 pub(super) enum Dialled {
-    Half(Dial),
+    Dial(Dial),
     Psm {
         /// With a budget of [`LONGEST_TRACE`].
         index: Box<Psm>,
@@ -141,15 +145,11 @@ const LONGEST_TRACE: u32 = 1 << 14;
 
 impl Dialled {
     pub(super) fn new(hashes: &[u64], settings: &Settings) -> Result<Self> {
-        let params = DialParams {
-            radius: settings.distance,
-            tables: settings.half_tables(),
-            key_bits: if settings.index == PsmIndex::Half { settings.key_bits } else { None },
-            ..DialParams::default()
-        };
+        let key_bits = if settings.index == PsmIndex::Dial { settings.key_bits } else { None };
+        let params = dial_params(hashes.len(), settings, key_bits)?;
         let dial = Dial::new(hashes, params)?;
         let reading = match settings.index {
-            PsmIndex::Half => return Ok(Self::Half(dial)),
+            PsmIndex::Dial => return Ok(Self::Dial(dial)),
             PsmIndex::OneTable => Reading::P { key_bits: settings.key_bits },
             PsmIndex::AllBits => Reading::X { filter_bits: 8 },
         };
@@ -165,21 +165,29 @@ impl Dialled {
 
     fn index(&self) -> &dyn HammingIndex {
         match self {
-            Self::Half(dial) => dial,
+            Self::Dial(dial) => dial,
             Self::Psm { index, .. } => &**index,
         }
     }
 
     fn key_bits(&self) -> u32 {
         match self {
-            Self::Half(dial) => dial.key_bits(),
+            Self::Dial(dial) => dial.key_bits(),
             Self::Psm { index, .. } => index.key_bits(),
+        }
+    }
+
+    /// Most bits flipped in a key.
+    fn flips(&self) -> u32 {
+        match self {
+            Self::Dial(dial) => dial.flips(),
+            Self::Psm { .. } => self.index().radius(),
         }
     }
 
     fn all_probes(&self) -> u64 {
         match self {
-            Self::Half(dial) => u64::from(dial.all_looks()),
+            Self::Dial(dial) => u64::from(dial.all_looks()),
             Self::Psm { index, .. } => index.all_probes(),
         }
     }
@@ -188,7 +196,7 @@ impl Dialled {
     pub(super) fn trace(&self, query: Query<'_>) -> Vec<(Hit, u32)> {
         let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
         match self {
-            Self::Half(dial) => {
+            Self::Dial(dial) => {
                 dial.search_traced(query, Mode::All, &mut scratch, &mut hits);
                 hits
             }
@@ -211,10 +219,30 @@ impl Dialled {
 
     fn with_budget(self, budget: Option<u32>) -> Box<dyn HammingIndex> {
         match self {
-            Self::Half(dial) => Box::new(dial.with_budget(budget)),
+            Self::Dial(dial) => Box::new(dial.with_budget(budget)),
             Self::Psm { index, .. } => Box::new(index.with_budget(budget)),
         }
     }
+}
+
+/// Near pairs of the built-in model that the shape of an index is chosen on. More would change little: the budget is chosen
+/// on the pairs of the corpus.
+const MODEL_PAIRS: usize = 400;
+
+/// The shape of the dial index for so many hashes, as `flipside plan` tells it without a sample. The budget comes later.
+pub fn dial_params(hashes: usize, settings: &Settings, key_bits: Option<u32>) -> Result<DialParams> {
+    let task = Task {
+        hashes: hashes.max(1) as u64,
+        distance: settings.distance,
+        recall: settings.recall,
+        memory: None,
+        kind: Some(Kind::Dial),
+        key_bits,
+        join: true,
+    };
+    let choice = plan::choose(&task, &Model::built_in(settings.distance, MODEL_PAIRS))?;
+    let none = || Error::parameter("distance", settings.distance, "a distance that the dial index reaches");
+    Ok(DialParams { budget: None, ..choice.ok_or_else(none)?.params(settings.distance) })
 }
 
 /// Traced pairs of the corpus, and the number of all probes of the index that the settings ask for.
@@ -446,4 +474,27 @@ fn band_histograms(stats: &[BandStats], least: usize) -> Vec<Histogram> {
             Histogram::new(format!("band {band}"), "matching positions", &rows)
         })
         .collect()
+}
+
+/// A model for plans from the corpus: near pairs within the distance around a random sample of pages, and hashes.
+pub fn model(distinct: &DistinctHashes, sketches: &SimHashes, settings: &Settings) -> Result<Model> {
+    let hashes = distinct.hashes();
+    let dial = Dial::new(hashes, dial_params(hashes.len(), settings, None)?)?;
+    let weights = |slot: u32| sketches.weights[distinct.documents(slot)[0] as usize].weights();
+    let params = CalibrationParams { seed: settings.seed, ..CalibrationParams::default() };
+    let pairs = near_pairs(hashes, &params, |slot| {
+        let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
+        let query = Query { hash: hashes[slot as usize], weights: &weights(slot) };
+        dial.search(query, Mode::All, &mut scratch, &mut hits);
+        // Where the search comes upon them is for the plan to say.
+        hits.into_iter().map(|hit| (hit, 1)).collect()
+    });
+    let kernel = weakest::Kernel::best();
+    let of = |(a, b): (u32, u32)| NearPair {
+        differing: hashes[a as usize] ^ hashes[b as usize],
+        strengths: [a, b].map(|slot| kernel.strengths(&weights(slot))),
+    };
+    let mut sample = hashes.to_vec();
+    sample.par_sort_unstable_by_key(|&hash| fmix64(hash ^ settings.seed));
+    Ok(Model::of_sample(pairs.into_iter().map(of).collect(), sample))
 }

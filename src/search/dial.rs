@@ -58,16 +58,21 @@ impl Default for DialParams {
 /// Fewest bits of a key: a rest must fit 57 bits.
 const FEWEST_KEY_BITS: u32 = 64 - WIDEST + 1;
 
+/// The widths that a key may have for so many hashes and tables.
+pub fn key_widths(n: usize, tables: u32) -> std::ops::RangeInclusive<u32> {
+    FEWEST_KEY_BITS..=(BITS as u32 / tables.max(1)).min(most_key_bits(n))
+}
+
 /// Most bits of a key over `n` hashes: more would make a directory of nearly empty cells.
 fn most_key_bits(n: usize) -> u32 {
     (log2(n) + 3).clamp(14, 32)
 }
 
 /// Most bits flipped in a key.
-const MOST_FLIPS: u32 = 2;
+pub const MOST_FLIPS: u32 = 2;
 
 /// Most tables: of eight bits each at the least.
-const MOST_TABLES: u32 = 8;
+pub const MOST_TABLES: u32 = 8;
 
 const _: () = assert!(MOST_TABLES as usize <= MAX_TABLES && MOST_TABLES * FEWEST_KEY_BITS <= 64);
 
@@ -232,13 +237,9 @@ impl Table {
 #[derive(Clone, Debug)]
 pub struct Dial {
     params: DialParams,
-    masks: Vec<u64>,
-    /// All bits of all keys.
-    key_bits: u64,
+    looks: Looks,
     /// For each bit of a key, its table and its place in the key; for others nothing that is asked for.
     places: [(u32, u32); BITS],
-    /// f: most bits flipped in a key.
-    flips: u32,
     tables: Vec<Table>,
     kernel: Kernel,
 }
@@ -278,8 +279,7 @@ impl Dial {
                 Table::new(&sorted, p)
             })
             .collect::<Result<_>>()?;
-        let key_bits = masks.iter().fold(0, |all, mask| all | mask);
-        let flips = params.flips.unwrap_or(params.radius / params.tables).min(MOST_FLIPS);
+        let flips = params.flips.unwrap_or(params.radius / params.tables);
         let mut places = [(0, 0); BITS];
         for (t, &mask) in (0..).zip(&masks) {
             for (bit, place) in (0..).zip(&mut places) {
@@ -288,7 +288,7 @@ impl Dial {
                 }
             }
         }
-        Ok(Self { params, masks, key_bits, places, flips, tables, kernel })
+        Ok(Self { params, looks: Looks::new(masks, flips), places, tables, kernel })
     }
 
     /// The parameters that the index was built with.
@@ -298,12 +298,12 @@ impl Dial {
 
     /// The bits of each table's key.
     pub fn masks(&self) -> &[u64] {
-        &self.masks
+        &self.looks.masks
     }
 
     /// p: bits of each key.
     pub fn key_bits(&self) -> u32 {
-        self.masks[0].count_ones()
+        self.looks.masks[0].count_ones()
     }
 
     /// The same index with another budget.
@@ -314,24 +314,24 @@ impl Dial {
 
     /// Number of all looks: the budget from which on nothing more is found.
     pub fn all_looks(&self) -> u32 {
-        let p = self.key_bits();
-        let sets = match self.flips {
-            0 => 1,
-            1 => 1 + p,
-            _ => 1 + p + p * (p - 1) / 2,
-        };
-        self.tables.len() as u32 * sets
+        self.looks.all()
     }
 
     /// f: most bits flipped in a key.
     pub fn flips(&self) -> u32 {
-        self.flips
+        self.looks.flips
+    }
+
+    /// Memory in bytes of an index over `n` hashes, if nowhere very many share a key.
+    pub fn bytes_for(n: u64, tables: u32, key_bits: u32) -> u64 {
+        let (cells, width) = (1u64 << key_bits.min(63), u64::from(64 - key_bits.min(63)));
+        let lines = cells.div_ceil(CELLS as u64) + (n * width).div_ceil(8).saturating_add(8).div_ceil(64);
+        u64::from(tables) * 64 * lines
     }
 
     /// Whether the looks of the budget find every match.
     pub fn is_exact(&self) -> bool {
-        let parts = self.tables.len() as u32;
-        self.params.radius < parts * (self.flips + 1) && self.budget() >= self.all_looks()
+        self.looks.reach(self.params.radius) && self.budget() >= self.all_looks()
     }
 
     /// Looks that a query takes.
@@ -339,40 +339,17 @@ impl Dial {
         self.params.budget.unwrap_or(u32::MAX).min(self.all_looks())
     }
 
-    /// The place in the order of looks of the one of table `t` that finds a hash with these differing bits, if one does:
-    /// keys as they are come first, in order of tables, then flips.
-    #[inline]
-    fn turn(&self, t: usize, differing: u64, strengths: &Strengths) -> Option<Turn> {
-        let flipped = differing & self.masks[t];
-        if flipped == 0 {
-            return Some(Turn::AsItIs(t));
-        }
-        (flipped.count_ones() <= self.flips).then(|| Turn::Flipped(Flip::new(strengths, flipped)))
-    }
-
-    /// The number of a look in the order of looks, from 1.
-    fn number(&self, t: usize, differing: u64, strengths: &Strengths) -> u32 {
-        let lesser = match self.turn(t, differing, strengths) {
-            None | Some(Turn::AsItIs(_)) => return t as u32 + 1,
-            Some(Turn::Flipped(flip)) if self.flips == 1 => {
-                self.kernel.rank(strengths, self.key_bits, flip.bits().0 as u32)
-            }
-            Some(Turn::Flipped(flip)) => self.kernel.lesser_flips(strengths, &self.masks, flip),
-        };
-        self.tables.len() as u32 + 1 + lesser
-    }
-
     /// The hash at a position of a table.
     fn hash_at(&self, t: usize, cell: u32, position: usize) -> u64 {
-        let mask = self.masks[t];
+        let mask = self.looks.masks[t];
         self.kernel.deposit(u64::from(cell), mask)
             | self.kernel.deposit(self.tables[t].rests.get(position), !mask)
     }
 
     /// The position of a stored hash in the first table.
     fn slot(&self, hash: u64) -> u32 {
-        let cell = self.kernel.extract(hash, self.masks[0]) as u32;
-        let rest = self.kernel.extract(hash, !self.masks[0]);
+        let cell = self.kernel.extract(hash, self.looks.masks[0]) as u32;
+        let rest = self.kernel.extract(hash, !self.looks.masks[0]);
         let (start, len) = self.tables[0].directory.range(cell);
         let (mut from, mut to) = (start, start + len);
         while from + 1 < to {
@@ -394,7 +371,7 @@ impl Dial {
             Strength::Weights(weights) => self.kernel.strengths(weights),
             Strength::Known(strengths) => *strengths,
         };
-        self.kernel.split(asked.hash, &self.masks, &mut lane.splits);
+        self.kernel.split(asked.hash, &self.looks.masks, &mut lane.splits);
         let Lane { looks, splits, strengths, flips, .. } = lane;
         looks.clear();
         let mut look = |t: usize, flip: u32, bits: u8| {
@@ -406,12 +383,12 @@ impl Dial {
             look(t as usize, 0, 0);
         }
         let (from, to) = (from.saturating_sub(tables), to.saturating_sub(tables));
-        match self.flips {
+        match self.looks.flips {
             0 => {}
             1 => {
-                let mut chosen = self.kernel.weakest(strengths, self.key_bits, to);
+                let mut chosen = self.kernel.weakest(strengths, self.looks.key_bits, to);
                 if from > 0 {
-                    chosen &= !self.kernel.weakest(strengths, self.key_bits, from);
+                    chosen &= !self.kernel.weakest(strengths, self.looks.key_bits, from);
                 }
                 // Their number is the same for all queries, which the processor learns.
                 for _ in from..to {
@@ -421,7 +398,7 @@ impl Dial {
                 }
             }
             _ => {
-                self.kernel.least_flips(strengths, &self.masks, to as usize, flips);
+                self.kernel.least_flips(strengths, &self.looks.masks, to as usize, flips);
                 if from > 0 {
                     flips.sort_unstable();
                 }
@@ -478,7 +455,7 @@ impl Dial {
                         found(lane.number, hit, how);
                     } else {
                         // Its slot is a search in the first table.
-                        let cell = self.kernel.extract(stored, self.masks[0]) as u32;
+                        let cell = self.kernel.extract(stored, self.looks.masks[0]) as u32;
                         self.tables[0].directory.prefetch(cell);
                         unplaced.push(Unplaced { number: lane.number, stored, cell, hit, how });
                     }
@@ -507,10 +484,10 @@ impl Dial {
 
     /// Whether of all the looks that find a hash with these differing bits, table `t`'s comes first.
     fn is_first(&self, t: usize, differing: u64, strengths: &Strengths) -> bool {
-        let mine = self.turn(t, differing, strengths);
-        (0..self.tables.len())
-            .filter(|&other| other != t)
-            .all(|other| self.turn(other, differing, strengths).is_none_or(|theirs| Some(theirs) > mine))
+        let mine = self.looks.turn(t, differing, strengths);
+        (0..self.tables.len()).filter(|&other| other != t).all(|other| {
+            self.looks.turn(other, differing, strengths).is_none_or(|theirs| Some(theirs) > mine)
+        })
     }
 
     /// Takes looks `looks.0..looks.1` of all queries. `found` gets the position of the query, the match, and how it was
@@ -666,6 +643,69 @@ impl Asked<'_> {
     }
 }
 
+/// Which looks there are, and in which order a query takes them; needs no index.
+#[derive(Clone, Debug)]
+pub struct Looks {
+    masks: Vec<u64>,
+    /// All bits of all keys.
+    key_bits: u64,
+    /// f: most bits flipped in a key.
+    flips: u32,
+    kernel: Kernel,
+}
+
+impl Looks {
+    /// The looks at tables with these disjoint keys, with at most `flips` bits flipped, two at the most.
+    pub fn new(masks: Vec<u64>, flips: u32) -> Self {
+        let key_bits = masks.iter().fold(0, |all, mask| all | mask);
+        Self { masks, key_bits, flips: flips.min(MOST_FLIPS), kernel: Kernel::best() }
+    }
+
+    /// Number of all looks.
+    pub fn all(&self) -> u32 {
+        let sets = |p: u32| match self.flips {
+            0 => 1,
+            1 => 1 + p,
+            _ => 1 + p + p * p.saturating_sub(1) / 2,
+        };
+        self.masks.iter().map(|mask| sets(mask.count_ones())).sum()
+    }
+
+    /// Whether all looks together find every hash within `radius`.
+    pub fn reach(&self, radius: u32) -> bool {
+        radius < self.masks.len() as u32 * (self.flips + 1)
+    }
+
+    /// The number, from 1, of the first look that finds a hash with these differing bits, if one does.
+    pub fn first(&self, differing: u64, strengths: &Strengths) -> Option<u32> {
+        let turns = (0..self.masks.len()).filter_map(|t| Some((self.turn(t, differing, strengths)?, t)));
+        turns.min().map(|(_, t)| self.number(t, differing, strengths))
+    }
+
+    /// The place in the order of looks of the one of table `t` that finds a hash with these differing bits, if one does:
+    /// keys as they are come first, in order of tables, then flips.
+    #[inline]
+    fn turn(&self, t: usize, differing: u64, strengths: &Strengths) -> Option<Turn> {
+        let flipped = differing & self.masks[t];
+        if flipped == 0 {
+            return Some(Turn::AsItIs(t));
+        }
+        (flipped.count_ones() <= self.flips).then(|| Turn::Flipped(Flip::new(strengths, flipped)))
+    }
+
+    /// The number of a look in the order of looks, from 1.
+    fn number(&self, t: usize, differing: u64, strengths: &Strengths) -> u32 {
+        let lesser = match self.turn(t, differing, strengths) {
+            None | Some(Turn::AsItIs(_)) => return t as u32 + 1,
+            Some(Turn::Flipped(flip)) if self.flips == 1 => {
+                self.kernel.rank(strengths, self.key_bits, flip.bits().0 as u32)
+            }
+            Some(Turn::Flipped(flip)) => self.kernel.lesser_flips(strengths, &self.masks, flip),
+        };
+        self.masks.len() as u32 + 1 + lesser
+    }
+}
+
 /// The order of looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
@@ -738,7 +778,7 @@ pub(super) struct DialScratch {
 
 impl HammingIndex for Dial {
     fn name(&self) -> String {
-        format!("dial-{}x{}/{}", self.tables.len(), self.key_bits(), self.flips)
+        format!("dial-{}x{}/{}", self.tables.len(), self.key_bits(), self.looks.flips)
     }
 
     fn radius(&self) -> u32 {
@@ -762,7 +802,7 @@ impl HammingIndex for Dial {
     ) -> Cost {
         let strengths = self.kernel.strengths(query.weights);
         self.answer(&[query.into()], mode, &mut scratch.dial, |_, hit, how| {
-            hits.push((hit, self.number(how.table, how.differing, &strengths)));
+            hits.push((hit, self.looks.number(how.table, how.differing, &strengths)));
         })
     }
 
@@ -787,8 +827,8 @@ impl HammingIndex for Dial {
         if differing.count_ones() > self.params.radius {
             return 0;
         }
-        let reaches = |&mask: &u64| (differing & mask).count_ones() <= self.flips;
-        (0..).zip(&self.masks).fold(0, |set, (t, mask)| set | TableSet::from(reaches(mask)) << t)
+        let reaches = |&mask: &u64| (differing & mask).count_ones() <= self.looks.flips;
+        (0..).zip(&self.looks.masks).fold(0, |set, (t, mask)| set | TableSet::from(reaches(mask)) << t)
     }
 }
 
@@ -838,6 +878,18 @@ mod tests {
         }
         assert!(Dial::new(&[2, 1], default()).is_err());
         assert!(Dial::new(&[1, 1], default()).is_err());
+    }
+
+    #[test]
+    fn bytes_are_known_before() {
+        let mut rng = SplitMix64::new(5);
+        let mut hashes: Vec<u64> = (0..5_000).map(|_| rng.next_u64()).collect();
+        hashes.sort_unstable();
+        for (tables, p) in [(1, 8), (2, 14), (3, 11)] {
+            let index = Dial::new(&hashes, DialParams { tables, key_bits: Some(p), ..DialParams::default() })
+                .unwrap();
+            assert_eq!(index.bytes() as u64, Dial::bytes_for(5_000, tables, p));
+        }
     }
 
     #[test]
@@ -918,6 +970,11 @@ mod tests {
                 let mut found: Vec<Hit> = traced.iter().map(|&(hit, _)| hit).collect();
                 found.sort();
                 prop_assert_eq!(found, expected);
+                for (hit, look) in &traced {
+                    let differing = hash ^ hashes[hit.slot as usize];
+                    let strengths = index.kernel.strengths(&weights);
+                    prop_assert_eq!(index.looks.first(differing, &strengths), Some(*look));
+                }
                 // A budget finds what the trace says.
                 let mut hits = Vec::new();
                 cut.search(query, Mode::All, &mut scratch, &mut hits);
