@@ -2,9 +2,6 @@
 
 use std::ops::Range;
 
-/// Two positions of a list, the lesser first.
-pub type Positions = (u32, u32);
-
 /// A way to compare that this processor can run; having one is the proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel(Isa);
@@ -41,23 +38,29 @@ impl Kernel {
         Self::available().first().copied().unwrap_or(Self::PORTABLE)
     }
 
-    /// Appends to `found` the positions in `hashes` of every two hashes of one group within `radius` of each other. Groups
-    /// are ranges of positions. Pairs come in order of groups; within a group their order is not specified.
+    /// Calls `found` with the positions in `hashes`, the lesser first, of every two hashes of one group within `radius` of
+    /// each other. Groups are ranges of positions. Pairs come in order of groups; within a group their order is not
+    /// specified.
     ///
     /// # Panics
-    /// If a group lies outside of `hashes`, or for 2³² hashes or more.
+    /// If a group lies outside of `hashes`.
     #[inline]
-    pub fn pairs(self, hashes: &[u64], groups: &[Range<usize>], radius: u32, found: &mut Vec<Positions>) {
-        assert!(u32::try_from(hashes.len()).is_ok(), "fewer than 2^32 hashes");
+    pub fn pairs(
+        self,
+        hashes: &[u64],
+        groups: &[Range<usize>],
+        radius: u32,
+        mut found: impl FnMut(usize, usize),
+    ) {
         assert!(groups.iter().all(|group| group.end <= hashes.len()), "groups inside of the list");
         match self.0 {
-            Isa::Portable => pairs(hashes, groups, radius, found),
+            Isa::Portable => pairs(hashes, groups, radius, &mut found),
             // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Popcnt => unsafe { x86::pairs_popcnt(hashes, groups, radius, found) },
+            Isa::Popcnt => unsafe { x86::pairs_popcnt(hashes, groups, radius, &mut found) },
             // SAFETY: as above, and the groups have just been checked.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { x86::pairs_avx512(hashes, groups, radius, found) },
+            Isa::Avx512 => unsafe { x86::pairs_avx512(hashes, groups, radius, &mut found) },
         }
     }
 }
@@ -70,12 +73,12 @@ impl Default for Kernel {
 
 /// The definition. Inlined where hardware counting is allowed, it uses it.
 #[inline(always)]
-fn pairs(hashes: &[u64], groups: &[Range<usize>], radius: u32, found: &mut Vec<Positions>) {
+fn pairs(hashes: &[u64], groups: &[Range<usize>], radius: u32, found: &mut impl FnMut(usize, usize)) {
     for group in groups {
         for i in group.clone() {
             for j in i + 1..group.end {
                 if (hashes[i] ^ hashes[j]).count_ones() <= radius {
-                    found.push((i as u32, j as u32));
+                    found(i, j);
                 }
             }
         }
@@ -87,10 +90,13 @@ mod x86 {
     use std::arch::x86_64::*;
     use std::ops::Range;
 
-    use super::Positions;
-
     #[target_feature(enable = "popcnt")]
-    pub fn pairs_popcnt(hashes: &[u64], groups: &[Range<usize>], radius: u32, found: &mut Vec<Positions>) {
+    pub fn pairs_popcnt(
+        hashes: &[u64],
+        groups: &[Range<usize>],
+        radius: u32,
+        found: &mut impl FnMut(usize, usize),
+    ) {
         super::pairs(hashes, groups, radius, found);
     }
 
@@ -106,7 +112,7 @@ mod x86 {
         hashes: &[u64],
         groups: &[Range<usize>],
         radius: u32,
-        found: &mut Vec<Positions>,
+        found: &mut impl FnMut(usize, usize),
     ) {
         let radii = _mm512_set1_epi64(i64::from(radius));
         for group in groups {
@@ -129,7 +135,7 @@ mod x86 {
                     if (near[0] | near[1] | near[2] | near[3]) != 0 {
                         for (row, mut near) in near.into_iter().enumerate() {
                             while near != 0 && first + row < group.end {
-                                found.push(((first + row) as u32, at as u32 + near.trailing_zeros()));
+                                found(first + row, at + near.trailing_zeros() as usize);
                                 near &= near - 1;
                             }
                         }
@@ -164,13 +170,13 @@ mod tests {
                 ends.into_iter().map(|end| std::mem::replace(&mut from, end)..end).collect();
             let all = |kernel: Kernel| {
                 let mut found = Vec::new();
-                kernel.pairs(&hashes, &groups, radius, &mut found);
+                kernel.pairs(&hashes, &groups, radius, |i, j| found.push((i, j)));
                 found.sort_unstable();
                 found
             };
             let expected = all(Kernel::PORTABLE);
             for (i, j) in &expected {
-                prop_assert!(i < j && (hashes[*i as usize] ^ hashes[*j as usize]).count_ones() <= radius);
+                prop_assert!(i < j && (hashes[*i] ^ hashes[*j]).count_ones() <= radius);
             }
             for kernel in Kernel::available() {
                 prop_assert_eq!(&all(kernel), &expected, "{:?}", kernel);

@@ -20,7 +20,7 @@ use rayon::prelude::*;
 
 use super::Cost;
 use crate::kernel::hamming;
-use crate::kernel::near::{Kernel, Positions};
+use crate::kernel::near::Kernel;
 use crate::kernel::{huge_pages, weakest};
 use crate::{Error, Result};
 
@@ -60,12 +60,15 @@ const MOST_REVISIONS: u32 = 2;
 /// Parting takes a bit away from a path, of 64, each time.
 const MOST_LEVELS: usize = 65;
 
+/// Memory that a join works with: the list, and a parted copy of it with slots.
+pub const BYTES_PER_HASH: usize = 20;
+
 /// Finds all pairs of `hashes`, which must be distinct, at distance 1 to `radius`, each once. `sink` gets them in parts; their order
 /// is the same for any number of threads and on any processor, but no order of slots. `progress` hears of hashes done.
 ///
 /// In the cost, a probe is a group of hashes that were compared all against all; candidates are the comparisons.
 ///
-/// Memory: 20 bytes a hash, and the pairs of some dozens of groups.
+/// Memory: [`BYTES_PER_HASH`], and the pairs of some dozens of groups.
 ///
 /// # Errors
 /// [`Error::Parameter`] for 2³² hashes or more.
@@ -381,7 +384,7 @@ struct Worker {
     /// Masks of blocks in each of which a pair must differ, because it is reported elsewhere if it does not.
     differ: Vec<u64>,
     groups: Vec<Range<usize>>,
-    positions: Vec<Positions>,
+    positions: Vec<(u32, u32)>,
     found: Vec<NearPair>,
     cost: Cost,
 }
@@ -473,19 +476,22 @@ impl Worker {
         self.cost.probes += groups.len() as u64;
         let pairs_in = |group: &Range<usize>| (group.len() * group.len().saturating_sub(1) / 2) as u64;
         self.cost.candidates += groups.iter().map(pairs_in).sum::<u64>();
-        self.positions.clear();
-        self.kernel.pairs(hashes, groups, self.radius, &mut self.positions);
-        self.cost.verified += self.positions.len() as u64;
-        // Vector units find the pairs of a group in another order than others.
-        self.positions.sort_unstable();
-        for &(i, j) in &self.positions {
-            let (i, j) = (i as usize, j as usize);
+        let Self { differ, positions, found, cost, .. } = self;
+        positions.clear();
+        self.kernel.pairs(hashes, groups, self.radius, |i, j| {
+            cost.verified += 1;
             let differing = hashes[i] ^ hashes[j];
-            if differing & chosen == 0 && self.differ.iter().all(|block| differing & block != 0) {
-                let (a, b) = (slots[i].min(slots[j]), slots[i].max(slots[j]));
-                self.found.push(NearPair { a, b, distance: differing.count_ones() as u8 });
+            if differing & chosen == 0 && differ.iter().all(|block| differing & block != 0) {
+                positions.push((i as u32, j as u32));
             }
-        }
+        });
+        // Vector units find the pairs of a group in another order than others.
+        positions.sort_unstable();
+        found.extend(positions.iter().map(|&(i, j)| {
+            let (i, j) = (i as usize, j as usize);
+            let distance = (hashes[i] ^ hashes[j]).count_ones() as u8;
+            NearPair { a: slots[i].min(slots[j]), b: slots[i].max(slots[j]), distance }
+        }));
     }
 }
 
