@@ -13,7 +13,7 @@ use flipside::hash::SplitMix64;
 use flipside::kernel::hamming::Kernel;
 use flipside::search::bphs::{Bphs, BphsParams};
 use flipside::search::half::{Half, HalfParams};
-use flipside::search::{HammingIndex, Mode, Query, Scratch};
+use flipside::search::{HammingIndex, Mode, Query, Scratch, join};
 use flipside::simhash::BITS;
 use flipside::text::FeatureKind;
 use flipside::weight::{Weigher, Weighting};
@@ -66,7 +66,7 @@ fn hamming_cost(hashes: &[u64], queries: usize) -> f64 {
 }
 
 /// Pairs of distinct hashes within the radius, by an exact index.
-fn join(index: &dyn HammingIndex, hashes: &[u64]) -> u64 {
+fn by_queries(index: &dyn HammingIndex, hashes: &[u64]) -> u64 {
     let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
     let none = [0f32; BITS];
     let mut pairs = 0;
@@ -137,7 +137,7 @@ fn run(config: &Config) -> Result<()> {
             let n = hashes.len() as f64;
             let clock = Clock::start();
             let index = Bphs::new(&hashes, BphsParams { radius: RADIUS, tables: 10 })?;
-            let exact = join(&index, &hashes);
+            let exact = by_queries(&index, &hashes);
             let pairs = exact;
             row(
                 "join by BPHS, 10 tables",
@@ -149,8 +149,21 @@ fn run(config: &Config) -> Result<()> {
                 features,
             )?;
             let clock = Clock::start();
+            let mut pairs = 0;
+            join::join(&hashes, RADIUS, &|_| (), |part| pairs += part.len() as u64)?;
+            ensure!(pairs == exact, "the join by parting finds {pairs} pairs, and there are {exact}");
+            row(
+                "join by parting, exact",
+                n,
+                clock.read().0,
+                (join::BYTES_PER_HASH * hashes.len()) as f64,
+                "measured",
+                pairs,
+                features,
+            )?;
+            let clock = Clock::start();
             let index = Half::new(&hashes, HalfParams { radius: RADIUS, ..HalfParams::default() })?;
-            let pairs = join(&index, &hashes);
+            let pairs = by_queries(&index, &hashes);
             ensure!(pairs == exact, "half tables find {pairs} pairs, and there are {exact}");
             row(
                 "join by half tables, exact",

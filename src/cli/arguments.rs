@@ -108,7 +108,7 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "BITS", help_heading = "Search")]
     distance: Option<u32>,
 
-    /// psm: share of the pairs within the distance to find; 1 is exact. minhash: share of the pairs at the wanted
+    /// psm: share of the pairs within the distance to find, at the least; 1 is exact. minhash: share of the pairs at the wanted
     /// similarity
     #[arg(long, value_name = "SHARE", default_value_t = Settings::default().recall, help_heading = "Search")]
     recall: f64,

@@ -8,6 +8,7 @@ pub mod hamming;
 pub mod huge_pages;
 pub mod inflate;
 pub mod minhash;
+pub mod near;
 pub mod packed;
 pub mod prefetch;
 pub mod rank;

@@ -11,6 +11,7 @@ pub mod dial;
 pub mod directory;
 pub mod distinct;
 pub mod half;
+pub mod join;
 pub mod linear;
 pub mod psm;
 
