@@ -12,6 +12,7 @@ use crate::features;
 use crate::hash::text_digest;
 use crate::minhash::MinHashParams;
 use crate::minhash::MinHasher;
+use crate::report::html::visible;
 use crate::search::bands::Banding;
 use crate::search::distinct::DistinctHashes;
 use crate::search::psm::{Psm, PsmParams, Reading};
@@ -515,8 +516,10 @@ fn opinions(
 
 impl std::fmt::Display for Explanation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Pages are not to give orders to a terminal.
+        let plain = |text: &str| text.chars().map(visible).collect::<String>();
         for (name, page) in ["a", "b"].into_iter().zip(&self.pages) {
-            writeln!(f, "{name}: {} {}", page.id, page.url)?;
+            writeln!(f, "{name}: {} {}", plain(&page.id), plain(&page.url))?;
             writeln!(
                 f,
                 "   {} bytes, {} features, SimHash {:016x}",
@@ -550,7 +553,7 @@ impl std::fmt::Display for Explanation {
         }
         for bit in &self.bits {
             let pushed: Vec<String> =
-                bit.pushed_by.iter().map(|(name, by)| format!("{name} ({by:+.3})")).collect();
+                bit.pushed_by.iter().map(|(name, by)| format!("{} ({by:+.3})", plain(name))).collect();
             let ([wa, wb], [ra, rb]) = (bit.weights, bit.ranks);
             writeln!(f, "{:>3}  {wa:>11.4}  {ra:>4}  {wb:>11.4}  {rb:>4}  {}", bit.bit, pushed.join(", "))?;
         }
@@ -571,7 +574,7 @@ impl std::fmt::Display for Explanation {
                 Change::Deleted => "-",
                 Change::Inserted => "+",
             };
-            writeln!(f, "{sign} {}", run.text.split_whitespace().collect::<Vec<_>>().join(" "))?;
+            writeln!(f, "{sign} {}", plain(&run.text.split_whitespace().collect::<Vec<_>>().join(" ")))?;
         }
         Ok(())
     }

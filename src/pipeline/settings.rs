@@ -281,6 +281,16 @@ impl Settings {
         Ok(())
     }
 
+    /// The name, in pairs.csv, of the similarity that a pair of different texts has.
+    pub fn measure_name(&self) -> &'static str {
+        match (self.verify, self.method, self.jaccard) {
+            (Verify::None, Method::Psm | Method::Bphs, _) => "hash-cosine",
+            (Verify::None, Method::Minhash, JaccardCheck::Estimated) => "signature-jaccard",
+            (Verify::None, Method::Minhash, JaccardCheck::Exact) => Verify::Jaccard.name(),
+            (verify, ..) => verify.name(),
+        }
+    }
+
     /// From what on a candidate passes the check.
     pub fn passing(&self) -> f64 {
         self.verify_threshold.unwrap_or_else(|| self.verify.default_threshold())

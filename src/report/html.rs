@@ -15,8 +15,8 @@ use super::charts::{self, Bar, Part};
 use super::figures;
 use super::model::{
     Agreement, ClusterSample, ClusterSizes, CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord,
-    FileRow, Histogram, LanguageCount, MethodResult, Outcome, PageSample, PairKind, PairSample, Parameter,
-    Piece, Recall, Report, SCurve, SearchCost, Stage, Tool,
+    FileRow, Histogram, LanguageCount, MethodResult, OtherScore, Outcome, PageSample, PairKind, PairSample,
+    Parameter, Piece, Recall, Report, SCurve, SearchCost, Stage, Tool,
 };
 use crate::{Error, Result};
 
@@ -303,7 +303,7 @@ impl<T> Cut<T> {
 }
 
 /// The character, or a mark in place of one that is no text or that turns the direction of what follows.
-pub(super) fn visible(c: char) -> char {
+pub(crate) fn visible(c: char) -> char {
     match c {
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         c if c.is_control() => '\u{fffd}',
@@ -369,6 +369,7 @@ struct PairView {
     distance: Option<u32>,
     similarity: f64,
     exact: bool,
+    others: Vec<OtherScore>,
 }
 
 impl PairView {
@@ -379,6 +380,12 @@ impl PairView {
             distance: pair.distance,
             similarity: pair.similarity,
             exact: pair.kind == PairKind::Exact,
+            others: pair
+                .others
+                .iter()
+                .take(METHODS)
+                .map(|other| OtherScore { by: clip(&other.by, NAME_CHARS), ..*other })
+                .collect(),
         }
     }
 }
