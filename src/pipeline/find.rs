@@ -134,7 +134,7 @@ const FARTHEST_JOINED: u32 = 8;
 /// Whether the pairs are found by joining all hashes, and all of them, rather than by a query for each.
 fn joins_exactly(settings: &Settings) -> bool {
     settings.method == Method::Psm
-        && settings.index == PsmIndex::Half
+        && settings.index == PsmIndex::Dial
         && settings.budget.is_none()
         && settings.key_bits.is_none()
         && settings.distance <= FARTHEST_JOINED
