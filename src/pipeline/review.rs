@@ -21,6 +21,8 @@ pub struct ReviewJob {
     pub corpus: Vec<PathBuf>,
     /// Names of the JSONL fields.
     pub fields: JsonlFields,
+    /// The longest page that is read, in bytes, if it was given for the result.
+    pub longest_page: Option<usize>,
     /// Pairs to draw.
     pub size: usize,
     /// Seed of the draw.
@@ -129,7 +131,7 @@ fn texts(
             by_place.extend(shards.map(|(shard, _)| (DocId::new(shard, row), document)));
         }
     }
-    let options = ReadOptions { fields: job.fields.clone(), ..ReadOptions::default() };
+    let options = ReadOptions::new(job.fields.clone(), job.longest_page);
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let reading = stages.run("read", 0, "pages", stored.max(1), |progress| {
         corpus::read(
@@ -233,7 +235,7 @@ fn unchanged(before: &[FileRow], now: &[corpus::FileReading], job: &ReviewJob) -
         format!("{} pages with {} bytes of text{where_}", is.0, is.1),
         format!(
             "the {} pages with {} bytes that {} was made from; if the input has changed since, run dedup again, and if it \
-             has other field names, give them (--text-field)",
+             was read with --text-field or --longest-page, give them",
             was.0,
             was.1,
             job.result.display()
