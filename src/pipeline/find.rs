@@ -108,8 +108,12 @@ pub fn by_simhash(
     let warnings = (join.crowded > 0).then(|| {
         format!(
             "{} hashes have more than {MOST_NEIGHBOURS} neighbours within {} bits, most likely pages of one template; \
-             each was joined with its {MOST_NEIGHBOURS} nearest, and {} neighbours were passed over.",
-            join.crowded, settings.distance, join.passed_over
+             each was joined with its {MOST_NEIGHBOURS} nearest, and {} neighbours were passed over; for example {}. \
+             {TEMPLATE_ADVICE}",
+            join.crowded,
+            settings.distance,
+            join.passed_over,
+            most_neighbours(collection, &groups, &join.pairs)
         )
     });
     Ok(Found {
@@ -122,6 +126,40 @@ pub fn by_simhash(
         chosen,
         warnings: warnings.into_iter().collect(),
     })
+}
+
+/// What to do about pages of one template.
+const TEMPLATE_ADVICE: &str = "Look at them: such pages may have little in common but the template. --verify looks closer, and \
+                               --clusters star joins a page only with one that it is near.";
+
+/// What a warning calls a page: its URL, or its place.
+pub fn shown_name(collection: &Collection, document: u32) -> String {
+    /// Characters of a name.
+    const CHARS: usize = 100;
+    let id = collection.documents.rows()[document as usize].id;
+    let name = match collection.documents.url(document) {
+        Some(url) => url.to_owned(),
+        None => collection.inputs[id.shard as usize].name_of(id.row),
+    };
+    match name.char_indices().nth(CHARS) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name,
+    }
+}
+
+/// The pages that have the most neighbours, for a person to look at.
+fn most_neighbours(collection: &Collection, groups: &Groups, joined: &[SlotPair]) -> String {
+    /// Pages that are named.
+    const NAMED: usize = 3;
+    let mut neighbours = vec![0u32; groups.len()];
+    for pair in joined {
+        neighbours[pair.a as usize] += 1;
+        neighbours[pair.b as usize] += 1;
+    }
+    let mut slots: Vec<u32> = (0..groups.len() as u32).collect();
+    slots.sort_by_key(|&slot| (std::cmp::Reverse(neighbours[slot as usize]), slot));
+    let name = |&slot: &u32| shown_name(collection, groups.documents(slot)[0]);
+    slots.iter().take(NAMED).map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// The index of psm before its budget is known, and what tells how many probes a wanted recall takes.
@@ -397,18 +435,20 @@ pub fn by_minhash(
         })
         .collect();
     let sum = |field: fn(&BandStats) -> u64| stats.iter().map(field).sum::<u64>();
+    let groups = group(distinct.len(), |slot| distinct.documents(slot), texts, collection, settings);
     let mut warnings = Vec::new();
     if sum(|band| band.skipped) > 0 {
         warnings.push(format!(
             "{} pairs that share a band were not compared, because more than {} different pages share it, most likely \
-             pages of one template. Each was compared with its {} likeliest neighbours.",
+             pages of one template. Each was compared with its {} likeliest neighbours; for example {}. {TEMPLATE_ADVICE}",
             sum(|band| band.skipped),
             params.full_bucket,
-            params.neighbours
+            params.neighbours,
+            most_neighbours(collection, &groups, &joined)
         ));
     }
     Ok(Found {
-        groups: group(distinct.len(), |slot| distinct.documents(slot), texts, collection, settings),
+        groups,
         joined,
         cost: SearchCost {
             probes: sum(|band| band.buckets),
