@@ -37,8 +37,8 @@ pub(crate) struct FieldArgs {
     #[arg(long, value_name = "NAME", default_value = "url", help_heading = "Input")]
     url_field: String,
 
-    /// Longest page that is read, in MB; a longer one is skipped as damage. Each thread may need four times as much memory
-    /// [default: 128]
+    /// Longest page that is read, in MB; a longer one is skipped as damage. Such a page takes four times its length of memory,
+    /// and with shingles twelve times [default: 128]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=4000), help_heading = "Input")]
     longest_page: Option<u32>,
 }

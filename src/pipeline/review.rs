@@ -56,7 +56,12 @@ pub const SIMILARITY_CUTS: [f64; 8] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98
 /// changed since, or if the page cannot be written.
 pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary> {
     let mut stages = Stages::new(progress);
-    let report = Report::read_json(&job.result.join("report.json"))?;
+    let report = job.result.join("report.json");
+    if !report.exists() {
+        let expected = "a folder of results, with the report.json that dedup writes";
+        return Err(Error::parameter("result", job.result.display(), expected));
+    }
+    let report = Report::read_json(&report)?;
     let listed = stages.run("pairs", 0, "pairs", 0, |_| ListedPairs::read(&job.result))?;
     if listed.near.is_empty() {
         let got = job.result.display().to_string();
