@@ -326,6 +326,73 @@ fn inspect_refuses_what_does_not_fit() {
     flipside().arg("inspect").arg(&binary).assert().code(2).stderr(predicate::str::contains("version"));
 }
 
+/// The rows of a plan as JSON.
+fn plan(args: &[&str]) -> Value {
+    let output = flipside().arg("plan").args(args).arg("--json").output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_plan_without_pages_is_of_the_built_in_model() {
+    let shown = plan(&["--documents", "6e7", "--recall", "0.99"]);
+    assert_eq!((&shown["measured"], shown["rows"].as_array().unwrap().len()), (&false.into(), 6));
+    let rows = shown["rows"].as_array().unwrap();
+    assert_eq!(rows[0]["documents"], 60_000_000);
+    for row in rows {
+        let choice = &row["choice"];
+        assert!(choice["recall"].as_f64().unwrap() >= 0.99, "{row}");
+        assert!(choice["looks"].as_u64() < choice["all_looks"].as_u64(), "{row}");
+        assert!(row["queries_per_second"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    assert!(rows[5]["choice"]["parts"].as_u64().unwrap() > 1, "2^32 hashes are the most of one index");
+    flipside()
+        .args(["plan", "--documents", "60000000", "--recall", "1"])
+        .assert()
+        .success()
+        .stdout(predicate::str::contains("built-in model").and(predicate::str::contains("all ")));
+}
+
+#[test]
+fn a_plan_keeps_the_memory_or_says_what_would_do() {
+    let free = plan(&["--documents", "60000000"]);
+    let bytes = free["rows"][0]["choice"]["bytes"].as_u64().unwrap();
+    let tight = plan(&["--documents", "60000000", "--memory", &(bytes - 1).to_string()]);
+    assert!(tight["rows"][0]["choice"]["bytes"].as_u64().unwrap() < bytes);
+    flipside()
+        .args(["plan", "--documents", "60000000", "--memory", "1M"])
+        .assert()
+        .success()
+        .stdout(predicate::str::contains("nothing fits 1.00 MB: the smallest"));
+    flipside().args(["plan", "--memory", "7Q"]).assert().code(2);
+    flipside()
+        .args(["plan", "--documents", "0"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("documents"));
+    flipside()
+        .args(["plan", "--distance", "40"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("distance"));
+}
+
+#[test]
+fn a_plan_of_pages_counts_on_them_and_fits_what_dedup_does() {
+    let top = tempfile::tempdir().unwrap();
+    let corpus = corpus();
+    let shown = plan(&[corpus.to_str().unwrap(), "--distance", "6", "--seed", "3"]);
+    assert_eq!((&shown["measured"], &shown["sampled_documents"]), (&true.into(), &1_572.into()));
+    assert!(shown["pairs"].as_u64().unwrap() > 100);
+    // The same number of hashes as a run has, and an index that needs as many.
+    let out = top.path().join("out");
+    flipside().arg("dedup").arg(&corpus).arg("--out").arg(&out).args(["--distance", "6"]).assert().success();
+    let report = report(&out);
+    assert_eq!(shown["rows"][0]["documents"], report["search_cost"]["distinct_hashes"]);
+    let few = plan(&[corpus.to_str().unwrap(), "--queries", "10", "--documents", "1000000"]);
+    assert_eq!(few["rows"][0]["documents"], 1_000_000);
+}
+
 #[test]
 fn scripts_and_manual() {
     for shell in ["bash", "zsh", "fish"] {

@@ -118,7 +118,7 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "BITS", help_heading = "Search")]
     distance: Option<u32>,
 
-    /// psm: share of the pairs within the distance to find; 1 is exact. minhash: share of the pairs at the wanted
+    /// psm: share of the pairs within the distance to find, at the least; 1 is exact. minhash: share of the pairs at the wanted
     /// similarity
     #[arg(long, value_name = "SHARE", default_value_t = Settings::default().recall, help_heading = "Search")]
     recall: f64,
@@ -127,8 +127,8 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     similarity: Option<f64>,
 
-    /// psm: half: few tables, one flip in a key at most. one-table: flips in the leading bits (reading P of the paper).
-    /// all-bits: flips in all 64 bits (reading X) [default: half]
+    /// psm: dial: few tables, one flip in a key or two at most. one-table: flips in the leading bits (reading P of the paper).
+    /// all-bits: flips in all 64 bits (reading X) [default: dial]
     #[arg(long, value_enum, help_heading = "Search")]
     index: Option<IndexName>,
 
@@ -221,7 +221,7 @@ impl SearchArgs {
         }
         let usual = Settings::default();
         let index = self.index.map_or(usual.index, Into::into);
-        if self.flip_cost.is_some() && index == PsmIndex::Half && methods.contains(&Psm) {
+        if self.flip_cost.is_some() && index == PsmIndex::Dial && methods.contains(&Psm) {
             anyhow::bail!("--flip-cost has a meaning for --index one-table and all-bits only");
         }
         Ok(Settings {
@@ -360,7 +360,8 @@ impl From<Linkage> for LinkageName {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum IndexName {
-    Half,
+    #[value(alias = "half")]
+    Dial,
     OneTable,
     AllBits,
 }
@@ -368,7 +369,7 @@ enum IndexName {
 impl From<IndexName> for PsmIndex {
     fn from(name: IndexName) -> Self {
         match name {
-            IndexName::Half => Self::Half,
+            IndexName::Dial => Self::Dial,
             IndexName::OneTable => Self::OneTable,
             IndexName::AllBits => Self::AllBits,
         }

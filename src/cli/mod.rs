@@ -10,6 +10,7 @@ mod evaluate;
 mod explain;
 mod hash;
 mod inspect;
+mod plan;
 mod progress;
 mod review;
 
@@ -36,6 +37,7 @@ enum Command {
     Review(review::Args),
     Hash(hash::Args),
     Inspect(inspect::Args),
+    Plan(plan::Args),
     /// Print a script that completes this program's arguments in a shell.
     #[command(after_help = "Example: flipside completions bash > /etc/bash_completion.d/flipside")]
     Completions {
@@ -67,6 +69,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Review(args) => args.run(),
         Command::Hash(args) => args.run(),
         Command::Inspect(args) => args.run(),
+        Command::Plan(args) => args.run(),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "flipside", &mut script);

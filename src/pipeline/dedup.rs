@@ -441,6 +441,9 @@ fn sentence(report: &Report) -> String {
             recall.sample_pairs,
             100.0 * recall.wanted
         )),
+        None if report.searches_exactly() => {
+            text.push_str("\nAn exact search: every pair within the distance.")
+        }
         None => {}
     }
     if report.damage.total > 0 {

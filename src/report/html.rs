@@ -79,7 +79,7 @@ pub fn render(report: &Report) -> Result<String> {
     let view = ReportView {
         report: Heads::of_report(report),
         seed: report.method.seed.to_string(),
-        exact_search: report.method.name == "bphs",
+        exact_search: report.searches_exactly(),
         method: method_name(&report.method.name),
         command: command(&report.command_line),
         headline: headline(documents, outcome.removed),

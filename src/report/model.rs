@@ -169,6 +169,10 @@ pub struct Method {
     pub hash: String,
 }
 
+/// The parameter, and its value, of a run that joined all hashes exactly instead of asking an index for the neighbours of
+/// each.
+pub const EXACT_JOIN: (&str, &str) = ("search", "exact join of all hashes");
+
 /// A parameter and its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parameter {
@@ -504,6 +508,12 @@ impl PairSample {
 }
 
 impl Report {
+    /// Whether every pair within the threshold was found, by design and not by luck.
+    pub fn searches_exactly(&self) -> bool {
+        let exact_join = |parameter: &Parameter| (&*parameter.name, &*parameter.value) == EXACT_JOIN;
+        self.method.name == "bphs" || self.method.parameters.iter().any(exact_join)
+    }
+
     /// Writes `report.json`.
     ///
     /// # Errors
