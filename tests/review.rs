@@ -179,7 +179,7 @@ fn the_browser_agrees() {
     let script = format!(
         "<script nonce=\"{nonce}\">(async () => {{ let blob; URL.createObjectURL = (b) => {{ blob = b; return 'data:,'; }};\
          for (const key of [...{}, 'd']) document.dispatchEvent(new KeyboardEvent('keydown', {{ key, bubbles: true }}));\
-         document.body.innerHTML = '<pre id=\"csv\"></pre>' + document.getElementById('estimates').outerHTML;\
+         document.body.innerHTML = '<pre id=\"csv\"></pre>' + '<table>' + document.getElementById('estimates').outerHTML + '</table>';\
          document.getElementById('csv').textContent = await blob.text(); }})();</script></body>",
         serde_json::to_string(&keys).unwrap()
     );

@@ -1,6 +1,6 @@
 //! Why two pages are near-duplicates or not: every figure behind the verdict.
 
-use super::find::{Dialled, traced_sample};
+use super::find::{Dialled, joins_exactly, traced_sample};
 use super::samples::Shown;
 use super::settings::{Method, Settings, Verify};
 use super::stages::{Progress, Stages};
@@ -78,6 +78,8 @@ pub struct PsmTrace {
     pub all_probes: u64,
     /// Probes that a search under these settings makes; none if it makes all.
     pub budget: Option<u32>,
+    /// Whether `dedup` does not search at all under these settings, but joins all hashes and misses none.
+    pub joined: bool,
 }
 
 /// Why two pages are near-duplicates or not.
@@ -163,8 +165,9 @@ fn of_corpus(job: &Job, names: [&str; 2], progress: &dyn Progress) -> Result<Exp
     };
     let index = Dialled::new(DistinctHashes::new(&sketches.hashes).hashes(), settings)?;
     let (sample, all_probes) = traced_sample(&sketches, settings, &mut stages)?;
+    let joined = joins_exactly(settings);
     let budget = match settings.budget {
-        None if settings.recall < 1.0 => sample.budget(settings.recall).budget,
+        None if settings.recall < 1.0 && !joined => sample.budget(settings.recall).budget,
         given => given,
     };
     let distinct = DistinctHashes::new(&sketches.hashes);
@@ -184,6 +187,7 @@ fn of_corpus(job: &Job, names: [&str; 2], progress: &dyn Progress) -> Result<Exp
             probes: [trace(&hashes[0], &hashes[1]), trace(&hashes[1], &hashes[0])],
             all_probes,
             budget,
+            joined,
         })
     })
 }
@@ -248,7 +252,7 @@ fn of_files(settings: &Settings, paths: [&str; 2]) -> Result<Explanation> {
              likeliest first; {MOST_PROBES} at most are tried",
             settings.distance
         );
-        Ok(PsmTrace { index, probes, all_probes, budget: None })
+        Ok(PsmTrace { index, probes, all_probes, budget: None, joined: joins_exactly(settings) })
     })
 }
 
@@ -461,6 +465,9 @@ fn opinions(
     let why = format!("{d} of 64 bits differ, and {h} may; {otherwise}");
     let (found, reached) = match (near, psm.probes.into_iter().flatten().min(), psm.budget) {
         (false, ..) => (why.clone(), false),
+        (true, ..) if psm.joined => {
+            (format!("{why}; all hashes are joined at this distance, so that no pair is missed"), true)
+        }
         (true, Some(0), _) => (format!("{why}; equal hashes are found without a probe"), true),
         (true, Some(probe), None) => (format!("{why}; fewer than {probe} probes a page would miss it"), true),
         (true, Some(probe), Some(budget)) if probe <= budget => {
@@ -544,11 +551,15 @@ impl std::fmt::Display for Explanation {
         let probe =
             |probe: Option<u32>| probe.map_or_else(|| "at no probe".to_owned(), |p| format!("at probe {p}"));
         writeln!(f, "distance {}", self.distance)?;
-        let PsmTrace { index, probes, all_probes, budget } = &self.psm;
-        let makes = budget.map_or_else(|| "all of them".to_owned(), |budget| budget.to_string());
+        let PsmTrace { index, probes, all_probes, budget, joined } = &self.psm;
+        let makes = match (joined, budget) {
+            (true, _) => "dedup joins all hashes instead".to_owned(),
+            (false, None) => "this one all of them".to_owned(),
+            (false, Some(budget)) => format!("this one {budget}"),
+        };
         writeln!(
             f,
-            "psm comes upon b from a {}, upon a from b {}; an exhaustive search makes {all_probes} probes, this one {makes}\n    \
+            "psm comes upon b from a {}, upon a from b {}; an exhaustive search makes {all_probes} probes, {makes}\n    \
              (index {index})",
             probe(probes[0]),
             probe(probes[1])

@@ -66,6 +66,7 @@ pub fn by_simhash(
         let groups = group(distinct.len(), |slot| distinct.documents(slot), texts, collection, settings);
         let chosen = vec![(EXACT_JOIN.0, EXACT_JOIN.1.to_owned())];
         return Ok(found(
+            collection,
             groups,
             join,
             JOIN_BYTES_PER_HASH as u64 * slots,
@@ -124,7 +125,7 @@ pub fn by_simhash(
         let names: Vec<String> = (0..index.tables()).map(|table| format!("table {table}")).collect();
         hamming_histograms(index.radius(), &names, |a, b| index.tables_of(a, b), &distinct, &join.pairs)
     });
-    Ok(found(groups, join, index.bytes() as u64, slots, histograms, recall, chosen, settings))
+    Ok(found(collection, groups, join, index.bytes() as u64, slots, histograms, recall, chosen, settings))
 }
 
 /// Up to this distance to join all hashes exactly takes less time than the few probes of each hash that find 95 % of the
@@ -132,9 +133,9 @@ pub fn by_simhash(
 const FARTHEST_JOINED: u32 = 8;
 
 /// Whether the pairs are found by joining all hashes, and all of them, rather than by a query for each.
-fn joins_exactly(settings: &Settings) -> bool {
+pub(super) fn joins_exactly(settings: &Settings) -> bool {
     settings.method == Method::Psm
-        && settings.index == PsmIndex::Half
+        && settings.index == PsmIndex::Dial
         && settings.budget.is_none()
         && settings.key_bits.is_none()
         && settings.distance <= FARTHEST_JOINED
@@ -143,6 +144,7 @@ fn joins_exactly(settings: &Settings) -> bool {
 /// What a join of SimHashes found, with what the user should know of it.
 #[expect(clippy::too_many_arguments)]
 fn found(
+    collection: &Collection,
     groups: Groups,
     join: SlotJoin,
     index_bytes: u64,
