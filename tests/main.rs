@@ -4,3 +4,4 @@ mod cli;
 mod reading;
 mod review;
 mod specimens;
+mod worst;

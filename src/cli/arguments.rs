@@ -22,7 +22,7 @@ pub(crate) struct InputArgs {
     pub names: FieldArgs,
 }
 
-/// What the fields of JSONL are called.
+/// How pages are read: what the fields of JSONL are called, and how long a page may be.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FieldArgs {
     /// JSONL field that holds the text
@@ -36,9 +36,19 @@ pub(crate) struct FieldArgs {
     /// JSONL field that holds the URL
     #[arg(long, value_name = "NAME", default_value = "url", help_heading = "Input")]
     url_field: String,
+
+    /// Longest page that is read, in MB; a longer one is skipped as damage. Such a page takes four times its length of memory,
+    /// and with shingles twelve times [default: 128]
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=4000), help_heading = "Input")]
+    longest_page: Option<u32>,
 }
 
 impl FieldArgs {
+    /// The longest page that is read, in bytes, if it was given.
+    pub(crate) fn longest_page(&self) -> Option<usize> {
+        self.longest_page.map(|megabytes| megabytes as usize * 1_000_000)
+    }
+
     /// The names of the JSONL fields.
     pub(crate) fn fields(&self) -> JsonlFields {
         JsonlFields {

@@ -52,6 +52,7 @@ pub(super) fn job(
     Job {
         inputs: input.inputs.clone(),
         fields: input.names.fields(),
+        longest_page: input.names.longest_page(),
         out: run.out.clone(),
         force: run.force,
         threads: run.threads,

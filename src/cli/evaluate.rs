@@ -82,7 +82,7 @@ impl Args {
             [] => report.files.iter().map(|file| PathBuf::from(&file.path)).collect(),
             corpus => corpus.to_vec(),
         };
-        let options = ReadOptions { fields: self.names.fields(), ..ReadOptions::default() };
+        let options = ReadOptions::new(self.names.fields(), self.names.longest_page());
         let names = record_names(&discover(&corpus, &Default::default())?, &options)
             .context("the corpus is needed to number its records; --corpus says where it is now")?;
         let records = Records::new(&names)?;

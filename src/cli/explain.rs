@@ -50,6 +50,7 @@ impl Args {
         let job = Job {
             inputs: self.inputs.clone(),
             fields: self.names.fields(),
+            longest_page: self.names.longest_page(),
             settings: self
                 .search
                 .settings(&self.features, &[MethodName::Psm, MethodName::Bphs, MethodName::Minhash])?,

@@ -64,6 +64,7 @@ impl Args {
             result: self.result,
             corpus: self.corpus,
             fields: self.names.fields(),
+            longest_page: self.names.longest_page(),
             size: self.sample,
             seed: self.seed,
             bands: self.by.map(|by| match by {

@@ -34,7 +34,7 @@ struct Part {
 /// What a thread works with.
 struct Worker {
     extractor: FeatureExtractor,
-    /// The features of the document at hand, repeats included.
+    /// Some features of the document at hand, repeats included.
     features: Vec<u64>,
     vocabulary: Vocabulary,
     documents: DocumentTable,
@@ -43,6 +43,9 @@ struct Worker {
     occurrences: Vec<u16>,
     starts: Vec<usize>,
 }
+
+/// Features that are counted at a time.
+const LIST: usize = 1 << 16;
 
 impl Worker {
     fn new(features: FeatureKind) -> Self {
@@ -68,8 +71,16 @@ impl Worker {
                 self.languages.insert(language.to_owned(), 1);
             }
         }
-        self.features.clear();
-        self.extractor.extract(document.text, |feature| self.features.push(feature));
+        // A list at a time, so that a page of 100 MB does not need eight times as much.
+        let Self { extractor, features, vocabulary, .. } = self;
+        features.clear();
+        extractor.extract(document.text, |feature| {
+            features.push(feature);
+            if features.len() == LIST {
+                vocabulary.add_all(features);
+                features.clear();
+            }
+        });
         self.vocabulary.add_all(&self.features);
         self.vocabulary.finish(|terms, occurrences| {
             self.term_lists.extend_from_slice(terms);

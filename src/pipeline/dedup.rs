@@ -1,7 +1,7 @@
 //! One method from files to a folder of results.
 
 use super::collect::Collection;
-use super::find::Found;
+use super::find::{Found, shown_name};
 use super::output::OutputFolder;
 use super::samples::{Shown, kind, sample_pairs};
 use super::settings::{JaccardCheck, Method, Settings, Verify};
@@ -332,8 +332,8 @@ fn chaining(
         .take(NAMED)
         .map(|&cluster| {
             let (kept, Cohesion { farthest, lowest, .. }) = (verdict.kept[cluster], cohesion[cluster]);
-            let (kept, farthest) = (prepared.id_of(kept), prepared.id_of(farthest));
-            format!("{farthest} with {kept} ({lowest:.2}, cluster {cluster})")
+            let name = |document| shown_name(&prepared.collection, document);
+            format!("{} with {} ({lowest:.2}, cluster {cluster})", name(farthest), name(kept))
         })
         .collect();
     (unlike > 0).then(|| {

@@ -1,6 +1,6 @@
 //! Why two pages are near-duplicates or not: every figure behind the verdict.
 
-use super::find::{Dialled, traced_sample};
+use super::find::{Dialled, joins_exactly, traced_sample};
 use super::samples::Shown;
 use super::settings::{Method, Settings, Verify};
 use super::stages::{Progress, Stages};
@@ -21,7 +21,7 @@ use crate::simhash::hasher::SimHasher;
 use crate::simhash::quantised::QuantisedWeights;
 use crate::simhash::volatility::Volatility;
 use crate::simhash::{SimHash, distance};
-use crate::text::{FeatureExtractor, FeatureKind};
+use crate::text::{FeatureExtractor, FeatureKind, Tokenizer};
 use crate::weight::Weigher;
 use crate::weight::frequencies::Frequencies;
 use hashbrown::HashMap;
@@ -78,6 +78,8 @@ pub struct PsmTrace {
     pub all_probes: u64,
     /// Probes that a search under these settings makes; none if it makes all.
     pub budget: Option<u32>,
+    /// Whether `dedup` does not search at all under these settings, but joins all hashes and misses none.
+    pub joined: bool,
 }
 
 /// Why two pages are near-duplicates or not.
@@ -163,8 +165,9 @@ fn of_corpus(job: &Job, names: [&str; 2], progress: &dyn Progress) -> Result<Exp
     };
     let index = Dialled::new(DistinctHashes::new(&sketches.hashes).hashes(), settings)?;
     let (sample, all_probes) = traced_sample(&sketches, settings, &mut stages)?;
+    let joined = joins_exactly(settings);
     let budget = match settings.budget {
-        None if settings.recall < 1.0 => sample.budget(settings.recall).budget,
+        None if settings.recall < 1.0 && !joined => sample.budget(settings.recall).budget,
         given => given,
     };
     let distinct = DistinctHashes::new(&sketches.hashes);
@@ -184,6 +187,7 @@ fn of_corpus(job: &Job, names: [&str; 2], progress: &dyn Progress) -> Result<Exp
             probes: [trace(&hashes[0], &hashes[1]), trace(&hashes[1], &hashes[0])],
             all_probes,
             budget,
+            joined,
         })
     })
 }
@@ -244,10 +248,11 @@ fn of_files(settings: &Settings, paths: [&str; 2]) -> Result<Explanation> {
         };
         let probes = [trace(&hashes[0], &hashes[1])?, trace(&hashes[1], &hashes[0])?];
         let index = format!(
-            "all-bits: there is no corpus, so this is the place of the flips among all sets of flips in 64 bits, likeliest \
-             first, of which {MOST_PROBES} were tried"
+            "all-bits: without a corpus, a probe is the place of the flips among all sets of at most {} flips in 64 bits, \
+             likeliest first; {MOST_PROBES} at most are tried",
+            settings.distance
         );
-        Ok(PsmTrace { index, probes, all_probes, budget: None })
+        Ok(PsmTrace { index, probes, all_probes, budget: None, joined: joins_exactly(settings) })
     })
 }
 
@@ -365,22 +370,26 @@ fn find(prepared: &super::Prepared, name: &str) -> Result<u32> {
     }
 }
 
-/// The texts behind feature hashes, as far as words parted by blanks and signs tell.
+/// The words behind feature hashes.
 fn feature_names(kind: FeatureKind, texts: [&str; 2]) -> HashMap<u64, String> {
-    let mut extractor = FeatureExtractor::new(kind);
-    let length = match kind {
-        FeatureKind::Words => 1,
-        FeatureKind::Shingles(w) => w,
-    };
+    let (mut extractor, mut tokenizer) = (FeatureExtractor::new(kind), Tokenizer::default());
     let mut names = HashMap::new();
+    let mut name = |name: String| {
+        if let [(feature, _)] = extractor.counts(&name)[..] {
+            names.entry(feature).or_insert(name);
+        }
+    };
     for text in texts {
-        let words: Vec<&str> =
-            text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-        for run in words.windows(length) {
-            let name = run.join(" ");
-            if let [(feature, _)] = extractor.counts(&name)[..] {
-                names.entry(feature).or_insert(name);
+        let tokens = tokenizer.words(text);
+        match kind {
+            FeatureKind::Words => {
+                // Scripts without spaces: a feature is two characters that follow each other.
+                for pair in tokens.windows(2).filter(|pair| !pair.iter().any(|token| token.is_ascii())) {
+                    name(pair.concat());
+                }
+                tokens.into_iter().for_each(&mut name);
             }
+            FeatureKind::Shingles(w) => tokens.windows(w).for_each(|run| name(run.join(" "))),
         }
     }
     names
@@ -456,6 +465,9 @@ fn opinions(
     let why = format!("{d} of 64 bits differ, and {h} may; {otherwise}");
     let (found, reached) = match (near, psm.probes.into_iter().flatten().min(), psm.budget) {
         (false, ..) => (why.clone(), false),
+        (true, ..) if psm.joined => {
+            (format!("{why}; all hashes are joined at this distance, so that no pair is missed"), true)
+        }
         (true, Some(0), _) => (format!("{why}; equal hashes are found without a probe"), true),
         (true, Some(probe), None) => (format!("{why}; fewer than {probe} probes a page would miss it"), true),
         (true, Some(probe), Some(budget)) if probe <= budget => {
@@ -537,13 +549,17 @@ impl std::fmt::Display for Explanation {
             self.jaccard, ab, ba, self.cosine
         )?;
         let probe =
-            |probe: Option<u32>| probe.map_or_else(|| "not found".to_owned(), |p| format!("probe {p}"));
+            |probe: Option<u32>| probe.map_or_else(|| "at no probe".to_owned(), |p| format!("at probe {p}"));
         writeln!(f, "distance {}", self.distance)?;
-        let PsmTrace { index, probes, all_probes, budget } = &self.psm;
-        let makes = budget.map_or_else(|| "all of them".to_owned(), |budget| budget.to_string());
+        let PsmTrace { index, probes, all_probes, budget, joined } = &self.psm;
+        let makes = match (joined, budget) {
+            (true, _) => "dedup joins all hashes instead".to_owned(),
+            (false, None) => "this one all of them".to_owned(),
+            (false, Some(budget)) => format!("this one {budget}"),
+        };
         writeln!(
             f,
-            "psm finds b from a: {}; a from b: {}; an exhaustive search makes {all_probes} probes, this one {makes}\n    \
+            "psm comes upon b from a {}, upon a from b {}; an exhaustive search makes {all_probes} probes, {makes}\n    \
              (index {index})",
             probe(probes[0]),
             probe(probes[1])
@@ -560,7 +576,7 @@ impl std::fmt::Display for Explanation {
         writeln!(f)?;
         for opinion in &self.opinions {
             let verdict = if opinion.near { "near" } else { "not near" };
-            writeln!(f, "{:<18} {verdict:<9} {}", opinion.by, opinion.why)?;
+            writeln!(f, "{:<22} {verdict:<9} {}", opinion.by, opinion.why)?;
         }
         let cut = if self.cut { " (of the beginnings; these texts are long)" } else { "" };
         writeln!(

@@ -66,6 +66,7 @@ pub fn by_simhash(
         let groups = group(distinct.len(), |slot| distinct.documents(slot), texts, collection, settings);
         let chosen = vec![(EXACT_JOIN.0, EXACT_JOIN.1.to_owned())];
         return Ok(found(
+            collection,
             groups,
             join,
             JOIN_BYTES_PER_HASH as u64 * slots,
@@ -124,7 +125,7 @@ pub fn by_simhash(
         let names: Vec<String> = (0..index.tables()).map(|table| format!("table {table}")).collect();
         hamming_histograms(index.radius(), &names, |a, b| index.tables_of(a, b), &distinct, &join.pairs)
     });
-    Ok(found(groups, join, index.bytes() as u64, slots, histograms, recall, chosen, settings))
+    Ok(found(collection, groups, join, index.bytes() as u64, slots, histograms, recall, chosen, settings))
 }
 
 /// Up to this distance to join all hashes exactly takes less time than the few probes of each hash that find 95 % of the
@@ -132,7 +133,7 @@ pub fn by_simhash(
 const FARTHEST_JOINED: u32 = 8;
 
 /// Whether the pairs are found by joining all hashes, and all of them, rather than by a query for each.
-fn joins_exactly(settings: &Settings) -> bool {
+pub(super) fn joins_exactly(settings: &Settings) -> bool {
     settings.method == Method::Psm
         && settings.index == PsmIndex::Dial
         && settings.budget.is_none()
@@ -143,6 +144,7 @@ fn joins_exactly(settings: &Settings) -> bool {
 /// What a join of SimHashes found, with what the user should know of it.
 #[expect(clippy::too_many_arguments)]
 fn found(
+    collection: &Collection,
     groups: Groups,
     join: SlotJoin,
     index_bytes: u64,
@@ -162,8 +164,12 @@ fn found(
     let warnings = (join.crowded > 0).then(|| {
         format!(
             "{} hashes have more than {MOST_NEIGHBOURS} neighbours within {} bits, most likely pages of one template; \
-             each was joined with its {MOST_NEIGHBOURS} nearest, and {} neighbours were passed over.",
-            join.crowded, settings.distance, join.passed_over
+             each was joined with its {MOST_NEIGHBOURS} nearest, and {} neighbours were passed over; for example {}. \
+             {TEMPLATE_ADVICE}",
+            join.crowded,
+            settings.distance,
+            join.passed_over,
+            most_neighbours(collection, &groups, &join.pairs)
         )
     });
     Found {
@@ -176,6 +182,40 @@ fn found(
         chosen,
         warnings: warnings.into_iter().collect(),
     }
+}
+
+/// What to do about pages of one template.
+const TEMPLATE_ADVICE: &str = "Look at them: such pages may have little in common but the template. --verify looks closer, and \
+                               --clusters star joins a page only with one that it is near.";
+
+/// What a warning calls a page: its URL, or its place.
+pub fn shown_name(collection: &Collection, document: u32) -> String {
+    /// Characters of a name.
+    const CHARS: usize = 100;
+    let id = collection.documents.rows()[document as usize].id;
+    let name = match collection.documents.url(document) {
+        Some(url) => url.to_owned(),
+        None => collection.inputs[id.shard as usize].name_of(id.row),
+    };
+    match name.char_indices().nth(CHARS) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name,
+    }
+}
+
+/// The pages that have the most neighbours, for a person to look at.
+fn most_neighbours(collection: &Collection, groups: &Groups, joined: &[SlotPair]) -> String {
+    /// Pages that are named.
+    const NAMED: usize = 3;
+    let mut neighbours = vec![0u32; groups.len()];
+    for pair in joined {
+        neighbours[pair.a as usize] += 1;
+        neighbours[pair.b as usize] += 1;
+    }
+    let mut slots: Vec<u32> = (0..groups.len() as u32).collect();
+    slots.sort_by_key(|&slot| (std::cmp::Reverse(neighbours[slot as usize]), slot));
+    let name = |&slot: &u32| shown_name(collection, groups.documents(slot)[0]);
+    slots.iter().take(NAMED).map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// The index of psm before its budget is known, and what tells how many probes a wanted recall takes.
@@ -479,18 +519,20 @@ pub fn by_minhash(
         })
         .collect();
     let sum = |field: fn(&BandStats) -> u64| stats.iter().map(field).sum::<u64>();
+    let groups = group(distinct.len(), |slot| distinct.documents(slot), texts, collection, settings);
     let mut warnings = Vec::new();
     if sum(|band| band.skipped) > 0 {
         warnings.push(format!(
             "{} pairs that share a band were not compared, because more than {} different pages share it, most likely \
-             pages of one template. Each was compared with its {} likeliest neighbours.",
+             pages of one template. Each was compared with its {} likeliest neighbours; for example {}. {TEMPLATE_ADVICE}",
             sum(|band| band.skipped),
             params.full_bucket,
-            params.neighbours
+            params.neighbours,
+            most_neighbours(collection, &groups, &joined)
         ));
     }
     Ok(Found {
-        groups: group(distinct.len(), |slot| distinct.documents(slot), texts, collection, settings),
+        groups,
         joined,
         cost: SearchCost {
             probes: sum(|band| band.buckets),

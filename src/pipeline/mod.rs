@@ -44,6 +44,8 @@ pub struct Job {
     pub inputs: Vec<PathBuf>,
     /// Names of the JSONL fields.
     pub fields: JsonlFields,
+    /// The longest page that is read, in bytes; `None` for the default of [`ReadOptions`].
+    pub longest_page: Option<usize>,
     /// The folder to make.
     pub out: PathBuf,
     /// Whether a folder of that name is replaced.
@@ -74,8 +76,7 @@ impl Job {
     fn read_options(&self) -> ReadOptions {
         ReadOptions {
             threads: rayon::current_num_threads(),
-            fields: self.fields.clone(),
-            ..ReadOptions::default()
+            ..ReadOptions::new(self.fields.clone(), self.longest_page)
         }
     }
 }

@@ -21,6 +21,8 @@ pub struct ReviewJob {
     pub corpus: Vec<PathBuf>,
     /// Names of the JSONL fields.
     pub fields: JsonlFields,
+    /// The longest page that is read, in bytes, if it was given for the result.
+    pub longest_page: Option<usize>,
     /// Pairs to draw.
     pub size: usize,
     /// Seed of the draw.
@@ -54,7 +56,12 @@ pub const SIMILARITY_CUTS: [f64; 8] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98
 /// changed since, or if the page cannot be written.
 pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary> {
     let mut stages = Stages::new(progress);
-    let report = Report::read_json(&job.result.join("report.json"))?;
+    let report = job.result.join("report.json");
+    if !report.exists() {
+        let expected = "a folder of results, with the report.json that dedup writes";
+        return Err(Error::parameter("result", job.result.display(), expected));
+    }
+    let report = Report::read_json(&report)?;
     let listed = stages.run("pairs", 0, "pairs", 0, |_| ListedPairs::read(&job.result))?;
     if listed.near.is_empty() {
         let got = job.result.display().to_string();
@@ -129,7 +136,7 @@ fn texts(
             by_place.extend(shards.map(|(shard, _)| (DocId::new(shard, row), document)));
         }
     }
-    let options = ReadOptions { fields: job.fields.clone(), ..ReadOptions::default() };
+    let options = ReadOptions::new(job.fields.clone(), job.longest_page);
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let reading = stages.run("read", 0, "pages", stored.max(1), |progress| {
         corpus::read(
@@ -233,7 +240,7 @@ fn unchanged(before: &[FileRow], now: &[corpus::FileReading], job: &ReviewJob) -
         format!("{} pages with {} bytes of text{where_}", is.0, is.1),
         format!(
             "the {} pages with {} bytes that {} was made from; if the input has changed since, run dedup again, and if it \
-             has other field names, give them (--text-field)",
+             was read with --text-field or --longest-page, give them",
             was.0,
             was.1,
             job.result.display()

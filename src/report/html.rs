@@ -42,8 +42,10 @@ pub(super) const ADDRESS_CHARS: usize = 240;
 pub(super) const NAME_CHARS: usize = 120;
 /// Characters shown of a page's text, in the opening and again in the excerpt.
 const TEXT_CHARS: usize = 900;
-/// Characters shown of a parameter, a warning or a detail.
+/// Characters shown of a parameter or a detail.
 const DETAIL_CHARS: usize = 400;
+/// Characters shown of a warning, which may name examples.
+const WARNING_CHARS: usize = 1_200;
 
 /// The page of one run.
 ///
@@ -168,6 +170,7 @@ fn page(template: &str, content: Value) -> Result<String> {
     env.add_filter("address", |text: &str| clip(text, ADDRESS_CHARS));
     env.add_filter("moment", moment);
     env.add_filter("name", |text: &str| clip(text, NAME_CHARS));
+    env.add_filter("warning", |text: &str| clip(text, WARNING_CHARS));
     env.add_filter("detail", |text: &str| clip(text, DETAIL_CHARS));
     env.get_template(template).and_then(|t| t.render(content)).map_err(fail)
 }

@@ -234,14 +234,17 @@ fn parts(a: &Side, b: &Side) -> (Vec<Part>, Vec<String>) {
     let alignment = Alignment::new(&a.text, &b.text, DiffParams { max_words: WORDS });
     let mut notes = Vec::new();
     let whole = [a, b].iter().all(|side| side.text.len() as u64 >= side.text_bytes);
-    if alignment.cut || !whole {
+    let cut = alignment.cut || !whole;
+    if cut {
         let (x, y) = alignment.words;
         notes.push(format!(
-            "These are long: only the first {x} words of the left and {y} of the right page were compared."
+            "These are long: only their beginnings were compared, {x} words of the left page and {y} of the right."
         ));
     }
     if alignment.distance == 0 {
-        notes.push(if a.text == b.text {
+        notes.push(if cut {
+            "There they are the same; what differs comes later and is not on this page.".to_owned()
+        } else if a.text == b.text {
             "The texts are the same, byte for byte.".to_owned()
         } else {
             "The words are the same; only white space differs.".to_owned()
@@ -486,7 +489,8 @@ mod tests {
         assert!(notes("x y", "x  y").contains("white space"));
         assert_eq!(notes("x y", "x z"), "");
         let cut = Side { text_bytes: 1_000, ..side("a", "x") };
-        assert!(parts(&cut, &cut).1[0].contains("only the first 1 words"));
+        let notes = parts(&cut, &cut).1.concat();
+        assert!(notes.contains("1 words of the left") && notes.contains("comes later"), "{notes}");
         assert!(parts(&side("a", ""), &side("b", "")).0.is_empty());
     }
 

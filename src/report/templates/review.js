@@ -165,6 +165,12 @@
     document.getElementById("place").textContent = (state.at + 1) + " of " + pairs.length;
   }
 
+  function told(e) {
+    const to = (interval) => percent(interval[0]) + " to " + percent(interval[1]);
+    return e.covered === e.all ? "precision " + percent(e.precision) + " (95 % interval " + to(e.interval) + ")"
+      : "precision " + percent(e.precision) + " in the bands with a judgement; in all, " + to(e.whole);
+  }
+
   function showResult() {
     const counts = count();
     const kinds = [
@@ -177,7 +183,7 @@
     bar.firstElementChild.style.width = (100 * judged / Math.max(1, pairs.length)) + "%";
     const strict = kinds[0][1];
     document.getElementById("status").textContent = judged + " of " + pairs.length + " judged"
-      + (strict ? " · precision " + percent(strict.precision) + " (95 % interval " + percent(strict.interval[0]) + " to " + percent(strict.interval[1]) + ")" : "")
+      + (strict ? " · " + told(strict) : "")
       + (keeps ? "" : " · this browser does not keep judgements: save them before you leave");
     const rows = kinds.map(([name, e]) => {
       const covers = !e ? "nothing judged yet" : e.covered === e.all ? "all " + digits(e.all) + " listed pairs of different texts"
