@@ -21,6 +21,7 @@ pub mod pipeline;
 pub mod report;
 pub mod resources;
 pub mod search;
+pub mod seen;
 pub mod simhash;
 pub mod text;
 pub mod weight;

@@ -11,6 +11,7 @@ mod explain;
 mod hash;
 mod inspect;
 mod progress;
+mod seen;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -33,6 +34,7 @@ enum Command {
     Evaluate(evaluate::Args),
     Explain(explain::Args),
     Hash(hash::Args),
+    Seen(seen::Args),
     Inspect(inspect::Args),
     /// Print a script that completes this program's arguments in a shell.
     #[command(after_help = "Example: flipside completions bash > /etc/bash_completion.d/flipside")]
@@ -63,6 +65,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Evaluate(args) => args.run(),
         Command::Explain(args) => args.run(),
         Command::Hash(args) => args.run(),
+        Command::Seen(args) => args.run(),
         Command::Inspect(args) => args.run(),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -13,6 +13,7 @@ pub mod distinct;
 pub mod half;
 pub mod join;
 pub mod linear;
+pub mod online;
 pub mod psm;
 
 use std::ops::ControlFlow;
