@@ -7,6 +7,7 @@ pub mod bands;
 pub mod batch;
 pub mod bphs;
 mod buckets;
+pub mod cosine;
 pub mod dial;
 pub mod directory;
 pub mod distinct;
