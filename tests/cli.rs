@@ -472,3 +472,78 @@ fn pages_and_files_are_explained() {
         .code(2)
         .stderr(predicate::str::contains("no-file"));
 }
+
+#[test]
+fn a_crawl_asks_what_it_has_seen() {
+    let top = tempfile::tempdir().unwrap();
+    let (index, pages) = (top.path().join("crawl.seen"), top.path().join("pages.jsonl"));
+    let seen = |args: &[&str], input: &Path| {
+        let run = flipside()
+            .args(["seen", "--weighting", "tf", "--index"])
+            .arg(&index)
+            .args(args)
+            .arg(input)
+            .assert()
+            .success();
+        String::from_utf8(run.get_output().stdout.clone()).unwrap()
+    };
+    let answers =
+        |csv: &str, answer: &str| csv.lines().filter(|line| line.contains(&format!(",{answer},"))).count();
+    let first = seen(&["--threads", "1"], &corpus());
+    assert!(first.starts_with("page,answer,distance,earlier\n"));
+    assert_eq!(first.lines().count(), 1 + 1572);
+    assert_eq!(answers(&first, "same"), 355);
+    assert!(answers(&first, "near") > 100 && answers(&first, "new") > 500, "{first}");
+    let whole = fs::read(&index).unwrap();
+    flipside().arg("inspect").arg(&index).assert().success().stdout(predicate::str::contains("1217"));
+    // Made again with more threads, it is the same; asked again, everything is known and nothing is added.
+    fs::remove_file(&index).unwrap();
+    assert_eq!(seen(&["--threads", "3"], &corpus()), first);
+    assert!(fs::read(&index).unwrap() == whole);
+    assert_eq!(answers(&seen(&[], &corpus()), "same"), 1572);
+    assert!(fs::read(&index).unwrap() == whole);
+
+    // Words of one letter more or less: near, but not the same; the nearest is named.
+    let text = |n: usize| (0..80).map(|w| format!("word{} ", w * w + n)).collect::<String>();
+    let line = |id: &str, text: &str| format!("{}\n", serde_json::json!({"id": id, "text": text}));
+    fs::write(&pages, line("one", &text(0)) + &line("two", &text(10_000))).unwrap();
+    assert_eq!(answers(&seen(&[], &pages), "new"), 2);
+    fs::write(&pages, line("again", &(text(0) + "today")) + &line("short", "three short words")).unwrap();
+    let asked = seen(&["--json", "--ask-only", "--distance", "15"], &pages);
+    let rows: Vec<Value> = asked.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&rows[0]["answer"], &rows[0]["earlier"]), (&"near".into(), &"one".into()));
+    assert_eq!((&rows[1]["answer"], &rows[1]["distance"]), (&"new".into(), &Value::Null));
+    assert_eq!(answers(&seen(&[], &pages), "same"), 0, "asking alone adds nothing");
+    assert_eq!(answers(&seen(&[], &pages), "same"), 2);
+
+    let refused = |args: &[&str], what: &str| {
+        flipside()
+            .arg("seen")
+            .args(args)
+            .arg(&pages)
+            .assert()
+            .code(2)
+            .stderr(predicate::str::contains(what.to_owned()));
+    };
+    let index = index.to_str().unwrap();
+    refused(&["--index", index], "--frequencies");
+    refused(&["--index", index, "--weighting", "binary"], "the weighting is tf, but binary is needed");
+    refused(&["--index", index, "--weighting", "tf", "--features", "shingles:3"], "the kind of features");
+    refused(&["--index", index, "--weighting", "tf", "--distance", "16"], "--distance");
+    refused(&["--index", "no-such-index", "--weighting", "tf", "--ask-only"], "no such index");
+    let damaged = top.path().join("damaged");
+    fs::write(&damaged, &whole[..whole.len() - 9]).unwrap();
+    refused(&["--index", damaged.to_str().unwrap(), "--weighting", "tf"], "whole file");
+    let frequencies = top.path().join("words.freq");
+    flipside()
+        .arg("dedup")
+        .arg(corpus())
+        .args(["--out", top.path().join("out").to_str().unwrap(), "--save-frequencies"])
+        .arg(&frequencies)
+        .assert()
+        .success();
+    let weighted = top.path().join("weighted.seen");
+    let with = ["--index", weighted.to_str().unwrap(), "--frequencies", frequencies.to_str().unwrap()];
+    flipside().arg("seen").args(with).arg(&pages).assert().success();
+    refused(&["--index", weighted.to_str().unwrap(), "--weighting", "tf"], "the weighting is tf-idf");
+}
