@@ -40,7 +40,7 @@ pub struct Config {
     /// Only with quality: what is right about a corpus, by its name; counted exactly where none is given.
     #[arg(long = "truth", value_name = "NAME=FILE[,MIN_SCORE[,SCOPE]]", num_args = 1..)]
     pub truths: Vec<String>,
-    /// Only with quality: a folder of what rivals found, NAME.RIVAL.csv.
+    /// Only with quality: score what rivals found, files NAME.RIVAL.csv of this folder, instead of measuring.
     #[arg(long, value_name = "DIR")]
     pub rivals: Option<PathBuf>,
     /// Small sizes, a few seconds each; results go to target/experiments unless told otherwise.

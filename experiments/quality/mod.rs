@@ -14,7 +14,7 @@ use crate::{Config, Experiment};
 use anyhow::{Context, Result};
 use flipside::text::FeatureKind;
 use set::{Score, Set};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use sweep::Setting;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -30,6 +30,15 @@ fn run(config: &Config) -> Result<()> {
         let corpus = Corpus::load(&path, FeatureKind::Shingles(5))?;
         let set = Set::open(&path, config, &corpus)?;
         println!("  {}: {} documents, {} true pairs", set.name, corpus.documents(), set.true_pairs());
+        if let Some(folder) = &config.rivals {
+            let part = ".rivals";
+            let mut table = Table::part(config, EXPERIMENT.name, &set.name, &corpus.digest, part)?;
+            for (name, file, seconds) in rivals(folder, &set.name)? {
+                let setting = Setting { cpu_seconds: seconds, ..Setting::default() };
+                row(&mut table, &set, &name, &setting, &set.score_file(&file)?)?;
+            }
+            continue;
+        }
         let mut table = Table::create(config, EXPERIMENT.name, &set.name, &corpus.digest)?;
         drop(corpus);
         for features in
@@ -44,17 +53,12 @@ fn run(config: &Config) -> Result<()> {
                 row(&mut table, &set, "flipside", &setting, &score)
             })?;
         }
-        for (name, file, seconds) in rivals(config, &set.name)? {
-            let score = set.score_file(&file)?;
-            row(&mut table, &set, &name, &Setting { cpu_seconds: seconds, ..Setting::default() }, &score)?;
-        }
     }
     Ok(())
 }
 
 /// What rivals found on a corpus, with their processor seconds.
-fn rivals(config: &Config, set: &str) -> Result<Vec<(String, PathBuf, f64)>> {
-    let Some(folder) = &config.rivals else { return Ok(Vec::new()) };
+fn rivals(folder: &Path, set: &str) -> Result<Vec<(String, PathBuf, f64)>> {
     let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     let times = folder.join(format!("{set}.seconds.csv"));
     let times: Vec<Row> = if times.exists() { read(&times)? } else { Vec::new() };
@@ -73,33 +77,38 @@ fn rivals(config: &Config, set: &str) -> Result<Vec<(String, PathBuf, f64)>> {
 }
 
 fn row(table: &mut Table, set: &Set, tool: &str, setting: &Setting, score: &Score) -> Result<()> {
-    let [tp, fp, r#fn] = score.counts;
     let share = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.4}"));
-    let [precision, recall, f1] = score.shares.map(share);
     let or_none = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let folds: Vec<String> = score.folds.iter().map(|[tp, fp, r#fn]| format!("{tp}/{fp}/{}", r#fn)).collect();
-    table.row(&[
-        ("kind", &set.kind),
-        ("tool", &tool),
-        ("method", &setting.method),
-        ("features", &setting.features),
-        ("weighting", &setting.weighting),
-        ("distance", &or_none(setting.distance.map(f64::from))),
-        ("positions", &or_none(setting.positions.map(|m| m as f64))),
-        ("similarity", &or_none(setting.similarity)),
-        ("check", &setting.check),
-        ("threshold", &or_none(setting.threshold)),
-        ("bytes", &setting.bytes),
-        ("cpu_seconds", &format_args!("{:.3}", setting.cpu_seconds)),
-        ("tp", &tp),
-        ("fp", &fp),
-        ("fn", &r#fn),
-        ("precision", &precision),
-        ("recall", &recall),
-        ("f1", &f1),
-        ("cluster_f1", &share(score.cluster_f1)),
-        ("folds", &folds.join(" ")),
-    ])
+    let all = ("all", score.counts, score.shares);
+    for (number, (sort, [tp, fp, r#fn], shares)) in [all].iter().chain(&score.sorts).enumerate() {
+        let [precision, recall, f1] = shares.map(share);
+        let whole = number == 0;
+        table.row(&[
+            ("kind", &set.kind),
+            ("tool", &tool),
+            ("pairs", sort),
+            ("method", &setting.method),
+            ("features", &setting.features),
+            ("weighting", &setting.weighting),
+            ("distance", &or_none(setting.distance.map(f64::from))),
+            ("positions", &or_none(setting.positions.map(|m| m as f64))),
+            ("similarity", &or_none(setting.similarity)),
+            ("check", &setting.check),
+            ("threshold", &or_none(setting.threshold)),
+            ("bytes", &setting.bytes),
+            ("cpu_seconds", &format_args!("{:.3}", setting.cpu_seconds)),
+            ("tp", tp),
+            ("fp", fp),
+            ("fn", r#fn),
+            ("precision", &precision),
+            ("recall", &recall),
+            ("f1", &f1),
+            ("cluster_f1", &if whole { share(score.cluster_f1) } else { String::new() }),
+            ("folds", &if whole { folds.join(" ") } else { String::new() }),
+        ])?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -186,14 +195,13 @@ mod tests {
             .map(|i| format!("{{\"text\":\"a page {i} of eight and more words than that {i}{i} {i}x\"}}"))
             .collect();
         let path = file("pages.jsonl", &texts.join("\n"));
-        let mut config = Config::parse_from(["experiments", "quality"]);
-        config.rivals = Some(folder.path().to_owned());
+        let config = Config::parse_from(["experiments", "quality"]);
         let corpus = Corpus::load(&path, FeatureKind::Shingles(5)).unwrap();
         let set = Set::open(&path, &config, &corpus).unwrap();
         file("pages.one.csv", "a,b\n0,1\n2,3\n");
         file("pages.two.csv", "record,cluster\n0,0\n1,0\n2,3\n");
         file("pages.seconds.csv", "rival,cpu_seconds\ntwo,1.5\n");
-        let found = rivals(&config, &set.name).unwrap();
+        let found = rivals(folder.path(), &set.name).unwrap();
         assert_eq!(found.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
         assert_eq!(found[1].2, 1.5);
         for (_, path, _) in found {

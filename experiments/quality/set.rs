@@ -14,7 +14,7 @@ use flipside::evaluate::truth::{
     Judged, Scope, Truth, TruthCounts, TruthFile, TruthParams, Verdict as Judgement,
 };
 use flipside::evaluate::{Evaluation, evaluate};
-use flipside::hash::fmix64;
+use flipside::hash::{fmix64, text_digest};
 use std::path::{Path, PathBuf};
 
 /// Jaccard coefficient of 5-word shingles from which on a pair is true, where the truth is counted here.
@@ -33,7 +33,37 @@ pub struct Set {
     truth: TruthFile,
     /// The judged pairs in parts; empty unless pairs were judged one by one.
     folds: Vec<TruthFile>,
+    /// Pairs of one sort, by name.
+    sorts: Vec<(&'static str, TruthFile)>,
+    pages: Vec<Page>,
 }
+
+/// What sorts the pairs of a page.
+#[derive(Clone, Copy)]
+struct Page {
+    bytes: u64,
+    /// A hash of the URL's host; nothing without a URL.
+    host: Option<u128>,
+}
+
+/// Texts below this many bytes are short, texts of [`LONG`] or more are long.
+const SHORT: u64 = 500;
+const LONG: u64 = 5000;
+
+/// The sorts that a pair belongs to: by the shorter of its texts, and by its hosts.
+fn sorts_of(a: Page, b: Page) -> [Option<&'static str>; 2] {
+    let length = match a.bytes.min(b.bytes) {
+        ..SHORT => "short",
+        SHORT..LONG => "middle",
+        LONG.. => "long",
+    };
+    let hosts = a.host.zip(b.host).map(|(a, b)| if a == b { "one host" } else { "two hosts" });
+    [Some(length), hosts]
+}
+
+const SORTS: [&str; 5] = ["short", "middle", "long", "one host", "two hosts"];
+/// Pairs that people called other content in the same frame: a label of a half.
+const FRAME: &str = "frame";
 
 /// How right a result is.
 pub struct Score {
@@ -45,6 +75,8 @@ pub struct Score {
     pub cluster_f1: Option<f64>,
     /// True positives, false positives and false negatives of each part of the judged pairs.
     pub folds: Vec<[u64; 3]>,
+    /// The same, precision, recall and F1 of pairs of one sort; empty unless asked for.
+    pub sorts: Vec<(&'static str, [u64; 3], [Option<f64>; 3])>,
 }
 
 impl Set {
@@ -61,6 +93,7 @@ impl Set {
         );
         let records = Records::new(&names)?;
         let given = config.truths.iter().find_map(|truth| truth.strip_prefix(&format!("{}=", corpus.name)));
+        let mut frame = None;
         let truth = match given {
             Some(given) => {
                 let mut parts = given.split(',');
@@ -72,7 +105,10 @@ impl Set {
                 if let Some(scope) = parts.next() {
                     params.scope = Some(scope.parse()?);
                 }
-                TruthFile::read(Path::new(file), &records, &params)?
+                let truth = TruthFile::read(Path::new(file), &records, &params)?;
+                let lower = TruthParams { min_label: 0.5, ..params };
+                frame = framed(&truth, TruthFile::read(Path::new(file), &records, &lower)?);
+                truth
             }
             None => counted(corpus),
         };
@@ -90,7 +126,28 @@ impl Set {
             }
             _ => Vec::new(),
         };
-        Ok(Self { name: corpus.name.clone(), kind, records: records.count(), truth, folds })
+        let (collection, ..) = corpus.parts();
+        let documents = &collection.documents;
+        let page = |(number, row): (u32, &flipside::document::Row)| {
+            let host = documents.url(number).and_then(|url| url.split('/').nth(2));
+            Page { bytes: row.text_bytes, host: host.map(text_digest) }
+        };
+        let pages: Vec<Page> = (0..).zip(documents.rows()).map(page).collect();
+        let mut sorts: Vec<(&str, TruthFile)> = Vec::new();
+        if let Truth::Pairs(pairs) = &truth.truth {
+            for sort in SORTS {
+                let is = |pair: &&Judged| {
+                    sorts_of(pages[pair.a as usize], pages[pair.b as usize]).contains(&Some(sort))
+                };
+                let own: Vec<Judged> = pairs.iter().filter(is).copied().collect();
+                if own.iter().any(|pair| pair.verdict == Judgement::Duplicate) {
+                    sorts.push((sort, TruthFile { truth: Truth::Pairs(own), ..truth.clone() }));
+                }
+            }
+        }
+        sorts.extend(frame.map(|frame| (FRAME, frame)));
+        let (name, records) = (corpus.name.clone(), records.count());
+        Ok(Self { name, kind, records, truth, folds, sorts, pages })
     }
 
     /// Number of pairs that are true.
@@ -103,8 +160,25 @@ impl Set {
 
     /// Scores pairs of documents.
     pub fn score_pairs(&self, pairs: impl IntoIterator<Item = (u32, u32)>) -> Result<Score> {
-        let pair = |(a, b)| FoundPair { a, b, distance: None, similarity: None };
-        self.score(&Found::from_pairs(pairs.into_iter().map(pair).collect()))
+        self.score(&found(pairs))
+    }
+
+    /// Scores pairs of documents, and those of each sort by themselves.
+    pub fn score_sorts(&self, pairs: &[(u32, u32)]) -> Result<Score> {
+        let mut score = self.score_pairs(pairs.iter().copied())?;
+        for (sort, truth) in &self.sorts {
+            let is = |&&(a, b): &&(u32, u32)| {
+                *sort == FRAME
+                    || sorts_of(self.pages[a as usize], self.pages[b as usize]).contains(&Some(*sort))
+            };
+            let own = found(pairs.iter().filter(is).copied());
+            let none = Bootstrap { resamples: 0, ..Bootstrap::default() };
+            if let Some(p) = evaluate(truth, &own, self.records, none)?.pairs {
+                let counts = [p.true_positives, p.false_positives, p.false_negatives];
+                score.sorts.push((sort, counts, [p.precision.value, p.recall.value, p.f1.value]));
+            }
+        }
+        Ok(score)
     }
 
     fn score(&self, found: &Found) -> Result<Score> {
@@ -121,7 +195,7 @@ impl Set {
         let cluster_f1 = whole.cluster_pairs.as_ref().and_then(|pairs| pairs.f1.value);
         let folds =
             self.folds.iter().map(|fold| Ok(counts(&once(fold)?))).collect::<Result<Vec<[u64; 3]>>>()?;
-        Ok(Score { counts: counts(&whole), shares, cluster_f1, folds })
+        Ok(Score { counts: counts(&whole), shares, cluster_f1, folds, sorts: Vec::new() })
     }
 
     /// Scores what a rival wrote: pairs (a,b) or clusters (record,cluster) by record number.
@@ -149,6 +223,28 @@ impl Set {
         );
         self.score(&Found { pairs: None, clusters: Some(Partition::from_pairs(self.records, joins)) })
     }
+}
+
+fn found(pairs: impl IntoIterator<Item = (u32, u32)>) -> Found {
+    let pair = |(a, b)| FoundPair { a, b, distance: None, similarity: None };
+    Found::from_pairs(pairs.into_iter().map(pair).collect())
+}
+
+/// The pairs that are distinct, and would be duplicates with a lower bar: all of them distinct.
+fn framed(truth: &TruthFile, lower: TruthFile) -> Option<TruthFile> {
+    let (Truth::Pairs(pairs), Truth::Pairs(more)) = (&truth.truth, lower.truth) else { return None };
+    let distinct: Vec<Judged> =
+        pairs.iter().filter(|pair| pair.verdict == Judgement::Distinct).copied().collect();
+    let between = |pair: &Judged| {
+        let as_distinct = Judged { verdict: Judgement::Distinct, ..*pair };
+        pair.verdict == Judgement::Duplicate && distinct.binary_search(&as_distinct).is_ok()
+    };
+    let framed: Vec<Judged> = more
+        .into_iter()
+        .filter(between)
+        .map(|pair| Judged { verdict: Judgement::Distinct, ..pair })
+        .collect();
+    (!framed.is_empty()).then(|| TruthFile { truth: Truth::Pairs(framed), ..truth.clone() })
 }
 
 /// All pairs with a Jaccard coefficient of [`NEAR`] or more, by full comparison; copies of a text among them.

@@ -1,5 +1,6 @@
 //! The figure, the table and the verdicts, from rows alone.
 
+use super::sweep::Setting;
 use crate::Config;
 use crate::check::Verdict;
 use crate::figure::{self, Axis, Look, Panel, Series};
@@ -8,25 +9,26 @@ use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The settings in the table: what it is called, and the fields that choose its row.
+/// The settings in the table: what each is called, and the fields that choose its row. Shingles are binary.
 const SHOWN: &[(&str, &str)] = &[
     ("psm, words TF-IDF, 3 bits (the paper's)", "psm words tf-idf 3 - - none -"),
     ("psm, words TF-IDF, 10 bits", "psm words tf-idf 10 - - none -"),
-    ("… `--verify weights` .95", "psm words tf-idf 10 - - weights 0.95"),
-    ("psm, 3-shingles TF-IDF, 8 bits, weights .93", "psm shingles:3 tf-idf 8 - - weights 0.93"),
-    ("psm, 3-shingles TF-IDF, 10 bits, weights .93", "psm shingles:3 tf-idf 10 - - weights 0.93"),
-    ("psm, 3-shingles binary, 10 bits, weights .93", "psm shingles:3 binary 10 - - weights 0.93"),
-    ("bphs, the same", "bphs shingles:3 binary 10 - - weights 0.93"),
-    ("bphs, 3-shingles binary, 10 bits, jaccard .85", "bphs shingles:3 binary 10 - - jaccard 0.85"),
-    ("bphs, 5-shingles binary, 12 bits, jaccard .8", "bphs shingles:5 binary 12 - - jaccard 0.8"),
+    ("… weights .95", "psm words tf-idf 10 - - weights 0.95"),
+    ("psm, 3-shingles, 7 bits", "psm shingles:3 binary 7 - - none -"),
+    ("… weights .93", "psm shingles:3 binary 7 - - weights 0.93"),
+    ("psm, 3-shingles, 8 bits, weights .93", "psm shingles:3 binary 8 - - weights 0.93"),
+    ("psm, 3-shingles, 10 bits, weights .93 (default)", "psm shingles:3 binary 10 - - weights 0.93"),
+    ("… weights .9", "psm shingles:3 binary 10 - - weights 0.9"),
+    ("bphs, 3-shingles, 10 bits, weights .93", "bphs shingles:3 binary 10 - - weights 0.93"),
+    ("… jaccard .85", "bphs shingles:3 binary 10 - - jaccard 0.85"),
+    ("bphs, 5-shingles, 12 bits, jaccard .8", "bphs shingles:5 binary 12 - - jaccard 0.8"),
     ("MinHash 16, 5-shingles .8", "minhash shingles:5 - - 16 0.8 none -"),
     ("MinHash 64, 5-shingles .8", "minhash shingles:5 - - 64 0.8 none -"),
     ("MinHash 128, 5-shingles .8", "minhash shingles:5 - - 128 0.8 none -"),
     ("MinHash 128, 5-shingles .5", "minhash shingles:5 - - 128 0.5 none -"),
-    ("MinHash 128, 3-shingles .85, `--exact-jaccard`", "minhash shingles:3 - - 128 0.85 exact-jaccard -"),
-    ("MinHash 128, 3-shingles .6, `--exact-jaccard`", "minhash shingles:3 - - 128 0.6 exact-jaccard -"),
-    ("MinHash 128, 5-shingles .7, `--exact-jaccard`", "minhash shingles:5 - - 128 0.7 exact-jaccard -"),
-    ("MinHash 128, 5-shingles .8, `--exact-jaccard`", "minhash shingles:5 - - 128 0.8 exact-jaccard -"),
+    ("MinHash 128, 3-shingles .6, exact Jaccard", "minhash shingles:3 - - 128 0.6 exact-jaccard -"),
+    ("MinHash 128, 3-shingles .85, exact Jaccard", "minhash shingles:3 - - 128 0.85 exact-jaccard -"),
+    ("MinHash 128, 5-shingles .8, exact Jaccard", "minhash shingles:5 - - 128 0.8 exact-jaccard -"),
 ];
 
 /// What names a setting.
@@ -37,6 +39,23 @@ fn key(row: &Row) -> String {
     FIELDS.map(|field| if row.text(field).is_empty() { "-" } else { row.text(field) }).join(" ")
 }
 
+/// Whether a setting is in the table.
+pub fn is_shown(setting: &Setting) -> bool {
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    let fields = [
+        setting.method.to_owned(),
+        setting.features.clone(),
+        setting.weighting.to_owned(),
+        number(setting.distance.map(f64::from)),
+        number(setting.positions.map(|positions| positions as f64)),
+        number(setting.similarity),
+        setting.check.to_owned(),
+        number(setting.threshold),
+    ];
+    let key = fields.map(|field| if field.is_empty() { "-".into() } else { field }).join(" ");
+    SHOWN.iter().any(|(_, shown)| *shown == key)
+}
+
 /// F1; 0 where nothing was found.
 fn f1(row: &Row) -> f64 {
     let f1 = row.number("f1");
@@ -45,6 +64,7 @@ fn f1(row: &Row) -> f64 {
 
 /// Rows by what found them: our settings by [`key`], rivals by name; each with its row of every set that has one.
 struct Rows<'a> {
+    all: &'a [Row],
     /// The sets, judged ones first, and their kinds.
     sets: Vec<(String, &'a str)>,
     ours: BTreeMap<String, BTreeMap<&'a str, &'a Row>>,
@@ -63,8 +83,8 @@ impl<'a> Rows<'a> {
         sets.sort_by_key(|(set, kind)| {
             (["judged", "planted", "lexical"].iter().position(|k| k == kind), set.clone())
         });
-        let mut all = Self { sets, ours: BTreeMap::new(), rivals: BTreeMap::new() };
-        for row in rows {
+        let mut all = Self { all: rows, sets, ours: BTreeMap::new(), rivals: BTreeMap::new() };
+        for row in rows.iter().filter(|row| row.text("pairs") == "all") {
             let set = row.text("corpus");
             if row.text("tool") == "flipside" {
                 all.ours.entry(key(row)).or_default().insert(set, row);
@@ -146,6 +166,7 @@ pub fn draw(config: &Config, rows: &[Row]) -> Result<()> {
         let of = |row: &&Row| {
             row.text("corpus") == set
                 && row.text("tool") == "flipside"
+                && row.text("pairs") == "all"
                 && fields.iter().all(|(field, value)| row.text(field) == *value)
         };
         let points = rows.iter().filter(of).map(|row| (row.number("recall"), row.number("precision")));
@@ -261,7 +282,32 @@ fn table(rows: &Rows<'_>) -> Result<String> {
     for (name, of) in &rows.rivals {
         writeln!(page, "| *{name}* | {} |", line(of, &both))?;
     }
+    sorts(&mut page, rows)?;
     Ok(page)
+}
+
+/// F1 by sort of pair, where a set has pairs of several sorts.
+fn sorts(page: &mut String, rows: &Rows<'_>) -> Result<()> {
+    let mut columns: Vec<(&str, &str)> = Vec::new();
+    for row in rows.all.iter().filter(|row| row.text("pairs") != "all") {
+        let column = (row.text("corpus"), row.text("pairs"));
+        // Fewer than twenty true pairs say little.
+        if !columns.contains(&column) && row.number("tp") + row.number("fn") >= 20.0 {
+            columns.push(column);
+        }
+    }
+    let names: Vec<String> = columns.iter().map(|(set, sort)| format!("{set}: {sort}")).collect();
+    writeln!(page, "\n# F1 by sort of pair\n\n| setting | {} |", names.join(" | "))?;
+    writeln!(page, "|---|{}", "---|".repeat(names.len()))?;
+    for (name, shown) in SHOWN {
+        let cell = |&(set, sort): &(&str, &str)| {
+            let is =
+                |row: &&Row| row.text("corpus") == set && row.text("pairs") == sort && key(row) == *shown;
+            rows.all.iter().find(is).map_or_else(|| "–".into(), |row| format!("{:.3}", f1(row)))
+        };
+        writeln!(page, "| {name} | {} |", columns.iter().map(cell).collect::<Vec<_>>().join(" | "))?;
+    }
+    Ok(())
 }
 
 /// Our aims, held against rivals: they are no published figures.
@@ -313,13 +359,13 @@ mod tests {
     fn rows(lines: &str) -> Vec<Row> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.csv");
-        let header = "corpus,kind,tool,method,features,weighting,distance,positions,similarity,check,threshold,recall,precision,f1,folds";
+        let header = "corpus,kind,tool,pairs,method,features,weighting,distance,positions,similarity,check,threshold,recall,precision,f1,folds";
         std::fs::write(&path, format!("{header}\n{lines}")).unwrap();
         results::read(&path).unwrap()
     }
 
     fn ours(set: &str, distance: u32, f1: f64, folds: &str) -> String {
-        format!("{set},lexical,flipside,psm,words,tf-idf,{distance},,,none,,.5,.5,{f1},{folds}\n")
+        format!("{set},lexical,flipside,all,psm,words,tf-idf,{distance},,,none,,.5,.5,{f1},{folds}\n")
     }
 
     #[test]
@@ -329,7 +375,7 @@ mod tests {
             ours("one", 5, 0.9, ""),
             ours("two", 3, 0.8, ""),
             ours("two", 5, 0.7, ""),
-            "one,lexical,rival,,,,,,,,,.5,.5,0.5,\n".to_owned(),
+            "one,lexical,rival,all,,,,,,,,,.5,.5,0.5,\n".to_owned(),
         ];
         let rows = rows(&lines.concat());
         let rows = Rows::new(&rows);

@@ -1,6 +1,7 @@
 //! The settings, and the candidates that they are scored over.
 
 use super::set::{Score, Set, across};
+use super::summary::is_shown;
 use crate::corpus::Corpus;
 use crate::results::Clock;
 use anyhow::Result;
@@ -89,6 +90,11 @@ fn listed<'a>(
     pairs
 }
 
+/// Pairs by sort are scored for the settings in the table alone.
+fn score(set: &Set, setting: &Setting, pairs: &[(u32, u32)]) -> Result<Score> {
+    if is_shown(setting) { set.score_sorts(pairs) } else { set.score_pairs(pairs.iter().copied()) }
+}
+
 /// Scores SimHash: all weightings, by psm and by exact search.
 pub fn simhash(
     corpus: &Corpus,
@@ -143,7 +149,7 @@ pub fn simhash(
                         && c.finders & finder != 0
                         && (!checked || c.measures[*place] >= *threshold)
                 });
-                set.score_pairs(listed(corpus, copies, kept.map(|c| (c.a, c.b))))
+                score(set, setting, &listed(corpus, copies, kept.map(|c| (c.a, c.b))))
             })
             .collect();
         for ((setting, ..), score) in settings.into_iter().zip(scores) {
@@ -293,7 +299,7 @@ pub fn minhash(
                         (_, None) => c.matches >= enough,
                         (_, Some(threshold)) => c.matches >= enough && c.containment >= threshold as f32,
                     });
-                    set.score_pairs(listed(corpus, copies, kept.map(|c| (c.a, c.b))))
+                    score(set, setting, &listed(corpus, copies, kept.map(|c| (c.a, c.b))))
                 })
                 .collect();
             for (setting, score) in settings.into_iter().zip(scores) {
