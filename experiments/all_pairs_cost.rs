@@ -13,7 +13,7 @@ use flipside::hash::SplitMix64;
 use flipside::kernel::hamming::Kernel;
 use flipside::search::bphs::{Bphs, BphsParams};
 use flipside::search::half::{Half, HalfParams};
-use flipside::search::{HammingIndex, Mode, Query, Scratch};
+use flipside::search::{HammingIndex, Mode, Query, Scratch, join};
 use flipside::simhash::BITS;
 use flipside::text::FeatureKind;
 use flipside::weight::{Weigher, Weighting};
@@ -66,7 +66,7 @@ fn hamming_cost(hashes: &[u64], queries: usize) -> f64 {
 }
 
 /// Pairs of distinct hashes within the radius, by an exact index.
-fn join(index: &dyn HammingIndex, hashes: &[u64]) -> u64 {
+fn by_queries(index: &dyn HammingIndex, hashes: &[u64]) -> u64 {
     let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
     let none = [0f32; BITS];
     let mut pairs = 0;
@@ -99,7 +99,9 @@ fn run(config: &Config) -> Result<()> {
         let corpus = Corpus::load(&path, FeatureKind::Words)?;
         let mut table = Table::create(config, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
         let mut row = |what: &str, n: f64, seconds: f64, bytes: f64, by: &str, pairs: u64, features: f64| {
-            println!("  {what:34} n {n:>13}: {seconds:>14.3} s {bytes:>14.0} bytes ({by})");
+            config
+                .progress
+                .say(format!("  {what:34} n {n:>13}: {seconds:>14.3} s {bytes:>14.0} bytes ({by})"));
             table.row(&[
                 ("what", &what),
                 ("pages", &n),
@@ -113,7 +115,7 @@ fn run(config: &Config) -> Result<()> {
         };
         let (cosine, document, features) = cosine_cost(&corpus, config.size(2_000_000, 20_000), config.seed);
         let most = config.stored.unwrap_or(config.size(2_000_000, 20_000));
-        let workload = Workload::generated(&corpus, most, 1, config.seed);
+        let workload = Workload::generated(config, &corpus, most, 1);
         let sample: Vec<u64> = workload.stored.hashes().iter().copied().take(1_000_000).collect();
         let hamming = hamming_cost(&sample, config.size(2_000, 200).min(sample.len()));
         for n in PAGES {
@@ -135,7 +137,7 @@ fn run(config: &Config) -> Result<()> {
             let n = hashes.len() as f64;
             let clock = Clock::start();
             let index = Bphs::new(&hashes, BphsParams { radius: RADIUS, tables: 10 })?;
-            let exact = join(&index, &hashes);
+            let exact = by_queries(&index, &hashes);
             let pairs = exact;
             row(
                 "join by BPHS, 10 tables",
@@ -147,8 +149,21 @@ fn run(config: &Config) -> Result<()> {
                 features,
             )?;
             let clock = Clock::start();
+            let mut pairs = 0;
+            join::join(&hashes, RADIUS, &|_| (), |part| pairs += part.len() as u64)?;
+            ensure!(pairs == exact, "the join by parting finds {pairs} pairs, and there are {exact}");
+            row(
+                "join by parting, exact",
+                n,
+                clock.read().0,
+                (join::BYTES_PER_HASH * hashes.len()) as f64,
+                "measured",
+                pairs,
+                features,
+            )?;
+            let clock = Clock::start();
             let index = Half::new(&hashes, HalfParams { radius: RADIUS, ..HalfParams::default() })?;
-            let pairs = join(&index, &hashes);
+            let pairs = by_queries(&index, &hashes);
             ensure!(pairs == exact, "half tables find {pairs} pairs, and there are {exact}");
             row(
                 "join by half tables, exact",

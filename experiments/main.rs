@@ -8,11 +8,13 @@ mod band_scores;
 mod batch;
 mod check;
 mod corpus;
+mod dial;
 mod feature_choice;
 mod figure;
 mod flips_vs_recall;
 mod generate;
 mod online_throughput;
+mod progress;
 mod quality;
 mod results;
 mod scalability;
@@ -52,6 +54,10 @@ pub struct Config {
     /// Queries, where they are generated.
     #[arg(long, value_name = "M")]
     pub queries: Option<usize>,
+    /// With dial: a folder for the stored hashes and the queries as files of little-endian u64, for rivals in other
+    /// languages.
+    #[arg(long, value_name = "DIR")]
+    pub dump: Option<PathBuf>,
     /// Seed of whatever is random.
     #[arg(long, default_value_t = 2011)]
     pub seed: u64,
@@ -71,6 +77,9 @@ pub struct Config {
         default_value_if("quick", "true", "target/experiments/figures")
     )]
     pub figures: PathBuf,
+    /// What is shown meanwhile.
+    #[arg(skip)]
+    pub progress: progress::Progress,
 }
 
 impl Config {
@@ -98,6 +107,7 @@ const EXPERIMENTS: &[Experiment] = &[
     flips_vs_recall::EXPERIMENT,
     online_throughput::EXPERIMENT,
     scalability::EXPERIMENT,
+    dial::EXPERIMENT,
     batch::EXPERIMENT,
     all_pairs_cost::EXPERIMENT,
     band_scores::EXPERIMENT,
@@ -145,11 +155,11 @@ fn chosen(config: &Config) -> Result<Vec<&'static Experiment>> {
 }
 
 fn measure(config: &Config, experiment: &Experiment) -> Result<()> {
-    println!("{}: {}", experiment.name, experiment.about);
+    config.progress.say(format!("{}: {}", experiment.name, experiment.about));
     let clock = results::Clock::start();
     (experiment.run)(config)?;
     let (cpu, wall) = clock.read();
-    println!("{}: {wall:.1} s, {cpu:.1} s of processor time", experiment.name);
+    config.progress.say(format!("{}: {wall:.1} s, {cpu:.1} s of processor time", experiment.name));
     draw(config, experiment)
 }
 

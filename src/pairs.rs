@@ -4,9 +4,11 @@ use crate::clusters::{Keep, Linkage, Partition};
 use crate::document::DocumentTable;
 use crate::error::{Error, Result};
 use crate::search::distinct::DistinctHashes;
+use crate::search::join::{self, NearPair};
 use crate::search::{Cost, HammingIndex, Hit, Mode, Query, Scratch};
 use crate::simhash::BITS;
 use crate::simhash::quantised::QuantisedWeights;
+use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -108,6 +110,95 @@ pub fn self_join(
     SlotJoin { pairs, cost, crowded, passed_over }
 }
 
+/// Finds every pair of distinct hashes at distance 1 to `radius` by an exact join, without an index. `progress` hears of
+/// slots done.
+///
+/// # Errors
+/// For 2³² distinct hashes or more.
+pub fn join_exactly(
+    distinct: &DistinctHashes,
+    radius: u32,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<SlotJoin> {
+    let mut nearest = Nearest::new(distinct.len(), MOST_LISTED);
+    let cost = join::join(distinct.hashes(), radius, progress, |pairs| nearest.add(pairs))?;
+    let (found, crowded, passed_over) = nearest.finish();
+    let pairs = found
+        .into_par_iter()
+        .map(|NearPair { a, b, distance }| {
+            let distance = u32::from(distance);
+            SlotPair { a, b, distance, similarity: cosine_of_distance(distance) }
+        })
+        .collect();
+    Ok(SlotJoin { pairs, cost, crowded, passed_over })
+}
+
+/// Pairs that are listed before those that no crowded slot brings in are struck out.
+const MOST_LISTED: usize = 1 << 24;
+
+/// The pairs that stay when each slot brings in its [`MOST_NEIGHBOURS`] nearest, out of a stream of any length.
+struct Nearest {
+    /// Neighbours of each slot so far.
+    neighbours: Vec<u32>,
+    pairs: Vec<NearPair>,
+    /// How many may be listed.
+    most: usize,
+}
+
+impl Nearest {
+    fn new(slots: usize, most: usize) -> Self {
+        Self { neighbours: vec![0; slots], pairs: Vec::new(), most }
+    }
+
+    fn add(&mut self, pairs: &[NearPair]) {
+        for pair in pairs {
+            for slot in [pair.a, pair.b] {
+                let count = &mut self.neighbours[slot as usize];
+                *count = count.saturating_add(1);
+            }
+        }
+        self.pairs.extend_from_slice(pairs);
+        if self.pairs.len() > self.most {
+            self.strike();
+            // What is left must be little beside what may come, or striking would take longer than finding.
+            self.most = self.most.max(2 * self.pairs.len());
+        }
+    }
+
+    /// Strikes out pairs that are among the nearest of neither slot. What comes later can only push them farther back.
+    fn strike(&mut self) {
+        let crowded = |slot: u32| self.neighbours[slot as usize] as usize > MOST_NEIGHBOURS;
+        let mut near: HashMap<u32, Vec<(u8, u32)>> = HashMap::new();
+        for pair in &self.pairs {
+            for (slot, other) in [(pair.a, pair.b), (pair.b, pair.a)] {
+                if crowded(slot) {
+                    near.entry(slot).or_default().push((pair.distance, other));
+                }
+            }
+        }
+        let last: HashMap<u32, (u8, u32)> = near
+            .into_iter()
+            .filter(|(_, near)| near.len() > MOST_NEIGHBOURS)
+            .map(|(slot, mut near)| (slot, *near.select_nth_unstable(MOST_NEIGHBOURS - 1).1))
+            .collect();
+        let brings = |slot, other, distance| last.get(&slot).is_none_or(|&last| (distance, other) <= last);
+        self.pairs
+            .retain(|pair| brings(pair.a, pair.b, pair.distance) || brings(pair.b, pair.a, pair.distance));
+    }
+
+    /// The pairs, ascending; how many slots are crowded; and how many neighbours they passed over.
+    fn finish(mut self) -> (Vec<NearPair>, u64, u64) {
+        let beyond = |&n: &u32| (n as usize).saturating_sub(MOST_NEIGHBOURS) as u64;
+        let crowded = self.neighbours.iter().filter(|n| beyond(n) > 0).count() as u64;
+        let passed_over = self.neighbours.iter().map(beyond).sum();
+        if crowded > 0 {
+            self.strike();
+        }
+        self.pairs.par_sort_unstable();
+        (self.pairs, crowded, passed_over)
+    }
+}
+
 /// How two documents of a pair are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -162,7 +253,7 @@ impl Groups {
             if members.len() > 1 {
                 members.sort_unstable_by(better);
                 // The best copy of each text, best first; a stable sort keeps the order among copies.
-                let mut rank = hashbrown::HashMap::new();
+                let mut rank = HashMap::new();
                 for (at, &document) in members.iter().enumerate() {
                     rank.entry(digest(document)).or_insert(at);
                 }
@@ -401,21 +492,46 @@ mod tests {
         assert!(groups.all_pairs(&[], &documents).is_err());
     }
 
+    /// Both joins of the same hashes, which must be the same.
+    fn joined(hashes: &[u64], radius: u32) -> SlotJoin {
+        let distinct = DistinctHashes::new(hashes);
+        let index = Linear::new(distinct.hashes(), radius).unwrap();
+        let weights = vec![QuantisedWeights::new(&[1.0; BITS]); distinct.len()];
+        let by_queries = self_join(&index, &distinct, &weights, &|_| ());
+        let join = join_exactly(&distinct, radius, &|_| ()).unwrap();
+        assert_eq!(join.pairs, by_queries.pairs);
+        assert_eq!((join.crowded, join.passed_over), (by_queries.crowded, by_queries.passed_over));
+        // Struck out now and then, as for pairs that do not fit the memory.
+        let mut nearest = Nearest::new(distinct.len(), 500);
+        join::join(distinct.hashes(), radius, &|_| (), |pairs| {
+            pairs.chunks(7).for_each(|pairs| nearest.add(pairs));
+        })
+        .unwrap();
+        let listed = nearest.finish().0;
+        assert!(listed.iter().map(|p| (p.a, p.b)).eq(join.pairs.iter().map(|p| (p.a, p.b))));
+        join
+    }
+
+    proptest! {
+        #[test]
+        fn a_join_is_what_queries_find(seeds in prop::collection::vec(any::<u64>(), 1..9), n in 0usize..300, radius in 0u32..9) {
+            let flip = |i: usize| (0..i % 7).fold(seeds[i % seeds.len()], |hash, k| hash ^ 1 << ((i * (k + 3)) % 64));
+            joined(&(0..n).map(flip).collect::<Vec<_>>(), radius);
+        }
+    }
+
     #[test]
     fn a_crowd_of_neighbours_is_bounded_and_told() {
         // All within two bits of one another.
         let mut hashes: Vec<u64> =
             (0..64).flat_map(|i| (0..i).map(move |j| 1u64 << i ^ 1 << j)).take(1000).collect();
         hashes.push(0);
-        let distinct = DistinctHashes::new(&hashes);
-        let index = Linear::new(distinct.hashes(), 4).unwrap();
-        let weights = vec![QuantisedWeights::new(&[1.0; BITS]); distinct.len()];
-        let join = self_join(&index, &distinct, &weights, &|_| ());
+        let join = joined(&hashes, 4);
         assert_eq!(join.crowded, 1001);
         assert_eq!(join.passed_over, 1001 * (1000 - MOST_NEIGHBOURS as u64));
         assert!(join.pairs.len() <= 1001 * MOST_NEIGHBOURS && join.pairs.len() >= 1001 * MOST_NEIGHBOURS / 2);
         assert!(join.pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
-        let mut partition = Partition::singletons(distinct.len());
+        let mut partition = Partition::singletons(hashes.len());
         join.pairs.iter().for_each(|pair| {
             partition.join(pair.a, pair.b);
         });

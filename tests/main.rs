@@ -2,4 +2,5 @@
 
 mod cli;
 mod reading;
+mod review;
 mod specimens;

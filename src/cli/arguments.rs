@@ -109,7 +109,7 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "BITS", help_heading = "Search")]
     distance: Option<u32>,
 
-    /// psm: share of the pairs within the distance to find; 1 is exact. minhash: share of the pairs at the wanted
+    /// psm: share of the pairs within the distance to find, at the least; 1 is exact. minhash: share of the pairs at the wanted
     /// similarity
     #[arg(long, value_name = "SHARE", default_value_t = Settings::default().recall, help_heading = "Search")]
     recall: f64,
@@ -118,8 +118,8 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     similarity: Option<f64>,
 
-    /// psm: half: few tables, one flip in a key at most. one-table: flips in the leading bits (reading P of the paper).
-    /// all-bits: flips in all 64 bits (reading X) [default: half]
+    /// psm: dial: few tables, one flip in a key or two at most. one-table: flips in the leading bits (reading P of the paper).
+    /// all-bits: flips in all 64 bits (reading X) [default: dial]
     #[arg(long, value_enum, help_heading = "Search")]
     index: Option<IndexName>,
 
@@ -159,8 +159,8 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_enum, help_heading = "Search")]
     verify: Option<VerifyName>,
 
-    /// Similarity from which a candidate passes the check [default: weights 0.93, mismatch 0.97, jaccard 0.8,
-    /// containment 0.9, cosine 0.9]
+    /// Similarity from which a candidate passes the check [default: weights 0.93, mismatch and query-mismatch
+    /// 0.97, jaccard 0.8, containment 0.9, cosine 0.9]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     verify_threshold: Option<f64>,
 
@@ -215,7 +215,7 @@ impl SearchArgs {
             anyhow::bail!("--frequencies has a meaning for --weighting tf-idf only");
         }
         let index = self.index.map_or(usual.index, Into::into);
-        if self.flip_cost.is_some() && index == PsmIndex::Half && methods.contains(&Psm) {
+        if self.flip_cost.is_some() && index == PsmIndex::Dial && methods.contains(&Psm) {
             anyhow::bail!("--flip-cost has a meaning for --index one-table and all-bits only");
         }
         Ok(Settings {
@@ -283,6 +283,8 @@ enum VerifyName {
     Weights,
     /// Share of the weight behind the hashes that stands behind equal bits
     Mismatch,
+    /// That share of the later page's weight alone, against the bits of the earlier page's hash
+    QueryMismatch,
     /// Jaccard coefficient of the sets of features
     Jaccard,
     /// Share of the smaller set of features that is in the larger
@@ -297,6 +299,7 @@ impl From<VerifyName> for Verify {
             VerifyName::None => Self::None,
             VerifyName::Weights => Self::Weights,
             VerifyName::Mismatch => Self::Mismatch,
+            VerifyName::QueryMismatch => Self::QueryMismatch,
             VerifyName::Jaccard => Self::Jaccard,
             VerifyName::Containment => Self::Containment,
             VerifyName::Cosine => Self::Cosine,
@@ -337,7 +340,8 @@ impl From<Linkage> for LinkageName {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum IndexName {
-    Half,
+    #[value(alias = "half")]
+    Dial,
     OneTable,
     AllBits,
 }
@@ -345,7 +349,7 @@ enum IndexName {
 impl From<IndexName> for PsmIndex {
     fn from(name: IndexName) -> Self {
         match name {
-            IndexName::Half => Self::Half,
+            IndexName::Dial => Self::Dial,
             IndexName::OneTable => Self::OneTable,
             IndexName::AllBits => Self::AllBits,
         }

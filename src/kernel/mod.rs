@@ -2,11 +2,13 @@
 //! functions that choose at run time what the processor can do; each kernel is tested against its scalar twin.
 
 pub mod accumulate;
+pub mod flips;
 pub mod fold;
 pub mod hamming;
 pub mod huge_pages;
 pub mod inflate;
 pub mod minhash;
+pub mod near;
 pub mod packed;
 pub mod prefetch;
 pub mod rank;

@@ -4,7 +4,7 @@ use super::collect::Collection;
 use super::find::Found;
 use super::output::OutputFolder;
 use super::samples::{Shown, kind, sample_pairs};
-use super::settings::{Method, Settings, Verify};
+use super::settings::{JaccardCheck, Method, Settings, Verify};
 use super::sketch::SimHashes;
 use super::stages::{Progress, Stages};
 use super::verify::Measure;
@@ -137,6 +137,15 @@ fn write(
             pairs.retain(|pair| pair.kind == Kind::Exact || pair.similarity >= passing);
         });
     }
+    if let (JaccardCheck::Exact, Verify::None) = (settings.jaccard, settings.verify)
+        && let Some(measure) = measure(prepared, sketches, settings, Verify::Jaccard)
+        && settings.method == Method::Minhash
+    {
+        // Equal signatures are not counted by the join; their coefficient is nearly always 1, but it is said to be counted.
+        pairs.par_iter_mut().filter(|pair| pair.kind == Kind::Near && pair.distance == 0).for_each(|pair| {
+            pair.similarity = measure.anchor(pair.a).with(pair.b);
+        });
+    }
     let verdict = stages
         .run("clusters", n, "pages", 0, |_| Verdict::new(documents, &found, settings.linkage, settings.keep));
     let (compared, floor) = cohesion_measure(settings);
@@ -152,7 +161,7 @@ fn write(
     stages.run("write tables", pairs.len() as u64, "pairs", 0, |_| {
         write_pairs(
             &folder.path().join("pairs.csv"),
-            pairs.iter().map(|pair| Ok(pair_row(prepared, pair, has_distance))),
+            pairs.iter().map(|pair| Ok(pair_row(prepared, pair, settings))),
         )?;
         write_clusters(&folder.path().join("clusters.csv"), cluster_rows(prepared, &verdict))
     })?;
@@ -243,7 +252,7 @@ fn write(
     })
 }
 
-fn pair_row<'a>(prepared: &'a Prepared, pair: &Pair, has_distance: bool) -> PairRow<'a> {
+fn pair_row<'a>(prepared: &'a Prepared, pair: &Pair, settings: &Settings) -> PairRow<'a> {
     let collection = &prepared.collection;
     let url = |document| Cow::Borrowed(collection.documents.url(document).unwrap_or_default());
     PairRow {
@@ -251,9 +260,10 @@ fn pair_row<'a>(prepared: &'a Prepared, pair: &Pair, has_distance: bool) -> Pair
         b_id: prepared.id_of(pair.b),
         a_url: url(pair.a),
         b_url: url(pair.b),
-        distance: has_distance.then_some(pair.distance),
+        distance: (settings.method != Method::Minhash).then_some(pair.distance),
         similarity: f64::from(pair.similarity),
         kind: kind(pair.kind),
+        measure: if pair.kind == Kind::Exact { "text" } else { settings.measure_name() },
     }
 }
 
@@ -431,6 +441,9 @@ fn sentence(report: &Report) -> String {
             recall.sample_pairs,
             100.0 * recall.wanted
         )),
+        None if report.searches_exactly() => {
+            text.push_str("\nAn exact search: every pair within the distance.")
+        }
         None => {}
     }
     if report.damage.total > 0 {

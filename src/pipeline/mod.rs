@@ -7,6 +7,8 @@ mod dedup;
 pub mod explain;
 pub mod find;
 mod output;
+mod plan;
+mod review;
 mod samples;
 pub mod settings;
 pub mod sketch;
@@ -16,6 +18,8 @@ pub mod verify;
 pub use budgets::{BudgetTable, budgets};
 pub use compare::compare;
 pub use dedup::dedup;
+pub use plan::{Plan, PlanRow, Purpose, plan};
+pub use review::{ReviewJob, ReviewSummary, SIMILARITY_CUTS, review};
 pub use stages::{Progress, Silent};
 
 use crate::corpus::{Input, JsonlFields, ReadOptions, discover};
@@ -275,7 +279,7 @@ fn describe(settings: &Settings, chosen: &[(&'static str, String)]) -> report::M
     match settings.method {
         Method::Psm => {
             parameters.push(("recall", settings.recall.to_string()));
-            if settings.index != PsmIndex::Half {
+            if settings.index != PsmIndex::Dial {
                 parameters.push(("flip cost", settings.flip_cost.to_string()));
             }
         }

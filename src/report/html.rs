@@ -15,8 +15,8 @@ use super::charts::{self, Bar, Part};
 use super::figures;
 use super::model::{
     Agreement, ClusterSample, ClusterSizes, CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord,
-    FileRow, Histogram, LanguageCount, MethodResult, Outcome, PageSample, PairKind, PairSample, Parameter,
-    Piece, Recall, Report, SCurve, SearchCost, Stage, Tool,
+    FileRow, Histogram, LanguageCount, MethodResult, OtherScore, Outcome, PageSample, PairKind, PairSample,
+    Parameter, Piece, Recall, Report, SCurve, SearchCost, Stage, Tool,
 };
 use crate::{Error, Result};
 
@@ -37,9 +37,9 @@ const AGREEMENTS: usize = 20;
 const EXAMPLES: usize = 5;
 
 /// Characters shown of an address or a path.
-const ADDRESS_CHARS: usize = 240;
+pub(super) const ADDRESS_CHARS: usize = 240;
 /// Characters shown of an id or a name.
-const NAME_CHARS: usize = 120;
+pub(super) const NAME_CHARS: usize = 120;
 /// Characters shown of a page's text, in the opening and again in the excerpt.
 const TEXT_CHARS: usize = 900;
 /// Characters shown of a parameter, a warning or a detail.
@@ -77,7 +77,7 @@ pub fn render(report: &Report) -> Result<String> {
     let view = ReportView {
         report: Heads::of_report(report),
         seed: report.method.seed.to_string(),
-        exact_search: report.method.name == "bphs",
+        exact_search: report.searches_exactly(),
         method: method_name(&report.method.name),
         command: command(&report.command_line),
         headline: headline(documents, outcome.removed),
@@ -302,15 +302,18 @@ impl<T> Cut<T> {
     }
 }
 
-/// The first `most` characters on one line, without control characters and without those that turn the direction of
-/// all that follows.
-fn clip(text: &str, most: usize) -> String {
-    let clean = |c: char| match c {
-        c if c.is_whitespace() => ' ',
-        '\u{202d}' | '\u{202e}' => '\u{fffd}',
+/// The character, or a mark in place of one that is no text or that turns the direction of what follows.
+pub(crate) fn visible(c: char) -> char {
+    match c {
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         c if c.is_control() => '\u{fffd}',
         c => c,
-    };
+    }
+}
+
+/// The first `most` characters on one line, each [`visible`].
+pub(super) fn clip(text: &str, most: usize) -> String {
+    let clean = |c: char| if c.is_whitespace() { ' ' } else { visible(c) };
     let mut out: String = text.chars().take(most).map(clean).collect();
     if text.chars().nth(most).is_some() {
         out.push('…');
@@ -319,7 +322,7 @@ fn clip(text: &str, most: usize) -> String {
 }
 
 /// The address if a browser may be sent there.
-fn link(url: &str) -> Option<String> {
+pub(super) fn link(url: &str) -> Option<String> {
     let scheme = url.split_once("://")?.0;
     let web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
     (web && url.len() <= 2_000 && !url.chars().any(|c| c.is_control() || c.is_whitespace()))
@@ -366,6 +369,7 @@ struct PairView {
     distance: Option<u32>,
     similarity: f64,
     exact: bool,
+    others: Vec<OtherScore>,
 }
 
 impl PairView {
@@ -376,6 +380,12 @@ impl PairView {
             distance: pair.distance,
             similarity: pair.similarity,
             exact: pair.kind == PairKind::Exact,
+            others: pair
+                .others
+                .iter()
+                .take(METHODS)
+                .map(|other| OtherScore { by: clip(&other.by, NAME_CHARS), ..*other })
+                .collect(),
         }
     }
 }
@@ -525,7 +535,7 @@ fn headline(documents: u64, removed: u64) -> (String, String) {
 }
 
 /// `2027-03-14T15:09:26Z` as `2027-03-14 15:09 UTC`; anything else as it is.
-fn moment(rfc3339: &str) -> String {
+pub(super) fn moment(rfc3339: &str) -> String {
     let parts = rfc3339.strip_suffix('Z').and_then(|rest| rest.split_once('T'));
     match parts {
         Some((date, time)) if date.is_ascii() && time.is_ascii() && time.len() >= 5 => {

@@ -169,6 +169,10 @@ pub struct Method {
     pub hash: String,
 }
 
+/// The parameter, and its value, of a run that joined all hashes exactly instead of asking an index for the neighbours of
+/// each.
+pub const EXACT_JOIN: (&str, &str) = ("search", "exact join of all hashes");
+
 /// A parameter and its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parameter {
@@ -329,6 +333,17 @@ pub struct PairSample {
     pub similarity: f64,
     /// Whether the texts are the same.
     pub kind: PairKind,
+    /// In a comparison: what other methods say of the pair, where it is another similarity.
+    pub others: Vec<OtherScore>,
+}
+
+/// What another method says of a pair.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OtherScore {
+    /// The method.
+    pub by: String,
+    /// Its similarity of the pair.
+    pub similarity: f64,
 }
 
 /// Whether the texts of a pair are the same.
@@ -488,11 +503,17 @@ impl PairSample {
     ) -> Self {
         (a.excerpt, b.excerpt) = differences(text_a, text_b);
         let kind = if text_a == text_b { PairKind::Exact } else { PairKind::Near };
-        Self { a, b, distance, similarity, kind }
+        Self { a, b, distance, similarity, kind, others: Vec::new() }
     }
 }
 
 impl Report {
+    /// Whether every pair within the threshold was found, by design and not by luck.
+    pub fn searches_exactly(&self) -> bool {
+        let exact_join = |parameter: &Parameter| (&*parameter.name, &*parameter.value) == EXACT_JOIN;
+        self.method.name == "bphs" || self.method.parameters.iter().any(exact_join)
+    }
+
     /// Writes `report.json`.
     ///
     /// # Errors

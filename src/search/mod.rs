@@ -11,6 +11,7 @@ pub mod dial;
 pub mod directory;
 pub mod distinct;
 pub mod half;
+pub mod join;
 pub mod linear;
 pub mod psm;
 
@@ -276,8 +277,8 @@ mod tests {
                 indexes.push(Box::new(index));
             }
         }
-        for (tables, key_bits) in [(2, None), (2, Some(14)), (3, Some(9)), (8, None)] {
-            if radius < 2 * tables {
+        for (tables, key_bits) in [(1, None), (2, None), (2, Some(14)), (3, Some(9)), (8, None)] {
+            if radius < 3 * tables {
                 let index =
                     Dial::new(hashes, DialParams { radius, tables, key_bits, ..DialParams::default() })
                         .unwrap();

@@ -1,0 +1,186 @@
+//! Finds the near pairs inside of groups of hashes: every hash of a group against every later one.
+
+use std::ops::Range;
+
+/// A way to compare that this processor can run; having one is the proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel(Isa);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Isa {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Popcnt,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Kernel {
+    /// The portable loop, which runs everywhere. On aarch64 it is the fast one: the compiler counts bits with NEON.
+    pub const PORTABLE: Self = Self(Isa::Portable);
+
+    /// All kernels that this processor can run, the fastest first.
+    pub fn available() -> Vec<Self> {
+        let mut kernels = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("popcnt") {
+            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vpopcntdq") {
+                kernels.push(Self(Isa::Avx512));
+            }
+            kernels.push(Self(Isa::Popcnt));
+        }
+        kernels.push(Self::PORTABLE);
+        kernels
+    }
+
+    /// The fastest kernel of this processor.
+    pub fn best() -> Self {
+        Self::available().first().copied().unwrap_or(Self::PORTABLE)
+    }
+
+    /// Calls `found` with the positions in `hashes`, the lesser first, of every two hashes of one group within `radius` of
+    /// each other. Groups are ranges of positions. Pairs come in order of groups; within a group their order is not
+    /// specified.
+    ///
+    /// # Panics
+    /// If a group lies outside of `hashes`.
+    #[inline]
+    pub fn pairs(
+        self,
+        hashes: &[u64],
+        groups: &[Range<usize>],
+        radius: u32,
+        mut found: impl FnMut(usize, usize),
+    ) {
+        assert!(groups.iter().all(|group| group.end <= hashes.len()), "groups inside of the list");
+        match self.0 {
+            Isa::Portable => pairs(hashes, groups, radius, &mut found),
+            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Popcnt => unsafe { x86::pairs_popcnt(hashes, groups, radius, &mut found) },
+            // SAFETY: as above, and the groups have just been checked.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => unsafe { x86::pairs_avx512(hashes, groups, radius, &mut found) },
+        }
+    }
+}
+
+impl Default for Kernel {
+    fn default() -> Self {
+        Self::best()
+    }
+}
+
+/// The definition. Inlined where hardware counting is allowed, it uses it.
+#[inline(always)]
+fn pairs(hashes: &[u64], groups: &[Range<usize>], radius: u32, found: &mut impl FnMut(usize, usize)) {
+    for group in groups {
+        for i in group.clone() {
+            for j in i + 1..group.end {
+                if (hashes[i] ^ hashes[j]).count_ones() <= radius {
+                    found(i, j);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+    use std::ops::Range;
+
+    #[target_feature(enable = "popcnt")]
+    pub fn pairs_popcnt(
+        hashes: &[u64],
+        groups: &[Range<usize>],
+        radius: u32,
+        found: &mut impl FnMut(usize, usize),
+    ) {
+        super::pairs(hashes, groups, radius, found);
+    }
+
+    /// Hashes that share the loads of the later ones.
+    const ROWS: usize = 4;
+
+    /// Four hashes against eight later ones at a time.
+    ///
+    /// # Safety
+    /// Groups must lie inside of `hashes`.
+    #[target_feature(enable = "avx512f,avx512vpopcntdq,popcnt,bmi1")]
+    pub unsafe fn pairs_avx512(
+        hashes: &[u64],
+        groups: &[Range<usize>],
+        radius: u32,
+        found: &mut impl FnMut(usize, usize),
+    ) {
+        let radii = _mm512_set1_epi64(i64::from(radius));
+        for group in groups {
+            for first in group.clone().step_by(ROWS) {
+                // Rows beyond the group's end repeat its last hash, whose pairs are all dropped.
+                let rows: [usize; ROWS] = std::array::from_fn(|row| (first + row).min(group.end - 1));
+                let wanted = rows.map(|row| _mm512_set1_epi64(hashes[row] as i64));
+                // The first load begins with the second row: a row's own lane and those before it do not count.
+                let mut counted: [__mmask8; ROWS] = [0xff, 0xfe, 0xfc, 0xf8];
+                let mut at = first + 1;
+                while at < group.end {
+                    let left = group.end - at;
+                    let lanes: __mmask8 = if left < 8 { (1 << left) - 1 } else { 0xff };
+                    // SAFETY: only lanes that lie inside of the group are loaded; the load may be unaligned.
+                    let later = unsafe { _mm512_maskz_loadu_epi64(lanes, hashes.as_ptr().add(at).cast()) };
+                    let near: [__mmask8; ROWS] = std::array::from_fn(|row| {
+                        let distance = _mm512_popcnt_epi64(_mm512_xor_si512(later, wanted[row]));
+                        _mm512_mask_cmple_epu64_mask(lanes & counted[row], distance, radii)
+                    });
+                    if (near[0] | near[1] | near[2] | near[3]) != 0 {
+                        for (row, mut near) in near.into_iter().enumerate() {
+                            while near != 0 && first + row < group.end {
+                                found(first + row, at + near.trailing_zeros() as usize);
+                                near &= near - 1;
+                            }
+                        }
+                    }
+                    counted = [0xff; ROWS];
+                    at += 8;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn all_kernels_agree(
+            flips in prop::collection::vec(prop::collection::vec(0u32..64, 0..6), 0..70),
+            ends in prop::collection::vec(0usize..70, 0..5),
+            base: u64,
+            radius in 0u32..9,
+        ) {
+            let hashes: Vec<u64> =
+                flips.iter().map(|bits| bits.iter().fold(base, |hash, bit| hash ^ 1 << bit)).collect();
+            let mut ends: Vec<usize> = ends.into_iter().map(|end| end.min(hashes.len())).collect();
+            ends.sort_unstable();
+            let mut from = 0;
+            let groups: Vec<Range<usize>> =
+                ends.into_iter().map(|end| std::mem::replace(&mut from, end)..end).collect();
+            let all = |kernel: Kernel| {
+                let mut found = Vec::new();
+                kernel.pairs(&hashes, &groups, radius, |i, j| found.push((i, j)));
+                found.sort_unstable();
+                found
+            };
+            let expected = all(Kernel::PORTABLE);
+            for (i, j) in &expected {
+                prop_assert!(i < j && (hashes[*i] ^ hashes[*j]).count_ones() <= radius);
+            }
+            for kernel in Kernel::available() {
+                prop_assert_eq!(&all(kernel), &expected, "{:?}", kernel);
+            }
+        }
+    }
+}

@@ -1,0 +1,639 @@
+//! The self-join: every two of a list of distinct hashes that lie within h bits of each other, without any index. Exact.
+//!
+//! Cut 64 bits into B > h blocks. Two hashes within h bits of each other agree in at least B − h blocks, so whoever looks
+//! into all groups of hashes that agree in some B − h blocks meets every pair (Manku et al. 2007 look queries up that way;
+//! Tabei, Uno, Sugiyama & Tsuda, *Single versus Multiple Sorting in All Pairs Similarity Search*, ACML 2010, join so). As
+//! in the latter, blocks are taken one after the other: the list is parted by one block, each part by a later block, and so
+//! on, so that all choices of blocks that begin alike share the work; and a pair counts only where the blocks that lie
+//! between those taken differ, which is true for one choice.
+//!
+//! Ours: nothing is sorted. A list is parted by only as many bits as make its parts small, and small parts are compared
+//! all against all with vector instructions ([`crate::kernel::near`]), which is cheaper than parting them further.
+//! B follows from a model of both costs. A part that stays large after all its blocks, because the data are skewed, is
+//! joined anew on those of its bits that vary. All parting but the first happens in the processor's caches, and the first
+//! goes through the list in pieces that fit there.
+
+use std::ops::Range;
+use std::sync::Mutex;
+
+use rayon::prelude::*;
+
+use super::Cost;
+use crate::kernel::hamming;
+use crate::kernel::near::Kernel;
+use crate::kernel::{huge_pages, weakest};
+use crate::{Error, Result};
+
+/// Two slots whose hashes are near.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NearPair {
+    /// The lesser slot.
+    pub a: u32,
+    /// The greater slot.
+    pub b: u32,
+    /// Their Hamming distance.
+    pub distance: u8,
+}
+
+/// Parts of at most so many hashes are compared all against all.
+const SMALL: usize = 64;
+
+/// The size that parting aims at.
+const AIM: usize = 48;
+
+/// Most bits that a list is parted by at once: as many parts as first-level caches and address tables bear.
+const MOST_BITS: u32 = 8;
+
+/// The same for the whole list, so that its parts fit the second-level cache.
+const MOST_FIRST_BITS: u32 = 10;
+
+/// Hashes of a piece of the whole list, which is parted in the cache.
+const PIECE: usize = 1 << 16;
+
+/// Parts of the whole list that are joined before their pairs are handed on.
+const BATCH: usize = 64;
+
+/// How often a part may be joined anew on other blocks: every time multiplies the work on it, while what is left in it
+/// is more and more alike.
+const MOST_REVISIONS: u32 = 2;
+
+/// Parting takes a bit away from a path, of 64, each time.
+const MOST_LEVELS: usize = 65;
+
+/// Memory that a join works with: the list, and a parted copy of it with slots.
+pub const BYTES_PER_HASH: usize = 20;
+
+/// Finds all pairs of `hashes`, which must be distinct, at distance 1 to `radius`, each once. `sink` gets them in parts; their order
+/// is the same for any number of threads and on any processor, but no order of slots. `progress` hears of hashes done.
+///
+/// In the cost, a probe is a group of hashes that were compared all against all; candidates are the comparisons.
+///
+/// Memory: [`BYTES_PER_HASH`], and the pairs of some dozens of groups.
+///
+/// # Errors
+/// [`Error::Parameter`] for 2³² hashes or more.
+pub fn join(
+    hashes: &[u64],
+    radius: u32,
+    progress: &(dyn Fn(u64) + Sync),
+    mut sink: impl FnMut(&[NearPair]),
+) -> Result<Cost> {
+    if u32::try_from(hashes.len()).is_err() {
+        let expected = "fewer than 2^32 distinct hashes in one join";
+        return Err(Error::parameter("hashes", hashes.len(), expected));
+    }
+    let Some(blocks) = choose_blocks(hashes, u64::MAX, radius) else {
+        let cost = scan_all(hashes, radius, &mut sink);
+        progress(hashes.len() as u64);
+        return Ok(cost);
+    };
+    let workers = Mutex::new(Vec::new());
+    let mut first = Pieces::default();
+    let mut cost = Cost::default();
+    // Each block that can be the first of B − h.
+    let passes = radius as usize + 1;
+    let (mut done, mut told) = (0, 0);
+    for (number, &block) in blocks.iter().enumerate().take(passes) {
+        let digit = Digit::of(block, bits_for(hashes.len(), MOST_FIRST_BITS));
+        first.part(hashes, digit);
+        let path = Path {
+            blocks: &blocks,
+            next: number + 1,
+            taken: 1,
+            skipped: number as u32,
+            chosen: block,
+            revisions: 0,
+        };
+        for from in (0..digit.parts()).step_by(BATCH) {
+            let parts: Vec<(Vec<NearPair>, Cost)> = (from..digit.parts().min(from + BATCH))
+                .into_par_iter()
+                .map(|part| {
+                    let idle = workers
+                        .lock()
+                        .ok()
+                        .and_then(|mut idle: std::sync::MutexGuard<'_, Vec<Worker>>| idle.pop());
+                    let mut worker = idle.unwrap_or_else(|| Worker::new(radius));
+                    worker.differ.clear();
+                    worker.differ.extend(&blocks[..number]);
+                    let mut levels = std::mem::take(&mut worker.levels);
+                    if let Some((whole, deeper)) = levels.split_first_mut() {
+                        first.gather(part, whole);
+                        worker.enter(deeper, &whole.hashes, &whole.slots, path, block & !digit.mask);
+                    }
+                    worker.levels = levels;
+                    let found = (std::mem::take(&mut worker.found), std::mem::take(&mut worker.cost));
+                    if let Ok(mut idle) = workers.lock() {
+                        idle.push(worker);
+                    }
+                    found
+                })
+                .collect();
+            for (pairs, part_cost) in parts {
+                sink(&pairs);
+                cost += part_cost;
+            }
+            done += first.sizes[from..digit.parts().min(from + BATCH)].iter().sum::<usize>();
+            progress((done / passes - told) as u64);
+            told = done / passes;
+        }
+    }
+    Ok(cost)
+}
+
+/// Every hash against every later one: where the radius is so large that no block agrees for sure.
+fn scan_all(hashes: &[u64], radius: u32, sink: &mut impl FnMut(&[NearPair])) -> Cost {
+    let kernel = hamming::Kernel::best();
+    let mut cost = Cost { probes: 1, ..Cost::default() };
+    for from in (0..hashes.len()).step_by(BATCH * 16) {
+        let rows: Vec<Vec<NearPair>> = (from..hashes.len().min(from + BATCH * 16))
+            .into_par_iter()
+            .map(|a| {
+                let mut found = Vec::new();
+                kernel.scan(&hashes[a + 1..], hashes[a], radius, |at, distance| {
+                    found.push(NearPair { a: a as u32, b: (a + 1 + at) as u32, distance: distance as u8 });
+                    std::ops::ControlFlow::Continue(())
+                });
+                found
+            })
+            .collect();
+        for (a, pairs) in (from..).zip(&rows) {
+            cost.candidates += (hashes.len() - a - 1) as u64;
+            cost.verified += pairs.len() as u64;
+            sink(pairs);
+        }
+    }
+    cost
+}
+
+/// Bits by which `n` hashes are parted at once.
+fn bits_for(n: usize, most: u32) -> u32 {
+    (n / AIM).max(1).ilog2().saturating_add(1).min(most)
+}
+
+/// Cuts the bits of `free` that vary among the hashes into the blocks that the model of costs likes best; none where to
+/// compare all hashes with all is cheaper than any.
+fn choose_blocks(hashes: &[u64], free: u64, radius: u32) -> Option<Vec<u64>> {
+    let varying = match hashes.split_first() {
+        Some((first, others)) => others.iter().fold(0, |all, hash| all | (hash ^ first)) & free,
+        None => 0,
+    };
+    let bits = varying.count_ones();
+    let mut least = all_against_all(hashes.len() as f64);
+    let mut best = None;
+    for blocks in radius + 1..=bits.min(radius.saturating_add(MOST_TAKEN)) {
+        let cost = parting(hashes.len() as f64, f64::from(bits) / f64::from(blocks), blocks - radius, radius);
+        if cost < least {
+            (least, best) = (cost, Some(blocks));
+        }
+    }
+    let blocks = best?;
+    // From the top, so that leading blocks are runs of leading bits.
+    let mut rest = varying;
+    let masks = (0..blocks).map(|block| {
+        let width = bits * (block + 1) / blocks - bits * block / blocks;
+        let mask = leading(rest, width);
+        rest &= !mask;
+        mask
+    });
+    Some(masks.collect())
+}
+
+/// Most blocks that a pair must agree in.
+const MOST_TAKEN: u32 = 6;
+
+/// The `count` highest of the bits of `mask`.
+fn leading(mask: u64, count: u32) -> u64 {
+    let mut rest = mask;
+    for _ in 0..count {
+        rest &= !(1 << (63 - rest.leading_zeros().min(63)));
+    }
+    mask & !rest
+}
+
+/// Time, in nanoseconds on a processor of 2023, to compare one hash of a group of `size` with all later ones.
+fn all_against_all(size: f64) -> f64 {
+    /// Of a comparison, and of a row of them.
+    const COMPARISON: f64 = 0.06;
+    const ROW: f64 = 1.5;
+    ROW + size / 2.0 * COMPARISON
+}
+
+/// Time for each of `n` hashes if all choices of `taken` of `taken + radius` blocks of `width` bits are gone through.
+fn parting(n: f64, width: f64, taken: u32, radius: u32) -> f64 {
+    /// Of moving a hash to its part.
+    const MOVE: f64 = 3.0;
+    let (mut size, mut paths, mut cost) = (n, 1.0, 0.0);
+    for level in 1..=taken {
+        paths *= f64::from(level + radius) / f64::from(level);
+        let needed = (size / AIM as f64).log2().max(1.0);
+        let used = needed.min(width);
+        cost += paths * MOVE * (used / f64::from(MOST_BITS)).ceil();
+        size /= used.exp2();
+        if size <= SMALL as f64 {
+            break;
+        }
+    }
+    cost + paths * all_against_all(size)
+}
+
+/// Bits of a hash by which a list is parted.
+#[derive(Clone, Copy, Debug)]
+struct Digit {
+    mask: u64,
+    shift: u32,
+    /// Whether the bits are neighbours.
+    run: bool,
+    kernel: weakest::Kernel,
+}
+
+impl Digit {
+    /// The leading bits of a block, `most` of them if it has as many.
+    fn of(block: u64, most: u32) -> Self {
+        let mask = leading(block, most.min(block.count_ones()));
+        let shift = mask.trailing_zeros() % 64;
+        let run = (mask >> shift).wrapping_add(1).is_power_of_two();
+        Self { mask, shift, run, kernel: weakest::Kernel::best() }
+    }
+
+    fn parts(&self) -> usize {
+        1 << self.mask.count_ones()
+    }
+
+    /// Parts a list into `to`, keeping the order within parts. `starts` gets the place where each part begins, and the
+    /// end.
+    fn part(
+        &self,
+        hashes: &[u64],
+        slot: impl Fn(usize) -> u32,
+        to: (&mut [u64], &mut [u32]),
+        starts: &mut Vec<u32>,
+    ) {
+        if self.run {
+            let (mask, shift) = (self.parts() as u64 - 1, self.shift);
+            part_by(hashes, slot, |hash| (hash >> shift & mask) as usize, self.parts(), to, starts);
+        } else {
+            let key = |hash| self.kernel.extract(hash, self.mask) as usize;
+            part_by(hashes, slot, key, self.parts(), to, starts);
+        }
+    }
+}
+
+#[inline(always)]
+fn part_by(
+    hashes: &[u64],
+    slot: impl Fn(usize) -> u32,
+    key: impl Fn(u64) -> usize,
+    parts: usize,
+    (to_hashes, to_slots): (&mut [u64], &mut [u32]),
+    starts: &mut Vec<u32>,
+) {
+    let mut next = [0u32; 1 << MOST_FIRST_BITS];
+    let next = &mut next[..parts];
+    for &hash in hashes {
+        next[key(hash)] += 1;
+    }
+    starts.clear();
+    starts.reserve(parts + 1);
+    let mut sum = 0;
+    for next in next.iter_mut() {
+        starts.push(sum);
+        sum += std::mem::replace(next, sum);
+    }
+    starts.push(sum);
+    for (at, &hash) in hashes.iter().enumerate() {
+        let place = &mut next[key(hash)];
+        to_hashes[*place as usize] = hash;
+        to_slots[*place as usize] = slot(at);
+        *place += 1;
+    }
+}
+
+/// The whole list, parted piece by piece.
+#[derive(Default)]
+struct Pieces {
+    hashes: Vec<u64>,
+    slots: Vec<u32>,
+    /// For each piece, where its parts begin.
+    starts: Vec<Vec<u32>>,
+    /// Hashes in each part, over all pieces.
+    sizes: Vec<usize>,
+}
+
+impl Pieces {
+    fn part(&mut self, hashes: &[u64], digit: Digit) {
+        if self.hashes.is_empty() {
+            self.hashes = huge_pages::zeroed(hashes.len());
+            self.slots = huge_pages::zeroed(hashes.len());
+            self.starts.resize_with(hashes.len().div_ceil(PIECE), Vec::new);
+        }
+        hashes
+            .par_chunks(PIECE)
+            .zip(self.hashes.par_chunks_mut(PIECE))
+            .zip(self.slots.par_chunks_mut(PIECE))
+            .zip(&mut self.starts)
+            .enumerate()
+            .for_each(|(piece, (((hashes, to_hashes), to_slots), starts))| {
+                let first = piece * PIECE;
+                digit.part(hashes, |at| (first + at) as u32, (to_hashes, to_slots), starts);
+            });
+        let size = |part: usize| self.starts.iter().map(|s| (s[part + 1] - s[part]) as usize).sum();
+        self.sizes = (0..digit.parts()).map(size).collect();
+    }
+
+    /// Puts a part together.
+    fn gather(&self, part: usize, into: &mut Level) {
+        into.hashes.clear();
+        into.slots.clear();
+        for (piece, starts) in self.starts.iter().enumerate() {
+            let places = piece * PIECE + starts[part] as usize..piece * PIECE + starts[part + 1] as usize;
+            into.hashes.extend_from_slice(&self.hashes[places.clone()]);
+            into.slots.extend_from_slice(&self.slots[places]);
+        }
+    }
+}
+
+/// A list that has been parted.
+#[derive(Default)]
+struct Level {
+    hashes: Vec<u64>,
+    slots: Vec<u32>,
+    starts: Vec<u32>,
+}
+
+/// Which blocks a group agrees in, and which may follow.
+#[derive(Clone, Copy)]
+struct Path<'a> {
+    blocks: &'a [u64],
+    /// The first block that may follow.
+    next: usize,
+    /// Number of blocks taken.
+    taken: usize,
+    /// Number of blocks before `next` that were not.
+    skipped: u32,
+    /// Bits that pairs must agree in. Groups may be parted by fewer.
+    chosen: u64,
+    /// How often blocks have been cut anew.
+    revisions: u32,
+}
+
+/// What a thread works with.
+struct Worker {
+    radius: u32,
+    kernel: Kernel,
+    levels: Vec<Level>,
+    /// Masks of blocks in each of which a pair must differ, because it is reported elsewhere if it does not.
+    differ: Vec<u64>,
+    groups: Vec<Range<usize>>,
+    positions: Vec<(u32, u32)>,
+    found: Vec<NearPair>,
+    cost: Cost,
+}
+
+impl Worker {
+    fn new(radius: u32) -> Self {
+        Self {
+            radius,
+            kernel: Kernel::best(),
+            levels: std::iter::repeat_with(Level::default).take(MOST_LEVELS).collect(),
+            differ: Vec::new(),
+            groups: Vec::new(),
+            positions: Vec::new(),
+            found: Vec::new(),
+            cost: Cost::default(),
+        }
+    }
+
+    /// Goes on with a group that has been parted by all bits of its last block but `rest`.
+    fn enter(&mut self, levels: &mut [Level], hashes: &[u64], slots: &[u32], path: Path<'_>, rest: u64) {
+        if hashes.len() <= SMALL {
+            self.compare(hashes, slots, std::slice::from_ref(&(0..hashes.len())), path.chosen);
+        } else if rest != 0 {
+            self.part(levels, hashes, slots, path, rest);
+        } else {
+            self.choose(levels, hashes, slots, path);
+        }
+    }
+
+    /// Parts a group by bits of `rest`, which are of the block that was taken last.
+    fn part(&mut self, levels: &mut [Level], hashes: &[u64], slots: &[u32], path: Path<'_>, rest: u64) {
+        let digit = Digit::of(rest, bits_for(hashes.len(), MOST_BITS));
+        let (level, deeper) = levels.split_first_mut().expect("a level for each bit of a hash");
+        if level.hashes.len() < hashes.len() {
+            level.hashes.resize(hashes.len(), 0);
+            level.slots.resize(hashes.len(), 0);
+        }
+        let to = (&mut level.hashes[..hashes.len()], &mut level.slots[..hashes.len()]);
+        digit.part(hashes, |at| slots[at], to, &mut level.starts);
+        let mut groups = std::mem::take(&mut self.groups);
+        groups.clear();
+        let parts = || level.starts.windows(2).map(|ends| ends[0] as usize..ends[1] as usize);
+        groups.extend(parts().filter(|part| part.len() > 1 && part.len() <= SMALL));
+        self.compare(&level.hashes[..hashes.len()], &level.slots, &groups, path.chosen);
+        self.groups = groups;
+        for part in parts().filter(|part| part.len() > SMALL) {
+            let (hashes, slots) = (&level.hashes[part.clone()], &level.slots[part]);
+            self.enter(deeper, hashes, slots, path, rest & !digit.mask);
+        }
+    }
+
+    /// Takes each of the blocks that may follow; if there are enough, compares.
+    fn choose(&mut self, levels: &mut [Level], hashes: &[u64], slots: &[u32], path: Path<'_>) {
+        let again;
+        let mut path = path;
+        if path.taken + self.radius as usize == path.blocks.len() {
+            let more = (path.revisions < MOST_REVISIONS)
+                .then(|| choose_blocks(hashes, !path.chosen, self.radius))
+                .flatten();
+            let Some(blocks) = more else {
+                return self.compare(hashes, slots, std::slice::from_ref(&(0..hashes.len())), path.chosen);
+            };
+            again = blocks;
+            let revisions = path.revisions + 1;
+            path = Path { blocks: &again, next: 0, taken: 0, skipped: 0, revisions, ..path };
+        }
+        let before = self.differ.len();
+        for number in path.next..path.blocks.len() {
+            let skipped = path.skipped + (number - path.next) as u32;
+            if skipped > self.radius {
+                break;
+            }
+            let block = path.blocks[number];
+            let longer = Path {
+                next: number + 1,
+                taken: path.taken + 1,
+                skipped,
+                chosen: path.chosen | block,
+                ..path
+            };
+            self.part(levels, hashes, slots, longer, block);
+            self.differ.push(block);
+        }
+        self.differ.truncate(before);
+    }
+
+    /// Compares all with all in each group, and keeps the pairs that are to be reported here.
+    fn compare(&mut self, hashes: &[u64], slots: &[u32], groups: &[Range<usize>], chosen: u64) {
+        self.cost.probes += groups.len() as u64;
+        let pairs_in = |group: &Range<usize>| (group.len() * group.len().saturating_sub(1) / 2) as u64;
+        self.cost.candidates += groups.iter().map(pairs_in).sum::<u64>();
+        let Self { differ, positions, found, cost, .. } = self;
+        positions.clear();
+        self.kernel.pairs(hashes, groups, self.radius, |i, j| {
+            cost.verified += 1;
+            let differing = hashes[i] ^ hashes[j];
+            if differing & chosen == 0 && differ.iter().all(|block| differing & block != 0) {
+                positions.push((i as u32, j as u32));
+            }
+        });
+        // Vector units find the pairs of a group in another order than others.
+        positions.sort_unstable();
+        found.extend(positions.iter().map(|&(i, j)| {
+            let (i, j) = (i as usize, j as usize);
+            let distance = (hashes[i] ^ hashes[j]).count_ones() as u8;
+            NearPair { a: slots[i].min(slots[j]), b: slots[i].max(slots[j]), distance }
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::SplitMix64;
+    use crate::simhash::distance;
+    use proptest::prelude::*;
+
+    /// The definition.
+    fn all_pairs(hashes: &[u64], radius: u32) -> Vec<NearPair> {
+        let mut pairs = Vec::new();
+        for (a, &first) in (0..).zip(hashes) {
+            for (b, &second) in (0..).zip(hashes).skip(a as usize + 1) {
+                let distance = distance(first, second);
+                if distance <= radius {
+                    pairs.push(NearPair { a, b, distance: distance as u8 });
+                }
+            }
+        }
+        pairs
+    }
+
+    fn joined(hashes: &[u64], radius: u32) -> Vec<NearPair> {
+        let mut pairs = Vec::new();
+        let done = std::sync::atomic::AtomicU64::new(0);
+        let progress = |n| {
+            done.fetch_add(n, std::sync::atomic::Ordering::Relaxed);
+        };
+        let cost = join(hashes, radius, &progress, |part| pairs.extend_from_slice(part)).unwrap();
+        assert!(cost.verified >= pairs.len() as u64 && cost.candidates >= cost.verified, "{cost:?}");
+        assert_eq!(done.into_inner(), hashes.len() as u64);
+        pairs
+    }
+
+    fn check(mut hashes: Vec<u64>, radius: u32) {
+        hashes.sort_unstable();
+        hashes.dedup();
+        let mut pairs = joined(&hashes, radius);
+        pairs.sort_unstable();
+        assert_eq!(pairs, all_pairs(&hashes, radius), "radius {radius}, {} hashes", hashes.len());
+    }
+
+    fn random(n: usize, seed: u64) -> Vec<u64> {
+        let mut rng = SplitMix64::new(seed);
+        (0..n).map(|_| rng.next_u64()).collect()
+    }
+
+    #[test]
+    fn lists_of_every_shape() {
+        for radius in [0, 1, 2, 3, 4, 6, 10, 15, 40, 63, 64] {
+            check(vec![], radius);
+            check(vec![7], radius);
+            check(random(900, 1), radius);
+            // One bit apart, and two.
+            check((0..64).map(|bit| 0xfeed_f00d ^ 1 << bit).chain([0xfeed_f00d]).collect(), radius);
+            // Equal halves.
+            check(random(700, 2).iter().map(|hash| hash & 0xffff_ffff).collect(), radius);
+            check(random(700, 3).iter().map(|hash| hash & !0xffff_ffff | 0x1234).collect(), radius);
+            // Few bits that vary, far from each other.
+            check(random(900, 4).iter().map(|hash| hash & 0x1041_0410_4104_1041).collect(), radius);
+        }
+    }
+
+    /// Random hashes with near ones around some of them, of which some bits mostly agree.
+    fn skewed(n: usize, seed: u64) -> Vec<u64> {
+        let mut rng = SplitMix64::new(seed);
+        let mut hashes: Vec<u64> = Vec::new();
+        for i in 0..n {
+            let mut hash = if i % 3 == 0 || i < 9 {
+                let often = rng.next_u64() & rng.next_u64() & rng.next_u64();
+                rng.next_u64() & 0xffff_0000_00ff | often
+            } else {
+                hashes[rng.below(i as u64) as usize]
+            };
+            for _ in 0..rng.below(5) {
+                hash ^= 1 << rng.below(64);
+            }
+            hashes.push(hash);
+        }
+        hashes
+    }
+
+    #[test]
+    fn deep_paths() {
+        // Enough hashes for several blocks, for large parts that are joined anew, and for a second piece.
+        for radius in [1, 3, 6] {
+            check(skewed(6_000, u64::from(radius)), radius);
+        }
+        let few_bits = random(9_000, 8).iter().map(|hash| hash & 0x7fff).collect();
+        check(few_bits, 2);
+        let hashes = {
+            let mut hashes = skewed(2 * PIECE, 7);
+            hashes.sort_unstable();
+            hashes.dedup();
+            hashes
+        };
+        assert!(hashes.len() > PIECE);
+        let pairs = joined(&hashes, 2);
+        // Around some of them only: to compare all would take too long here.
+        for a in (0..hashes.len()).step_by(997) {
+            let near = |&b: &usize| b != a && distance(hashes[a], hashes[b]) <= 2;
+            let expected = (0..hashes.len()).filter(near).count();
+            assert_eq!(pairs.iter().filter(|p| p.a as usize == a || p.b as usize == a).count(), expected);
+        }
+    }
+
+    #[test]
+    fn the_order_of_pairs_is_that_of_one_thread() {
+        let mut hashes = skewed(20_000, 5);
+        hashes.sort_unstable();
+        hashes.dedup();
+        let in_threads = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| joined(&hashes, 3))
+        };
+        assert_eq!(in_threads(1), in_threads(4));
+    }
+
+    #[test]
+    fn more_hashes_take_more_blocks() {
+        let blocks =
+            |n: usize, radius| choose_blocks(&random(n, 1), u64::MAX, radius).map(|blocks| blocks.len());
+        assert_eq!(blocks(10, 3), None);
+        assert!(blocks(100_000, 3) >= Some(4) && blocks(100_000, 3) <= blocks(1_000_000, 3));
+        assert_eq!(blocks(100_000, 64), None);
+        for radius in 0..20 {
+            let Some(blocks) = choose_blocks(&random(50_000, 1), u64::MAX, radius) else { continue };
+            assert_eq!(blocks.iter().fold(0, |all, block| all | block), u64::MAX);
+            assert_eq!(blocks.iter().map(|block| block.count_ones()).sum::<u32>(), 64);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn every_pair_once(
+            seed: u64, n in 0usize..600, radius in 0u32..16,
+            mask in prop_oneof![Just(u64::MAX), any::<u64>(), Just(0xffff), (any::<u64>(), any::<u64>()).prop_map(|(a, b)| a & b)],
+        ) {
+            check(skewed(n, seed).iter().map(|hash| hash & mask).collect(), radius);
+        }
+    }
+}
