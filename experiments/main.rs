@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn the_cheap_experiments_run_and_are_drawn_again_from_their_results_alone() {
         let folder = tempfile::tempdir().unwrap();
-        for what in ["online-throughput", "batch", "all-pairs-cost", "band-scores"] {
+        for what in ["online-throughput", "dial", "batch", "all-pairs-cost", "band-scores"] {
             let config = config(what, folder.path());
             run(&config).unwrap();
             let rows = results::read_all(&config, what).unwrap();
