@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use flipside::corpus::{ReadOptions, discover};
 use flipside::hash::fmix64;
-use flipside::pipeline::collect::{Collection, collect};
+use flipside::pipeline::collect::{Collection, Keeping, collect};
 use flipside::pipeline::sketch::Texts;
 use flipside::simhash::SimHash;
 use flipside::simhash::hasher::SimHasher;
@@ -43,7 +43,7 @@ impl Corpus {
         let inputs = discover(&paths, &Default::default())
             .with_context(|| format!("looking for {}", path.display()))?;
         let options = ReadOptions { threads: rayon::current_num_threads(), ..ReadOptions::default() };
-        let collection = collect(inputs, &options, features, &|_| {});
+        let collection = collect(inputs, &options, features, Keeping::Features, &|_| {});
         ensure!(!collection.documents.is_empty(), "{}: no documents", path.display());
         let digest = collection.documents.rows().iter().fold(0, |sum, row| fmix64(sum ^ row.digest as u64));
         let texts = Texts::new(&collection, MIN_FEATURES);

@@ -1,5 +1,6 @@
 //! Several methods on the same corpus, side by side.
 
+use super::collect::Keeping;
 use super::output::OutputFolder;
 use super::samples::{Shown, sample_pairs};
 use super::settings::{Method, Settings, Verify};
@@ -52,7 +53,7 @@ struct Run {
 fn run(job: &Job, methods: &[Method], progress: &dyn Progress) -> Result<CompareReport> {
     let mut stages = Stages::new(progress);
     let by_simhash = methods.iter().any(|&method| method != Method::Minhash);
-    let prepared = prepare(job, by_simhash, &mut stages)?;
+    let prepared = prepare(job, by_simhash, Keeping::Features, &mut stages)?;
     let hashes = by_simhash.then(|| simhashes(&prepared, &job.settings, &mut stages));
     let mut warnings = Vec::new();
     let mut runs = Vec::new();

@@ -9,7 +9,8 @@ use super::sketch::SimHashes;
 use super::stages::{Progress, Stages};
 use super::verify::Measure;
 use super::{
-    Job, Prepared, Summary, describe, describe_corpus, describe_damage, find, measure, prepare, simhashes,
+    Job, Prepared, Summary, describe, describe_corpus, describe_damage, find, keeping, measure, prepare,
+    simhashes,
 };
 use crate::clusters::{Clusters, Keep, Linkage};
 use crate::corpus;
@@ -38,7 +39,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let summary = job.with_threads(|| {
         let mut stages = Stages::new(progress);
         let by_simhash = job.settings.method != Method::Minhash;
-        let prepared = prepare(job, by_simhash, &mut stages)?;
+        let prepared = prepare(job, by_simhash, keeping(job, by_simhash), &mut stages)?;
         let sketches = by_simhash.then(|| simhashes(&prepared, &job.settings, &mut stages));
         let found = find(&prepared, sketches.as_ref(), &job.settings, &mut stages)?;
         write(job, &prepared, sketches.as_ref(), found, &folder, stages)

@@ -1,5 +1,6 @@
 //! Why two pages are near-duplicates or not: every figure behind the verdict.
 
+use super::collect::Keeping;
 use super::find::{Dialled, joins_exactly, traced_sample};
 use super::samples::Shown;
 use super::settings::{Method, Settings, Verify};
@@ -133,7 +134,7 @@ pub fn explain(job: &Job, a: &str, b: &str, progress: &dyn Progress) -> Result<E
 fn of_corpus(job: &Job, names: [&str; 2], progress: &dyn Progress) -> Result<Explanation> {
     let settings = &job.settings;
     let mut stages = Stages::new(progress);
-    let prepared = prepare(job, true, &mut stages)?;
+    let prepared = prepare(job, true, Keeping::Features, &mut stages)?;
     let sketches = simhashes(&prepared, settings, &mut stages);
     let collection = &prepared.collection;
     let pair = [find(&prepared, names[0])?, find(&prepared, names[1])?];

@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::hash::FEATURE_HASH;
 use crate::report::model as report;
 use crate::weight::frequencies::Frequencies;
-use collect::Collection;
+use collect::{Collection, Keeping};
 use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 use settings::{JaccardCheck, Method, PsmIndex, Settings, Verify};
@@ -114,7 +114,20 @@ fn repeated_ids(documents: &DocumentTable) -> HashSet<u32> {
     (0..documents.len() as u32).filter(is_repeated).collect()
 }
 
-fn prepare(job: &Job, needs_simhash: bool, stages: &mut Stages<'_>) -> Result<Prepared> {
+/// What a run must keep of each page. Weights that need no document frequencies can be summed while pages are read; then
+/// nothing else needs features but what compares or saves them.
+fn keeping(job: &Job, needs_simhash: bool) -> Keeping {
+    let settings = &job.settings;
+    let by_features = matches!(settings.verify, Verify::Jaccard | Verify::Containment | Verify::Cosine);
+    let needs_features = settings.method == Method::Minhash
+        || settings.jaccard == JaccardCheck::Exact
+        || settings.weighting.needs_frequencies()
+        || by_features
+        || job.save_frequencies.is_some();
+    if needs_simhash && !needs_features { Keeping::SimHashes(settings.weighting) } else { Keeping::Features }
+}
+
+fn prepare(job: &Job, needs_simhash: bool, keeping: Keeping, stages: &mut Stages<'_>) -> Result<Prepared> {
     let settings = &job.settings;
     settings.check()?;
     let needs_frequencies = ((needs_simhash || settings.verify == Verify::Cosine)
@@ -129,7 +142,7 @@ fn prepare(job: &Job, needs_simhash: bool, stages: &mut Stages<'_>) -> Result<Pr
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let options = job.read_options();
     let collection = stages.run("read", 0, "pages", stored.max(1), |progress| {
-        collect::collect(inputs, &options, settings.features, progress)
+        collect::collect(inputs, &options, settings.features, keeping, progress)
     });
     stages.amend(collection.documents.len() as u64, collection.text_bytes());
     tell_damage(&collection, stages.progress());

@@ -1,7 +1,7 @@
 //! Plans: which index so many documents call for, what it costs, and how fast it is here.
 
 use super::stages::{Progress, Stages};
-use super::{Job, find, prepare, simhashes};
+use super::{Job, find, keeping, prepare, simhashes};
 use crate::error::{Error, Result};
 use crate::plan::{Choice, Machine, Model, Task, choose, smallest};
 use crate::search::distinct::DistinctHashes;
@@ -80,7 +80,7 @@ pub fn plan(job: &Job, purpose: &Purpose, progress: &dyn Progress) -> Result<Pla
         let model = if job.inputs.is_empty() {
             Model::built_in(settings.distance, MODEL_PAIRS)
         } else {
-            let prepared = prepare(job, true, &mut stages)?;
+            let prepared = prepare(job, true, keeping(job, true), &mut stages)?;
             let sketches = simhashes(&prepared, settings, &mut stages);
             sampled = prepared.collection.documents.len() as u64;
             damaged = prepared.collection.files.iter().map(|file| file.damaged).sum();

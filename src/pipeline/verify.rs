@@ -306,6 +306,7 @@ mod tests {
     use super::*;
     use crate::corpus::{ReadOptions, discover};
     use crate::features;
+    use crate::pipeline::collect::Keeping;
     use crate::pipeline::{collect, sketch};
     use crate::text::{FeatureExtractor, FeatureKind};
     use crate::weight::Weighting;
@@ -331,7 +332,8 @@ mod tests {
             ..Settings::default()
         };
         let inputs = discover(&[path], &Default::default()).unwrap();
-        let collection = collect::collect(inputs, &ReadOptions::default(), settings.features, &|_| ());
+        let collection =
+            collect::collect(inputs, &ReadOptions::default(), settings.features, Keeping::Features, &|_| ());
         let texts = Texts::new(&collection, 1);
         let frequencies = Frequencies::sum(settings.features, 5, &collection.terms());
         let sketches = sketch::simhashes(&collection, &texts, &settings, &frequencies, &|_| ());
