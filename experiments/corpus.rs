@@ -69,7 +69,17 @@ impl Corpus {
 
     /// Number of documents with the text.
     pub fn copies(&self, text: usize) -> usize {
-        self.texts.copies(self.texts.sketched[text]).len()
+        self.copies_of(text).len()
+    }
+
+    /// The documents that have a text.
+    pub fn copies_of(&self, text: usize) -> &[u32] {
+        self.texts.copies(self.texts.sketched[text])
+    }
+
+    /// What the stages of the tool's own pipeline work on.
+    pub fn parts(&self) -> (&Collection, &Texts, &Frequencies) {
+        (&self.collection, &self.texts, &self.frequencies)
     }
 
     /// The distinct features of a text in order of first occurrence, each with its weight before normalisation.

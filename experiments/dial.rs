@@ -216,6 +216,24 @@ const TARGETS: [(f64, &str, f64, f64, Option<f64>); 9] = [
     (10.0, "", 0.90, 20.0, None),
 ];
 
+/// What memory allows: each look reads a line of the directory and the lines of a group of hashes, at places that no cache
+/// foresees.
+fn limit(dial: &Row) -> String {
+    let per_query = |column: &str| dial.number(column) / dial.number("queries");
+    let (looks, group) = (per_query("probes"), dial.number("candidates") / dial.number("probes"));
+    // dial-2x23/1: two tables, keys of 23 bits.
+    let key_bits = dial.text("index").split(['x', '/']).nth(1).and_then(|bits| bits.parse().ok());
+    let rest = (64.0 - key_bits.unwrap_or(0.0)) / 8.0;
+    let lines = looks * (1.0 + (1.0 - (-group).exp()) + group * rest / 64.0);
+    let (line, all) = (dial.number("nanoseconds_a_line"), 1e9 / dial.number("queries_per_cpu_second"));
+    format!(
+        "fastest measured points with at least that recall. A query of the dial takes {all:.0} ns for {looks:.0} looks and \
+         {:.0} candidates; its {lines:.0} cache lines alone take {:.0} ns, at {line:.1} ns for a line that is asked for ahead",
+        looks * group,
+        lines * line
+    )
+}
+
 /// The fastest measured point of the methods `of` whose recall is enough.
 fn fastest<'a>(rows: &[&'a Row], recall: f64, of: impl Fn(&str) -> bool) -> Option<&'a Row> {
     let rows = rows.iter().filter(|row| of(row.text("method")) && row.number("recall") >= recall);
@@ -257,8 +275,7 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
                     theirs.text("method"),
                 ),
                 agrees: Some(ratio >= times && bytes.is_none_or(|most| share <= most)),
-                because: "fastest measured points with at least that recall; agrees: as fast as wanted"
-                    .into(),
+                because: limit(ours),
             });
         }
     }

@@ -15,6 +15,7 @@ mod flips_vs_recall;
 mod generate;
 mod online_throughput;
 mod progress;
+mod quality;
 mod results;
 mod scalability;
 mod sketches;
@@ -38,6 +39,12 @@ pub struct Config {
     /// A corpus: a file, or a folder of files. May be given several times; by default the one in the repository.
     #[arg(long = "corpus", value_name = "PATH", num_args = 1..)]
     pub corpora: Vec<PathBuf>,
+    /// Only with quality: what is right about a corpus, by its name; counted exactly where none is given.
+    #[arg(long = "truth", value_name = "NAME=FILE[,MIN_SCORE[,SCOPE]]", num_args = 1..)]
+    pub truths: Vec<String>,
+    /// Only with quality: score what rivals found, files NAME.RIVAL.csv of this folder, instead of measuring.
+    #[arg(long, value_name = "DIR")]
+    pub rivals: Option<PathBuf>,
     /// Small sizes, a few seconds each; results go to target/experiments unless told otherwise.
     #[arg(long)]
     pub quick: bool,
@@ -106,6 +113,7 @@ const EXPERIMENTS: &[Experiment] = &[
     band_scores::EXPERIMENT,
     sketches::EXPERIMENT,
     feature_choice::EXPERIMENT,
+    quality::EXPERIMENT,
 ];
 
 fn main() -> Result<()> {
@@ -180,7 +188,7 @@ mod tests {
     #[test]
     fn the_cheap_experiments_run_and_are_drawn_again_from_their_results_alone() {
         let folder = tempfile::tempdir().unwrap();
-        for what in ["online-throughput", "batch", "all-pairs-cost", "band-scores"] {
+        for what in ["online-throughput", "dial", "batch", "all-pairs-cost", "band-scores"] {
             let config = config(what, folder.path());
             run(&config).unwrap();
             let rows = results::read_all(&config, what).unwrap();

@@ -10,6 +10,7 @@ use crate::progress::Points;
 use crate::results::{Clock, Table};
 use anyhow::{Result, anyhow};
 use flipside::hash::fmix64;
+use flipside::plan::Machine;
 use flipside::search::bphs::{Bphs, BphsParams};
 use flipside::search::dial::{Dial, DialParams};
 use flipside::search::distinct::DistinctHashes;
@@ -303,8 +304,8 @@ impl Method {
         match self {
             Self::PsmX { .. } => 8,
             Self::Linear => 20,
-            Self::Gaoya { .. } => 4,
             Self::Mih { .. } if radius > 3 => 20,
+            Self::Mih { .. } | Self::Gaoya { .. } => 4,
             _ => 1,
         }
     }
@@ -390,6 +391,7 @@ pub struct Bench<'a> {
     /// Pairs of query and slot, ascending.
     truth: Vec<(u32, u32)>,
     kinds: Kinds,
+    machine: Machine,
     table: &'a mut Table,
     points: &'a Points,
 }
@@ -421,7 +423,8 @@ impl<'a> Bench<'a> {
         exact.build(workload.stored.hashes(), radius)?.answer(&queries, Mode::All, &mut truth);
         truth.sort_unstable();
         let kinds = kinds_of(workload, &queries, &truth);
-        Ok(Self { workload, radius, queries, truth, kinds, table, points })
+        let machine = Machine::measure();
+        Ok(Self { workload, radius, queries, truth, kinds, machine, table, points })
     }
 
     fn build(&self, method: Method) -> Result<Ready> {
@@ -536,6 +539,7 @@ impl<'a> Bench<'a> {
             ("bytes", bytes),
             ("bytes_by", bytes_by),
             ("tables", &format_args!("{tables:.4}")),
+            ("nanoseconds_a_line", &format_args!("{:.2}", self.machine.line(*bytes))),
             ("build_cpu_seconds", &format_args!("{build_cpu:.4}")),
         ])?;
         self.points.done(format!(

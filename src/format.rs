@@ -16,7 +16,7 @@
 use crate::error::{Error, Result};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 const MAGIC: [u8; 8] = *b"flipside";
@@ -38,8 +38,11 @@ pub struct Kind {
 /// Document frequencies.
 pub const FREQUENCIES: Kind = Kind { tag: *b"FREQ", version: 1, name: "document frequencies" };
 
+/// Pages that a crawl has seen.
+pub const SEEN: Kind = Kind { tag: *b"SEEN", version: 1, name: "index of seen pages" };
+
 /// Every kind there is.
-pub const KINDS: [Kind; 1] = [FREQUENCIES];
+pub const KINDS: [Kind; 2] = [FREQUENCIES, SEEN];
 
 /// Writes a file of `kind` whole or not at all: to a temporary name beside `path`, which then takes its place.
 pub fn write(path: &Path, kind: Kind, header: &impl Serialize, body: &[&[u8]]) -> Result<()> {
@@ -183,6 +186,20 @@ pub fn read<H: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(H, Vec<u8>)
     Ok((header, body))
 }
 
+/// The checksum that ends a file of ours, in hexadecimal: a short name for its content.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn checksum(path: &Path) -> Result<String> {
+    let mut last = [0; 4];
+    let read = |mut file: File| {
+        file.seek(SeekFrom::End(-4))?;
+        file.read_exact(&mut last)
+    };
+    File::open(path).and_then(read).map_err(|e| Error::io(path, e))?;
+    Ok(format!("{:08x}", u32::from_le_bytes(last)))
+}
+
 /// Sums up what passes.
 struct Summing<T> {
     inner: T,
@@ -225,6 +242,15 @@ mod tests {
         let (_folder, path) = sample();
         let (header, body): (serde_json::Value, _) = read(&path, FREQUENCIES).unwrap();
         assert_eq!((header["n"].as_i64(), &body[..]), (Some(7), &b"body"[..]));
+    }
+
+    #[test]
+    fn the_checksum_names_the_content() {
+        let (_folder, path) = sample();
+        let first = checksum(&path).unwrap();
+        write(&path, FREQUENCIES, &serde_json::json!({"n": 7}), &[b"bo", b"dies"]).unwrap();
+        assert!(first.len() == 8 && checksum(&path).unwrap() != first);
+        assert!(checksum(Path::new("no/such/file")).is_err());
     }
 
     #[test]

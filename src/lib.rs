@@ -22,6 +22,7 @@ pub mod plan;
 pub mod report;
 pub mod resources;
 pub mod search;
+pub mod seen;
 pub mod simhash;
 pub mod text;
 pub mod weight;

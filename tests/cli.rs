@@ -231,7 +231,8 @@ fn nothing_to_read_or_senseless_settings_make_no_folder() {
         "--distance has a meaning for psm and bphs only",
     );
     fails(&["--similarity", "0.7"], &corpus(), "--similarity");
-    fails(&["--method", "bphs", "--tables", "11"], &corpus(), "one of");
+    fails(&["--frequencies", "any"], &corpus(), "tf-idf");
+    fails(&["--method", "bphs", "--tables", "12"], &corpus(), "one of");
     fails(&["--method", "minhash", "--permutations", "4", "--recall", "0.9999"], &corpus(), "recall");
 }
 
@@ -242,7 +243,7 @@ fn frequencies_are_saved_used_and_refused() {
     let run = |out: &str, args: &[&str]| {
         let out = top.path().join(out);
         let mut command = flipside();
-        command.arg("dedup").arg(corpus()).arg("--out").arg(&out).args(args);
+        command.arg("dedup").arg(corpus()).arg("--out").arg(&out).args(["--weighting", "tf-idf"]).args(args);
         (command, out)
     };
     let (mut first, one) = run("one", &["--save-frequencies", saved.to_str().unwrap()]);
@@ -254,7 +255,7 @@ fn frequencies_are_saved_used_and_refused() {
     assert!(pairs(&one) == pairs(&two), "the corpus's own frequencies, loaded");
     let (mut third, _) =
         run("three", &["--features", "shingles:2", "--frequencies", saved.to_str().unwrap()]);
-    third.assert().code(2).stderr(predicate::str::contains("the kind of features is words"));
+    third.assert().code(2).stderr(predicate::str::contains("the kind of features is shingles:3"));
 }
 
 #[test]
@@ -295,7 +296,7 @@ fn a_hash_is_shown_with_its_weakest_bits_first() {
         shown["order"].as_array().unwrap().iter().map(|bit| bit["weight"].as_f64().unwrap().abs()).collect();
     assert_eq!(weights.len(), 64);
     assert!(weights.is_sorted());
-    assert_eq!(shown["features"], 6);
+    assert_eq!(shown["features"], 4);
     assert_eq!(shown["flips"][0]["bits"][0], shown["order"][0]["bit"], "the first flip is the weakest bit");
     flipside()
         .args(["hash", "-"])
@@ -471,4 +472,79 @@ fn pages_and_files_are_explained() {
         .assert()
         .code(2)
         .stderr(predicate::str::contains("no-file"));
+}
+
+#[test]
+fn a_crawl_asks_what_it_has_seen() {
+    let top = tempfile::tempdir().unwrap();
+    let (index, pages) = (top.path().join("crawl.seen"), top.path().join("pages.jsonl"));
+    let seen = |args: &[&str], input: &Path| {
+        let run = flipside()
+            .args(["seen", "--weighting", "tf", "--index"])
+            .arg(&index)
+            .args(args)
+            .arg(input)
+            .assert()
+            .success();
+        String::from_utf8(run.get_output().stdout.clone()).unwrap()
+    };
+    let answers =
+        |csv: &str, answer: &str| csv.lines().filter(|line| line.contains(&format!(",{answer},"))).count();
+    let first = seen(&["--threads", "1"], &corpus());
+    assert!(first.starts_with("page,answer,distance,earlier\n"));
+    assert_eq!(first.lines().count(), 1 + 1572);
+    assert_eq!(answers(&first, "same"), 355);
+    assert!(answers(&first, "near") > 100 && answers(&first, "new") > 500, "{first}");
+    let whole = fs::read(&index).unwrap();
+    flipside().arg("inspect").arg(&index).assert().success().stdout(predicate::str::contains("1217"));
+    // Made again with more threads, it is the same; asked again, everything is known and nothing is added.
+    fs::remove_file(&index).unwrap();
+    assert_eq!(seen(&["--threads", "3"], &corpus()), first);
+    assert!(fs::read(&index).unwrap() == whole);
+    assert_eq!(answers(&seen(&[], &corpus()), "same"), 1572);
+    assert!(fs::read(&index).unwrap() == whole);
+
+    // Words of one letter more or less: near, but not the same; the nearest is named.
+    let text = |n: usize| (0..80).map(|w| format!("word{} ", w * w + n)).collect::<String>();
+    let line = |id: &str, text: &str| format!("{}\n", serde_json::json!({"id": id, "text": text}));
+    fs::write(&pages, line("one", &text(0)) + &line("two", &text(10_000))).unwrap();
+    assert_eq!(answers(&seen(&[], &pages), "new"), 2);
+    fs::write(&pages, line("again", &(text(0) + "today")) + &line("short", "three short words")).unwrap();
+    let asked = seen(&["--json", "--ask-only", "--distance", "15"], &pages);
+    let rows: Vec<Value> = asked.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&rows[0]["answer"], &rows[0]["earlier"]), (&"near".into(), &"one".into()));
+    assert_eq!((&rows[1]["answer"], &rows[1]["distance"]), (&"new".into(), &Value::Null));
+    assert_eq!(answers(&seen(&[], &pages), "same"), 0, "asking alone adds nothing");
+    assert_eq!(answers(&seen(&[], &pages), "same"), 2);
+
+    let refused = |args: &[&str], what: &str| {
+        flipside()
+            .arg("seen")
+            .args(args)
+            .arg(&pages)
+            .assert()
+            .code(2)
+            .stderr(predicate::str::contains(what.to_owned()));
+    };
+    let index = index.to_str().unwrap();
+    refused(&["--index", index], "--frequencies");
+    refused(&["--index", index, "--weighting", "binary"], "the weighting is tf, but binary is needed");
+    refused(&["--index", index, "--weighting", "tf", "--features", "shingles:3"], "the kind of features");
+    refused(&["--index", index, "--weighting", "tf", "--distance", "16"], "--distance");
+    refused(&["--index", "no-such-index", "--weighting", "tf", "--ask-only"], "no such index");
+    let damaged = top.path().join("damaged");
+    fs::write(&damaged, &whole[..whole.len() - 9]).unwrap();
+    refused(&["--index", damaged.to_str().unwrap(), "--weighting", "tf"], "whole file");
+    let frequencies = top.path().join("words.freq");
+    flipside()
+        .arg("dedup")
+        .arg(corpus())
+        .args(["--out", top.path().join("out").to_str().unwrap(), "--save-frequencies"])
+        .arg(&frequencies)
+        .assert()
+        .success();
+    let weighted = top.path().join("weighted.seen");
+    let with = ["--index", weighted.to_str().unwrap(), "--frequencies", frequencies.to_str().unwrap()];
+    flipside().arg("seen").args(with).arg(&pages).assert().success();
+    refused(&["--index", weighted.to_str().unwrap(), "--weighting", "tf"], "the weighting is tf-idf");
 }

@@ -88,14 +88,14 @@ pub(crate) struct RunArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct FeatureArgs {
     /// words, or shingles:W for runs of W words
-    #[arg(long, value_name = "KIND", default_value_t, help_heading = "Features")]
+    #[arg(long, value_name = "KIND", default_value_t = Settings::default().features, help_heading = "Features")]
     pub features: FeatureKind,
 
     /// How a feature is weighted in a SimHash
-    #[arg(long, value_enum, default_value_t = WeightingName::TfIdf, help_heading = "Features")]
+    #[arg(long, value_enum, default_value_t = WeightingName::from(Settings::default().weighting), help_heading = "Features")]
     weighting: WeightingName,
 
-    /// Use these document frequencies instead of the corpus's own
+    /// tf-idf: use these document frequencies instead of the corpus's own
     #[arg(long, value_name = "FILE", help_heading = "Features")]
     pub frequencies: Option<PathBuf>,
 }
@@ -114,7 +114,8 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "N", default_value_t = Settings::default().min_features, help_heading = "Features")]
     min_features: usize,
 
-    /// psm, bphs: hashes that differ in at most this many of 64 bits are near [default: 3]
+    /// psm, bphs: hashes that differ in at most this many of 64 bits are near, if they pass the check. The time of a search
+    /// grows steeply with it: for several million pages in one run 7 or 8 is cheaper, for bphs always [default: 10]
     #[arg(long, value_name = "BITS", help_heading = "Search")]
     distance: Option<u32>,
 
@@ -164,11 +165,11 @@ pub(crate) struct SearchArgs {
     #[arg(long, help_heading = "Search")]
     exact_jaccard: bool,
 
-    /// Check candidates by more than their sketches
-    #[arg(long, value_enum, default_value_t = VerifyName::from(Settings::default().verify), help_heading = "Search")]
-    verify: VerifyName,
+    /// Check candidates by more than their sketches [default: weights for psm and bphs, none for minhash]
+    #[arg(long, value_enum, help_heading = "Search")]
+    verify: Option<VerifyName>,
 
-    /// Similarity from which a candidate passes the check [default: weights 0.95, mismatch and query-mismatch
+    /// Similarity from which a candidate passes the check [default: weights 0.93, mismatch and query-mismatch
     /// 0.97, jaccard 0.8, containment 0.9, cosine 0.9]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     verify_threshold: Option<f64>,
@@ -219,13 +220,16 @@ impl SearchArgs {
                 anyhow::bail!("--{name} has a meaning for {} only", known.join(" and "));
             }
         }
-        let usual = Settings::default();
+        let usual = methods.first().map_or_else(Settings::default, |&method| Settings::of(method.into()));
+        if features.frequencies.is_some() && !features.weighting().needs_frequencies() {
+            anyhow::bail!("--frequencies has a meaning for --weighting tf-idf only");
+        }
         let index = self.index.map_or(usual.index, Into::into);
         if self.flip_cost.is_some() && index == PsmIndex::Dial && methods.contains(&Psm) {
             anyhow::bail!("--flip-cost has a meaning for --index one-table and all-bits only");
         }
         Ok(Settings {
-            method: methods.first().map_or(usual.method, |&method| method.into()),
+            method: usual.method,
             features: features.features,
             weighting: features.weighting(),
             min_features: self.min_features,
@@ -242,7 +246,7 @@ impl SearchArgs {
             family: self.family.map_or(usual.family, Into::into),
             bands: self.bands,
             jaccard: if self.exact_jaccard { JaccardCheck::Exact } else { JaccardCheck::Estimated },
-            verify: self.verify.into(),
+            verify: self.verify.map_or(usual.verify, Into::into),
             verify_threshold: self.verify_threshold,
             linkage: self.clusters.into(),
             keep: self.keep,
@@ -313,20 +317,6 @@ impl From<VerifyName> for Verify {
     }
 }
 
-impl From<Verify> for VerifyName {
-    fn from(verify: Verify) -> Self {
-        match verify {
-            Verify::None => Self::None,
-            Verify::Weights => Self::Weights,
-            Verify::Mismatch => Self::Mismatch,
-            Verify::QueryMismatch => Self::QueryMismatch,
-            Verify::Jaccard => Self::Jaccard,
-            Verify::Containment => Self::Containment,
-            Verify::Cosine => Self::Cosine,
-        }
-    }
-}
-
 /// The command line's names of the linkages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LinkageName {
@@ -389,6 +379,16 @@ impl From<WeightingName> for Weighting {
             WeightingName::TfIdf => Self::TfIdf,
             WeightingName::Tf => Self::Tf,
             WeightingName::Binary => Self::Binary,
+        }
+    }
+}
+
+impl From<Weighting> for WeightingName {
+    fn from(weighting: Weighting) -> Self {
+        match weighting {
+            Weighting::TfIdf => Self::TfIdf,
+            Weighting::Tf => Self::Tf,
+            Weighting::Binary => Self::Binary,
         }
     }
 }

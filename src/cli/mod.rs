@@ -13,6 +13,7 @@ mod inspect;
 mod plan;
 mod progress;
 mod review;
+mod seen;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -36,6 +37,7 @@ enum Command {
     Explain(explain::Args),
     Review(review::Args),
     Hash(hash::Args),
+    Seen(seen::Args),
     Inspect(inspect::Args),
     Plan(plan::Args),
     /// Print a script that completes this program's arguments in a shell.
@@ -68,6 +70,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Explain(args) => args.run(),
         Command::Review(args) => args.run(),
         Command::Hash(args) => args.run(),
+        Command::Seen(args) => args.run(),
         Command::Inspect(args) => args.run(),
         Command::Plan(args) => args.run(),
         Command::Completions { shell } => {

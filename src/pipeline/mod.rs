@@ -5,7 +5,7 @@ pub mod collect;
 mod compare;
 mod dedup;
 pub mod explain;
-mod find;
+pub mod find;
 mod output;
 mod plan;
 mod review;

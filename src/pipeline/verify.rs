@@ -308,6 +308,7 @@ mod tests {
     use crate::features;
     use crate::pipeline::{collect, sketch};
     use crate::text::{FeatureExtractor, FeatureKind};
+    use crate::weight::Weighting;
     use std::fs;
 
     const PAGES: [&str; 5] = [
@@ -323,7 +324,12 @@ mod tests {
         let path = folder.path().join("pages.jsonl");
         let lines = PAGES.map(|text| serde_json::json!({ "text": text }).to_string());
         fs::write(&path, lines.join("\n")).unwrap();
-        let settings = Settings { min_features: 1, ..Settings::default() };
+        let settings = Settings {
+            features: FeatureKind::Words,
+            weighting: Weighting::TfIdf,
+            min_features: 1,
+            ..Settings::default()
+        };
         let inputs = discover(&[path], &Default::default()).unwrap();
         let collection = collect::collect(inputs, &ReadOptions::default(), settings.features, &|_| ());
         let texts = Texts::new(&collection, 1);

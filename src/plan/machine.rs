@@ -59,7 +59,7 @@ impl Machine {
     }
 
     /// A random read in so many bytes: between two measured sizes by their logarithm, beyond the largest as there.
-    fn line(&self, bytes: u64) -> f64 {
+    pub fn line(&self, bytes: u64) -> f64 {
         let place = libm::log2(bytes.max(1) as f64);
         let sizes = Self::SIZES.map(|size| libm::log2(size as f64));
         let above = sizes.partition_point(|&size| size < place);

@@ -363,6 +363,14 @@ impl Dial {
         from
     }
 
+    /// The slot of a hash, if it is stored.
+    pub fn find(&self, hash: u64) -> Option<u32> {
+        let cell = self.kernel.extract(hash, self.looks.masks[0]) as u32;
+        let (_, len) = self.tables[0].directory.range(cell);
+        let slot = self.slot(hash);
+        (len > 0 && self.hash_at(0, cell, slot as usize) == hash).then_some(slot)
+    }
+
     /// First stage: chooses looks `from..to` of a query and asks for their directory lines.
     fn choose(&self, asked: &Asked<'_>, (from, to): (u32, u32), lane: &mut Lane) {
         let tables = self.tables.len() as u32;

@@ -7,12 +7,14 @@ pub mod bands;
 pub mod batch;
 pub mod bphs;
 mod buckets;
+pub mod cosine;
 pub mod dial;
 pub mod directory;
 pub mod distinct;
 pub mod half;
 pub mod join;
 pub mod linear;
+pub mod online;
 pub mod psm;
 
 use std::ops::ControlFlow;

@@ -1,0 +1,189 @@
+//! `flipside seen`
+
+use super::arguments::{FeatureArgs, FieldArgs};
+use super::{Done, print};
+use anyhow::Context;
+use flipside::corpus::{self, DiscoverOptions, Document, FileReading, Input, ReadOptions, discover};
+use flipside::document::DocId;
+use flipside::format;
+use flipside::pipeline::settings::{MAX_DISTANCE, Settings};
+use flipside::seen::{Answer, Page, Seen, SeenParams, Sketcher};
+use flipside::weight::frequencies::Frequencies;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Say of each page whether it, or one nearly the same, has been seen before, and remember it.
+///
+/// Answers stand on standard output, a line a page, in the order of files and pages: same (an earlier page has the same
+/// text), near (one has a SimHash within the distance; the nearest is named), or new. Nothing that is seen later
+/// changes an answer. Pages go into the index file under their URL, or their id where they have none; those with the text of
+/// an earlier page are not added again. The index file appears, or is replaced, whole or not at all, at the end.
+///
+/// TF-IDF weights need document frequencies that stay the same: `flipside dedup --save-frequencies FILE` makes some from any
+/// corpus like the one to come. An index answers only to the settings that it was made with; the distance may change.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  flipside dedup sample --out result --save-frequencies words.freq
+  flipside seen --index crawl.seen --frequencies words.freq monday.warc.wet.gz
+  flipside seen --index crawl.seen --frequencies words.freq tuesday.warc.wet.gz > tuesday.csv
+  flipside seen --index crawl.seen --frequencies words.freq --ask-only page.jsonl --json
+
+Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
+pub(crate) struct Args {
+    /// WET and JSONL files, folders of them, or - for standard input
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+
+    /// The file of pages seen; it is made if there is none
+    #[arg(long, value_name = "FILE")]
+    index: PathBuf,
+
+    /// Answer, but do not remember the pages
+    #[arg(long)]
+    ask_only: bool,
+
+    /// Hashes that differ in at most this many of 64 bits are near
+    #[arg(long, value_name = "BITS", default_value_t = Settings::default().distance)]
+    distance: u32,
+
+    /// Print a JSON object a line instead of CSV
+    #[arg(long)]
+    json: bool,
+
+    /// Threads; 0 for one a core. Answers do not depend on it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+
+    #[command(flatten)]
+    names: FieldArgs,
+
+    #[command(flatten)]
+    features: FeatureArgs,
+
+    /// Pages with fewer distinct features are compared by their exact text only
+    #[arg(long, value_name = "N", default_value_t = Settings::default().min_features, help_heading = "Features")]
+    min_features: usize,
+}
+
+/// A line of the output.
+#[derive(Serialize)]
+struct Row<'a> {
+    page: &'a str,
+    answer: &'static str,
+    distance: Option<u32>,
+    earlier: Option<&'a str>,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> anyhow::Result<Done> {
+        if self.distance > MAX_DISTANCE {
+            anyhow::bail!("--distance {}: at most {MAX_DISTANCE} of 64 bits", self.distance);
+        }
+        let (params, frequencies) = self.params()?;
+        let mut seen = match self.index.try_exists().with_context(|| self.index.display().to_string())? {
+            true => Seen::load(&self.index, &params, self.distance)?,
+            false if self.ask_only => anyhow::bail!("{}: there is no such index", self.index.display()),
+            false => Seen::new(params.clone(), self.distance)?,
+        };
+        let before = seen.len();
+        let mut options = ReadOptions { fields: self.names.fields(), ..ReadOptions::default() };
+        if self.threads > 0 {
+            options.threads = self.threads;
+        }
+        let mut damaged = 0;
+        if !self.json {
+            print(b"page,answer,distance,earlier\n")?;
+        }
+        for input in discover(&self.inputs, &DiscoverOptions::default())? {
+            let (pages, reading) = sketched(&input, &options, &params, &frequencies);
+            tell_damage(&reading);
+            damaged += reading.damaged;
+            let mut lines = Vec::new();
+            for (_, name, page) in &pages {
+                let answer = seen.ask(page);
+                self.write(&mut lines, &seen, name, answer)?;
+                if !self.ask_only {
+                    seen.add(page, name)?;
+                }
+            }
+            print(&lines)?;
+        }
+        if !self.ask_only && (seen.len() > before || before == 0) {
+            seen.save(&self.index)?;
+        }
+        Ok(if damaged > 0 { Done::WithDamage } else { Done::Well })
+    }
+
+    /// How pages are sketched, and the frequencies for it.
+    fn params(&self) -> anyhow::Result<(SeenParams, Frequencies)> {
+        let (kind, weighting) = (self.features.features, self.features.weighting());
+        let (frequencies, checksum) = match &self.features.frequencies {
+            Some(path) if weighting.needs_frequencies() => {
+                (Frequencies::load(path, kind)?, Some(format::checksum(path)?))
+            }
+            Some(_) => anyhow::bail!("--frequencies has a meaning for --weighting tf-idf only"),
+            None if weighting.needs_frequencies() => anyhow::bail!(
+                "--weighting tf-idf needs --frequencies FILE, as flipside dedup --save-frequencies makes it; without, use \
+                 --weighting tf or binary"
+            ),
+            None => (Frequencies::new(kind), None),
+        };
+        let min_features = self.min_features;
+        Ok((SeenParams { features: kind, weighting, min_features, frequencies: checksum }, frequencies))
+    }
+
+    /// Appends the line of one answer.
+    fn write(&self, lines: &mut Vec<u8>, seen: &Seen, page: &str, answer: Answer) -> anyhow::Result<()> {
+        let (answer, distance, earlier) = match answer {
+            Answer::New => ("new", None, None),
+            Answer::Near { document, distance } => ("near", Some(distance), Some(document)),
+            Answer::Same { document } => ("same", Some(0), Some(document)),
+        };
+        let row = Row { page, answer, distance, earlier: earlier.map(|document| seen.name(document)) };
+        if self.json {
+            serde_json::to_writer(&mut *lines, &row)?;
+            lines.push(b'\n');
+        } else {
+            let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(lines);
+            table.serialize(&row)?;
+            table.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// The pages of a file in their order, each with its name.
+fn sketched(
+    input: &Input,
+    options: &ReadOptions,
+    params: &SeenParams,
+    frequencies: &Frequencies,
+) -> (Vec<(DocId, String, Page)>, FileReading) {
+    let name = |document: &Document<'_>| {
+        let own = document.url.or(document.record_id);
+        own.map_or_else(|| input.name_of(document.id.row), str::to_owned)
+    };
+    let mut reading = corpus::read(
+        std::slice::from_ref(input),
+        options,
+        || (Sketcher::new(params, frequencies), Vec::new()),
+        |(sketcher, pages), document| {
+            pages.push((document.id, name(&document), sketcher.page(document.text)));
+        },
+        &|_| (),
+    );
+    let mut pages: Vec<_> = reading.workers.into_iter().flat_map(|(_, pages)| pages).collect();
+    pages.sort_unstable_by_key(|(id, ..)| *id);
+    (pages, reading.files.pop().unwrap_or_default())
+}
+
+fn tell_damage(reading: &FileReading) {
+    const TOLD: usize = 20;
+    for damage in reading.damage.iter().take(TOLD) {
+        eprintln!("flipside: {damage}");
+    }
+    if reading.damaged > TOLD as u64 {
+        let path: &Path = &reading.path;
+        eprintln!("flipside: {}: {} more pieces of damage", path.display(), reading.damaged - TOLD as u64);
+    }
+}

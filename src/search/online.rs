@@ -1,0 +1,461 @@
+//! The dial that grows: hashes are added one by one, and searched for at any time with the answers of a [`Dial`] built
+//! over all of them. Ours, not the paper's, which does not describe insertion.
+//!
+//! The latest hashes are a short list that is scanned. When it is full, it is merged with the smallest of a few dials, and
+//! where that would grow beyond its share, with the next one, each holding up to eight times as many as the one before
+//! (O'Neil, Cheng, Gawlick & O'Neil, *The Log-Structured Merge-Tree*, 1996). So a hash is built into a dial a few times for
+//! each factor of eight that the index grows by, and a search asks one dial for each.
+//!
+//! A small dial has a narrower key than a large one, and so the same budget finds more in it. What the one large dial would
+//! not find is struck out: the answers depend on what has been added, never on when it was merged.
+
+use super::dial::{Dial, DialParams};
+use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet};
+use crate::kernel::hamming;
+use crate::kernel::weakest::{Kernel, Strengths};
+use crate::{Error, Result};
+use std::ops::ControlFlow;
+
+/// Hashes that wait to be merged: their scan costs about as much as a few looks.
+const MOST_WAITING: usize = 2048;
+
+/// How many times larger each part may be than the one before.
+const GROWTH: usize = 8;
+
+/// Hashes that have been merged.
+#[derive(Clone, Debug)]
+struct Part {
+    dial: Dial,
+    /// For each slot of the dial, the slot that the hash was given when it was added.
+    slots: Vec<u32>,
+}
+
+/// An index that grows. Slots count distinct hashes in the order in which they were added.
+#[derive(Clone, Debug)]
+pub struct Online {
+    params: DialParams,
+    /// The keys of the dial whose answers are given.
+    masks: Vec<u64>,
+    key_bits: u64,
+    /// All hashes by slot; those from `merged` on are in no part yet.
+    hashes: Vec<u64>,
+    merged: usize,
+    /// Part i holds at most `MOST_WAITING · GROWTH^(i + 1)` hashes.
+    parts: Vec<Option<Part>>,
+    scan: hamming::Kernel,
+    kernel: Kernel,
+}
+
+impl Online {
+    /// An empty index whose answers are those of a dial with these parameters, its keys those of a dial over `expected`
+    /// hashes where none are given. More hashes may come; then groups get longer than they need be.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for parameters without meaning, or with keys of chosen bits.
+    pub fn new(params: DialParams, expected: usize) -> Result<Self> {
+        if params.keys.is_some() {
+            return Err(Error::parameter(
+                "keys",
+                "chosen bits",
+                "leading bits where hashes are added one by one",
+            ));
+        }
+        let masks = params.masks(expected)?;
+        Ok(Self {
+            params: DialParams { key_bits: Some(masks[0].count_ones()), ..params },
+            key_bits: masks.iter().fold(0, |all, mask| all | mask),
+            masks,
+            hashes: Vec::new(),
+            merged: 0,
+            parts: Vec::new(),
+            scan: hamming::Kernel::best(),
+            kernel: Kernel::best(),
+        })
+    }
+
+    /// An index of hashes in the order of their slots, which must be distinct.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and for hashes that are not distinct, or too many.
+    pub fn from_hashes(params: DialParams, expected: usize, hashes: Vec<u64>) -> Result<Self> {
+        if u32::try_from(hashes.len()).is_err() {
+            return Err(too_many(hashes.len()));
+        }
+        let mut index = Self { hashes, ..Self::new(params, expected)? };
+        if !index.hashes.is_empty() {
+            let place = index.place_for(index.hashes.len());
+            index.parts.resize_with(place + 1, || None);
+            let all = (0..index.hashes.len() as u32).collect();
+            index.parts[place] = Some(index.part(all)?);
+            index.merged = index.hashes.len();
+        }
+        Ok(index)
+    }
+
+    /// Adds a hash, and gives its slot and whether it is a new one.
+    ///
+    /// # Errors
+    /// If there are 2³² − 1 hashes already.
+    pub fn insert(&mut self, hash: u64) -> Result<(u32, bool)> {
+        if let Some(slot) = self.find(hash) {
+            return Ok((slot, false));
+        }
+        let slot = u32::try_from(self.hashes.len()).ok().filter(|&slot| slot < u32::MAX);
+        let slot = slot.ok_or_else(|| too_many(self.hashes.len()))?;
+        self.hashes.push(hash);
+        if self.hashes.len() - self.merged >= MOST_WAITING {
+            self.merge()?;
+        }
+        Ok((slot, true))
+    }
+
+    /// The slot of a hash, if it has been added.
+    pub fn find(&self, hash: u64) -> Option<u32> {
+        let waiting = self.hashes[self.merged..].iter().position(|&other| other == hash);
+        if let Some(at) = waiting {
+            return Some((self.merged + at) as u32);
+        }
+        self.parts.iter().flatten().find_map(|part| part.dial.find(hash).map(|at| part.slots[at as usize]))
+    }
+
+    /// All hashes in the order of their slots.
+    pub fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    /// Number of distinct hashes.
+    pub fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    /// Whether nothing has been added.
+    pub fn is_empty(&self) -> bool {
+        self.hashes.is_empty()
+    }
+
+    /// The parameters of the dial whose answers are given.
+    pub fn params(&self) -> &DialParams {
+        &self.params
+    }
+
+    /// Looks that are made as each of its hashes is stored now.
+    fn budget(&self) -> u32 {
+        self.params.budget.unwrap_or(u32::MAX)
+    }
+
+    /// The number of all looks: the budget from which on nothing more is found.
+    pub fn all_looks(&self) -> u32 {
+        self.masks.len() as u32 + if self.flips() == 0 { 0 } else { self.key_bits.count_ones() }
+    }
+
+    fn flips(&self) -> u32 {
+        u32::from(self.params.radius >= self.params.tables)
+    }
+
+    /// The part that `n` hashes fit into.
+    fn place_for(&self, n: usize) -> usize {
+        let holds = |place: &u32| n <= MOST_WAITING.saturating_mul(GROWTH.saturating_pow(place + 1));
+        (0..).find(holds).unwrap_or(u32::MAX) as usize
+    }
+
+    /// Moves what waits to the first part that has room for it and for all parts before.
+    fn merge(&mut self) -> Result<()> {
+        let mut slots: Vec<u32> = (self.merged as u32..self.hashes.len() as u32).collect();
+        let mut place = 0;
+        loop {
+            if self.parts.len() == place {
+                self.parts.push(None);
+            }
+            if let Some(part) = &self.parts[place] {
+                slots.extend(&part.slots);
+            }
+            if self.place_for(slots.len()) <= place {
+                break;
+            }
+            place += 1;
+        }
+        let part = self.part(slots)?;
+        self.parts[..place].fill(None);
+        self.parts[place] = Some(part);
+        self.merged = self.hashes.len();
+        Ok(())
+    }
+
+    fn part(&self, slots: Vec<u32>) -> Result<Part> {
+        let mut order: Vec<(u64, u32)> =
+            slots.into_iter().map(|slot| (self.hashes[slot as usize], slot)).collect();
+        // A stable sort merges runs, and each part that is merged is one.
+        order.sort();
+        let (sorted, slots): (Vec<u64>, Vec<u32>) = order.into_iter().unzip();
+        let usual = DialParams { key_bits: None, ..self.params.clone() }.masks(sorted.len())?;
+        let key_bits = usual[0].count_ones().min(self.masks[0].count_ones());
+        let params = DialParams { key_bits: Some(key_bits), ..self.params.clone() };
+        Ok(Part { dial: Dial::new(&sorted, params)?, slots })
+    }
+
+    /// The first look of the one large dial that would find a hash with these differing bits, from 1; none if no look would.
+    fn first_look(&self, differing: u64, strengths: &Strengths) -> Option<u32> {
+        let tables = self.masks.len() as u32;
+        let look = |(table, mask): (u32, &u64)| {
+            let flipped = differing & mask;
+            match flipped.count_ones() {
+                0 => Some(table + 1),
+                1 if self.flips() == 1 => {
+                    let bit = flipped.trailing_zeros();
+                    Some(tables + 1 + self.kernel.rank(strengths, self.key_bits, bit))
+                }
+                _ => None,
+            }
+        };
+        (0..).zip(&self.masks).filter_map(look).min()
+    }
+
+    /// All matches that the budget finds, each with its look.
+    fn answer(
+        &self,
+        query: Query<'_>,
+        mode: Mode,
+        scratch: &mut Scratch,
+        mut found: impl FnMut(Hit, u32) -> ControlFlow<()>,
+    ) -> Cost {
+        let strengths = self.kernel.strengths(query.weights);
+        let budget = self.budget();
+        let mut cost = Cost::default();
+        let look_at = |slot: u32| {
+            let look = self.first_look(self.hashes[slot as usize] ^ query.hash, &strengths);
+            look.filter(|&look| look <= budget)
+        };
+        if budget == 0 {
+            return cost;
+        }
+        let mut ended = false;
+        let waiting = &self.hashes[self.merged..];
+        cost.probes += u64::from(!waiting.is_empty());
+        cost.candidates += self.scan.scan(waiting, query.hash, self.params.radius, |at, distance| {
+            cost.verified += 1;
+            let slot = (self.merged + at) as u32;
+            let step = look_at(slot).map(|look| found(Hit { slot, distance: distance as u8 }, look));
+            ended = step.is_some_and(|step| step.is_break());
+            step.unwrap_or(ControlFlow::Continue(()))
+        }) as u64;
+        let mut hits = Vec::new();
+        for part in self.parts.iter().flatten() {
+            if ended {
+                break;
+            }
+            let mut report = |hits: &mut Vec<Hit>| {
+                hits.drain(..).any(|hit| {
+                    let slot = part.slots[hit.slot as usize];
+                    look_at(slot).is_some_and(|look| found(Hit { slot, ..hit }, look).is_break())
+                })
+            };
+            cost += part.dial.search(query, mode, scratch, &mut hits);
+            let one = hits.len() == 1;
+            ended = report(&mut hits);
+            if mode == Mode::First && one && !ended {
+                // The one match that the part came upon is one that the large dial would miss; there may be others.
+                cost += part.dial.search(query, Mode::All, scratch, &mut hits);
+                ended = report(&mut hits);
+            }
+        }
+        cost
+    }
+}
+
+fn too_many(n: usize) -> Error {
+    Error::parameter("hashes", n, "fewer than 2^32 distinct hashes in one index")
+}
+
+impl HammingIndex for Online {
+    fn name(&self) -> String {
+        format!("online-{}x{}", self.masks.len(), self.masks[0].count_ones())
+    }
+
+    fn radius(&self) -> u32 {
+        self.params.radius
+    }
+
+    fn bytes(&self) -> usize {
+        let part = |part: &Part| part.dial.bytes() + size_of_val(&part.slots[..]);
+        size_of_val(&self.hashes[..]) + self.parts.iter().flatten().map(part).sum::<usize>()
+    }
+
+    fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
+        self.answer(query, mode, scratch, |hit, _| {
+            hits.push(hit);
+            mode.after_hit()
+        })
+    }
+
+    fn search_traced(
+        &self,
+        query: Query<'_>,
+        mode: Mode,
+        scratch: &mut Scratch,
+        hits: &mut Vec<(Hit, u32)>,
+    ) -> Cost {
+        self.answer(query, mode, scratch, |hit, look| {
+            hits.push((hit, look));
+            mode.after_hit()
+        })
+    }
+
+    fn tables(&self) -> usize {
+        self.masks.len()
+    }
+
+    fn tables_of(&self, query: u64, hit: u64) -> TableSet {
+        let differing = query ^ hit;
+        if differing.count_ones() > self.params.radius {
+            return 0;
+        }
+        let reaches = |&mask: &u64| (differing & mask).count_ones() <= self.flips();
+        (0..).zip(&self.masks).fold(0, |set, (t, mask)| set | TableSet::from(reaches(mask)) << t)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::SplitMix64;
+    use crate::simhash::{BITS, distance};
+    use proptest::prelude::*;
+
+    /// Hashes around a few centres, in the order in which they come.
+    fn stream(n: usize, seed: u64) -> Vec<u64> {
+        let mut rng = SplitMix64::new(seed);
+        let centres: Vec<u64> = (0..n / 8 + 1).map(|_| rng.next_u64()).collect();
+        (0..n)
+            .map(|_| {
+                let centre = centres[rng.below(centres.len() as u64) as usize];
+                (0..rng.below(4)).fold(centre, |hash, _| hash ^ 1 << rng.below(64))
+            })
+            .collect()
+    }
+
+    fn weights(seed: u64) -> [f32; BITS] {
+        let mut rng = SplitMix64::new(seed);
+        std::array::from_fn(|_| rng.unit() as f32 - 0.5)
+    }
+
+    /// Matches of an index as (hash, distance), ascending.
+    fn answers(index: &dyn HammingIndex, hashes: &[u64], query: Query<'_>) -> Vec<(u64, u8)> {
+        let mut hits = Vec::new();
+        index.search(query, Mode::All, &mut Scratch::default(), &mut hits);
+        let mut found: Vec<(u64, u8)> =
+            hits.iter().map(|hit| (hashes[hit.slot as usize], hit.distance)).collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// Compares a growing index with the dial over the same hashes.
+    fn check(index: &Online, queries: &[u64], seed: u64) {
+        let mut sorted = index.hashes().to_vec();
+        sorted.sort_unstable();
+        let dial = Dial::new(&sorted, index.params().clone()).unwrap();
+        assert_eq!(index.all_looks(), dial.all_looks());
+        for &hash in queries {
+            let weights = weights(seed ^ hash);
+            let query = Query { hash, weights: &weights };
+            let expected = answers(&dial, &sorted, query);
+            assert_eq!(answers(index, index.hashes(), query), expected);
+            if dial.is_exact() {
+                let near = sorted.iter().map(|&h| (h, distance(h, hash) as u8));
+                let near: Vec<(u64, u8)> = near.filter(|&(_, d)| u32::from(d) <= index.radius()).collect();
+                assert_eq!(expected, near);
+            }
+            let mut first = Vec::new();
+            index.search(query, Mode::First, &mut Scratch::default(), &mut first);
+            assert_eq!(first.len(), expected.len().min(1));
+            assert!(
+                first.iter().all(|hit| expected.contains(&(index.hashes()[hit.slot as usize], hit.distance)))
+            );
+            // Looks are those of the dial.
+            let (mut mine, mut its) = (Vec::new(), Vec::new());
+            index.search_traced(query, Mode::All, &mut Scratch::default(), &mut mine);
+            dial.search_traced(query, Mode::All, &mut Scratch::default(), &mut its);
+            let mut mine: Vec<_> =
+                mine.iter().map(|(h, look)| (index.hashes()[h.slot as usize], *look)).collect();
+            let mut its: Vec<_> = its.iter().map(|(h, look)| (sorted[h.slot as usize], *look)).collect();
+            mine.sort_unstable();
+            its.sort_unstable();
+            assert_eq!(mine, its);
+        }
+    }
+
+    #[test]
+    fn at_any_time_the_answers_are_those_of_the_static_index() {
+        for (budget, tables, radius, key_bits) in
+            [(None, 2, 3, None), (Some(6), 2, 3, None), (Some(9), 3, 6, Some(13)), (Some(1), 2, 1, Some(14))]
+        {
+            let params = DialParams { radius, tables, key_bits, budget, ..DialParams::default() };
+            // Keys of a much larger index than there will be, as far as a dial over few hashes can have them.
+            let mut index = Online::new(params, 60_000).unwrap();
+            let hashes = stream(6 * MOST_WAITING, u64::from(tables));
+            for (i, &hash) in hashes.iter().enumerate() {
+                index.insert(hash).unwrap();
+                if [1, 100, 2047, 2048, 2049, 2600, 4096, 9_000, hashes.len() - 1].contains(&i) {
+                    let ahead = (i + 1).min(hashes.len() - 1);
+                    check(&index, &[hash, hashes[i / 2], hash ^ 5, hashes[ahead], 0], 3);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn hashes_keep_their_slots_through_merges() {
+        let hashes = stream(3 * MOST_WAITING * GROWTH, 9);
+        let mut index = Online::new(DialParams::default(), 1 << 20).unwrap();
+        let mut slots = hashbrown::HashMap::new();
+        for &hash in &hashes {
+            let (slot, new) = index.insert(hash).unwrap();
+            assert_eq!(new, !slots.contains_key(&hash));
+            assert_eq!(*slots.entry(hash).or_insert(slot), slot);
+        }
+        assert_eq!(index.len(), slots.len());
+        assert!(slots.iter().all(|(&hash, &slot)| index.find(hash) == Some(slot)));
+        assert!(index.parts.len() > 1, "merged beyond the first part");
+        for part in index.parts.iter().flatten() {
+            assert!(part.slots.len() > MOST_WAITING / 2);
+        }
+        // Made at once, it is the same.
+        let again = Online::from_hashes(DialParams::default(), 1 << 20, index.hashes().to_vec()).unwrap();
+        for (slot, &hash) in (0..).zip(index.hashes()).step_by(77) {
+            assert_eq!(again.find(hash), Some(slot));
+            let weights = weights(hash);
+            let query = Query { hash: hash ^ 3, weights: &weights };
+            assert_eq!(answers(&again, again.hashes(), query), answers(&index, index.hashes(), query));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        assert!(Online::new(DialParams { tables: 9, ..DialParams::default() }, 10).is_err());
+        let keys = Some(vec![0xff, 0xff00]);
+        assert!(Online::new(DialParams { keys, ..DialParams::default() }, 10).is_err());
+        assert!(Online::from_hashes(DialParams::default(), 10, vec![3, 5, 3]).is_err());
+        let empty = Online::from_hashes(DialParams::default(), 10, vec![]).unwrap();
+        assert!(empty.is_empty() && empty.find(0).is_none());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn any_interleaving(
+            seed: u64, n in 1usize..5_000, budget in prop::option::of(0u32..40), radius in 0u32..6, tables in 1u32..4,
+            at in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
+        ) {
+            let params = DialParams { radius, tables, budget, key_bits: Some(14), ..DialParams::default() };
+            let mut index = Online::new(params, 1 << 12).unwrap();
+            let hashes = stream(n, seed);
+            let asked: Vec<usize> = at.iter().map(|at| at.index(n)).collect();
+            for (i, &hash) in hashes.iter().enumerate() {
+                if asked.contains(&i) {
+                    check(&index, &[hash, hash ^ 1 << 63, hashes[i / 3]], seed);
+                }
+                index.insert(hash).unwrap();
+            }
+            check(&index, &[hashes[0], hashes[n / 2]], seed);
+        }
+    }
+}
