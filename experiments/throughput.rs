@@ -9,8 +9,8 @@ use crate::results::{Clock, Table};
 use anyhow::{Result, anyhow};
 use flipside::hash::fmix64;
 use flipside::search::bphs::{Bphs, BphsParams};
+use flipside::search::dial::{Dial, DialParams};
 use flipside::search::distinct::DistinctHashes;
-use flipside::search::half::{Half, HalfParams};
 use flipside::search::psm::{FlipOrder, Psm, PsmParams, Reading};
 use flipside::search::{Cost, HammingIndex, Mode, Query, Scratch};
 use flipside::simhash::SimHash;
@@ -145,7 +145,7 @@ const MOST_FOR_GAOYA: usize = 1_500_000;
 enum Built {
     Ours(Box<dyn HammingIndex>),
     Psm(Psm),
-    Half(Half),
+    Half(Dial),
     Mih(mih_rs::Index<u64>),
     Gaoya(SimHashIndex<u64, u32>),
 }
@@ -170,12 +170,12 @@ struct Answered {
 }
 
 impl Built {
-    fn with_budget(self, budget: Option<u32>, hashes: &[u64]) -> Result<Self> {
-        Ok(match self {
+    fn with_budget(self, budget: Option<u32>) -> Self {
+        match self {
             Self::Psm(psm) => Self::Psm(psm.with_budget(budget)),
-            Self::Half(half) => Self::Half(Half::new(hashes, HalfParams { budget, ..half.params() })?),
+            Self::Half(half) => Self::Half(half.with_budget(budget)),
             other => other,
-        })
+        }
     }
 
     fn index(&self) -> Option<&dyn HammingIndex> {
@@ -239,7 +239,7 @@ impl Method {
                 Built::Psm(Psm::new(hashes, psm(Reading::P { key_bits: Some(bits) }, order))?)
             }
             Self::Half { .. } => {
-                Built::Half(Half::new(hashes, HalfParams { radius: RADIUS, ..HalfParams::default() })?)
+                Built::Half(Dial::new(hashes, DialParams { radius: RADIUS, ..DialParams::default() })?)
             }
             Self::Mih { blocks } => Built::Mih(
                 mih_rs::Index::with_blocks(hashes.to_vec(), blocks).map_err(|e| anyhow!("mih-rs: {e}"))?,
@@ -402,7 +402,7 @@ pub fn measure(workload: &Workload, methods: &[Method], table: &mut Table, threa
                 continue;
             }
             let limit = budget.map(|(pairs, firsts)| if mode == Mode::All { pairs } else { firsts });
-            built = built.with_budget(limit, hashes)?;
+            built = built.with_budget(limit);
             let answered = time(&built, workload, queries, mode, &kinds[..queries.len()]);
             let share = |found: u64, of: u64| if of == 0 { f64::NAN } else { found as f64 / of as f64 };
             let (recall, recall_with_same, pairs) = match mode {
