@@ -1,7 +1,7 @@
 //! Queries a second against recall, one line of CSV for each method and budget.
 //!
 //! ```text
-//! cargo bench --bench dial -- --hashes 10000000 --queries 300000 --methods dial,half,bphs,psm [--distance H]
+//! cargo bench --bench dial -- --hashes 10000000 --queries 300000 --methods dial,bphs,psm [--distance H]
 //!     [--budgets 4,6,8] [--tables 2,3] [--flips 1,2] [--key-bits 21,22] [--bphs-tables 4,10]
 //! ```
 //! Stored hashes are uniform. Each query is a Gaussian weight vector with one stored partner at distance 1 to h, made by
@@ -17,7 +17,6 @@ mod dial {
     use flipside::hash::SplitMix64;
     use flipside::search::bphs::{Bphs, BphsParams};
     use flipside::search::dial::{Dial, DialParams};
-    use flipside::search::half::{Half, HalfParams};
     use flipside::search::psm::{Psm, PsmParams, Reading};
     use flipside::search::{HammingIndex, Mode, Query, Scratch};
     use flipside::simhash::{SimHash, distance};
@@ -107,7 +106,7 @@ mod dial {
         };
         let radius = number("distance", 3) as u32;
         let workload = workload(number("hashes", 1 << 20), number("queries", 1 << 17), radius);
-        let methods = options.get("methods").copied().unwrap_or("dial,half,bphs,psm");
+        let methods = options.get("methods").copied().unwrap_or("dial,bphs,psm");
         let list = |name: &str, default: &str| -> Vec<u32> {
             let text = options.get(name).copied().unwrap_or(default);
             text.split(',').map(|number| number.parse().expect("whole numbers with commas between")).collect()
@@ -134,16 +133,6 @@ mod dial {
                             }
                             measure(&workload, &index.with_budget(None), "all");
                         }
-                    }
-                }
-                "half" => {
-                    for &budget in &budgets {
-                        let params = HalfParams { radius, budget: Some(budget), ..HalfParams::default() };
-                        measure(
-                            &workload,
-                            &Half::new(&workload.hashes, params).expect("valid"),
-                            &budget.to_string(),
-                        );
                     }
                 }
                 "bphs" => {

@@ -12,7 +12,7 @@ use flipside::features::cosine;
 use flipside::hash::SplitMix64;
 use flipside::kernel::hamming::Kernel;
 use flipside::search::bphs::{Bphs, BphsParams};
-use flipside::search::half::{Half, HalfParams};
+use flipside::search::dial::{Dial, DialParams};
 use flipside::search::{HammingIndex, Mode, Query, Scratch, join};
 use flipside::simhash::BITS;
 use flipside::text::FeatureKind;
@@ -162,7 +162,7 @@ fn run(config: &Config) -> Result<()> {
                 features,
             )?;
             let clock = Clock::start();
-            let index = Half::new(&hashes, HalfParams { radius: RADIUS, ..HalfParams::default() })?;
+            let index = Dial::new(&hashes, DialParams { radius: RADIUS, ..DialParams::default() })?;
             let pairs = by_queries(&index, &hashes);
             ensure!(pairs == exact, "half tables find {pairs} pairs, and there are {exact}");
             row(

@@ -11,6 +11,21 @@ pub fn cpu_seconds() -> Option<f64> {
     None
 }
 
+/// Processor time of this thread in seconds; where the system does not say, time on the clock. Only differences have a
+/// meaning.
+pub fn thread_seconds() -> f64 {
+    #[cfg(unix)]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+    }
+    #[cfg(not(unix))]
+    {
+        static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        START.get_or_init(std::time::Instant::now).elapsed().as_secs_f64()
+    }
+}
+
 /// The most memory that this process has held at once, in bytes; none where the system does not say.
 pub fn peak_memory_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -29,5 +44,6 @@ mod tests {
         assert_eq!(std::hint::black_box(sum), 20_000_000);
         assert!(super::cpu_seconds().unwrap() > before);
         assert!(super::peak_memory_bytes().unwrap() > 20_000_000);
+        assert!(super::thread_seconds() > 0.0);
     }
 }

@@ -257,7 +257,8 @@ mod tests {
         let lines: Vec<String> = [0, 1, 3, 9, 40, 8_000, 2, 300, 300]
             .iter()
             .map(|&words| {
-                let text: Vec<String> = (0..words).map(|_| format!("w{}", rng.below(words / 2 + 1))).collect();
+                let text: Vec<String> =
+                    (0..words).map(|_| format!("w{}", rng.below(words / 2 + 1))).collect();
                 serde_json::json!({ "text": text.join(" ") }).to_string()
             })
             .collect();

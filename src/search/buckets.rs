@@ -7,7 +7,6 @@
 use std::ops::ControlFlow;
 
 use super::directory::Table;
-use super::half::Part;
 use super::{Cost, Hit, Mode, Query};
 use crate::kernel::hamming::Kernel;
 use crate::simhash::volatility::Volatility;
@@ -59,8 +58,6 @@ pub(super) struct Course {
     pub vosh: Vosh,
     /// For flips in a fixed order of ranks.
     pub order: Volatility,
-    /// For one sequence of flips per table.
-    pub parts: Vec<Part>,
 }
 
 /// One query under way.

@@ -11,8 +11,8 @@ pub mod cosine;
 pub mod dial;
 pub mod directory;
 pub mod distinct;
-pub mod half;
 pub mod join;
+pub mod keys;
 pub mod linear;
 pub mod online;
 pub mod psm;
@@ -234,13 +234,11 @@ mod tests {
 
     use super::bphs::{Bphs, BphsParams};
     use super::dial::{Dial, DialParams};
-    use super::half::{Half, HalfParams};
     use super::linear::Linear;
     use super::psm::{FlipOrder, Psm, PsmParams, Reading};
     use super::*;
     use crate::hash::SplitMix64;
     use crate::simhash::distance;
-    use crate::simhash::volatility::FlipCost;
     use proptest::prelude::*;
 
     /// What the definition says: all slots within the radius.
@@ -269,14 +267,6 @@ mod tests {
         for order in [FlipOrder::Vosh, FlipOrder::Static] {
             for key_bits in [None, Some(1), Some(9)] {
                 indexes.push(psm(hashes, radius, Reading::P { key_bits }, order));
-            }
-        }
-        for (tables, key_bits) in [(1, Some(7)), (2, None), (2, Some(32)), (3, Some(5)), (5, Some(12))] {
-            for cost in [FlipCost::LogOdds { cot_theta: 10.0 }, FlipCost::Abs] {
-                let params = HalfParams { radius, tables, key_bits, cost, ..HalfParams::default() };
-                let index = Half::new(hashes, params).unwrap();
-                assert!(index.is_exact());
-                indexes.push(Box::new(index));
             }
         }
         for (tables, key_bits) in [(1, None), (2, None), (2, Some(14)), (3, Some(9)), (8, None)] {
@@ -475,38 +465,6 @@ mod tests {
                     assert!(hits.iter().copied().eq(within), "{reading:?} {order:?} {budget}");
                     assert_eq!(cost.probes, index.all_probes().min(u64::from(budget)));
                 }
-            }
-        }
-    }
-
-    #[test]
-    fn a_budget_cuts_the_trace_of_half_tables() {
-        let mut rng = SplitMix64::new(19);
-        let hash = rng.next_u64();
-        let hashes =
-            distinct((0..3_000).map(|_| flip(hash, &[0; 4].map(|_: u32| rng.below(64) as u32))).collect());
-        let weights = weights(23);
-        let query = Query { hash, weights: &weights };
-        let mut scratch = Scratch::default();
-        let log_odds = FlipCost::LogOdds { cot_theta: 10.0 };
-        for (tables, flips, cost) in
-            [(2, None, log_odds), (2, None, FlipCost::Abs), (2, Some(0), log_odds), (3, Some(2), log_odds)]
-        {
-            let params = HalfParams { tables, flips, cost, key_bits: Some(12), ..HalfParams::default() };
-            let all = Half::new(&hashes, params).unwrap();
-            let mut trace = Vec::new();
-            all.search_traced(query, Mode::All, &mut scratch, &mut trace);
-            let within = hashes.iter().filter(|&&h| distance(h, hash) <= 3);
-            let reachable = within.filter(|&&h| all.tables_of(hash, h) != 0).count();
-            assert_eq!(trace.len(), reachable);
-            assert_eq!(reachable < expected(&hashes, hash, 3).len(), !all.is_exact());
-            for budget in (0..=all.all_looks() as u32).step_by(3) {
-                let index = Half::new(&hashes, HalfParams { budget: Some(budget), ..params }).unwrap();
-                let mut hits = Vec::new();
-                let cost = index.search(query, Mode::All, &mut scratch, &mut hits);
-                let within = trace.iter().filter(|(_, step)| *step <= budget).map(|(hit, _)| *hit);
-                assert!(hits.iter().copied().eq(within), "{tables} {flips:?} {budget}");
-                assert_eq!(cost.probes, u64::from(budget));
             }
         }
     }

@@ -88,16 +88,12 @@ impl FlipCost {
 struct NormalCosts {
     /// ln(Φ(x) / Φ(−x)): what a flip costs.
     flip: [f64; FLIP_END * STEPS + 2],
-    /// −ln Φ(x): what agreement costs.
-    agreement: [f64; AGREEMENT_END * STEPS + 2],
 }
 
 /// Steps per unit of x.
 const STEPS: usize = 16;
 /// Where the table of flips ends: Φ(x) is 1 from here on, and Φ(−x) follows its asymptotic series.
 const FLIP_END: usize = 16;
-/// Where the table of agreement ends: it is below 10⁻¹⁵ from here on.
-const AGREEMENT_END: usize = 8;
 
 impl NormalCosts {
     fn get() -> &'static Self {
@@ -105,10 +101,7 @@ impl NormalCosts {
         COSTS.get_or_init(|| {
             let tail =
                 |step: usize| 0.5 * libm::erfc(step as f64 / STEPS as f64 * std::f64::consts::FRAC_1_SQRT_2);
-            Self {
-                flip: std::array::from_fn(|step| libm::log1p(-tail(step)) - libm::log(tail(step))),
-                agreement: std::array::from_fn(|step| -libm::log1p(-tail(step))),
-            }
+            Self { flip: std::array::from_fn(|step| libm::log1p(-tail(step)) - libm::log(tail(step))) }
         })
     }
 
@@ -120,12 +113,6 @@ impl NormalCosts {
         } else {
             0.5 * x * x + libm::log(x * (2.0 * std::f64::consts::PI).sqrt()) + 1.0 / (x * x)
         }
-    }
-
-    /// −ln Φ(x) for x ≥ 0, with an error below 10⁻³. A NaN counts as large.
-    #[inline]
-    fn agreement(&self, x: f64) -> f64 {
-        interpolate(&self.agreement, x.min(AGREEMENT_END as f64))
     }
 }
 
@@ -226,21 +213,6 @@ impl Volatility {
         &self.costs[..self.len]
     }
 
-    /// −Σ ln(1 − p) over the bits of `among`, in the unit of the costs: the cost of no bit flipping. It weighs sets over
-    /// different bits against each other. Zero unless the cost is [`FlipCost::LogOdds`], the only one with a likelihood.
-    pub fn cost_of_agreement(&self, weights: &[f32; BITS], among: u64, cost: FlipCost) -> FixedCost {
-        let FlipCost::LogOdds { cot_theta } = cost else { return 0 };
-        let costs = NormalCosts::get();
-        let mut sum = 0.0;
-        let mut rest = among;
-        while rest != 0 {
-            sum += costs.agreement(f64::from(weights[rest.trailing_zeros() as usize].abs()) * cot_theta);
-            rest &= rest - 1;
-        }
-        // With weights of nearly zero, the unit is so small that the sum would not fit.
-        ((sum * self.unit) as FixedCost).min(1 << 60)
-    }
-
     /// Turns a set of ranks (bit `r` set: rank `r` flips) into a mask over bit positions.
     ///
     /// Ranks that do not exist are ignored.
@@ -309,16 +281,13 @@ mod tests {
     fn log_odds_follow_the_normal_distribution() {
         // From the definition, with Φ(−1) = 0.158655253931457 and Φ(−3) = 0.001349898031630.
         let log_odds = |x| NormalCosts::get().flip(x);
-        let agreement = |x| NormalCosts::get().agreement(x);
         assert_eq!(log_odds(0.0), 0.0);
-        assert!(agreement(f64::INFINITY) < 1e-15 && agreement(f64::NAN) < 1e-15);
         assert!((log_odds(1.0) - 1.6682679).abs() < 1e-6, "{}", log_odds(1.0));
         assert!((log_odds(3.0) - 6.6063754).abs() < 1e-6, "{}", log_odds(3.0));
         // Between steps, near 0 and further on, against the definition.
         for x in [0.003, 0.51, 1.2345, 4.999] {
             let tail = 0.5 * libm::erfc(x / 2f64.sqrt());
             assert!((log_odds(x) - ((1.0 - tail) / tail).ln()).abs() < 1e-3, "{x}");
-            assert!((agreement(x) + (1.0 - tail).ln()).abs() < 1e-3, "{x}");
         }
         // The two branches meet.
         assert!((log_odds(16.0 - 1e-9) - log_odds(16.0)).abs() < 1e-3);
