@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench dial -- --hashes 10000000 --queries 300000 --methods dial,half,bphs,psm [--distance H]
-//!     [--budgets 4,6,8] [--tables 2,3] [--key-bits 21,22] [--bphs-tables 4,10]
+//!     [--budgets 4,6,8] [--tables 2,3] [--flips 1,2] [--key-bits 21,22] [--bphs-tables 4,10]
 //! ```
 //! Stored hashes are uniform. Each query is a Gaussian weight vector with one stored partner at distance 1 to h, made by
 //! moving the vector: to a cosine of .98 to .9999 for h ≤ 3, farther for larger h. Recall is the share of partners found
@@ -117,10 +117,16 @@ mod dial {
         for method in methods.split(',') {
             match method {
                 "dial" => {
-                    for &tables in &list("tables", "2") {
+                    let choices = list("tables", "2").into_iter().flat_map(|tables| {
+                        let flips = list("flips", &(radius / tables).min(2).to_string());
+                        flips.into_iter().map(move |flips| (tables, flips))
+                    });
+                    for (tables, flips) in choices {
                         for &p in &list("key-bits", "0") {
                             let key_bits = (p > 0).then_some(p);
-                            let params = DialParams { radius, tables, key_bits, ..DialParams::default() };
+                            let flips = Some(flips);
+                            let params =
+                                DialParams { radius, tables, flips, key_bits, ..DialParams::default() };
                             let mut index = Dial::new(&workload.hashes, params).expect("valid");
                             for &budget in &budgets {
                                 index = index.with_budget(Some(budget));

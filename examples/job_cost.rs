@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             out: folder.path().join(method.name()),
             force: true,
             threads: 1,
-            settings: Settings { method, ..Settings::default() },
+            settings: Settings::of(method),
             ..Job::default()
         };
         let whole = best(|| Ok(pipeline::dedup(&job, &Silent).map(drop)?))?;

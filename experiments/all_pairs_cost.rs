@@ -99,7 +99,9 @@ fn run(config: &Config) -> Result<()> {
         let corpus = Corpus::load(&path, FeatureKind::Words)?;
         let mut table = Table::create(config, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
         let mut row = |what: &str, n: f64, seconds: f64, bytes: f64, by: &str, pairs: u64, features: f64| {
-            println!("  {what:34} n {n:>13}: {seconds:>14.3} s {bytes:>14.0} bytes ({by})");
+            config
+                .progress
+                .say(format!("  {what:34} n {n:>13}: {seconds:>14.3} s {bytes:>14.0} bytes ({by})"));
             table.row(&[
                 ("what", &what),
                 ("pages", &n),
@@ -113,7 +115,7 @@ fn run(config: &Config) -> Result<()> {
         };
         let (cosine, document, features) = cosine_cost(&corpus, config.size(2_000_000, 20_000), config.seed);
         let most = config.stored.unwrap_or(config.size(2_000_000, 20_000));
-        let workload = Workload::generated(&corpus, most, 1, config.seed);
+        let workload = Workload::generated(config, &corpus, most, 1);
         let sample: Vec<u64> = workload.stored.hashes().iter().copied().take(1_000_000).collect();
         let hamming = hamming_cost(&sample, config.size(2_000, 200).min(sample.len()));
         for n in PAGES {

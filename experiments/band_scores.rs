@@ -65,12 +65,12 @@ fn run(config: &Config) -> Result<()> {
         let copies = |text: u32| corpus.copies(text as usize) as u64;
         // Copies of one text are alike by any method; they count as pages, as they do in the seed.
         let same: u64 = (0..corpus.len() as u32).map(|text| copies(text) * (copies(text) - 1) / 2).sum();
-        println!(
+        config.progress.say(format!(
             "  {}: {} texts, {} near-duplicate pairs of texts, {same} pairs of copies",
             corpus.name,
             corpus.len(),
             truth.len()
-        );
+        ));
 
         let clock = Clock::start();
         let hashes = corpus.simhashes(Weighting::Tf);

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use flipside::corpus::{ReadOptions, discover};
 use flipside::hash::fmix64;
-use flipside::pipeline::collect::{Collection, collect};
+use flipside::pipeline::collect::{Collection, Keeping, collect};
 use flipside::pipeline::sketch::Texts;
 use flipside::simhash::SimHash;
 use flipside::simhash::hasher::SimHasher;
@@ -43,7 +43,7 @@ impl Corpus {
         let inputs = discover(&paths, &Default::default())
             .with_context(|| format!("looking for {}", path.display()))?;
         let options = ReadOptions { threads: rayon::current_num_threads(), ..ReadOptions::default() };
-        let collection = collect(inputs, &options, features, &|_| {});
+        let collection = collect(inputs, &options, features, Keeping::Features, &|_| {});
         ensure!(!collection.documents.is_empty(), "{}: no documents", path.display());
         let digest = collection.documents.rows().iter().fold(0, |sum, row| fmix64(sum ^ row.digest as u64));
         let texts = Texts::new(&collection, MIN_FEATURES);
@@ -69,7 +69,17 @@ impl Corpus {
 
     /// Number of documents with the text.
     pub fn copies(&self, text: usize) -> usize {
-        self.texts.copies(self.texts.sketched[text]).len()
+        self.copies_of(text).len()
+    }
+
+    /// The documents that have a text.
+    pub fn copies_of(&self, text: usize) -> &[u32] {
+        self.texts.copies(self.texts.sketched[text])
+    }
+
+    /// What the stages of the tool's own pipeline work on.
+    pub fn parts(&self) -> (&Collection, &Texts, &Frequencies) {
+        (&self.collection, &self.texts, &self.frequencies)
     }
 
     /// The distinct features of a text in order of first occurrence, each with its weight before normalisation.

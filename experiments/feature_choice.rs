@@ -73,7 +73,9 @@ fn run(config: &Config) -> Result<()> {
         let mut draw = || document(rng.below(reference.len() as u64) as u32);
         let random: Vec<(u32, u32)> =
             (0..RANDOM_PAIRS).map(|_| (draw(), draw())).filter(|(a, b)| a != b).collect();
-        println!("  {}: {} true pairs, {} random ones", reference.name, truth.len(), random.len());
+        let (name, pairs) = (&reference.name, truth.len());
+        config.progress.say(format!("  {name}: {pairs} true pairs, {} random ones", random.len()));
+        let points = config.progress.points(9);
         let mut table = Table::create(config, EXPERIMENT.name, &reference.name, &reference.digest)?;
         for features in [FeatureKind::Words, FeatureKind::Shingles(3), FeatureKind::Shingles(5)] {
             let corpus = Corpus::load(&path, features)?;
@@ -127,6 +129,7 @@ fn run(config: &Config) -> Result<()> {
                         ])?;
                     }
                 }
+                points.done(format!("  {features}, {}: {cpu:.1} s for the hashes", weighting.name()));
             }
         }
     }

@@ -28,6 +28,8 @@ pub enum Look {
     Line { colour: usize, dashed: bool },
     /// A line with a marker at every point.
     Marked { colour: usize, dashed: bool },
+    /// Hollow markers without a line: what others found.
+    Hollow { colour: usize },
     /// Black crosses: what was published.
     Published,
     /// A grey dashed line: a reference.
@@ -271,7 +273,9 @@ fn paint(
 
 fn colour_of(look: Look) -> RGBColor {
     match look {
-        Look::Line { colour, .. } | Look::Marked { colour, .. } => COLOURS[colour % COLOURS.len()],
+        Look::Line { colour, .. } | Look::Marked { colour, .. } | Look::Hollow { colour } => {
+            COLOURS[colour % COLOURS.len()]
+        }
         Look::Published => BLACK,
         Look::Reference => GREY,
     }
@@ -284,7 +288,7 @@ fn swatch(
     to: (i32, i32),
 ) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
     match look {
-        Look::Published => mark(area, look, ((from.0 + to.0) / 2, from.1)),
+        Look::Published | Look::Hollow { .. } => mark(area, look, ((from.0 + to.0) / 2, from.1)),
         Look::Marked { .. } => {
             stroke(area, look, &[from, to])?;
             Ok(())
@@ -302,7 +306,7 @@ fn stroke(
     let dashed = match look {
         Look::Line { dashed, .. } | Look::Marked { dashed, .. } => dashed,
         Look::Reference => true,
-        Look::Published => {
+        Look::Published | Look::Hollow { .. } => {
             return places.iter().try_for_each(|&place| mark(area, look, place));
         }
     };
@@ -350,8 +354,22 @@ fn dashes(places: &[(i32, i32)]) -> Vec<Vec<(i32, i32)>> {
 }
 
 fn mark(area: &Area<'_>, look: Look, (x, y): (i32, i32)) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
-    let style = colour_of(look).filled();
+    let style = match look {
+        Look::Hollow { .. } => colour_of(look).stroke_width(2),
+        _ => colour_of(look).filled(),
+    };
     match look {
+        // Hollow ones are closed paths: the other shapes are always filled.
+        Look::Hollow { colour } => {
+            let corners: &[(i32, i32)] = match colour % 4 {
+                0 => &[(-2, -6), (2, -6), (6, -2), (6, 2), (2, 6), (-2, 6), (-6, 2), (-6, -2)],
+                1 => &[(-5, -5), (5, -5), (5, 5), (-5, 5)],
+                2 => &[(-6, 5), (0, -6), (6, 5)],
+                _ => &[(0, -7), (7, 0), (0, 7), (-7, 0)],
+            };
+            let around = corners.iter().chain(&corners[..2]).map(|(dx, dy)| (x + dx, y + dy));
+            area.draw(&PathElement::new(around.collect::<Vec<_>>(), style))
+        }
         Look::Marked { colour, .. } => match colour % 4 {
             0 => area.draw(&Circle::new((x, y), 4, style)),
             1 => area.draw(&Rectangle::new([(x - 4, y - 4), (x + 4, y + 4)], style)),

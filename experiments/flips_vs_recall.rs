@@ -226,7 +226,7 @@ fn curve(pairs: &[Directed], found: &[u32], h: u32, seed: u64) -> (Vec<Point>, u
 fn run(config: &Config) -> Result<()> {
     for path in config.corpora() {
         let corpus = Corpus::load(&path, FeatureKind::Words)?;
-        println!("  {}: {} distinct texts", corpus.name, corpus.len());
+        config.progress.say(format!("  {}: {} distinct texts", corpus.name, corpus.len()));
         let real = corpus.simhashes(Weighting::TfIdf);
         measure(config, &corpus.name, &corpus.digest, "real", &real)?;
         drop(real);
@@ -249,7 +249,7 @@ fn measure(config: &Config, corpus: &str, digest: &str, source: &str, simhashes:
         .collect();
     let pairs = near_pairs(&distinct, config.seed)?;
     for (pairs, h) in pairs.iter().zip(1u32..) {
-        println!("  {corpus}, {source}: {} pairs at distance {h}", pairs.len() / 2);
+        config.progress.say(format!("  {corpus}, {source}: {} pairs at distance {h}", pairs.len() / 2));
         if pairs.len() < 2 * FEWEST_PAIRS {
             continue;
         }
@@ -258,6 +258,7 @@ fn measure(config: &Config, corpus: &str, digest: &str, source: &str, simhashes:
             let near = pairs.iter().filter(|pair| cosine(pair) >= least).copied().collect::<Vec<_>>();
             (name, Order::Vosh(FlipCost::Abs), near)
         });
+        let steps = config.progress.points(Order::ALL.len() + NEARER.len());
         let all = Order::ALL.map(|(name, order)| (name, order, pairs.clone()));
         for (name, order, pairs) in all.into_iter().chain(nearer) {
             if pairs.len() < 2 * FEWEST_PAIRS {
@@ -289,6 +290,7 @@ fn measure(config: &Config, corpus: &str, digest: &str, source: &str, simhashes:
                     ("wall_seconds", &format_args!("{wall:.4}")),
                 ])?;
             }
+            steps.done(format!("  {corpus}, {source}: h = {h}, {name}, {cpu:.1} s"));
         }
     }
     Ok(())

@@ -8,11 +8,14 @@ mod band_scores;
 mod batch;
 mod check;
 mod corpus;
+mod dial;
 mod feature_choice;
 mod figure;
 mod flips_vs_recall;
 mod generate;
 mod online_throughput;
+mod progress;
+mod quality;
 mod results;
 mod scalability;
 mod sketches;
@@ -36,6 +39,12 @@ pub struct Config {
     /// A corpus: a file, or a folder of files. May be given several times; by default the one in the repository.
     #[arg(long = "corpus", value_name = "PATH", num_args = 1..)]
     pub corpora: Vec<PathBuf>,
+    /// Only with quality: what is right about a corpus, by its name; counted exactly where none is given.
+    #[arg(long = "truth", value_name = "NAME=FILE[,MIN_SCORE[,SCOPE]]", num_args = 1..)]
+    pub truths: Vec<String>,
+    /// Only with quality: score what rivals found, files NAME.RIVAL.csv of this folder, instead of measuring.
+    #[arg(long, value_name = "DIR")]
+    pub rivals: Option<PathBuf>,
     /// Small sizes, a few seconds each; results go to target/experiments unless told otherwise.
     #[arg(long)]
     pub quick: bool,
@@ -45,6 +54,10 @@ pub struct Config {
     /// Queries, where they are generated.
     #[arg(long, value_name = "M")]
     pub queries: Option<usize>,
+    /// With dial: a folder for the stored hashes and the queries as files of little-endian u64, for rivals in other
+    /// languages.
+    #[arg(long, value_name = "DIR")]
+    pub dump: Option<PathBuf>,
     /// Seed of whatever is random.
     #[arg(long, default_value_t = 2011)]
     pub seed: u64,
@@ -64,6 +77,9 @@ pub struct Config {
         default_value_if("quick", "true", "target/experiments/figures")
     )]
     pub figures: PathBuf,
+    /// What is shown meanwhile.
+    #[arg(skip)]
+    pub progress: progress::Progress,
 }
 
 impl Config {
@@ -91,11 +107,13 @@ const EXPERIMENTS: &[Experiment] = &[
     flips_vs_recall::EXPERIMENT,
     online_throughput::EXPERIMENT,
     scalability::EXPERIMENT,
+    dial::EXPERIMENT,
     batch::EXPERIMENT,
     all_pairs_cost::EXPERIMENT,
     band_scores::EXPERIMENT,
     sketches::EXPERIMENT,
     feature_choice::EXPERIMENT,
+    quality::EXPERIMENT,
 ];
 
 fn main() -> Result<()> {
@@ -137,11 +155,11 @@ fn chosen(config: &Config) -> Result<Vec<&'static Experiment>> {
 }
 
 fn measure(config: &Config, experiment: &Experiment) -> Result<()> {
-    println!("{}: {}", experiment.name, experiment.about);
+    config.progress.say(format!("{}: {}", experiment.name, experiment.about));
     let clock = results::Clock::start();
     (experiment.run)(config)?;
     let (cpu, wall) = clock.read();
-    println!("{}: {wall:.1} s, {cpu:.1} s of processor time", experiment.name);
+    config.progress.say(format!("{}: {wall:.1} s, {cpu:.1} s of processor time", experiment.name));
     draw(config, experiment)
 }
 
@@ -170,7 +188,7 @@ mod tests {
     #[test]
     fn the_cheap_experiments_run_and_are_drawn_again_from_their_results_alone() {
         let folder = tempfile::tempdir().unwrap();
-        for what in ["online-throughput", "batch", "all-pairs-cost", "band-scores"] {
+        for what in ["online-throughput", "dial", "batch", "all-pairs-cost", "band-scores"] {
             let config = config(what, folder.path());
             run(&config).unwrap();
             let rows = results::read_all(&config, what).unwrap();

@@ -24,9 +24,14 @@ pub type Field<'a> = (&'static str, &'a dyn Display);
 impl Table {
     /// Begins `results/<experiment>/<corpus>.csv` anew.
     pub fn create(config: &Config, experiment: &str, corpus: &str, digest: &str) -> Result<Self> {
+        Self::part(config, experiment, corpus, digest, "")
+    }
+
+    /// Begins `results/<experiment>/<corpus><part>.csv` anew: rows of a corpus that are measured apart.
+    pub fn part(config: &Config, experiment: &str, corpus: &str, digest: &str, part: &str) -> Result<Self> {
         let folder = config.results.join(experiment);
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-        let path = folder.join(format!("{corpus}.csv"));
+        let path = folder.join(format!("{corpus}{part}.csv"));
         if path.exists() {
             fs::remove_file(&path).with_context(|| format!("replacing {}", path.display()))?;
         }

@@ -4,7 +4,7 @@ use crate::check::Verdict;
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series};
 use crate::results::{Row, Table, distinct};
-use crate::throughput::{Method, Workload, measure};
+use crate::throughput::{Bench, Method, RADIUS, Workload};
 use crate::{Config, Experiment};
 use anyhow::Result;
 use flipside::search::psm::FlipOrder;
@@ -23,21 +23,22 @@ const METHODS: &[Method] = &[
     Method::Bphs(10),
     Method::PsmX { filter_bits: 8 },
     Method::PsmP { fewer: 2, order: FlipOrder::Vosh },
-    Method::Half { budgeted: true },
+    Method::Dial { tables: 2, flips: 1, budgeted: true },
     Method::Mih { blocks: 3 },
 ];
 
 fn run(config: &Config) -> Result<()> {
-    let most = config.stored.unwrap_or(config.size(32_000_000, 64_000));
+    let most = config.stored.unwrap_or(config.size(60_000_000, 64_000));
     let queries = config.queries.unwrap_or(config.size(100_000, 2_000));
     for path in config.corpora() {
         let corpus = Corpus::load(&path, FeatureKind::Words)?;
         let mut table = Table::create(config, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
-        let mut sizes: Vec<usize> = (0..6).map(|halvings| most >> halvings).collect();
+        let mut sizes: Vec<usize> = (0..7).map(|halvings| most >> halvings).collect();
         sizes.reverse();
+        let points = config.progress.points(2 * sizes.len() * METHODS.len());
         for stored in sizes {
-            let workload = Workload::generated(&corpus, stored, queries, config.seed);
-            measure(&workload, METHODS, &mut table, 1)?;
+            let workload = Workload::generated(config, &corpus, stored, queries);
+            Bench::new(&workload, RADIUS, &mut table, &points)?.at_recall(METHODS)?;
         }
     }
     Ok(())

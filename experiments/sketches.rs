@@ -64,7 +64,8 @@ fn run(config: &Config) -> Result<()> {
             *tenth += 1;
             *tenth <= MOST_PAIRS / 8
         });
-        println!("  {}: {} pairs of resemblance {LEAST} or more", corpus.name, pairs.len());
+        let (name, n) = (&corpus.name, pairs.len());
+        config.progress.say(format!("  {name}: {n} pairs of resemblance {LEAST} or more"));
         let mut table = Table::create(config, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
         let features: Vec<Vec<u64>> = sets.iter().map(|set| set.iter().map(|&(f, _)| f).collect()).collect();
         let mut row = |measured: Measured, clock: &Clock| {

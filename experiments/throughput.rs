@@ -1,16 +1,20 @@
 //! Queries per second of every method on one workload: what `online-throughput` and `scalability` share.
 //!
-//! Every method answers the same queries for distances up to 3, on one thread, and is timed by processor time. Methods
-//! with a budget get the one that finds 95 % on queries set apart for that; exact ones find everything.
+//! Every method answers the same queries on one thread and is timed by processor time. Methods with a budget get the one
+//! that finds 95 % on queries set apart for that, or each of several ([`Bench::curve`]); exact ones find everything.
 
+use crate::Config;
 use crate::corpus::Corpus;
 use crate::generate::{Donors, Recipe};
+use crate::progress::Points;
 use crate::results::{Clock, Table};
 use anyhow::{Result, anyhow};
 use flipside::hash::fmix64;
+use flipside::plan::Machine;
 use flipside::search::bphs::{Bphs, BphsParams};
+use flipside::search::dial::{Dial, DialParams};
 use flipside::search::distinct::DistinctHashes;
-use flipside::search::half::{Half, HalfParams};
+use flipside::search::linear::Linear;
 use flipside::search::psm::{FlipOrder, Psm, PsmParams, Reading};
 use flipside::search::{Cost, HammingIndex, Mode, Query, Scratch};
 use flipside::simhash::SimHash;
@@ -18,14 +22,14 @@ use flipside::weight::Weighting;
 use gaoya::simhash::SimHashIndex;
 use std::collections::HashMap;
 
-/// h of all throughput experiments.
+/// h of the paper's throughput experiments.
 pub const RADIUS: u32 = 3;
 /// Recall that budgets are chosen for.
 pub const RECALL: f64 = 0.95;
 /// Queries set apart to choose budgets on.
-const CALIBRATION: usize = 4_000;
-/// Of them, those that a search of tens of thousands of probes each is measured on.
-const CALIBRATION_FEW: usize = 1_000;
+const CALIBRATION: usize = 8_000;
+/// Documents from one movement of the progress bar to the next.
+const PROGRESS: usize = 1 << 14;
 /// Measurements of each; the fastest counts, because others only add to it.
 const ROUNDS: usize = 3;
 
@@ -44,16 +48,22 @@ pub struct Workload {
 
 impl Workload {
     /// Documents of a generated corpus, of which `queries` drawn at random are not stored but asked.
-    pub fn generated(corpus: &Corpus, stored: usize, queries: usize, seed: u64) -> Self {
+    pub fn generated(config: &Config, corpus: &Corpus, stored: usize, queries: usize) -> Self {
+        let seed = config.seed;
         let donors = Donors::new(corpus, seed);
         let documents = stored + queries + CALIBRATION;
         let share = (queries + CALIBRATION) as f64 / documents as f64;
         let drawn =
             |document: usize| (fmix64(document as u64 ^ fmix64(seed)) as f64) < share * u64::MAX as f64;
         let recipe = Recipe::new(documents, seed);
+        let progress = config.progress.bar("documents generated", documents);
         let all = donors.generate(&recipe, |document, simhash| {
+            if document.is_multiple_of(PROGRESS) {
+                progress.inc(PROGRESS as u64);
+            }
             (simhash.hash, drawn(document).then(|| Box::new(simhash)))
         });
+        progress.finish_and_clear();
         let hashes = all.iter().filter(|(_, asked)| asked.is_none()).map(|&(hash, _)| hash).collect();
         let asked = all.into_iter().filter_map(|(_, asked)| asked).map(|simhash| *simhash).collect();
         Self::new(corpus, "generated", hashes, asked, queries)
@@ -106,9 +116,13 @@ pub enum Method {
         fewer: u32,
         order: FlipOrder,
     },
-    Half {
+    /// Ours: part tables with few flips in the key of each.
+    Dial {
+        tables: u32,
+        flips: u32,
         budgeted: bool,
     },
+    Linear,
     Mih {
         blocks: usize,
     },
@@ -131,8 +145,8 @@ pub const ALL: &[Method] = &[
     Method::PsmP { fewer: 2, order: FlipOrder::Vosh },
     Method::PsmP { fewer: 2, order: FlipOrder::Static },
     Method::PsmP { fewer: 0, order: FlipOrder::Vosh },
-    Method::Half { budgeted: true },
-    Method::Half { budgeted: false },
+    Method::Dial { tables: 2, flips: 1, budgeted: true },
+    Method::Dial { tables: 2, flips: 1, budgeted: false },
     Method::Mih { blocks: 3 },
     Method::Mih { blocks: 4 },
     Method::Gaoya { blocks: 6 },
@@ -145,8 +159,9 @@ const MOST_FOR_GAOYA: usize = 1_500_000;
 enum Built {
     Ours(Box<dyn HammingIndex>),
     Psm(Psm),
-    Half(Half),
-    Mih(mih_rs::Index<u64>),
+    Dial(Dial),
+    /// With its radius, which is inclusive.
+    Mih(mih_rs::Index<u64>, u32),
     Gaoya(SimHashIndex<u64, u32>),
 }
 
@@ -170,20 +185,20 @@ struct Answered {
 }
 
 impl Built {
-    fn with_budget(self, budget: Option<u32>, hashes: &[u64]) -> Result<Self> {
-        Ok(match self {
+    fn with_budget(self, budget: Option<u32>) -> Self {
+        match self {
             Self::Psm(psm) => Self::Psm(psm.with_budget(budget)),
-            Self::Half(half) => Self::Half(Half::new(hashes, HalfParams { budget, ..half.params() })?),
+            Self::Dial(dial) => Self::Dial(dial.with_budget(budget)),
             other => other,
-        })
+        }
     }
 
     fn index(&self) -> Option<&dyn HammingIndex> {
         match self {
             Self::Ours(index) => Some(index.as_ref()),
             Self::Psm(psm) => Some(psm),
-            Self::Half(half) => Some(half),
-            Self::Mih(_) | Self::Gaoya(_) => None,
+            Self::Dial(dial) => Some(dial),
+            Self::Mih(..) | Self::Gaoya(_) => None,
         }
     }
 
@@ -191,12 +206,11 @@ impl Built {
     fn answer(&self, queries: &[Query<'_>], mode: Mode, answers: &mut Vec<(u32, u32)>) -> Cost {
         answers.clear();
         match self {
-            Self::Mih(index) => {
+            Self::Mih(index, radius) => {
                 let mut searcher = index.range_searcher();
                 for (query, number) in queries.iter().zip(0..) {
-                    // Its radius is inclusive.
-                    answers
-                        .extend(searcher.run(query.hash, RADIUS as usize).iter().map(|&slot| (number, slot)));
+                    let found = searcher.run(query.hash, *radius as usize);
+                    answers.extend(found.iter().map(|&slot| (number, slot)));
                 }
             }
             Self::Gaoya(index) => {
@@ -225,12 +239,10 @@ fn resident() -> u64 {
 }
 
 impl Method {
-    fn build(self, hashes: &[u64]) -> Result<Built> {
-        let psm = |reading, order| PsmParams { radius: RADIUS, reading, order, ..PsmParams::default() };
+    fn build(self, hashes: &[u64], radius: u32) -> Result<Built> {
+        let psm = |reading, order| PsmParams { radius, reading, order, ..PsmParams::default() };
         Ok(match self {
-            Self::Bphs(tables) => {
-                Built::Ours(Box::new(Bphs::new(hashes, BphsParams { radius: RADIUS, tables })?))
-            }
+            Self::Bphs(tables) => Built::Ours(Box::new(Bphs::new(hashes, BphsParams { radius, tables })?)),
             Self::PsmX { filter_bits } => {
                 Built::Psm(Psm::new(hashes, psm(Reading::X { filter_bits }, FlipOrder::Vosh))?)
             }
@@ -238,15 +250,18 @@ impl Method {
                 let bits = hashes.len().max(2).ilog2().saturating_sub(fewer).max(1);
                 Built::Psm(Psm::new(hashes, psm(Reading::P { key_bits: Some(bits) }, order))?)
             }
-            Self::Half { .. } => {
-                Built::Half(Half::new(hashes, HalfParams { radius: RADIUS, ..HalfParams::default() })?)
+            Self::Dial { tables, flips, .. } => {
+                let params = DialParams { radius, tables, flips: Some(flips), ..DialParams::default() };
+                Built::Dial(Dial::new(hashes, params)?)
             }
+            Self::Linear => Built::Ours(Box::new(Linear::new(hashes, radius)?)),
             Self::Mih { blocks } => Built::Mih(
                 mih_rs::Index::with_blocks(hashes.to_vec(), blocks).map_err(|e| anyhow!("mih-rs: {e}"))?,
+                radius,
             ),
             Self::Gaoya { blocks } => {
                 // Its distance is exclusive: 4 asks for up to 3.
-                let mut index = SimHashIndex::new(blocks, RADIUS as usize + 1);
+                let mut index = SimHashIndex::new(blocks, radius as usize + 1);
                 for (&hash, slot) in hashes.iter().zip(0u32..) {
                     index.insert(slot, hash);
                 }
@@ -255,8 +270,9 @@ impl Method {
         })
     }
 
-    fn budgeted(self) -> bool {
-        matches!(self, Self::PsmX { .. } | Self::PsmP { .. } | Self::Half { budgeted: true })
+    /// Whether it has a budget of probes.
+    pub fn budgeted(self) -> bool {
+        matches!(self, Self::PsmX { .. } | Self::PsmP { .. } | Self::Dial { budgeted: true, .. })
     }
 
     /// Whether another method of the same calibration has the same budgets.
@@ -267,23 +283,37 @@ impl Method {
         }
     }
 
-    fn name(self) -> String {
+    /// Its name in tables.
+    pub fn name(self) -> String {
         match self {
             Self::Bphs(tables) => format!("BPHS {tables}"),
             Self::PsmX { filter_bits } => format!("PSM-X {filter_bits}"),
             Self::PsmP { fewer, order: FlipOrder::Vosh } => format!("PSM-P -{fewer}"),
             Self::PsmP { fewer, order: FlipOrder::Static } => format!("PSM-P -{fewer} static"),
-            Self::Half { budgeted: true } => "half tables".into(),
-            Self::Half { budgeted: false } => "half tables, exact".into(),
+            Self::Dial { tables, flips, budgeted } => {
+                format!("dial {tables}/{flips}{}", if budgeted { "" } else { ", exact" })
+            }
+            Self::Linear => "linear".into(),
             Self::Mih { blocks } => format!("mih-rs {blocks}"),
             Self::Gaoya { blocks } => format!("gaoya {blocks}"),
+        }
+    }
+
+    /// Slow ones are timed on a part of the queries, so that all take about as long.
+    fn share(self, radius: u32) -> usize {
+        match self {
+            Self::PsmX { .. } => 8,
+            Self::Linear => 20,
+            Self::Mih { .. } if radius > 3 => 20,
+            Self::Mih { .. } | Self::Gaoya { .. } => 4,
+            _ => 1,
         }
     }
 }
 
 /// Key bits for so many hashes, and the probes among them that find the wanted recall on the queries set apart.
 pub fn key_and_budget(workload: &Workload, hashes: &[u64]) -> Result<(u32, u32)> {
-    let built = Method::PsmP { fewer: 2, order: FlipOrder::Vosh }.build(hashes)?;
+    let built = Method::PsmP { fewer: 2, order: FlipOrder::Vosh }.build(hashes, RADIUS)?;
     let Built::Psm(psm) = &built else { unreachable!("it was built just so") };
     Ok((psm.key_bits(), calibrate(&built, workload).0))
 }
@@ -293,9 +323,7 @@ fn calibrate(built: &Built, workload: &Workload) -> (u32, u32) {
     let Some(index) = built.index() else { return (u32::MAX, u32::MAX) };
     let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
     let (mut pairs, mut firsts): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
-    let few = matches!(built, Built::Psm(psm) if psm.all_probes() > 20_000);
-    let most = if few { CALIBRATION_FEW } else { CALIBRATION };
-    for query in asked(&workload.calibration).into_iter().take(most) {
+    for query in asked(&workload.calibration) {
         hits.clear();
         index.search_traced(query, Mode::All, &mut scratch, &mut hits);
         pairs.extend(hits.iter().filter(|(hit, _)| hit.distance > 0).map(|&(_, probe)| probe));
@@ -355,29 +383,57 @@ fn time(
     Answered { cost, found: judge(workload, queries, &answers, truth), cpu, slowest, wall }
 }
 
-/// Measures the methods, one after the other, and appends a row for each and mode.
-pub fn measure(workload: &Workload, methods: &[Method], table: &mut Table, threads: usize) -> Result<()> {
-    let hashes = workload.stored.hashes();
-    let all = asked(&workload.queries);
-    let mut truth = Vec::new();
-    Method::Bphs(10).build(hashes)?.answer(&all, Mode::All, &mut truth);
-    truth.sort_unstable();
-    let kinds = kinds_of(workload, &all, &truth);
-    // What an exact search finds for the first queries.
-    let truth_of = |n: usize| {
-        let end = truth.partition_point(|&(query, _)| (query as usize) < n);
-        judge(workload, &all[..n], &truth[..end], &kinds[..n])
-    };
-    let mut budgets: HashMap<String, (u32, u32)> = HashMap::new();
-    for &method in methods {
-        if matches!(method, Method::Gaoya { .. }) && hashes.len() > MOST_FOR_GAOYA {
-            continue;
-        }
+/// A workload with what an exact search answers, and the table that measurements go to.
+pub struct Bench<'a> {
+    workload: &'a Workload,
+    radius: u32,
+    queries: Vec<Query<'a>>,
+    /// Pairs of query and slot, ascending.
+    truth: Vec<(u32, u32)>,
+    kinds: Kinds,
+    machine: Machine,
+    table: &'a mut Table,
+    points: &'a Points,
+}
+
+/// An index and what it took to build it.
+struct Ready {
+    method: Method,
+    built: Built,
+    build_cpu: f64,
+    bytes: u64,
+    bytes_by: &'static str,
+}
+
+impl<'a> Bench<'a> {
+    /// Answers all queries exactly.
+    pub fn new(
+        workload: &'a Workload,
+        radius: u32,
+        table: &'a mut Table,
+        points: &'a Points,
+    ) -> Result<Self> {
+        let queries = asked(&workload.queries);
+        let exact = match radius {
+            0..=3 => Method::Bphs(10),
+            4..=7 => Method::Dial { tables: 4, flips: 1, budgeted: false },
+            _ => Method::Linear,
+        };
+        let mut truth = Vec::new();
+        exact.build(workload.stored.hashes(), radius)?.answer(&queries, Mode::All, &mut truth);
+        truth.sort_unstable();
+        let kinds = kinds_of(workload, &queries, &truth);
+        let machine = Machine::measure();
+        Ok(Self { workload, radius, queries, truth, kinds, machine, table, points })
+    }
+
+    fn build(&self, method: Method) -> Result<Ready> {
+        let hashes = self.workload.stored.hashes();
         let (before, clock) = (resident(), Clock::start());
-        let mut built = method.build(hashes)?;
+        let built = method.build(hashes, self.radius)?;
         let (build_cpu, _) = clock.read();
         let (bytes, bytes_by) = match &built {
-            Built::Mih(index) => {
+            Built::Mih(index, _) => {
                 let mut serialised = Vec::new();
                 index.serialize_into(&mut serialised).map_err(|e| anyhow!("mih-rs: {e}"))?;
                 (serialised.len() as u64, "serialised")
@@ -385,76 +441,113 @@ pub fn measure(workload: &Workload, methods: &[Method], table: &mut Table, threa
             Built::Gaoya(_) => (resident().saturating_sub(before), "resident"),
             _ => (built.index().map_or(0, |index| index.bytes()) as u64, "counted"),
         };
-        let budget = method
-            .budgeted()
-            .then(|| *budgets.entry(method.family()).or_insert_with(|| calibrate(&built, workload)));
-        // Slow ones are timed on fewer queries, so that all take about as long.
-        let share = match method {
-            Method::PsmX { .. } => 8,
-            Method::Gaoya { .. } => 4,
-            _ => 1,
-        };
-        let queries = &all[..(all.len() / share).max(1)];
-        let truth = truth_of(queries.len());
-        for mode in [Mode::All, Mode::First] {
-            // A rival that cannot stop at the first match would be timed twice for the same work.
-            if mode == Mode::First && built.index().is_none() {
+        Ok(Ready { method, built, build_cpu, bytes, bytes_by })
+    }
+
+    /// A row for each method and mode, at the budget for [`RECALL`].
+    pub fn at_recall(&mut self, methods: &[Method]) -> Result<()> {
+        let mut budgets: HashMap<String, (u32, u32)> = HashMap::new();
+        for &method in methods {
+            if matches!(method, Method::Gaoya { .. }) && self.workload.stored.len() > MOST_FOR_GAOYA {
                 continue;
             }
-            let limit = budget.map(|(pairs, firsts)| if mode == Mode::All { pairs } else { firsts });
-            built = built.with_budget(limit, hashes)?;
-            let answered = time(&built, workload, queries, mode, &kinds[..queries.len()]);
-            let share = |found: u64, of: u64| if of == 0 { f64::NAN } else { found as f64 / of as f64 };
-            let (recall, recall_with_same, pairs) = match mode {
-                Mode::All => (
-                    share(answered.found.near, truth.near),
-                    share(answered.found.near + answered.found.same, truth.near + truth.same),
-                    truth.near,
-                ),
-                Mode::First => (
-                    share(answered.found.any_near, truth.any_near),
-                    share(answered.found.any, truth.any),
-                    truth.any_near,
-                ),
-            };
-            let rate = queries.len() as f64 / answered.cpu;
-            let name = built.index().map_or(method.name(), |index| index.name());
-            println!(
-                "  n {:>9}  {:20} {:5}  budget {:>6}  recall {recall:.4} ({recall_with_same:.4})  {:>9.0} queries/s  {:.2} tables",
-                hashes.len(),
-                method.name(),
-                format!("{mode:?}"),
-                limit.map_or("-".into(), |limit| limit.to_string()),
-                rate,
-                bytes as f64 / (8.0 * hashes.len() as f64),
-            );
-            table.row(&[
-                ("source", &workload.source),
-                ("documents", &workload.documents),
-                ("stored", &hashes.len()),
-                ("queries", &queries.len()),
-                ("radius", &RADIUS),
-                ("method", &method.name()),
-                ("index", &name),
-                ("mode", &if mode == Mode::All { "all" } else { "first" }),
-                ("budget", &limit.map_or(String::new(), |limit| limit.to_string())),
-                ("recall", &format_args!("{recall:.5}")),
-                ("recall_with_distance_0", &format_args!("{recall_with_same:.5}")),
-                ("pairs", &pairs),
-                ("probes", &answered.cost.probes),
-                ("candidates", &answered.cost.candidates),
-                ("verified", &answered.cost.verified),
-                ("threads", &threads),
-                ("cpu_seconds", &format_args!("{:.5}", answered.cpu)),
-                ("cpu_seconds_slowest", &format_args!("{:.5}", answered.slowest)),
-                ("wall_seconds", &format_args!("{:.5}", answered.wall)),
-                ("queries_per_cpu_second", &format_args!("{rate:.0}")),
-                ("bytes", &bytes),
-                ("bytes_by", &bytes_by),
-                ("tables", &format_args!("{:.4}", bytes as f64 / (8.0 * hashes.len() as f64))),
-                ("build_cpu_seconds", &format_args!("{build_cpu:.4}")),
-            ])?;
+            let mut ready = self.build(method)?;
+            let budget = method.budgeted().then(|| {
+                let calibrated = || calibrate(&ready.built, self.workload);
+                *budgets.entry(method.family()).or_insert_with(calibrated)
+            });
+            for mode in [Mode::All, Mode::First] {
+                // A rival that cannot stop at the first match would be timed twice for the same work.
+                if mode == Mode::First && ready.built.index().is_none() {
+                    continue;
+                }
+                let budget = budget.map(|(pairs, firsts)| if mode == Mode::All { pairs } else { firsts });
+                ready.built = ready.built.with_budget(budget);
+                self.point(&ready, mode, budget)?;
+            }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// A row for each budget, every match wanted, and one without a budget for the methods that end.
+    pub fn curve(&mut self, method: Method, budgets: &[u32]) -> Result<()> {
+        let mut ready = self.build(method)?;
+        if !method.budgeted() {
+            return self.point(&ready, Mode::All, None);
+        }
+        let all_looks = match &ready.built {
+            Built::Dial(dial) => Some(dial.all_looks()),
+            _ => None,
+        };
+        for &budget in budgets.iter().filter(|&&budget| all_looks.is_none_or(|all| budget < all)) {
+            ready.built = ready.built.with_budget(Some(budget));
+            self.point(&ready, Mode::All, Some(budget))?;
+        }
+        if all_looks.is_some() {
+            ready.built = ready.built.with_budget(None);
+            self.point(&ready, Mode::All, None)?;
+        }
+        Ok(())
+    }
+
+    fn point(&mut self, ready: &Ready, mode: Mode, budget: Option<u32>) -> Result<()> {
+        let Ready { method, built, build_cpu, bytes, bytes_by } = ready;
+        let stored = self.workload.stored.len();
+        let n = (self.queries.len() / method.share(self.radius)).max(1);
+        let (queries, kinds) = (&self.queries[..n], &self.kinds[..n]);
+        let end = self.truth.partition_point(|&(query, _)| (query as usize) < n);
+        let truth = judge(self.workload, queries, &self.truth[..end], kinds);
+        let answered = time(built, self.workload, queries, mode, kinds);
+        let share = |found: u64, of: u64| if of == 0 { f64::NAN } else { found as f64 / of as f64 };
+        let (recall, recall_with_same, pairs) = match mode {
+            Mode::All => (
+                share(answered.found.near, truth.near),
+                share(answered.found.near + answered.found.same, truth.near + truth.same),
+                truth.near,
+            ),
+            Mode::First => (
+                share(answered.found.any_near, truth.any_near),
+                share(answered.found.any, truth.any),
+                truth.any_near,
+            ),
+        };
+        let rate = n as f64 / answered.cpu;
+        let name = built.index().map_or(method.name(), |index| index.name());
+        let budget = budget.map_or(String::new(), |budget| budget.to_string());
+        let tables = *bytes as f64 / (8.0 * stored as f64);
+        self.table.row(&[
+            ("source", &self.workload.source),
+            ("documents", &self.workload.documents),
+            ("stored", &stored),
+            ("queries", &n),
+            ("radius", &self.radius),
+            ("method", &method.name()),
+            ("index", &name),
+            ("mode", &if mode == Mode::All { "all" } else { "first" }),
+            ("budget", &budget),
+            ("recall", &format_args!("{recall:.5}")),
+            ("recall_with_distance_0", &format_args!("{recall_with_same:.5}")),
+            ("pairs", &pairs),
+            ("probes", &answered.cost.probes),
+            ("candidates", &answered.cost.candidates),
+            ("verified", &answered.cost.verified),
+            ("threads", &1),
+            ("cpu_seconds", &format_args!("{:.5}", answered.cpu)),
+            ("cpu_seconds_slowest", &format_args!("{:.5}", answered.slowest)),
+            ("wall_seconds", &format_args!("{:.5}", answered.wall)),
+            ("queries_per_cpu_second", &format_args!("{rate:.0}")),
+            ("bytes", bytes),
+            ("bytes_by", bytes_by),
+            ("tables", &format_args!("{tables:.4}")),
+            ("nanoseconds_a_line", &format_args!("{:.2}", self.machine.line(*bytes))),
+            ("build_cpu_seconds", &format_args!("{build_cpu:.4}")),
+        ])?;
+        self.points.done(format!(
+            "  n {stored:>9}  h {}  {:20} {:5}  budget {budget:>6}  recall {recall:.4} ({recall_with_same:.4})  {rate:>9.0} queries/s  {tables:.2} tables",
+            self.radius,
+            method.name(),
+            format!("{mode:?}"),
+        ));
+        Ok(())
+    }
 }

@@ -147,6 +147,14 @@ fn smallest_sure_budget(clusters: &[Vec<u32>], recall: f64, seed: u64) -> Option
     budgets.get(place).copied()
 }
 
+/// Near pairs that touch a random sample of slots, each once, the lesser slot first. See [`calibrate`].
+pub fn near_pairs<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Vec<(u32, u32)>
+where
+    F: Fn(u32) -> Vec<(Hit, u32)> + Sync,
+{
+    sample_pairs(hashes, params, trace).0.into_iter().map(|pair| (pair.a, pair.b)).collect()
+}
+
 /// Pairs that touch a random sample of slots, each once, and the number of searches made.
 fn sample_pairs<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> (Vec<Traced>, u64)
 where

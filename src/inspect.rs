@@ -165,10 +165,21 @@ fn open_table(path: &Path, columns: &[&str]) -> Result<csv::Reader<File>> {
 fn inspect_pairs(path: &Path) -> Result<(Inspection, u64)> {
     let mut inspection = Inspection::of("table of pairs");
     let mut reader = open_table(path, &PairsCsv::COLUMNS[..6])?;
+    let measure =
+        reader.headers().map_err(|e| Error::io(path, e.into()))?.iter().position(|name| name == "measure");
+    let mut measures: BTreeMap<String, u64> = BTreeMap::new();
     let (mut rows, mut least) = (0, f64::INFINITY);
     for (row, record) in reader.records().enumerate() {
         let record = record.map_err(|e| Error::io(path, e.into()))?;
         rows += 1;
+        if let Some(name) = measure.and_then(|at| record.get(at)) {
+            match measures.get_mut(name) {
+                Some(count) => *count += 1,
+                None => {
+                    measures.insert(name.to_owned(), 1);
+                }
+            }
+        }
         match record.get(5).and_then(|similarity| similarity.parse::<f64>().ok()) {
             Some(similarity) if (0.0..=1.0).contains(&similarity) => least = least.min(similarity),
             _ => inspection.problems.push(format!("{}: row {row}: no similarity", path.display())),
@@ -180,6 +191,9 @@ fn inspect_pairs(path: &Path) -> Result<(Inspection, u64)> {
     inspection.fact("pairs", rows);
     if rows > 0 {
         inspection.fact("least similarity", least);
+    }
+    for (name, pairs) in measures {
+        inspection.fact(format!("pairs by similarity {name}"), pairs);
     }
     Ok((inspection, rows))
 }

@@ -18,6 +18,7 @@ pub mod kernel;
 pub mod minhash;
 pub mod pairs;
 pub mod pipeline;
+pub mod plan;
 pub mod report;
 pub mod resources;
 pub mod search;

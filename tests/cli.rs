@@ -7,11 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The small corpus of the repository.
-fn corpus() -> PathBuf {
+pub fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data")
 }
 
-fn flipside() -> Command {
+pub fn flipside() -> Command {
     let mut command = Command::cargo_bin("flipside").expect("the tool is built");
     command.current_dir(env!("CARGO_MANIFEST_DIR"));
     command
@@ -231,7 +231,8 @@ fn nothing_to_read_or_senseless_settings_make_no_folder() {
         "--distance has a meaning for psm and bphs only",
     );
     fails(&["--similarity", "0.7"], &corpus(), "--similarity");
-    fails(&["--method", "bphs", "--tables", "11"], &corpus(), "one of");
+    fails(&["--frequencies", "any"], &corpus(), "tf-idf");
+    fails(&["--method", "bphs", "--tables", "12"], &corpus(), "one of");
     fails(&["--method", "minhash", "--permutations", "4", "--recall", "0.9999"], &corpus(), "recall");
 }
 
@@ -242,7 +243,7 @@ fn frequencies_are_saved_used_and_refused() {
     let run = |out: &str, args: &[&str]| {
         let out = top.path().join(out);
         let mut command = flipside();
-        command.arg("dedup").arg(corpus()).arg("--out").arg(&out).args(args);
+        command.arg("dedup").arg(corpus()).arg("--out").arg(&out).args(["--weighting", "tf-idf"]).args(args);
         (command, out)
     };
     let (mut first, one) = run("one", &["--save-frequencies", saved.to_str().unwrap()]);
@@ -254,7 +255,7 @@ fn frequencies_are_saved_used_and_refused() {
     assert!(pairs(&one) == pairs(&two), "the corpus's own frequencies, loaded");
     let (mut third, _) =
         run("three", &["--features", "shingles:2", "--frequencies", saved.to_str().unwrap()]);
-    third.assert().code(2).stderr(predicate::str::contains("the kind of features is words"));
+    third.assert().code(2).stderr(predicate::str::contains("the kind of features is shingles:3"));
 }
 
 #[test]
@@ -295,7 +296,7 @@ fn a_hash_is_shown_with_its_weakest_bits_first() {
         shown["order"].as_array().unwrap().iter().map(|bit| bit["weight"].as_f64().unwrap().abs()).collect();
     assert_eq!(weights.len(), 64);
     assert!(weights.is_sorted());
-    assert_eq!(shown["features"], 6);
+    assert_eq!(shown["features"], 4);
     assert_eq!(shown["flips"][0]["bits"][0], shown["order"][0]["bit"], "the first flip is the weakest bit");
     flipside()
         .args(["hash", "-"])
@@ -326,6 +327,73 @@ fn inspect_refuses_what_does_not_fit() {
     flipside().arg("inspect").arg(&binary).assert().code(2).stderr(predicate::str::contains("version"));
 }
 
+/// The rows of a plan as JSON.
+fn plan(args: &[&str]) -> Value {
+    let output = flipside().arg("plan").args(args).arg("--json").output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_plan_without_pages_is_of_the_built_in_model() {
+    let shown = plan(&["--documents", "6e7", "--recall", "0.99"]);
+    assert_eq!((&shown["measured"], shown["rows"].as_array().unwrap().len()), (&false.into(), 6));
+    let rows = shown["rows"].as_array().unwrap();
+    assert_eq!(rows[0]["documents"], 60_000_000);
+    for row in rows {
+        let choice = &row["choice"];
+        assert!(choice["recall"].as_f64().unwrap() >= 0.99, "{row}");
+        assert!(choice["looks"].as_u64() < choice["all_looks"].as_u64(), "{row}");
+        assert!(row["queries_per_second"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    assert!(rows[5]["choice"]["parts"].as_u64().unwrap() > 1, "2^32 hashes are the most of one index");
+    flipside()
+        .args(["plan", "--documents", "60000000", "--recall", "1"])
+        .assert()
+        .success()
+        .stdout(predicate::str::contains("built-in model").and(predicate::str::contains("all ")));
+}
+
+#[test]
+fn a_plan_keeps_the_memory_or_says_what_would_do() {
+    let free = plan(&["--documents", "60000000"]);
+    let bytes = free["rows"][0]["choice"]["bytes"].as_u64().unwrap();
+    let tight = plan(&["--documents", "60000000", "--memory", &(bytes - 1).to_string()]);
+    assert!(tight["rows"][0]["choice"]["bytes"].as_u64().unwrap() < bytes);
+    flipside()
+        .args(["plan", "--documents", "60000000", "--memory", "1M"])
+        .assert()
+        .success()
+        .stdout(predicate::str::contains("nothing fits 1.00 MB: the smallest"));
+    flipside().args(["plan", "--memory", "7Q"]).assert().code(2);
+    flipside()
+        .args(["plan", "--documents", "0"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("documents"));
+    flipside()
+        .args(["plan", "--distance", "40"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("distance"));
+}
+
+#[test]
+fn a_plan_of_pages_counts_on_them_and_fits_what_dedup_does() {
+    let top = tempfile::tempdir().unwrap();
+    let corpus = corpus();
+    let shown = plan(&[corpus.to_str().unwrap(), "--distance", "6", "--seed", "3"]);
+    assert_eq!((&shown["measured"], &shown["sampled_documents"]), (&true.into(), &1_572.into()));
+    assert!(shown["pairs"].as_u64().unwrap() > 100);
+    // The same number of hashes as a run has, and an index that needs as many.
+    let out = top.path().join("out");
+    flipside().arg("dedup").arg(&corpus).arg("--out").arg(&out).args(["--distance", "6"]).assert().success();
+    let report = report(&out);
+    assert_eq!(shown["rows"][0]["documents"], report["search_cost"]["distinct_hashes"]);
+    let few = plan(&[corpus.to_str().unwrap(), "--queries", "10", "--documents", "1000000"]);
+    assert_eq!(few["rows"][0]["documents"], 1_000_000);
+}
+
 #[test]
 fn scripts_and_manual() {
     for shell in ["bash", "zsh", "fish"] {
@@ -333,6 +401,77 @@ fn scripts_and_manual() {
     }
     flipside().arg("man").assert().success().stdout(predicate::str::contains("FLIPSIDE DEDUP"));
     flipside().arg("--help").assert().success();
+}
+
+#[test]
+fn pages_and_files_are_explained() {
+    let top = tempfile::tempdir().unwrap();
+    let (input, saved) = (top.path().join("pages.jsonl"), top.path().join("frequencies.bin"));
+    write_jsonl(&input);
+    let explain = |names: [&str; 2], arguments: &[&str], corpus: Option<&Path>| {
+        let mut command = flipside();
+        command.arg("explain").args(names).args(corpus).args(arguments).arg("--json");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let says = |explanation: &Value, by: &str| {
+        let opinions = explanation["opinions"].as_array().unwrap();
+        opinions.iter().find(|o| o["by"] == by).unwrap_or_else(|| panic!("{opinions:?}"))["near"]
+            .as_bool()
+            .unwrap()
+    };
+    let of_corpus = explain(["page 4", "page 4today"], &["--distance", "8"], Some(&input));
+    assert!(says(&of_corpus, "psm") && says(&of_corpus, "bphs") && says(&of_corpus, "minhash"));
+    assert!(says(&of_corpus, "verify jaccard") && says(&of_corpus, "verify query-mismatch"));
+    let bits = of_corpus["bits"].as_array().unwrap();
+    assert_eq!(bits.len() as u64, of_corpus["distance"].as_u64().unwrap());
+    assert!(bits.iter().all(|bit| bit["pushed_by"][0][0] == "today"), "{bits:?}");
+    assert_eq!((&of_corpus["edit_distance"], &of_corpus["words"]), (&1.into(), &121.into()));
+    assert!(
+        of_corpus["psm"]["probes"][0].as_u64().unwrap() <= of_corpus["psm"]["all_probes"].as_u64().unwrap()
+    );
+
+    // The same pages as files, weighed by the frequencies of that corpus: the same hashes.
+    flipside()
+        .arg("dedup")
+        .arg(&input)
+        .arg("--save-frequencies")
+        .arg(&saved)
+        .arg("--out")
+        .arg(top.path().join("out"))
+        .assert()
+        .success();
+    let lines = fs::read_to_string(&input).unwrap();
+    let files = ["page 4\"", "page 4today\""].map(|id| {
+        let line: Value =
+            serde_json::from_str(lines.lines().find(|line| line.contains(id)).unwrap()).unwrap();
+        let file = top.path().join(id.trim_end_matches('"'));
+        fs::write(&file, line["text"].as_str().unwrap()).unwrap();
+        file.display().to_string()
+    });
+    let names = [files[0].as_str(), files[1].as_str()];
+    let of_files = explain(names, &["--distance", "8", "--frequencies", saved.to_str().unwrap()], None);
+    for key in ["distance", "bits", "jaccard", "containment", "cosine", "edit_distance", "diff"] {
+        assert_eq!(of_files[key], of_corpus[key], "{key}");
+    }
+    assert_eq!(of_files["pages"][1]["hash"], of_corpus["pages"][1]["hash"]);
+    let alone = explain(names, &["--distance", "8"], None);
+    assert!(alone["weighed"].as_str().unwrap().contains("equally rare"));
+    assert_ne!(alone["pages"][0]["hash"], of_files["pages"][0]["hash"]);
+
+    // A page with few features is compared by its text alone, and explained so.
+    let short = explain(names, &["--min-features", "1000"], None);
+    assert_eq!(short["opinions"].as_array().unwrap().len(), 1);
+    assert!(!says(&short, "every method"));
+    assert!(says(&explain([names[0], names[0]], &[], None), "every method"));
+    fs::write(&files[0], [0x61, 0xff]).unwrap();
+    flipside().arg("explain").args(names).assert().code(2).stderr(predicate::str::contains("byte 1"));
+    flipside()
+        .args(["explain", "no-file", "none"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("no-file"));
 }
 
 #[test]

@@ -2,4 +2,6 @@
 
 mod cli;
 mod reading;
+mod review;
 mod specimens;
+mod worst;

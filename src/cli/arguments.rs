@@ -22,7 +22,7 @@ pub(crate) struct InputArgs {
     pub names: FieldArgs,
 }
 
-/// What the fields of JSONL are called.
+/// How pages are read: what the fields of JSONL are called, and how long a page may be.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FieldArgs {
     /// JSONL field that holds the text
@@ -36,9 +36,19 @@ pub(crate) struct FieldArgs {
     /// JSONL field that holds the URL
     #[arg(long, value_name = "NAME", default_value = "url", help_heading = "Input")]
     url_field: String,
+
+    /// Longest page that is read, in MB; a longer one is skipped as damage. Such a page takes four times its length of memory,
+    /// and with shingles twelve times [default: 128]
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=4000), help_heading = "Input")]
+    longest_page: Option<u32>,
 }
 
 impl FieldArgs {
+    /// The longest page that is read, in bytes, if it was given.
+    pub(crate) fn longest_page(&self) -> Option<usize> {
+        self.longest_page.map(|megabytes| megabytes as usize * 1_000_000)
+    }
+
     /// The names of the JSONL fields.
     pub(crate) fn fields(&self) -> JsonlFields {
         JsonlFields {
@@ -78,14 +88,14 @@ pub(crate) struct RunArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct FeatureArgs {
     /// words, or shingles:W for runs of W words
-    #[arg(long, value_name = "KIND", default_value_t, help_heading = "Features")]
+    #[arg(long, value_name = "KIND", default_value_t = Settings::default().features, help_heading = "Features")]
     pub features: FeatureKind,
 
     /// How a feature is weighted in a SimHash
-    #[arg(long, value_enum, default_value_t = WeightingName::TfIdf, help_heading = "Features")]
+    #[arg(long, value_enum, default_value_t = WeightingName::from(Settings::default().weighting), help_heading = "Features")]
     weighting: WeightingName,
 
-    /// Use these document frequencies instead of the corpus's own
+    /// tf-idf: use these document frequencies instead of the corpus's own
     #[arg(long, value_name = "FILE", help_heading = "Features")]
     pub frequencies: Option<PathBuf>,
 }
@@ -104,7 +114,8 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "N", default_value_t = Settings::default().min_features, help_heading = "Features")]
     min_features: usize,
 
-    /// psm, bphs: hashes that differ in at most this many of 64 bits are near [default: 3]
+    /// psm, bphs: hashes that differ in at most this many of 64 bits are near, if they pass the check. The time of a search
+    /// grows steeply with it: for several million pages in one run 7 or 8 is cheaper, for bphs always [default: 10]
     #[arg(long, value_name = "BITS", help_heading = "Search")]
     distance: Option<u32>,
 
@@ -117,8 +128,8 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     similarity: Option<f64>,
 
-    /// psm: half: few tables, one flip in a key at most. one-table: flips in the leading bits (reading P of the paper).
-    /// all-bits: flips in all 64 bits (reading X) [default: half]
+    /// psm: dial: few tables, one flip in a key or two at most. one-table: flips in the leading bits (reading P of the paper).
+    /// all-bits: flips in all 64 bits (reading X) [default: dial]
     #[arg(long, value_enum, help_heading = "Search")]
     index: Option<IndexName>,
 
@@ -154,12 +165,12 @@ pub(crate) struct SearchArgs {
     #[arg(long, help_heading = "Search")]
     exact_jaccard: bool,
 
-    /// Check candidates by more than their sketches
-    #[arg(long, value_enum, default_value_t = VerifyName::from(Settings::default().verify), help_heading = "Search")]
-    verify: VerifyName,
+    /// Check candidates by more than their sketches [default: weights for psm and bphs, none for minhash]
+    #[arg(long, value_enum, help_heading = "Search")]
+    verify: Option<VerifyName>,
 
-    /// Similarity from which a candidate passes the check [default: weights 0.95, mismatch 0.97, jaccard 0.8,
-    /// containment 0.9, cosine 0.9]
+    /// Similarity from which a candidate passes the check [default: weights 0.93, mismatch and query-mismatch
+    /// 0.97, jaccard 0.8, containment 0.9, cosine 0.9]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     verify_threshold: Option<f64>,
 
@@ -209,13 +220,16 @@ impl SearchArgs {
                 anyhow::bail!("--{name} has a meaning for {} only", known.join(" and "));
             }
         }
-        let usual = Settings::default();
+        let usual = methods.first().map_or_else(Settings::default, |&method| Settings::of(method.into()));
+        if features.frequencies.is_some() && !features.weighting().needs_frequencies() {
+            anyhow::bail!("--frequencies has a meaning for --weighting tf-idf only");
+        }
         let index = self.index.map_or(usual.index, Into::into);
-        if self.flip_cost.is_some() && index == PsmIndex::Half && methods.contains(&Psm) {
+        if self.flip_cost.is_some() && index == PsmIndex::Dial && methods.contains(&Psm) {
             anyhow::bail!("--flip-cost has a meaning for --index one-table and all-bits only");
         }
         Ok(Settings {
-            method: methods.first().map_or(usual.method, |&method| method.into()),
+            method: usual.method,
             features: features.features,
             weighting: features.weighting(),
             min_features: self.min_features,
@@ -232,7 +246,7 @@ impl SearchArgs {
             family: self.family.map_or(usual.family, Into::into),
             bands: self.bands,
             jaccard: if self.exact_jaccard { JaccardCheck::Exact } else { JaccardCheck::Estimated },
-            verify: self.verify.into(),
+            verify: self.verify.map_or(usual.verify, Into::into),
             verify_threshold: self.verify_threshold,
             linkage: self.clusters.into(),
             keep: self.keep,
@@ -279,6 +293,8 @@ enum VerifyName {
     Weights,
     /// Share of the weight behind the hashes that stands behind equal bits
     Mismatch,
+    /// That share of the later page's weight alone, against the bits of the earlier page's hash
+    QueryMismatch,
     /// Jaccard coefficient of the sets of features
     Jaccard,
     /// Share of the smaller set of features that is in the larger
@@ -293,22 +309,10 @@ impl From<VerifyName> for Verify {
             VerifyName::None => Self::None,
             VerifyName::Weights => Self::Weights,
             VerifyName::Mismatch => Self::Mismatch,
+            VerifyName::QueryMismatch => Self::QueryMismatch,
             VerifyName::Jaccard => Self::Jaccard,
             VerifyName::Containment => Self::Containment,
             VerifyName::Cosine => Self::Cosine,
-        }
-    }
-}
-
-impl From<Verify> for VerifyName {
-    fn from(verify: Verify) -> Self {
-        match verify {
-            Verify::None => Self::None,
-            Verify::Weights => Self::Weights,
-            Verify::Mismatch => Self::Mismatch,
-            Verify::Jaccard => Self::Jaccard,
-            Verify::Containment => Self::Containment,
-            Verify::Cosine => Self::Cosine,
         }
     }
 }
@@ -346,7 +350,8 @@ impl From<Linkage> for LinkageName {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum IndexName {
-    Half,
+    #[value(alias = "half")]
+    Dial,
     OneTable,
     AllBits,
 }
@@ -354,7 +359,7 @@ enum IndexName {
 impl From<IndexName> for PsmIndex {
     fn from(name: IndexName) -> Self {
         match name {
-            IndexName::Half => Self::Half,
+            IndexName::Dial => Self::Dial,
             IndexName::OneTable => Self::OneTable,
             IndexName::AllBits => Self::AllBits,
         }
@@ -374,6 +379,16 @@ impl From<WeightingName> for Weighting {
             WeightingName::TfIdf => Self::TfIdf,
             WeightingName::Tf => Self::Tf,
             WeightingName::Binary => Self::Binary,
+        }
+    }
+}
+
+impl From<Weighting> for WeightingName {
+    fn from(weighting: Weighting) -> Self {
+        match weighting {
+            Weighting::TfIdf => Self::TfIdf,
+            Weighting::Tf => Self::Tf,
+            Weighting::Binary => Self::Binary,
         }
     }
 }

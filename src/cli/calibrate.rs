@@ -50,6 +50,7 @@ impl Args {
         let job = Job {
             inputs: self.input.inputs.clone(),
             fields: self.input.names.fields(),
+            longest_page: self.input.names.longest_page(),
             threads: self.threads,
             settings,
             ..Job::default()

@@ -11,6 +11,7 @@ use std::time::SystemTime;
 #[command(after_help = "Examples:
   flipside dedup crawl/*.warc.wet.gz --out result
   flipside dedup crawl --out result --method minhash --features shingles:5 --similarity 0.8
+  flipside dedup crawl --out result --features words --weighting tf-idf --distance 3 --verify none   (as in the paper)
   zcat pages.jsonl.gz | flipside dedup - --out result --distance 6 --recall 0.99
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
@@ -52,6 +53,7 @@ pub(super) fn job(
     Job {
         inputs: input.inputs.clone(),
         fields: input.names.fields(),
+        longest_page: input.names.longest_page(),
         out: run.out.clone(),
         force: run.force,
         threads: run.threads,

@@ -5,7 +5,7 @@ use super::{Done, print};
 use anyhow::Context;
 use flipside::corpus::{ReadOptions, discover};
 use flipside::evaluate::corpus::record_names;
-use flipside::evaluate::found::{Found, Records};
+use flipside::evaluate::found::{Found, ListedPairs, Records};
 use flipside::evaluate::interval::Bootstrap;
 use flipside::evaluate::sample::{estimate_precision, read_judgements};
 use flipside::evaluate::truth::{Scope, TruthFile, TruthParams};
@@ -17,12 +17,12 @@ use std::path::PathBuf;
 ///
 /// The truth is CSV, plain or gzip'd: pairs by record number (columns a,b; conversion records or lines counted from 0
 /// through the sorted files) or by id (a_id,b_id), with a label, a score or neither; or clusters (record or id, and
-/// cluster). Precision alone needs no truth: judge a sample of the result's own pairs and give the judgements.
+/// cluster). Precision alone needs no truth: judge a sample of the result's own pairs (`flipside review`) and give the judgements.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside evaluate result --truth truth.csv
   flipside evaluate result --truth scores.csv.gz --min-score 0.8 --json
-  flipside evaluate --judged judgements.csv")]
+  flipside review result && flipside evaluate result --judged judged.csv")]
 pub(crate) struct Args {
     /// Folder that `flipside dedup` wrote; with --all-pairs, so that its list of pairs can be judged, too
     #[arg(required_unless_present = "judged")]
@@ -32,8 +32,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", required_unless_present = "judged", conflicts_with = "judged")]
     truth: Option<PathBuf>,
 
-    /// Estimate precision from a sample of the result's pairs that a person has judged
-    #[arg(long, value_name = "FILE", conflicts_with = "result")]
+    /// Estimate precision from a sample of the result's pairs that a person has judged, as the page of `flipside review`
+    /// saves it; that it is of this result is checked if the result is named
+    #[arg(long, value_name = "FILE")]
     judged: Option<PathBuf>,
 
     /// Where the corpus is now [default: where the result's report says it was]
@@ -68,7 +69,8 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         if let Some(judged) = &self.judged {
-            let estimate = estimate_precision(&read_judgements(judged, self.min_label)?);
+            let listed = self.result.as_deref().map(ListedPairs::read).transpose()?;
+            let estimate = estimate_precision(&read_judgements(judged, self.min_label, listed.as_ref())?);
             return self.show(&estimate, estimate.to_string());
         }
         let (Some(result), Some(truth)) = (&self.result, &self.truth) else {
@@ -80,7 +82,7 @@ impl Args {
             [] => report.files.iter().map(|file| PathBuf::from(&file.path)).collect(),
             corpus => corpus.to_vec(),
         };
-        let options = ReadOptions { fields: self.names.fields(), ..ReadOptions::default() };
+        let options = ReadOptions::new(self.names.fields(), self.names.longest_page());
         let names = record_names(&discover(&corpus, &Default::default())?, &options)
             .context("the corpus is needed to number its records; --corpus says where it is now")?;
         let records = Records::new(&names)?;

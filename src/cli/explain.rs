@@ -1,27 +1,34 @@
 //! `flipside explain`
 
-use super::arguments::{FeatureArgs, InputArgs, MethodName, SearchArgs};
+use super::arguments::{FeatureArgs, FieldArgs, MethodName, SearchArgs};
 use super::progress::Bars;
 use super::{Done, print};
 use flipside::pipeline::{Job, explain::explain};
+use std::path::PathBuf;
 
 /// Say why two pages are near-duplicates or not.
 ///
 /// Shows the distance, the bits that differ and the features that pushed them, at which probe the search finds the pair,
-/// the exact similarities, what each method says and from what setting on it would say otherwise, and a diff.
+/// the exact similarities, what each method says and from what setting on it would say otherwise, and a diff. With INPUT,
+/// the pages are of that corpus and weighed by it; without, they are two text files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside explain http://a.example/ http://b.example/ crawl/*.warc.wet.gz
-  flipside explain 17 4711 crawl/part.warc.wet.gz --distance 6 --json")]
+  flipside explain 17 4711 crawl/part.warc.wet.gz --distance 6 --json
+  flipside explain one.txt two.txt --frequencies frequencies.bin")]
 pub(crate) struct Args {
-    /// The id, the URL, or the number (counted from 0) of a page
+    /// The id, the URL, or the number (counted from 0) of a page; without INPUT, a file of plain text
     a: String,
 
     /// That of the other page
     b: String,
 
+    /// Files and folders as for `dedup`: the corpus that the pages are of
+    #[arg(value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+
     #[command(flatten)]
-    input: InputArgs,
+    names: FieldArgs,
 
     #[command(flatten)]
     search: SearchArgs,
@@ -41,8 +48,9 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let job = Job {
-            inputs: self.input.inputs.clone(),
-            fields: self.input.names.fields(),
+            inputs: self.inputs.clone(),
+            fields: self.names.fields(),
+            longest_page: self.names.longest_page(),
             settings: self
                 .search
                 .settings(&self.features, &[MethodName::Psm, MethodName::Bphs, MethodName::Minhash])?,

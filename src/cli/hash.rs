@@ -16,7 +16,8 @@ use std::path::PathBuf;
 
 /// Show a document's SimHash: its bits, the weights behind them, and which flip first.
 ///
-/// Reads one text (UTF-8). Without --frequencies every word is equally rare, so TF-IDF is then TF alone (sublinear).
+/// Reads one text (UTF-8). With --weighting tf-idf but no --frequencies every feature is equally rare, so it is TF alone
+/// (sublinear).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside hash page.txt

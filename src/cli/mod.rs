@@ -10,7 +10,9 @@ mod evaluate;
 mod explain;
 mod hash;
 mod inspect;
+mod plan;
 mod progress;
+mod review;
 mod seen;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -33,9 +35,11 @@ enum Command {
     Calibrate(calibrate::Args),
     Evaluate(evaluate::Args),
     Explain(explain::Args),
+    Review(review::Args),
     Hash(hash::Args),
     Seen(seen::Args),
     Inspect(inspect::Args),
+    Plan(plan::Args),
     /// Print a script that completes this program's arguments in a shell.
     #[command(after_help = "Example: flipside completions bash > /etc/bash_completion.d/flipside")]
     Completions {
@@ -64,9 +68,11 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Calibrate(args) => args.run(),
         Command::Evaluate(args) => args.run(),
         Command::Explain(args) => args.run(),
+        Command::Review(args) => args.run(),
         Command::Hash(args) => args.run(),
         Command::Seen(args) => args.run(),
         Command::Inspect(args) => args.run(),
+        Command::Plan(args) => args.run(),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "flipside", &mut script);

@@ -55,7 +55,7 @@ pub(crate) fn step(bytes: &[u8], end: End, scanned: &mut usize, cap: usize) -> S
         return Step::Skip(next);
     }
     if line.len() > cap {
-        let detail = format!("a line above {cap} bytes");
+        let detail = format!("a line above {cap} bytes (--longest-page)");
         return Step::Flaw { kind: DamageKind::TooLong, at: line_end, record: true, detail };
     }
     Step::Record { content_start: 0, content_end: line.len(), end: next, document: true, record: true }

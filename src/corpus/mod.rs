@@ -67,12 +67,20 @@ pub struct ReadOptions {
     pub fields: JsonlFields,
 }
 
+impl ReadOptions {
+    /// With these names of fields, and with this cap if there is one.
+    pub fn new(fields: JsonlFields, record_cap: Option<usize>) -> Self {
+        let usual = Self::default();
+        Self { fields, record_cap: record_cap.unwrap_or(usual.record_cap), ..usual }
+    }
+}
+
 impl Default for ReadOptions {
     fn default() -> Self {
         Self {
             threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             block_bytes: 1 << 20,
-            record_cap: 64 << 20,
+            record_cap: 128_000_000,
             fields: JsonlFields::default(),
         }
     }

@@ -194,7 +194,7 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
     let length = match length {
         Some(n) if n <= cap as u64 => n as usize,
         Some(n) => {
-            let detail = format!("Content-Length {n}, at most {cap} are read");
+            let detail = format!("Content-Length {n}, at most {cap} are read (--longest-page)");
             return flaw(DamageKind::TooLong, head.end, detail);
         }
         None if digits => {

@@ -33,6 +33,69 @@ pub enum Change {
     Inserted,
 }
 
+/// Some words of one text that stand against some words of another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Whether the words are the same; white space between them may differ.
+    pub same: bool,
+    /// The words in the first text, in bytes; empty where it has none.
+    pub a: Range<usize>,
+    /// The words in the second text.
+    pub b: Range<usize>,
+}
+
+/// Two texts side by side, word by word: see [`WordDiff`] for what a word is and how the work is bounded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alignment {
+    /// Same and different words by turns, in the order of the texts.
+    pub stretches: Vec<Stretch>,
+    /// Words deleted plus words inserted.
+    pub distance: u64,
+    /// Words compared, of the first and of the second text.
+    pub words: (u64, u64),
+    /// Whether a text was cut to [`DiffParams::max_words`].
+    pub cut: bool,
+}
+
+impl Alignment {
+    /// Aligns two texts.
+    pub fn new(a: &str, b: &str, params: DiffParams) -> Self {
+        let (old, old_cut) = words(a, params.max_words);
+        let (new, new_cut) = words(b, params.max_words);
+        let (old_words, new_words) = (slices(a, &old), slices(b, &new));
+        let diff = TextDiff::configure().algorithm(Algorithm::Myers).diff_slices(&old_words, &new_words);
+        debug_assert!(covers(diff.ops(), old.len(), new.len()));
+        let (mut distance, mut stretches) = (0u64, Vec::<Stretch>::new());
+        let (mut end_a, mut end_b) = (0, 0);
+        // From the first word to the end of the last; without words, the place after the words before.
+        let range = |words: &[Range<usize>], end: &mut usize| {
+            let range = match words {
+                [first, .., last] => first.start..last.end,
+                [only] => only.clone(),
+                [] => *end..*end,
+            };
+            *end = range.end;
+            range
+        };
+        for op in diff.ops() {
+            let (from, to) = (&old[op.old_range()], &new[op.new_range()]);
+            let same = op.tag() == DiffTag::Equal;
+            distance += if same { 0 } else { (from.len() + to.len()) as u64 };
+            let (in_a, in_b) = (range(from, &mut end_a), range(to, &mut end_b));
+            match stretches.last_mut() {
+                Some(last) if last.same == same => {
+                    // An empty side has no place of its own yet.
+                    for (side, part) in [(&mut last.a, in_a), (&mut last.b, in_b)] {
+                        *side = if side.start == side.end { part } else { side.start..part.end };
+                    }
+                }
+                _ => stretches.push(Stretch { same, a: in_a, b: in_b }),
+            }
+        }
+        Self { stretches, distance, words: (old.len() as u64, new.len() as u64), cut: old_cut || new_cut }
+    }
+}
+
 /// A run of words of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
@@ -67,36 +130,28 @@ pub struct WordDiff {
 impl WordDiff {
     /// Compares two texts.
     pub fn new(a: &str, b: &str, params: DiffParams) -> Self {
-        let (old, old_cut) = words(a, params.max_words);
-        let (new, new_cut) = words(b, params.max_words);
-        let (old_words, new_words) = (slices(a, &old), slices(b, &new));
-        let diff = TextDiff::configure().algorithm(Algorithm::Myers).diff_slices(&old_words, &new_words);
-        let (mut distance, mut runs) = (0u64, Vec::new());
-        let mut push = |change: Change, text: &str, words: &[Range<usize>]| {
-            if let [first, ..] = words
-                && let [.., last] = words
-            {
-                distance += if change == Change::Same { 0 } else { words.len() as u64 };
-                runs.push(Run { change, text: text[first.start..last.end].to_string() });
+        let Alignment { stretches, distance, words, cut } = Alignment::new(a, b, params);
+        let mut runs = Vec::new();
+        let mut push = |change: Change, text: &str| {
+            if !text.is_empty() {
+                runs.push(Run { change, text: text.to_string() });
             }
         };
-        for op in diff.ops() {
-            let (from, to) = (&old[op.old_range()], &new[op.new_range()]);
-            match op.tag() {
-                DiffTag::Equal => push(Change::Same, a, from),
-                DiffTag::Delete | DiffTag::Insert | DiffTag::Replace => {
-                    push(Change::Deleted, a, from);
-                    push(Change::Inserted, b, to);
-                }
+        for stretch in stretches {
+            let (in_a, in_b) = (&a[stretch.a], &b[stretch.b]);
+            if stretch.same {
+                push(Change::Same, in_a);
+            } else {
+                push(Change::Deleted, in_a);
+                push(Change::Inserted, in_b);
             }
         }
-        debug_assert!(covers(diff.ops(), old.len(), new.len()));
-        let both = (old.len() + new.len()) as u64;
+        let both = words.0 + words.1;
         Self {
             distance,
             normalised: if both == 0 { 0.0 } else { distance as f64 / both as f64 },
-            words: (old.len() as u64, new.len() as u64),
-            cut: old_cut || new_cut,
+            words,
+            cut,
             runs,
         }
     }
@@ -232,6 +287,23 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn stretches_hold_every_word_of_both_texts(a in "[a-d \n]{0,80}", b in "[a-d \n]{0,80}") {
+            let got = Alignment::new(&a, &b, DiffParams::default());
+            let of = |text: &str, side: fn(&Stretch) -> &Range<usize>| {
+                let parts = got.stretches.iter().map(|s| &text[side(s).clone()]);
+                parts.flat_map(str::split_whitespace).map(str::to_owned).collect::<Vec<_>>().concat()
+            };
+            let plain = |text: &str| text.split_whitespace().collect::<String>();
+            prop_assert_eq!(of(&a, |s| &s.a), plain(&a));
+            prop_assert_eq!(of(&b, |s| &s.b), plain(&b));
+            prop_assert!(got.stretches.windows(2).all(|w| w[0].same != w[1].same
+                && w[0].a.end <= w[1].a.start && w[0].b.end <= w[1].b.start));
+            for s in got.stretches.iter().filter(|s| s.same) {
+                prop_assert_eq!(plain(&a[s.a.clone()]), plain(&b[s.b.clone()]));
+            }
+        }
+
         #[test]
         fn short_texts_have_the_shortest_distance(
             a in prop::collection::vec("[a-c]", 0..12), b in prop::collection::vec("[a-c]", 0..12),

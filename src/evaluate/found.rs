@@ -67,6 +67,52 @@ impl<'a> Records<'a> {
     }
 }
 
+/// The pairs that a result lists, by their own numbering of documents, so that they can be read without the corpus.
+#[derive(Clone, Debug, Default)]
+pub struct ListedPairs {
+    /// The ids that pairs name, in order of appearance; a document's number is its place here.
+    pub ids: Vec<String>,
+    /// Pairs of different texts, each once, in ascending order.
+    pub near: Vec<FoundPair>,
+    /// Pairs of one text, each once, in ascending order.
+    pub copies: Vec<FoundPair>,
+}
+
+impl ListedPairs {
+    /// Reads `pairs.csv` of a result folder, plain or gzip'd. Without a column `kind` all pairs are of different texts.
+    ///
+    /// # Errors
+    /// If it is not there, or if a row is broken.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let Some(path) = part(folder, "pairs.csv") else {
+            return Err(Error::parameter("result", folder.display(), "a folder with pairs.csv"));
+        };
+        let mut table = Table::open(&path)?;
+        let columns = PairColumns::of(&table)?;
+        let kind = table.column(&["kind"]);
+        let mut numbers: HashMap<String, u32> = HashMap::new();
+        let (mut near, mut copies, mut row) = (Vec::new(), Vec::new(), csv::StringRecord::new());
+        while let Some(line) = table.next(&mut row)? {
+            let pair = columns.pair(&table, line, &row, |id| {
+                let next = u32::try_from(numbers.len())
+                    .map_err(|_| table.error(line, "one id more", "fewer than 2^32 ids"))?;
+                Ok(*numbers.entry_ref(id).or_insert(next))
+            })?;
+            if kind.is_some_and(|kind| &row[kind] == "exact") { &mut copies } else { &mut near }.push(pair);
+        }
+        let mut ids = vec![String::new(); numbers.len()];
+        for (id, number) in numbers {
+            ids[number as usize] = id;
+        }
+        Ok(Self { ids, near: in_order(near), copies: in_order(copies) })
+    }
+
+    /// The number of each id.
+    pub(super) fn numbers(&self) -> HashMap<&str, u32> {
+        self.ids.iter().map(String::as_str).zip(0..).collect()
+    }
+}
+
 impl Found {
     /// Reads `pairs.csv` (columns `a_id`, `b_id`, and `distance` and `similarity` if it has them) and `clusters.csv`
     /// (columns `id` and `cluster`) of the result folder, each plain or gzip'd (`.gz`).
@@ -75,10 +121,7 @@ impl Found {
     /// If neither is there, if a row is broken, or if an id is not one record's of the corpus: then the result is of
     /// another corpus.
     pub fn read(folder: &Path, records: &Records<'_>) -> Result<Self> {
-        let part = |name: &str| -> Option<PathBuf> {
-            [folder.join(name), folder.join(format!("{name}.gz"))].into_iter().find(|path| path.exists())
-        };
-        let (pairs, clusters) = (part("pairs.csv"), part("clusters.csv"));
+        let (pairs, clusters) = (part(folder, "pairs.csv"), part(folder, "clusters.csv"));
         if pairs.is_none() && clusters.is_none() {
             return Err(Error::parameter(
                 "result",
@@ -117,34 +160,58 @@ fn record(table: &Table, line: u64, id: &str, records: &Records<'_>) -> Result<u
     }
 }
 
-fn read_pairs(path: &Path, records: &Records<'_>) -> Result<Vec<FoundPair>> {
-    let mut table = Table::open(path)?;
-    let (Some(a), Some(b)) = (table.column(&["a_id"]), table.column(&["b_id"])) else {
-        return Err(table.header_error("a header with a_id and b_id"));
-    };
-    let (distance, similarity) = (table.column(&["distance"]), table.column(&["similarity"]));
-    let (mut pairs, mut row) = (Vec::new(), csv::StringRecord::new());
-    while let Some(line) = table.next(&mut row)? {
-        let distance = match distance.map(|column| &row[column]) {
+/// A table of a result folder, plain or gzip'd.
+fn part(folder: &Path, name: &str) -> Option<PathBuf> {
+    [folder.join(name), folder.join(format!("{name}.gz"))].into_iter().find(|path| path.exists())
+}
+
+/// Where a table of pairs has what.
+struct PairColumns {
+    a: usize,
+    b: usize,
+    distance: Option<usize>,
+    similarity: Option<usize>,
+}
+
+impl PairColumns {
+    fn of(table: &Table) -> Result<Self> {
+        let (Some(a), Some(b)) = (table.column(&["a_id"]), table.column(&["b_id"])) else {
+            return Err(table.header_error("a header with a_id and b_id"));
+        };
+        Ok(Self { a, b, distance: table.column(&["distance"]), similarity: table.column(&["similarity"]) })
+    }
+
+    fn pair(
+        &self,
+        table: &Table,
+        line: u64,
+        row: &csv::StringRecord,
+        mut number: impl FnMut(&str) -> Result<u32>,
+    ) -> Result<FoundPair> {
+        let distance = match self.distance.map(|column| &row[column]) {
             None | Some("") => None,
             Some(text) => Some(
                 text.parse::<u32>()
                     .map_err(|_| table.error(line, format!("the distance {text:?}"), "a whole number"))?,
             ),
         };
-        let similarity = match similarity.map(|column| &row[column]) {
+        let similarity = match self.similarity.map(|column| &row[column]) {
             None | Some("") => None,
             Some(text) => match text.parse::<f64>() {
                 Ok(value) if value.is_finite() => Some(value),
                 _ => return Err(table.error(line, format!("the similarity {text:?}"), "a number")),
             },
         };
-        pairs.push(FoundPair {
-            a: record(&table, line, &row[a], records)?,
-            b: record(&table, line, &row[b], records)?,
-            distance,
-            similarity,
-        });
+        Ok(FoundPair { a: number(&row[self.a])?, b: number(&row[self.b])?, distance, similarity })
+    }
+}
+
+fn read_pairs(path: &Path, records: &Records<'_>) -> Result<Vec<FoundPair>> {
+    let mut table = Table::open(path)?;
+    let columns = PairColumns::of(&table)?;
+    let (mut pairs, mut row) = (Vec::new(), csv::StringRecord::new());
+    while let Some(line) = table.next(&mut row)? {
+        pairs.push(columns.pair(&table, line, &row, |id| record(&table, line, id, records))?);
     }
     Ok(in_order(pairs))
 }
@@ -203,6 +270,18 @@ mod tests {
         assert_eq!(pairs[1], FoundPair { a: 1, b: 2, distance: None, similarity: None });
         assert_eq!(found.clusters.unwrap().labels(), [0, 1, 2, 0, 4, 5]);
         assert!(read(Some("a_id,b_id\n"), None).unwrap().clusters.is_none());
+    }
+
+    #[test]
+    fn listed_pairs_need_no_corpus() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(ListedPairs::read(folder.path()).is_err());
+        let text = "a_id,b_id,a_url,b_url,distance,similarity,kind\nz,w,u,v,3,0.5,near\nx,z,u,v,0,1,exact\nw,z,u,v,3,0.5,near\n";
+        fs::write(folder.path().join("pairs.csv"), text).unwrap();
+        let listed = ListedPairs::read(folder.path()).unwrap();
+        assert_eq!(listed.ids, ["z", "w", "x"]);
+        assert_eq!(listed.near, [FoundPair { a: 0, b: 1, distance: Some(3), similarity: Some(0.5) }]);
+        assert_eq!(listed.copies, [FoundPair { a: 0, b: 2, distance: Some(0), similarity: Some(1.0) }]);
     }
 
     #[test]

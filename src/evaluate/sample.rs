@@ -4,12 +4,13 @@
 //! or similarity, and each band's share counts by the band's size. Nothing here says anything about recall: what was
 //! not found is in no sample.
 
-use super::found::FoundPair;
+use super::found::{FoundPair, ListedPairs};
 use super::interval::{Interval, Z95, wilson};
 use super::table::Table;
 use super::truth::{LABELS, Verdict};
 use crate::error::{Error, Result};
 use crate::hash;
+use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -231,15 +232,30 @@ pub struct StratumJudgements {
     pub unknown: u64,
 }
 
-/// Reads a sample with labels filled in: columns `stratum`, `stratum_pairs`, `label` (see [`Verdict::of_label`]).
+/// Reads a sample with labels filled in: columns `stratum`, `stratum_pairs`, `label` (see [`Verdict::of_label`]). With
+/// `listed`, it must be a sample of these pairs, named by `a_id` and `b_id`.
 ///
 /// # Errors
-/// If a row is broken, a band has two sizes, or more rows than pairs.
-pub fn read_judgements(path: &Path, min_label: f64) -> Result<Vec<StratumJudgements>> {
+/// If a row is broken, a band has two sizes, or more rows than pairs; if it is no sample of `listed`.
+pub fn read_judgements(
+    path: &Path,
+    min_label: f64,
+    listed: Option<&ListedPairs>,
+) -> Result<Vec<StratumJudgements>> {
     let mut table = Table::open(path)?;
     let columns = ["stratum", "stratum_pairs", "label"].map(|name| table.column(&[name]));
     let [Some(stratum), Some(size), Some(label)] = columns else {
         return Err(table.header_error("a header with stratum, stratum_pairs and label"));
+    };
+    let mut members = match listed {
+        Some(listed) => match (table.column(&["a_id"]), table.column(&["b_id"])) {
+            (Some(a), Some(b)) => {
+                let left: HashSet<(u32, u32)> = listed.near.iter().map(|pair| (pair.a, pair.b)).collect();
+                Some((left, listed.numbers(), a, b))
+            }
+            _ => return Err(table.header_error("a header with a_id and b_id")),
+        },
+        None => None,
     };
     let mut strata: BTreeMap<String, StratumJudgements> = BTreeMap::new();
     let mut row = csv::StringRecord::new();
@@ -266,6 +282,20 @@ pub fn read_judgements(path: &Path, min_label: f64) -> Result<Vec<StratumJudgeme
             let got = format!("one row more of {:?}", entry.name);
             return Err(table.error(line, got, format!("no more than its {pairs} pairs")));
         }
+        if let Some((left, numbers, a, b)) = &mut members {
+            let pair = numbers.get(&row[*a]).zip(numbers.get(&row[*b]));
+            if !pair.is_some_and(|(&a, &b)| left.remove(&(a.min(b), a.max(b)))) {
+                let got = format!("the pair {:?}, {:?}", &row[*a], &row[*b]);
+                return Err(table.error(line, got, "a pair of different texts that the result lists, once,"));
+            }
+        }
+    }
+    let sampled_from: u64 = strata.values().map(|stratum| stratum.pairs).sum();
+    if let Some(listed) = listed.filter(|listed| listed.near.len() as u64 != sampled_from) {
+        let got = format!("a sample of {sampled_from} pairs");
+        let expected =
+            format!("one of the {} pairs of different texts that the result lists", listed.near.len());
+        return Err(table.error(1, got, expected));
     }
     Ok(strata.into_values().collect())
 }
@@ -358,7 +388,7 @@ impl fmt::Display for PrecisionEstimate {
             (Some(value), Some(i)) => format!("{value:.4}  [{:.4}, {:.4}]", i.low, i.high),
             _ => "-".to_string(),
         };
-        writeln!(f, "precision {}, of {} pairs found", figure(self.precision, self.interval), self.covered)?;
+        writeln!(f, "precision {}, of {} pairs listed", figure(self.precision, self.interval), self.covered)?;
         if let Some(all) = self.interval_of_all.filter(|_| self.covered < self.pairs) {
             writeln!(
                 f,
@@ -463,7 +493,7 @@ mod tests {
             .collect();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(labelled.as_bytes()).unwrap();
-        let judgements = read_judgements(file.path(), 1.0).unwrap();
+        let judgements = read_judgements(file.path(), 1.0, None).unwrap();
         assert_eq!(
             judgements.iter().map(|s| (s.pairs, s.wrong)).collect::<Vec<_>>(),
             [(1, 0), (30, 10), (300, 0)]
@@ -473,7 +503,7 @@ mod tests {
         let line = |text: &str| {
             let mut file = tempfile::NamedTempFile::new().unwrap();
             file.write_all(text.as_bytes()).unwrap();
-            match read_judgements(file.path(), 1.0) {
+            match read_judgements(file.path(), 1.0, None) {
                 Err(Error::Table { line, .. }) => line,
                 other => panic!("{other:?}"),
             }
@@ -482,6 +512,21 @@ mod tests {
         assert_eq!(line("stratum,stratum_pairs,label\nx,5,1\nx,6,1\n"), 3);
         assert_eq!(line("stratum,stratum_pairs,label\nx,1,1\nx,1,1\n"), 3);
         assert_eq!(line("stratum,stratum_pairs,label\nx,1,yes\n"), 2);
+    }
+
+    #[test]
+    fn judgements_of_another_result_are_refused() {
+        let pairs = population();
+        let listed = ListedPairs { ids: ids(2000), near: pairs.clone(), copies: Vec::new() };
+        let sample = draw(&pairs, &SampleParams { size: 21, ..SampleParams::default() });
+        let file = tempfile::NamedTempFile::new().unwrap();
+        sample.write_csv(&ids(2000), file.path(), file.as_file()).unwrap();
+        let read = |listed: &ListedPairs| read_judgements(file.path(), 1.0, Some(listed));
+        assert_eq!(read(&listed).unwrap().len(), 3);
+        let more = ListedPairs { near: [&pairs[..], &[pair(900, 2)]].concat(), ..listed.clone() };
+        assert!(read(&more).unwrap_err().to_string().contains("a sample of 331 pairs"));
+        let others = ListedPairs { near: (400..731).map(|i| pair(i, 1)).collect(), ..listed };
+        assert!(read(&others).unwrap_err().to_string().contains("line 2: the pair"));
     }
 
     fn judged(pairs: u64, right: u64, wrong: u64) -> StratumJudgements {

@@ -2,6 +2,7 @@
 //! functions that choose at run time what the processor can do; each kernel is tested against its scalar twin.
 
 pub mod accumulate;
+pub mod flips;
 pub mod fold;
 pub mod hamming;
 pub mod huge_pages;

@@ -134,15 +134,14 @@ impl Packed {
         u64::from_le_bytes(word) >> (bit % 8) & (u64::MAX >> (64 - self.width))
     }
 
-    /// Asks for the first two cache lines that a run lies in.
+    /// Asks for the cache lines that a run lies in, for the first eight of a long one; the processor sees what follows.
     #[inline]
     pub fn prefetch(&self, from: usize, len: usize) {
         if len > 0 {
             let first = from * self.width as usize / 512;
             let last = ((from + len) * self.width as usize - 1) / 512;
-            prefetch::read(&self.lines, first);
-            if last > first {
-                prefetch::read(&self.lines, first + 1);
+            for line in first..=last.min(first + 7) {
+                prefetch::read(&self.lines, line);
             }
         }
     }

@@ -9,17 +9,17 @@ use crate::simhash::BITS;
 /// Most tables that a hash is split for.
 pub const MAX_TABLES: usize = 8;
 
-/// The strength of each bit: how |W| ranks, in one byte. Smaller flips sooner.
+/// The strength of each bit: |W| in one byte, three bits of exponent and five of mantissa. Smaller flips sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Strengths(pub [u8; BITS]);
 
 /// A way to compute that this processor can run; having one is the proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kernel(Isa);
+pub struct Kernel(pub(super) Isa);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Isa {
+pub(super) enum Isa {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -61,8 +61,8 @@ impl Kernel {
         Self::available().first().copied().unwrap_or(Self::PORTABLE)
     }
 
-    /// Ranks |W| on a scale of 32 steps an octave over the eight octaves below the largest finite |W|; what is smaller
-    /// counts as 0, what is no number or infinite as 255.
+    /// Ranks |W| on a scale of 32 steps an octave over the octave of the largest finite |W| and the seven below it; what
+    /// is smaller counts as 0, what is no number or infinite as 255.
     #[inline]
     pub fn strengths(self, weights: &[f32; BITS]) -> Strengths {
         match self.0 {
@@ -152,7 +152,7 @@ fn strengths(weights: &[f32; BITS]) -> Strengths {
     }
     let mut strengths = Strengths([0; BITS]);
     for (strength, step) in strengths.0.iter_mut().zip(steps) {
-        *strength = (step - largest + 255).clamp(0, 255) as u8;
+        *strength = (step - (largest | 31) + 255).clamp(0, 255) as u8;
     }
     strengths
 }

@@ -2,7 +2,7 @@
 
 use super::settings::Method;
 use super::stages::{Progress, Stages};
-use super::{Job, find, prepare, simhashes};
+use super::{Job, find, keeping, prepare, simhashes};
 use crate::calibrate::Calibration;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub fn budgets(job: &Job, recalls: &[f64], progress: &dyn Progress) -> Result<Bu
     }
     job.with_threads(|| {
         let mut stages = Stages::new(progress);
-        let prepared = prepare(job, true, &mut stages)?;
+        let prepared = prepare(job, true, keeping(job, true), &mut stages)?;
         let sketches = simhashes(&prepared, &job.settings, &mut stages);
         let (sample, all_probes) = find::traced_sample(&sketches, &job.settings, &mut stages)?;
         Ok(BudgetTable {

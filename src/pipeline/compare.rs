@@ -1,5 +1,6 @@
 //! Several methods on the same corpus, side by side.
 
+use super::collect::Keeping;
 use super::output::OutputFolder;
 use super::samples::{Shown, sample_pairs};
 use super::settings::{Method, Settings, Verify};
@@ -8,7 +9,7 @@ use super::{Job, Prepared, Summary, describe, describe_corpus, describe_damage, 
 use crate::error::{Error, Result};
 use crate::pairs::{Pair, partition};
 use crate::report::html;
-use crate::report::model::{Agreement, CompareReport, MethodResult, Tool};
+use crate::report::model::{Agreement, CompareReport, MethodResult, OtherScore, PairSample, Tool};
 use crate::resources::peak_memory_bytes;
 use std::collections::BTreeMap;
 
@@ -52,13 +53,13 @@ struct Run {
 fn run(job: &Job, methods: &[Method], progress: &dyn Progress) -> Result<CompareReport> {
     let mut stages = Stages::new(progress);
     let by_simhash = methods.iter().any(|&method| method != Method::Minhash);
-    let prepared = prepare(job, by_simhash, &mut stages)?;
+    let prepared = prepare(job, by_simhash, Keeping::Features, &mut stages)?;
     let hashes = by_simhash.then(|| simhashes(&prepared, &job.settings, &mut stages));
     let mut warnings = Vec::new();
     let mut runs = Vec::new();
     for &method in methods {
         let mut settings = Settings { method, ..job.settings.clone() };
-        if method == Method::Minhash && matches!(settings.verify, Verify::Weights | Verify::Mismatch) {
+        if method == Method::Minhash && settings.verify.needs_weights() {
             // There are no weight vectors to check; the method's parameters say so.
             (settings.verify, settings.verify_threshold) = (Verify::None, None);
         }
@@ -105,8 +106,8 @@ fn run(job: &Job, methods: &[Method], progress: &dyn Progress) -> Result<Compare
 
 /// For each set of methods, the pairs that those found and no other, with examples.
 fn agreement(job: &Job, prepared: &Prepared, runs: &[Run]) -> Result<Vec<Agreement>> {
-    // Bit m stands for method m; a pair shows the numbers of the first method that found it. MinHash comes last, so only
-    // pairs that it alone has found show its similarity, and those have no distance.
+    // Bit m stands for method m; a pair shows the numbers of the first method that found it, and those of others where
+    // they differ. MinHash comes last, and pairs that it alone has found have no distance.
     let mut found: Vec<(u32, u32, usize, &Pair)> = runs
         .iter()
         .enumerate()
@@ -137,7 +138,25 @@ fn agreement(job: &Job, prepared: &Prepared, runs: &[Run]) -> Result<Vec<Agreeme
             examples: {
                 let minhash_alone =
                     (0..runs.len()).all(|m| set >> m & 1 == 0 || runs[m].result.label == "minhash");
-                sample.iter().map(|pair| shown.pair(prepared, pair, !minhash_alone)).collect()
+                let others = |pair: &Pair| -> Vec<OtherScore> {
+                    let at = found.partition_point(|&(a, b, ..)| (a, b) < (pair.a, pair.b));
+                    found[at..]
+                        .iter()
+                        .take_while(|&&(a, b, ..)| (a, b) == (pair.a, pair.b))
+                        .filter(|(.., other)| other.similarity != pair.similarity)
+                        .map(|&(_, _, method, other)| OtherScore {
+                            by: runs[method].result.label.clone(),
+                            similarity: f64::from(other.similarity),
+                        })
+                        .collect()
+                };
+                sample
+                    .iter()
+                    .map(|pair| PairSample {
+                        others: others(pair),
+                        ..shown.pair(prepared, pair, !minhash_alone)
+                    })
+                    .collect()
             },
         })
         .collect())

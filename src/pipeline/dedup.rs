@@ -1,15 +1,16 @@
 //! One method from files to a folder of results.
 
 use super::collect::Collection;
-use super::find::Found;
+use super::find::{Found, shown_name};
 use super::output::OutputFolder;
 use super::samples::{Shown, kind, sample_pairs};
-use super::settings::{Method, Settings, Verify};
+use super::settings::{JaccardCheck, Method, Settings, Verify};
 use super::sketch::SimHashes;
 use super::stages::{Progress, Stages};
 use super::verify::Measure;
 use super::{
-    Job, Prepared, Summary, describe, describe_corpus, describe_damage, find, measure, prepare, simhashes,
+    Job, Prepared, Summary, describe, describe_corpus, describe_damage, find, keeping, measure, prepare,
+    simhashes,
 };
 use crate::clusters::{Clusters, Keep, Linkage};
 use crate::corpus;
@@ -38,7 +39,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let summary = job.with_threads(|| {
         let mut stages = Stages::new(progress);
         let by_simhash = job.settings.method != Method::Minhash;
-        let prepared = prepare(job, by_simhash, &mut stages)?;
+        let prepared = prepare(job, by_simhash, keeping(job, by_simhash), &mut stages)?;
         let sketches = by_simhash.then(|| simhashes(&prepared, &job.settings, &mut stages));
         let found = find(&prepared, sketches.as_ref(), &job.settings, &mut stages)?;
         write(job, &prepared, sketches.as_ref(), found, &folder, stages)
@@ -137,6 +138,15 @@ fn write(
             pairs.retain(|pair| pair.kind == Kind::Exact || pair.similarity >= passing);
         });
     }
+    if let (JaccardCheck::Exact, Verify::None) = (settings.jaccard, settings.verify)
+        && let Some(measure) = measure(prepared, sketches, settings, Verify::Jaccard)
+        && settings.method == Method::Minhash
+    {
+        // Equal signatures are not counted by the join; their coefficient is nearly always 1, but it is said to be counted.
+        pairs.par_iter_mut().filter(|pair| pair.kind == Kind::Near && pair.distance == 0).for_each(|pair| {
+            pair.similarity = measure.anchor(pair.a).with(pair.b);
+        });
+    }
     let verdict = stages
         .run("clusters", n, "pages", 0, |_| Verdict::new(documents, &found, settings.linkage, settings.keep));
     let (compared, floor) = cohesion_measure(settings);
@@ -152,7 +162,7 @@ fn write(
     stages.run("write tables", pairs.len() as u64, "pairs", 0, |_| {
         write_pairs(
             &folder.path().join("pairs.csv"),
-            pairs.iter().map(|pair| Ok(pair_row(prepared, pair, has_distance))),
+            pairs.iter().map(|pair| Ok(pair_row(prepared, pair, settings))),
         )?;
         write_clusters(&folder.path().join("clusters.csv"), cluster_rows(prepared, &verdict))
     })?;
@@ -243,7 +253,7 @@ fn write(
     })
 }
 
-fn pair_row<'a>(prepared: &'a Prepared, pair: &Pair, has_distance: bool) -> PairRow<'a> {
+fn pair_row<'a>(prepared: &'a Prepared, pair: &Pair, settings: &Settings) -> PairRow<'a> {
     let collection = &prepared.collection;
     let url = |document| Cow::Borrowed(collection.documents.url(document).unwrap_or_default());
     PairRow {
@@ -251,9 +261,10 @@ fn pair_row<'a>(prepared: &'a Prepared, pair: &Pair, has_distance: bool) -> Pair
         b_id: prepared.id_of(pair.b),
         a_url: url(pair.a),
         b_url: url(pair.b),
-        distance: has_distance.then_some(pair.distance),
+        distance: (settings.method != Method::Minhash).then_some(pair.distance),
         similarity: f64::from(pair.similarity),
         kind: kind(pair.kind),
+        measure: if pair.kind == Kind::Exact { "text" } else { settings.measure_name() },
     }
 }
 
@@ -322,8 +333,8 @@ fn chaining(
         .take(NAMED)
         .map(|&cluster| {
             let (kept, Cohesion { farthest, lowest, .. }) = (verdict.kept[cluster], cohesion[cluster]);
-            let (kept, farthest) = (prepared.id_of(kept), prepared.id_of(farthest));
-            format!("{farthest} with {kept} ({lowest:.2}, cluster {cluster})")
+            let name = |document| shown_name(&prepared.collection, document);
+            format!("{} with {} ({lowest:.2}, cluster {cluster})", name(farthest), name(kept))
         })
         .collect();
     (unlike > 0).then(|| {

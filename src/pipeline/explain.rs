@@ -1,27 +1,33 @@
 //! Why two pages are near-duplicates or not: every figure behind the verdict.
 
+use super::collect::Keeping;
+use super::find::{Dialled, joins_exactly, traced_sample};
 use super::samples::Shown;
 use super::settings::{Method, Settings, Verify};
 use super::stages::{Progress, Stages};
-use super::verify::Measure;
 use super::{Job, prepare, simhashes};
+use crate::calibrate::NEVER;
 use crate::error::{Error, Result};
 use crate::evaluate::diff::{Change, DiffParams, Run, WordDiff};
 use crate::features;
+use crate::hash::text_digest;
 use crate::minhash::MinHashParams;
 use crate::minhash::MinHasher;
+use crate::report::html::visible;
 use crate::search::bands::Banding;
 use crate::search::distinct::DistinctHashes;
 use crate::search::psm::{Psm, PsmParams, Reading};
 use crate::search::{HammingIndex, Mode, Query, Scratch};
 use crate::simhash::hasher::SimHasher;
+use crate::simhash::quantised::QuantisedWeights;
 use crate::simhash::volatility::Volatility;
 use crate::simhash::{SimHash, distance};
-use crate::text::{FeatureExtractor, FeatureKind};
+use crate::text::{FeatureExtractor, FeatureKind, Tokenizer};
 use crate::weight::Weigher;
 use crate::weight::frequencies::Frequencies;
 use hashbrown::HashMap;
 use serde::Serialize;
+use std::fs;
 
 /// A page.
 #[derive(Clone, Debug, Serialize)]
@@ -62,6 +68,21 @@ pub struct Opinion {
     pub why: String,
 }
 
+/// Where psm comes upon a pair.
+#[derive(Clone, Debug, Serialize)]
+pub struct PsmTrace {
+    /// Which index, and over what.
+    pub index: String,
+    /// The probe that comes upon the other page, from either; none where no probe does, or none within the distance.
+    pub probes: [Option<u32>; 2],
+    /// Probes of an exhaustive search.
+    pub all_probes: u64,
+    /// Probes that a search under these settings makes; none if it makes all.
+    pub budget: Option<u32>,
+    /// Whether `dedup` does not search at all under these settings, but joins all hashes and misses none.
+    pub joined: bool,
+}
+
 /// Why two pages are near-duplicates or not.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
@@ -69,14 +90,14 @@ pub struct Explanation {
     pub pages: [Page; 2],
     /// Whether the texts are the same, byte for byte.
     pub same_text: bool,
+    /// What the features are, and what their weights come from.
+    pub weighed: String,
     /// Hamming distance of the hashes.
     pub distance: u32,
     /// The bits that differ, weakest first.
     pub bits: Vec<DifferingBit>,
-    /// The probe at which a psm search with one table comes upon the other from either page; none where it does not within the distance.
-    pub probes: [Option<u32>; 2],
-    /// Probes of an exhaustive search.
-    pub all_probes: u64,
+    /// Where psm comes upon the pair.
+    pub psm: PsmTrace,
     /// Jaccard coefficient of the sets of features.
     pub jaccard: f64,
     /// How much of either page's set the other has.
@@ -87,8 +108,10 @@ pub struct Explanation {
     pub opinions: Vec<Opinion>,
     /// Words to delete and to insert on the way from one text to the other.
     pub edit_distance: u64,
-    /// Words of both texts together.
+    /// Words of both texts together, as far as they were compared.
     pub words: u64,
+    /// Whether only the beginnings were compared.
+    pub cut: bool,
     /// The way, long common runs shortened.
     pub diff: Vec<Run>,
 }
@@ -96,85 +119,228 @@ pub struct Explanation {
 /// Features that are named for a bit.
 const NAMED: usize = 4;
 
-/// Explains a pair of a corpus; `a` and `b` are ids, URLs, or numbers of documents.
+/// Explains a pair. With inputs, `a` and `b` are ids, URLs, or numbers of documents there; without, they are files of
+/// plain text.
 ///
 /// # Errors
-/// If the corpus cannot be read, a setting has no meaning, or a page is not there or there twice.
+/// If the corpus or a file cannot be read, a setting has no meaning, or a page is not there or there twice.
 pub fn explain(job: &Job, a: &str, b: &str, progress: &dyn Progress) -> Result<Explanation> {
-    job.with_threads(|| run(job, [a, b], progress))?
+    match job.inputs.is_empty() {
+        true => of_files(&job.settings, [a, b]),
+        false => job.with_threads(|| of_corpus(job, [a, b], progress))?,
+    }
 }
 
-fn run(job: &Job, names: [&str; 2], progress: &dyn Progress) -> Result<Explanation> {
+fn of_corpus(job: &Job, names: [&str; 2], progress: &dyn Progress) -> Result<Explanation> {
     let settings = &job.settings;
     let mut stages = Stages::new(progress);
-    let prepared = prepare(job, true, &mut stages)?;
+    let prepared = prepare(job, true, Keeping::Features, &mut stages)?;
     let sketches = simhashes(&prepared, settings, &mut stages);
     let collection = &prepared.collection;
     let pair = [find(&prepared, names[0])?, find(&prepared, names[1])?];
     let shown = Shown::fetch(collection, &job.read_options(), pair.into_iter().collect())?;
-    let texts = pair.map(|document| shown.text(document));
     let none = Frequencies::new(settings.features);
     let frequencies = prepared.frequencies.as_ref().unwrap_or(&none);
-    let weigher = Weigher::new(settings.weighting);
-    let counts: [Vec<(u64, u32)>; 2] = pair.map(|document| {
+    let rows = collection.documents.rows();
+    let sides = pair.map(|document| {
         let (_, _, occurrences) = collection.terms_of(document);
         let mut counts: Vec<(u64, u32)> =
             collection.features_of(document).zip(occurrences.iter().map(|&n| u32::from(n))).collect();
         counts.sort_unstable();
-        counts
+        let row = &rows[document as usize];
+        Side {
+            id: prepared.id_of(document).into_owned(),
+            url: collection.documents.url(document).unwrap_or_default().to_owned(),
+            text: shown.text(document),
+            text_bytes: row.text_bytes,
+            digest: row.digest,
+            counts,
+        }
     });
-    let weights = [&counts[0], &counts[1]]
-        .map(|c| features::weights(c, &weigher, frequencies.documents(), |f| frequencies.get(f)));
+    let weighed = match (&settings.frequencies, settings.weighting.needs_frequencies()) {
+        (_, false) => format!("{}, which need no document frequencies", settings.weighting.name()),
+        (Some(path), true) => {
+            format!("document frequencies of {} ({} documents)", path.display(), frequencies.documents())
+        }
+        (None, true) => format!("document frequencies of these {} pages", frequencies.documents()),
+    };
+    let index = Dialled::new(DistinctHashes::new(&sketches.hashes).hashes(), settings)?;
+    let (sample, all_probes) = traced_sample(&sketches, settings, &mut stages)?;
+    let joined = joins_exactly(settings);
+    let budget = match settings.budget {
+        None if settings.recall < 1.0 && !joined => sample.budget(settings.recall).budget,
+        given => given,
+    };
+    let distinct = DistinctHashes::new(&sketches.hashes);
+    let trace = |from: &SimHash, to: &SimHash| {
+        let weights = QuantisedWeights::new(&from.weights).weights();
+        let hits = index.trace(Query { hash: from.hash, weights: &weights });
+        let found = hits.iter().find(|(hit, _)| distinct.hashes()[hit.slot as usize] == to.hash);
+        found.map(|&(_, probe)| probe).filter(|&probe| probe != NEVER)
+    };
+    explanation(settings, sides, frequencies, pair[0] < pair[1], weighed, |hashes| {
+        Ok(PsmTrace {
+            index: format!(
+                "{}, over the {} distinct hashes of the input",
+                settings.index.name(),
+                distinct.len()
+            ),
+            probes: [trace(&hashes[0], &hashes[1]), trace(&hashes[1], &hashes[0])],
+            all_probes,
+            budget,
+            joined,
+        })
+    })
+}
+
+/// Two files of plain text, each a page.
+fn of_files(settings: &Settings, paths: [&str; 2]) -> Result<Explanation> {
+    settings.check()?;
+    let mut texts = Vec::with_capacity(2);
+    for path in paths {
+        let bytes = fs::read(path).map_err(|e| Error::io(path, e))?;
+        texts.push(String::from_utf8(bytes).map_err(|e| Error::Format {
+            path: path.into(),
+            field: "the text",
+            expected: "UTF-8".to_owned(),
+            got: format!("no UTF-8 at byte {}", e.utf8_error().valid_up_to()),
+            advice: "convert it; without an INPUT, A and B are files of plain text",
+        })?);
+    }
+    let frequencies = match &settings.frequencies {
+        Some(path) => Frequencies::load(path, settings.features)?,
+        None => Frequencies::new(settings.features),
+    };
+    let weighed = match (&settings.frequencies, settings.weighting.needs_frequencies()) {
+        (_, false) => format!("{}, which need no document frequencies", settings.weighting.name()),
+        (Some(path), true) => {
+            format!("document frequencies of {} ({} documents)", path.display(), frequencies.documents())
+        }
+        (None, true) => "no document frequencies: all features count as equally rare, so that weights are those of TF alone \
+                         (sublinear), and distance and cosine are not those of any corpus; --frequencies FILE gives some"
+            .to_owned(),
+    };
+    let mut extractor = FeatureExtractor::new(settings.features);
+    let sides = [0, 1].map(|side| Side {
+        id: paths[side].to_owned(),
+        url: String::new(),
+        text: &texts[side],
+        text_bytes: texts[side].len() as u64,
+        digest: text_digest(&texts[side]),
+        counts: extractor.counts(&texts[side]),
+    });
+    explanation(settings, sides, &frequencies, true, weighed, |hashes| {
+        // A key, and what is flipped in it, depends on the size of a corpus; without one, all bits are the key.
+        let params = PsmParams {
+            radius: settings.distance,
+            reading: Reading::X { filter_bits: 0 },
+            cost: settings.flip_cost,
+            budget: Some(MOST_PROBES),
+            ..PsmParams::default()
+        };
+        let mut all_probes = 0;
+        let mut trace = |from: &SimHash, to: &SimHash| {
+            let index = Psm::new(&[to.hash], params)?;
+            all_probes = index.all_probes();
+            let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
+            let query = Query { hash: from.hash, weights: &from.weights };
+            index.search_traced(query, Mode::All, &mut scratch, &mut hits);
+            Ok::<_, Error>(hits.first().map(|&(_, probe)| probe))
+        };
+        let probes = [trace(&hashes[0], &hashes[1])?, trace(&hashes[1], &hashes[0])?];
+        let index = format!(
+            "all-bits: without a corpus, a probe is the place of the flips among all sets of at most {} flips in 64 bits, \
+             likeliest first; {MOST_PROBES} at most are tried",
+            settings.distance
+        );
+        Ok(PsmTrace { index, probes, all_probes, budget: None, joined: joins_exactly(settings) })
+    })
+}
+
+/// Probes that two files are given to meet.
+const MOST_PROBES: u32 = 1 << 18;
+
+/// A page as it is compared.
+struct Side<'a> {
+    id: String,
+    url: String,
+    /// The text, or the beginning of it.
+    text: &'a str,
+    text_bytes: u64,
+    digest: u128,
+    /// Features with their numbers of occurrences, by hash.
+    counts: Vec<(u64, u32)>,
+}
+
+/// Everything but the search; `in_order` tells whether the first page comes before the second.
+fn explanation(
+    settings: &Settings,
+    sides: [Side<'_>; 2],
+    frequencies: &Frequencies,
+    in_order: bool,
+    weights_from: String,
+    trace: impl FnOnce(&[SimHash; 2]) -> Result<PsmTrace>,
+) -> Result<Explanation> {
+    let weigher = Weigher::new(settings.weighting);
+    // A page that nobody has seen before is a document, too.
+    let documents = frequencies.documents().max(1);
+    let weights = [0, 1]
+        .map(|side| features::weights(&sides[side].counts, &weigher, documents, |f| frequencies.get(f)));
     let hashes = [&weights[0], &weights[1]].map(|w| SimHasher::default().hash(w.iter().copied()));
     let d = distance(hashes[0].hash, hashes[1].hash);
-    let overlap = features::overlap(&counts[0], &counts[1]);
+    let overlap = features::overlap(&sides[0].counts, &sides[1].counts);
     let cosine = features::cosine(&weights[0], &weights[1]);
-
-    let distinct = DistinctHashes::new(&sketches.hashes);
-    let params = PsmParams {
-        radius: settings.distance,
-        reading: Reading::P { key_bits: settings.key_bits },
-        cost: settings.flip_cost,
-        budget: None,
-        ..PsmParams::default()
+    let same_text = sides[0].digest == sides[1].digest;
+    let quantised = [&hashes[0], &hashes[1]].map(|hash| QuantisedWeights::new(&hash.weights));
+    let measured = |verify: Verify| match verify {
+        _ if same_text => 1.0,
+        Verify::None => 0.0,
+        Verify::Weights => f64::from(quantised[0].cosine(&quantised[1])),
+        Verify::Mismatch => f64::from(quantised[0].agreement(&quantised[1])),
+        Verify::QueryMismatch => {
+            let (query, stored) = if in_order { (1, 0) } else { (0, 1) };
+            f64::from(quantised[query].agreement_with_hash(hashes[query].hash, hashes[stored].hash))
+        }
+        Verify::Jaccard => overlap.jaccard(),
+        Verify::Containment => overlap.containment_of_a().max(overlap.containment_of_b()),
+        Verify::Cosine => cosine,
     };
-    let index = Psm::new(distinct.hashes(), params)?;
-    let probe = |from: &SimHash, to: &SimHash| {
-        let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
-        let query = Query { hash: from.hash, weights: &from.weights };
-        index.search_traced(query, Mode::All, &mut scratch, &mut hits);
-        hits.iter().find(|(hit, _)| distinct.hashes()[hit.slot as usize] == to.hash).map(|&(_, probe)| probe)
-    };
-    let probes = [probe(&hashes[0], &hashes[1]), probe(&hashes[1], &hashes[0])];
-
-    let measured = |verify: Verify| {
-        let (texts, frequencies) = (&prepared.texts, prepared.frequencies.as_ref());
-        Measure::new(verify, collection, texts, Some(&sketches), frequencies, settings)
-            .map_or(0.0, |measure| f64::from(measure.anchor(pair[0]).with(pair[1])))
-    };
+    let psm = trace(&hashes)?;
+    let texts = [sides[0].text, sides[1].text];
     let diff = WordDiff::new(texts[0], texts[1], DiffParams::default());
-    let rows = collection.documents.rows();
-    let row = |side: usize| &rows[pair[side] as usize];
-    let same_text = row(0).digest == row(1).digest;
+    let whole = sides.iter().all(|side| side.text.len() as u64 == side.text_bytes);
+    let opinions = match sides.iter().map(|side| side.counts.len()).min() {
+        Some(fewest) if fewest < settings.min_features => vec![Opinion {
+            by: "every method".to_owned(),
+            near: same_text,
+            why: format!(
+                "a page of {fewest} distinct features is compared by its exact text only (--min-features {}); the texts are {}",
+                settings.min_features,
+                if same_text { "the same" } else { "not the same" }
+            ),
+        }],
+        _ => opinions(settings, d, &psm, &sides, overlap.jaccard(), same_text, measured)?,
+    };
     Ok(Explanation {
-        pages: [0, 1].map(|side| Page {
-            id: prepared.id_of(pair[side]).into_owned(),
-            url: collection.documents.url(pair[side]).unwrap_or_default().to_owned(),
-            text_bytes: row(side).text_bytes,
-            features: counts[side].len() as u64,
+        pages: [0, 1].map(|side: usize| Page {
+            id: sides[side].id.clone(),
+            url: sides[side].url.clone(),
+            text_bytes: sides[side].text_bytes,
+            features: sides[side].counts.len() as u64,
             hash: hashes[side].hash,
         }),
         same_text,
+        weighed: format!("{}; weights from {weights_from}", settings.features),
         distance: d,
         bits: differing_bits(settings, &hashes, &weights, &feature_names(settings.features, texts)),
-        probes,
-        all_probes: index.all_probes(),
+        psm,
         jaccard: overlap.jaccard(),
         containment: [overlap.containment_of_a(), overlap.containment_of_b()],
         cosine,
-        opinions: opinions(settings, d, probes, &counts, overlap.jaccard(), measured)?,
+        opinions,
         edit_distance: diff.distance,
         words: diff.words.0 + diff.words.1,
+        cut: diff.cut || !whole,
         diff: diff.shortened(6),
     })
 }
@@ -205,22 +371,26 @@ fn find(prepared: &super::Prepared, name: &str) -> Result<u32> {
     }
 }
 
-/// The texts behind feature hashes, as far as words parted by blanks and signs tell.
+/// The words behind feature hashes.
 fn feature_names(kind: FeatureKind, texts: [&str; 2]) -> HashMap<u64, String> {
-    let mut extractor = FeatureExtractor::new(kind);
-    let length = match kind {
-        FeatureKind::Words => 1,
-        FeatureKind::Shingles(w) => w,
-    };
+    let (mut extractor, mut tokenizer) = (FeatureExtractor::new(kind), Tokenizer::default());
     let mut names = HashMap::new();
+    let mut name = |name: String| {
+        if let [(feature, _)] = extractor.counts(&name)[..] {
+            names.entry(feature).or_insert(name);
+        }
+    };
     for text in texts {
-        let words: Vec<&str> =
-            text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-        for run in words.windows(length) {
-            let name = run.join(" ");
-            if let [(feature, _)] = extractor.counts(&name)[..] {
-                names.entry(feature).or_insert(name);
+        let tokens = tokenizer.words(text);
+        match kind {
+            FeatureKind::Words => {
+                // Scripts without spaces: a feature is two characters that follow each other.
+                for pair in tokens.windows(2).filter(|pair| !pair.iter().any(|token| token.is_ascii())) {
+                    name(pair.concat());
+                }
+                tokens.into_iter().for_each(&mut name);
             }
+            FeatureKind::Shingles(w) => tokens.windows(w).for_each(|run| name(run.join(" "))),
         }
     }
     names
@@ -273,11 +443,17 @@ fn differing_bits(
 fn opinions(
     settings: &Settings,
     d: u32,
-    probes: [Option<u32>; 2],
-    counts: &[Vec<(u64, u32)>; 2],
+    psm: &PsmTrace,
+    sides: &[Side<'_>; 2],
     jaccard: f64,
+    same_text: bool,
     measured: impl Fn(Verify) -> f64,
 ) -> Result<Vec<Opinion>> {
+    let mut all = Vec::new();
+    if same_text {
+        let why = "the texts are the same, byte for byte, which every method finds first; what follows holds all the same";
+        all.push(Opinion { by: "every method".to_owned(), near: true, why: why.to_owned() });
+    }
     let h = settings.distance;
     let near = d <= h;
     let otherwise = if !near {
@@ -288,18 +464,27 @@ fn opinions(
         format!("a distance of {} or less would leave it out", d - 1)
     };
     let why = format!("{d} of 64 bits differ, and {h} may; {otherwise}");
-    let found = match (near, probes.into_iter().flatten().min()) {
-        (true, Some(probe)) => format!("{why}; a budget below {probe} probes would miss it"),
-        _ => why.clone(),
+    let (found, reached) = match (near, psm.probes.into_iter().flatten().min(), psm.budget) {
+        (false, ..) => (why.clone(), false),
+        (true, ..) if psm.joined => {
+            (format!("{why}; all hashes are joined at this distance, so that no pair is missed"), true)
+        }
+        (true, Some(0), _) => (format!("{why}; equal hashes are found without a probe"), true),
+        (true, Some(probe), None) => (format!("{why}; fewer than {probe} probes a page would miss it"), true),
+        (true, Some(probe), Some(budget)) if probe <= budget => {
+            (format!("{why}; {budget} probes a page are made, and fewer than {probe} would miss it"), true)
+        }
+        (true, Some(probe), Some(budget)) => {
+            (format!("{why}; but only {budget} probes a page are made, and it takes {probe}"), false)
+        }
+        (true, None, _) => (format!("{why}; but no probe that was tried comes upon it"), false),
     };
-    let mut all = vec![
-        Opinion { by: Method::Psm.name().to_owned(), near, why: found },
-        Opinion { by: Method::Bphs.name().to_owned(), near, why },
-    ];
+    all.push(Opinion { by: Method::Psm.name().to_owned(), near: reached, why: found });
+    all.push(Opinion { by: Method::Bphs.name().to_owned(), near, why });
     let m = settings.permutations;
     let hasher =
         MinHasher::new(MinHashParams { permutations: m, family: settings.family, seed: settings.seed })?;
-    let signatures = [&counts[0], &counts[1]].map(|counts| {
+    let signatures = [&sides[0].counts, &sides[1].counts].map(|counts| {
         let features: Vec<u64> = counts.iter().map(|&(feature, _)| feature).collect();
         let mut signature = vec![0u32; m];
         hasher.sign(&features, &mut signature);
@@ -344,14 +529,17 @@ fn opinions(
 
 impl std::fmt::Display for Explanation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Pages are not to give orders to a terminal.
+        let plain = |text: &str| text.chars().map(visible).collect::<String>();
         for (name, page) in ["a", "b"].into_iter().zip(&self.pages) {
-            writeln!(f, "{name}: {} {}", page.id, page.url)?;
+            writeln!(f, "{name}: {} {}", plain(&page.id), plain(&page.url))?;
             writeln!(
                 f,
                 "   {} bytes, {} features, SimHash {:016x}",
                 page.text_bytes, page.features, page.hash
             )?;
         }
+        writeln!(f, "features: {}", self.weighed)?;
         if self.same_text {
             writeln!(f, "The texts are the same, byte for byte.")?;
         }
@@ -362,37 +550,48 @@ impl std::fmt::Display for Explanation {
             self.jaccard, ab, ba, self.cosine
         )?;
         let probe =
-            |probe: Option<u32>| probe.map_or_else(|| "not found".to_owned(), |p| format!("probe {p}"));
+            |probe: Option<u32>| probe.map_or_else(|| "at no probe".to_owned(), |p| format!("at probe {p}"));
+        writeln!(f, "distance {}", self.distance)?;
+        let PsmTrace { index, probes, all_probes, budget, joined } = &self.psm;
+        let makes = match (joined, budget) {
+            (true, _) => "dedup joins all hashes instead".to_owned(),
+            (false, None) => "this one all of them".to_owned(),
+            (false, Some(budget)) => format!("this one {budget}"),
+        };
         writeln!(
             f,
-            "distance {}; psm with one table, from a: {}, from b: {} (an exhaustive search makes {})",
-            self.distance,
-            probe(self.probes[0]),
-            probe(self.probes[1]),
-            self.all_probes
+            "psm comes upon b from a {}, upon a from b {}; an exhaustive search makes {all_probes} probes, {makes}\n    \
+             (index {index})",
+            probe(probes[0]),
+            probe(probes[1])
         )?;
         if !self.bits.is_empty() {
             writeln!(f, "\nbit  weight in a  rank  weight in b  rank  pushed apart by")?;
         }
         for bit in &self.bits {
             let pushed: Vec<String> =
-                bit.pushed_by.iter().map(|(name, by)| format!("{name} ({by:+.3})")).collect();
+                bit.pushed_by.iter().map(|(name, by)| format!("{} ({by:+.3})", plain(name))).collect();
             let ([wa, wb], [ra, rb]) = (bit.weights, bit.ranks);
             writeln!(f, "{:>3}  {wa:>11.4}  {ra:>4}  {wb:>11.4}  {rb:>4}  {}", bit.bit, pushed.join(", "))?;
         }
         writeln!(f)?;
         for opinion in &self.opinions {
             let verdict = if opinion.near { "near" } else { "not near" };
-            writeln!(f, "{:<18} {verdict:<9} {}", opinion.by, opinion.why)?;
+            writeln!(f, "{:<22} {verdict:<9} {}", opinion.by, opinion.why)?;
         }
-        writeln!(f, "\nedit distance: {} words deleted or inserted, of {}", self.edit_distance, self.words)?;
+        let cut = if self.cut { " (of the beginnings; these texts are long)" } else { "" };
+        writeln!(
+            f,
+            "\nedit distance: {} words deleted or inserted, of {}{cut}; - is a's, + is b's",
+            self.edit_distance, self.words
+        )?;
         for run in &self.diff {
             let sign = match run.change {
                 Change::Same => " ",
                 Change::Deleted => "-",
                 Change::Inserted => "+",
             };
-            writeln!(f, "{sign} {}", run.text.split_whitespace().collect::<Vec<_>>().join(" "))?;
+            writeln!(f, "{sign} {}", plain(&run.text.split_whitespace().collect::<Vec<_>>().join(" ")))?;
         }
         Ok(())
     }

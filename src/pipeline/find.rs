@@ -4,11 +4,14 @@ use super::collect::Collection;
 use super::settings::{JaccardCheck, Method, PsmIndex, Settings};
 use super::sketch::{self, SimHashes, Texts};
 use super::stages::Stages;
-use crate::calibrate::{Calibration, CalibrationParams, NEVER, Sample, calibrate};
-use crate::error::Result;
+use crate::calibrate::{Calibration, CalibrationParams, NEVER, Sample, calibrate, near_pairs};
+use crate::error::{Error, Result};
 use crate::features;
+use crate::hash::fmix64;
+use crate::kernel::weakest;
 use crate::minhash::DistinctSignatures;
 use crate::pairs::{Groups, MOST_NEIGHBOURS, SlotJoin, SlotPair, join_exactly, self_join};
+use crate::plan::{self, Kind, Model, NearPair, Task};
 use crate::report::model::{EXACT_JOIN, Histogram, Recall, SCurve, SearchCost};
 use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
 use crate::search::bphs::{Bphs, BphsParams};
@@ -63,6 +66,7 @@ pub fn by_simhash(
         let groups = group(distinct.len(), |slot| distinct.documents(slot), texts, collection, settings);
         let chosen = vec![(EXACT_JOIN.0, EXACT_JOIN.1.to_owned())];
         return Ok(found(
+            collection,
             groups,
             join,
             JOIN_BYTES_PER_HASH as u64 * slots,
@@ -106,6 +110,7 @@ pub fn by_simhash(
                 ("index", settings.index.name().to_owned()),
                 ("tables", psm.index().tables().to_string()),
                 ("key bits", key_bits.to_string()),
+                ("flips in a key", psm.flips().to_string()),
                 ("probes a page", budget.map_or_else(|| format!("{all} (all)"), |b| b.to_string())),
             ];
             (psm.with_budget(budget), recall, chosen)
@@ -120,7 +125,7 @@ pub fn by_simhash(
         let names: Vec<String> = (0..index.tables()).map(|table| format!("table {table}")).collect();
         hamming_histograms(index.radius(), &names, |a, b| index.tables_of(a, b), &distinct, &join.pairs)
     });
-    Ok(found(groups, join, index.bytes() as u64, slots, histograms, recall, chosen, settings))
+    Ok(found(collection, groups, join, index.bytes() as u64, slots, histograms, recall, chosen, settings))
 }
 
 /// Up to this distance an exact join of all hashes takes less time than the probes of each hash that find 95 % of the pairs:
@@ -129,9 +134,9 @@ pub fn by_simhash(
 const FARTHEST_JOINED: u32 = 10;
 
 /// Whether the pairs are found by joining all hashes, and all of them, rather than by a query for each.
-fn joins_exactly(settings: &Settings) -> bool {
+pub(super) fn joins_exactly(settings: &Settings) -> bool {
     settings.method == Method::Psm
-        && settings.index == PsmIndex::Half
+        && settings.index == PsmIndex::Dial
         && settings.budget.is_none()
         && settings.key_bits.is_none()
         && settings.distance <= FARTHEST_JOINED
@@ -140,6 +145,7 @@ fn joins_exactly(settings: &Settings) -> bool {
 /// What a join of SimHashes found, with what the user should know of it.
 #[expect(clippy::too_many_arguments)]
 fn found(
+    collection: &Collection,
     groups: Groups,
     join: SlotJoin,
     index_bytes: u64,
@@ -159,8 +165,12 @@ fn found(
     let warnings = (join.crowded > 0).then(|| {
         format!(
             "{} hashes have more than {MOST_NEIGHBOURS} neighbours within {} bits, most likely pages of one template; \
-             each was joined with its {MOST_NEIGHBOURS} nearest, and {} neighbours were passed over.",
-            join.crowded, settings.distance, join.passed_over
+             each was joined with its {MOST_NEIGHBOURS} nearest, and {} neighbours were passed over; for example {}. \
+             {TEMPLATE_ADVICE}",
+            join.crowded,
+            settings.distance,
+            join.passed_over,
+            most_neighbours(collection, &groups, &join.pairs)
         )
     });
     Found {
@@ -175,9 +185,43 @@ fn found(
     }
 }
 
+/// What to do about pages of one template.
+const TEMPLATE_ADVICE: &str = "Look at them: such pages may have little in common but the template. --verify looks closer, and \
+                               --clusters star joins a page only with one that it is near.";
+
+/// What a warning calls a page: its URL, or its place.
+pub fn shown_name(collection: &Collection, document: u32) -> String {
+    /// Characters of a name.
+    const CHARS: usize = 100;
+    let id = collection.documents.rows()[document as usize].id;
+    let name = match collection.documents.url(document) {
+        Some(url) => url.to_owned(),
+        None => collection.inputs[id.shard as usize].name_of(id.row),
+    };
+    match name.char_indices().nth(CHARS) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name,
+    }
+}
+
+/// The pages that have the most neighbours, for a person to look at.
+fn most_neighbours(collection: &Collection, groups: &Groups, joined: &[SlotPair]) -> String {
+    /// Pages that are named.
+    const NAMED: usize = 3;
+    let mut neighbours = vec![0u32; groups.len()];
+    for pair in joined {
+        neighbours[pair.a as usize] += 1;
+        neighbours[pair.b as usize] += 1;
+    }
+    let mut slots: Vec<u32> = (0..groups.len() as u32).collect();
+    slots.sort_by_key(|&slot| (std::cmp::Reverse(neighbours[slot as usize]), slot));
+    let name = |&slot: &u32| shown_name(collection, groups.documents(slot)[0]);
+    slots.iter().take(NAMED).map(name).collect::<Vec<_>>().join(", ")
+}
+
 /// The index of psm before its budget is known, and what tells how many probes a wanted recall takes.
-enum Dialled {
-    Half(Dial),
+pub(super) enum Dialled {
+    Dial(Dial),
     Psm {
         /// With a budget of [`LONGEST_TRACE`].
         index: Box<Psm>,
@@ -191,16 +235,12 @@ enum Dialled {
 const LONGEST_TRACE: u32 = 1 << 14;
 
 impl Dialled {
-    fn new(hashes: &[u64], settings: &Settings) -> Result<Self> {
-        let params = DialParams {
-            radius: settings.distance,
-            tables: settings.half_tables(),
-            key_bits: if settings.index == PsmIndex::Half { settings.key_bits } else { None },
-            ..DialParams::default()
-        };
+    pub(super) fn new(hashes: &[u64], settings: &Settings) -> Result<Self> {
+        let key_bits = if settings.index == PsmIndex::Dial { settings.key_bits } else { None };
+        let params = dial_params(hashes.len(), settings, key_bits)?;
         let dial = Dial::new(hashes, params)?;
         let reading = match settings.index {
-            PsmIndex::Half => return Ok(Self::Half(dial)),
+            PsmIndex::Dial => return Ok(Self::Dial(dial)),
             PsmIndex::OneTable => Reading::P { key_bits: settings.key_bits },
             PsmIndex::AllBits => Reading::X { filter_bits: 8 },
         };
@@ -216,30 +256,38 @@ impl Dialled {
 
     fn index(&self) -> &dyn HammingIndex {
         match self {
-            Self::Half(dial) => dial,
+            Self::Dial(dial) => dial,
             Self::Psm { index, .. } => &**index,
         }
     }
 
     fn key_bits(&self) -> u32 {
         match self {
-            Self::Half(dial) => dial.key_bits(),
+            Self::Dial(dial) => dial.key_bits(),
             Self::Psm { index, .. } => index.key_bits(),
+        }
+    }
+
+    /// Most bits flipped in a key.
+    fn flips(&self) -> u32 {
+        match self {
+            Self::Dial(dial) => dial.flips(),
+            Self::Psm { .. } => self.index().radius(),
         }
     }
 
     fn all_probes(&self) -> u64 {
         match self {
-            Self::Half(dial) => u64::from(dial.all_looks()),
+            Self::Dial(dial) => u64::from(dial.all_looks()),
             Self::Psm { index, .. } => index.all_probes(),
         }
     }
 
     /// All that is within the radius, each with the probe that comes upon it.
-    fn trace(&self, query: Query<'_>) -> Vec<(Hit, u32)> {
+    pub(super) fn trace(&self, query: Query<'_>) -> Vec<(Hit, u32)> {
         let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
         match self {
-            Self::Half(dial) => {
+            Self::Dial(dial) => {
                 dial.search_traced(query, Mode::All, &mut scratch, &mut hits);
                 hits
             }
@@ -262,10 +310,30 @@ impl Dialled {
 
     fn with_budget(self, budget: Option<u32>) -> Box<dyn HammingIndex> {
         match self {
-            Self::Half(dial) => Box::new(dial.with_budget(budget)),
+            Self::Dial(dial) => Box::new(dial.with_budget(budget)),
             Self::Psm { index, .. } => Box::new(index.with_budget(budget)),
         }
     }
+}
+
+/// Near pairs of the built-in model that the shape of an index is chosen on. More would change little: the budget is chosen
+/// on the pairs of the corpus.
+const MODEL_PAIRS: usize = 400;
+
+/// The shape of the dial index for so many hashes, as `flipside plan` tells it without a sample. The budget comes later.
+pub fn dial_params(hashes: usize, settings: &Settings, key_bits: Option<u32>) -> Result<DialParams> {
+    let task = Task {
+        hashes: hashes.max(1) as u64,
+        distance: settings.distance,
+        recall: settings.recall,
+        memory: None,
+        kind: Some(Kind::Dial),
+        key_bits,
+        join: true,
+    };
+    let choice = plan::choose(&task, &Model::built_in(settings.distance, MODEL_PAIRS))?;
+    let none = || Error::parameter("distance", settings.distance, "a distance that the dial index reaches");
+    Ok(DialParams { budget: None, ..choice.ok_or_else(none)?.params(settings.distance) })
 }
 
 /// Traced pairs of the corpus, and the number of all probes of the index that the settings ask for.
@@ -452,18 +520,20 @@ pub fn by_minhash(
         })
         .collect();
     let sum = |field: fn(&BandStats) -> u64| stats.iter().map(field).sum::<u64>();
+    let groups = group(distinct.len(), |slot| distinct.documents(slot), texts, collection, settings);
     let mut warnings = Vec::new();
     if sum(|band| band.skipped) > 0 {
         warnings.push(format!(
             "{} pairs that share a band were not compared, because more than {} different pages share it, most likely \
-             pages of one template. Each was compared with its {} likeliest neighbours.",
+             pages of one template. Each was compared with its {} likeliest neighbours; for example {}. {TEMPLATE_ADVICE}",
             sum(|band| band.skipped),
             params.full_bucket,
-            params.neighbours
+            params.neighbours,
+            most_neighbours(collection, &groups, &joined)
         ));
     }
     Ok(Found {
-        groups: group(distinct.len(), |slot| distinct.documents(slot), texts, collection, settings),
+        groups,
         joined,
         cost: SearchCost {
             probes: sum(|band| band.buckets),
@@ -501,4 +571,27 @@ fn band_histograms(stats: &[BandStats], least: usize) -> Vec<Histogram> {
             Histogram::new(format!("band {band}"), "matching positions", &rows)
         })
         .collect()
+}
+
+/// A model for plans from the corpus: near pairs within the distance around a random sample of pages, and hashes.
+pub fn model(distinct: &DistinctHashes, sketches: &SimHashes, settings: &Settings) -> Result<Model> {
+    let hashes = distinct.hashes();
+    let dial = Dial::new(hashes, dial_params(hashes.len(), settings, None)?)?;
+    let weights = |slot: u32| sketches.weights[distinct.documents(slot)[0] as usize].weights();
+    let params = CalibrationParams { seed: settings.seed, ..CalibrationParams::default() };
+    let pairs = near_pairs(hashes, &params, |slot| {
+        let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
+        let query = Query { hash: hashes[slot as usize], weights: &weights(slot) };
+        dial.search(query, Mode::All, &mut scratch, &mut hits);
+        // Where the search comes upon them is for the plan to say.
+        hits.into_iter().map(|hit| (hit, 1)).collect()
+    });
+    let kernel = weakest::Kernel::best();
+    let of = |(a, b): (u32, u32)| NearPair {
+        differing: hashes[a as usize] ^ hashes[b as usize],
+        strengths: [a, b].map(|slot| kernel.strengths(&weights(slot))),
+    };
+    let mut sample = hashes.to_vec();
+    sample.par_sort_unstable_by_key(|&hash| fmix64(hash ^ settings.seed));
+    Ok(Model::of_sample(pairs.into_iter().map(of).collect(), sample))
 }

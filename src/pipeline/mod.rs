@@ -5,8 +5,10 @@ pub mod collect;
 mod compare;
 mod dedup;
 pub mod explain;
-mod find;
+pub mod find;
 mod output;
+mod plan;
+mod review;
 mod samples;
 pub mod settings;
 pub mod sketch;
@@ -16,6 +18,8 @@ pub mod verify;
 pub use budgets::{BudgetTable, budgets};
 pub use compare::compare;
 pub use dedup::dedup;
+pub use plan::{Plan, PlanRow, Purpose, plan};
+pub use review::{ReviewJob, ReviewSummary, SIMILARITY_CUTS, review};
 pub use stages::{Progress, Silent};
 
 use crate::corpus::{Input, JsonlFields, ReadOptions, discover};
@@ -24,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::hash::FEATURE_HASH;
 use crate::report::model as report;
 use crate::weight::frequencies::Frequencies;
-use collect::Collection;
+use collect::{Collection, Keeping};
 use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 use settings::{JaccardCheck, Method, PsmIndex, Settings, Verify};
@@ -40,6 +44,8 @@ pub struct Job {
     pub inputs: Vec<PathBuf>,
     /// Names of the JSONL fields.
     pub fields: JsonlFields,
+    /// The longest page that is read, in bytes; `None` for the default of [`ReadOptions`].
+    pub longest_page: Option<usize>,
     /// The folder to make.
     pub out: PathBuf,
     /// Whether a folder of that name is replaced.
@@ -70,8 +76,7 @@ impl Job {
     fn read_options(&self) -> ReadOptions {
         ReadOptions {
             threads: rayon::current_num_threads(),
-            fields: self.fields.clone(),
-            ..ReadOptions::default()
+            ..ReadOptions::new(self.fields.clone(), self.longest_page)
         }
     }
 }
@@ -109,7 +114,20 @@ fn repeated_ids(documents: &DocumentTable) -> HashSet<u32> {
     (0..documents.len() as u32).filter(is_repeated).collect()
 }
 
-fn prepare(job: &Job, needs_simhash: bool, stages: &mut Stages<'_>) -> Result<Prepared> {
+/// What a run must keep of each page. Weights that need no document frequencies can be summed while pages are read; then
+/// nothing else needs features but what compares or saves them.
+fn keeping(job: &Job, needs_simhash: bool) -> Keeping {
+    let settings = &job.settings;
+    let by_features = matches!(settings.verify, Verify::Jaccard | Verify::Containment | Verify::Cosine);
+    let needs_features = settings.method == Method::Minhash
+        || settings.jaccard == JaccardCheck::Exact
+        || settings.weighting.needs_frequencies()
+        || by_features
+        || job.save_frequencies.is_some();
+    if needs_simhash && !needs_features { Keeping::SimHashes(settings.weighting) } else { Keeping::Features }
+}
+
+fn prepare(job: &Job, needs_simhash: bool, keeping: Keeping, stages: &mut Stages<'_>) -> Result<Prepared> {
     let settings = &job.settings;
     settings.check()?;
     let needs_frequencies = ((needs_simhash || settings.verify == Verify::Cosine)
@@ -124,7 +142,7 @@ fn prepare(job: &Job, needs_simhash: bool, stages: &mut Stages<'_>) -> Result<Pr
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let options = job.read_options();
     let collection = stages.run("read", 0, "pages", stored.max(1), |progress| {
-        collect::collect(inputs, &options, settings.features, progress)
+        collect::collect(inputs, &options, settings.features, keeping, progress)
     });
     stages.amend(collection.documents.len() as u64, collection.text_bytes());
     tell_damage(&collection, stages.progress());
@@ -275,7 +293,7 @@ fn describe(settings: &Settings, chosen: &[(&'static str, String)]) -> report::M
     match settings.method {
         Method::Psm => {
             parameters.push(("recall", settings.recall.to_string()));
-            if settings.index != PsmIndex::Half {
+            if settings.index != PsmIndex::Dial {
                 parameters.push(("flip cost", settings.flip_cost.to_string()));
             }
         }

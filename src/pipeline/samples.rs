@@ -9,7 +9,7 @@ use crate::report::model::{PageSample, PairKind, PairSample};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest text that is fetched for showing; a longer one is cut.
-const LONGEST: usize = 200_000;
+pub const LONGEST: usize = 200_000;
 
 /// Texts of the documents that are shown.
 pub struct Shown(BTreeMap<u32, String>);

@@ -70,7 +70,7 @@ pub struct SimHashes {
     pub weights: Vec<QuantisedWeights>,
 }
 
-/// Hashes the sketched texts.
+/// Hashes the sketched texts, unless reading has done so.
 pub fn simhashes(
     collection: &Collection,
     texts: &Texts,
@@ -97,7 +97,11 @@ pub fn simhashes(
             progress(chunk.len() as u64);
             let (weigher, idf, features) = (&weigher, &idf, &features);
             chunk.iter().map(move |&text| {
-                let (part, terms, occurrences) = collection.terms_of(texts.copies(text)[0]);
+                let document = texts.copies(text)[0];
+                if let Some(sketched) = collection.simhash_of(document) {
+                    return sketched;
+                }
+                let (part, terms, occurrences) = collection.terms_of(document);
                 let simhash = hasher.hash(terms.iter().zip(occurrences).map(|(&term, &n)| {
                     let term = term as usize;
                     (features[part][term], weigher.weight(u32::from(n), idf[part][term]))

@@ -9,7 +9,6 @@ use super::settings::{Settings, Verify};
 use super::sketch::{SimHashes, Texts};
 use crate::clusters::Keep;
 use crate::pairs::{Groups, SlotPair};
-use crate::simhash::quantised::QuantisedWeights;
 use crate::weight::Weigher;
 use crate::weight::frequencies::Frequencies;
 use hashbrown::HashMap;
@@ -23,8 +22,8 @@ pub struct Measure<'a> {
 
 enum Kind<'a> {
     Vectors {
-        mismatch: bool,
-        weights: &'a [QuantisedWeights],
+        by: Vectors,
+        sketches: &'a SimHashes,
         /// The number of each document's weight vector; [`NONE`] where it has none.
         vector_of: Vec<u32>,
     },
@@ -38,13 +37,23 @@ enum Kind<'a> {
     },
 }
 
+/// What is taken from weight vectors.
+#[derive(Clone, Copy)]
+enum Vectors {
+    Cosine,
+    Agreement,
+    /// The weights of the later page against the bits of the earlier one.
+    QueryAgreement,
+}
+
 const NONE: u32 = u32::MAX;
 
 /// A document that others are compared with.
 pub struct Anchor<'m, 'a> {
     measure: &'m Measure<'a>,
     document: u32,
-    vector: Option<&'a QuantisedWeights>,
+    /// Number of its weight vector, if it has one.
+    vector: Option<usize>,
     /// For sets, 1 for every feature.
     features: HashMap<u64, i64>,
     square: f64,
@@ -62,13 +71,18 @@ impl<'a> Measure<'a> {
     ) -> Option<Self> {
         let kind = match verify {
             Verify::None => return None,
-            Verify::Weights | Verify::Mismatch => {
+            Verify::Weights | Verify::Mismatch | Verify::QueryMismatch => {
                 let sketches = sketches?;
+                let by = match verify {
+                    Verify::Mismatch => Vectors::Agreement,
+                    Verify::QueryMismatch => Vectors::QueryAgreement,
+                    _ => Vectors::Cosine,
+                };
                 let mut vector_of = vec![NONE; collection.documents.len()];
                 for (vector, &text) in (0..).zip(&texts.sketched) {
                     texts.copies(text).iter().for_each(|&document| vector_of[document as usize] = vector);
                 }
-                Kind::Vectors { mismatch: verify == Verify::Mismatch, weights: &sketches.weights, vector_of }
+                Kind::Vectors { by, sketches, vector_of }
             }
             Verify::Jaccard | Verify::Containment => {
                 Kind::Sets { containment: verify == Verify::Containment }
@@ -94,9 +108,7 @@ impl<'a> Measure<'a> {
         let mut anchor =
             Anchor { measure: self, document, vector: None, features: HashMap::new(), square: 0.0 };
         match &self.kind {
-            Kind::Vectors { weights, vector_of, .. } => {
-                anchor.vector = weights.get(vector_of[document as usize] as usize);
-            }
+            Kind::Vectors { vector_of, .. } => anchor.vector = vector(vector_of, document),
             Kind::Sets { .. } => {
                 anchor.features = self.collection.features_of(document).map(|feature| (feature, 1)).collect();
             }
@@ -121,6 +133,11 @@ impl<'a> Measure<'a> {
     }
 }
 
+/// The number of a document's weight vector.
+fn vector(vector_of: &[u32], document: u32) -> Option<usize> {
+    Some(vector_of[document as usize]).filter(|&vector| vector != NONE).map(|vector| vector as usize)
+}
+
 impl Anchor<'_, '_> {
     /// Similarity with another document, at most 1; 1 for equal texts.
     pub fn with(&self, other: u32) -> f32 {
@@ -130,11 +147,17 @@ impl Anchor<'_, '_> {
             return 1.0;
         }
         match &measure.kind {
-            Kind::Vectors { mismatch, weights, vector_of } => {
-                match self.vector.zip(weights.get(vector_of[other as usize] as usize)) {
-                    Some((a, b)) if *mismatch => a.agreement(b),
-                    Some((a, b)) => a.cosine(b),
-                    None => 0.0,
+            Kind::Vectors { by, sketches, vector_of } => {
+                let Some((own, other_vector)) = self.vector.zip(vector(vector_of, other)) else { return 0.0 };
+                let (weights, hashes) = (&sketches.weights, &sketches.hashes);
+                match by {
+                    Vectors::Cosine => weights[own].cosine(&weights[other_vector]),
+                    Vectors::Agreement => weights[own].agreement(&weights[other_vector]),
+                    Vectors::QueryAgreement => {
+                        let (query, stored) =
+                            if self.document > other { (own, other_vector) } else { (other_vector, own) };
+                        weights[query].agreement_with_hash(hashes[query], hashes[stored])
+                    }
                 }
             }
             Kind::Sets { containment } => {
@@ -283,8 +306,10 @@ mod tests {
     use super::*;
     use crate::corpus::{ReadOptions, discover};
     use crate::features;
+    use crate::pipeline::collect::Keeping;
     use crate::pipeline::{collect, sketch};
     use crate::text::{FeatureExtractor, FeatureKind};
+    use crate::weight::Weighting;
     use std::fs;
 
     const PAGES: [&str; 5] = [
@@ -300,9 +325,15 @@ mod tests {
         let path = folder.path().join("pages.jsonl");
         let lines = PAGES.map(|text| serde_json::json!({ "text": text }).to_string());
         fs::write(&path, lines.join("\n")).unwrap();
-        let settings = Settings { min_features: 1, ..Settings::default() };
+        let settings = Settings {
+            features: FeatureKind::Words,
+            weighting: Weighting::TfIdf,
+            min_features: 1,
+            ..Settings::default()
+        };
         let inputs = discover(&[path], &Default::default()).unwrap();
-        let collection = collect::collect(inputs, &ReadOptions::default(), settings.features, &|_| ());
+        let collection =
+            collect::collect(inputs, &ReadOptions::default(), settings.features, Keeping::Features, &|_| ());
         let texts = Texts::new(&collection, 1);
         let frequencies = Frequencies::sum(settings.features, 5, &collection.terms());
         let sketches = sketch::simhashes(&collection, &texts, &settings, &frequencies, &|_| ());
@@ -327,7 +358,7 @@ mod tests {
                 let containment = overlap.containment_of_a().max(overlap.containment_of_b());
                 near(got(Verify::Containment), containment);
                 near(got(Verify::Cosine), features::cosine(&weights(a), &weights(b)));
-                for verify in [Verify::Weights, Verify::Mismatch] {
+                for verify in [Verify::Weights, Verify::Mismatch, Verify::QueryMismatch] {
                     near(got(verify), f64::from(of(verify).anchor(b as u32).with(a as u32)));
                     assert!(got(verify) <= 1.0 + 1e-6 && (a != b || got(verify) == 1.0));
                 }

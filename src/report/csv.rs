@@ -31,6 +31,8 @@ pub struct PairRow<'a> {
     pub similarity: f64,
     /// Whether the texts are the same.
     pub kind: PairKind,
+    /// Which similarity it is, such as `hash-cosine`; `text` where the texts are the same.
+    pub measure: &'a str,
 }
 
 /// A row of `clusters.csv`.
@@ -58,7 +60,8 @@ pub struct PairsCsv(Table);
 
 impl PairsCsv {
     /// The columns. The first six are fixed; more may follow in later versions.
-    pub const COLUMNS: [&str; 7] = ["a_id", "b_id", "a_url", "b_url", "distance", "similarity", "kind"];
+    pub const COLUMNS: [&str; 8] =
+        ["a_id", "b_id", "a_url", "b_url", "distance", "similarity", "kind", "measure"];
 
     /// Creates the file, or empties it, and writes the header.
     ///
@@ -182,6 +185,7 @@ mod tests {
             distance,
             similarity,
             kind: PairKind::Near,
+            measure: "hash-cosine",
         }
     }
 
@@ -196,14 +200,14 @@ mod tests {
         let path = folder.path().join("pairs.csv");
         let rows = [
             pair("0:1", "0:2", Some(3), 0.987_65),
-            PairRow { kind: PairKind::Exact, ..pair("a,b", "say \"hi\"\nthere", None, 1.0) },
+            PairRow { kind: PairKind::Exact, measure: "text", ..pair("a,b", "say \"hi\"\nthere", None, 1.0) },
         ];
         assert_eq!(write_pairs(&path, rows.map(Ok)).expect("writes"), 2);
         assert_eq!(
             std::fs::read_to_string(&path).expect("reads"),
-            "a_id,b_id,a_url,b_url,distance,similarity,kind\n\
-             0:1,0:2,0:1,0:2,3,0.9877,near\n\
-             \"a,b\",\"say \"\"hi\"\"\nthere\",\"a,b\",\"say \"\"hi\"\"\nthere\",,1.0000,exact\n"
+            "a_id,b_id,a_url,b_url,distance,similarity,kind,measure\n\
+             0:1,0:2,0:1,0:2,3,0.9877,near,hash-cosine\n\
+             \"a,b\",\"say \"\"hi\"\"\nthere\",\"a,b\",\"say \"\"hi\"\"\nthere\",,1.0000,exact,text\n"
         );
     }
 

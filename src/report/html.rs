@@ -15,8 +15,8 @@ use super::charts::{self, Bar, Part};
 use super::figures;
 use super::model::{
     Agreement, ClusterSample, ClusterSizes, CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord,
-    FileRow, Histogram, LanguageCount, MethodResult, Outcome, PageSample, PairKind, PairSample, Parameter,
-    Piece, Recall, Report, SCurve, SearchCost, Stage, Tool,
+    FileRow, Histogram, LanguageCount, MethodResult, OtherScore, Outcome, PageSample, PairKind, PairSample,
+    Parameter, Piece, Recall, Report, SCurve, SearchCost, Stage, Tool,
 };
 use crate::{Error, Result};
 
@@ -37,13 +37,15 @@ const AGREEMENTS: usize = 20;
 const EXAMPLES: usize = 5;
 
 /// Characters shown of an address or a path.
-const ADDRESS_CHARS: usize = 240;
+pub(super) const ADDRESS_CHARS: usize = 240;
 /// Characters shown of an id or a name.
-const NAME_CHARS: usize = 120;
+pub(super) const NAME_CHARS: usize = 120;
 /// Characters shown of a page's text, in the opening and again in the excerpt.
 const TEXT_CHARS: usize = 900;
-/// Characters shown of a parameter, a warning or a detail.
+/// Characters shown of a parameter or a detail.
 const DETAIL_CHARS: usize = 400;
+/// Characters shown of a warning, which may name examples.
+const WARNING_CHARS: usize = 1_200;
 
 /// The page of one run.
 ///
@@ -168,6 +170,7 @@ fn page(template: &str, content: Value) -> Result<String> {
     env.add_filter("address", |text: &str| clip(text, ADDRESS_CHARS));
     env.add_filter("moment", moment);
     env.add_filter("name", |text: &str| clip(text, NAME_CHARS));
+    env.add_filter("warning", |text: &str| clip(text, WARNING_CHARS));
     env.add_filter("detail", |text: &str| clip(text, DETAIL_CHARS));
     env.get_template(template).and_then(|t| t.render(content)).map_err(fail)
 }
@@ -302,15 +305,18 @@ impl<T> Cut<T> {
     }
 }
 
-/// The first `most` characters on one line, without control characters and without those that turn the direction of
-/// all that follows.
-fn clip(text: &str, most: usize) -> String {
-    let clean = |c: char| match c {
-        c if c.is_whitespace() => ' ',
-        '\u{202d}' | '\u{202e}' => '\u{fffd}',
+/// The character, or a mark in place of one that is no text or that turns the direction of what follows.
+pub(crate) fn visible(c: char) -> char {
+    match c {
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         c if c.is_control() => '\u{fffd}',
         c => c,
-    };
+    }
+}
+
+/// The first `most` characters on one line, each [`visible`].
+pub(super) fn clip(text: &str, most: usize) -> String {
+    let clean = |c: char| if c.is_whitespace() { ' ' } else { visible(c) };
     let mut out: String = text.chars().take(most).map(clean).collect();
     if text.chars().nth(most).is_some() {
         out.push('…');
@@ -319,7 +325,7 @@ fn clip(text: &str, most: usize) -> String {
 }
 
 /// The address if a browser may be sent there.
-fn link(url: &str) -> Option<String> {
+pub(super) fn link(url: &str) -> Option<String> {
     let scheme = url.split_once("://")?.0;
     let web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
     (web && url.len() <= 2_000 && !url.chars().any(|c| c.is_control() || c.is_whitespace()))
@@ -366,6 +372,7 @@ struct PairView {
     distance: Option<u32>,
     similarity: f64,
     exact: bool,
+    others: Vec<OtherScore>,
 }
 
 impl PairView {
@@ -376,6 +383,12 @@ impl PairView {
             distance: pair.distance,
             similarity: pair.similarity,
             exact: pair.kind == PairKind::Exact,
+            others: pair
+                .others
+                .iter()
+                .take(METHODS)
+                .map(|other| OtherScore { by: clip(&other.by, NAME_CHARS), ..*other })
+                .collect(),
         }
     }
 }
@@ -525,7 +538,7 @@ fn headline(documents: u64, removed: u64) -> (String, String) {
 }
 
 /// `2027-03-14T15:09:26Z` as `2027-03-14 15:09 UTC`; anything else as it is.
-fn moment(rfc3339: &str) -> String {
+pub(super) fn moment(rfc3339: &str) -> String {
     let parts = rfc3339.strip_suffix('Z').and_then(|rest| rest.split_once('T'));
     match parts {
         Some((date, time)) if date.is_ascii() && time.is_ascii() && time.len() >= 5 => {

@@ -1,4 +1,5 @@
-//! What did we find? The same findings as tables ([`csv`]), as data ([`model`]) and as a page for a person ([`html`]).
+//! What did we find? The same findings as tables ([`csv`]), as data ([`model`]) and as a page for a person ([`html`]);
+//! and a page on which a person judges them ([`review`]).
 //!
 //! Everything here is told, nothing is measured: the pipeline fills a [`Report`] or a [`CompareReport`] and this
 //! module writes it. The page shows a bounded part of long lists and says so; the JSON holds what it was given.
@@ -8,6 +9,7 @@ pub mod csv;
 mod figures;
 pub mod html;
 pub mod model;
+pub mod review;
 #[cfg(test)]
 mod sample;
 pub mod snippet;

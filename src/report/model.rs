@@ -333,6 +333,17 @@ pub struct PairSample {
     pub similarity: f64,
     /// Whether the texts are the same.
     pub kind: PairKind,
+    /// In a comparison: what other methods say of the pair, where it is another similarity.
+    pub others: Vec<OtherScore>,
+}
+
+/// What another method says of a pair.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OtherScore {
+    /// The method.
+    pub by: String,
+    /// Its similarity of the pair.
+    pub similarity: f64,
 }
 
 /// Whether the texts of a pair are the same.
@@ -492,7 +503,7 @@ impl PairSample {
     ) -> Self {
         (a.excerpt, b.excerpt) = differences(text_a, text_b);
         let kind = if text_a == text_b { PairKind::Exact } else { PairKind::Near };
-        Self { a, b, distance, similarity, kind }
+        Self { a, b, distance, similarity, kind, others: Vec::new() }
     }
 }
 

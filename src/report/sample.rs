@@ -304,7 +304,8 @@ pub fn large() -> Report {
         opening: long.clone(),
         excerpt: vec![Piece { text: long.clone(), differs: true }; 50],
     };
-    let pair = PairSample { a: page(1), b: page(2), distance: None, similarity: 0.5, kind: PairKind::Near };
+    let pair =
+        PairSample { a: page(1), b: page(2), distance: None, similarity: 0.5, ..PairSample::default() };
     let cluster = ClusterSample {
         cluster: "c".into(),
         size: 9_000_000_000,

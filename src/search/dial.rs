@@ -1,11 +1,12 @@
 //! The dial: one index from fast to exact. Few compact tables, each keyed on its own bits of the hash, looked into with at
-//! most one bit of the key flipped, the weakest bits first. Ours, not the paper's.
+//! most one or two bits of the key flipped, the weakest bits first. Ours, not the paper's.
 //!
-//! Give t tables disjoint sets of bits as keys. Of two hashes within h < 2t bits of each other, some key differs in at most
-//! one bit. So t(p + 1) looks find every match: each key of p bits as it is, and with each of its bits flipped. As every
-//! bit lies in one key at most, a look with a flip *is* a bit, and the likeliest looks are those of the weakest bits: no
-//! heap, no sort, one choice of the k weakest among the keys' bits (see [`crate::kernel::weakest`]). A budget buys the keys
-//! as they are and the weakest flips; a budget for all looks makes the search exact.
+//! Give t tables disjoint sets of bits as keys. Of two hashes within h < t(f + 1) bits of each other, some key differs in at
+//! most f bits. So looks at each key as it is, and with each set of at most f of its bits flipped, find every match: t(p + 1)
+//! looks for keys of p bits and one flip. As every bit lies in one key at most, a look with one flip *is* a bit, and the
+//! likeliest looks are those of the weakest bits: no heap, no sort, one choice of the k weakest among the keys' bits (see
+//! [`crate::kernel::weakest`]). With two flips a look costs the sum of both bits' |W| ([`crate::kernel::flips`]). A budget
+//! buys the keys as they are and the likeliest flips; a budget for all looks makes the search exact.
 //!
 //! Inside of a group of equal keys the key's bits are known, so that a table holds the other bits only, without gaps
 //! ([`crate::kernel::packed`]). A directory entry is two bytes.
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::directory::log2;
 use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet};
+use crate::kernel::flips::Flip;
 use crate::kernel::packed::{Packed, WIDEST};
 use crate::kernel::weakest::{Kernel, MAX_TABLES, Split, Strengths};
 use crate::kernel::{huge_pages, prefetch};
@@ -33,8 +35,10 @@ use crate::{Error, Result};
 pub struct DialParams {
     /// h: the largest distance of a match, at most 64.
     pub radius: u32,
-    /// t: number of tables, 1 to 8. All looks together are exact for h < 2t.
+    /// t: number of tables, 1 to 8. All looks together are exact for h < t(f + 1).
     pub tables: u32,
+    /// f: most bits flipped in a key, 0 to 2; by default ⌊h/t⌋, the fewest for which the search can be exact, or 2.
+    pub flips: Option<u32>,
     /// p: bits of each key, at least 8, at most 64/t and, for n hashes, the greater of 14 and log₂(n) + 3; by default
     /// about log₂(n) − 2.
     pub key_bits: Option<u32>,
@@ -47,20 +51,28 @@ pub struct DialParams {
 
 impl Default for DialParams {
     fn default() -> Self {
-        Self { radius: 3, tables: 2, key_bits: None, keys: None, budget: None }
+        Self { radius: 3, tables: 2, flips: None, key_bits: None, keys: None, budget: None }
     }
 }
 
 /// Fewest bits of a key: a rest must fit 57 bits.
 const FEWEST_KEY_BITS: u32 = 64 - WIDEST + 1;
 
+/// The widths that a key may have for so many hashes and tables.
+pub fn key_widths(n: usize, tables: u32) -> std::ops::RangeInclusive<u32> {
+    FEWEST_KEY_BITS..=(BITS as u32 / tables.max(1)).min(most_key_bits(n))
+}
+
 /// Most bits of a key over `n` hashes: more would make a directory of nearly empty cells.
 fn most_key_bits(n: usize) -> u32 {
     (log2(n) + 3).clamp(14, 32)
 }
 
+/// Most bits flipped in a key.
+pub const MOST_FLIPS: u32 = 2;
+
 /// Most tables: of eight bits each at the least.
-const MOST_TABLES: u32 = 8;
+pub const MOST_TABLES: u32 = 8;
 
 const _: () = assert!(MOST_TABLES as usize <= MAX_TABLES && MOST_TABLES * FEWEST_KEY_BITS <= 64);
 
@@ -75,6 +87,9 @@ impl DialParams {
         }
         if !(1..=MOST_TABLES).contains(&self.tables) {
             return Err(Error::parameter("tables", self.tables, format!("1 to {MOST_TABLES}")));
+        }
+        if let Some(flips) = self.flips.filter(|&flips| flips > MOST_FLIPS) {
+            return Err(Error::parameter("flips", flips, format!("at most {MOST_FLIPS} in a key")));
         }
         let part = BITS as u32 / self.tables;
         let most = part.min(most_key_bits(n));
@@ -222,13 +237,9 @@ impl Table {
 #[derive(Clone, Debug)]
 pub struct Dial {
     params: DialParams,
-    masks: Vec<u64>,
-    /// All bits of all keys.
-    key_bits: u64,
+    looks: Looks,
     /// For each bit of a key, its table and its place in the key; for others nothing that is asked for.
     places: [(u32, u32); BITS],
-    /// 1 if looks with a flip are needed for exactness, else 0.
-    flips: u32,
     tables: Vec<Table>,
     kernel: Kernel,
 }
@@ -268,8 +279,7 @@ impl Dial {
                 Table::new(&sorted, p)
             })
             .collect::<Result<_>>()?;
-        let key_bits = masks.iter().fold(0, |all, mask| all | mask);
-        let flips = u32::from(params.radius >= params.tables);
+        let flips = params.flips.unwrap_or(params.radius / params.tables);
         let mut places = [(0, 0); BITS];
         for (t, &mask) in (0..).zip(&masks) {
             for (bit, place) in (0..).zip(&mut places) {
@@ -278,7 +288,7 @@ impl Dial {
                 }
             }
         }
-        Ok(Self { params, masks, key_bits, places, flips, tables, kernel })
+        Ok(Self { params, looks: Looks::new(masks, flips), places, tables, kernel })
     }
 
     /// The parameters that the index was built with.
@@ -288,12 +298,12 @@ impl Dial {
 
     /// The bits of each table's key.
     pub fn masks(&self) -> &[u64] {
-        &self.masks
+        &self.looks.masks
     }
 
     /// p: bits of each key.
     pub fn key_bits(&self) -> u32 {
-        self.masks[0].count_ones()
+        self.looks.masks[0].count_ones()
     }
 
     /// The same index with another budget.
@@ -304,13 +314,24 @@ impl Dial {
 
     /// Number of all looks: the budget from which on nothing more is found.
     pub fn all_looks(&self) -> u32 {
-        self.tables.len() as u32 * (1 + self.flips * self.key_bits())
+        self.looks.all()
+    }
+
+    /// f: most bits flipped in a key.
+    pub fn flips(&self) -> u32 {
+        self.looks.flips
+    }
+
+    /// Memory in bytes of an index over `n` hashes, if nowhere very many share a key.
+    pub fn bytes_for(n: u64, tables: u32, key_bits: u32) -> u64 {
+        let (cells, width) = (1u64 << key_bits.min(63), u64::from(64 - key_bits.min(63)));
+        let lines = cells.div_ceil(CELLS as u64) + (n * width).div_ceil(8).saturating_add(8).div_ceil(64);
+        u64::from(tables) * 64 * lines
     }
 
     /// Whether the looks of the budget find every match.
     pub fn is_exact(&self) -> bool {
-        let parts = self.tables.len() as u32;
-        self.params.radius < parts * (self.flips + 1) && self.budget() >= self.all_looks()
+        self.looks.reach(self.params.radius) && self.budget() >= self.all_looks()
     }
 
     /// Looks that a query takes.
@@ -318,40 +339,17 @@ impl Dial {
         self.params.budget.unwrap_or(u32::MAX).min(self.all_looks())
     }
 
-    /// The place in the order of looks of the one of table `t` that finds a hash with these differing bits, if one does:
-    /// keys as they are come first, in order of tables, then flips in order of strength and bit.
-    #[inline]
-    fn turn(&self, t: usize, differing: u64, strengths: &Strengths) -> Option<(u8, u32)> {
-        let flipped = differing & self.masks[t];
-        if flipped == 0 {
-            return Some((0, t as u32));
-        }
-        let bit = flipped.trailing_zeros();
-        let one = flipped & (flipped - 1) == 0 && self.flips == 1;
-        // A strength of 0 is told from a key as it is by the second number.
-        one.then(|| (strengths.0[bit as usize], bit + MOST_TABLES))
-    }
-
-    /// The number of a look in the order of looks, from 1.
-    fn number(&self, t: usize, differing: u64, strengths: &Strengths) -> u32 {
-        let flipped = differing & self.masks[t];
-        if flipped == 0 {
-            return t as u32 + 1;
-        }
-        self.tables.len() as u32 + 1 + self.kernel.rank(strengths, self.key_bits, flipped.trailing_zeros())
-    }
-
     /// The hash at a position of a table.
     fn hash_at(&self, t: usize, cell: u32, position: usize) -> u64 {
-        let mask = self.masks[t];
+        let mask = self.looks.masks[t];
         self.kernel.deposit(u64::from(cell), mask)
             | self.kernel.deposit(self.tables[t].rests.get(position), !mask)
     }
 
     /// The position of a stored hash in the first table.
     fn slot(&self, hash: u64) -> u32 {
-        let cell = self.kernel.extract(hash, self.masks[0]) as u32;
-        let rest = self.kernel.extract(hash, !self.masks[0]);
+        let cell = self.kernel.extract(hash, self.looks.masks[0]) as u32;
+        let rest = self.kernel.extract(hash, !self.looks.masks[0]);
         let (start, len) = self.tables[0].directory.range(cell);
         let (mut from, mut to) = (start, start + len);
         while from + 1 < to {
@@ -367,7 +365,7 @@ impl Dial {
 
     /// The slot of a hash, if it is stored.
     pub fn find(&self, hash: u64) -> Option<u32> {
-        let cell = self.kernel.extract(hash, self.masks[0]) as u32;
+        let cell = self.kernel.extract(hash, self.looks.masks[0]) as u32;
         let (_, len) = self.tables[0].directory.range(cell);
         let slot = self.slot(hash);
         (len > 0 && self.hash_at(0, cell, slot as usize) == hash).then_some(slot)
@@ -381,28 +379,43 @@ impl Dial {
             Strength::Weights(weights) => self.kernel.strengths(weights),
             Strength::Known(strengths) => *strengths,
         };
-        let among = if self.flips == 0 { 0 } else { self.key_bits };
-        let mut chosen = self.kernel.weakest(&lane.strengths, among, to.saturating_sub(tables));
-        let mut flips = to.saturating_sub(from.max(tables));
-        if from > tables {
-            chosen &= !self.kernel.weakest(&lane.strengths, among, from - tables);
-        }
-        self.kernel.split(asked.hash, &self.masks, &mut lane.splits);
-        lane.looks.clear();
-        let mut look = |t: usize, flip: u32| {
-            let cell = lane.splits[t].key as u32 ^ flip;
+        self.kernel.split(asked.hash, &self.looks.masks, &mut lane.splits);
+        let Lane { looks, splits, strengths, flips, .. } = lane;
+        looks.clear();
+        let mut look = |t: usize, flip: u32, bits: u8| {
+            let cell = splits[t].key as u32 ^ flip;
             self.tables[t].directory.prefetch(cell);
-            lane.looks.push(Look { cell, start: 0, len: 0, table: t as u8, flips: u8::from(flip != 0) });
+            looks.push(Look { cell, start: 0, len: 0, table: t as u8, flips: bits });
         };
         for t in from.min(tables)..to.min(tables) {
-            look(t as usize, 0);
+            look(t as usize, 0, 0);
         }
-        // Their number is the same for all queries, which the processor learns.
-        while flips > 0 {
-            let (table, flip) = self.places[chosen.trailing_zeros() as usize % BITS];
-            look(table as usize, flip);
-            chosen &= chosen.wrapping_sub(1);
-            flips -= 1;
+        let (from, to) = (from.saturating_sub(tables), to.saturating_sub(tables));
+        match self.looks.flips {
+            0 => {}
+            1 => {
+                let mut chosen = self.kernel.weakest(strengths, self.looks.key_bits, to);
+                if from > 0 {
+                    chosen &= !self.kernel.weakest(strengths, self.looks.key_bits, from);
+                }
+                // Their number is the same for all queries, which the processor learns.
+                for _ in from..to {
+                    let (table, flip) = self.places[chosen.trailing_zeros() as usize % BITS];
+                    look(table as usize, flip, 1);
+                    chosen &= chosen.wrapping_sub(1);
+                }
+            }
+            _ => {
+                self.kernel.least_flips(strengths, &self.looks.masks, to as usize, flips);
+                if from > 0 {
+                    flips.sort_unstable();
+                }
+                for flip in &flips[(from as usize).min(flips.len())..] {
+                    let (first, second) = flip.bits();
+                    let (table, flip) = self.places[first];
+                    look(table as usize, flip | self.places[second].1, 1 + u8::from(first != second));
+                }
+            }
         }
     }
 
@@ -450,7 +463,7 @@ impl Dial {
                         found(lane.number, hit, how);
                     } else {
                         // Its slot is a search in the first table.
-                        let cell = self.kernel.extract(stored, self.masks[0]) as u32;
+                        let cell = self.kernel.extract(stored, self.looks.masks[0]) as u32;
                         self.tables[0].directory.prefetch(cell);
                         unplaced.push(Unplaced { number: lane.number, stored, cell, hit, how });
                     }
@@ -479,10 +492,10 @@ impl Dial {
 
     /// Whether of all the looks that find a hash with these differing bits, table `t`'s comes first.
     fn is_first(&self, t: usize, differing: u64, strengths: &Strengths) -> bool {
-        let mine = self.turn(t, differing, strengths);
-        (0..self.tables.len())
-            .filter(|&other| other != t)
-            .all(|other| self.turn(other, differing, strengths).is_none_or(|theirs| Some(theirs) > mine))
+        let mine = self.looks.turn(t, differing, strengths);
+        (0..self.tables.len()).filter(|&other| other != t).all(|other| {
+            self.looks.turn(other, differing, strengths).is_none_or(|theirs| Some(theirs) > mine)
+        })
     }
 
     /// Takes looks `looks.0..looks.1` of all queries. `found` gets the position of the query, the match, and how it was
@@ -638,6 +651,77 @@ impl Asked<'_> {
     }
 }
 
+/// Which looks there are, and in which order a query takes them; needs no index.
+#[derive(Clone, Debug)]
+pub struct Looks {
+    masks: Vec<u64>,
+    /// All bits of all keys.
+    key_bits: u64,
+    /// f: most bits flipped in a key.
+    flips: u32,
+    kernel: Kernel,
+}
+
+impl Looks {
+    /// The looks at tables with these disjoint keys, with at most `flips` bits flipped, two at the most.
+    pub fn new(masks: Vec<u64>, flips: u32) -> Self {
+        let key_bits = masks.iter().fold(0, |all, mask| all | mask);
+        Self { masks, key_bits, flips: flips.min(MOST_FLIPS), kernel: Kernel::best() }
+    }
+
+    /// Number of all looks.
+    pub fn all(&self) -> u32 {
+        let sets = |p: u32| match self.flips {
+            0 => 1,
+            1 => 1 + p,
+            _ => 1 + p + p * p.saturating_sub(1) / 2,
+        };
+        self.masks.iter().map(|mask| sets(mask.count_ones())).sum()
+    }
+
+    /// Whether all looks together find every hash within `radius`.
+    pub fn reach(&self, radius: u32) -> bool {
+        radius < self.masks.len() as u32 * (self.flips + 1)
+    }
+
+    /// The number, from 1, of the first look that finds a hash with these differing bits, if one does.
+    pub fn first(&self, differing: u64, strengths: &Strengths) -> Option<u32> {
+        let turns = (0..self.masks.len()).filter_map(|t| Some((self.turn(t, differing, strengths)?, t)));
+        turns.min().map(|(_, t)| self.number(t, differing, strengths))
+    }
+
+    /// The place in the order of looks of the one of table `t` that finds a hash with these differing bits, if one does:
+    /// keys as they are come first, in order of tables, then flips.
+    #[inline]
+    fn turn(&self, t: usize, differing: u64, strengths: &Strengths) -> Option<Turn> {
+        let flipped = differing & self.masks[t];
+        if flipped == 0 {
+            return Some(Turn::AsItIs(t));
+        }
+        (flipped.count_ones() <= self.flips).then(|| Turn::Flipped(Flip::new(strengths, flipped)))
+    }
+
+    /// The number of a look in the order of looks, from 1.
+    fn number(&self, t: usize, differing: u64, strengths: &Strengths) -> u32 {
+        let lesser = match self.turn(t, differing, strengths) {
+            None | Some(Turn::AsItIs(_)) => return t as u32 + 1,
+            Some(Turn::Flipped(flip)) if self.flips == 1 => {
+                self.kernel.rank(strengths, self.key_bits, flip.bits().0 as u32)
+            }
+            Some(Turn::Flipped(flip)) => self.kernel.lesser_flips(strengths, &self.masks, flip),
+        };
+        self.masks.len() as u32 + 1 + lesser
+    }
+}
+
+/// The order of looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// At the key of a table as it is.
+    AsItIs(usize),
+    Flipped(Flip),
+}
+
 /// One look of one query.
 #[derive(Clone, Copy, Debug)]
 struct Look {
@@ -676,6 +760,8 @@ struct Lane {
     strengths: Strengths,
     splits: [Split; MAX_TABLES],
     looks: Vec<Look>,
+    /// For keys with two flips, those chosen.
+    flips: Vec<Flip>,
 }
 
 impl Default for Lane {
@@ -686,6 +772,7 @@ impl Default for Lane {
             strengths: Strengths([0; BITS]),
             splits: Default::default(),
             looks: Vec::new(),
+            flips: Vec::new(),
         }
     }
 }
@@ -699,7 +786,7 @@ pub(super) struct DialScratch {
 
 impl HammingIndex for Dial {
     fn name(&self) -> String {
-        format!("dial-{}x{}", self.tables.len(), self.key_bits())
+        format!("dial-{}x{}/{}", self.tables.len(), self.key_bits(), self.looks.flips)
     }
 
     fn radius(&self) -> u32 {
@@ -723,7 +810,7 @@ impl HammingIndex for Dial {
     ) -> Cost {
         let strengths = self.kernel.strengths(query.weights);
         self.answer(&[query.into()], mode, &mut scratch.dial, |_, hit, how| {
-            hits.push((hit, self.number(how.table, how.differing, &strengths)));
+            hits.push((hit, self.looks.number(how.table, how.differing, &strengths)));
         })
     }
 
@@ -748,8 +835,8 @@ impl HammingIndex for Dial {
         if differing.count_ones() > self.params.radius {
             return 0;
         }
-        let reaches = |&mask: &u64| (differing & mask).count_ones() <= self.flips;
-        (0..).zip(&self.masks).fold(0, |set, (t, mask)| set | TableSet::from(reaches(mask)) << t)
+        let reaches = |&mask: &u64| (differing & mask).count_ones() <= self.looks.flips;
+        (0..).zip(&self.looks.masks).fold(0, |set, (t, mask)| set | TableSet::from(reaches(mask)) << t)
     }
 }
 
@@ -766,11 +853,18 @@ mod tests {
         let two = index(DialParams { key_bits: Some(14), ..DialParams::default() });
         assert_eq!((two.all_looks(), two.is_exact()), (30, true));
         assert!(!two.clone().with_budget(Some(29)).is_exact());
-        assert!(!index(DialParams { radius: 4, ..DialParams::default() }).is_exact());
+        assert!(!index(DialParams { radius: 4, flips: Some(1), ..DialParams::default() }).is_exact());
+        assert!(index(DialParams { radius: 5, ..DialParams::default() }).is_exact());
         let plain = index(DialParams { radius: 1, ..DialParams::default() });
         assert_eq!((plain.all_looks(), plain.is_exact()), (2, true));
         let four = index(DialParams { radius: 7, tables: 4, key_bits: Some(14), ..DialParams::default() });
         assert_eq!((four.all_looks(), four.is_exact()), (4 * 15, true));
+        let more = DialParams { radius: 8, tables: 3, key_bits: Some(14), ..DialParams::default() };
+        let three = index(more.clone());
+        assert_eq!((three.all_looks(), three.is_exact(), three.flips()), (3 * (1 + 14 + 91), true, 2));
+        assert!(!three.with_budget(Some(317)).is_exact());
+        assert!(!index(DialParams { flips: Some(1), ..more.clone() }).is_exact());
+        assert!(!index(DialParams { radius: 9, ..more }).is_exact());
     }
 
     #[test]
@@ -780,6 +874,7 @@ mod tests {
             DialParams { radius: 65, ..default() },
             DialParams { tables: 0, ..default() },
             DialParams { tables: 9, ..default() },
+            DialParams { flips: Some(3), ..default() },
             DialParams { key_bits: Some(15), ..default() },
             DialParams { key_bits: Some(7), ..default() },
             DialParams { keys: Some(vec![]), ..default() },
@@ -791,6 +886,18 @@ mod tests {
         }
         assert!(Dial::new(&[2, 1], default()).is_err());
         assert!(Dial::new(&[1, 1], default()).is_err());
+    }
+
+    #[test]
+    fn bytes_are_known_before() {
+        let mut rng = SplitMix64::new(5);
+        let mut hashes: Vec<u64> = (0..5_000).map(|_| rng.next_u64()).collect();
+        hashes.sort_unstable();
+        for (tables, p) in [(1, 8), (2, 14), (3, 11)] {
+            let index = Dial::new(&hashes, DialParams { tables, key_bits: Some(p), ..DialParams::default() })
+                .unwrap();
+            assert_eq!(index.bytes() as u64, Dial::bytes_for(5_000, tables, p));
+        }
     }
 
     #[test]
@@ -844,15 +951,15 @@ mod tests {
             planted in prop::collection::vec((any::<prop::sample::Index>(), prop::collection::vec(0u32..64, 0..9)), 0..80),
             weights in prop::array::uniform32(prop_oneof![4 => Just(0f32), 8 => -2f32..2.0, 1 => Just(f32::NAN)]),
             (tables, p) in prop::sample::select(&[(1u32, 8u32), (1, 14), (2, 13), (3, 12), (4, 14), (8, 8)][..]),
-            radius in 0u32..16, seed: u64, budget in 0u32..70,
+            flips in 0u32..=2, radius in 0u32..16, seed: u64, budget in 0u32..200,
         ) {
-            let radius = radius.min(2 * tables - 1);
+            let radius = radius.min((flips + 1) * tables - 1);
             let keys = any_keys(tables, p, seed);
             let mut hashes = seeds.clone();
             hashes.extend(planted.iter().map(|(at, bits)| bits.iter().fold(*at.get(&seeds), |hash, bit| hash ^ 1 << bit)));
             hashes.sort_unstable_by_key(|&hash| order_of(hash, keys[0]));
             hashes.dedup();
-            let params = DialParams { radius, tables, keys: Some(keys), ..DialParams::default() };
+            let params = DialParams { radius, tables, flips: Some(flips), keys: Some(keys), ..DialParams::default() };
             let index = Dial::new(&hashes, params).unwrap();
             prop_assert!(index.is_exact());
             let cut = index.clone().with_budget(Some(budget));
@@ -871,11 +978,22 @@ mod tests {
                 let mut found: Vec<Hit> = traced.iter().map(|&(hit, _)| hit).collect();
                 found.sort();
                 prop_assert_eq!(found, expected);
+                for (hit, look) in &traced {
+                    let differing = hash ^ hashes[hit.slot as usize];
+                    let strengths = index.kernel.strengths(&weights);
+                    prop_assert_eq!(index.looks.first(differing, &strengths), Some(*look));
+                }
                 // A budget finds what the trace says.
                 let mut hits = Vec::new();
                 cut.search(query, Mode::All, &mut scratch, &mut hits);
-                let within: Vec<Hit> = traced.iter().filter(|(_, look)| *look <= budget).map(|&(hit, _)| hit).collect();
-                prop_assert_eq!(hits, within);
+                let mut within: Vec<Hit> = traced.iter().filter(|(_, look)| *look <= budget).map(|&(hit, _)| hit).collect();
+                hits.sort();
+                within.sort();
+                prop_assert_eq!(&hits, &within);
+                // The first match is one of the earliest round that has any.
+                let mut first = Vec::new();
+                cut.search(query, Mode::First, &mut scratch, &mut first);
+                prop_assert!(first.len() == within.len().min(1) && first.iter().all(|hit| within.contains(hit)));
             }
             // Known strengths give what weights give.
             let strengths = vec![index.kernel.strengths(&weights); seeds.len()];

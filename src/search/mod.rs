@@ -279,8 +279,8 @@ mod tests {
                 indexes.push(Box::new(index));
             }
         }
-        for (tables, key_bits) in [(2, None), (2, Some(14)), (3, Some(9)), (8, None)] {
-            if radius < 2 * tables {
+        for (tables, key_bits) in [(1, None), (2, None), (2, Some(14)), (3, Some(9)), (8, None)] {
+            if radius < 3 * tables {
                 let index =
                     Dial::new(hashes, DialParams { radius, tables, key_bits, ..DialParams::default() })
                         .unwrap();

@@ -55,6 +55,18 @@ impl QuantisedWeights {
         }
         if all > 0.0 { 1.0 - differing / all } else { 0.0 }
     }
+
+    /// 1 − Σ over bits in which `hash` differs |aⱼ| / Σ |aⱼ|, `own` being the hash of these weights: how much of one page's
+    /// weight stands behind bits that another page's hash has as well, with nothing but 64 bits known of that page; 0 where
+    /// all weights are zero (ours, reference section 8.6).
+    pub fn agreement_with_hash(&self, own: u64, hash: u64) -> f32 {
+        let (mut differing, mut all) = (0.0, 0.0);
+        for (j, weight) in self.weights().iter().enumerate() {
+            all += weight.abs();
+            differing += if (own ^ hash) >> j & 1 == 1 { weight.abs() } else { 0.0 };
+        }
+        if all > 0.0 { 1.0 - differing / all } else { 0.0 }
+    }
 }
 
 #[cfg(test)]
@@ -93,6 +105,17 @@ mod tests {
         // 1 + 1 of 1 + 1 + 4 + 4, up to the rounding of the bytes.
         assert!((vector(1.0).agreement(&vector(-1.0)) - 0.8).abs() < 0.01);
         assert_eq!(QuantisedWeights::new(&[0.0; BITS]).agreement(&QuantisedWeights::new(&[0.0; BITS])), 0.0);
+    }
+
+    #[test]
+    fn agreement_with_a_hash_counts_one_sides_weight() {
+        let mut weights = [0.0; BITS];
+        (weights[0], weights[1]) = (1.0, -4.0);
+        let quantised = QuantisedWeights::new(&weights);
+        let with = |hash| quantised.agreement_with_hash(0b01, hash);
+        assert_eq!((with(0b01), with(0b101)), (1.0, 1.0), "a bit without weight");
+        assert!((with(0b00) - 0.8).abs() < 0.01 && (with(0b11) - 0.2).abs() < 0.01);
+        assert_eq!(QuantisedWeights::new(&[0.0; BITS]).agreement_with_hash(0, 0), 0.0);
     }
 
     #[test]

@@ -144,6 +144,28 @@ impl Vocabulary {
         result
     }
 
+    /// Ends the document at hand: hands out its features in order of first occurrence with their numbers of occurrences,
+    /// then forgets them and all that was before. For documents that nothing is kept of.
+    pub fn finish_and_forget<R>(&mut self, take: impl FnOnce(&[u64], &[u16]) -> R) -> R {
+        /// Entries that are always kept.
+        const LEAST: usize = 1 << 12;
+        debug_assert_eq!(self.begin, 1, "a vocabulary either keeps all documents or forgets each");
+        let result = take(&self.features, &self.occurrences);
+        // One huge page must not make every later one clear a huge table.
+        let enough = (self.features.len() * 8).next_power_of_two().max(LEAST);
+        if self.entries.len() > enough {
+            self.entries = vec![EMPTY; enough];
+            self.shift = 64 - enough.trailing_zeros();
+        } else {
+            self.entries.fill(EMPTY);
+        }
+        self.features.clear();
+        self.frequencies.clear();
+        self.terms.clear();
+        self.occurrences.clear();
+        result
+    }
+
     /// The feature of each term.
     pub fn features(&self) -> &[u64] {
         &self.features
@@ -192,6 +214,31 @@ mod tests {
         vocabulary.add(0);
         vocabulary.finish(|terms, occurrences| assert_eq!((terms, occurrences), (&[0][..], &[2][..])));
         assert_eq!((vocabulary.features(), vocabulary.frequencies()), (&[0][..], &[1][..]));
+    }
+
+    proptest! {
+        #[test]
+        fn a_forgetful_one_knows_nothing_of_earlier_documents(
+            documents in prop::collection::vec(
+                prop_oneof![
+                    8 => prop::collection::vec(prop_oneof![0u64..8, any::<u64>()], 0..60),
+                    1 => prop::collection::vec(any::<u64>(), 4_000..9_000),
+                ],
+                1..12,
+            ),
+        ) {
+            let mut forgetful = Vocabulary::default();
+            for document in &documents {
+                let mut fresh = Vocabulary::default();
+                fresh.add_all(document);
+                let expected = fresh.finish(|terms, occurrences| (terms.len(), occurrences.to_vec()));
+                forgetful.add_all(document);
+                let (features, occurrences) =
+                    forgetful.finish_and_forget(|features, occurrences| (features.to_vec(), occurrences.to_vec()));
+                prop_assert_eq!(&features[..], fresh.features());
+                prop_assert_eq!((features.len(), occurrences), expected);
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,213 @@
+//! Which settings are how right: every method, choice of features, distance and check over corpora with a known truth,
+//! beside what rivals found on the same corpora.
+//!
+//! Texts are cut once for each kind of feature and sketched once for each weighting; candidates keep every measure, and the
+//! settings are scored over them. Scores are those of the tool's own `evaluate`.
+
+mod set;
+mod summary;
+mod sweep;
+
+use crate::corpus::Corpus;
+use crate::results::{Row, Table, read};
+use crate::{Config, Experiment};
+use anyhow::{Context, Result};
+use flipside::text::FeatureKind;
+use set::{Score, Set};
+use std::path::{Path, PathBuf};
+use sweep::Setting;
+
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "quality",
+    about: "precision, recall and F1 of every method, feature choice, distance and check over labelled sets",
+    run,
+    draw: summary::draw,
+    verdicts: summary::verdicts,
+};
+
+fn run(config: &Config) -> Result<()> {
+    for path in config.corpora() {
+        let corpus = Corpus::load(&path, FeatureKind::Shingles(5))?;
+        let set = Set::open(&path, config, &corpus)?;
+        println!("  {}: {} documents, {} true pairs", set.name, corpus.documents(), set.true_pairs());
+        if let Some(folder) = &config.rivals {
+            let part = ".rivals";
+            let mut table = Table::part(config, EXPERIMENT.name, &set.name, &corpus.digest, part)?;
+            for (name, file, seconds) in rivals(folder, &set.name)? {
+                let setting = Setting { cpu_seconds: seconds, ..Setting::default() };
+                row(&mut table, &set, &name, &setting, &set.score_file(&file)?)?;
+            }
+            continue;
+        }
+        let mut table = Table::create(config, EXPERIMENT.name, &set.name, &corpus.digest)?;
+        drop(corpus);
+        for features in
+            [FeatureKind::Words, FeatureKind::Shingles(2), FeatureKind::Shingles(3), FeatureKind::Shingles(5)]
+        {
+            let corpus = Corpus::load(&path, features)?;
+            let copies = set::copies(&corpus);
+            sweep::simhash(&corpus, &set, features, &copies, |setting, score| {
+                row(&mut table, &set, "flipside", &setting, &score)
+            })?;
+            sweep::minhash(&corpus, &set, features, &copies, |setting, score| {
+                row(&mut table, &set, "flipside", &setting, &score)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// What rivals found on a corpus, with their processor seconds.
+fn rivals(folder: &Path, set: &str) -> Result<Vec<(String, PathBuf, f64)>> {
+    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let times = folder.join(format!("{set}.seconds.csv"));
+    let times: Vec<Row> = if times.exists() { read(&times)? } else { Vec::new() };
+    let mut all: Vec<(String, PathBuf, f64)> = entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let name = path.file_name()?.to_str()?.strip_prefix(set)?.strip_prefix('.')?;
+            let name = name.strip_suffix(".csv").filter(|&name| name != "seconds")?.to_owned();
+            let seconds = times.iter().find(|row| row.text("rival") == name);
+            let seconds = seconds.map_or(f64::NAN, |row| row.number("cpu_seconds"));
+            Some((name, path, seconds))
+        })
+        .collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(all)
+}
+
+fn row(table: &mut Table, set: &Set, tool: &str, setting: &Setting, score: &Score) -> Result<()> {
+    let share = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.4}"));
+    let or_none = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    let folds: Vec<String> = score.folds.iter().map(|[tp, fp, r#fn]| format!("{tp}/{fp}/{}", r#fn)).collect();
+    let all = ("all", score.counts, score.shares);
+    for (number, (sort, [tp, fp, r#fn], shares)) in [all].iter().chain(&score.sorts).enumerate() {
+        let [precision, recall, f1] = shares.map(share);
+        let whole = number == 0;
+        table.row(&[
+            ("kind", &set.kind),
+            ("tool", &tool),
+            ("pairs", sort),
+            ("method", &setting.method),
+            ("features", &setting.features),
+            ("weighting", &setting.weighting),
+            ("distance", &or_none(setting.distance.map(f64::from))),
+            ("positions", &or_none(setting.positions.map(|m| m as f64))),
+            ("similarity", &or_none(setting.similarity)),
+            ("check", &setting.check),
+            ("threshold", &or_none(setting.threshold)),
+            ("bytes", &setting.bytes),
+            ("cpu_seconds", &format_args!("{:.3}", setting.cpu_seconds)),
+            ("tp", tp),
+            ("fp", fp),
+            ("fn", r#fn),
+            ("precision", &precision),
+            ("recall", &recall),
+            ("f1", &f1),
+            ("cluster_f1", &if whole { share(score.cluster_f1) } else { String::new() }),
+            ("folds", &if whole { folds.join(" ") } else { String::new() }),
+        ])?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use flipside::evaluate::found::{Found, Records};
+    use flipside::pipeline::settings::{Method, Settings, Verify};
+    use flipside::pipeline::{Job, Silent, dedup};
+    use flipside::weight::Weighting;
+
+    /// What the sweep says of a setting is what the tool itself finds with it.
+    #[test]
+    fn a_row_is_what_the_tool_finds() {
+        let path = PathBuf::from("data/debian-faq.warc.wet.gz");
+        let config = Config::parse_from(["experiments", "quality"]);
+        let reference = Corpus::load(&path, FeatureKind::Shingles(5)).unwrap();
+        let set = Set::open(&path, &config, &reference).unwrap();
+        assert!(set.true_pairs() > 20 && set.kind == "lexical");
+        let features = FeatureKind::Shingles(3);
+        let corpus = Corpus::load(&path, features).unwrap();
+        let copies = set::copies(&corpus);
+        let mut rows: Vec<(Setting, Score)> = Vec::new();
+        let mut keep = |setting, score| {
+            rows.push((setting, score));
+            Ok(())
+        };
+        sweep::simhash(&corpus, &set, features, &copies, &mut keep).unwrap();
+        sweep::minhash(&corpus, &set, features, &copies, &mut keep).unwrap();
+        let usual = Settings { features, all_pairs: true, ..Settings::default() };
+        let simhash = Settings {
+            method: Method::Bphs,
+            weighting: Weighting::Binary,
+            distance: 10,
+            verify: Verify::Jaccard,
+            verify_threshold: Some(0.7),
+            ..usual.clone()
+        };
+        let minhash = Settings { method: Method::Minhash, similarity: 0.7, verify: Verify::None, ..usual };
+        for (settings, threshold) in [(simhash, Some(0.7)), (minhash, None)] {
+            let folder = tempfile::tempdir().unwrap();
+            let out = folder.path().join("result");
+            let name = settings.method.name();
+            dedup(
+                &Job {
+                    inputs: vec![path.clone()],
+                    out: out.clone(),
+                    settings: settings.clone(),
+                    ..Job::default()
+                },
+                &Silent,
+            )
+            .unwrap();
+            let inputs = flipside::corpus::discover(&[path.clone()], &Default::default()).unwrap();
+            let names = flipside::evaluate::corpus::record_names(&inputs, &Default::default()).unwrap();
+            let found = Found::read(&out, &Records::new(&names).unwrap()).unwrap();
+            let tool = set.score_pairs(found.pairs.unwrap().iter().map(|pair| (pair.a, pair.b))).unwrap();
+            let (_, swept) = rows
+                .iter()
+                .find(|(setting, _)| {
+                    setting.method == name
+                        && (name == "minhash"
+                            || setting.weighting == "binary" && setting.distance == Some(10))
+                        && (name != "minhash"
+                            || setting.positions == Some(128) && setting.similarity == Some(0.7))
+                        && setting.check == settings.verify.name()
+                        && setting.threshold == threshold
+                })
+                .unwrap();
+            assert_eq!(tool.counts, swept.counts, "{name}");
+        }
+    }
+
+    #[test]
+    fn pairs_and_clusters_of_a_rival_are_scored_alike() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let texts: Vec<String> = [0, 0, 1, 2]
+            .iter()
+            .map(|i| format!("{{\"text\":\"a page {i} of eight and more words than that {i}{i} {i}x\"}}"))
+            .collect();
+        let path = file("pages.jsonl", &texts.join("\n"));
+        let config = Config::parse_from(["experiments", "quality"]);
+        let corpus = Corpus::load(&path, FeatureKind::Shingles(5)).unwrap();
+        let set = Set::open(&path, &config, &corpus).unwrap();
+        file("pages.one.csv", "a,b\n0,1\n2,3\n");
+        file("pages.two.csv", "record,cluster\n0,0\n1,0\n2,3\n");
+        file("pages.seconds.csv", "rival,cpu_seconds\ntwo,1.5\n");
+        let found = rivals(folder.path(), &set.name).unwrap();
+        assert_eq!(found.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+        assert_eq!(found[1].2, 1.5);
+        for (_, path, _) in found {
+            assert_eq!(set.score_file(&path).unwrap().counts, [1, 1, 0]);
+        }
+        assert!(set.score_file(&file("pages.bad.csv", "x,y\n0,1\n")).is_err());
+        assert!(set.score_file(&file("pages.far.csv", "record,cluster\n0,9\n")).is_err());
+    }
+}

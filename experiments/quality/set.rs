@@ -1,0 +1,286 @@
+//! A corpus with what is right about it, and the score of a result.
+
+use crate::Config;
+use crate::corpus::Corpus;
+use crate::results::{Row, read};
+use crate::truth::similar_pairs;
+use anyhow::{Context, Result, bail, ensure};
+use flipside::corpus::{ReadOptions, discover};
+use flipside::evaluate::corpus::record_names;
+use flipside::evaluate::found::{Found, FoundPair, Records};
+use flipside::evaluate::interval::Bootstrap;
+use flipside::evaluate::partition::Partition;
+use flipside::evaluate::truth::{
+    Judged, Scope, Truth, TruthCounts, TruthFile, TruthParams, Verdict as Judgement,
+};
+use flipside::evaluate::{Evaluation, evaluate};
+use flipside::hash::{fmix64, text_digest};
+use std::path::{Path, PathBuf};
+
+/// Jaccard coefficient of 5-word shingles from which on a pair is true, where the truth is counted here.
+const NEAR: f64 = 0.8;
+
+/// Parts of the judged pairs that thresholds are chosen on and tested on in turn.
+pub const FOLDS: u64 = 5;
+
+/// Documents and their truth.
+pub struct Set {
+    /// Name of the corpus.
+    pub name: String,
+    /// `judged`: people said of each pair; `planted`: the makers made the copies; `lexical`: counted.
+    pub kind: &'static str,
+    records: u32,
+    truth: TruthFile,
+    /// The judged pairs in parts; empty unless pairs were judged one by one.
+    folds: Vec<TruthFile>,
+    /// Pairs of one sort, by name.
+    sorts: Vec<(&'static str, TruthFile)>,
+    pages: Vec<Page>,
+}
+
+/// What sorts the pairs of a page.
+#[derive(Clone, Copy)]
+struct Page {
+    bytes: u64,
+    /// A hash of the URL's host; nothing without a URL.
+    host: Option<u128>,
+}
+
+/// Texts below this many bytes are short, texts of [`LONG`] or more are long.
+const SHORT: u64 = 500;
+const LONG: u64 = 5000;
+
+/// The sorts that a pair belongs to: by the shorter of its texts, and by its hosts.
+fn sorts_of(a: Page, b: Page) -> [Option<&'static str>; 2] {
+    let length = match a.bytes.min(b.bytes) {
+        ..SHORT => "short",
+        SHORT..LONG => "middle",
+        LONG.. => "long",
+    };
+    let hosts = a.host.zip(b.host).map(|(a, b)| if a == b { "one host" } else { "two hosts" });
+    [Some(length), hosts]
+}
+
+const SORTS: [&str; 5] = ["short", "middle", "long", "one host", "two hosts"];
+/// Pairs that people called other content in the same frame: a label of a half.
+const FRAME: &str = "frame";
+
+/// How right a result is.
+pub struct Score {
+    /// Of the pairs that the result lists, or of the pairs in its clusters if it lists none.
+    pub counts: [u64; 3],
+    /// Precision, recall and F1; nothing where the denominator is 0.
+    pub shares: [Option<f64>; 3],
+    /// F1 of the pairs in one cluster.
+    pub cluster_f1: Option<f64>,
+    /// True positives, false positives and false negatives of each part of the judged pairs.
+    pub folds: Vec<[u64; 3]>,
+    /// The same, precision, recall and F1 of pairs of one sort; empty unless asked for.
+    pub sorts: Vec<(&'static str, [u64; 3], [Option<f64>; 3])>,
+}
+
+impl Set {
+    /// The truth of a corpus that was loaded with shingles of five words.
+    pub fn open(path: &Path, config: &Config, corpus: &Corpus) -> Result<Self> {
+        let inputs = discover(&[PathBuf::from(path)], &Default::default())?;
+        let names = record_names(&inputs, &ReadOptions::default())?;
+        ensure!(
+            names.len() == corpus.documents(),
+            "{}: {} records, {} of them readable; numbers would not match",
+            corpus.name,
+            names.len(),
+            corpus.documents()
+        );
+        let records = Records::new(&names)?;
+        let given = config.truths.iter().find_map(|truth| truth.strip_prefix(&format!("{}=", corpus.name)));
+        let mut frame = None;
+        let truth = match given {
+            Some(given) => {
+                let mut parts = given.split(',');
+                let file = parts.next().unwrap_or_default();
+                let mut params = TruthParams::default();
+                if let Some(score) = parts.next().filter(|score| !score.is_empty()) {
+                    params.min_score = Some(score.parse()?);
+                }
+                if let Some(scope) = parts.next() {
+                    params.scope = Some(scope.parse()?);
+                }
+                let truth = TruthFile::read(Path::new(file), &records, &params)?;
+                let lower = TruthParams { min_label: 0.5, ..params };
+                frame = framed(&truth, TruthFile::read(Path::new(file), &records, &lower)?);
+                truth
+            }
+            None => counted(corpus),
+        };
+        let kind = match (truth.scope, truth.min_score) {
+            (Scope::LabelledPairs, _) => "judged",
+            (_, Some(_)) => "lexical",
+            _ => "planted",
+        };
+        let folds = match &truth.truth {
+            Truth::Pairs(pairs) if truth.scope == Scope::LabelledPairs => {
+                let fold = |pair: &Judged| fmix64(u64::from(pair.a) << 32 | u64::from(pair.b)) % FOLDS;
+                let of = |number: u64| pairs.iter().filter(|pair| fold(pair) == number).copied().collect();
+                let part = |number| TruthFile { truth: Truth::Pairs(of(number)), ..truth.clone() };
+                (0..FOLDS).map(part).collect()
+            }
+            _ => Vec::new(),
+        };
+        let (collection, ..) = corpus.parts();
+        let documents = &collection.documents;
+        let page = |(number, row): (u32, &flipside::document::Row)| {
+            let host = documents.url(number).and_then(|url| url.split('/').nth(2));
+            Page { bytes: row.text_bytes, host: host.map(text_digest) }
+        };
+        let pages: Vec<Page> = (0..).zip(documents.rows()).map(page).collect();
+        let mut sorts: Vec<(&str, TruthFile)> = Vec::new();
+        if let Truth::Pairs(pairs) = &truth.truth {
+            for sort in SORTS {
+                let is = |pair: &&Judged| {
+                    sorts_of(pages[pair.a as usize], pages[pair.b as usize]).contains(&Some(sort))
+                };
+                let own: Vec<Judged> = pairs.iter().filter(is).copied().collect();
+                if own.iter().any(|pair| pair.verdict == Judgement::Duplicate) {
+                    sorts.push((sort, TruthFile { truth: Truth::Pairs(own), ..truth.clone() }));
+                }
+            }
+        }
+        sorts.extend(frame.map(|frame| (FRAME, frame)));
+        let (name, records) = (corpus.name.clone(), records.count());
+        Ok(Self { name, kind, records, truth, folds, sorts, pages })
+    }
+
+    /// Number of pairs that are true.
+    pub fn true_pairs(&self) -> usize {
+        match &self.truth.truth {
+            Truth::Pairs(pairs) => pairs.iter().filter(|pair| pair.verdict == Judgement::Duplicate).count(),
+            Truth::Clusters { .. } => 0,
+        }
+    }
+
+    /// Scores pairs of documents.
+    pub fn score_pairs(&self, pairs: impl IntoIterator<Item = (u32, u32)>) -> Result<Score> {
+        self.score(&found(pairs))
+    }
+
+    /// Scores pairs of documents, and those of each sort by themselves.
+    pub fn score_sorts(&self, pairs: &[(u32, u32)]) -> Result<Score> {
+        let mut score = self.score_pairs(pairs.iter().copied())?;
+        for (sort, truth) in &self.sorts {
+            let is = |&&(a, b): &&(u32, u32)| {
+                *sort == FRAME
+                    || sorts_of(self.pages[a as usize], self.pages[b as usize]).contains(&Some(*sort))
+            };
+            let own = found(pairs.iter().filter(is).copied());
+            let none = Bootstrap { resamples: 0, ..Bootstrap::default() };
+            if let Some(p) = evaluate(truth, &own, self.records, none)?.pairs {
+                let counts = [p.true_positives, p.false_positives, p.false_negatives];
+                score.sorts.push((sort, counts, [p.precision.value, p.recall.value, p.f1.value]));
+            }
+        }
+        Ok(score)
+    }
+
+    fn score(&self, found: &Found) -> Result<Score> {
+        let once = |truth: &TruthFile| -> Result<Evaluation> {
+            Ok(evaluate(truth, found, self.records, Bootstrap { resamples: 0, ..Bootstrap::default() })?)
+        };
+        let counts = |evaluation: &Evaluation| {
+            let pairs = evaluation.pairs.as_ref().or(evaluation.cluster_pairs.as_ref());
+            pairs.map_or([0; 3], |p| [p.true_positives, p.false_positives, p.false_negatives])
+        };
+        let whole = once(&self.truth)?;
+        let pairs = whole.pairs.as_ref().or(whole.cluster_pairs.as_ref());
+        let shares = pairs.map_or([None; 3], |p| [p.precision.value, p.recall.value, p.f1.value]);
+        let cluster_f1 = whole.cluster_pairs.as_ref().and_then(|pairs| pairs.f1.value);
+        let folds =
+            self.folds.iter().map(|fold| Ok(counts(&once(fold)?))).collect::<Result<Vec<[u64; 3]>>>()?;
+        Ok(Score { counts: counts(&whole), shares, cluster_f1, folds, sorts: Vec::new() })
+    }
+
+    /// Scores what a rival wrote: pairs (a,b) or clusters (record,cluster) by record number.
+    pub fn score_file(&self, path: &Path) -> Result<Score> {
+        let rows = read(path)?;
+        let number = |row: &Row, field: &str| -> Result<u32> {
+            row.text(field).parse().with_context(|| format!("{}: {field:?}", path.display()))
+        };
+        let Some(first) = rows.first() else { return self.score_pairs([]) };
+        if first.text("a") != "" {
+            let pairs = rows.iter().map(|row| Ok((number(row, "a")?, number(row, "b")?)));
+            return self.score_pairs(pairs.collect::<Result<Vec<_>>>()?);
+        }
+        if first.text("record") == "" {
+            bail!("{}: neither a,b nor record,cluster", path.display());
+        }
+        let joins: Vec<(u32, u32)> = rows
+            .iter()
+            .map(|row| Ok((number(row, "record")?, number(row, "cluster")?)))
+            .collect::<Result<_>>()?;
+        ensure!(
+            joins.iter().all(|&(a, b)| a.max(b) < self.records),
+            "{}: not of this corpus",
+            path.display()
+        );
+        self.score(&Found { pairs: None, clusters: Some(Partition::from_pairs(self.records, joins)) })
+    }
+}
+
+fn found(pairs: impl IntoIterator<Item = (u32, u32)>) -> Found {
+    let pair = |(a, b)| FoundPair { a, b, distance: None, similarity: None };
+    Found::from_pairs(pairs.into_iter().map(pair).collect())
+}
+
+/// The pairs that are distinct, and would be duplicates with a lower bar: all of them distinct.
+fn framed(truth: &TruthFile, lower: TruthFile) -> Option<TruthFile> {
+    let (Truth::Pairs(pairs), Truth::Pairs(more)) = (&truth.truth, lower.truth) else { return None };
+    let distinct: Vec<Judged> =
+        pairs.iter().filter(|pair| pair.verdict == Judgement::Distinct).copied().collect();
+    let between = |pair: &Judged| {
+        let as_distinct = Judged { verdict: Judgement::Distinct, ..*pair };
+        pair.verdict == Judgement::Duplicate && distinct.binary_search(&as_distinct).is_ok()
+    };
+    let framed: Vec<Judged> = more
+        .into_iter()
+        .filter(between)
+        .map(|pair| Judged { verdict: Judgement::Distinct, ..pair })
+        .collect();
+    (!framed.is_empty()).then(|| TruthFile { truth: Truth::Pairs(framed), ..truth.clone() })
+}
+
+/// All pairs with a Jaccard coefficient of [`NEAR`] or more, by full comparison; copies of a text among them.
+fn counted(corpus: &Corpus) -> TruthFile {
+    let sets: Vec<Vec<(u64, u32)>> = (0..corpus.len()).map(|text| corpus.counts(text)).collect();
+    let mut pairs = copies(corpus);
+    for (a, b, _) in similar_pairs(&sets, NEAR) {
+        pairs.extend(across(corpus, a, b));
+    }
+    pairs.sort_unstable();
+    let judged = |(a, b)| Judged { a, b, verdict: Judgement::Duplicate };
+    TruthFile {
+        truth: Truth::Pairs(pairs.into_iter().map(judged).collect()),
+        scope: Scope::Corpus,
+        counts: TruthCounts::default(),
+        min_score: Some(NEAR),
+        rule: format!("Jaccard coefficient of 5-word shingles of {NEAR} or more, counted"),
+    }
+}
+
+/// Every pair of documents of one text.
+pub fn copies(corpus: &Corpus) -> Vec<(u32, u32)> {
+    let (_, texts, _) = corpus.parts();
+    let mut pairs = Vec::new();
+    for text in 0..texts.len() as u32 {
+        let documents = texts.copies(text);
+        for (at, &a) in documents.iter().enumerate() {
+            pairs.extend(documents[at + 1..].iter().map(|&b| (a, b)));
+        }
+    }
+    pairs
+}
+
+/// Every pair of documents of two sketched texts.
+pub fn across(corpus: &Corpus, a: u32, b: u32) -> impl Iterator<Item = (u32, u32)> {
+    let others = corpus.copies_of(b as usize);
+    let pairs = |&a: &u32| others.iter().map(move |&b| (a.min(b), a.max(b)));
+    corpus.copies_of(a as usize).iter().flat_map(pairs)
+}

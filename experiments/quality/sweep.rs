@@ -1,0 +1,311 @@
+//! The settings, and the candidates that they are scored over.
+
+use super::set::{Score, Set, across};
+use super::summary::is_shown;
+use crate::corpus::Corpus;
+use crate::results::Clock;
+use anyhow::Result;
+use flipside::features::{cosine, overlap};
+use flipside::minhash::DistinctSignatures;
+use flipside::pipeline::find;
+use flipside::pipeline::settings::{Method, Settings, Verify};
+use flipside::pipeline::sketch;
+use flipside::pipeline::stages::{Silent, Stages};
+use flipside::search::bands::{Banding, JoinParams, join, min_matches};
+use flipside::search::distinct::DistinctHashes;
+use flipside::text::FeatureKind;
+use flipside::weight::{Weigher, Weighting};
+use rayon::prelude::*;
+use std::collections::HashMap;
+
+/// Bits within which SimHashes are near.
+const DISTANCES: [u32; 6] = [3, 5, 7, 8, 10, 12];
+/// What `--similarity` is for minhash: bands are chosen by it, and pairs accepted.
+const SIMILARITIES: [f64; 8] = [0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9];
+const POSITIONS: [usize; 3] = [16, 64, 128];
+
+/// The checks, each with its thresholds.
+const CHECKS: [(Verify, [f64; 6]); 5] = [
+    (Verify::Weights, [0.8, 0.85, 0.9, 0.93, 0.95, 0.97]),
+    (Verify::Mismatch, [0.9, 0.93, 0.95, 0.97, 0.98, 0.99]),
+    (Verify::Jaccard, [0.5, 0.6, 0.7, 0.8, 0.85, 0.9]),
+    (Verify::Containment, [0.5, 0.6, 0.7, 0.8, 0.9, 0.95]),
+    (Verify::Cosine, [0.6, 0.7, 0.8, 0.85, 0.9, 0.95]),
+];
+
+/// What a row was measured with; what does not apply is empty.
+#[derive(Clone, Default)]
+pub struct Setting {
+    pub method: &'static str,
+    pub features: String,
+    pub weighting: &'static str,
+    pub distance: Option<u32>,
+    pub positions: Option<usize>,
+    pub similarity: Option<f64>,
+    pub check: &'static str,
+    pub threshold: Option<f64>,
+    /// Of a page's sketch, with what the check needs besides; features that are compared in full do not count.
+    pub bytes: usize,
+    /// Sketching and searching; not reading, and not the check.
+    pub cpu_seconds: f64,
+}
+
+/// Two texts and how alike they are by every check, in the order of [`CHECKS`].
+struct Candidate {
+    a: u32,
+    b: u32,
+    distance: u32,
+    /// Bit i: psm finds it within `DISTANCES[i]`; bit 7: block-permuted tables find it.
+    finders: u8,
+    measures: [f32; 5],
+}
+
+const EXACT: u8 = 1 << 7;
+
+/// Ascending features of every text with their weights.
+fn weights(corpus: &Corpus, weighting: Weighting) -> Vec<Vec<(u64, i64)>> {
+    let weigher = Weigher::new(weighting);
+    (0..corpus.len())
+        .into_par_iter()
+        .map(|text| {
+            let mut features = corpus.features(text, &weigher);
+            features.sort_unstable();
+            features
+        })
+        .collect()
+}
+
+fn counts(corpus: &Corpus) -> Vec<Vec<(u64, u32)>> {
+    (0..corpus.len()).into_par_iter().map(|text| corpus.counts(text)).collect()
+}
+
+/// Pairs of documents, those of one text included, that the kept candidates stand for.
+fn listed<'a>(
+    corpus: &Corpus,
+    copies: &[(u32, u32)],
+    kept: impl Iterator<Item = (u32, u32)> + 'a,
+) -> Vec<(u32, u32)> {
+    let mut pairs = copies.to_vec();
+    kept.for_each(|(a, b)| pairs.extend(across(corpus, a, b)));
+    pairs
+}
+
+/// Pairs by sort are scored for the settings in the table alone.
+fn score(set: &Set, setting: &Setting, pairs: &[(u32, u32)]) -> Result<Score> {
+    if is_shown(setting) { set.score_sorts(pairs) } else { set.score_pairs(pairs.iter().copied()) }
+}
+
+/// Scores SimHash: all weightings, by psm and by exact search.
+pub fn simhash(
+    corpus: &Corpus,
+    set: &Set,
+    features: FeatureKind,
+    copies: &[(u32, u32)],
+    mut row: impl FnMut(Setting, Score) -> Result<()>,
+) -> Result<()> {
+    let counts = counts(corpus);
+    for weighting in [Weighting::TfIdf, Weighting::Tf, Weighting::Binary] {
+        let (candidates, seconds) = candidates(corpus, features, weighting, &counts)?;
+        let mut settings = Vec::new();
+        for (method, finder) in [(Method::Psm, 0u8), (Method::Bphs, EXACT)] {
+            for (number, distance) in DISTANCES.into_iter().enumerate() {
+                let base = Setting {
+                    method: method.name(),
+                    features: features.to_string(),
+                    weighting: weighting.name(),
+                    distance: Some(distance),
+                    check: Verify::None.name(),
+                    bytes: 8,
+                    cpu_seconds: if finder == EXACT { seconds[DISTANCES.len()] } else { seconds[number] },
+                    ..Setting::default()
+                };
+                let finder = if finder == EXACT { EXACT } else { 1 << number };
+                settings.push((base.clone(), finder, 0, 0.0));
+                for (place, (check, thresholds)) in CHECKS.into_iter().enumerate() {
+                    let vectors = matches!(check, Verify::Weights | Verify::Mismatch);
+                    // What the search misses hardly depends on the check; one check shows it.
+                    if finder != EXACT && check != Verify::Weights {
+                        continue;
+                    }
+                    for threshold in thresholds {
+                        let setting = Setting {
+                            check: check.name(),
+                            threshold: Some(threshold),
+                            bytes: if vectors { 8 + 64 } else { 8 },
+                            ..base.clone()
+                        };
+                        settings.push((setting, finder, place, threshold as f32));
+                    }
+                }
+            }
+        }
+        let scores: Vec<Result<Score>> = settings
+            .par_iter()
+            .map(|(setting, finder, place, threshold)| {
+                let most = setting.distance.unwrap_or(0);
+                let checked = setting.threshold.is_some();
+                let kept = candidates.iter().filter(|c| {
+                    c.distance <= most
+                        && c.finders & finder != 0
+                        && (!checked || c.measures[*place] >= *threshold)
+                });
+                score(set, setting, &listed(corpus, copies, kept.map(|c| (c.a, c.b))))
+            })
+            .collect();
+        for ((setting, ..), score) in settings.into_iter().zip(scores) {
+            row(setting, score?)?;
+        }
+    }
+    Ok(())
+}
+
+/// All pairs of texts that a search finds at some distance, and the processor seconds of each psm search and of the exact
+/// one, sketching included.
+fn candidates(
+    corpus: &Corpus,
+    features: FeatureKind,
+    weighting: Weighting,
+    counts: &[Vec<(u64, u32)>],
+) -> Result<(Vec<Candidate>, Vec<f64>)> {
+    let (collection, texts, frequencies) = corpus.parts();
+    let base = Settings { features, weighting, ..Settings::default() };
+    let clock = Clock::start();
+    let sketches = sketch::simhashes(collection, texts, &base, frequencies, &|_| ());
+    let (sketching, _) = clock.read();
+    let distinct = DistinctHashes::new(&sketches.hashes);
+    let mut found: HashMap<(u32, u32), (u32, u8)> = HashMap::new();
+    let mut seconds = Vec::new();
+    let psm = (0..).zip(DISTANCES).map(|(bit, distance)| (Method::Psm, distance, 1u8 << bit));
+    for (method, distance, finder) in psm.chain([(Method::Bphs, DISTANCES[DISTANCES.len() - 1], EXACT)]) {
+        let settings = Settings { method, distance, ..base.clone() };
+        let clock = Clock::start();
+        let search = find::by_simhash(collection, texts, &sketches, &settings, &mut Stages::new(&Silent))?;
+        seconds.push(sketching + clock.read().0);
+        for pair in search.joined {
+            found.entry((pair.a, pair.b)).or_insert((pair.distance, 0)).1 |= finder;
+        }
+    }
+    // Texts of one hash are found by any search.
+    let mut pairs: Vec<(u32, u32, u32, u8)> = Vec::new();
+    for slot in 0..distinct.len() as u32 {
+        let same = distinct.documents(slot);
+        for (at, &a) in same.iter().enumerate() {
+            pairs.extend(same[at + 1..].iter().map(|&b| (a, b, 0, u8::MAX)));
+        }
+    }
+    for ((a, b), (distance, finders)) in found {
+        for &a in distinct.documents(a) {
+            pairs.extend(distinct.documents(b).iter().map(|&b| (a.min(b), a.max(b), distance, finders)));
+        }
+    }
+    pairs.par_sort_unstable();
+    let weights = weights(corpus, weighting);
+    let candidates = pairs
+        .into_par_iter()
+        .map(|(a, b, distance, finders)| {
+            let (i, j) = (a as usize, b as usize);
+            let (p, q) = (&sketches.weights[i], &sketches.weights[j]);
+            let sets = overlap(&counts[i], &counts[j]);
+            let containment = sets.containment_of_a().max(sets.containment_of_b());
+            let cosine = cosine(&weights[i], &weights[j]);
+            let exact = [sets.jaccard(), containment, cosine].map(|x| x as f32);
+            let measures = [p.cosine(q), p.agreement(q), exact[0], exact[1], exact[2]];
+            Candidate { a, b, distance, finders, measures }
+        })
+        .collect();
+    Ok((candidates, seconds))
+}
+
+/// Two texts whose signatures share a band.
+struct Banded {
+    a: u32,
+    b: u32,
+    matches: usize,
+    jaccard: f32,
+    containment: f32,
+}
+
+/// Scores MinHash: estimated, counted, and checked by containment.
+pub fn minhash(
+    corpus: &Corpus,
+    set: &Set,
+    features: FeatureKind,
+    copies: &[(u32, u32)],
+    mut row: impl FnMut(Setting, Score) -> Result<()>,
+) -> Result<()> {
+    let (collection, texts, _) = corpus.parts();
+    let counts = counts(corpus);
+    for positions in POSITIONS {
+        let clock = Clock::start();
+        let settings = Settings { features, permutations: positions, ..Settings::default() };
+        let signatures = sketch::signatures(collection, texts, &settings, &|_| ())?;
+        let distinct = DistinctSignatures::new(signatures);
+        let (signing, _) = clock.read();
+        for similarity in SIMILARITIES {
+            let clock = Clock::start();
+            let banding = Banding::choose(positions, similarity, settings.recall)?;
+            // As the tool does: not counted are candidates four standard errors below the threshold.
+            let m = positions as f64;
+            let least = (m * similarity - 4.0 * (m * similarity * (1.0 - similarity)).sqrt()).max(0.0);
+            let pairs = join(&distinct, JoinParams::new(banding, least as usize))?.pairs;
+            let cpu_seconds = signing + clock.read().0;
+            let mut near: Vec<(u32, u32, usize)> = Vec::new();
+            for slot in 0..distinct.len() as u32 {
+                let same = distinct.documents(slot);
+                for (at, &a) in same.iter().enumerate() {
+                    near.extend(same[at + 1..].iter().map(|&b| (a, b, positions)));
+                }
+            }
+            for pair in pairs {
+                for &a in distinct.documents(pair.a) {
+                    let others = distinct.documents(pair.b).iter();
+                    near.extend(others.map(|&b| (a.min(b), a.max(b), pair.matches as usize)));
+                }
+            }
+            near.par_sort_unstable();
+            let candidates: Vec<Banded> = near
+                .into_par_iter()
+                .map(|(a, b, matches)| {
+                    let sets = overlap(&counts[a as usize], &counts[b as usize]);
+                    let containment = sets.containment_of_a().max(sets.containment_of_b()) as f32;
+                    Banded { a, b, matches, jaccard: sets.jaccard() as f32, containment }
+                })
+                .collect();
+            let enough = min_matches(positions, similarity);
+            let base = Setting {
+                method: Method::Minhash.name(),
+                features: features.to_string(),
+                positions: Some(positions),
+                similarity: Some(similarity),
+                bytes: 4 * positions,
+                cpu_seconds,
+                ..Setting::default()
+            };
+            let mut settings = vec![
+                Setting { check: "none", ..base.clone() },
+                Setting { check: "exact-jaccard", ..base.clone() },
+            ];
+            let (check, thresholds) = CHECKS[3];
+            settings.extend(thresholds.map(|threshold| Setting {
+                check: check.name(),
+                threshold: Some(threshold),
+                ..base.clone()
+            }));
+            let scores: Vec<Result<Score>> = settings
+                .par_iter()
+                .map(|setting| {
+                    let kept = candidates.iter().filter(|c| match (setting.check, setting.threshold) {
+                        ("exact-jaccard", _) => c.jaccard >= similarity as f32,
+                        (_, None) => c.matches >= enough,
+                        (_, Some(threshold)) => c.matches >= enough && c.containment >= threshold as f32,
+                    });
+                    score(set, setting, &listed(corpus, copies, kept.map(|c| (c.a, c.b))))
+                })
+                .collect();
+            for (setting, score) in settings.into_iter().zip(scores) {
+                row(setting, score?)?;
+            }
+        }
+    }
+    Ok(())
+}

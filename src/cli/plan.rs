@@ -1,0 +1,318 @@
+//! `flipside plan`
+
+use super::arguments::{FeatureArgs, FieldArgs};
+use super::progress::Bars;
+use super::{Done, print};
+use flipside::pipeline::settings::Settings;
+use flipside::pipeline::{self, Job, Plan, PlanRow, Purpose};
+use flipside::plan::{Choice, Kind};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Say which index so many pages call for: tables, key bits, probes, memory and speed.
+///
+/// Recall and probes come from near pairs of a sample of pages, if files are given, otherwise from a built-in model.
+/// Speed comes from a second of measuring this machine. `dedup` chooses its index by the same rule.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  flipside plan --documents 60000000
+  flipside plan crawl/00*.warc.wet.gz --documents 1000000000 --distance 6 --recall 0.9 --memory 64G
+  flipside plan --documents 1e9 --queries 1e6 --json
+
+Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
+pub(crate) struct Args {
+    /// WET and JSONL files, or folders of them, with pages like those to come
+    #[arg(value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+
+    #[command(flatten)]
+    names: FieldArgs,
+
+    /// Pages to plan for, such as 60000000 or 6e7 [default: those of the files]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    documents: Option<u64>,
+
+    /// Hashes that differ in at most this many of 64 bits are near
+    #[arg(long, value_name = "BITS", default_value_t = Settings::default().distance)]
+    distance: u32,
+
+    /// Share of the pairs within the distance to find; 1 is exact
+    #[arg(long, value_name = "SHARE", default_value_t = Settings::default().recall)]
+    recall: f64,
+
+    /// Most memory for the index, such as 500M or 64G [default: no limit]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    memory: Option<u64>,
+
+    /// Pages to search for, not stored themselves [default: every stored page is searched for]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    queries: Option<u64>,
+
+    /// Bits of a key [default: chosen]
+    #[arg(long, value_name = "BITS")]
+    key_bits: Option<u32>,
+
+    #[command(flatten)]
+    features: FeatureArgs,
+
+    /// Threads; 0 for one a core
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+
+    /// Seed of samples
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Numbers of pages that are planned for besides.
+const SIZES: [u64; 5] = [1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000];
+
+impl Args {
+    pub(crate) fn run(self) -> anyhow::Result<Done> {
+        let settings = Settings {
+            distance: self.distance,
+            recall: self.recall,
+            key_bits: self.key_bits,
+            features: self.features.features,
+            weighting: self.features.weighting(),
+            frequencies: self.features.frequencies.clone(),
+            seed: self.seed,
+            ..Settings::default()
+        };
+        let job = Job {
+            inputs: self.inputs,
+            fields: self.names.fields(),
+            threads: self.threads,
+            settings,
+            ..Job::default()
+        };
+        let purpose = Purpose {
+            documents: self.documents,
+            sizes: SIZES.to_vec(),
+            memory: self.memory,
+            queries: self.queries,
+        };
+        let plan = pipeline::plan(&job, &purpose, &Bars::new(self.quiet))?;
+        let text = if self.json {
+            serde_json::to_string_pretty(&plan)? + "\n"
+        } else {
+            show(&plan, self.queries.is_none(), purpose.memory)
+        };
+        print(text.as_bytes())?;
+        Ok(if plan.damaged > 0 { Done::WithDamage } else { Done::Well })
+    }
+}
+
+/// The plan for people.
+fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
+    let mut text = String::new();
+    let (h, recall) = (plan.distance, 100.0 * plan.recall);
+    let _ = match plan.measured {
+        true => writeln!(
+            text,
+            "Recall and candidates: counted on {} near pairs of {} pages.",
+            plan.pairs, plan.sampled_documents
+        ),
+        false => writeln!(
+            text,
+            "Recall and candidates: of a built-in model, normally distributed weights and evenly spread hashes ({} pairs).\n\
+             Real pages take more; give files of them to count on.",
+            plan.pairs
+        ),
+    };
+    if plan.measured && plan.pairs < 100 {
+        let _ = writeln!(text, "That is too few pairs to rely on.");
+    }
+    let lines: Vec<String> = plan.machine.line.iter().map(|ns| format!("{ns:.1}")).collect();
+    let _ = writeln!(
+        text,
+        "Speed: measured on this machine. A random cache line takes {} ns in 0.5, 16, 128 and 512 MiB, a candidate {:.2} ns.",
+        lines.join(", "),
+        plan.machine.candidate
+    );
+    let whom =
+        if join { "every page searched for among all" } else { "pages searched for that are not stored" };
+    let _ = writeln!(text, "Task: pairs within {h} bits, {recall} % of them; {whom}.\n");
+    let _ = writeln!(
+        text,
+        "{:>14}  {:<11}  {:>6}  {:>8}  {:>5}  {:>6}  {:>6}  {:>9}  {:>10}  {:>11}  {:>10}",
+        "pages",
+        "index",
+        "tables",
+        "key bits",
+        "flips",
+        "probes",
+        "recall",
+        "memory",
+        "candidates",
+        "queries/s",
+        "all, here"
+    );
+    for row in &plan.rows {
+        let _ = match &row.choice {
+            Some(choice) => writeln!(text, "{}", line(row, choice)),
+            None => writeln!(
+                text,
+                "{:>14}  nothing fits {}: {}",
+                row.documents,
+                bytes(memory.unwrap_or(0)),
+                way_out(row)
+            ),
+        };
+    }
+    let _ = writeln!(
+        text,
+        "\nPages are those with different hashes. Queries a second are one thread's, without writing down what is found; the last\n\
+         column is for {} threads. Speed in more than 512 MiB is taken to be that in 512 MiB.",
+        plan.threads
+    );
+    if plan.rows.iter().any(|row| row.choice.is_some_and(|choice| choice.parts > 1)) {
+        let _ = writeln!(
+            text,
+            "One index holds fewer than 2^32 pages; more are several indexes, each asked every query."
+        );
+    }
+    text
+}
+
+/// What would do where nothing fits.
+fn way_out(row: &PlanRow) -> String {
+    row.smallest.as_ref().map_or_else(
+        || "nothing does it at all".into(),
+        |choice| format!("the smallest, a {}, takes {}", describe(choice), bytes(choice.bytes)),
+    )
+}
+
+fn describe(choice: &Choice) -> String {
+    match choice.kind {
+        Kind::Linear => choice.kind.name().to_owned(),
+        Kind::Dial => format!("{} of {} tables", choice.kind.name(), choice.tables),
+    }
+}
+
+fn line(row: &PlanRow, choice: &Choice) -> String {
+    let (mut index, [mut key_bits, mut flips]) =
+        (choice.kind.name().to_owned(), [choice.key_bits, choice.flips].map(|n| n.to_string()));
+    if choice.kind == Kind::Linear {
+        (key_bits, flips) = ("-".into(), "-".into());
+    }
+    if choice.parts > 1 {
+        index = format!("{} × {index}", choice.parts);
+    }
+    let probes = match choice.looks < choice.all_looks {
+        true => choice.looks.to_string(),
+        false => format!("all {}", choice.looks),
+    };
+    format!(
+        "{:>14}  {:<11}  {:>6}  {:>8}  {:>5}  {:>6}  {:>6.3}  {:>9}  {:>10}  {:>11}  {:>10}",
+        row.documents,
+        index,
+        choice.tables,
+        key_bits,
+        flips,
+        probes,
+        choice.recall,
+        bytes(choice.bytes),
+        number(choice.candidates),
+        number(row.queries_per_second),
+        duration(row.seconds)
+    )
+}
+
+/// Three digits and a unit.
+fn scaled(value: f64, units: &[&str]) -> String {
+    let (mut value, mut unit) = (value, 0);
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let digits = if value >= 99.95 || value == 0.0 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$}{}", units[unit])
+}
+
+fn number(value: f64) -> String {
+    scaled(value, &["", "k", "M", "G"])
+}
+
+fn bytes(value: u64) -> String {
+    scaled(value as f64, &[" B", " kB", " MB", " GB", " TB"])
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{} s", scaled(s, &[""])),
+        s if s < 7_200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} h", s / 3_600.0),
+        s => format!("{:.1} days", s / 86_400.0),
+    }
+}
+
+/// A whole number, also as 6e7.
+fn parse_count(text: &str) -> Result<u64, String> {
+    if let Ok(number) = text.replace('_', "").parse() {
+        return Ok(number);
+    }
+    match text.parse::<f64>() {
+        Ok(number) if number >= 0.0 && number < 1e18 && number.fract() == 0.0 => Ok(number as u64),
+        _ => Err("a whole number, such as 60000000 or 6e7".into()),
+    }
+}
+
+/// A number of bytes: 500M, 64G, 64GiB.
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = text[digits.len()..].to_ascii_lowercase();
+    let unit = unit.strip_suffix('b').unwrap_or(&unit);
+    let (prefix, base) = unit.strip_suffix('i').map_or((unit, 1000f64), |prefix| (prefix, 1024.0));
+    let power = ["", "k", "m", "g", "t"].iter().position(|&known| known == prefix);
+    match (digits.parse::<f64>(), power) {
+        (Ok(number), Some(power)) if number > 0.0 && number < 1e15 => {
+            Ok((number * base.powi(power as i32)) as u64)
+        }
+        _ => Err("a number of bytes, such as 500M, 64G or 64GiB".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_bytes_are_read_as_people_write_them() {
+        assert_eq!(parse_count("60_000_000"), Ok(60_000_000));
+        assert_eq!(parse_count("6e7"), Ok(60_000_000));
+        assert!(parse_count("1.5").is_err() && parse_count("-1").is_err() && parse_count("x").is_err());
+        assert_eq!(parse_bytes("500M"), Ok(500_000_000));
+        assert_eq!(parse_bytes("1.5kB"), Ok(1_500));
+        assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));
+        assert_eq!(parse_bytes("77"), Ok(77));
+        assert!(parse_bytes("5X").is_err() && parse_bytes("G").is_err() && parse_bytes("0").is_err());
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(
+            [number(0.123), number(12.34), number(999.7), number(1.5e9)],
+            ["0.12", "12.3", "1.00k", "1.50G"]
+        );
+        assert_eq!(bytes(12_200_000), "12.2 MB");
+        assert_eq!(
+            [duration(3.0), duration(600.0), duration(9e4), duration(1e6)],
+            ["3.00 s", "10 min", "25.0 h", "11.6 days"]
+        );
+    }
+}

@@ -1,0 +1,86 @@
+//! `flipside review`
+
+use super::arguments::FieldArgs;
+use super::progress::Bars;
+use super::{Done, print};
+use clap::ValueEnum;
+use flipside::evaluate::sample::Bands;
+use flipside::pipeline::{ReviewJob, SIMILARITY_CUTS, review};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// Write a page on which you judge a random sample of a result's pairs, and see its precision.
+///
+/// The page is one HTML file that loads nothing from anywhere. It shows two pages side by side with their differences
+/// marked; a key each says what they are. It keeps the judgements and saves them as CSV for `flipside evaluate --judged`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  flipside review result                  # then open result/review.html
+  flipside review result --sample 200 --seed 7 --page second.html
+  flipside evaluate result --judged judged.csv")]
+pub(crate) struct Args {
+    /// Folder that `flipside dedup` wrote
+    result: PathBuf,
+
+    /// Pairs to judge
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    sample: usize,
+
+    /// Seed of the sample
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+
+    /// By what pairs are put into bands, each of which gives the same number of pairs to judge [default: distance; similarity
+    /// for minhash and for results of --verify]
+    #[arg(long, value_enum)]
+    by: Option<By>,
+
+    /// The page to write [default: review.html in the folder of results]
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+
+    /// Where the corpus is now [default: where the result's report says it was]
+    #[arg(long, value_name = "INPUT", num_args = 1..)]
+    corpus: Vec<PathBuf>,
+
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+
+    #[command(flatten)]
+    names: FieldArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum By {
+    Distance,
+    Similarity,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> anyhow::Result<Done> {
+        let job = ReviewJob {
+            page: self.page.unwrap_or_else(|| self.result.join("review.html")),
+            result: self.result,
+            corpus: self.corpus,
+            fields: self.names.fields(),
+            longest_page: self.names.longest_page(),
+            size: self.sample,
+            seed: self.seed,
+            bands: self.by.map(|by| match by {
+                By::Distance => Bands::Distance,
+                By::Similarity => Bands::Similarity(SIMILARITY_CUTS.to_vec()),
+            }),
+            created: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        };
+        let summary = review(&job, &Bars::new(self.quiet))?;
+        let text = format!(
+            "{} of {} pairs of different texts to judge, from {} bands.\n{}\n",
+            summary.sampled,
+            summary.pairs,
+            summary.bands,
+            job.page.display()
+        );
+        print(text.as_bytes())
+    }
+}

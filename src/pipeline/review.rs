@@ -1,0 +1,249 @@
+//! From a folder of results to the page on which a person judges a sample of its pairs.
+
+use super::samples::LONGEST;
+use super::stages::{Progress, Stages};
+use crate::corpus::{self, Input, JsonlFields, ReadOptions, discover};
+use crate::document::DocId;
+use crate::error::{Error, Result};
+use crate::evaluate::found::{FoundPair, ListedPairs};
+use crate::evaluate::sample::{Bands, ReviewSample, SampleParams};
+use crate::report::model::{FileRow, Report, Tool};
+use crate::report::review::{ReviewHead, Side, write};
+use hashbrown::HashMap;
+use std::path::{Path, PathBuf};
+
+/// A review to prepare.
+#[derive(Clone, Debug, Default)]
+pub struct ReviewJob {
+    /// The folder that [`super::dedup`] wrote.
+    pub result: PathBuf,
+    /// Where the corpus is now; empty: where the result's report says it was.
+    pub corpus: Vec<PathBuf>,
+    /// Names of the JSONL fields.
+    pub fields: JsonlFields,
+    /// The longest page that is read, in bytes, if it was given for the result.
+    pub longest_page: Option<usize>,
+    /// Pairs to draw.
+    pub size: usize,
+    /// Seed of the draw.
+    pub seed: u64,
+    /// The bands; `None`: of distance where pairs have one and passed no check, otherwise of similarity.
+    pub bands: Option<Bands>,
+    /// The page to write.
+    pub page: PathBuf,
+    /// The time of writing, RFC 3339.
+    pub created: String,
+}
+
+/// What was drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReviewSummary {
+    /// Pairs to judge.
+    pub sampled: u64,
+    /// Listed pairs of different texts that they were drawn from.
+    pub pairs: u64,
+    /// Bands.
+    pub bands: u64,
+}
+
+/// Cuts of bands of similarity.
+pub const SIMILARITY_CUTS: [f64; 8] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98];
+
+/// Draws a sample of the pairs that a result lists, reads their texts again and writes the page to judge them on.
+///
+/// # Errors
+/// If the folder is none of ours, if it lists no pair of different texts, if the corpus is not where it was or has
+/// changed since, or if the page cannot be written.
+pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary> {
+    let mut stages = Stages::new(progress);
+    let report = job.result.join("report.json");
+    if !report.exists() {
+        let expected = "a folder of results, with the report.json that dedup writes";
+        return Err(Error::parameter("result", job.result.display(), expected));
+    }
+    let report = Report::read_json(&report)?;
+    let listed = stages.run("pairs", 0, "pairs", 0, |_| ListedPairs::read(&job.result))?;
+    if listed.near.is_empty() {
+        let got = job.result.display().to_string();
+        let expected = format!(
+            "a result that lists pairs of different texts; this one lists {} of copies",
+            listed.copies.len()
+        );
+        return Err(Error::parameter("result", got, expected));
+    }
+    let bands = job.bands.clone().unwrap_or_else(|| usual_bands(&report, &listed.near));
+    let params = SampleParams { size: job.size, seed: job.seed, bands };
+    let sample = ReviewSample::draw(&listed.near, &listed.ids, &params)?;
+    let sides = texts(job, &report, &listed.ids, &sample, &mut stages)?;
+    let head = ReviewHead {
+        tool: Tool::this(),
+        created: job.created.clone(),
+        result: job.result.display().to_string(),
+        similarity: report.method.similarity.clone(),
+        pairs: listed.near.len() as u64,
+        copies: listed.copies.len() as u64,
+        found: report.outcome.pairs_found,
+        seed: job.seed,
+    };
+    stages.run("page", sample.pairs.len() as u64, "pairs", 0, |_| {
+        write(&head, &sample, &listed.ids, &sides, &job.page)
+    })?;
+    Ok(ReviewSummary {
+        sampled: sample.pairs.len() as u64,
+        pairs: listed.near.len() as u64,
+        bands: sample.strata.len() as u64,
+    })
+}
+
+/// What pairs were joined by says into which bands they are best put.
+fn usual_bands(report: &Report, pairs: &[FoundPair]) -> Bands {
+    let checked = report.method.parameters.iter().any(|p| p.name == "verify" && p.value != "none");
+    if !checked && pairs.iter().all(|pair| pair.distance.is_some()) {
+        Bands::Distance
+    } else {
+        Bands::Similarity(SIMILARITY_CUTS.to_vec())
+    }
+}
+
+/// A page that the sample names, as it was found in the corpus.
+struct FoundPage {
+    /// A page's own id goes before the name of its place, and the first page that has it before others.
+    rank: (bool, DocId),
+    side: Side,
+}
+
+/// The two pages of every sampled pair.
+fn texts(
+    job: &ReviewJob,
+    report: &Report,
+    ids: &[String],
+    sample: &ReviewSample,
+    stages: &mut Stages<'_>,
+) -> Result<Vec<[Side; 2]>> {
+    let (inputs, called) = inputs(job, &report.files)?;
+    let mut wanted: HashMap<&str, u32> = HashMap::new();
+    for sampled in &sample.pairs {
+        for document in [sampled.pair.a, sampled.pair.b] {
+            wanted.insert(&ids[document as usize], document);
+        }
+    }
+    // Pages without an id of their own are named by file and row.
+    let mut by_place: HashMap<DocId, u32> = HashMap::new();
+    for (&id, &document) in &wanted {
+        let place = id.rsplit_once(':').and_then(|(file, row)| Some((file, row.parse::<u32>().ok()?)));
+        if let Some((file, row)) = place {
+            let shards = (0..).zip(&called).filter(|(_, name)| *name == file);
+            by_place.extend(shards.map(|(shard, _)| (DocId::new(shard, row), document)));
+        }
+    }
+    let options = ReadOptions::new(job.fields.clone(), job.longest_page);
+    let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
+    let reading = stages.run("read", 0, "pages", stored.max(1), |progress| {
+        corpus::read(
+            &inputs,
+            &options,
+            HashMap::<u32, FoundPage>::new,
+            |pages, document| {
+                let own = document.record_id.and_then(|id| wanted.get(id)).map(|&number| (number, false));
+                let place = by_place.get(&document.id).map(|&number| (number, true));
+                for (number, by_place) in own.into_iter().chain(place) {
+                    let rank = (by_place, document.id);
+                    if pages.get(&number).is_none_or(|page| rank < page.rank) {
+                        let end = document.text.floor_char_boundary(LONGEST);
+                        let side = Side {
+                            id: ids[number as usize].clone(),
+                            url: document.url.unwrap_or_default().to_owned(),
+                            text: document.text[..end].to_owned(),
+                            text_bytes: document.text.len() as u64,
+                        };
+                        pages.insert(number, FoundPage { rank, side });
+                    }
+                }
+            },
+            progress,
+        )
+    });
+    unchanged(&report.files, &reading.files, job)?;
+    let mut pages: HashMap<u32, FoundPage> = HashMap::new();
+    for (number, page) in reading.workers.into_iter().flatten() {
+        if pages.get(&number).is_none_or(|known| page.rank < known.rank) {
+            pages.insert(number, page);
+        }
+    }
+    let side = |document: u32| match pages.get(&document) {
+        Some(page) => Ok(page.side.clone()),
+        None => Err(Error::parameter(
+            "corpus",
+            format!("no page {:?}", ids[document as usize]),
+            "the corpus that the result was made from; --corpus says where it is now, --id-field what its ids are called",
+        )),
+    };
+    sample.pairs.iter().map(|sampled| Ok([side(sampled.pair.a)?, side(sampled.pair.b)?])).collect()
+}
+
+/// The files to read, and what the result calls each.
+fn inputs(job: &ReviewJob, files: &[FileRow]) -> Result<(Vec<Input>, Vec<String>)> {
+    let moved = |got: String, why: &str| {
+        let expected = format!(
+            "{why}. A review shows the texts of the pages, so it needs the input files as they were: --corpus FILES says \
+             where they are now"
+        );
+        Error::parameter("corpus", got, expected)
+    };
+    let paths: Vec<PathBuf> = match &job.corpus[..] {
+        [] => {
+            // A file that gave no page is not missed.
+            let needed: Vec<&FileRow> = files.iter().filter(|file| file.documents > 0).collect();
+            for file in &needed {
+                if file.path == "-" {
+                    return Err(moved("-".to_owned(), "the pages came by standard input, which is gone"));
+                }
+                if !Path::new(&file.path).exists() {
+                    return Err(moved(
+                        file.path.clone(),
+                        "this input file of the result is not there (any more)",
+                    ));
+                }
+            }
+            needed.iter().map(|file| PathBuf::from(&file.path)).collect()
+        }
+        corpus => corpus.to_vec(),
+    };
+    let inputs = discover(&paths, &Default::default())?;
+    let same_number = inputs.len() == files.len() && !job.corpus.is_empty();
+    let called = match same_number {
+        // Files that moved keep their order, since that is the order of their paths.
+        true => files.iter().map(|file| file.path.clone()).collect(),
+        false => inputs.iter().map(|input| input.path.display().to_string()).collect(),
+    };
+    Ok((inputs, called))
+}
+
+/// Whether as much was read as when the result was made.
+fn unchanged(before: &[FileRow], now: &[corpus::FileReading], job: &ReviewJob) -> Result<()> {
+    let was = before.iter().fold((0, 0), |sum, file| (sum.0 + file.documents, sum.1 + file.text_bytes));
+    let is = now.iter().fold((0, 0), |sum, file| (sum.0 + file.documents, sum.1 + file.text_bytes));
+    if was == is {
+        return Ok(());
+    }
+    let changed = now.iter().find_map(|file| {
+        let path = file.path.display().to_string();
+        before
+            .iter()
+            .find(|row| row.path == path)
+            .filter(|row| (row.documents, row.text_bytes) != (file.documents, file.text_bytes))
+            .map(|_| path)
+    });
+    let where_ = changed.map_or_else(String::new, |path| format!(", {path} among them"));
+    Err(Error::parameter(
+        "corpus",
+        format!("{} pages with {} bytes of text{where_}", is.0, is.1),
+        format!(
+            "the {} pages with {} bytes that {} was made from; if the input has changed since, run dedup again, and if it \
+             was read with --text-field or --longest-page, give them",
+            was.0,
+            was.1,
+            job.result.display()
+        ),
+    ))
+}

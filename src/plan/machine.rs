@@ -1,0 +1,177 @@
+//! What looks and candidates cost: the part of a plan that the machine decides.
+
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Choice, Kind};
+use crate::hash::SplitMix64;
+use crate::kernel::{huge_pages, prefetch};
+use crate::search::dial::{Dial, DialParams};
+use crate::search::linear::Linear;
+use crate::search::{HammingIndex, Mode, Query, Scratch};
+use crate::simhash::BITS;
+
+/// Nanoseconds of one thread for each step of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// A query, before its first look.
+    pub query: f64,
+    /// What choosing among pairs of flips adds to a query.
+    pub pairs_of_flips: f64,
+    /// A look, besides waiting for memory.
+    pub look: f64,
+    /// A candidate of the dial index.
+    pub candidate: f64,
+    /// A hash of a linear scan.
+    pub scanned: f64,
+    /// Reading one cache line at a random place that has been asked for ahead, in memory of [`Machine::SIZES`] bytes.
+    pub line: [f64; 4],
+}
+
+impl Machine {
+    /// Sizes of memory in bytes that random reads are measured in.
+    pub const SIZES: [u64; 4] = [1 << 19, 1 << 24, 1 << 27, 1 << 29];
+
+    /// An AMD EPYC (Zen 4) of 2026: what [`super::choose`] counts with.
+    pub const REFERENCE: Self = Self {
+        query: 60.0,
+        pairs_of_flips: 250.0,
+        look: 6.0,
+        candidate: 0.6,
+        scanned: 0.5,
+        line: [1.0, 4.0, 9.0, 12.0],
+    };
+
+    /// Nanoseconds of a query that finds nothing; matches come on top.
+    pub fn nanoseconds(&self, choice: &Choice) -> f64 {
+        if choice.kind == Kind::Linear {
+            return self.query + choice.candidates * self.scanned;
+        }
+        let (parts, looks) = (choice.parts as f64, f64::from(choice.looks));
+        let line = self.line(choice.bytes);
+        let group = choice.candidates / (parts * looks).max(1.0);
+        let group_bytes = group * f64::from(64 - choice.key_bits) / 8.0;
+        // One line of the directory; of the group, unless it is empty, one, and another one for every 64 bytes.
+        let lines = 1.0 + (1.0 - libm::exp(-group)) + group_bytes / 64.0;
+        let pairs = if choice.flips > 1 { self.pairs_of_flips } else { 0.0 };
+        parts * (self.query + pairs + looks * (self.look + lines * line)) + choice.candidates * self.candidate
+    }
+
+    /// A random read in so many bytes: between two measured sizes by their logarithm, beyond the largest as there.
+    pub fn line(&self, bytes: u64) -> f64 {
+        let place = libm::log2(bytes.max(1) as f64);
+        let sizes = Self::SIZES.map(|size| libm::log2(size as f64));
+        let above = sizes.partition_point(|&size| size < place);
+        match above {
+            0 => self.line[0],
+            above if above == sizes.len() => self.line[above - 1],
+            above => {
+                let share = (place - sizes[above - 1]) / (sizes[above] - sizes[above - 1]);
+                self.line[above - 1] + share * (self.line[above] - self.line[above - 1])
+            }
+        }
+    }
+
+    /// Measures this machine, in about a second and half a gigabyte of memory, on one thread. Not the same every time.
+    pub fn measure() -> Self {
+        let line = Self::SIZES.map(measure_line);
+        let mut rng = SplitMix64::new(1);
+        let mut hashes: Vec<u64> = (0..1 << 15).map(|_| rng.next_u64()).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        let weights: Vec<[f32; BITS]> =
+            (0..256).map(|_| std::array::from_fn(|_| (rng.unit() * 4.0 - 2.0) as f32)).collect();
+        let asked: Vec<(u64, &[f32; BITS])> =
+            weights.iter().map(|weights| (rng.next_u64(), weights)).collect();
+        let queries: Vec<Query<'_>> =
+            asked.iter().cycle().take(8_192).map(|&(hash, weights)| Query { hash, weights }).collect();
+        let time = |flips, key_bits, budget| {
+            let params = DialParams {
+                tables: 2,
+                flips: Some(flips),
+                key_bits: Some(key_bits),
+                budget: Some(budget),
+                ..DialParams::default()
+            };
+            Dial::new(&hashes, params).map_or(0.0, |index| per_query(&index, &queries))
+        };
+        // In the nearest caches: few and many looks at small groups, then at groups of 64 more.
+        let (few, many) = (time(1, 14, 4), time(1, 14, 20));
+        let crowded = time(1, 9, 20);
+        let pairs = time(2, 14, 20);
+        let near = line[0];
+        let candidate = ((crowded - many) / (20.0 * 62.0)).max(0.01);
+        let (per_look, group) = ((many - few) / 16.0, 2.0);
+        let look = (per_look - 2.0 * near - group * candidate).max(0.1);
+        let query = (few - 4.0 * per_look).max(1.0);
+        let scan = Linear::new(&hashes, 3).map_or(0.0, |index| per_query(&index, &queries[..128]));
+        Self {
+            query,
+            pairs_of_flips: (pairs - many).max(0.0),
+            look,
+            candidate,
+            scanned: (scan / hashes.len() as f64).max(0.001),
+            line,
+        }
+    }
+}
+
+/// Nanoseconds of a query in a batch, the best of a few rounds.
+fn per_query(index: &dyn HammingIndex, queries: &[Query<'_>]) -> f64 {
+    let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
+    let mut best = f64::INFINITY;
+    for _ in 0..5 {
+        hits.clear();
+        let start = Instant::now();
+        index.search_many(queries, Mode::All, &mut scratch, &mut hits);
+        best = best.min(start.elapsed().as_nanos() as f64);
+    }
+    best / queries.len() as f64
+}
+
+/// Nanoseconds of a read from a random cache line, with a few dozen on their way.
+fn measure_line(bytes: u64) -> f64 {
+    /// As many as a search has under way.
+    const AHEAD: usize = 64;
+    const READS: usize = 1 << 18;
+    let words = usize::try_from(bytes / 8).unwrap_or(0).max(8);
+    let memory = huge_pages::zeroed::<u64>(words);
+    let mut rng = SplitMix64::new(bytes);
+    let places: Vec<u32> = (0..READS + AHEAD).map(|_| rng.below(words as u64) as u32).collect();
+    let mut best = f64::INFINITY;
+    for _ in 0..3 {
+        let start = Instant::now();
+        let mut sum = 0u64;
+        for (now, ahead) in places.iter().zip(&places[AHEAD..]) {
+            prefetch::read(&memory, *ahead as usize);
+            sum = sum.wrapping_add(memory[*now as usize]);
+        }
+        std::hint::black_box(sum);
+        best = best.min(start.elapsed().as_nanos() as f64);
+    }
+    best / READS as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_cost_more_in_more_memory() {
+        let machine = Machine::REFERENCE;
+        assert_eq!((machine.line(0), machine.line(1 << 40)), (machine.line[0], machine.line[3]));
+        let lines: Vec<f64> = (10..35).map(|log| machine.line(3 << log)).collect();
+        assert!(lines.is_sorted());
+        assert!((machine.line(Machine::SIZES[1]) - machine.line[1]).abs() < 1e-9);
+    }
+
+    #[test]
+    fn all_costs_are_measured() {
+        let machine = Machine::measure();
+        let Machine { query, look, candidate, scanned, line, .. } = machine;
+        assert!(
+            [query, look, candidate, scanned].iter().chain(&line).all(|cost| *cost > 0.0 && cost.is_finite())
+        );
+    }
+}

@@ -1,0 +1,300 @@
+//! Which index a task calls for: how many tables, how wide their keys, how many flips and looks, at what price. Ours, not
+//! the paper's.
+//!
+//! A model says how often a near pair is found: a list of near pairs with the strengths of their bits, either of a sample
+//! of the data or made up (see [`Model::built_in`]). For each shape of the dial index the look that finds each pair is
+//! known without building anything, and with it the budget for a wanted recall. A [`Machine`] says what looks and
+//! candidates cost. [`choose`] takes the shape with the fewest bytes among those that cost little more than the cheapest.
+//!
+//! The choice counts with [`Machine::REFERENCE`], never with what this machine measures, so that a run decides the same
+//! everywhere; measured constants tell how long it takes here.
+
+mod machine;
+mod model;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+pub use machine::Machine;
+pub use model::{Model, NearPair};
+
+use crate::error::{Error, Result};
+use crate::search::dial::{self, Dial, DialParams, Looks, MOST_FLIPS, MOST_TABLES};
+use crate::search::directory::log2;
+
+/// What is to be searched.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// n: number of distinct hashes that are stored.
+    pub hashes: u64,
+    /// h: the largest distance of a match.
+    pub distance: u32,
+    /// Wanted share of the pairs at distance 1 to h; 1 is exact.
+    pub recall: f64,
+    /// Most bytes for the index.
+    pub memory: Option<u64>,
+    /// The only kind of index that is wanted.
+    pub kind: Option<Kind>,
+    /// p: bits of each key, if they are not to be chosen.
+    pub key_bits: Option<u32>,
+    /// Whether all hashes are searched for, so that either side of a pair may find it.
+    pub join: bool,
+}
+
+/// An index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Every hash is compared; exact.
+    Linear,
+    /// [`Dial`].
+    Dial,
+}
+
+impl Kind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear scan",
+            Self::Dial => "dial",
+        }
+    }
+}
+
+/// An index for a task, with what it takes and gives.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// The index.
+    pub kind: Kind,
+    /// Indexes that the hashes are divided among, because one holds fewer than 2³².
+    pub parts: u64,
+    /// t: tables of each.
+    pub tables: u32,
+    /// f: most bits flipped in a key.
+    pub flips: u32,
+    /// p: bits of each key.
+    pub key_bits: u32,
+    /// Looks of a query, in each part.
+    pub looks: u32,
+    /// Looks that an exact search takes.
+    pub all_looks: u32,
+    /// Share of the model's pairs that the looks find.
+    pub recall: f64,
+    /// Memory of the index: hashes and directories, all parts.
+    pub bytes: u64,
+    /// Hashes that a query is compared with, all parts.
+    pub candidates: f64,
+}
+
+impl Choice {
+    /// The dial index's parameters, with a budget if not all looks are taken.
+    pub fn params(&self, radius: u32) -> DialParams {
+        DialParams {
+            radius,
+            tables: self.tables,
+            flips: Some(self.flips),
+            key_bits: Some(self.key_bits),
+            keys: None,
+            budget: (self.looks < self.all_looks).then_some(self.looks),
+        }
+    }
+}
+
+/// Fewer hashes than this are divided among no more indexes.
+const MOST_HASHES: u64 = u32::MAX as u64;
+
+/// How much slower than the fastest a choice may be that takes fewer bytes.
+const SLOWER: f64 = 1.25;
+
+/// Chooses an index; none if nothing fits the memory.
+///
+/// Of the dial index only shapes are taken that are exact with all looks. Fewer looks are taken only where their number is
+/// less than half of all.
+///
+/// # Errors
+/// [`Error::Parameter`] for a task without meaning.
+pub fn choose(task: &Task, model: &Model) -> Result<Option<Choice>> {
+    let choices = choices(task, model)?;
+    let fits = |choice: &&Choice| task.memory.is_none_or(|memory| choice.bytes <= memory);
+    Ok(best(choices.iter().filter(fits)))
+}
+
+/// The index for the task that takes the fewest bytes.
+///
+/// # Errors
+/// As [`choose`].
+pub fn smallest(task: &Task, model: &Model) -> Result<Option<Choice>> {
+    Ok(choices(task, model)?.into_iter().min_by_key(|choice| choice.bytes))
+}
+
+fn best<'a>(choices: impl Iterator<Item = &'a Choice> + Clone) -> Option<Choice> {
+    let time = |choice: &Choice| Machine::REFERENCE.nanoseconds(choice);
+    let least = choices.clone().map(time).min_by(f64::total_cmp)?;
+    // Of equally many bytes the fastest, then the simplest.
+    let order = |a: &&Choice, b: &&Choice| {
+        a.bytes.cmp(&b.bytes).then(time(a).total_cmp(&time(b))).then(a.flips.cmp(&b.flips))
+    };
+    choices.filter(|choice| time(choice) <= least * SLOWER).min_by(order).copied()
+}
+
+/// All indexes that do the task, whatever their memory.
+fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
+    if task.hashes == 0 {
+        return Err(Error::parameter("documents", 0, "at least 1"));
+    }
+    if task.distance > 64 {
+        return Err(Error::parameter("distance", task.distance, "at most 64"));
+    }
+    if !(task.recall > 0.0 && task.recall <= 1.0) {
+        return Err(Error::parameter("recall", task.recall, "above 0 and at most 1"));
+    }
+    let parts = task.hashes.div_ceil(MOST_HASHES);
+    let n = usize::try_from(task.hashes.div_ceil(parts)).unwrap_or(usize::MAX);
+    let mut shapes = Vec::new();
+    for tables in 1..=MOST_TABLES {
+        for flips in 0..=MOST_FLIPS {
+            let looks = Looks::new(vec![0; tables as usize], flips);
+            // More tables than that, or more flips, only add.
+            let fewer = Looks::new(vec![0; tables as usize], flips.saturating_sub(1));
+            if !looks.reach(task.distance) || (task.recall == 1.0 && flips > 0 && fewer.reach(task.distance))
+            {
+                continue;
+            }
+            let widths = dial::key_widths(n, tables);
+            let (least, most) = (*widths.start(), *widths.end());
+            let wanted = match task.key_bits {
+                Some(p) => p..=p,
+                None => log2(n).saturating_sub(6).clamp(least, most)..=(log2(n) + 1).clamp(least, most),
+            };
+            shapes.extend(wanted.filter(|p| widths.contains(p)).map(|key_bits| (tables, flips, key_bits)));
+        }
+    }
+    let of_shape = |&(tables, flips, key_bits): &(u32, u32, u32)| -> Option<Choice> {
+        let params =
+            DialParams { radius: task.distance, tables, key_bits: Some(key_bits), ..DialParams::default() };
+        let masks = params.masks(n).ok()?;
+        let crowding = model.crowding(&masks);
+        let order = Looks::new(masks, flips);
+        let all_looks = order.all();
+        let (looks, recall) = match task.recall {
+            1.0 => (all_looks, 1.0),
+            recall => model.budget(&order, recall, task.join),
+        };
+        let group = n as f64 / (1u64 << key_bits) as f64 * crowding;
+        Some(Choice {
+            kind: Kind::Dial,
+            parts,
+            tables,
+            flips,
+            key_bits,
+            looks,
+            all_looks,
+            recall,
+            bytes: parts * Dial::bytes_for(n as u64, tables, key_bits),
+            candidates: parts as f64 * f64::from(looks) * group,
+        })
+    };
+    let mut choices: Vec<Choice> = shapes.par_iter().filter_map(of_shape).collect();
+    let linear = Choice {
+        kind: Kind::Linear,
+        parts,
+        tables: 1,
+        flips: 0,
+        key_bits: 0,
+        looks: 1,
+        all_looks: 1,
+        recall: 1.0,
+        bytes: 8 * task.hashes,
+        candidates: task.hashes as f64,
+    };
+    if task.key_bits.is_none() {
+        choices.push(linear);
+    }
+    choices.retain(|choice| task.kind.is_none_or(|kind| choice.kind == kind));
+    if let (Some(p), true) = (task.key_bits, choices.is_empty()) {
+        let most = (1..=MOST_TABLES).filter_map(|tables| {
+            let looks = Looks::new(vec![0; tables as usize], MOST_FLIPS);
+            looks.reach(task.distance).then(|| *dial::key_widths(n, tables).end())
+        });
+        let most = most.max().unwrap_or(0);
+        return Err(Error::parameter(
+            "key-bits",
+            p,
+            format!("8 to {most} for so many hashes within {} bits", task.distance),
+        ));
+    }
+    Ok(choices)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(hashes: u64, distance: u32, recall: f64) -> Task {
+        Task { hashes, distance, recall, memory: None, kind: None, key_bits: None, join: true }
+    }
+
+    #[test]
+    fn every_task_has_an_index_that_can_be_built() {
+        for distance in [0, 1, 3, 6, 10, 15] {
+            let model = Model::built_in(distance, 60);
+            for recall in [0.9, 1.0] {
+                for n in [1, 2, 1_000, 1_000_000, 1 << 31, 10_000_000_000] {
+                    let choice = choose(&task(n, distance, recall), &model).unwrap().unwrap();
+                    assert!(choice.recall >= recall && choice.looks <= choice.all_looks, "{choice:?}");
+                    if choice.kind == Kind::Dial {
+                        let index =
+                            Dial::new(&[1, 2], DialParams { key_bits: None, ..choice.params(distance) });
+                        assert!(index.unwrap().with_budget(None).is_exact());
+                        let n = usize::try_from(n.div_ceil(choice.parts)).unwrap();
+                        assert!(choice.params(distance).masks(n).is_ok());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn memory_is_kept_or_refused() {
+        let model = Model::built_in(3, 200);
+        let free = choose(&task(1 << 20, 3, 0.95), &model).unwrap().unwrap();
+        let tight = Task { memory: Some(free.bytes - 1), ..task(1 << 20, 3, 0.95) };
+        let less = choose(&tight, &model).unwrap().unwrap();
+        assert!(less.bytes < free.bytes);
+        assert_eq!(choose(&Task { memory: Some(1000), ..tight }, &model).unwrap(), None);
+        let least = smallest(&tight, &model).unwrap().unwrap();
+        assert!(least.bytes <= less.bytes && least.bytes <= 8 << 20);
+    }
+
+    #[test]
+    fn few_hashes_are_scanned_and_many_are_not() {
+        let model = Model::built_in(3, 100);
+        assert_eq!(choose(&task(20, 3, 0.95), &model).unwrap().unwrap().kind, Kind::Linear);
+        assert_eq!(choose(&task(1 << 20, 3, 0.95), &model).unwrap().unwrap().kind, Kind::Dial);
+    }
+
+    #[test]
+    fn a_kind_and_a_width_that_are_asked_for_are_given() {
+        let model = Model::built_in(3, 100);
+        let ask = Task { kind: Some(Kind::Dial), ..task(20, 3, 0.95) };
+        assert_eq!(choose(&ask, &model).unwrap().unwrap().kind, Kind::Dial);
+        let ask = Task { key_bits: Some(13), ..ask };
+        assert_eq!(choose(&ask, &model).unwrap().unwrap().key_bits, 13);
+    }
+
+    #[test]
+    fn more_recall_takes_more_looks() {
+        let model = Model::built_in(6, 300);
+        let looks = |recall| choose(&task(1 << 22, 6, recall), &model).unwrap().unwrap().looks;
+        assert!(looks(0.5) < looks(0.9) && looks(0.9) < looks(0.99) && looks(0.99) < looks(1.0));
+    }
+
+    #[test]
+    fn tasks_without_meaning_are_refused() {
+        let model = Model::built_in(3, 10);
+        let wide = Task { key_bits: Some(30), ..task(1000, 3, 0.9) };
+        for bad in [task(0, 3, 0.9), task(5, 65, 0.9), task(5, 3, 0.0), task(5, 3, f64::NAN), wide] {
+            assert!(choose(&bad, &model).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What near pairs look like: the part of a plan that the data decides.
+
+use rayon::prelude::*;
+
+use crate::hash::SplitMix64;
+use crate::kernel::weakest::{Kernel, Strengths};
+use crate::search::dial::Looks;
+use crate::simhash::{BITS, SimHash, distance};
+
+/// Two hashes that are near, and how strong the bits of each are.
+#[derive(Clone, Debug)]
+pub struct NearPair {
+    /// The bits in which they differ.
+    pub differing: u64,
+    /// The strengths of the bits of either side.
+    pub strengths: [Strengths; 2],
+}
+
+/// Near pairs to count on, and how hashes crowd.
+#[derive(Clone, Debug)]
+pub struct Model {
+    pairs: Vec<NearPair>,
+    /// A sample of the stored hashes; empty for hashes that are spread evenly.
+    hashes: Vec<u64>,
+    measured: bool,
+}
+
+/// Hashes of a sample that crowding is measured on.
+const MOST_SAMPLED: usize = 1 << 16;
+
+impl Model {
+    /// The model of a sample: near pairs at the distances that are searched for, and stored hashes, distinct and drawn at
+    /// random, of which 65,536 are used.
+    pub fn of_sample(pairs: Vec<NearPair>, mut hashes: Vec<u64>) -> Self {
+        hashes.truncate(MOST_SAMPLED);
+        Self { pairs, hashes, measured: true }
+    }
+
+    /// A model without data: weights are independent and normally distributed; a near page's are the same, turned to a
+    /// cosine that is uniform from 1 − 0.02·max(1, h²/9) to .9999, of which those at distance 1 to h remain. Hashes are
+    /// spread evenly.
+    pub fn built_in(distance_at_most: u32, pairs: usize) -> Self {
+        let (kernel, mut rng) = (Kernel::best(), SplitMix64::new(0x706c_616e));
+        let h = distance_at_most.clamp(1, 32);
+        let far = 0.02 * (f64::from(h * h) / 9.0).max(1.0);
+        let mut made = Vec::with_capacity(pairs);
+        while made.len() < pairs {
+            let one = SimHash::from_weights(std::array::from_fn(|_| normal(&mut rng) as f32));
+            let cosine = 0.9999 - far.min(0.9) * rng.unit();
+            let sine = libm::sqrt(1.0 - cosine * cosine);
+            let other = SimHash::from_weights(
+                one.weights.map(|w| (cosine * f64::from(w) + sine * normal(&mut rng)) as f32),
+            );
+            if (1..=h).contains(&distance(one.hash, other.hash)) {
+                let strengths = [kernel.strengths(&one.weights), kernel.strengths(&other.weights)];
+                made.push(NearPair { differing: one.hash ^ other.hash, strengths });
+            }
+        }
+        Self { pairs: made, hashes: Vec::new(), measured: false }
+    }
+
+    /// Whether it was measured on data.
+    pub fn is_measured(&self) -> bool {
+        self.measured
+    }
+
+    /// Number of near pairs.
+    pub fn pairs(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// The fewest looks that find the wanted share of the pairs, and the share that they find; all looks and 1 if there
+    /// are no pairs. `join` says whether a pair may be found from either side.
+    pub(super) fn budget(&self, order: &Looks, recall: f64, join: bool) -> (u32, f64) {
+        let look_of = |pair: &NearPair| {
+            let [one, other] = [0, 1].map(|side| order.first(pair.differing, &pair.strengths[side]));
+            match (one, other) {
+                (Some(one), Some(other)) if join => one.min(other),
+                (Some(look), _) => look,
+                (None, _) => u32::MAX,
+            }
+        };
+        let mut looks: Vec<u32> = self.pairs.iter().map(look_of).collect();
+        looks.sort_unstable();
+        let wanted = (recall * looks.len() as f64).ceil().max(1.0) as usize;
+        match looks.get(wanted - 1).filter(|&&look| look <= order.all()) {
+            Some(&look) => (look, looks.partition_point(|&other| other <= look) as f64 / looks.len() as f64),
+            None => (order.all(), 1.0),
+        }
+    }
+
+    /// How many times as many hashes as in an even spread share the key of a stored hash, over these keys.
+    pub(super) fn crowding(&self, masks: &[u64]) -> f64 {
+        let n = self.hashes.len();
+        // So many pairs share a key by chance that their number can be told.
+        let enough = |mask: u64| n as f64 * n as f64 > 64.0 * (1u64 << mask.count_ones().min(63)) as f64;
+        if n < 2 || !masks.iter().all(|&mask| enough(mask)) {
+            return self.few_bits_crowding(masks);
+        }
+        let of = |&mask: &u64| {
+            let mut keys: Vec<u64> = self.hashes.iter().map(|hash| hash & mask).collect();
+            keys.sort_unstable();
+            let same: f64 = keys
+                .chunk_by(|a, b| a == b)
+                .map(|group| group.len() as f64 * (group.len() as f64 - 1.0))
+                .sum();
+            same / (n as f64 * (n as f64 - 1.0)) * (1u64 << mask.count_ones().min(63)) as f64
+        };
+        (masks.iter().map(of).sum::<f64>() / masks.len().max(1) as f64).max(1.0)
+    }
+
+    /// Where the sample is too small to see keys that are shared, each bit counts by itself: bits of which a share q is set
+    /// agree with probability q² + (1 − q)².
+    fn few_bits_crowding(&self, masks: &[u64]) -> f64 {
+        let n = self.hashes.len();
+        if n < 2 {
+            return 1.0;
+        }
+        let factor = |bit: usize| {
+            let q = self.hashes.iter().filter(|&&hash| hash >> bit & 1 == 1).count() as f64 / n as f64;
+            2.0 * (q * q + (1.0 - q) * (1.0 - q))
+        };
+        let factors: Vec<f64> = (0..BITS).into_par_iter().map(factor).collect();
+        let of = |mask: &u64| {
+            (0..BITS).filter(|bit| mask >> bit & 1 == 1).map(|bit| factors[bit]).product::<f64>()
+        };
+        masks.iter().map(of).sum::<f64>() / masks.len().max(1) as f64
+    }
+}
+
+/// A number from N(0, 1), by Box and Muller.
+fn normal(rng: &mut SplitMix64) -> f64 {
+    let radius = libm::sqrt(-2.0 * libm::log(1.0 - rng.unit()));
+    radius * libm::cos(std::f64::consts::TAU * rng.unit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::dial::{Dial, DialParams};
+    use crate::search::{HammingIndex, Mode, Query, Scratch};
+
+    #[test]
+    fn budgets_hold_on_a_real_index() {
+        // Queries whose partners are stored: the share that the budget finds is what the model says.
+        let mut rng = SplitMix64::new(3);
+        let (mut pairs, mut queries, mut partners) = (Vec::new(), Vec::new(), Vec::new());
+        while pairs.len() < 400 {
+            let one = SimHash::from_weights(std::array::from_fn(|_| normal(&mut rng) as f32));
+            let moved = one.weights.map(|w| w + 0.2 * normal(&mut rng) as f32);
+            let other = SimHash::from_weights(moved);
+            let differing = one.hash ^ other.hash;
+            if (1..=5).contains(&differing.count_ones()) {
+                let strengths = [&one, &other].map(|side| Kernel::best().strengths(&side.weights));
+                pairs.push(NearPair { differing, strengths });
+                queries.push(one);
+                partners.push(other.hash);
+            }
+        }
+        let model = Model::of_sample(pairs, Vec::new());
+        let mut hashes = partners.clone();
+        hashes.sort_unstable();
+        hashes.dedup();
+        for (tables, flips, recall) in [(2, 2, 0.9), (3, 1, 0.8), (3, 1, 1.0)] {
+            let params = DialParams {
+                radius: 5,
+                tables,
+                flips: Some(flips),
+                key_bits: Some(12),
+                ..DialParams::default()
+            };
+            let order = Looks::new(params.masks(hashes.len()).unwrap(), flips);
+            let (looks, reached) = model.budget(&order, recall, false);
+            let index = Dial::new(&hashes, params).unwrap().with_budget(Some(looks));
+            let mut scratch = Scratch::default();
+            let found = queries.iter().zip(&partners).filter(|(query, partner)| {
+                let mut hits = Vec::new();
+                let query = Query { hash: query.hash, weights: &query.weights };
+                index.search(query, Mode::All, &mut scratch, &mut hits);
+                hits.iter().any(|hit| hashes[hit.slot as usize] == **partner)
+            });
+            assert!(reached >= recall && (found.count() as f64 / 400.0 - reached).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn crowding_counts_who_shares_a_key() {
+        let mut rng = SplitMix64::new(1);
+        let even: Vec<u64> = (0..4_000).map(|_| rng.next_u64()).collect();
+        let masks = [0xff, 0xff00];
+        let of =
+            |hashes: &[u64], masks: &[u64]| Model::of_sample(Vec::new(), hashes.to_vec()).crowding(masks);
+        assert!((of(&even, &masks) - 1.0).abs() < 0.02);
+        // One bit that is always set: twice as many share a key that has it.
+        let skewed: Vec<u64> = even.iter().map(|hash| hash | 1).collect();
+        assert!((of(&skewed, &masks) - 1.5).abs() < 0.05);
+        assert!((of(&skewed[..100], &[0xfffff]) - 2.0).abs() < 0.3, "too few to see");
+        assert_eq!(Model::built_in(3, 1).crowding(&masks), 1.0);
+    }
+}

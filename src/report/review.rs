@@ -1,0 +1,541 @@
+//! The page on which a person judges a sample of pairs: self-contained, with the judgements kept in the browser.
+//!
+//! Texts of the corpus go in as JSON inside of a data block, in which no `<` is left, and the page's script puts them into
+//! text nodes; so nothing in a text can become markup. The script runs by a nonce that depends on all of the data, so a
+//! text cannot name it either.
+
+use std::fs;
+use std::path::Path;
+
+use minijinja::{Environment, UndefinedBehavior, Value, context};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::html::{ADDRESS_CHARS, NAME_CHARS, clip, link, moment, visible};
+use super::model::Tool;
+use crate::evaluate::diff::{Alignment, DiffParams, Stretch};
+use crate::evaluate::sample::{ReviewSample, Stratum};
+use crate::hash::text_digest;
+use crate::{Error, Result};
+
+/// Words of either text that are compared.
+const WORDS: usize = 20_000;
+/// Characters of common text shown on either side of a difference.
+const CONTEXT_CHARS: usize = 320;
+/// Lines of it, at most.
+const CONTEXT_LINES: usize = 5;
+/// Common text is folded only where that hides at least this many characters.
+const LEAST_FOLD: usize = 200;
+/// Characters shown of one difference: its start and its end.
+const CHANGE_HEAD: usize = 1_500;
+const CHANGE_TAIL: usize = 400;
+/// Characters shown of a pair; what goes beyond is told.
+const SHOWN_CHARS: usize = 40_000;
+/// Characters of a pair that can be unfolded.
+const FOLDED_CHARS: usize = 20_000;
+
+/// What the page says about the whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReviewHead {
+    /// The program that wrote the page.
+    pub tool: Tool,
+    /// When, RFC 3339.
+    pub created: String,
+    /// The folder of results, as the user named it.
+    pub result: String,
+    /// What the similarity of a pair is, in words.
+    pub similarity: String,
+    /// Listed pairs of different texts: those that the sample stands for.
+    pub pairs: u64,
+    /// Listed pairs of one text, which nobody needs to judge.
+    pub copies: u64,
+    /// Pairs that were found, listed or not.
+    pub found: u64,
+    /// Seed of the sample.
+    pub seed: u64,
+}
+
+/// A page of a pair.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Side {
+    /// Its id in results.
+    pub id: String,
+    /// Its URL, or an empty string.
+    pub url: String,
+    /// Its text, or the beginning of it.
+    pub text: String,
+    /// Bytes of the whole text.
+    pub text_bytes: u64,
+}
+
+/// What the script sees.
+#[derive(Serialize)]
+struct Data<'a> {
+    header: String,
+    strata: &'a [Stratum],
+    pairs: Vec<PairView>,
+}
+
+#[derive(Serialize)]
+struct PairView {
+    stratum: usize,
+    distance: Option<u32>,
+    similarity: Option<f64>,
+    /// Its row of the CSV, all but the label, which is the last.
+    csv: String,
+    sides: [SideView; 2],
+    parts: Vec<Part>,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct SideView {
+    id: String,
+    url: String,
+    link: Option<String>,
+    bytes: u64,
+}
+
+/// A part of two texts side by side.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Part {
+    /// In both texts.
+    Same(String),
+    /// What the one has in place of what the other has.
+    Differs(String, String),
+    /// In both texts and folded: the number of characters, how many of them the page does not hold, and the others.
+    Folded(usize, usize, String),
+    /// Characters of either text that the page does not hold.
+    Rest(usize, usize),
+}
+
+/// The page for a sample; `sides` holds the two pages of each pair, in the order of the sample.
+///
+/// # Errors
+/// If `ids` or `sides` are not those of the sample; [`Error::Render`], which no text should be able to cause.
+pub fn render(
+    head: &ReviewHead,
+    sample: &ReviewSample,
+    ids: &[String],
+    sides: &[[Side; 2]],
+) -> Result<String> {
+    if sides.len() != sample.pairs.len() {
+        return Err(Error::parameter(
+            "sample",
+            sides.len(),
+            format!("{} pairs of texts", sample.pairs.len()),
+        ));
+    }
+    let fail = |e: minijinja::Error| Error::Render(format!("{e:#}"));
+    let mut csv = Vec::new();
+    sample.write_csv(ids, Path::new("the page"), &mut csv)?;
+    let csv = String::from_utf8(csv).map_err(|e| Error::Render(e.to_string()))?;
+    let (header, mut rows) = records(&csv).split_first().map_or_else(Default::default, |(header, rows)| {
+        ((*header).to_owned(), rows.iter().map(|&row| row.to_owned()).collect::<Vec<_>>().into_iter())
+    });
+    let aligned: Vec<(Vec<Part>, Vec<String>)> = sides.par_iter().map(|[a, b]| parts(a, b)).collect();
+    let pairs = sample
+        .pairs
+        .iter()
+        .zip(sides)
+        .zip(aligned)
+        .map(|((sampled, [a, b]), (parts, notes))| PairView {
+            stratum: sampled.stratum,
+            distance: sampled.pair.distance,
+            similarity: sampled.pair.similarity,
+            csv: rows.next().unwrap_or_default(),
+            sides: [a, b].map(|side| SideView {
+                id: clip(&side.id, NAME_CHARS),
+                url: clip(&side.url, ADDRESS_CHARS),
+                link: link(&side.url),
+                bytes: side.text_bytes,
+            }),
+            parts,
+            notes,
+        })
+        .collect();
+    let data = Data { header, strata: &sample.strata, pairs };
+    let data = escape(&serde_json::to_string(&data).map_err(|e| Error::Render(e.to_string()))?);
+    let mut env = Environment::new();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    for (name, source) in [
+        ("style.css", include_str!("templates/style.css")),
+        ("review.css", include_str!("templates/review.css")),
+        ("review.js", include_str!("templates/review.js")),
+        ("review.html", include_str!("templates/review.html")),
+    ] {
+        env.add_template(name, source).map_err(fail)?;
+    }
+    let id = format!("{:032x}", text_digest(&data));
+    let view = context! {
+        id,
+        data => Value::from_safe_string(data),
+        tool => format!("{} {}", head.tool.name, head.tool.version),
+        created => moment(&head.created),
+        result => clip(&head.result, ADDRESS_CHARS),
+        similarity => clip(&head.similarity, ADDRESS_CHARS),
+        listed => head.pairs,
+        copies => head.copies,
+        unlisted => head.found.saturating_sub(head.pairs + head.copies),
+        sampled => sample.pairs.len(),
+        strata => sample.strata.len(),
+        seed => head.seed.to_string(),
+    };
+    env.get_template("review.html").and_then(|template| template.render(view)).map_err(fail)
+}
+
+/// Writes [`render`]'s page.
+///
+/// # Errors
+/// As [`render`], and if the file cannot be written.
+pub fn write(
+    head: &ReviewHead,
+    sample: &ReviewSample,
+    ids: &[String],
+    sides: &[[Side; 2]],
+    path: &Path,
+) -> Result<()> {
+    fs::write(path, render(head, sample, ids, sides)?).map_err(|e| Error::io(path, e))
+}
+
+/// JSON without a "<", and without characters that are no text: all of these stand in strings only.
+fn escape(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '<' || visible(c) != c {
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// The records of a CSV text that was written with "\n" at the end of each; a quoted field may hold more of these.
+fn records(csv: &str) -> Vec<&str> {
+    let (mut records, mut start, mut quoted) = (Vec::new(), 0, false);
+    for (at, byte) in csv.bytes().enumerate() {
+        match byte {
+            // A quote within a field is doubled, and turns twice.
+            b'"' => quoted = !quoted,
+            b'\n' if !quoted => {
+                records.push(&csv[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    records
+}
+
+/// The two texts side by side, and what a reader must know of them.
+fn parts(a: &Side, b: &Side) -> (Vec<Part>, Vec<String>) {
+    let alignment = Alignment::new(&a.text, &b.text, DiffParams { max_words: WORDS });
+    let mut notes = Vec::new();
+    let whole = [a, b].iter().all(|side| side.text.len() as u64 >= side.text_bytes);
+    let cut = alignment.cut || !whole;
+    if cut {
+        let (x, y) = alignment.words;
+        notes.push(format!(
+            "These are long: only their beginnings were compared, {x} words of the left page and {y} of the right."
+        ));
+    }
+    if alignment.distance == 0 {
+        notes.push(if cut {
+            "There they are the same; what differs comes later and is not on this page.".to_owned()
+        } else if a.text == b.text {
+            "The texts are the same, byte for byte.".to_owned()
+        } else {
+            "The words are the same; only white space differs.".to_owned()
+        });
+    }
+    let layout = Layout { parts: Vec::new(), shown: SHOWN_CHARS, folded: FOLDED_CHARS };
+    (layout.lay_out(&alignment.stretches, &a.text, &b.text), notes)
+}
+
+/// Parts as they are laid out, within bounds.
+struct Layout {
+    parts: Vec<Part>,
+    /// Characters that may still be shown, and folded.
+    shown: usize,
+    folded: usize,
+}
+
+impl Layout {
+    fn lay_out(mut self, stretches: &[Stretch], a: &str, b: &str) -> Vec<Part> {
+        // White space before a stretch belongs to it.
+        let (mut from_a, mut from_b) = (0, 0);
+        for (at, stretch) in stretches.iter().enumerate() {
+            if self.shown == 0 {
+                break;
+            }
+            let (in_a, in_b) = (clean(&a[from_a..stretch.a.end]), clean(&b[from_b..stretch.b.end]));
+            (from_a, from_b) = (stretch.a.end, stretch.b.end);
+            if stretch.same {
+                self.same(&in_a, at + 1 == stretches.len());
+            } else {
+                self.differs(&in_a, &in_b);
+            }
+        }
+        let left = [a[from_a..].trim(), b[from_b..].trim()].map(|rest| rest.chars().count());
+        if left != [0, 0] {
+            self.parts.push(Part::Rest(left[0], left[1]));
+        }
+        self.parts
+    }
+
+    fn show(&mut self, part: Part, chars: usize) {
+        self.shown = self.shown.saturating_sub(chars.max(1));
+        self.parts.push(part);
+    }
+
+    fn same(&mut self, text: &str, last: bool) {
+        let (head, rest) = text.split_at(head_of(text));
+        let (middle, tail) = rest.split_at(if last { rest.len() } else { tail_of(rest) });
+        let hidden = middle.trim().chars().count();
+        if hidden < LEAST_FOLD {
+            return self.show(Part::Same(text.to_owned()), text.chars().count());
+        }
+        let (kept, _) = split_at_char(middle.trim(), hidden.min(self.folded));
+        let missing = hidden.saturating_sub(self.folded);
+        self.folded = self.folded.saturating_sub(hidden);
+        self.show(Part::Same(head.trim_end().to_owned()), head.chars().count());
+        self.parts.push(Part::Folded(hidden, missing, kept.to_owned()));
+        let tail = tail.trim_start();
+        if !tail.is_empty() {
+            self.show(Part::Same(tail.to_owned()), tail.chars().count());
+        }
+    }
+
+    fn differs(&mut self, a: &str, b: &str) {
+        let (a, b) = (shorten(a), shorten(b));
+        let chars = a.chars().count() + b.chars().count();
+        self.show(Part::Differs(a, b), chars);
+    }
+}
+
+/// Start and end of a long difference.
+fn shorten(text: &str) -> String {
+    let chars = text.chars().count();
+    if chars <= CHANGE_HEAD + CHANGE_TAIL + LEAST_FOLD {
+        return text.to_owned();
+    }
+    let (head, rest) = split_near(text, CHANGE_HEAD);
+    let (middle, tail) = split_near(rest, rest.chars().count() - CHANGE_TAIL);
+    format!("{head} … [{} characters left out] … {tail}", middle.chars().count())
+}
+
+/// Bytes of the beginning of a common text that stays in view after a difference.
+fn head_of(text: &str) -> usize {
+    let lines = text.match_indices('\n').nth(CONTEXT_LINES).map_or(text.len(), |(at, _)| at);
+    lines.min(split_near(text, CONTEXT_CHARS).0.len())
+}
+
+/// Where the end of a common text begins that stays in view before a difference.
+fn tail_of(text: &str) -> usize {
+    let lines = text.rmatch_indices('\n').nth(CONTEXT_LINES).map_or(0, |(at, _)| at);
+    let chars = text.chars().count().saturating_sub(CONTEXT_CHARS);
+    lines.max(split_near(text, chars).0.len())
+}
+
+/// Splits after so many characters.
+fn split_at_char(text: &str, chars: usize) -> (&str, &str) {
+    text.split_at(text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at))
+}
+
+/// Splits after about so many characters, at white space if there is some near.
+fn split_near(text: &str, chars: usize) -> (&str, &str) {
+    let (head, rest) = split_at_char(text, chars);
+    match rest.char_indices().take(40).find(|(_, c)| c.is_whitespace()) {
+        Some((at, _)) => text.split_at(head.len() + at),
+        None => (head, rest),
+    }
+}
+
+/// Text that can be shown: white space in single blanks and line ends, and a mark in place of characters that are no text or
+/// that turn the direction of what follows.
+fn clean(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let (mut blank, mut lines) = (false, 0);
+    for c in text.chars() {
+        if c.is_whitespace() {
+            blank = true;
+            lines += usize::from(c == '\n');
+            continue;
+        }
+        if blank {
+            out.push_str(["", "\n", "\n\n"][lines.min(2)]);
+            out.push_str(if lines == 0 { " " } else { "" });
+            (blank, lines) = (false, 0);
+        }
+        out.push(visible(c));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluate::found::FoundPair;
+    use crate::evaluate::sample::{SampleParams, read_judgements};
+    use crate::report::sample::EVIL;
+    use proptest::prelude::*;
+    use serde_json::Value as Json;
+
+    fn side(id: &str, text: &str) -> Side {
+        Side { id: id.into(), url: id.into(), text: text.into(), text_bytes: text.len() as u64 }
+    }
+
+    fn page_of(ids: [&str; 2], texts: [&str; 2]) -> String {
+        let pairs = [FoundPair { a: 0, b: 1, distance: Some(2), similarity: Some(0.5) }];
+        let ids = ids.map(str::to_owned);
+        let sample = ReviewSample::draw(&pairs, &ids, &SampleParams::default()).unwrap();
+        let sides = [[side(&ids[0], texts[0]), side(&ids[1], texts[1])]];
+        let head = ReviewHead {
+            result: EVIL.into(),
+            similarity: EVIL.into(),
+            created: EVIL.into(),
+            ..Default::default()
+        };
+        render(&head, &sample, &ids, &sides).unwrap()
+    }
+
+    /// What the browser's script is given.
+    fn data(page: &str) -> Json {
+        let (_, rest) = page.split_once("<script type=\"application/json\" id=\"data\">").unwrap();
+        serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+    }
+
+    fn laid_out(a: &str, b: &str) -> Vec<Part> {
+        parts(&side("a", a), &side("b", b)).0
+    }
+
+    #[test]
+    fn hostile_text_stays_text() {
+        let url = format!("javascript:{EVIL}");
+        let page = page_of([&url, EVIL], [&format!("{EVIL} <!--<script>"), "--> ]]> \u{2028} </SCRIPT\n>"]);
+        assert_eq!(page.matches("<script").count(), 2, "the data, and what shows it");
+        assert_eq!(page.to_lowercase().matches("</script").count(), 2);
+        assert!(!page.contains("<img") && !page.contains("<!--") && !page.contains("href=\"javascript"));
+        assert!(!page.contains('\u{202e}') && !page.contains('\u{0}'));
+        let (data, shell) = (data(&page), page.split_once("</script>").unwrap().1);
+        assert!(!shell.contains("src=") && !page.contains("http://") && !page.contains("https://"));
+        assert_eq!(data["pairs"][0]["sides"][0]["link"], Json::Null);
+        assert!(data["pairs"][0]["parts"].to_string().contains("alert"), "shown, as text");
+    }
+
+    #[test]
+    fn the_nonce_depends_on_the_texts() {
+        let nonce = |page: &str| page.split("nonce-").nth(1).unwrap()[..32].to_owned();
+        let (one, two) = (page_of(["a", "b"], ["x", "y"]), page_of(["a", "b"], ["x", "z"]));
+        assert!(one.contains(&format!("<script nonce=\"{}\"", nonce(&one))));
+        assert_ne!(nonce(&one), nonce(&two));
+    }
+
+    #[test]
+    fn rows_with_labels_are_judgements() {
+        let names = ["say \"hi\"\nthere", "a,b"];
+        let page = page_of(names, ["x", "y"]);
+        let data = data(&page);
+        let text = |value: &Json| value.as_str().unwrap().to_owned();
+        let csv = format!("{}\n{}duplicate\n", text(&data["header"]), text(&data["pairs"][0]["csv"]));
+        let row = csv::Reader::from_reader(csv.as_bytes()).records().next().unwrap().unwrap();
+        assert_eq!(
+            row.iter().collect::<Vec<_>>(),
+            [names[0], names[1], "distance 2", "1", "1", "2", "0.5", "duplicate"]
+        );
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, csv.as_bytes()).unwrap();
+        assert_eq!(read_judgements(file.path(), 1.0, None).unwrap()[0].right, 1);
+    }
+
+    #[test]
+    fn changes_are_marked_and_what_lies_far_away_is_folded() {
+        assert_eq!(
+            laid_out("the  price\n is 20", "the price is 25 euro"),
+            [Part::Same("the price\nis".into()), Part::Differs(" 20".into(), " 25 euro".into())]
+        );
+        let filler = "lorem ipsum dolor sit amet ".repeat(100);
+        let got = laid_out(&format!("{filler}one {filler}"), &format!("{filler}two {filler}"));
+        let kinds: Vec<&str> = got
+            .iter()
+            .map(|part| match part {
+                Part::Same(text) => {
+                    assert!(text.chars().count() <= CONTEXT_CHARS + 40);
+                    "same"
+                }
+                Part::Differs(..) => "differs",
+                Part::Folded(chars, 0, text) => {
+                    assert_eq!(*chars, text.chars().count());
+                    "folded"
+                }
+                _ => "other",
+            })
+            .collect();
+        assert_eq!(kinds, ["same", "folded", "same", "differs", "same", "folded"]);
+        let lines = laid_out(&format!("{} x", "a\n".repeat(500)), &format!("{} y", "a\n".repeat(500)));
+        assert!(
+            matches!(&lines[0], Part::Same(text) if text.lines().count() <= CONTEXT_LINES + 1),
+            "{lines:?}"
+        );
+        assert!(matches!(lines[1], Part::Folded(..)));
+    }
+
+    #[test]
+    fn sameness_is_told() {
+        let notes = |a: &str, b: &str| parts(&side("a", a), &side("b", b)).1.concat();
+        assert!(notes("x y", "x y").contains("byte for byte"));
+        assert!(notes("x y", "x  y").contains("white space"));
+        assert_eq!(notes("x y", "x z"), "");
+        let cut = Side { text_bytes: 1_000, ..side("a", "x") };
+        let notes = parts(&cut, &cut).1.concat();
+        assert!(notes.contains("1 words of the left") && notes.contains("comes later"), "{notes}");
+        assert!(parts(&side("a", ""), &side("b", "")).0.is_empty());
+    }
+
+    #[test]
+    fn a_page_is_bounded_whatever_the_texts_are() {
+        let mut random = crate::hash::SplitMix64::new(3);
+        let mut words = || (0..60_000).map(|_| format!("w{} ", random.below(5_000))).collect::<String>();
+        let long_word = |c: &str| c.repeat(1_000_000);
+        for (a, b) in [
+            (words(), words()),
+            (long_word("x"), long_word("y")),
+            (long_word("<"), format!("{}.", long_word("<"))),
+            ("x ".repeat(100_000), "\n".repeat(100_000)),
+        ] {
+            let (parts, _) = parts(&side("a", &a), &side("b", &b));
+            let chars: usize = parts
+                .iter()
+                .map(|part| match part {
+                    Part::Same(text) | Part::Folded(_, _, text) => text.chars().count(),
+                    Part::Differs(a, b) => a.chars().count() + b.chars().count(),
+                    Part::Rest(..) => 0,
+                })
+                .sum();
+            assert!(chars <= SHOWN_CHARS + FOLDED_CHARS + 3 * (CHANGE_HEAD + CHANGE_TAIL), "{chars}");
+            assert!(parts.len() <= SHOWN_CHARS + 100);
+        }
+    }
+
+    proptest! {
+        /// The twin: without bounds in the way, both sides read as the texts do.
+        #[test]
+        fn both_texts_can_be_read_off(a in "[a-c \n]{0,60}", b in "[a-c \n\u{202e}]{0,60}") {
+            let (mut left, mut right) = (String::new(), String::new());
+            for part in laid_out(&a, &b) {
+                let (a, b) = match part {
+                    Part::Same(text) | Part::Folded(_, 0, text) => (text.clone(), text),
+                    Part::Differs(a, b) => (a, b),
+                    other => panic!("{other:?}"),
+                };
+                left += &a;
+                right += &b;
+            }
+            let plain = |text: &str| text.replace('\u{202e}', "\u{fffd}").split_whitespace().collect::<String>();
+            prop_assert_eq!(plain(&left), plain(&a));
+            prop_assert_eq!(plain(&right), plain(&b));
+        }
+    }
+}

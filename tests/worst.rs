@@ -1,0 +1,136 @@
+//! The worst cases, small enough for every run of the tests: what comes of them, and that the counted work stays bounded.
+
+use flipside::clusters::Linkage;
+use flipside::pipeline::settings::{Method, Settings, Verify};
+use flipside::pipeline::{Job, Silent, dedup};
+use flipside::report::Report;
+use flipside::weight::Weighting;
+use std::fs;
+use std::path::Path;
+
+/// Runs over these texts.
+fn run(texts: impl Iterator<Item = String>, settings: Settings, longest_page: Option<usize>) -> Report {
+    let top = tempfile::tempdir().unwrap();
+    let input = top.path().join("pages.jsonl");
+    let lines = texts.map(|text| serde_json::json!({ "text": text }).to_string() + "\n");
+    fs::write(&input, lines.collect::<String>()).unwrap();
+    report(&input, &top.path().join("out"), settings, longest_page)
+}
+
+fn report(input: &Path, out: &Path, settings: Settings, longest_page: Option<usize>) -> Report {
+    let job = Job {
+        inputs: vec![input.to_path_buf()],
+        out: out.to_path_buf(),
+        settings,
+        longest_page,
+        ..Job::default()
+    };
+    dedup(&job, &Silent).unwrap();
+    assert!(flipside::inspect::inspect(out).unwrap().problems.is_empty());
+    Report::read_json(&out.join("report.json")).unwrap()
+}
+
+fn methods() -> impl Iterator<Item = Settings> {
+    Method::ALL.into_iter().map(|method| Settings { method, ..Settings::default() })
+}
+
+/// The pages of one template: what all of them share, and four words of their own.
+fn template(pages: usize) -> impl Iterator<Item = String> {
+    let shared: Vec<String> = (0..120).map(|word| format!("shared{word}")).collect();
+    let shared = shared.join(" ");
+    (0..pages).map(move |page| {
+        let own: Vec<String> = (0..4u64)
+            .map(|i| format!("own{}", flipside::hash::fmix64(page as u64 * 4 + i) % 5_000))
+            .collect();
+        format!("{shared} {}", own.join(" "))
+    })
+}
+
+#[test]
+fn empty_pages_and_equal_pages_are_one() {
+    for settings in methods() {
+        for text in ["", "the same words stand on every one of these many pages again and again"] {
+            let report = run((0..20_000).map(|_| text.to_owned()), settings.clone(), None);
+            let outcome = &report.outcome;
+            assert_eq!((outcome.kept, outcome.clusters, outcome.near_duplicates), (1, 1, 0), "{text:?}");
+            assert_eq!(outcome.pairs_written, 19_999, "a star, not all pairs");
+            assert!(report.search_cost.candidates <= 20, "{:?}", report.search_cost);
+        }
+    }
+}
+
+#[test]
+fn pages_of_one_word_are_compared_by_their_text() {
+    for settings in methods() {
+        let report = run((0..20_000).map(|page| format!("word{}", page / 2)), settings, None);
+        assert_eq!((report.outcome.kept, report.outcome.clusters), (10_000, 10_000));
+        assert_eq!(report.corpus.documents_with_few_features, 20_000);
+        assert_eq!(report.search_cost.candidates, 0);
+    }
+}
+
+#[test]
+fn what_all_pages_share_weighs_nothing() {
+    let report = run(template(3_000), Settings::default(), None);
+    assert!(report.outcome.kept > 2_900, "{:?}", report.outcome);
+    assert!(report.outcome.pairs_found < 3_000);
+}
+
+#[test]
+fn a_template_that_weighs_is_bounded_told_and_taken_apart() {
+    let n = 1_200u64;
+    let tf = Settings { weighting: Weighting::Tf, recall: 1.0, distance: 6, ..Settings::default() };
+    let connected = run(template(n as usize), tf.clone(), None);
+    let (outcome, cost) = (&connected.outcome, &connected.search_cost);
+    // Nearly all chain together; each brings its 256 nearest and no more, and each candidate is compared once a table.
+    assert!(outcome.clusters < 20 && outcome.kept < n / 2, "{outcome:?}");
+    let distinct = cost.distinct_hashes;
+    assert!(outcome.pairs_written <= 256 * distinct + n, "{outcome:?} {cost:?}");
+    assert!(cost.candidates <= 4 * distinct * distinct, "{cost:?}");
+    let warnings = connected.warnings.join("\n");
+    for part in ["most likely pages of one template", "256 nearest", "for example", "--clusters star"] {
+        assert!(warnings.contains(part), "{part:?} in {warnings}");
+    }
+
+    // Checked, and each near the page that stays: nothing chains any more.
+    let star =
+        Settings { verify: Verify::Weights, linkage: Linkage::Star, verify_threshold: Some(0.98), ..tf };
+    let apart = run(template(n as usize), star, None);
+    assert!(apart.outcome.kept > connected.outcome.kept);
+    let lowest = apart.largest_clusters.iter().filter_map(|cluster| cluster.lowest_similarity);
+    assert!(lowest.fold(1.0, f64::min) >= 0.98);
+}
+
+#[test]
+fn minhash_of_a_template_is_bounded_too() {
+    let settings = Settings { method: Method::Minhash, ..Settings::default() };
+    let report = run(template(3_000), settings, None);
+    assert!(report.outcome.kept < 100, "{:?}", report.outcome);
+    let (n, bands) = (3_000, report.s_curve.unwrap().bands as u64);
+    assert!(report.search_cost.candidates <= bands * n * (n - 1) / 2);
+    assert!(report.outcome.pairs_found <= n * (n - 1) / 2);
+}
+
+#[test]
+fn one_very_large_page_is_a_page_and_one_beyond_the_cap_is_damage() {
+    let large: String =
+        (0..600_000u64).map(|i| format!("w{} ", flipside::hash::fmix64(i) % 90_000)).collect();
+    let pages = || {
+        let small =
+            (0..200).map(|page| (0..60).map(|w| format!("p{} ", (page * 37 + w * w) % 4_000)).collect());
+        small.chain([large.clone(), format!("{large} and more"), large.clone()])
+    };
+    for settings in methods() {
+        let all = run(pages(), settings.clone(), None);
+        assert_eq!((all.corpus.documents, all.damage.total), (203, 0));
+        assert_eq!(
+            (all.outcome.exact_duplicates, all.outcome.near_duplicates),
+            (1, 1),
+            "{:?}",
+            settings.method
+        );
+        let capped = run(pages(), settings, Some(1_000_000));
+        assert_eq!((capped.corpus.documents, capped.damage.total, capped.outcome.kept), (200, 3, 200));
+        assert!(capped.damage.listed[0].detail.contains("--longest-page"));
+    }
+}
