@@ -195,7 +195,7 @@ pub fn draw(config: &Config, rows: &[Row]) -> Result<()> {
             ("text-dedup MinHash", "text-dedup-minhash-2gram-50x4", Look::Hollow { colour: 4 }),
             ("text-dedup SimHash", "text-dedup-simhash-3bits", Look::Hollow { colour: 5 }),
             ("datasketch .8", "datasketch-5shingles-0.8", Look::Hollow { colour: 6 }),
-            ("find-simdoc cosine .1", "find-simdoc-cosine-words-0.1", Look::Published),
+            ("find-simdoc Jaccard .2", "find-simdoc-jaccard-5shingles-0.2", Look::Published),
         ] {
             let row = rows_by.rivals.get(tool).and_then(|rows| rows.get(set.as_str()));
             let point = row.map(|row| (row.number("recall"), row.number("precision")));
