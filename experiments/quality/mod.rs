@@ -81,6 +81,8 @@ fn row(table: &mut Table, set: &Set, tool: &str, setting: &Setting, score: &Scor
     let or_none = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let folds: Vec<String> = score.folds.iter().map(|[tp, fp, r#fn]| format!("{tp}/{fp}/{}", r#fn)).collect();
     let all = ("all", score.counts, score.shares);
+    let seconds = setting.cpu_seconds;
+    let seconds = if seconds.is_finite() { format!("{seconds:.3}") } else { String::new() };
     for (number, (sort, [tp, fp, r#fn], shares)) in [all].iter().chain(&score.sorts).enumerate() {
         let [precision, recall, f1] = shares.map(share);
         let whole = number == 0;
@@ -97,7 +99,7 @@ fn row(table: &mut Table, set: &Set, tool: &str, setting: &Setting, score: &Scor
             ("check", &setting.check),
             ("threshold", &or_none(setting.threshold)),
             ("bytes", &setting.bytes),
-            ("cpu_seconds", &format_args!("{:.3}", setting.cpu_seconds)),
+            ("cpu_seconds", &seconds),
             ("tp", tp),
             ("fp", fp),
             ("fn", r#fn),
@@ -162,7 +164,8 @@ mod tests {
                 &Silent,
             )
             .unwrap();
-            let inputs = flipside::corpus::discover(&[path.clone()], &Default::default()).unwrap();
+            let inputs =
+                flipside::corpus::discover(std::slice::from_ref(&path), &Default::default()).unwrap();
             let names = flipside::evaluate::corpus::record_names(&inputs, &Default::default()).unwrap();
             let found = Found::read(&out, &Records::new(&names).unwrap()).unwrap();
             let tool = set.score_pairs(found.pairs.unwrap().iter().map(|pair| (pair.a, pair.b))).unwrap();

@@ -65,6 +65,9 @@ const SORTS: [&str; 5] = ["short", "middle", "long", "one host", "two hosts"];
 /// Pairs that people called other content in the same frame: a label of a half.
 const FRAME: &str = "frame";
 
+/// A sort of pair, with its counts and shares as in [`Score`].
+pub type Sorted = (&'static str, [u64; 3], [Option<f64>; 3]);
+
 /// How right a result is.
 pub struct Score {
     /// Of the pairs that the result lists, or of the pairs in its clusters if it lists none.
@@ -76,7 +79,7 @@ pub struct Score {
     /// True positives, false positives and false negatives of each part of the judged pairs.
     pub folds: Vec<[u64; 3]>,
     /// The same, precision, recall and F1 of pairs of one sort; empty unless asked for.
-    pub sorts: Vec<(&'static str, [u64; 3], [Option<f64>; 3])>,
+    pub sorts: Vec<Sorted>,
 }
 
 impl Set {
@@ -205,11 +208,11 @@ impl Set {
             row.text(field).parse().with_context(|| format!("{}: {field:?}", path.display()))
         };
         let Some(first) = rows.first() else { return self.score_pairs([]) };
-        if first.text("a") != "" {
+        if !first.text("a").is_empty() {
             let pairs = rows.iter().map(|row| Ok((number(row, "a")?, number(row, "b")?)));
             return self.score_pairs(pairs.collect::<Result<Vec<_>>>()?);
         }
-        if first.text("record") == "" {
+        if first.text("record").is_empty() {
             bail!("{}: neither a,b nor record,cluster", path.display());
         }
         let joins: Vec<(u32, u32)> = rows
