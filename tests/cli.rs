@@ -274,6 +274,11 @@ fn methods_side_by_side() {
     let exact: Vec<&Value> =
         agreement.iter().filter(|a| a["found_by"].as_array().unwrap() == &["psm"]).collect();
     assert_eq!(exact[0]["pairs"], 0, "bphs is exact: psm alone finds nothing");
+    // A pair that minhash has found as well shows its coefficient beside the cosine of the hashes.
+    let all = agreement.iter().find(|a| a["found_by"].as_array().unwrap().len() == 3).unwrap();
+    let others = |example: &Value| example["others"].as_array().unwrap().clone();
+    let shown: Vec<Value> = all["examples"].as_array().unwrap().iter().flat_map(others).collect();
+    assert!(!shown.is_empty() && shown.iter().all(|other| other["by"] == "minhash"), "{shown:?}");
     flipside().arg("inspect").arg(&out).assert().success();
     flipside()
         .arg("compare")
@@ -410,7 +415,8 @@ fn pages_and_files_are_explained() {
     write_jsonl(&input);
     let explain = |names: [&str; 2], arguments: &[&str], corpus: Option<&Path>| {
         let mut command = flipside();
-        command.arg("explain").args(names).args(corpus).args(arguments).arg("--json");
+        let features = ["--features", "words", "--weighting", "tf-idf"];
+        command.arg("explain").args(names).args(corpus).args(features).args(arguments).arg("--json");
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
@@ -436,6 +442,7 @@ fn pages_and_files_are_explained() {
     flipside()
         .arg("dedup")
         .arg(&input)
+        .args(["--features", "words", "--weighting", "tf-idf"])
         .arg("--save-frequencies")
         .arg(&saved)
         .arg("--out")

@@ -29,7 +29,10 @@ fn judged(data: &Value, label: impl Fn(usize) -> &'static str) -> String {
 #[test]
 fn a_sample_is_drawn_judged_and_scored() {
     let top = tempfile::tempdir().unwrap();
-    let out = result(top.path(), &["--distance", "5"]);
+    let out = result(
+        top.path(),
+        &["--distance", "5", "--features", "words", "--weighting", "tf-idf", "--verify", "none"],
+    );
     flipside()
         .args(["review", "--sample", "40", "--seed", "3"])
         .arg(&out)
@@ -126,7 +129,23 @@ fn an_input_that_moved_is_named_and_can_be_shown() {
     let (before, after) = (top.path().join("pages.jsonl"), top.path().join("moved.jsonl"));
     fs::write(&before, &lines).unwrap();
     let out = top.path().join("result");
-    flipside().arg("dedup").arg(&before).args(["--distance", "8", "--out"]).arg(&out).assert().success();
+    flipside()
+        .arg("dedup")
+        .arg(&before)
+        .args([
+            "--distance",
+            "8",
+            "--features",
+            "words",
+            "--weighting",
+            "tf-idf",
+            "--verify",
+            "none",
+            "--out",
+        ])
+        .arg(&out)
+        .assert()
+        .success();
     fs::rename(&before, &after).unwrap();
     let review = |corpus: &[&Path]| {
         let mut command = flipside();
@@ -167,7 +186,10 @@ fn an_input_that_moved_is_named_and_can_be_shown() {
 #[ignore = "needs chromium"]
 fn the_browser_agrees() {
     let top = tempfile::tempdir().unwrap();
-    let out = result(top.path(), &["--distance", "6"]);
+    let out = result(
+        top.path(),
+        &["--distance", "6", "--features", "words", "--weighting", "tf-idf", "--verify", "none"],
+    );
     flipside().arg("review").arg(&out).assert().success();
     let page = fs::read_to_string(out.join("review.html")).unwrap();
     let nonce = &page.split("nonce-").nth(1).unwrap()[..32];

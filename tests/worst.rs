@@ -4,9 +4,22 @@ use flipside::clusters::Linkage;
 use flipside::pipeline::settings::{Method, Settings, Verify};
 use flipside::pipeline::{Job, Silent, dedup};
 use flipside::report::Report;
+use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
 use std::fs;
 use std::path::Path;
+
+/// Words by TF-IDF within 3 bits, whatever the defaults are: what is asserted here holds for these.
+fn usual() -> Settings {
+    Settings {
+        features: FeatureKind::Words,
+        weighting: Weighting::TfIdf,
+        distance: 3,
+        verify: Verify::None,
+        linkage: Linkage::Connected,
+        ..Settings::default()
+    }
+}
 
 /// Runs over these texts.
 fn run(texts: impl Iterator<Item = String>, settings: Settings, longest_page: Option<usize>) -> Report {
@@ -31,7 +44,7 @@ fn report(input: &Path, out: &Path, settings: Settings, longest_page: Option<usi
 }
 
 fn methods() -> impl Iterator<Item = Settings> {
-    Method::ALL.into_iter().map(|method| Settings { method, ..Settings::default() })
+    Method::ALL.into_iter().map(|method| Settings { method, ..usual() })
 }
 
 /// The pages of one template: what all of them share, and four words of their own.
@@ -71,7 +84,7 @@ fn pages_of_one_word_are_compared_by_their_text() {
 
 #[test]
 fn what_all_pages_share_weighs_nothing() {
-    let report = run(template(3_000), Settings::default(), None);
+    let report = run(template(3_000), usual(), None);
     assert!(report.outcome.kept > 2_900, "{:?}", report.outcome);
     assert!(report.outcome.pairs_found < 3_000);
 }
@@ -79,7 +92,7 @@ fn what_all_pages_share_weighs_nothing() {
 #[test]
 fn a_template_that_weighs_is_bounded_told_and_taken_apart() {
     let n = 1_200u64;
-    let tf = Settings { weighting: Weighting::Tf, recall: 1.0, distance: 6, ..Settings::default() };
+    let tf = Settings { weighting: Weighting::Tf, recall: 1.0, distance: 6, ..usual() };
     let connected = run(template(n as usize), tf.clone(), None);
     let (outcome, cost) = (&connected.outcome, &connected.search_cost);
     // Nearly all chain together; each brings its 256 nearest and no more, and each candidate is compared once a table.
@@ -103,7 +116,7 @@ fn a_template_that_weighs_is_bounded_told_and_taken_apart() {
 
 #[test]
 fn minhash_of_a_template_is_bounded_too() {
-    let settings = Settings { method: Method::Minhash, ..Settings::default() };
+    let settings = Settings { method: Method::Minhash, ..usual() };
     let report = run(template(3_000), settings, None);
     assert!(report.outcome.kept < 100, "{:?}", report.outcome);
     let (n, bands) = (3_000, report.s_curve.unwrap().bands as u64);
