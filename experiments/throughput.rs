@@ -145,7 +145,7 @@ const MOST_FOR_GAOYA: usize = 1_500_000;
 enum Built {
     Ours(Box<dyn HammingIndex>),
     Psm(Psm),
-    Half(Dial),
+    Half(Box<Dial>),
     Mih(mih_rs::Index<u64>),
     Gaoya(SimHashIndex<u64, u32>),
 }
@@ -173,7 +173,7 @@ impl Built {
     fn with_budget(self, budget: Option<u32>) -> Self {
         match self {
             Self::Psm(psm) => Self::Psm(psm.with_budget(budget)),
-            Self::Half(half) => Self::Half(half.with_budget(budget)),
+            Self::Half(half) => Self::Half(Box::new(half.with_budget(budget))),
             other => other,
         }
     }
@@ -182,7 +182,7 @@ impl Built {
         match self {
             Self::Ours(index) => Some(index.as_ref()),
             Self::Psm(psm) => Some(psm),
-            Self::Half(half) => Some(half),
+            Self::Half(half) => Some(&**half),
             Self::Mih(_) | Self::Gaoya(_) => None,
         }
     }
@@ -238,9 +238,10 @@ impl Method {
                 let bits = hashes.len().max(2).ilog2().saturating_sub(fewer).max(1);
                 Built::Psm(Psm::new(hashes, psm(Reading::P { key_bits: Some(bits) }, order))?)
             }
-            Self::Half { .. } => {
-                Built::Half(Dial::new(hashes, DialParams { radius: RADIUS, ..DialParams::default() })?)
-            }
+            Self::Half { .. } => Built::Half(Box::new(Dial::new(
+                hashes,
+                DialParams { radius: RADIUS, ..DialParams::default() },
+            )?)),
             Self::Mih { blocks } => Built::Mih(
                 mih_rs::Index::with_blocks(hashes.to_vec(), blocks).map_err(|e| anyhow!("mih-rs: {e}"))?,
             ),
