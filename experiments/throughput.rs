@@ -159,7 +159,7 @@ const MOST_FOR_GAOYA: usize = 1_500_000;
 enum Built {
     Ours(Box<dyn HammingIndex>),
     Psm(Psm),
-    Dial(Dial),
+    Dial(Box<Dial>),
     /// With its radius, which is inclusive.
     Mih(mih_rs::Index<u64>, u32),
     Gaoya(SimHashIndex<u64, u32>),
@@ -188,7 +188,7 @@ impl Built {
     fn with_budget(self, budget: Option<u32>) -> Self {
         match self {
             Self::Psm(psm) => Self::Psm(psm.with_budget(budget)),
-            Self::Dial(dial) => Self::Dial(dial.with_budget(budget)),
+            Self::Dial(dial) => Self::Dial(Box::new(dial.with_budget(budget))),
             other => other,
         }
     }
@@ -197,7 +197,7 @@ impl Built {
         match self {
             Self::Ours(index) => Some(index.as_ref()),
             Self::Psm(psm) => Some(psm),
-            Self::Dial(dial) => Some(dial),
+            Self::Dial(dial) => Some(dial.as_ref()),
             Self::Mih(..) | Self::Gaoya(_) => None,
         }
     }
@@ -252,7 +252,7 @@ impl Method {
             }
             Self::Dial { tables, flips, .. } => {
                 let params = DialParams { radius, tables, flips: Some(flips), ..DialParams::default() };
-                Built::Dial(Dial::new(hashes, params)?)
+                Built::Dial(Box::new(Dial::new(hashes, params)?))
             }
             Self::Linear => Built::Ours(Box::new(Linear::new(hashes, radius)?)),
             Self::Mih { blocks } => Built::Mih(

@@ -170,7 +170,7 @@ fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
     }
     let _ = writeln!(
         text,
-        "\nPages are those with different hashes. Queries a second are one thread's, without writing down what is found; the last\n\
+        "\nPages are those with different hashes. Queries a second are one thread's at best, without writing down what is found; the last\n\
          column is for {} threads. Speed in more than 512 MiB is taken to be that in 512 MiB.",
         plan.threads
     );
@@ -267,7 +267,7 @@ fn parse_count(text: &str) -> Result<u64, String> {
         return Ok(number);
     }
     match text.parse::<f64>() {
-        Ok(number) if number >= 0.0 && number < 1e18 && number.fract() == 0.0 => Ok(number as u64),
+        Ok(number) if (0.0..1e18).contains(&number) && number.fract() == 0.0 => Ok(number as u64),
         _ => Err("a whole number, such as 60000000 or 6e7".into()),
     }
 }
