@@ -485,10 +485,14 @@ fn pages_and_files_are_explained() {
 fn a_crawl_asks_what_it_has_seen() {
     let top = tempfile::tempdir().unwrap();
     let (index, pages) = (top.path().join("crawl.seen"), top.path().join("pages.jsonl"));
+    let tf_words = ["--features", "words", "--weighting", "tf"];
     let seen = |args: &[&str], input: &Path| {
+        let near = if args.contains(&"--distance") { &[][..] } else { &["--distance", "3"] };
         let run = flipside()
-            .args(["seen", "--weighting", "tf", "--index"])
+            .args(["seen", "--index"])
             .arg(&index)
+            .args(tf_words)
+            .args(near)
             .args(args)
             .arg(input)
             .assert()
@@ -534,8 +538,11 @@ fn a_crawl_asks_what_it_has_seen() {
             .stderr(predicate::str::contains(what.to_owned()));
     };
     let index = index.to_str().unwrap();
-    refused(&["--index", index], "--frequencies");
-    refused(&["--index", index, "--weighting", "binary"], "the weighting is tf, but binary is needed");
+    refused(&["--index", index, "--weighting", "tf-idf"], "--frequencies");
+    refused(
+        &["--index", index, "--features", "words", "--weighting", "binary"],
+        "the weighting is tf, but binary is needed",
+    );
     refused(&["--index", index, "--weighting", "tf", "--features", "shingles:3"], "the kind of features");
     refused(&["--index", index, "--weighting", "tf", "--distance", "16"], "--distance");
     refused(&["--index", "no-such-index", "--weighting", "tf", "--ask-only"], "no such index");
@@ -552,6 +559,6 @@ fn a_crawl_asks_what_it_has_seen() {
         .success();
     let weighted = top.path().join("weighted.seen");
     let with = ["--index", weighted.to_str().unwrap(), "--frequencies", frequencies.to_str().unwrap()];
-    flipside().arg("seen").args(with).arg(&pages).assert().success();
+    flipside().arg("seen").args(with).args(["--weighting", "tf-idf"]).arg(&pages).assert().success();
     refused(&["--index", weighted.to_str().unwrap(), "--weighting", "tf"], "the weighting is tf-idf");
 }

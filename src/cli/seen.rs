@@ -23,10 +23,10 @@ use std::path::{Path, PathBuf};
 /// corpus like the one to come. An index answers only to the settings that it was made with; the distance may change.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside dedup sample --out result --save-frequencies words.freq
-  flipside seen --index crawl.seen --frequencies words.freq monday.warc.wet.gz
-  flipside seen --index crawl.seen --frequencies words.freq tuesday.warc.wet.gz > tuesday.csv
-  flipside seen --index crawl.seen --frequencies words.freq --ask-only page.jsonl --json
+  flipside seen --index crawl.seen monday.warc.wet.gz > monday.csv
+  flipside seen --index crawl.seen tuesday.warc.wet.gz > tuesday.csv
+  flipside seen --index crawl.seen --ask-only page.jsonl --json
+  flipside seen --index words.seen --features words --weighting tf-idf --frequencies words.freq monday.warc.wet.gz
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {

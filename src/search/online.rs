@@ -47,7 +47,7 @@ pub struct Online {
 }
 
 impl Online {
-    /// An empty index whose answers are those of a dial with these parameters, its keys those of a dial over `expected`
+    /// An empty index whose answers are those of a dial with these parameters, with one flip in a key at most, its keys those of a dial over `expected`
     /// hashes where none are given. More hashes may come; then groups get longer than they need be.
     ///
     /// # Errors
@@ -61,8 +61,13 @@ impl Online {
             ));
         }
         let masks = params.masks(expected)?;
+        // Two flips are ordered among the bits of all keys, of which a small part has fewer.
+        let flips = params.flips.unwrap_or((params.radius / params.tables).min(1));
+        if flips > 1 {
+            return Err(Error::parameter("flips", flips, "at most 1 where hashes are added one by one"));
+        }
         Ok(Self {
-            params: DialParams { key_bits: Some(masks[0].count_ones()), ..params },
+            params: DialParams { key_bits: Some(masks[0].count_ones()), flips: Some(flips), ..params },
             key_bits: masks.iter().fold(0, |all, mask| all | mask),
             masks,
             hashes: Vec::new(),
@@ -149,7 +154,7 @@ impl Online {
     }
 
     fn flips(&self) -> u32 {
-        u32::from(self.params.radius >= self.params.tables)
+        self.params.flips.unwrap_or(0)
     }
 
     /// The part that `n` hashes fit into.
@@ -431,6 +436,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         assert!(Online::new(DialParams { tables: 9, ..DialParams::default() }, 10).is_err());
+        assert!(Online::new(DialParams { flips: Some(2), ..DialParams::default() }, 10).is_err());
         let keys = Some(vec![0xff, 0xff00]);
         assert!(Online::new(DialParams { keys, ..DialParams::default() }, 10).is_err());
         assert!(Online::from_hashes(DialParams::default(), 10, vec![3, 5, 3]).is_err());
