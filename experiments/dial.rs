@@ -253,7 +253,7 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
             let Some(ours) = fastest(&rows, recall, dial) else { continue };
             let exact = |row: &&Row| row.text("budget").is_empty();
             let theirs = if rival.is_empty() {
-                let exact: Vec<&Row> = rows.iter().copied().filter(|row| exact(&row)).collect();
+                let exact: Vec<&Row> = rows.iter().copied().filter(|row| exact(row)).collect();
                 fastest(&exact, 1.0, |_| true)
             } else {
                 fastest(&rows, recall, |method| method.starts_with(rival))
