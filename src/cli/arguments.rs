@@ -115,7 +115,7 @@ pub(crate) struct SearchArgs {
     min_features: usize,
 
     /// psm, bphs: hashes that differ in at most this many of 64 bits are near, if they pass the check. The time of a search
-    /// grows steeply with it: for several million pages in one run 7 or 8 is cheaper, for bphs always [default: 10]
+    /// grows steeply with it: for tens of millions of pages in one run 8 is cheaper, for bphs always [default: 10]
     #[arg(long, value_name = "BITS", help_heading = "Search")]
     distance: Option<u32>,
 
