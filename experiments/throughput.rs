@@ -303,7 +303,7 @@ impl Method {
     fn share(self, radius: u32) -> usize {
         match self {
             Self::PsmX { .. } => 8,
-            Self::Linear => 20,
+            Self::Linear => 200,
             Self::Mih { .. } if radius > 3 => 20,
             Self::Mih { .. } | Self::Gaoya { .. } => 4,
             _ => 1,
@@ -417,6 +417,7 @@ impl<'a> Bench<'a> {
         let exact = match radius {
             0..=3 => Method::Bphs(10),
             4..=7 => Method::Dial { tables: 4, flips: 1, budgeted: false },
+            8..=11 => Method::Dial { tables: 4, flips: 2, budgeted: false },
             _ => Method::Linear,
         };
         let mut truth = Vec::new();
