@@ -3,14 +3,17 @@
 use crate::clusters::{Keep, Linkage, Partition};
 use crate::document::DocumentTable;
 use crate::error::{Error, Result};
+use crate::hash::fmix64;
+use crate::kernel::hamming;
 use crate::search::distinct::DistinctHashes;
-use crate::search::join::{self, NearPair};
+use crate::search::join::{self, Limits, NearPair};
 use crate::search::{Cost, HammingIndex, Hit, Mode, Query, Scratch};
 use crate::simhash::BITS;
 use crate::simhash::quantised::QuantisedWeights;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
 
 /// Two slots that are near: groups of documents that share a sketch.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,6 +39,9 @@ pub struct SlotJoin {
     pub crowded: u64,
     /// Neighbours of those that were passed over, those found from both sides twice.
     pub passed_over: u64,
+    /// Where crowds had to be thinned ([`join_exactly`]): the number of hashes in the sample that crowded slots were compared
+    /// with. Those are then the slots with dozens of neighbours in it, and passed over means: in the sample. 0 otherwise.
+    pub sampled: u64,
 }
 
 /// The most neighbours that a slot brings into a join. A slot with more is one of thousands of pages of one template,
@@ -107,11 +113,16 @@ pub fn self_join(
             SlotPair { a, b, distance, similarity: cosine_of_distance(distance) }
         })
         .collect();
-    SlotJoin { pairs, cost, crowded, passed_over }
+    SlotJoin { pairs, cost, crowded, passed_over, sampled: 0 }
 }
 
 /// Finds every pair of distinct hashes at distance 1 to `radius` by an exact join, without an index. `progress` hears of
 /// slots done.
+///
+/// Where thousands of pages of one template lie near one another, their pairs would take time and memory that grow with the
+/// square of their number. Such a join is given up, and crowds are thinned: a hash with more than some dozens of
+/// neighbours in a sample of all hashes is joined with the nearest of those alone ([`SlotJoin::sampled`]). Every pair of two
+/// others is found as before. Whether and what is thinned depends on the hashes alone.
 ///
 /// # Errors
 /// For 2³² distinct hashes or more.
@@ -120,17 +131,143 @@ pub fn join_exactly(
     radius: u32,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<SlotJoin> {
-    let mut nearest = Nearest::new(distinct.len(), MOST_LISTED);
-    let cost = join::join(distinct.hashes(), radius, progress, |pairs| nearest.add(pairs))?;
-    let (found, crowded, passed_over) = nearest.finish();
-    let pairs = found
-        .into_par_iter()
-        .map(|NearPair { a, b, distance }| {
-            let distance = u32::from(distance);
-            SlotPair { a, b, distance, similarity: cosine_of_distance(distance) }
-        })
-        .collect();
-    Ok(SlotJoin { pairs, cost, crowded, passed_over })
+    /// Pairs that may be met for each hash, and besides; real corpora without a crowd met 190 at distance 10.
+    const MET_A_HASH: u64 = 512;
+    const MET: u64 = 1 << 25;
+    /// 800 MB of pairs.
+    const WAITING: u64 = 1 << 26;
+    let limits = Limits { met: distinct.len() as u64 * MET_A_HASH + MET, waiting: WAITING };
+    join_within(distinct.hashes(), radius, limits, progress)
+}
+
+fn join_within(
+    hashes: &[u64],
+    radius: u32,
+    limits: Limits,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<SlotJoin> {
+    let mut nearest = Nearest::new(hashes.len(), MOST_LISTED);
+    let cost = join::join_unless(hashes, radius, limits, progress, |pairs| nearest.add(pairs))?;
+    if let Some(cost) = cost {
+        let (pairs, crowded, passed_over) = nearest.finish();
+        return Ok(SlotJoin { pairs: as_slot_pairs(pairs), cost, crowded, passed_over, sampled: 0 });
+    }
+    drop(nearest);
+    let crowds = Crowds::find(hashes, radius);
+    for threshold in CROWDED {
+        if let Some(join) = crowds.join(hashes, radius, threshold, limits)? {
+            return Ok(join);
+        }
+    }
+    // Denser than any crowd should be: what the sample shows is what is joined.
+    Ok(crowds.joined(|_| true, Vec::new(), Cost::default(), 0))
+}
+
+fn as_slot_pairs(pairs: Vec<NearPair>) -> Vec<SlotPair> {
+    let of = |NearPair { a, b, distance }| {
+        let distance = u32::from(distance);
+        SlotPair { a, b, distance, similarity: cosine_of_distance(distance) }
+    };
+    pairs.into_par_iter().map(of).collect()
+}
+
+/// Neighbours in the sample from which on a hash is of a crowd: the first number with which what is left can be joined.
+const CROWDED: [u32; 3] = [32, 8, 1];
+/// Neighbours in the sample that a hash of a crowd is joined with.
+const SHOWN: usize = 32;
+/// Neighbours in the sample that these are the nearest of: more are not looked for.
+const SEEN: usize = 1024;
+
+/// What a sample of the hashes shows of all.
+struct Crowds {
+    /// Number of hashes in the sample.
+    sampled: usize,
+    /// For each slot, its neighbours in the sample, at most [`SEEN`].
+    neighbours: Vec<u32>,
+    /// For each slot its nearest neighbours in the sample, at most [`SHOWN`]; a pair may be here twice.
+    pairs: Vec<NearPair>,
+    cost: Cost,
+}
+
+impl Crowds {
+    fn find(hashes: &[u64], radius: u32) -> Self {
+        /// Bounds of the sample.
+        const LEAST: usize = 1 << 10;
+        const MOST: usize = 1 << 16;
+        let size = (hashes.len() / 16).clamp(LEAST, MOST).min(hashes.len());
+        let mut sample: Vec<(u64, u32)> =
+            hashes.iter().zip(0..).map(|(&h, slot)| (fmix64(h), slot)).collect();
+        if size < sample.len() {
+            sample.select_nth_unstable(size);
+            sample.truncate(size);
+        }
+        let slots: Vec<u32> = sample.iter().map(|&(_, slot)| slot).collect();
+        let drawn: Vec<u64> = slots.iter().map(|&slot| hashes[slot as usize]).collect();
+        let kernel = hamming::Kernel::best();
+        let looked: Vec<(u32, Vec<NearPair>, u64)> = (0..hashes.len() as u32)
+            .into_par_iter()
+            .map(|own| {
+                let mut near: Vec<(u8, u32)> = Vec::new();
+                let compared = kernel.scan(&drawn, hashes[own as usize], radius, |at, distance| {
+                    if slots[at] != own {
+                        near.push((distance as u8, slots[at]));
+                    }
+                    if near.len() < SEEN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                });
+                let count = near.len() as u32;
+                near.sort_unstable();
+                near.truncate(SHOWN);
+                let pair =
+                    |(distance, slot): (u8, u32)| NearPair { a: own.min(slot), b: own.max(slot), distance };
+                (count, near.into_iter().map(pair).collect(), compared as u64)
+            })
+            .collect();
+        let cost = Cost {
+            probes: hashes.len() as u64,
+            candidates: looked.iter().map(|(.., compared)| compared).sum(),
+            verified: looked.iter().map(|(count, ..)| u64::from(*count)).sum(),
+        };
+        let neighbours = looked.iter().map(|(count, ..)| *count).collect();
+        let pairs = looked.into_iter().flat_map(|(_, pairs, _)| pairs).collect();
+        Self { sampled: size, neighbours, pairs, cost }
+    }
+
+    /// All pairs of hashes that are of no crowd, and of the others those that the sample shows. None if even that is too
+    /// much.
+    fn join(&self, hashes: &[u64], radius: u32, threshold: u32, limits: Limits) -> Result<Option<SlotJoin>> {
+        let crowded = |slot: u32| self.neighbours[slot as usize] > threshold;
+        let others: Vec<u32> = (0..hashes.len() as u32).filter(|&slot| !crowded(slot)).collect();
+        let rest: Vec<u64> = others.iter().map(|&slot| hashes[slot as usize]).collect();
+        let mut nearest = Nearest::new(rest.len(), MOST_LISTED);
+        let Some(cost) = join::join_unless(&rest, radius, limits, &|_| (), |pairs| nearest.add(pairs))?
+        else {
+            return Ok(None);
+        };
+        let (mut pairs, _, passed_over) = nearest.finish();
+        for pair in &mut pairs {
+            (pair.a, pair.b) = (others[pair.a as usize], others[pair.b as usize]);
+        }
+        Ok(Some(self.joined(crowded, pairs, cost, passed_over)))
+    }
+
+    fn joined(
+        &self,
+        crowded: impl Fn(u32) -> bool,
+        mut pairs: Vec<NearPair>,
+        mut cost: Cost,
+        mut passed_over: u64,
+    ) -> SlotJoin {
+        cost += self.cost;
+        pairs.extend(self.pairs.iter().filter(|pair| crowded(pair.a) || crowded(pair.b)));
+        pairs.par_sort_unstable();
+        pairs.dedup();
+        let of_crowds = (0..).zip(&self.neighbours).filter(|&(slot, _)| crowded(slot));
+        passed_over +=
+            of_crowds.clone().map(|(_, &n)| (n as usize).saturating_sub(SHOWN) as u64).sum::<u64>();
+        let crowded = of_crowds.count() as u64;
+        let sampled = self.sampled as u64;
+        SlotJoin { pairs: as_slot_pairs(pairs), cost, crowded, passed_over, sampled }
+    }
 }
 
 /// Pairs that are listed before those that no crowded slot brings in are struck out.
@@ -413,6 +550,7 @@ pub fn connect(documents: usize, pairs: &[Pair]) -> Partition {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::SplitMix64;
     use crate::document::{DocId, Place};
     use crate::search::linear::Linear;
     use proptest::prelude::*;
@@ -536,6 +674,51 @@ mod tests {
             partition.join(pair.a, pair.b);
         });
         assert_eq!(partition.clusters().len(), 1);
+    }
+
+    #[test]
+    fn crowds_are_thinned_and_nothing_else_is_lost() {
+        // A crowd of 3,000 hashes within 8 bits of one another, and 1,500 pairs of others.
+        let mut rng = SplitMix64::new(9);
+        let mut flips = |hash: u64, n: u32| (0..n).fold(hash, |hash, _| hash ^ 1 << rng.below(64));
+        let mut hashes: Vec<u64> = (0..3000).map(|_| flips(0xfeed_f00d_dead_beef, 4)).collect();
+        let others: Vec<u64> = (0..1500u64).map(|i| fmix64(i + 1)).collect();
+        hashes.extend(others.iter().flat_map(|&hash| [hash, flips(hash, 3)]));
+        hashes.sort_unstable();
+        hashes.dedup();
+        let in_crowd = |slot: u32| (hashes[slot as usize] ^ 0xfeed_f00d_dead_beef).count_ones() <= 4;
+        let limits = Limits { met: 400_000, waiting: u64::MAX };
+        let join = join_within(&hashes, 8, limits, &|_| ()).unwrap();
+        let crowd = (0..hashes.len() as u32).filter(|&slot| in_crowd(slot)).count() as u64;
+        assert_eq!((join.sampled, join.crowded), (1024, crowd));
+        assert!(join.pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
+        // Pairs of others are all there.
+        let exact = join_within(&hashes, 8, Limits::NONE, &|_| ()).unwrap();
+        assert_eq!(exact.sampled, 0);
+        let of_others = |join: &SlotJoin| {
+            let pairs = join.pairs.iter().filter(|pair| !in_crowd(pair.a) && !in_crowd(pair.b));
+            pairs.map(|pair| (pair.a, pair.b, pair.distance)).collect::<Vec<_>>()
+        };
+        assert!(of_others(&exact).len() > 1000);
+        assert_eq!(of_others(&exact), of_others(&join));
+        // What is there of the crowd is near, and hangs together.
+        assert!(join.pairs.len() as u64 <= crowd * SHOWN as u64 + 3000);
+        let mut partition = Partition::singletons(hashes.len());
+        for pair in &join.pairs {
+            assert_eq!(
+                pair.distance,
+                (hashes[pair.a as usize] ^ hashes[pair.b as usize]).count_ones(),
+                "{pair:?}"
+            );
+            partition.join(pair.a, pair.b);
+        }
+        assert!(partition.clusters().iter().any(|members| members.len() as u64 >= crowd));
+        // Too dense for any threshold: what the sample shows.
+        let least = join_within(&hashes, 8, Limits { met: 0, waiting: 0 }, &|_| ()).unwrap();
+        assert!(least.sampled == 1024 && !least.pairs.is_empty());
+        let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let again = one.install(|| join_within(&hashes, 8, limits, &|_| ())).unwrap();
+        assert_eq!(again.pairs, join.pairs);
     }
 
     #[test]

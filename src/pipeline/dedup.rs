@@ -442,10 +442,12 @@ fn sentence(report: &Report) -> String {
             recall.sample_pairs,
             100.0 * recall.wanted
         )),
-        None if report.searches_exactly() => {
-            text.push_str("\nAn exact search: every pair within the distance.")
+        None => {
+            if let Some(promise) = report.promise() {
+                text.push('\n');
+                text.push_str(promise);
+            }
         }
-        None => {}
     }
     if report.damage.total > 0 {
         text.push_str(&format!(

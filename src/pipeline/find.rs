@@ -12,7 +12,7 @@ use crate::kernel::weakest;
 use crate::minhash::DistinctSignatures;
 use crate::pairs::{Groups, MOST_NEIGHBOURS, SlotJoin, SlotPair, join_exactly, self_join};
 use crate::plan::{self, Kind, Model, NearPair, Task};
-use crate::report::model::{EXACT_JOIN, Histogram, Recall, SCurve, SearchCost};
+use crate::report::model::{EXACT_JOIN, Histogram, Recall, SCurve, SearchCost, THINNED_JOIN};
 use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
 use crate::search::bphs::{Bphs, BphsParams};
 use crate::search::dial::{Dial, DialParams};
@@ -64,7 +64,8 @@ pub fn by_simhash(
             hamming_histograms(settings.distance, &["all pairs".to_owned()], |_, _| 1, &distinct, &join.pairs)
         });
         let groups = group(distinct.len(), |slot| distinct.documents(slot), texts, collection, settings);
-        let chosen = vec![(EXACT_JOIN.0, EXACT_JOIN.1.to_owned())];
+        let search = if join.sampled > 0 { THINNED_JOIN } else { EXACT_JOIN };
+        let chosen = vec![(search.0, search.1.to_owned())];
         return Ok(found(
             collection,
             groups,
@@ -163,6 +164,16 @@ fn found(
         distinct_hashes,
     };
     let warnings = (join.crowded > 0).then(|| {
+        if join.sampled > 0 {
+            return format!(
+                "{} hashes lie in crowds, most likely pages of one template, whose pairs would grow with the square of their number; each \
+                 was compared with {} hashes drawn from all, and joined with the nearest of them; all pairs of other pages \
+                 were found; for example {}. {TEMPLATE_ADVICE}",
+                join.crowded,
+                join.sampled,
+                most_neighbours(collection, &groups, &join.pairs)
+            );
+        }
         format!(
             "{} hashes have more than {MOST_NEIGHBOURS} neighbours within {} bits, most likely pages of one template; \
              each was joined with its {MOST_NEIGHBOURS} nearest, and {} neighbours were passed over; for example {}. \

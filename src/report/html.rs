@@ -79,7 +79,7 @@ pub fn render(report: &Report) -> Result<String> {
     let view = ReportView {
         report: Heads::of_report(report),
         seed: report.method.seed.to_string(),
-        exact_search: report.searches_exactly(),
+        promise: report.promise().unwrap_or("This was not measured."),
         method: method_name(&report.method.name),
         command: command(&report.command_line),
         headline: headline(documents, outcome.removed),
@@ -186,7 +186,7 @@ struct ReportView<'a> {
     report: Heads<'a>,
     /// In words, as a template's numbers may be signed.
     seed: String,
-    exact_search: bool,
+    promise: &'static str,
     method: String,
     command: String,
     headline: (String, String),

@@ -173,6 +173,9 @@ pub struct Method {
 /// each.
 pub const EXACT_JOIN: (&str, &str) = ("search", "exact join of all hashes");
 
+/// The same where crowds of pages of one template had to be thinned ([`crate::pairs::join_exactly`]).
+pub const THINNED_JOIN: (&str, &str) = ("search", "exact join of all hashes but those of crowds");
+
 /// A parameter and its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parameter {
@@ -508,10 +511,19 @@ impl PairSample {
 }
 
 impl Report {
-    /// Whether every pair within the threshold was found, by design and not by luck.
-    pub fn searches_exactly(&self) -> bool {
-        let exact_join = |parameter: &Parameter| (&*parameter.name, &*parameter.value) == EXACT_JOIN;
-        self.method.name == "bphs" || self.method.parameters.iter().any(exact_join)
+    /// What the design of the search promises of the pairs within the threshold, if anything.
+    pub fn promise(&self) -> Option<&'static str> {
+        let has = |wanted: (&str, &str)| {
+            let is = |parameter: &Parameter| (&*parameter.name, &*parameter.value) == wanted;
+            self.method.parameters.iter().any(is)
+        };
+        if self.method.name == "bphs" || has(EXACT_JOIN) {
+            Some("An exact search: every pair within the distance.")
+        } else if has(THINNED_JOIN) {
+            Some("An exact search but for crowds of pages of one template, see the warnings: every other pair within the distance.")
+        } else {
+            None
+        }
     }
 
     /// Writes `report.json`.

@@ -14,7 +14,8 @@
 //! goes through the list in pieces that fit there.
 
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use rayon::prelude::*;
 
@@ -76,17 +77,63 @@ pub fn join(
     hashes: &[u64],
     radius: u32,
     progress: &(dyn Fn(u64) + Sync),
-    mut sink: impl FnMut(&[NearPair]),
+    sink: impl FnMut(&[NearPair]),
 ) -> Result<Cost> {
+    let cost = join_unless(hashes, radius, Limits::NONE, progress, sink)?;
+    Ok(cost.expect("without limits no join is given up"))
+}
+
+/// When a join is given up: where very many hashes lie near one another, pairs grow with the square of their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Near pairs that may be met, each as often as it is come upon.
+    pub met: u64,
+    /// Near pairs that may wait at once for the sink, twelve bytes each.
+    pub waiting: u64,
+}
+
+impl Limits {
+    /// No limits.
+    pub const NONE: Self = Self { met: u64::MAX, waiting: u64::MAX };
+}
+
+/// What all threads have met so far.
+struct Watch {
+    limits: Limits,
+    met: AtomicU64,
+    waiting: AtomicU64,
+}
+
+impl Watch {
+    /// Whether a limit is passed. What is counted only grows, and the sums do not depend on the number of threads: if one of
+    /// them sees it passed, the join would have been given up by any number of threads.
+    fn is_over(&self) -> bool {
+        self.met.load(Relaxed) > self.limits.met || self.waiting.load(Relaxed) > self.limits.waiting
+    }
+}
+
+/// The same as [`join`], unless it meets more pairs than `limits` allow; then `None`, and what the sink was given is to be
+/// forgotten. Whether a join is given up depends on the hashes alone.
+///
+/// # Errors
+/// As [`join`].
+pub fn join_unless(
+    hashes: &[u64],
+    radius: u32,
+    limits: Limits,
+    progress: &(dyn Fn(u64) + Sync),
+    mut sink: impl FnMut(&[NearPair]),
+) -> Result<Option<Cost>> {
     if u32::try_from(hashes.len()).is_err() {
         let expected = "fewer than 2^32 distinct hashes in one join";
         return Err(Error::parameter("hashes", hashes.len(), expected));
     }
     let Some(blocks) = choose_blocks(hashes, u64::MAX, radius) else {
-        let cost = scan_all(hashes, radius, &mut sink);
+        let cost = scan_all(hashes, radius, limits, &mut sink);
         progress(hashes.len() as u64);
         return Ok(cost);
     };
+    let watch = Arc::new(Watch { limits, met: AtomicU64::new(0), waiting: AtomicU64::new(0) });
     let workers = Mutex::new(Vec::new());
     let mut first = Pieces::default();
     let mut cost = Cost::default();
@@ -112,7 +159,7 @@ pub fn join(
                         .lock()
                         .ok()
                         .and_then(|mut idle: std::sync::MutexGuard<'_, Vec<Worker>>| idle.pop());
-                    let mut worker = idle.unwrap_or_else(|| Worker::new(radius));
+                    let mut worker = idle.unwrap_or_else(|| Worker::new(radius, Arc::clone(&watch)));
                     worker.differ.clear();
                     worker.differ.extend(&blocks[..number]);
                     let mut levels = std::mem::take(&mut worker.levels);
@@ -128,6 +175,10 @@ pub fn join(
                     found
                 })
                 .collect();
+            if watch.is_over() {
+                return Ok(None);
+            }
+            watch.waiting.store(0, Relaxed);
             for (pairs, part_cost) in parts {
                 sink(&pairs);
                 cost += part_cost;
@@ -137,11 +188,11 @@ pub fn join(
             told = done / passes;
         }
     }
-    Ok(cost)
+    Ok(Some(cost))
 }
 
-/// Every hash against every later one: where the radius is so large that no block agrees for sure.
-fn scan_all(hashes: &[u64], radius: u32, sink: &mut impl FnMut(&[NearPair])) -> Cost {
+/// Every hash against every later one: where the radius is so large that no block agrees for sure, or hashes are few.
+fn scan_all(hashes: &[u64], radius: u32, limits: Limits, sink: &mut impl FnMut(&[NearPair])) -> Option<Cost> {
     let kernel = hamming::Kernel::best();
     let mut cost = Cost { probes: 1, ..Cost::default() };
     for from in (0..hashes.len()).step_by(BATCH * 16) {
@@ -161,8 +212,11 @@ fn scan_all(hashes: &[u64], radius: u32, sink: &mut impl FnMut(&[NearPair])) -> 
             cost.verified += pairs.len() as u64;
             sink(pairs);
         }
+        if cost.verified > limits.met {
+            return None;
+        }
     }
-    cost
+    Some(cost)
 }
 
 /// Bits by which `n` hashes are parted at once.
@@ -387,11 +441,13 @@ struct Worker {
     positions: Vec<(u32, u32)>,
     found: Vec<NearPair>,
     cost: Cost,
+    watch: Arc<Watch>,
 }
 
 impl Worker {
-    fn new(radius: u32) -> Self {
+    fn new(radius: u32, watch: Arc<Watch>) -> Self {
         Self {
+            watch,
             radius,
             kernel: Kernel::best(),
             levels: std::iter::repeat_with(Level::default).take(MOST_LEVELS).collect(),
@@ -405,7 +461,9 @@ impl Worker {
 
     /// Goes on with a group that has been parted by all bits of its last block but `rest`.
     fn enter(&mut self, levels: &mut [Level], hashes: &[u64], slots: &[u32], path: Path<'_>, rest: u64) {
-        if hashes.len() <= SMALL {
+        if self.watch.is_over() {
+            // Nothing of this will count.
+        } else if hashes.len() <= SMALL {
             self.compare(hashes, slots, std::slice::from_ref(&(0..hashes.len())), path.chosen);
         } else if rest != 0 {
             self.part(levels, hashes, slots, path, rest);
@@ -476,15 +534,22 @@ impl Worker {
         self.cost.probes += groups.len() as u64;
         let pairs_in = |group: &Range<usize>| (group.len() * group.len().saturating_sub(1) / 2) as u64;
         self.cost.candidates += groups.iter().map(pairs_in).sum::<u64>();
-        let Self { differ, positions, found, cost, .. } = self;
+        let Self { differ, positions, found, cost, watch, .. } = self;
         positions.clear();
+        let (mut met, mut kept) = (0u64, 0u64);
         self.kernel.pairs(hashes, groups, self.radius, |i, j| {
-            cost.verified += 1;
+            met += 1;
             let differing = hashes[i] ^ hashes[j];
             if differing & chosen == 0 && differ.iter().all(|block| differing & block != 0) {
-                positions.push((i as u32, j as u32));
+                kept += 1;
+                if kept <= watch.limits.waiting {
+                    positions.push((i as u32, j as u32));
+                }
             }
         });
+        cost.verified += met;
+        watch.met.fetch_add(met, Relaxed);
+        watch.waiting.fetch_add(kept, Relaxed);
         // Vector units find the pairs of a group in another order than others.
         positions.sort_unstable();
         found.extend(positions.iter().map(|&(i, j)| {
@@ -518,9 +583,9 @@ mod tests {
 
     fn joined(hashes: &[u64], radius: u32) -> Vec<NearPair> {
         let mut pairs = Vec::new();
-        let done = std::sync::atomic::AtomicU64::new(0);
+        let done = AtomicU64::new(0);
         let progress = |n| {
-            done.fetch_add(n, std::sync::atomic::Ordering::Relaxed);
+            done.fetch_add(n, Relaxed);
         };
         let cost = join(hashes, radius, &progress, |part| pairs.extend_from_slice(part)).unwrap();
         assert!(cost.verified >= pairs.len() as u64 && cost.candidates >= cost.verified, "{cost:?}");
