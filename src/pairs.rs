@@ -134,9 +134,11 @@ pub fn join_exactly(
     /// Pairs that may be met for each hash, and besides; real corpora without a crowd met 190 at distance 10.
     const MET_A_HASH: u64 = 512;
     const MET: u64 = 1 << 25;
-    /// 800 MB of pairs.
-    const WAITING: u64 = 1 << 26;
-    let limits = Limits { met: distinct.len() as u64 * MET_A_HASH + MET, waiting: WAITING };
+    /// Pairs that may wait at once, likewise: 200 MB and 400 bytes a hash.
+    const WAITING_A_HASH: u64 = 32;
+    const WAITING: u64 = 1 << 24;
+    let n = distinct.len() as u64;
+    let limits = Limits { met: n * MET_A_HASH + MET, waiting: n * WAITING_A_HASH + WAITING };
     join_within(distinct.hashes(), radius, limits, progress)
 }
 
