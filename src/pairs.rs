@@ -552,8 +552,8 @@ pub fn connect(documents: usize, pairs: &[Pair]) -> Partition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::SplitMix64;
     use crate::document::{DocId, Place};
+    use crate::hash::SplitMix64;
     use crate::search::linear::Linear;
     use proptest::prelude::*;
 

@@ -520,7 +520,9 @@ impl Report {
         if self.method.name == "bphs" || has(EXACT_JOIN) {
             Some("An exact search: every pair within the distance.")
         } else if has(THINNED_JOIN) {
-            Some("An exact search but for crowds of pages of one template, see the warnings: every other pair within the distance.")
+            Some(
+                "An exact search but for crowds of pages of one template, see the warnings: every other pair within the distance.",
+            )
         } else {
             None
         }
