@@ -147,7 +147,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
                 series: series(&rows),
             };
             let note = format!(
-                "{} hashes with their weights, {} stored, one thread, every match wanted; exact methods as level lines, each at its best",
+                "{} hashes, {} stored; level lines are exact methods",
                 first.text("source"),
                 short(first.number("stored"))
             );
@@ -191,7 +191,7 @@ fn series(rows: &[&Row]) -> Vec<Series> {
                 "linear" => Look::Reference,
                 "BPHS" => Look::Line { colour: 1, dashed: false },
                 "mih-rs" => Look::Line { colour: 3, dashed: false },
-                _ => Look::Line { colour: 2, dashed: false },
+                _ => Look::Line { colour: 6, dashed: true },
             };
             all.push(Series::new(named(best), look, vec![(SHOWN, rate(best)), (1.0, rate(best))]));
         }

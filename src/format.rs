@@ -44,11 +44,22 @@ pub const SEEN: Kind = Kind { tag: *b"SEEN", version: 1, name: "index of seen pa
 /// Every kind there is.
 pub const KINDS: [Kind; 2] = [FREQUENCIES, SEEN];
 
+/// Whether a folder is one of results, by its `report.json`.
+pub fn is_result_folder(folder: &Path) -> bool {
+    let report = std::fs::read(folder.join("report.json")).ok();
+    let report = report.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
+    report.is_some_and(|report| report["tool"]["name"] == env!("CARGO_PKG_NAME"))
+}
+
 /// Writes a file of `kind` whole or not at all: to a temporary name beside `path`, which then takes its place.
 pub fn write(path: &Path, kind: Kind, header: &impl Serialize, body: &[&[u8]]) -> Result<()> {
     let io = |source| Error::io(path, source);
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(io)?;
+    let mut builder = tempfile::Builder::new();
+    // As open as the process's mask allows; a temporary file would be its owner's alone.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.tempfile_in(folder).map_err(io)?;
     let header = serde_json::to_vec(header).map_err(|e| io(e.into()))?;
     {
         let mut out = Summing { inner: BufWriter::new(file.as_file_mut()), sum: crc32fast::Hasher::new() };

@@ -202,7 +202,7 @@ impl SearchArgs {
         methods: &[MethodName],
     ) -> anyhow::Result<Settings> {
         use MethodName::{Bphs, Minhash, Psm};
-        let of_methods: [(&str, bool, &[MethodName]); 10] = [
+        let of_methods: [(&str, bool, &[MethodName]); 11] = [
             ("index", self.index.is_some(), &[Psm]),
             ("distance", self.distance.is_some(), &[Psm, Bphs]),
             ("budget", self.budget.is_some(), &[Psm]),
@@ -213,6 +213,7 @@ impl SearchArgs {
             ("permutations", self.permutations.is_some(), &[Minhash]),
             ("family", self.family.is_some(), &[Minhash]),
             ("bands", self.bands.is_some(), &[Minhash]),
+            ("exact-jaccard", self.exact_jaccard, &[Minhash]),
         ];
         for (name, given, known_to) in of_methods {
             if given && !known_to.iter().any(|method| methods.contains(method)) {

@@ -79,12 +79,26 @@ impl Args {
         let report = Report::read_json(&result.join("report.json"))
             .with_context(|| format!("{} is no folder of results", result.display()))?;
         let corpus = match &self.corpus[..] {
+            [] if report.files.iter().any(|file| file.path == "-") => anyhow::bail!(
+                "the pages came by standard input, which is gone; --corpus names files that hold the same ones"
+            ),
             [] => report.files.iter().map(|file| PathBuf::from(&file.path)).collect(),
             corpus => corpus.to_vec(),
         };
         let options = ReadOptions::new(self.names.fields(), self.names.longest_page());
         let names = record_names(&discover(&corpus, &Default::default())?, &options)
             .context("the corpus is needed to number its records; --corpus says where it is now")?;
+        let read: u64 = report.files.iter().map(|file| file.documents).sum();
+        // Records that were skipped have a number, and no name.
+        let documents = names.iter().filter(|name| !name.is_empty()).count();
+        if documents as u64 != read {
+            anyhow::bail!(
+                "the corpus has {} pages, and {} was made from {read}; if the input has changed since, run dedup again, and if it was \
+                 read with --text-field or --longest-page, give them",
+                documents,
+                result.display()
+            );
+        }
         let records = Records::new(&names)?;
         let params = TruthParams { min_score: self.min_score, min_label: self.min_label, scope: self.scope };
         let truth = TruthFile::read(truth, &records, &params)?;

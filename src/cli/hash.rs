@@ -68,7 +68,10 @@ impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let text = self.text()?;
         let frequencies = match &self.features.frequencies {
-            Some(path) => Frequencies::load(path, self.features.features)?,
+            Some(path) if self.features.weighting().needs_frequencies() => {
+                Frequencies::load(path, self.features.features)?
+            }
+            Some(_) => anyhow::bail!("--frequencies has a meaning for --weighting tf-idf only"),
             None => Frequencies::new(self.features.features),
         };
         let weigher = Weigher::new(self.features.weighting());

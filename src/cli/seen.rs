@@ -11,6 +11,7 @@ use flipside::seen::{Answer, Page, Seen, SeenParams, Sketcher};
 use flipside::weight::frequencies::Frequencies;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Say of each page whether it, or one nearly the same, has been seen before, and remember it.
 ///
@@ -65,6 +66,12 @@ pub(crate) struct Args {
     min_features: usize,
 }
 
+/// What tells whether a file is the one that was read; none where there is no file.
+fn stamp(path: &Path) -> Option<(u64, SystemTime)> {
+    let metadata = path.metadata().ok()?;
+    Some((metadata.len(), metadata.modified().ok()?))
+}
+
 /// A line of the output.
 #[derive(Serialize)]
 struct Row<'a> {
@@ -85,14 +92,16 @@ impl Args {
             false if self.ask_only => anyhow::bail!("{}: there is no such index", self.index.display()),
             false => Seen::new(params.clone(), self.distance)?,
         };
-        let before = seen.len();
+        let (before, found) = (seen.len(), stamp(&self.index));
+        // What cannot be printed does not keep pages from being remembered.
+        let mut printed = Ok(Done::Well);
         let mut options = ReadOptions { fields: self.names.fields(), ..ReadOptions::default() };
         if self.threads > 0 {
             options.threads = self.threads;
         }
         let mut damaged = 0;
         if !self.json {
-            print(b"page,answer,distance,earlier\n")?;
+            printed = print(b"page,answer,distance,earlier\n");
         }
         for input in discover(&self.inputs, &DiscoverOptions::default())? {
             let (pages, reading) = sketched(&input, &options, &params, &frequencies);
@@ -106,11 +115,20 @@ impl Args {
                     seen.add(page, name)?;
                 }
             }
-            print(&lines)?;
+            if printed.is_ok() {
+                printed = print(&lines);
+            }
         }
         if !self.ask_only && (seen.len() > before || before == 0) {
+            if stamp(&self.index) != found {
+                anyhow::bail!(
+                    "{}: another run has changed the index meanwhile; nothing of this run was remembered: run it again",
+                    self.index.display()
+                );
+            }
             seen.save(&self.index)?;
         }
+        printed?;
         Ok(if damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 

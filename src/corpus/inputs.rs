@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{gzip, wet, zst};
-use crate::{Error, Result};
+use crate::{Error, Result, format};
 
 /// What the records of a file are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -279,6 +279,8 @@ impl Found<'_> {
         paths.sort();
         for path in paths {
             match fs::metadata(&path) {
+                // The pages that an earlier run kept are copies of pages that are here anyway.
+                Ok(m) if m.is_dir() && format::is_result_folder(&path) => {}
                 Ok(m) if m.is_dir() => self.folder(&path),
                 Ok(m) if m.is_file() && by_name(&path).0.is_some() => self.file(&path),
                 Err(error) if by_name(&path).0.is_some() => {
@@ -323,7 +325,7 @@ impl Found<'_> {
 ///
 /// A folder stands for the files below it with a known name: `.wet`, `.warc` (also `.warc.wet`, `.warc.txt`),
 /// `.jsonl` or `.ndjson`, each also with `.gz` or `.zst`. A file that is named itself may be called anything; its
-/// content says what it is. `-` is standard input; it and other streams are copied to a temporary file first.
+/// content says what it is. A folder of earlier results below a folder is passed over. `-` is standard input; it and other streams are copied to a temporary file first.
 /// A file that is named twice, or through a link, is there once.
 ///
 /// The list is sorted by real path; streams come behind the files, and what cannot be found behind the streams. It
@@ -400,6 +402,8 @@ mod tests {
         write(&at("a.jsonl.zst"), &zstd::encode_all(&b"{}\n"[..], 1).expect("memory"));
         write(&at("c.ndjson"), b"{}");
         write(&at("c.WET"), b"WARC/1.0");
+        write(&at("result/report.json"), br#"{"tool": {"name": "flipside"}}"#);
+        write(&at("result/kept.jsonl.gz"), &gz(b"{}\n"));
         std::os::unix::fs::symlink(dir.path(), at("b/loop")).expect("link");
         std::os::unix::fs::symlink(at("c.ndjson"), at("b/again.ndjson")).expect("link");
         let options = DiscoverOptions::default();

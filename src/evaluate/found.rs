@@ -87,7 +87,7 @@ impl ListedPairs {
         let Some(path) = part(folder, "pairs.csv") else {
             return Err(Error::parameter("result", folder.display(), "a folder with pairs.csv"));
         };
-        let mut table = Table::open(&path)?;
+        let mut table = Table::open_ours(&path)?;
         let columns = PairColumns::of(&table)?;
         let kind = table.column(&["kind"]);
         let mut numbers: HashMap<String, u32> = HashMap::new();
@@ -207,7 +207,7 @@ impl PairColumns {
 }
 
 fn read_pairs(path: &Path, records: &Records<'_>) -> Result<Vec<FoundPair>> {
-    let mut table = Table::open(path)?;
+    let mut table = Table::open_ours(path)?;
     let columns = PairColumns::of(&table)?;
     let (mut pairs, mut row) = (Vec::new(), csv::StringRecord::new());
     while let Some(line) = table.next(&mut row)? {
@@ -217,7 +217,7 @@ fn read_pairs(path: &Path, records: &Records<'_>) -> Result<Vec<FoundPair>> {
 }
 
 fn read_clusters(path: &Path, records: &Records<'_>) -> Result<Partition> {
-    let mut table = Table::open(path)?;
+    let mut table = Table::open_ours(path)?;
     let (Some(id), Some(cluster)) = (table.column(&["id"]), table.column(&["cluster"])) else {
         return Err(table.header_error("a header with id and cluster"));
     };

@@ -16,13 +16,22 @@ pub(super) struct Table {
 impl Table {
     /// Opens `path`; that it is gzip'd is seen from its first bytes, not from its name.
     pub(super) fn open(path: &Path) -> Result<Self> {
+        Self::trimmed(path, csv::Trim::All)
+    }
+
+    /// Opens a table that we wrote: its fields are as they are, ids with white space at the ends among them.
+    pub(super) fn open_ours(path: &Path) -> Result<Self> {
+        Self::trimmed(path, csv::Trim::Headers)
+    }
+
+    fn trimmed(path: &Path, trim: csv::Trim) -> Result<Self> {
         let mut file = BufReader::new(File::open(path).map_err(|e| Error::io(path, e))?);
         let gzip = file.fill_buf().map_err(|e| Error::io(path, e))?.starts_with(&[0x1f, 0x8b]);
         let bytes: Box<dyn Read> = if gzip { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
         // The parser's line numbers are one short after "\r\n"; so lines end at "\n", and the rest is trimmed.
         let mut reader = csv::ReaderBuilder::new()
             .terminator(csv::Terminator::Any(b'\n'))
-            .trim(csv::Trim::All)
+            .trim(trim)
             .flexible(true)
             .from_reader(bytes);
         let mut header = reader.headers().map_err(|e| csv_error(path, e))?.clone();

@@ -40,8 +40,13 @@ pub struct Page {
     pub text_bytes: u64,
     /// Distinct features.
     pub features: u64,
-    /// Its SimHash.
+    /// Its SimHash, in hexadecimal digits: many readers of JSON round whole numbers of 64 bits.
+    #[serde(serialize_with = "hexadecimal")]
     pub hash: u64,
+}
+
+fn hexadecimal<S: serde::Serializer>(hash: &u64, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.collect_str(&format_args!("{hash:016x}"))
 }
 
 /// A bit in which the hashes differ.

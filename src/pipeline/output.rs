@@ -1,6 +1,7 @@
 //! A folder of results that appears whole or not at all.
 
 use crate::error::{Error, Result};
+use crate::format;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -26,10 +27,8 @@ impl OutputFolder {
             let expected = "exists already; --force replaces earlier results";
             return Err(Error::parameter("out", place.display(), expected));
         }
-        if exists && !(place.is_dir() && is_ours(place)?) {
-            let expected =
-                "a folder that is empty or holds a report.json of ours; --force replaces nothing else";
-            return Err(Error::parameter("out", place.display(), expected));
+        if exists {
+            check_ours(place)?;
         }
         let parent = place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(parent).map_err(|e| Error::io(parent, e))?;
@@ -78,10 +77,37 @@ impl OutputFolder {
     }
 }
 
-/// Whether a folder may be replaced: an earlier result, or an empty one.
-fn is_ours(folder: &Path) -> Result<bool> {
-    let mut entries = fs::read_dir(folder).map_err(|e| Error::io(folder, e))?;
-    Ok(folder.join("report.json").is_file() || entries.next().is_none())
+/// What we write into a folder of results.
+const OURS: [&str; 7] = [
+    "pairs.csv",
+    "clusters.csv",
+    "kept.warc.wet.gz",
+    "kept.jsonl.gz",
+    "report.json",
+    "report.html",
+    "review.html",
+];
+
+/// Refuses a folder that may not be replaced: one that is neither empty nor an earlier result, or holds anything that we
+/// did not write.
+fn check_ours(folder: &Path) -> Result<()> {
+    let refuse = |expected: &str| Err(Error::parameter("out", folder.display(), expected));
+    if !folder.is_dir() {
+        return refuse("a folder; --force replaces nothing else");
+    }
+    let entries: Vec<fs::DirEntry> =
+        fs::read_dir(folder).and_then(Iterator::collect).map_err(|e| Error::io(folder, e))?;
+    if !entries.is_empty() && !format::is_result_folder(folder) {
+        return refuse("a folder that is empty or an earlier result; --force replaces nothing else");
+    }
+    let foreign = entries.iter().find(|entry| !OURS.iter().any(|name| entry.file_name() == *name));
+    match foreign {
+        Some(entry) => refuse(&format!(
+            "an earlier result and nothing else; {} is in it and would be lost",
+            entry.file_name().display()
+        )),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -114,7 +140,12 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let place = top.path().join("out");
         fs::create_dir(&place).unwrap();
-        fs::write(place.join("report.json"), "old").unwrap();
+        fs::write(place.join("report.json"), r#"{"lighthouse": 1}"#).unwrap();
+        assert!(OutputFolder::begin(&place, true).is_err(), "another program's report");
+        fs::write(place.join("report.json"), r#"{"tool": {"name": "flipside"}}"#).unwrap();
+        fs::write(place.join("judged.csv"), "hours of work").unwrap();
+        assert!(OutputFolder::begin(&place, true).is_err(), "a file that is not of ours");
+        fs::remove_file(place.join("judged.csv")).unwrap();
         assert!(OutputFolder::begin(&place, false).is_err());
         let folder = OutputFolder::begin(&place, true).unwrap();
         fs::write(folder.path().join("report.json"), "new").unwrap();

@@ -10,6 +10,8 @@ use crate::evaluate::sample::{Bands, ReviewSample, SampleParams};
 use crate::report::model::{FileRow, Report, Tool};
 use crate::report::review::{ReviewHead, Side, write};
 use hashbrown::HashMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// A review to prepare.
@@ -60,6 +62,10 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
     if !report.exists() {
         let expected = "a folder of results, with the report.json that dedup writes";
         return Err(Error::parameter("result", job.result.display(), expected));
+    }
+    if job.page.exists() && !is_review_page(&job.page)? {
+        let expected = "a new file or an earlier page of this kind; nothing else is replaced";
+        return Err(Error::parameter("page", job.page.display(), expected));
     }
     let report = Report::read_json(&report)?;
     let listed = stages.run("pairs", 0, "pairs", 0, |_| ListedPairs::read(&job.result))?;
@@ -217,6 +223,14 @@ fn inputs(job: &ReviewJob, files: &[FileRow]) -> Result<(Vec<Input>, Vec<String>
         false => inputs.iter().map(|input| input.path.display().to_string()).collect(),
     };
     Ok((inputs, called))
+}
+
+/// Whether a file is a page that a review wrote, by its title.
+fn is_review_page(path: &Path) -> Result<bool> {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(2048).read_to_end(&mut head));
+    read.map_err(|e| Error::io(path, e))?;
+    Ok(String::from_utf8_lossy(&head).contains("<title>flipside: pairs to judge</title>"))
 }
 
 /// Whether as much was read as when the result was made.
