@@ -168,6 +168,10 @@ pub fn read_any(path: &Path) -> Result<(Envelope, Vec<u8>)> {
         let got = format!("{:08x}", u32::from_le_bytes(word));
         return Err(wrong("the checksum", &format!("{sum:08x}"), got, "the file is damaged; make it again"));
     }
+    if file.read(&mut [0]).map_err(io)? != 0 {
+        let advice = "something was added to the file; make it again";
+        return Err(wrong("the end", "the end of the file", "more bytes".to_owned(), advice));
+    }
     let header = serde_json::from_slice(&header)
         .map_err(|e| wrong("the header", "JSON", e.to_string(), "make the file again"))?;
     Ok((Envelope { kind, version, header }, body))

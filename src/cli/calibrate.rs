@@ -77,11 +77,14 @@ fn show(table: &BudgetTable, distance: u32) -> String {
     let _ = writeln!(text, "wanted   probes a page   reached   95 % interval");
     for (recall, row) in &table.rows {
         let probes = row.budget.map_or_else(|| format!("{} (all)", table.all_probes), |b| b.to_string());
-        let _ = writeln!(
-            text,
-            "{recall:<8} {probes:>13}   {:.4}    {:.4} to {:.4}",
-            row.reached, row.low, row.high
-        );
+        let measured = match row.held_out {
+            0 => "-         -".to_owned(),
+            _ => format!("{:.4}    {:.4} to {:.4}", row.reached, row.low, row.high),
+        };
+        let _ = writeln!(text, "{recall:<8} {probes:>13}   {measured}");
+    }
+    if table.rows.iter().any(|(_, row)| row.held_out == 0) {
+        text.push_str("No pairs to measure on, so all probes are made.\n");
     }
     text
 }

@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(Done::WithDamage) => ExitCode::from(1),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("flipside: {error:#}");
+            eprintln!("flipside: {}", told(&error));
             ExitCode::from(2)
         }
     }
@@ -115,6 +115,19 @@ fn print(bytes: &[u8]) -> anyhow::Result<Done> {
     Ok(Done::Well)
 }
 
+/// An error with its causes, save those that the one before has told already.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 /// Whether the reader of our output has gone, which is no failure of ours.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
@@ -126,6 +139,14 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn causes_are_told_once() {
+        let missing = || flipside::Error::io("pages.wet", io::Error::from(io::ErrorKind::NotFound));
+        assert_eq!(told(&missing().into()), missing().to_string());
+        let context = anyhow::Error::from(missing()).context("reading");
+        assert_eq!(told(&context), format!("reading: {}", missing()));
+    }
 
     #[test]
     fn the_command_line_is_sound() {

@@ -266,13 +266,12 @@ fn describe(settings: &Settings, chosen: &[(&'static str, String)]) -> report::M
     let mut similarity = match settings.method {
         Method::Psm | Method::Bphs => {
             parameters.push(("weighting", settings.weighting.name().to_owned()));
-            parameters.push((
-                "frequencies",
-                match &settings.frequencies {
-                    Some(path) => path.display().to_string(),
-                    None => "of this corpus".to_owned(),
-                },
-            ));
+            if settings.weighting.needs_frequencies() {
+                let of_corpus = || "of this corpus".to_owned();
+                let from =
+                    settings.frequencies.as_ref().map_or_else(of_corpus, |path| path.display().to_string());
+                parameters.push(("frequencies", from));
+            }
             parameters.push(("distance", format!("{} of 64 bits", settings.distance)));
             "cosine of the pages' feature weights, as estimated by the distance d of their hashes: cos(π·d/64)".to_owned()
         }

@@ -69,6 +69,12 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
     }
     let report = Report::read_json(&report)?;
     let listed = stages.run("pairs", 0, "pairs", 0, |_| ListedPairs::read(&job.result))?;
+    let (lists, wrote) = ((listed.near.len() + listed.copies.len()) as u64, report.outcome.pairs_written);
+    if lists != wrote {
+        let expected =
+            format!("a result whose pairs.csv is whole: it lists {lists} pairs, and {wrote} were written");
+        return Err(Error::parameter("result", job.result.display(), expected));
+    }
     if listed.near.is_empty() {
         let got = job.result.display().to_string();
         let expected = format!(
