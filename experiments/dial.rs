@@ -4,14 +4,12 @@
 //! we want of it.
 
 use crate::check::Verdict;
-use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series, short};
 use crate::results::{Row, Table, distinct};
-use crate::throughput::{Bench, Method, Workload};
+use crate::throughput::{Bench, Method, Workload, for_each_workload};
 use crate::{Config, Experiment};
 use anyhow::{Context, Result};
 use flipside::search::psm::FlipOrder;
-use flipside::text::FeatureKind;
 use std::path::Path;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -22,8 +20,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     verdicts,
 };
 
-/// Texts from which on a corpus is also searched as it is.
-const LARGE: usize = 100_000;
 /// Stored hashes up to which distances above 6 are tried: all methods are slow there.
 const MOST_FOR_WIDE: usize = 2_500_000;
 
@@ -75,27 +71,20 @@ fn methods(radius: u32) -> Vec<(Method, &'static [u32])> {
 fn run(config: &Config) -> Result<()> {
     let stored = config.stored.unwrap_or(config.size(10_000_000, 50_000));
     let queries = config.queries.unwrap_or(config.size(200_000, 2_000));
-    for path in config.corpora() {
-        let corpus = Corpus::load(&path, FeatureKind::Words)?;
-        if corpus.len() >= LARGE {
-            run_on(config, &Workload::real(&corpus, queries.min(corpus.len() / 10), config.seed))?;
-        }
-        if stored > 0 {
-            run_on(config, &Workload::generated(config, &corpus, stored, queries))?;
-        }
-    }
-    Ok(())
+    for_each_workload(config, EXPERIMENT.name, (stored, queries), |workload, table| {
+        run_on(config, workload, table)
+    })
 }
 
-fn run_on(config: &Config, workload: &Workload) -> Result<()> {
-    let (stored, queries) = (workload.stored.len(), workload.queries.len());
-    config.progress.say(format!("  {stored} stored hashes, {queries} queries"));
-    let name = format!("{}-{}-{}", workload.corpus, workload.source, workload.documents);
-    let mut table = Table::create(config, EXPERIMENT.name, &name, &workload.digest)?;
+fn run_on(config: &Config, workload: &Workload, table: &mut Table) -> Result<()> {
+    let stored = workload.stored.len();
     if let Some(folder) = &config.dump {
-        dump(&folder.join(format!("{name}.stored.u64")), workload.stored.hashes().iter().copied())?;
+        dump(
+            &folder.join(format!("{}.stored.u64", workload.name())),
+            workload.stored.hashes().iter().copied(),
+        )?;
         let queries = workload.queries.iter().map(|query| query.hash);
-        dump(&folder.join(format!("{name}.queries.u64")), queries)?;
+        dump(&folder.join(format!("{}.queries.u64", workload.name())), queries)?;
     }
     for radius in [3, 6, 10] {
         if radius > 6 && stored > MOST_FOR_WIDE {
@@ -104,7 +93,7 @@ fn run_on(config: &Config, workload: &Workload) -> Result<()> {
         let methods = methods(radius);
         let total = methods.iter().map(|(m, budgets)| if m.budgeted() { budgets.len() + 1 } else { 1 }).sum();
         let points = config.progress.points(total);
-        let mut bench = Bench::new(workload, radius, &mut table, &points)?;
+        let mut bench = Bench::new(workload, radius, table, &points)?;
         for (method, budgets) in methods {
             bench.curve(method, budgets)?;
         }

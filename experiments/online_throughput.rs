@@ -1,13 +1,11 @@
 //! Queries per second against memory, every match and the first one (Table 2).
 
 use crate::check::Verdict;
-use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series, short};
-use crate::results::{Row, Table, distinct, read};
-use crate::throughput::{ALL, Bench, RADIUS, Workload};
+use crate::results::{Row, distinct, read};
+use crate::throughput::{ALL, Bench, RADIUS, for_each_workload};
 use crate::{Config, Experiment};
 use anyhow::Result;
-use flipside::text::FeatureKind;
 use std::path::Path;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -18,9 +16,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     verdicts,
 };
 
-/// Texts from which on a corpus is also searched as it is.
-const LARGE: usize = 100_000;
-
 /// As many as the paper's; the committed runs ask for fewer queries.
 const STORED: usize = 60_000_000;
 const QUERIES: usize = 10_000_000;
@@ -28,23 +23,10 @@ const QUERIES: usize = 10_000_000;
 fn run(config: &Config) -> Result<()> {
     let stored = config.stored.unwrap_or(config.size(STORED, 50_000));
     let queries = config.queries.unwrap_or(config.size(QUERIES, 2_000));
-    for path in config.corpora() {
-        let corpus = Corpus::load(&path, FeatureKind::Words)?;
-        if corpus.len() >= LARGE {
-            run_on(config, &Workload::real(&corpus, queries.min(corpus.len() / 10), config.seed))?;
-        }
-        run_on(config, &Workload::generated(config, &corpus, stored, queries))?;
-    }
-    Ok(())
-}
-
-fn run_on(config: &Config, workload: &Workload) -> Result<()> {
-    let (stored, queries) = (workload.stored.len(), workload.queries.len());
-    config.progress.say(format!("  {stored} stored hashes, {queries} queries"));
-    let name = format!("{}-{}-{}", workload.corpus, workload.source, workload.documents);
-    let mut table = Table::create(config, EXPERIMENT.name, &name, &workload.digest)?;
-    let points = config.progress.points(2 * ALL.len());
-    Bench::new(workload, RADIUS, &mut table, &points)?.at_recall(ALL)
+    for_each_workload(config, EXPERIMENT.name, (stored, queries), |workload, table| {
+        let points = config.progress.points(2 * ALL.len());
+        Bench::new(workload, RADIUS, table, &points)?.at_recall(ALL)
+    })
 }
 
 /// What a method is called in the legend: all settings of a method share a look.

@@ -18,6 +18,7 @@ use flipside::search::linear::Linear;
 use flipside::search::psm::{FlipOrder, Psm, PsmParams, Reading};
 use flipside::search::{Cost, HammingIndex, Mode, Query, Scratch};
 use flipside::simhash::SimHash;
+use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
 use gaoya::simhash::SimHashIndex;
 use std::collections::HashMap;
@@ -81,6 +82,11 @@ impl Workload {
         Self::new(corpus, "real", hashes, asked, queries)
     }
 
+    /// What its results are called.
+    pub fn name(&self) -> String {
+        format!("{}-{}-{}", self.corpus, self.source, self.documents)
+    }
+
     fn new(
         corpus: &Corpus,
         source: &'static str,
@@ -97,6 +103,34 @@ impl Workload {
         let (corpus, digest) = (corpus.name.clone(), corpus.digest.clone());
         Self { corpus, digest, source, documents, stored, queries: asked, calibration }
     }
+}
+
+/// Texts from which on a corpus is also searched as it is.
+const LARGE: usize = 100_000;
+
+/// The workloads of a run, one after the other, each with an empty table: large corpora as they are, and what is generated
+/// from each, unless no hashes are to be stored.
+pub fn for_each_workload(
+    config: &Config,
+    experiment: &str,
+    (stored, queries): (usize, usize),
+    mut each: impl FnMut(&Workload, &mut Table) -> Result<()>,
+) -> Result<()> {
+    let mut run = |workload: &Workload| {
+        let (stored, queries) = (workload.stored.len(), workload.queries.len());
+        config.progress.say(format!("  {stored} stored hashes, {queries} queries"));
+        each(workload, &mut Table::create(config, experiment, &workload.name(), &workload.digest)?)
+    };
+    for path in config.corpora() {
+        let corpus = Corpus::load(&path, FeatureKind::Words)?;
+        if corpus.len() >= LARGE {
+            run(&Workload::real(&corpus, queries.min(corpus.len() / 10), config.seed))?;
+        }
+        if stored > 0 {
+            run(&Workload::generated(config, &corpus, stored, queries))?;
+        }
+    }
+    Ok(())
 }
 
 /// Queries as indexes take them.
