@@ -97,7 +97,8 @@ impl Args {
         };
         let purpose = Purpose {
             documents: self.documents,
-            sizes: SIZES.to_vec(),
+            // The size that is asked for has a row of its own.
+            sizes: SIZES.into_iter().filter(|&size| self.documents != Some(size)).collect(),
             memory: self.memory,
             queries: self.queries,
         };
