@@ -67,9 +67,7 @@ pub fn self_join(
     /// Slots a task works through with the same buffers.
     const TASK: usize = 1024;
     let starts: Vec<usize> = (0..distinct.len()).step_by(TASK).collect();
-    /// Lesser slot, greater slot, distance.
-    type Found = (u32, u32, u8);
-    let parts: Vec<(Vec<Found>, Cost, [u64; 2])> = starts
+    let parts: Vec<(Vec<NearPair>, Cost, [u64; 2])> = starts
         .into_par_iter()
         .map(|start| {
             let (mut scratch, mut hits, mut found, mut cost) =
@@ -89,7 +87,11 @@ pub fn self_join(
                 crowded += u64::from(passed > 0);
                 passed_over += passed;
                 let nearest = near.iter().take(MOST_NEIGHBOURS);
-                found.extend(nearest.map(|(_, hit)| (slot.min(hit.slot), slot.max(hit.slot), hit.distance)));
+                found.extend(nearest.map(|(_, hit)| NearPair {
+                    a: slot.min(hit.slot),
+                    b: slot.max(hit.slot),
+                    distance: hit.distance,
+                }));
             }
             progress((distinct.len().min(start + TASK) - start) as u64);
             (found, cost, [crowded, passed_over])
@@ -106,14 +108,7 @@ pub fn self_join(
     }
     found.par_sort_unstable();
     found.dedup();
-    let pairs = found
-        .into_iter()
-        .map(|(a, b, distance)| {
-            let distance = u32::from(distance);
-            SlotPair { a, b, distance, similarity: cosine_of_distance(distance) }
-        })
-        .collect();
-    SlotJoin { pairs, cost, crowded, passed_over, sampled: 0 }
+    SlotJoin { pairs: as_slot_pairs(found), cost, crowded, passed_over, sampled: 0 }
 }
 
 /// Finds every pair of distinct hashes at distance 1 to `radius` by an exact join, without an index. `progress` hears of

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::buckets::{Buckets, Course, Look};
 use super::directory::{KeyBits, Table, log2};
-use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet};
+use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
 use crate::kernel::hamming::Kernel;
 use crate::simhash::BITS;
 use crate::{Error, Result};
@@ -237,11 +237,7 @@ impl HammingIndex for Bphs {
     }
 
     fn tables_of(&self, query: u64, hit: u64) -> TableSet {
-        let differing = query ^ hit;
-        if differing.count_ones() > self.params.radius {
-            return 0;
-        }
-        self.keys.iter().enumerate().fold(0, |set, (t, key)| set | TableSet::from(differing & key == 0) << t)
+        reaching(&self.keys, 0, self.params.radius, query ^ hit)
     }
 }
 

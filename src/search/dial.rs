@@ -21,7 +21,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::directory::log2;
-use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet};
+use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
 use crate::kernel::flips::Flip;
 use crate::kernel::packed::{Packed, WIDEST};
 use crate::kernel::weakest::{Kernel, MAX_TABLES, Split, Strengths};
@@ -831,12 +831,7 @@ impl HammingIndex for Dial {
     }
 
     fn tables_of(&self, query: u64, hit: u64) -> TableSet {
-        let differing = query ^ hit;
-        if differing.count_ones() > self.params.radius {
-            return 0;
-        }
-        let reaches = |&mask: &u64| (differing & mask).count_ones() <= self.looks.flips;
-        (0..).zip(&self.looks.masks).fold(0, |set, (t, mask)| set | TableSet::from(reaches(mask)) << t)
+        reaching(&self.looks.masks, self.looks.flips, self.params.radius, query ^ hit)
     }
 }
 

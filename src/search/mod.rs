@@ -139,6 +139,16 @@ pub trait HammingIndex: Send + Sync {
     fn tables_of(&self, query: u64, hit: u64) -> TableSet;
 }
 
+/// The tables that find a hash with these differing bits, each by its key with at most `flips` bits flipped; none beyond the
+/// radius.
+fn reaching(keys: &[u64], flips: u32, radius: u32, differing: u64) -> TableSet {
+    if differing.count_ones() > radius {
+        return 0;
+    }
+    let reaches = |&key: &u64| (differing & key).count_ones() <= flips;
+    (0..).zip(keys).fold(0, |set, (t, key)| set | TableSet::from(reaches(key)) << t)
+}
+
 /// A batch without any overlap.
 fn one_by_one<I: HammingIndex + ?Sized>(
     index: &I,

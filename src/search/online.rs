@@ -10,7 +10,7 @@
 //! not find is struck out: the answers depend on what has been added, never on when it was merged.
 
 use super::dial::{Dial, DialParams};
-use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet};
+use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
 use crate::kernel::hamming;
 use crate::kernel::weakest::{Kernel, Strengths};
 use crate::{Error, Result};
@@ -310,12 +310,7 @@ impl HammingIndex for Online {
     }
 
     fn tables_of(&self, query: u64, hit: u64) -> TableSet {
-        let differing = query ^ hit;
-        if differing.count_ones() > self.params.radius {
-            return 0;
-        }
-        let reaches = |&mask: &u64| (differing & mask).count_ones() <= self.flips();
-        (0..).zip(&self.masks).fold(0, |set, (t, mask)| set | TableSet::from(reaches(mask)) << t)
+        reaching(&self.masks, self.flips(), self.params.radius, query ^ hit)
     }
 }
 
