@@ -31,13 +31,13 @@ pub enum Error {
         advice: &'static str,
     },
     /// A parameter, or a combination of parameters, that has no meaning.
-    #[error("{parameter} = {got}: {expected}")]
+    #[error("{parameter} {got}: expected {expected}")]
     Parameter {
         /// The parameter's name as the command line spells it, without dashes.
         parameter: &'static str,
         /// The value given.
         got: String,
-        /// What is possible.
+        /// What is possible, such as `at most 15 of 64 bits`.
         expected: String,
     },
     /// A chart or a page of the report could not be made: a fault of the program, not of the input.

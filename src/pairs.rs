@@ -477,7 +477,7 @@ impl Groups {
         let count = self.count_pairs(joined);
         if count > MOST_PAIRS {
             let advice = format!(
-                "there are {count} pairs, more than {MOST_PAIRS}; leave it out, and every copy is listed once"
+                "at most {MOST_PAIRS} pairs, but there are {count}; leave it out, and every copy is listed once"
             );
             return Err(Error::parameter("all-pairs", "true", advice));
         }

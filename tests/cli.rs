@@ -228,12 +228,81 @@ fn nothing_to_read_or_senseless_settings_make_no_folder() {
     fails(
         &["--method", "minhash", "--distance", "5"],
         &corpus(),
-        "--distance has a meaning for psm and bphs only",
+        "--distance has no effect with --method minhash",
     );
     fails(&["--similarity", "0.7"], &corpus(), "--similarity");
     fails(&["--frequencies", "any"], &corpus(), "tf-idf");
-    fails(&["--method", "bphs", "--tables", "12"], &corpus(), "one of");
+    fails(&["--method", "bphs", "--tables", "12"], &corpus(), "--tables 12: expected 11 for distance 10");
     fails(&["--method", "minhash", "--permutations", "4", "--recall", "0.9999"], &corpus(), "recall");
+}
+
+#[test]
+fn options_that_would_change_nothing_are_refused() {
+    let refused = |command: &str, names: [&str; 2]| {
+        // There is no such input: what is refused is refused before anything is read.
+        let folder = tempfile::tempdir().unwrap();
+        let run = flipside().current_dir(&folder).args(command.split(' ')).assert().code(2).stdout("");
+        let message = String::from_utf8(run.get_output().stderr.clone()).unwrap();
+        assert!(names.iter().all(|name| message.contains(name)), "{command}: {message}");
+        assert!(message.to_lowercase().contains("leave"), "{command}: {message}");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "{command}");
+    };
+    for (options, names) in [
+        ("--method bphs --recall 0.9", ["--recall", "--method bphs"]),
+        ("--method bphs --budget 9", ["--budget", "--method bphs"]),
+        ("--method minhash --weighting tf", ["--weighting", "--method minhash"]),
+        ("--method minhash --distance 3", ["--distance", "--method minhash"]),
+        ("--method minhash --bands 16x8 --recall 0.9", ["--recall", "--bands"]),
+        ("--budget 100 --recall 0.9", ["--recall", "--budget"]),
+        ("--similarity 0.5", ["--similarity", "--method psm"]),
+        ("--index all-bits --key-bits 20", ["--key-bits", "--index all-bits"]),
+        ("--flip-cost square", ["--flip-cost", "--index dial"]),
+        ("--verify none --verify-threshold 0.9", ["--verify-threshold", "--verify none"]),
+        ("--frequencies f", ["--frequencies", "--weighting binary"]),
+        ("--weighting tf-idf --frequencies f --save-frequencies g", ["--save-frequencies", "--frequencies"]),
+    ] {
+        refused(&format!("dedup none.wet --out o {options}"), names);
+    }
+    refused(
+        "compare none.wet --out o --methods psm,bphs --similarity 0.5",
+        ["--similarity", "--methods psm,bphs"],
+    );
+    refused("compare none.wet --out o --methods psm,bphs --budget 9 --recall 1", ["--recall", "--budget"]);
+    refused("calibrate none.wet --budget 9", ["--budget", "calibrate"]);
+    refused("explain a b none.wet --tables 10", ["--tables", "explain"]);
+    refused("explain a b --budget 9", ["--budget", "INPUT"]);
+    refused("explain a b --text-field body", ["--text-field", "INPUT"]);
+    refused("plan --features words", ["--features", "INPUT"]);
+    refused("plan --seed 7", ["--seed", "INPUT"]);
+    refused("hash none.txt --frequencies f", ["--frequencies", "--weighting binary"]);
+    refused("seen --index i none.wet --frequencies f", ["--frequencies", "--weighting binary"]);
+    refused("evaluate --judged j --min-score 0.9", ["--min-score", "--judged"]);
+    refused("evaluate --judged j --resamples 9", ["--resamples", "--judged"]);
+    refused("evaluate --judged j --id-field key", ["--id-field", "--judged"]);
+    // The budget is one method's, the recall another's.
+    let both = ["compare", "none.wet", "--out", "o", "--budget", "9", "--recall", "0.9"];
+    flipside().args(both).assert().code(2).stderr(predicate::str::contains("none.wet"));
+}
+
+#[test]
+fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
+    let told = |command: &str, message: &str| {
+        let run = flipside().args(command.split(' ')).assert().code(2);
+        run.stderr(predicate::str::contains(message));
+    };
+    told("dedup none --out o --distance 99", "--distance 99: expected at most 15 of 64 bits");
+    told("dedup none --out o --recall 7", "--recall 7: expected a share above 0 and at most 1");
+    told("dedup none --out o --recall nan", "--recall NaN: expected a share");
+    told("dedup none --out o --method bphs --tables 7", "--tables 7: expected 11 for distance 10");
+    told("dedup none --out o --key-bits 99", "--key-bits 99: expected 1 to 64");
+    told("dedup none --out o --method minhash --recall 1", "--recall 1: expected a share below 1");
+    told("dedup none --out o --features x", "'x' for '--features <KIND>': expected words, or shingles:W");
+    told("dedup none --out o --threads 9999999", "--threads");
+    told("dedup none --out tests", "--out tests: expected a new folder");
+    told("calibrate data --recalls 5", "--recalls 5: expected shares");
+    told("plan --documents 0", "--documents 0: expected at least 1");
+    told("seen --index i none --distance 99", "--distance 99: expected at most 15");
+    told("evaluate r --truth t --min-score nan", "'nan' for '--min-score <SCORE>': expected a number");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `flipside calibrate`
 
-use super::arguments::{FeatureArgs, InputArgs, MethodName, SearchArgs};
+use super::arguments::{FeatureArgs, Given, InputArgs, SearchArgs, Use, threads};
 use super::progress::Bars;
 use super::{Done, print};
 use flipside::pipeline::{self, BudgetTable, Job};
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     features: FeatureArgs,
 
     /// Threads; 0 for one a core. Results do not depend on it
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
     threads: usize,
 
     /// Show no progress on standard error
@@ -45,7 +45,15 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
-        let settings = self.search.settings(&self.features, &[MethodName::Psm])?;
+        let given = Given {
+            search: &self.search,
+            features: &self.features,
+            check: None,
+            groups: None,
+            all_pairs: false,
+            saves_frequencies: false,
+        };
+        let settings = given.settings(Use::Calibrate)?;
         let distance = settings.distance;
         let job = Job {
             inputs: self.input.inputs.clone(),

@@ -1,6 +1,8 @@
 //! `flipside compare`
 
-use super::arguments::{FeatureArgs, InputArgs, MethodName, RunArgs, SearchArgs};
+use super::arguments::{
+    CheckArgs, FeatureArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs, Use,
+};
 use super::dedup::job;
 use super::progress::Bars;
 use super::{Done, print};
@@ -28,13 +30,27 @@ pub(crate) struct Args {
     search: SearchArgs,
 
     #[command(flatten)]
+    check: CheckArgs,
+
+    #[command(flatten)]
+    groups: GroupArgs,
+
+    #[command(flatten)]
     features: FeatureArgs,
 }
 
 impl Args {
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
         let methods: Vec<Method> = self.methods.iter().map(|&method| method.into()).collect();
-        let settings = self.search.settings(&self.features, &self.methods)?;
+        let given = Given {
+            search: &self.search,
+            features: &self.features,
+            check: Some(&self.check),
+            groups: Some(&self.groups),
+            all_pairs: false,
+            saves_frequencies: self.run.save_frequencies.is_some(),
+        };
+        let settings = given.settings(Use::Compare(&self.methods))?;
         let job = job(&self.input, &self.run, settings, command_line);
         let summary = pipeline::compare(&job, &methods, &Bars::new(self.run.quiet))?;
         print(format!("{}\n{}\n", summary.text, job.out.join("report.html").display()).as_bytes())?;

@@ -1,6 +1,8 @@
 //! `flipside dedup`
 
-use super::arguments::{FeatureArgs, InputArgs, MethodName, RunArgs, SearchArgs};
+use super::arguments::{
+    CheckArgs, FeatureArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs, Use,
+};
 use super::progress::Bars;
 use super::{Done, print};
 use flipside::pipeline::{self, Job};
@@ -30,12 +32,30 @@ pub(crate) struct Args {
     search: SearchArgs,
 
     #[command(flatten)]
+    check: CheckArgs,
+
+    #[command(flatten)]
+    groups: GroupArgs,
+
+    /// List every pair of pages, not just each copy with the one that leads its group
+    #[arg(long, help_heading = "Results")]
+    all_pairs: bool,
+
+    #[command(flatten)]
     features: FeatureArgs,
 }
 
 impl Args {
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
-        let settings = self.search.settings(&self.features, &[self.method])?;
+        let given = Given {
+            search: &self.search,
+            features: &self.features,
+            check: Some(&self.check),
+            groups: Some(&self.groups),
+            all_pairs: self.all_pairs,
+            saves_frequencies: self.run.save_frequencies.is_some(),
+        };
+        let settings = given.settings(Use::Dedup(self.method))?;
         let job = job(&self.input, &self.run, settings, command_line);
         let summary = pipeline::dedup(&job, &Bars::new(self.run.quiet))?;
         print(format!("{}\n{}\n", summary.text, job.out.join("report.html").display()).as_bytes())?;

@@ -1,6 +1,6 @@
 //! `flipside evaluate`
 
-use super::arguments::FieldArgs;
+use super::arguments::{FieldArgs, parsed, refuse};
 use super::{Done, print};
 use anyhow::Context;
 use flipside::corpus::{ReadOptions, discover};
@@ -42,21 +42,21 @@ pub(crate) struct Args {
     corpus: Vec<PathBuf>,
 
     /// A pair with a score is a duplicate from this score on [default: every listed pair]
-    #[arg(long, value_name = "SCORE")]
+    #[arg(long, value_name = "SCORE", value_parser = finite)]
     min_score: Option<f64>,
 
-    /// A pair with a numeric label is a duplicate from this label on
-    #[arg(long, value_name = "LABEL", default_value_t = TruthParams::default().min_label)]
-    min_label: f64,
+    /// A pair with a numeric label is a duplicate from this label on [default: 1]
+    #[arg(long, value_name = "LABEL", value_parser = finite)]
+    min_label: Option<f64>,
 
     /// About which pairs the truth speaks: corpus, labelled-documents or labelled-pairs [default: labelled-pairs for pairs
     /// with labels, labelled-documents for clusters, corpus for other pairs]
-    #[arg(long)]
+    #[arg(long, value_parser = parsed::<Scope>)]
     scope: Option<Scope>,
 
-    /// Resamples of the bootstrap intervals; 0 leaves them out
-    #[arg(long, value_name = "N", default_value_t = Bootstrap::default().resamples)]
-    resamples: u32,
+    /// Resamples of the bootstrap intervals; 0 leaves them out [default: 1000]
+    #[arg(long, value_name = "N")]
+    resamples: Option<u32>,
 
     /// Print JSON
     #[arg(long)]
@@ -66,11 +66,30 @@ pub(crate) struct Args {
     names: FieldArgs,
 }
 
+/// A number, and not one that no score could reach or that compares with none.
+fn finite(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok(number),
+        _ => Err("expected a number".to_owned()),
+    }
+}
+
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
+        let usual = TruthParams::default();
+        let min_label = self.min_label.unwrap_or(usual.min_label);
         if let Some(judged) = &self.judged {
+            let why = "judgements speak of listed pairs alone. Leave it out, or give a --truth instead";
+            let unused = [
+                ("corpus", !self.corpus.is_empty()),
+                ("min-score", self.min_score.is_some()),
+                ("scope", self.scope.is_some()),
+                ("resamples", self.resamples.is_some()),
+            ];
+            refuse(&unused, "with --judged", why)?;
+            refuse(&self.names.given(), "with --judged", why)?;
             let listed = self.result.as_deref().map(ListedPairs::read).transpose()?;
-            let estimate = estimate_precision(&read_judgements(judged, self.min_label, listed.as_ref())?);
+            let estimate = estimate_precision(&read_judgements(judged, min_label, listed.as_ref())?);
             return self.show(&estimate, estimate.to_string());
         }
         let (Some(result), Some(truth)) = (&self.result, &self.truth) else {
@@ -100,10 +119,18 @@ impl Args {
             );
         }
         let records = Records::new(&names)?;
-        let params = TruthParams { min_score: self.min_score, min_label: self.min_label, scope: self.scope };
+        let params = TruthParams { min_score: self.min_score, min_label, scope: self.scope };
         let truth = TruthFile::read(truth, &records, &params)?;
+        let labelled = truth.rule.starts_with("label");
+        refuse(
+            &[("min-label", self.min_label.is_some() && !labelled)],
+            "on this truth",
+            "it has no labels. Leave it out",
+        )?;
         let found = Found::read(result, &records)?;
-        let bootstrap = Bootstrap { resamples: self.resamples, ..Bootstrap::default() };
+        let bootstrap = self
+            .resamples
+            .map_or_else(Bootstrap::default, |resamples| Bootstrap { resamples, ..Bootstrap::default() });
         let mut evaluation = evaluate::evaluate(&truth, &found, records.count(), bootstrap)?;
         let (written, pairs) = (report.outcome.pairs_written, report.outcome.pairs_found);
         if written < pairs {

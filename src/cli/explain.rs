@@ -1,6 +1,6 @@
 //! `flipside explain`
 
-use super::arguments::{FeatureArgs, FieldArgs, MethodName, SearchArgs};
+use super::arguments::{CheckArgs, FeatureArgs, FieldArgs, Given, SearchArgs, Use, refuse};
 use super::progress::Bars;
 use super::{Done, print};
 use flipside::pipeline::{Job, explain::explain};
@@ -34,6 +34,9 @@ pub(crate) struct Args {
     search: SearchArgs,
 
     #[command(flatten)]
+    check: CheckArgs,
+
+    #[command(flatten)]
     features: FeatureArgs,
 
     /// Show no progress on standard error
@@ -47,13 +50,24 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
+        let of = if self.inputs.is_empty() { Use::ExplainFiles } else { Use::ExplainPages };
+        if self.inputs.is_empty() {
+            let why = "A and B are files of plain text then. Leave it out, or name the corpus that the pages are of";
+            refuse(&self.names.given(), "without INPUT", why)?;
+        }
+        let given = Given {
+            search: &self.search,
+            features: &self.features,
+            check: Some(&self.check),
+            groups: None,
+            all_pairs: false,
+            saves_frequencies: false,
+        };
         let job = Job {
             inputs: self.inputs.clone(),
             fields: self.names.fields(),
             longest_page: self.names.longest_page(),
-            settings: self
-                .search
-                .settings(&self.features, &[MethodName::Psm, MethodName::Bphs, MethodName::Minhash])?,
+            settings: given.settings(of)?,
             ..Job::default()
         };
         let explanation = explain(&job, &self.a, &self.b, &Bars::new(self.quiet))?;

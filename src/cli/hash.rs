@@ -66,16 +66,15 @@ struct Flip {
 
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
+        self.features.check()?;
         let text = self.text()?;
+        let kind = self.features.features();
         let frequencies = match &self.features.frequencies {
-            Some(path) if self.features.weighting().needs_frequencies() => {
-                Frequencies::load(path, self.features.features)?
-            }
-            Some(_) => anyhow::bail!("--frequencies has a meaning for --weighting tf-idf only"),
-            None => Frequencies::new(self.features.features),
+            Some(path) => Frequencies::load(path, kind)?,
+            None => Frequencies::new(kind),
         };
         let weigher = Weigher::new(self.features.weighting());
-        let counts = FeatureExtractor::new(self.features.features).counts(&text);
+        let counts = FeatureExtractor::new(kind).counts(&text);
         // One document that nobody has seen before: N is at least 1.
         let documents = frequencies.documents().max(1);
         let simhash = SimHasher::default().hash(

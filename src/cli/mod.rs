@@ -15,7 +15,8 @@ mod progress;
 mod review;
 mod seen;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use flipside::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -62,7 +63,8 @@ enum Done {
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let typed = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let result = match Cli::parse_from(arguments).command {
+    let (cli, options) = parse(arguments);
+    let result = match cli.command {
         Command::Dedup(args) => args.run(typed),
         Command::Compare(args) => args.run(typed),
         Command::Calibrate(args) => args.run(),
@@ -85,10 +87,22 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(Done::WithDamage) => ExitCode::from(1),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("flipside: {}", told(&error));
+            eprintln!("flipside: {}", told(&error, &options));
             ExitCode::from(2)
         }
     }
+}
+
+/// The command that was typed, and the options that it knows.
+fn parse(arguments: Vec<OsString>) -> (Cli, Vec<String>) {
+    let mut matches = Cli::command().get_matches_from(arguments);
+    let command = Cli::command();
+    let subcommand = matches.subcommand_name().and_then(|name| command.find_subcommand(name));
+    let options = subcommand.map_or_else(Vec::new, |subcommand| {
+        subcommand.get_arguments().filter_map(|argument| argument.get_long().map(str::to_owned)).collect()
+    });
+    let cli = Cli::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit());
+    (cli, options)
 }
 
 /// The manual page, with a section for each command.
@@ -115,10 +129,17 @@ fn print(bytes: &[u8]) -> anyhow::Result<Done> {
     Ok(Done::Well)
 }
 
-/// An error with its causes, save those that the one before has told already.
-fn told(error: &anyhow::Error) -> String {
+/// An error with its causes, save those that the one before has told already. A parameter of the library's that is one of
+/// the command's `options` is named as it is typed.
+fn told(error: &anyhow::Error, options: &[String]) -> String {
     let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
+    for cause in error.chain() {
+        let cause = match cause.downcast_ref() {
+            Some(Error::Parameter { parameter, .. }) if options.iter().any(|option| option == parameter) => {
+                format!("--{cause}")
+            }
+            _ => cause.to_string(),
+        };
         if text.is_empty() {
             text = cause;
         } else if !text.ends_with(&cause) {
@@ -139,13 +160,60 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flipside::corpus::JsonlFields;
+    use flipside::evaluate::interval::Bootstrap;
+    use flipside::evaluate::truth::TruthParams;
+    use flipside::pipeline::settings::Settings;
 
     #[test]
     fn causes_are_told_once() {
-        let missing = || flipside::Error::io("pages.wet", io::Error::from(io::ErrorKind::NotFound));
-        assert_eq!(told(&missing().into()), missing().to_string());
+        let missing = || Error::io("pages.wet", io::Error::from(io::ErrorKind::NotFound));
+        assert_eq!(told(&missing().into(), &[]), missing().to_string());
         let context = anyhow::Error::from(missing()).context("reading");
-        assert_eq!(told(&context), format!("reading: {}", missing()));
+        assert_eq!(told(&context, &[]), format!("reading: {}", missing()));
+    }
+
+    #[test]
+    fn a_parameter_is_named_as_it_is_typed() {
+        let wrong = || anyhow::Error::from(Error::parameter("distance", 99, "at most 15 of 64 bits"));
+        let (_, options) = parse(["flipside", "plan"].map(OsString::from).to_vec());
+        assert_eq!(told(&wrong(), &options), "--distance 99: expected at most 15 of 64 bits");
+        assert_eq!(told(&wrong(), &[]), "distance 99: expected at most 15 of 64 bits");
+    }
+
+    #[test]
+    fn the_help_names_the_defaults_that_the_library_has() {
+        let usual = Settings::default();
+        let defaults = [
+            ("features", usual.features.to_string()),
+            ("weighting", usual.weighting.name().to_owned()),
+            ("distance", usual.distance.to_string()),
+            ("recall", usual.recall.to_string()),
+            ("similarity", usual.similarity.to_string()),
+            ("index", usual.index.name().to_owned()),
+            ("permutations", usual.permutations.to_string()),
+            ("family", usual.family.name().to_owned()),
+            ("flip-cost", usual.flip_cost.to_string()),
+            ("min-label", TruthParams::default().min_label.to_string()),
+            ("resamples", Bootstrap::default().resamples.to_string()),
+            ("text-field", JsonlFields::default().text),
+        ];
+        let command = Cli::command();
+        for (option, default) in defaults {
+            let described = command.get_subcommands().flat_map(clap::Command::get_arguments);
+            let mut described = described.filter(|argument| argument.get_long() == Some(option)).peekable();
+            assert!(described.peek().is_some(), "--{option}");
+            for argument in described
+                .filter(|argument| !argument.is_required_set() && argument.get_default_values().is_empty())
+            {
+                let help = argument
+                    .get_long_help()
+                    .or(argument.get_help())
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+                assert!(help.contains(&format!("[default: {default}]")), "--{option}: {help}");
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `flipside plan`
 
-use super::arguments::{FeatureArgs, FieldArgs};
+use super::arguments::{FeatureArgs, FieldArgs, refuse, threads};
 use super::progress::Bars;
 use super::{Done, print};
 use flipside::pipeline::settings::Settings;
@@ -57,12 +57,12 @@ pub(crate) struct Args {
     features: FeatureArgs,
 
     /// Threads; 0 for one a core
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
     threads: usize,
 
-    /// Seed of samples
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
+    /// Seed of samples of the files' pages [default: 0]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
 
     /// Show no progress on standard error
     #[arg(long, short)]
@@ -78,19 +78,27 @@ const SIZES: [u64; 5] = [1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_0
 
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
+        self.features.check()?;
+        if self.inputs.is_empty() {
+            let why = "a built-in model stands for the pages then. Leave it out, or name files of pages to count on";
+            refuse(&self.names.given(), "without INPUT", why)?;
+            refuse(&self.features.given(), "without INPUT", why)?;
+            refuse(&[("seed", self.seed.is_some())], "without INPUT", why)?;
+        }
         let settings = Settings {
             distance: self.distance,
             recall: self.recall,
             key_bits: self.key_bits,
-            features: self.features.features,
+            features: self.features.features(),
             weighting: self.features.weighting(),
             frequencies: self.features.frequencies.clone(),
-            seed: self.seed,
+            seed: self.seed.unwrap_or(0),
             ..Settings::default()
         };
         let job = Job {
             inputs: self.inputs,
             fields: self.names.fields(),
+            longest_page: self.names.longest_page(),
             threads: self.threads,
             settings,
             ..Job::default()
@@ -270,7 +278,7 @@ fn parse_count(text: &str) -> Result<u64, String> {
     }
     match text.parse::<f64>() {
         Ok(number) if (0.0..1e18).contains(&number) && number.fract() == 0.0 => Ok(number as u64),
-        _ => Err("a whole number, such as 60000000 or 6e7".into()),
+        _ => Err("expected a whole number, such as 60000000 or 6e7".into()),
     }
 }
 
@@ -285,7 +293,7 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
         (Ok(number), Some(power)) if number > 0.0 && number < 1e15 => {
             Ok((number * base.powi(power as i32)) as u64)
         }
-        _ => Err("a number of bytes, such as 500M, 64G or 64GiB".into()),
+        _ => Err("expected a number of bytes, such as 500M, 64G or 64GiB".into()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `flipside seen`
 
-use super::arguments::{FeatureArgs, FieldArgs};
+use super::arguments::{FeatureArgs, FieldArgs, threads};
 use super::{Done, print};
 use anyhow::Context;
 use flipside::corpus::{self, DiscoverOptions, Document, FileReading, Input, ReadOptions, discover};
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     json: bool,
 
     /// Threads; 0 for one a core. Answers do not depend on it
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
     threads: usize,
 
     #[command(flatten)]
@@ -84,7 +84,7 @@ struct Row<'a> {
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         if self.distance > MAX_DISTANCE {
-            anyhow::bail!("--distance {}: at most {MAX_DISTANCE} of 64 bits", self.distance);
+            anyhow::bail!("--distance {}: expected at most {MAX_DISTANCE} of 64 bits", self.distance);
         }
         let (params, frequencies) = self.params()?;
         let mut seen = match self.index.try_exists().with_context(|| self.index.display().to_string())? {
@@ -95,7 +95,7 @@ impl Args {
         let (before, found) = (seen.len(), stamp(&self.index));
         // What cannot be printed does not keep pages from being remembered.
         let mut printed = Ok(Done::Well);
-        let mut options = ReadOptions { fields: self.names.fields(), ..ReadOptions::default() };
+        let mut options = ReadOptions::new(self.names.fields(), self.names.longest_page());
         if self.threads > 0 {
             options.threads = self.threads;
         }
@@ -134,12 +134,10 @@ impl Args {
 
     /// How pages are sketched, and the frequencies for it.
     fn params(&self) -> anyhow::Result<(SeenParams, Frequencies)> {
-        let (kind, weighting) = (self.features.features, self.features.weighting());
+        self.features.check()?;
+        let (kind, weighting) = (self.features.features(), self.features.weighting());
         let (frequencies, checksum) = match &self.features.frequencies {
-            Some(path) if weighting.needs_frequencies() => {
-                (Frequencies::load(path, kind)?, Some(format::checksum(path)?))
-            }
-            Some(_) => anyhow::bail!("--frequencies has a meaning for --weighting tf-idf only"),
+            Some(path) => (Frequencies::load(path, kind)?, Some(format::checksum(path)?)),
             None if weighting.needs_frequencies() => anyhow::bail!(
                 "--weighting tf-idf needs --frequencies FILE, as flipside dedup --save-frequencies makes it; without, use \
                  --weighting tf or binary"

@@ -78,7 +78,7 @@ pub fn fetch(
             Error::parameter(
                 "document",
                 format!("file {}", id.shard),
-                format!("there are {} files", inputs.len()),
+                format!("one of the {} files", inputs.len()),
             )
         })?;
         let stream = match &mut open {

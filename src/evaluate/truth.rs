@@ -200,6 +200,9 @@ impl TruthFile {
     /// # Errors
     /// If the header is another, a row is broken, or no row names records of the corpus.
     pub fn read(path: &Path, records: &Records<'_>, params: &TruthParams) -> Result<Self> {
+        if let Some(least) = params.min_score.filter(|least| !least.is_finite()) {
+            return Err(Error::parameter("min-score", least, "a number"));
+        }
         let mut table = Table::open(path)?;
         let by_number = table.column(&["a"]).zip(table.column(&["b"])).map(|c| (Naming::Number, c));
         let by_id = table.column(&["a_id"]).zip(table.column(&["b_id"])).map(|c| (Naming::Id, c));
@@ -216,6 +219,13 @@ impl TruthFile {
                 table.header_error("a header with a,b or a_id,b_id or cluster and record or record_id or id")
             );
         };
+        if let (Some(least), None) = (params.min_score, file.counts.lowest_score)
+            && file.counts.rows > 0
+        {
+            let expected = "a truth of pairs with scores (a column jaccard, similarity or score, and no labels); this one has \
+                            none, so leave it out";
+            return Err(Error::parameter("min-score", least, expected));
+        }
         if file.counts.rows > 0 && file.counts.rows == file.counts.rows_not_in_corpus {
             let got = format!("{} rows, none about records of the corpus", file.counts.rows);
             return Err(table.error(2, got, "a truth about this corpus"));
@@ -373,6 +383,16 @@ mod tests {
             ..TruthCounts::default()
         };
         assert_eq!(file.counts, want);
+        let refused = |text, least| {
+            let params = TruthParams { min_score: Some(least), ..TruthParams::default() };
+            read(text, &params).unwrap_err().to_string()
+        };
+        assert!(refused(text, f64::NAN).starts_with("min-score NaN: expected a number"));
+        for without in ["a,b\n0,1\n", "a,b,label,score\n0,1,1,1\n", "record,cluster\n0,1\n"] {
+            assert!(
+                refused(without, 0.8).starts_with("min-score 0.8: expected a truth of pairs with scores")
+            );
+        }
         let all = read(text, &TruthParams::default()).unwrap();
         assert_eq!(verdicts(&all), [(0, 1, Duplicate), (1, 3, Duplicate)]);
         assert_eq!(all.rule, "every listed pair");

@@ -49,11 +49,11 @@ pub fn at_most(permutations: usize, matches: usize, similarity: f64) -> f64 {
 pub fn permutations_for(similarity: f64, delta: f64, failure: f64) -> Result<usize> {
     for (name, value) in [("similarity", similarity), ("delta", delta)] {
         if !(value > 0.0 && value <= 1.0) {
-            return Err(Error::parameter(name, value, "must be above 0 and at most 1"));
+            return Err(Error::parameter(name, value, "above 0 and at most 1"));
         }
     }
     if !(failure > 0.0 && failure < 1.0) {
-        return Err(Error::parameter("failure", failure, "must be between 0 and 1"));
+        return Err(Error::parameter("failure", failure, "between 0 and 1"));
     }
     Ok(libm::ceil(-2.0 * libm::log(failure) / (similarity * delta * delta)).max(1.0) as usize)
 }

@@ -141,7 +141,7 @@ impl MinHasher {
     pub fn with_kernel(params: MinHashParams, kernel: Kernel) -> Result<Self> {
         let m = params.permutations;
         if m == 0 || m > MAX_PERMUTATIONS {
-            return Err(Error::parameter("permutations", m, format!("must be 1 to {MAX_PERMUTATIONS}")));
+            return Err(Error::parameter("permutations", m, format!("1 to {MAX_PERMUTATIONS}")));
         }
         let mut rng = SplitMix64::new(params.seed);
         let blocks = m.div_ceil(BLOCK);

@@ -30,7 +30,7 @@ impl Signatures {
         if permutations == 0 || permutations > MAX_PERMUTATIONS || !values.len().is_multiple_of(permutations)
         {
             let got = format!("{permutations} for {} values", values.len());
-            let expected = format!("must be 1 to {MAX_PERMUTATIONS} and divide the number of values");
+            let expected = format!("1 to {MAX_PERMUTATIONS}, a divisor of the number of values");
             return Err(Error::parameter("permutations", got, expected));
         }
         Ok(Self { permutations, values })
@@ -48,7 +48,7 @@ impl Signatures {
     /// [`Error::Parameter`] if it does not have the length of the others.
     pub fn push(&mut self, signature: &[u32]) -> Result<()> {
         if signature.len() != self.permutations {
-            let expected = format!("must be {}, as in the other signatures", self.permutations);
+            let expected = format!("{}, as in the other signatures", self.permutations);
             return Err(Error::parameter("permutations", signature.len(), expected));
         }
         self.values.extend_from_slice(signature);

@@ -24,7 +24,7 @@ impl ModuloSketch {
     /// [`Error::Parameter`] if the modulus is 0.
     pub fn new(features: &[u64], modulus: u64) -> Result<Self> {
         if modulus == 0 {
-            return Err(Error::parameter("modulus", 0, "must be at least 1"));
+            return Err(Error::parameter("modulus", 0, "at least 1"));
         }
         let mut values: Vec<u64> = features.iter().copied().filter(|x| x.is_multiple_of(modulus)).collect();
         values.sort_unstable();
@@ -49,7 +49,7 @@ impl ModuloSketch {
     /// [`Error::Parameter`] if the new modulus is no multiple of the old.
     pub fn coarsen(&self, modulus: u64) -> Result<Self> {
         if modulus == 0 || !modulus.is_multiple_of(self.modulus) {
-            let expected = format!("must be a multiple of {}, the sketch's own modulus", self.modulus);
+            let expected = format!("a multiple of {}, the sketch's own modulus", self.modulus);
             return Err(Error::parameter("modulus", modulus, expected));
         }
         Self::new(&self.values, modulus)
@@ -80,7 +80,7 @@ impl ModuloSketch {
     /// Number of features that both samples hold.
     fn common(&self, other: &Self) -> Result<usize> {
         if self.modulus != other.modulus {
-            let expected = format!("must be {}, as in the other sketch", self.modulus);
+            let expected = format!("{}, as in the other sketch", self.modulus);
             return Err(Error::parameter("modulus", other.modulus, expected));
         }
         let (mut a, mut b, mut common) = (self.values.as_slice(), other.values.as_slice(), 0);

@@ -29,7 +29,7 @@ pub fn budgets(job: &Job, recalls: &[f64], progress: &dyn Progress) -> Result<Bu
         return Err(Error::parameter("method", job.settings.method.name(), "psm; the others have no budget"));
     }
     if let Some(recall) = recalls.iter().find(|&&recall| !(recall > 0.0 && recall <= 1.0)) {
-        return Err(Error::parameter("recall", recall, "above 0 and at most 1"));
+        return Err(Error::parameter("recalls", recall, "shares above 0 and at most 1"));
     }
     job.with_threads(|| {
         let mut stages = Stages::new(progress);

@@ -19,12 +19,12 @@ impl OutputFolder {
     /// # Errors
     /// If something is there already and `force` is not given, or if the folder cannot be made.
     pub fn begin(place: &Path, force: bool) -> Result<Self> {
-        let name = place
-            .file_name()
-            .ok_or_else(|| Error::parameter("out", place.display(), "the name of a new folder"))?;
+        let name = place.file_name().ok_or_else(|| {
+            Error::parameter("out", place.display(), "a path that ends in the name of a new folder")
+        })?;
         let exists = fs::symlink_metadata(place).is_ok();
         if exists && !force {
-            let expected = "exists already; --force replaces earlier results";
+            let expected = "a new folder, but something is there already; --force replaces earlier results";
             return Err(Error::parameter("out", place.display(), expected));
         }
         if exists {

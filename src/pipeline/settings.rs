@@ -3,6 +3,10 @@
 use crate::clusters::{Keep, Linkage};
 use crate::error::{Error, Result};
 use crate::minhash::Family;
+use crate::search::TableSet;
+use crate::search::bands::Banding;
+use crate::search::bphs::{Bphs, BphsParams};
+use crate::simhash::BITS;
 use crate::simhash::volatility::FlipCost;
 use crate::text::FeatureKind;
 use crate::weight::Weighting;
@@ -259,36 +263,69 @@ impl Settings {
             return Err(Error::parameter("distance", self.distance, expected));
         }
         if !(self.recall > 0.0 && self.recall <= 1.0) {
-            return Err(Error::parameter("recall", self.recall, "above 0 and at most 1"));
+            return Err(Error::parameter("recall", self.recall, "a share above 0 and at most 1"));
         }
         if !(self.similarity > 0.0 && self.similarity <= 1.0) {
-            return Err(Error::parameter("similarity", self.similarity, "above 0 and at most 1"));
+            return Err(Error::parameter("similarity", self.similarity, "a share above 0 and at most 1"));
         }
         if self.budget == Some(0) {
             return Err(Error::parameter("budget", 0, "at least 1 probe"));
         }
+        if let Some(bits) = self.key_bits.filter(|bits| !(1..=BITS as u32).contains(bits)) {
+            return Err(Error::parameter("key-bits", bits, format!("1 to {BITS}")));
+        }
+        self.check_tables()?;
         if self.method == Method::Minhash && self.verify.needs_weights() {
             let expected = "jaccard, containment or cosine with minhash, which has no weight vectors";
             return Err(Error::parameter("verify", self.verify.name(), expected));
         }
         if let Some(threshold) = self.verify_threshold {
             if !(threshold > 0.0 && threshold <= 1.0) {
-                return Err(Error::parameter("verify-threshold", threshold, "above 0 and at most 1"));
+                return Err(Error::parameter("verify-threshold", threshold, "a share above 0 and at most 1"));
             }
             if self.verify == Verify::None {
-                return Err(Error::parameter("verify-threshold", threshold, "only with --verify"));
+                let expected = "none where no check (verify) is made";
+                return Err(Error::parameter("verify-threshold", threshold, expected));
             }
         }
         if self.permutations == 0 || self.permutations > 1 << 16 {
-            return Err(Error::parameter("permutations", self.permutations, "from 1 to 65536"));
+            return Err(Error::parameter("permutations", self.permutations, "1 to 65536"));
         }
         if let Some((bands, rows)) = self.bands
             && (bands == 0 || rows == 0 || bands.saturating_mul(rows) > self.permutations)
         {
-            let expected = format!("bands × rows from 1 to the {} permutations", self.permutations);
+            let expected = format!("bands × rows of 1 to the {} permutations", self.permutations);
             return Err(Error::parameter("bands", format!("{bands}x{rows}"), expected));
         }
-        Ok(())
+        self.check_reachable()
+    }
+
+    /// Whether bphs can have so many tables; better told before the corpus is read than after.
+    fn check_tables(&self) -> Result<()> {
+        let fits = |&tables: &u32| Bphs::new(&[], BphsParams { radius: self.distance, tables }).is_ok();
+        let Some(tables) = self.tables.filter(|tables| self.method == Method::Bphs && !fits(tables)) else {
+            return Ok(());
+        };
+        let possible: Vec<String> =
+            (1..=TableSet::BITS).filter(fits).map(|tables| tables.to_string()).collect();
+        let expected = format!("{} for distance {}", possible.join(" or "), self.distance);
+        Err(Error::parameter("tables", tables, expected))
+    }
+
+    /// Whether any bands of so long a signature reach the recall; likewise.
+    fn check_reachable(&self) -> Result<()> {
+        let (m, similarity) = (self.permutations, self.similarity);
+        let chosen = self.method != Method::Minhash || self.bands.is_some();
+        if chosen || Banding::choose(m, similarity, self.recall).is_ok() {
+            return Ok(());
+        }
+        let most = Banding { bands: m, rows: 1 }.probability(similarity);
+        let expected = if self.recall == 1.0 {
+            format!("a share below 1 where the similarity ({similarity}) is below 1: bands miss some pair")
+        } else {
+            format!("at most {most:.6}, which is what {m} permutations reach at similarity {similarity}")
+        };
+        Err(Error::parameter("recall", self.recall, expected))
     }
 
     /// The name, in pairs.csv, of the similarity that a pair of different texts has.
@@ -319,7 +356,6 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::bphs::{Bphs, BphsParams};
 
     #[test]
     fn every_distance_has_a_bphs() {
@@ -350,11 +386,27 @@ mod tests {
         wrong(Settings { recall: f64::NAN, ..ok() }, "recall");
         wrong(Settings { similarity: 1.5, ..ok() }, "similarity");
         wrong(Settings { budget: Some(0), ..ok() }, "budget");
+        wrong(Settings { key_bits: Some(65), ..ok() }, "key-bits");
+        wrong(Settings { tables: Some(7), method: Method::Bphs, ..ok() }, "tables");
+        Settings { tables: Some(7), ..ok() }.check().unwrap();
+        wrong(Settings { recall: 1.0, ..Settings::of(Method::Minhash) }, "recall");
         wrong(Settings { permutations: 0, ..ok() }, "permutations");
         wrong(Settings { verify: Verify::None, verify_threshold: Some(0.5), ..ok() }, "verify-threshold");
         wrong(Settings { verify_threshold: Some(1.5), verify: Verify::Cosine, ..ok() }, "verify-threshold");
         wrong(Settings { method: Method::Minhash, verify: Verify::Weights, ..ok() }, "verify");
         wrong(Settings { bands: Some((20, 7)), ..ok() }, "bands");
+    }
+
+    #[test]
+    fn what_is_possible_is_told() {
+        let told = |settings: Settings| settings.check().unwrap_err().to_string();
+        let bphs = Settings { method: Method::Bphs, distance: 3, tables: Some(7), ..Settings::default() };
+        assert_eq!(told(bphs), "tables 7: expected 4 or 10 or 16 or 20 or 35 or 56 for distance 3");
+        let minhash = Settings { recall: 0.99, permutations: 2, ..Settings::of(Method::Minhash) };
+        assert_eq!(
+            told(minhash),
+            "recall 0.99: expected at most 0.960000, which is what 2 permutations reach at similarity 0.8"
+        );
     }
 
     #[test]

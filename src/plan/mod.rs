@@ -146,7 +146,7 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
         return Err(Error::parameter("distance", task.distance, "at most 64"));
     }
     if !(task.recall > 0.0 && task.recall <= 1.0) {
-        return Err(Error::parameter("recall", task.recall, "above 0 and at most 1"));
+        return Err(Error::parameter("recall", task.recall, "a share above 0 and at most 1"));
     }
     let parts = task.hashes.div_ceil(MOST_HASHES);
     let n = usize::try_from(task.hashes.div_ceil(parts)).unwrap_or(usize::MAX);
