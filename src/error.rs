@@ -1,5 +1,6 @@
 //! The library's error type. Every variant carries the facts; the text says what to do.
 
+use crate::wording::{printable, printable_path};
 use std::path::{Path, PathBuf};
 
 /// What can go wrong in the library.
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused to read or write.
-    #[error("{path}: {source}", path = .path.display())]
+    #[error("{path}: {source}", path = printable_path(path))]
     Io {
         /// The file or folder concerned.
         path: PathBuf,
@@ -17,7 +18,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A file of ours does not fit: another kind, version, hash, seed or parameter, or a broken checksum.
-    #[error("{path}: {field} is {got}, but {expected} is needed; {advice}", path = .path.display())]
+    #[error("{path}: {field} is {got}, but {expected} is needed; {advice}", path = printable_path(path), got = printable(got))]
     Format {
         /// The file concerned.
         path: PathBuf,
@@ -31,7 +32,7 @@ pub enum Error {
         advice: &'static str,
     },
     /// A parameter, or a combination of parameters, that has no meaning.
-    #[error("{parameter} {got}: expected {expected}")]
+    #[error("{parameter} {got}: expected {expected}", got = printable(got), expected = printable(expected))]
     Parameter {
         /// The parameter's name as the command line spells it, without dashes.
         parameter: &'static str,
@@ -44,7 +45,7 @@ pub enum Error {
     #[error("the report could not be drawn: {0}")]
     Render(String),
     /// A row of a table (CSV) that cannot be used.
-    #[error("{path}, line {line}: {got}, but {expected} is needed", path = .path.display())]
+    #[error("{path}, line {line}: {got}, but {expected} is needed", path = printable_path(path), got = printable(got))]
     Table {
         /// The file concerned.
         path: PathBuf,
@@ -56,7 +57,7 @@ pub enum Error {
         got: String,
     },
     /// No document was found in the input.
-    #[error("no documents to work on: {0}")]
+    #[error("no documents to work on: {}", printable(.0))]
     NoDocuments(String),
 }
 
@@ -74,3 +75,31 @@ impl Error {
 
 /// The library's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_input_give_no_orders_to_a_terminal() {
+        let evil = "a\n\u{1b}[2J";
+        let source = || std::io::Error::other("no");
+        let (expected, advice) = (String::new(), "");
+        for error in [
+            Error::io(evil, source()),
+            Error::Format {
+                path: evil.into(),
+                field: "the id",
+                expected: expected.clone(),
+                got: evil.into(),
+                advice,
+            },
+            Error::parameter("page", evil, evil),
+            Error::Table { path: evil.into(), line: 1, expected, got: evil.into() },
+            Error::NoDocuments(evil.into()),
+        ] {
+            let told = error.to_string();
+            assert!(told.contains(r"a\n\u{1b}[2J") && !told.chars().any(char::is_control), "{told:?}");
+        }
+    }
+}

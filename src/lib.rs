@@ -26,5 +26,6 @@ pub mod seen;
 pub mod simhash;
 pub mod text;
 pub mod weight;
+pub mod wording;
 
 pub use error::{Error, Result};

@@ -158,6 +158,35 @@ fn jsonl_comes_in_by_standard_input_and_goes_out_as_jsonl() {
 }
 
 #[test]
+fn names_in_the_input_give_no_orders_to_a_terminal() {
+    let top = tempfile::tempdir().unwrap();
+    let input = top.path().join("pages\u{1b}[2J\nflipside: all is well.jsonl");
+    fs::write(&input, "{\"text\": 1, \"id\": \"\u{1b}[31m\"}\n{\"text\": \"a\", \"url\": \"u\u{7f}\"}\n")
+        .unwrap();
+    let quiet = |arguments: &[&str]| {
+        let output = flipside().current_dir(&top).args(arguments).arg(&input).output().unwrap();
+        for told in [&output.stdout, &output.stderr] {
+            let told = String::from_utf8_lossy(told);
+            let order = |c: char| c.is_control() && c != '\n';
+            assert!(
+                !told.contains(order) && !told.contains("\nflipside: all is well"),
+                "{arguments:?}: {told:?}"
+            );
+        }
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(
+        quiet(&["dedup", "--out", "out"]).contains(r"pages\u{1b}[2J\nflipside: all is well.jsonl: record 0")
+    );
+    quiet(&["seen", "--index", "seen", "--json"]);
+    quiet(&["inspect"]);
+    quiet(&["hash"]);
+    quiet(&["explain", "0", "1"]);
+    quiet(&["plan", "--documents", "10"]);
+    quiet(&["review"]);
+}
+
+#[test]
 fn an_existing_folder_stays_without_force() {
     let top = tempfile::tempdir().unwrap();
     let (input, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
@@ -356,6 +385,33 @@ fn methods_side_by_side() {
         .assert()
         .code(2)
         .stderr(predicate::str::contains("two or more"));
+}
+
+#[test]
+fn a_comparison_shows_the_similarity_that_a_deduplication_lists() {
+    let top = tempfile::tempdir().unwrap();
+    let (compared, listed) = (top.path().join("compared"), top.path().join("listed"));
+    let run = |command: &str, out: &Path, options: &[&str]| {
+        flipside().arg(command).arg(corpus()).arg("--out").arg(out).args(options).assert().success();
+    };
+    run("compare", &compared, &["--methods", "psm,bphs"]);
+    run("dedup", &listed, &["--all-pairs"]);
+    let pairs = fs::read_to_string(listed.join("pairs.csv")).unwrap();
+    let agreement = &report(&compared)["agreement"];
+    let examples = agreement.as_array().unwrap().iter().flat_map(|kind| kind["examples"].as_array().unwrap());
+    let mut equal_hashes = 0;
+    for example in examples {
+        let id = |side: &str| example[side]["id"].as_str().unwrap();
+        let names = format!("{},{},", id("a"), id("b"));
+        let row = pairs.lines().find(|row| row.starts_with(&names)).unwrap();
+        let similarity = example["similarity"].as_f64().unwrap();
+        assert!(
+            row.contains(&format!(",{},{similarity:.4},near,weights", example["distance"])),
+            "{row}: {example}"
+        );
+        equal_hashes += usize::from(example["distance"] == 0 && similarity < 1.0);
+    }
+    assert!(equal_hashes > 0, "equal hashes of texts that differ");
 }
 
 #[test]

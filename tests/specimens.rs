@@ -507,6 +507,9 @@ fn bad_records(folder: &mut Folder) {
     let damage = [at("junk", None, offset(&pieces, 3), 0)];
     folder.add("junk-between.warc.wet", pieces.concat(), 6, EVERY, &damage, "something else between records");
     folder.add("empty.warc.wet", vec![], 0, &[], &[at("empty-file", None, 0, 0)], "no byte");
+    let damage = [at("blank-file", None, 0, 0)];
+    folder.add("blank.warc.wet", vec![0; 5_001], 0, &[], &damage, "zeros in place of records");
+    folder.add("blank.jsonl", b" \r\n\n".to_vec(), 0, &[], &damage, "blank lines alone");
     folder.add(
         "empty-member.warc.wet.gz",
         gz(b""),

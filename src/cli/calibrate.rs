@@ -4,6 +4,7 @@ use super::arguments::{FeatureArgs, Given, InputArgs, SearchArgs, Use, threads};
 use super::progress::Bars;
 use super::{Done, print};
 use flipside::pipeline::{self, BudgetTable, Job};
+use flipside::wording::counted;
 use std::fmt::Write;
 
 /// Measure how many probes a page each recall takes on a corpus.
@@ -77,9 +78,11 @@ fn show(table: &BudgetTable, distance: u32) -> String {
     if let Some((_, first)) = table.rows.first() {
         let _ = writeln!(
             text,
-            "{} pages; pairs of distinct hashes at distance 1 to {distance}: {} to choose budgets on, {} in {} clusters \
-             held out",
-            table.documents, first.chosen_on, first.held_out, first.held_out_clusters
+            "{}; pairs of distinct hashes at distance 1 to {distance}: {} to choose budgets on, {} in {} held out",
+            counted(table.documents, "page", "pages"),
+            first.chosen_on,
+            first.held_out,
+            counted(first.held_out_clusters, "cluster", "clusters")
         );
     }
     let _ = writeln!(text, "wanted   probes a page   reached   95 % interval");

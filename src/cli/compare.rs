@@ -5,8 +5,9 @@ use super::arguments::{
 };
 use super::dedup::job;
 use super::progress::Bars;
-use super::{Done, print};
+use super::{Done, tell};
 use flipside::pipeline::{self, settings::Method};
+use flipside::wording::printable_path;
 
 /// Run several methods on the same pages and report side by side what each found.
 #[derive(Debug, clap::Args)]
@@ -53,7 +54,7 @@ impl Args {
         let settings = given.settings(Use::Compare(&self.methods))?;
         let job = job(&self.input, &self.run, settings, command_line);
         let summary = pipeline::compare(&job, &methods, &Bars::new(self.run.quiet))?;
-        print(format!("{}\n{}\n", summary.text, job.out.join("report.html").display()).as_bytes())?;
+        tell(&format!("{}\n{}\n", summary.text, printable_path(&job.out.join("report.html"))))?;
         Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 }

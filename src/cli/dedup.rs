@@ -4,8 +4,9 @@ use super::arguments::{
     CheckArgs, FeatureArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs, Use,
 };
 use super::progress::Bars;
-use super::{Done, print};
+use super::{Done, tell};
 use flipside::pipeline::{self, Job};
+use flipside::wording::printable_path;
 use std::time::SystemTime;
 
 /// Find near-duplicates: write pairs, clusters, the kept pages and a report into a new folder.
@@ -58,7 +59,7 @@ impl Args {
         let settings = given.settings(Use::Dedup(self.method))?;
         let job = job(&self.input, &self.run, settings, command_line);
         let summary = pipeline::dedup(&job, &Bars::new(self.run.quiet))?;
-        print(format!("{}\n{}\n", summary.text, job.out.join("report.html").display()).as_bytes())?;
+        tell(&format!("{}\n{}\n", summary.text, printable_path(&job.out.join("report.html"))))?;
         Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 }

@@ -1,7 +1,7 @@
 //! `flipside evaluate`
 
 use super::arguments::{FieldArgs, parsed, refuse};
-use super::{Done, print};
+use super::{Done, tell, tell_json};
 use anyhow::Context;
 use flipside::corpus::{ReadOptions, discover};
 use flipside::evaluate::corpus::record_names;
@@ -11,6 +11,7 @@ use flipside::evaluate::sample::{estimate_precision, read_judgements};
 use flipside::evaluate::truth::{Scope, TruthFile, TruthParams};
 use flipside::evaluate::{self};
 use flipside::report::model::Report;
+use flipside::wording::{counted, printable_path};
 use std::path::PathBuf;
 
 /// Say how right a result is: precision, recall and F1 on pairs and clusters, with counts and intervals.
@@ -96,7 +97,7 @@ impl Args {
             anyhow::bail!("a result and --truth are needed, or --judged");
         };
         let report = Report::read_json(&result.join("report.json"))
-            .with_context(|| format!("{} is no folder of results", result.display()))?;
+            .with_context(|| format!("{} is no folder of results", printable_path(result)))?;
         let corpus = match &self.corpus[..] {
             [] if report.files.iter().any(|file| file.path == "-") => anyhow::bail!(
                 "the pages came by standard input, which is gone; --corpus names files that hold the same ones"
@@ -112,10 +113,10 @@ impl Args {
         let documents = names.iter().filter(|name| !name.is_empty()).count();
         if documents as u64 != read {
             anyhow::bail!(
-                "the corpus has {} pages, and {} was made from {read}; if the input has changed since, run dedup again, and if it was \
+                "the corpus has {}, and {} was made from {read}; if the input has changed since, run dedup again, and if it was \
                  read with --text-field or --longest-page, give them",
-                documents,
-                result.display()
+                counted(documents as u64, "page", "pages"),
+                printable_path(result)
             );
         }
         let records = Records::new(&names)?;
@@ -143,6 +144,6 @@ impl Args {
     }
 
     fn show(&self, value: &impl serde::Serialize, text: String) -> anyhow::Result<Done> {
-        print(&if self.json { serde_json::to_vec_pretty(value)? } else { text.into_bytes() })
+        if self.json { tell_json(value) } else { tell(&text) }
     }
 }

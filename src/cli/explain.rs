@@ -2,7 +2,7 @@
 
 use super::arguments::{CheckArgs, FeatureArgs, FieldArgs, Given, SearchArgs, Use, refuse};
 use super::progress::Bars;
-use super::{Done, print};
+use super::{Done, tell, tell_json};
 use flipside::pipeline::{Job, explain::explain};
 use std::path::PathBuf;
 
@@ -71,10 +71,6 @@ impl Args {
             ..Job::default()
         };
         let explanation = explain(&job, &self.a, &self.b, &Bars::new(self.quiet))?;
-        print(&if self.json {
-            serde_json::to_vec_pretty(&explanation)?
-        } else {
-            explanation.to_string().into_bytes()
-        })
+        if self.json { tell_json(&explanation) } else { tell(&explanation.to_string()) }
     }
 }

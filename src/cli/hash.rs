@@ -9,6 +9,7 @@ use flipside::simhash::vosh::Vosh;
 use flipside::simhash::{BITS, SimHash};
 use flipside::text::FeatureExtractor;
 use flipside::weight::{Weigher, frequencies::Frequencies};
+use flipside::wording::printable_path;
 use serde::Serialize;
 use std::fmt::Write;
 use std::io::Read;
@@ -88,7 +89,7 @@ impl Args {
 
     fn text(&self) -> anyhow::Result<String> {
         let mut bytes = Vec::new();
-        let name = self.file.display();
+        let name = printable_path(&self.file);
         if self.file.as_os_str() == "-" {
             std::io::stdin().lock().read_to_end(&mut bytes).context("standard input")?;
         } else {

@@ -1,7 +1,8 @@
 //! `flipside inspect`
 
-use super::{Done, print};
+use super::{Done, tell, tell_json};
 use anyhow::bail;
+use flipside::wording::{printable, printable_path};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -25,20 +26,20 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let inspection = flipside::inspect::inspect(&self.file)?;
-        let mut text = String::new();
         if self.json {
-            text = serde_json::to_string_pretty(&inspection)? + "\n";
+            tell_json(&inspection)?;
         } else {
-            writeln!(text, "{}: {}", self.file.display(), inspection.what)?;
+            let mut text = String::new();
+            writeln!(text, "{}: {}", printable_path(&self.file), inspection.what)?;
             let width = inspection.facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
             for (name, value) in &inspection.facts {
-                writeln!(text, "  {name:<width$}  {value}")?;
+                writeln!(text, "  {name:<width$}  {}", printable(value))?;
             }
+            tell(&text)?;
         }
-        print(text.as_bytes())?;
         match &inspection.problems[..] {
             [] => Ok(Done::Well),
-            problems => bail!("{}: not in order:\n  {}", self.file.display(), problems.join("\n  ")),
+            problems => bail!("{}: not in order:\n  {}", printable_path(&self.file), problems.join("\n  ")),
         }
     }
 }

@@ -17,6 +17,7 @@ mod seen;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use flipside::Error;
+use flipside::wording::{printable, printable_json};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -87,7 +88,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(Done::WithDamage) => ExitCode::from(1),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("flipside: {}", told(&error, &options));
+            eprintln!("flipside: {}", harmless(&told(&error, &options)));
             ExitCode::from(2)
         }
     }
@@ -127,6 +128,21 @@ fn print(bytes: &[u8]) -> anyhow::Result<Done> {
     out.write_all(bytes)?;
     out.flush()?;
     Ok(Done::Well)
+}
+
+/// Tells a person something on standard output.
+fn tell(text: &str) -> anyhow::Result<Done> {
+    print(harmless(text).as_bytes())
+}
+
+/// Gives a program something on standard output, which may be a terminal all the same.
+fn tell_json(value: &impl serde::Serialize) -> anyhow::Result<Done> {
+    print((printable_json(&serde_json::to_string_pretty(value)?).into_owned() + "\n").as_bytes())
+}
+
+/// Lines of text in which nothing gives the terminal orders, whatever names of the input are in them.
+fn harmless(text: &str) -> String {
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
 /// An error with its causes, save those that the one before has told already. A parameter of the library's that is one of

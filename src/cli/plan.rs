@@ -6,6 +6,7 @@ use super::{Done, print};
 use flipside::pipeline::settings::Settings;
 use flipside::pipeline::{self, Job, Plan, PlanRow, Purpose};
 use flipside::plan::{Choice, Kind};
+use flipside::wording::counted;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -128,8 +129,9 @@ fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
     let _ = match plan.measured {
         true => writeln!(
             text,
-            "Recall and candidates: counted on {} near pairs of {} pages.",
-            plan.pairs, plan.sampled_documents
+            "Recall and candidates: counted on {} of {}.",
+            counted(plan.pairs, "near pair", "near pairs"),
+            counted(plan.sampled_documents, "page", "pages")
         ),
         false => writeln!(
             text,
@@ -150,7 +152,11 @@ fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
     );
     let whom =
         if join { "every page searched for among all" } else { "pages searched for that are not stored" };
-    let _ = writeln!(text, "Task: pairs within {h} bits, {recall} % of them; {whom}.\n");
+    let _ = writeln!(
+        text,
+        "Task: pairs within {}, {recall} % of them; {whom}.\n",
+        counted(u64::from(h), "bit", "bits")
+    );
     let _ = writeln!(
         text,
         "{:>14}  {:<11}  {:>6}  {:>8}  {:>5}  {:>6}  {:>6}  {:>9}  {:>10}  {:>11}  {:>10}",
@@ -181,8 +187,8 @@ fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
     let _ = writeln!(
         text,
         "\nPages are those with different hashes. Queries a second are one thread's at best, without writing down what is found; the last\n\
-         column is for {} threads. Speed in more than 512 MiB is taken to be that in 512 MiB.",
-        plan.threads
+         column is for {}. Speed in more than 512 MiB is taken to be that in 512 MiB.",
+        counted(plan.threads, "thread", "threads")
     );
     if plan.rows.iter().any(|row| row.choice.is_some_and(|choice| choice.parts > 1)) {
         let _ = writeln!(
@@ -204,7 +210,9 @@ fn way_out(row: &PlanRow) -> String {
 fn describe(choice: &Choice) -> String {
     match choice.kind {
         Kind::Linear => choice.kind.name().to_owned(),
-        Kind::Dial => format!("{} of {} tables", choice.kind.name(), choice.tables),
+        Kind::Dial => {
+            format!("{} of {}", choice.kind.name(), counted(u64::from(choice.tables), "table", "tables"))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Progress on standard error: a bar with the time left where a person looks on, otherwise only what must be said.
 
 use flipside::pipeline::Progress;
+use flipside::wording::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Mutex;
@@ -57,6 +58,7 @@ impl Progress for Bars {
     }
 
     fn note(&self, message: &str) {
+        let message = printable(message);
         self.with(|current| match current {
             Some(bar) => bar.suspend(|| eprintln!("flipside: {message}")),
             None => eprintln!("flipside: {message}"),

@@ -2,10 +2,11 @@
 
 use super::arguments::FieldArgs;
 use super::progress::Bars;
-use super::{Done, print};
+use super::{Done, tell};
 use clap::ValueEnum;
 use flipside::evaluate::sample::Bands;
 use flipside::pipeline::{ReviewJob, SIMILARITY_CUTS, review};
+use flipside::wording::{counted, printable_path};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -75,12 +76,12 @@ impl Args {
         };
         let summary = review(&job, &Bars::new(self.quiet))?;
         let text = format!(
-            "{} of {} pairs of different texts to judge, from {} bands.\n{}\n",
+            "{} of {} of different texts to judge, from {}.\n{}\n",
             summary.sampled,
-            summary.pairs,
-            summary.bands,
-            job.page.display()
+            counted(summary.pairs, "pair", "pairs"),
+            counted(summary.bands, "band", "bands"),
+            printable_path(&job.page)
         );
-        print(text.as_bytes())
+        tell(&text)
     }
 }

@@ -9,7 +9,10 @@ use flipside::format;
 use flipside::pipeline::settings::{MAX_DISTANCE, Settings};
 use flipside::seen::{Answer, Page, Seen, SeenParams, Sketcher};
 use flipside::weight::frequencies::Frequencies;
+use flipside::wording::{counted, printable, printable_json, printable_path};
 use serde::Serialize;
+use std::borrow::Cow;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -75,10 +78,10 @@ fn stamp(path: &Path) -> Option<(u64, SystemTime)> {
 /// A line of the output.
 #[derive(Serialize)]
 struct Row<'a> {
-    page: &'a str,
+    page: Cow<'a, str>,
     answer: &'static str,
     distance: Option<u32>,
-    earlier: Option<&'a str>,
+    earlier: Option<Cow<'a, str>>,
 }
 
 impl Args {
@@ -87,9 +90,11 @@ impl Args {
             anyhow::bail!("--distance {}: expected at most {MAX_DISTANCE} of 64 bits", self.distance);
         }
         let (params, frequencies) = self.params()?;
-        let mut seen = match self.index.try_exists().with_context(|| self.index.display().to_string())? {
+        let mut seen = match self.index.try_exists().with_context(|| printable_path(&self.index))? {
             true => Seen::load(&self.index, &params, self.distance)?,
-            false if self.ask_only => anyhow::bail!("{}: there is no such index", self.index.display()),
+            false if self.ask_only => {
+                anyhow::bail!("{}: there is no such index", printable_path(&self.index))
+            }
             false => Seen::new(params.clone(), self.distance)?,
         };
         let (before, found) = (seen.len(), stamp(&self.index));
@@ -123,7 +128,7 @@ impl Args {
             if stamp(&self.index) != found {
                 anyhow::bail!(
                     "{}: another run has changed the index meanwhile; nothing of this run was remembered: run it again",
-                    self.index.display()
+                    printable_path(&self.index)
                 );
             }
             seen.save(&self.index)?;
@@ -155,9 +160,15 @@ impl Args {
             Answer::Near { document, distance } => ("near", Some(distance), Some(document)),
             Answer::Same { document } => ("same", Some(0), Some(document)),
         };
-        let row = Row { page, answer, distance, earlier: earlier.map(|document| seen.name(document)) };
+        let mut row =
+            Row { page: page.into(), answer, distance, earlier: earlier.map(|at| seen.name(at).into()) };
+        if !self.json && std::io::stdout().is_terminal() {
+            // A table in a file names pages as they are; a terminal would obey what a name says.
+            row.page = printable(page);
+            row.earlier = earlier.map(|at| printable(seen.name(at)));
+        }
         if self.json {
-            serde_json::to_writer(&mut *lines, &row)?;
+            lines.extend_from_slice(printable_json(&serde_json::to_string(&row)?).as_bytes());
             lines.push(b'\n');
         } else {
             let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(lines);
@@ -200,6 +211,7 @@ fn tell_damage(reading: &FileReading) {
     }
     if reading.damaged > TOLD as u64 {
         let path: &Path = &reading.path;
-        eprintln!("flipside: {}: {} more pieces of damage", path.display(), reading.damaged - TOLD as u64);
+        let more = counted(reading.damaged - TOLD as u64, "more piece of damage", "more pieces of damage");
+        eprintln!("flipside: {}: {more}", printable_path(path));
     }
 }

@@ -11,6 +11,7 @@ use super::inputs::{Compression, Format, Input, Problem};
 use super::source::{Feed, Flaw, STEP, Source};
 use super::{Document, Place, ReadOptions, jsonl, wet};
 use crate::document::DocId;
+use crate::wording::counted;
 
 /// A record in a block that may be a document. Positions are bytes in the block.
 #[derive(Clone, Copy, Debug)]
@@ -189,13 +190,17 @@ impl BlockReader {
                 self.finish_search(block);
                 if end == End::File {
                     if self.records == 0 && !self.damaged {
-                        let flaw = Flaw {
-                            offset: 0,
-                            within: 0,
-                            kind: DamageKind::EmptyFile,
-                            detail: "no records".into(),
-                            lost: false,
+                        let (kind, detail) = match self.feed.base + pos as u64 {
+                            0 => (DamageKind::EmptyFile, "no byte".to_owned()),
+                            n => (
+                                DamageKind::BlankFile,
+                                format!(
+                                    "{}, all of them blanks, line ends or zeros",
+                                    counted(n, "byte", "bytes")
+                                ),
+                            ),
                         };
+                        let flaw = Flaw { offset: 0, within: 0, kind, detail, lost: false };
                         self.report(block, flaw, None);
                     }
                     return (pos, false);
@@ -329,7 +334,7 @@ impl BlockReader {
 
     fn finish_search(&mut self, block: &mut Block) {
         if let Some(Search { mut flaw, record, skipped }) = self.search.take() {
-            flaw.detail = format!("{}; {skipped} bytes skipped", flaw.detail);
+            flaw.detail = format!("{}; {} skipped", flaw.detail, counted(skipped, "byte", "bytes"));
             self.report(block, flaw, record);
         }
     }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::wording::{printable, printable_path};
+
 /// How many pieces of damage of one file are kept in detail; the rest are only counted.
 pub const DAMAGE_KEPT: usize = 1000;
 
@@ -19,8 +21,11 @@ pub enum DamageKind {
     UnknownFormat,
     /// The operating system stopped reading in the middle of the file.
     ReadError,
-    /// The file holds no record at all.
+    /// The file holds no byte, or members of no bytes.
     EmptyFile,
+    /// The file holds bytes, but nothing except blanks, line ends and zeros, as where a disk was full or a download was
+    /// broken off.
+    BlankFile,
     /// The name says gzip or Zstandard, the content is plain. It was read as such; nothing is lost.
     NotCompressed,
     /// Bytes that belong to no member, frame or record.
@@ -66,6 +71,7 @@ impl DamageKind {
             Self::UnknownFormat => "unknown-format",
             Self::ReadError => "read-error",
             Self::EmptyFile => "empty-file",
+            Self::BlankFile => "blank-file",
             Self::NotCompressed => "not-compressed",
             Self::Junk => "junk",
             Self::CorruptMember => "corrupt-member",
@@ -120,7 +126,7 @@ impl Damage {
 
 impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: ", self.path.display())?;
+        write!(f, "{}: ", printable_path(&self.path))?;
         if let Some(record) = self.record {
             write!(f, "record {record}, ")?;
         }
@@ -128,7 +134,7 @@ impl std::fmt::Display for Damage {
         if self.within > 0 {
             write!(f, " (+{} decoded)", self.within)?;
         }
-        write!(f, ": {}: {}", self.kind, self.detail)
+        write!(f, ": {}: {}", self.kind, printable(&self.detail))
     }
 }
 
@@ -209,6 +215,13 @@ mod tests {
         for kind in [DamageKind::InvalidUtf8, DamageKind::CannotOpen, DamageKind::TextNotString] {
             assert_eq!(serde_json::to_string(&kind).expect("plain enum"), format!("\"{kind}\""));
         }
+    }
+
+    #[test]
+    fn gives_no_orders_to_a_terminal() {
+        let path = "pages\n\u{1b}[31m.wet".into();
+        let d = Damage { path, detail: "the id \u{9b}2J".into(), ..damage(7) };
+        assert_eq!(d.to_string(), r"pages\n\u{1b}[31m.wet: record 7, offset 7: junk: the id \u{9b}2J");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::source::{Feed, STEP};
 use super::window::Window;
 use super::zst::keep;
 use crate::kernel::inflate::{InflateError, Inflater};
+use crate::wording::counted;
 
 /// How a member starts: two magic bytes and the only method there is (RFC 1952, 2.3.1).
 pub(crate) const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
@@ -139,7 +140,12 @@ impl GzipSource {
         if !bytes.starts_with(&MAGIC[..bytes.len().min(3)]) {
             self.seek_member();
             let n = self.window.offset() - start;
-            feed.gap(start, DamageKind::Junk, false, format!("{n} bytes that are no gzip member"));
+            feed.gap(
+                start,
+                DamageKind::Junk,
+                false,
+                format!("{} of no gzip member", counted(n, "byte", "bytes")),
+            );
             return true;
         }
         self.inflate_member(feed);
@@ -281,7 +287,7 @@ impl GzipSource {
             start,
             kind,
             lost,
-            format!("{detail}; {n} bytes up to the next member or the end of the file"),
+            format!("{detail}; {} up to the next member or the end of the file", counted(n, "byte", "bytes")),
         );
     }
 

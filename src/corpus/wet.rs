@@ -12,6 +12,7 @@ use memchr::{memchr, memmem};
 
 use super::cut::{Bounds, End, Step};
 use super::damage::DamageKind;
+use crate::wording::counted;
 
 /// The largest header block that is believed, in bytes.
 pub const HEADER_CAP: usize = 32 << 10;
@@ -249,7 +250,10 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
         return record(head.end + content, found.unwrap_or(bytes.len()));
     }
     if content_end > bytes.len() && found.is_err() {
-        let detail = format!("Content-Length {length}, {} bytes are there", bytes.len() - head.end);
+        let detail = format!(
+            "Content-Length {length}, but {} there",
+            counted((bytes.len() - head.end) as u64, "byte is", "bytes are")
+        );
         return flaw(DamageKind::Truncated, head.end, detail);
     }
     flaw(

@@ -8,6 +8,7 @@ use zstd::stream::raw::{Decoder, Operation};
 use super::damage::DamageKind;
 use super::source::{Feed, STEP};
 use super::window::Window;
+use crate::wording::counted;
 
 /// How a frame starts (RFC 8878, 3.1.1).
 pub(crate) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -103,7 +104,7 @@ impl ZstdSource {
                         offset,
                         DamageKind::Junk,
                         false,
-                        format!("{n} bytes that are no Zstandard frame"),
+                        format!("{} of no Zstandard frame", counted(n, "byte", "bytes")),
                     );
                     return true;
                 }
@@ -139,7 +140,10 @@ impl ZstdSource {
                 self.window.go_back(from);
                 self.seek_frame();
                 let n = self.window.offset() - frame;
-                let detail = format!("{error}; {n} bytes up to the next frame or the end of the file");
+                let detail = format!(
+                    "{error}; {} up to the next frame or the end of the file",
+                    counted(n, "byte", "bytes")
+                );
                 feed.gap(frame, DamageKind::CorruptMember, true, detail);
             }
         }

@@ -4,6 +4,7 @@ use crate::corpus::{self, Input, ReadOptions};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash;
+use crate::wording::counted;
 use hashbrown::HashSet;
 
 /// Reads the corpus and gives the name of every record by its number: conversion records, or lines that are not blank,
@@ -23,7 +24,10 @@ pub fn record_names(inputs: &[Input], options: &ReadOptions) -> Result<Vec<Strin
     );
     let mut named: Vec<(DocId, Option<String>)> = reading.workers.into_iter().flatten().collect();
     if named.is_empty() {
-        return Err(Error::NoDocuments(format!("{} files were read", inputs.len())));
+        return Err(Error::NoDocuments(format!(
+            "{} read",
+            counted(inputs.len() as u64, "file was", "files were")
+        )));
     }
     named.sort_unstable_by_key(|&(id, _)| id);
     let mut seen = HashSet::new();

@@ -16,6 +16,7 @@ mod table;
 pub mod truth;
 
 use crate::error::{Error, Result};
+use crate::wording::counted;
 use bcubed::{BCubed, BCubedScore};
 use found::Found;
 use interval::{Bootstrap, Interval};
@@ -195,7 +196,10 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
     }
     let groups = pairs.as_ref().or(cluster_pairs.as_ref()).map_or(0, |score| score.groups);
     if (1..30).contains(&groups) {
-        notes.push(format!("only {groups} groups of documents: the intervals are rough"));
+        notes.push(format!(
+            "only {}: the intervals are rough",
+            counted(groups, "group of documents", "groups of documents")
+        ));
     }
 
     let duplicate_pairs = match &truth_relation {
@@ -342,20 +346,29 @@ fn show_b_cubed(f: &mut fmt::Formatter<'_>, title: &str, score: &BCubedScore) ->
 impl fmt::Display for Evaluation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let d = &self.denominators;
-        writeln!(f, "truth: {} duplicate pairs ({}), scope {}", d.duplicates, d.rule, d.scope)?;
-        writeln!(f, "       {} distinct and {} unknown pairs listed", d.listed_distinct, d.listed_unknown)?;
+        let duplicates = counted(d.duplicates, "duplicate pair", "duplicate pairs");
+        writeln!(f, "truth: {duplicates} ({}), scope {}", d.rule, d.scope)?;
+        writeln!(
+            f,
+            "       pairs listed as distinct: {}, as unknown: {}",
+            d.listed_distinct, d.listed_unknown
+        )?;
         writeln!(f, "documents that count: {} of {} of the corpus", d.documents, d.corpus)?;
         let t = &d.truth;
         if t.rows_not_in_corpus > 0 {
             writeln!(
                 f,
-                "rows of the truth left out: {} of {} ({} names that the corpus lacks)",
-                t.rows_not_in_corpus, t.rows, t.names_not_in_corpus
+                "rows of the truth left out: {} of {} ({} that the corpus lacks)",
+                t.rows_not_in_corpus,
+                t.rows,
+                counted(t.names_not_in_corpus, "name", "names")
             )?;
         }
         if t.self_pairs + t.repeats + t.conflicts > 0 {
-            let (own, repeats, conflicts) = (t.self_pairs, t.repeats, t.conflicts);
-            writeln!(f, "in the truth: {own} self pairs, {repeats} repeats, {conflicts} conflicts")?;
+            let own = counted(t.self_pairs, "self pair", "self pairs");
+            let repeats = counted(t.repeats, "repeat", "repeats");
+            let conflicts = counted(t.conflicts, "conflict", "conflicts");
+            writeln!(f, "in the truth: {own}, {repeats}, {conflicts}")?;
         }
         if let Some(found) = self.found {
             writeln!(
@@ -377,7 +390,11 @@ impl fmt::Display for Evaluation {
             show_b_cubed(f, "documents with a partner in truth or result", &score.b_cubed.clustered)?;
             show_b_cubed(f, "documents, lone ones too", &score.b_cubed.all)?;
             let adjusted = score.rand.adjusted.map_or_else(|| "-".to_string(), |value| format!("{value:.4}"));
-            writeln!(f, "adjusted Rand index {adjusted}, over {} pairs of documents", score.rand.pairs)?;
+            writeln!(
+                f,
+                "adjusted Rand index {adjusted}, over {}",
+                counted(score.rand.pairs, "pair of documents", "pairs of documents")
+            )?;
         }
         writeln!(f, "\nintervals: 95 %")?;
         for note in &self.notes {

@@ -10,6 +10,7 @@ use super::table::Table;
 use super::truth::{LABELS, Verdict};
 use crate::error::{Error, Result};
 use crate::hash;
+use crate::wording::{counted, plural, printable};
 use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -135,7 +136,7 @@ impl ReviewSample {
                 .push((key(params.seed, a, b), *pair));
         }
         if params.size < bands.len() {
-            let expected = format!("at least one pair for each of the {} bands", bands.len());
+            let expected = format!("at least {}, one for each band", bands.len());
             return Err(Error::parameter("sample", params.size, expected));
         }
         let sizes: Vec<usize> = bands.values().map(Vec::len).collect();
@@ -280,7 +281,11 @@ pub fn read_judgements(
         }
         if entry.right + entry.wrong + entry.unknown > pairs {
             let got = format!("one row more of {:?}", entry.name);
-            return Err(table.error(line, got, format!("no more than its {pairs} pairs")));
+            return Err(table.error(
+                line,
+                got,
+                format!("no more than its {}", counted(pairs, "pair", "pairs")),
+            ));
         }
         if let Some((left, numbers, a, b)) = &mut members {
             let pair = numbers.get(&row[*a]).zip(numbers.get(&row[*b]));
@@ -292,9 +297,11 @@ pub fn read_judgements(
     }
     let sampled_from: u64 = strata.values().map(|stratum| stratum.pairs).sum();
     if let Some(listed) = listed.filter(|listed| listed.near.len() as u64 != sampled_from) {
-        let got = format!("a sample of {sampled_from} pairs");
-        let expected =
-            format!("one of the {} pairs of different texts that the result lists", listed.near.len());
+        let got = format!("a sample of {}", counted(sampled_from, "pair", "pairs"));
+        let expected = format!(
+            "one of the {} of different texts that the result lists",
+            counted(listed.near.len() as u64, "pair", "pairs")
+        );
         return Err(table.error(1, got, expected));
     }
     Ok(strata.into_values().collect())
@@ -307,7 +314,8 @@ pub struct StratumPrecision {
     pub judgements: StratumJudgements,
     /// right / (right + wrong).
     pub precision: Option<f64>,
-    /// Wilson's interval, as if the band were endless.
+    /// Its interval, for the pairs of the band: as that of the whole estimate. No wider than the precision itself where
+    /// every pair was judged.
     pub interval: Option<Interval>,
 }
 
@@ -325,10 +333,19 @@ pub struct PrecisionEstimate {
     /// The interval for all pairs: pairs of bands without a judgement may all be wrong or all be right.
     pub interval_of_all: Option<Interval>,
     /// Judgements that a simple random sample would have needed for an interval of this width; `None` if every pair
-    /// was judged.
+    /// that the estimate is about was judged, which leaves no error of sampling.
     pub effective_judgements: Option<f64>,
     /// Band by band.
     pub strata: Vec<StratumPrecision>,
+}
+
+/// Wilson's interval at the number of trials that the sample is worth; without such a number, every pair was judged, and
+/// there is no error of sampling.
+fn interval(precision: f64, effective: Option<f64>) -> Option<Interval> {
+    match effective {
+        Some(n) => wilson(precision * n, n),
+        None => Some(Interval { low: precision, high: precision }),
+    }
 }
 
 /// Estimates the precision of a result from a judged sample (Cochran 1977, chapter 5).
@@ -358,25 +375,25 @@ pub fn estimate_precision(judgements: &[StratumJudgements]) -> PrecisionEstimate
     }
     let precision = (covered > 0).then_some(precision.clamp(0.0, 1.0));
     let effective = (variance > 0.0).then(|| smoothed * (1.0 - smoothed) / variance);
-    let interval = precision.and_then(|p| match effective {
-        Some(n) => wilson(p * n, n),
-        None => Some(Interval { low: p, high: p }),
-    });
+    let interval_of_covered = precision.and_then(|p| interval(p, effective));
     let known = if pairs == 0 { 0.0 } else { covered as f64 / pairs as f64 };
     PrecisionEstimate {
         pairs,
         covered,
         precision,
-        interval,
-        interval_of_all: interval
+        interval: interval_of_covered,
+        interval_of_all: interval_of_covered
             .map(|i| Interval { low: known * i.low, high: (known * i.high + (1.0 - known)).min(1.0) }),
         effective_judgements: effective,
         strata: judgements
             .iter()
-            .map(|s| StratumPrecision {
-                judgements: s.clone(),
-                precision: (judged(s) > 0).then(|| s.right as f64 / judged(s) as f64),
-                interval: wilson(s.right as f64, judged(s) as f64),
+            .map(|s| {
+                let precision = (judged(s) > 0).then(|| s.right as f64 / judged(s) as f64);
+                // q(1 − q) stands on either side of the fraction, so n / (1 − n/N) is left.
+                let unseen = 1.0 - judged(s) as f64 / s.pairs as f64;
+                let effective = (unseen > 0.0).then(|| judged(s) as f64 / unseen);
+                let interval = precision.and_then(|p| interval(p, effective));
+                StratumPrecision { judgements: s.clone(), precision, interval }
             })
             .collect(),
     }
@@ -384,11 +401,21 @@ pub fn estimate_precision(judgements: &[StratumJudgements]) -> PrecisionEstimate
 
 impl fmt::Display for PrecisionEstimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let figure = |value: Option<f64>, interval: Option<Interval>| match (value, interval) {
-            (Some(value), Some(i)) => format!("{value:.4}  [{:.4}, {:.4}]", i.low, i.high),
-            _ => "-".to_string(),
-        };
-        writeln!(f, "precision {}, of {} pairs listed", figure(self.precision, self.interval), self.covered)?;
+        // An interval is of the error of sampling; where every pair was judged there is none.
+        let figure =
+            |value: Option<f64>, interval: Option<Interval>, judged: u64, pairs: u64| match (value, interval)
+            {
+                (Some(value), _) if judged == pairs => format!("{value:.4}  (every pair judged)"),
+                (Some(value), Some(i)) => format!("{value:.4}  [{:.4}, {:.4}]", i.low, i.high),
+                _ => "-".to_string(),
+            };
+        let judged: u64 = self.strata.iter().map(|s| s.judgements.right + s.judgements.wrong).sum();
+        writeln!(
+            f,
+            "precision {}, of {} listed",
+            figure(self.precision, self.interval, judged, self.covered),
+            counted(self.covered, "pair", "pairs")
+        )?;
         if let Some(all) = self.interval_of_all.filter(|_| self.covered < self.pairs) {
             writeln!(
                 f,
@@ -400,16 +427,25 @@ impl fmt::Display for PrecisionEstimate {
             let j = &s.judgements;
             writeln!(
                 f,
-                "  {:<24} {:>10} pairs; {} right, {} wrong, {} unknown; {}",
-                j.name,
+                "  {:<24} {:>10} {}; {} right, {} wrong, {} unknown; {}",
+                printable(&j.name),
                 j.pairs,
+                plural(j.pairs, "pair", "pairs"),
                 j.right,
                 j.wrong,
                 j.unknown,
-                figure(s.precision, s.interval)
+                figure(s.precision, s.interval, j.right + j.wrong, j.pairs)
             )?;
         }
-        writeln!(f, "intervals: 95 % (z = {Z95:.2})")?;
+        if judged < self.covered {
+            writeln!(
+                f,
+                "intervals: 95 % (z = {Z95:.2}), of the error of sampling; whether the judge was right is not in them"
+            )?;
+        } else if judged > 0 {
+            let of = if self.covered < self.pairs { " of these bands" } else { "" };
+            writeln!(f, "every pair{of} was judged, so that there is no error of sampling")?;
+        }
         writeln!(f, "note: this is precision; a sample of found pairs says nothing about recall")
     }
 }
@@ -539,6 +575,23 @@ mod tests {
         assert!((got.precision.unwrap() - 0.86).abs() < 1e-12);
         let census = estimate_precision(&[judged(10, 9, 1)]);
         assert_eq!((census.precision, census.interval), (Some(0.9), Some(Interval { low: 0.9, high: 0.9 })));
+        assert_eq!(census.strata[0].interval, census.interval, "one band is the whole");
+        let told = census.to_string();
+        assert!(
+            told.contains("0.9000  (every pair judged), of 10 pairs listed") && !told.contains('['),
+            "{told}"
+        );
+        assert!(told.contains("every pair was judged"), "{told}");
+        let part = estimate_precision(&[judged(20, 9, 1)]);
+        let (whole, band) = (part.interval.unwrap(), part.strata[0].interval.unwrap());
+        assert!(whole.low < 0.9 && band.low < 0.9 && part.to_string().contains("intervals: 95 %"));
+        let mixed = estimate_precision(&[judged(10, 9, 1), judged(100, 9, 1)]);
+        assert_eq!(mixed.strata[0].interval, Some(Interval { low: 0.9, high: 0.9 }));
+        let of_many = wilson(9.0, 10.0).unwrap();
+        assert!(
+            mixed.strata[1].interval.unwrap().low > of_many.low,
+            "ten of a hundred say more than ten of endlessly many"
+        );
         let sure = estimate_precision(&[judged(1000, 50, 0)]).interval.unwrap();
         assert!(sure.low < 0.97 && sure.high == 1.0, "50 of 50 right is no proof: {sure:?}");
         let half = estimate_precision(&[judged(100, 10, 0), judged(100, 0, 0)]);

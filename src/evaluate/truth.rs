@@ -4,6 +4,7 @@ use super::found::Records;
 use super::partition::Partition;
 use super::table::Table;
 use crate::error::{Error, Result};
+use crate::wording::counted;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -227,7 +228,8 @@ impl TruthFile {
             return Err(Error::parameter("min-score", least, expected));
         }
         if file.counts.rows > 0 && file.counts.rows == file.counts.rows_not_in_corpus {
-            let got = format!("{} rows, none about records of the corpus", file.counts.rows);
+            let got =
+                format!("{}, none about records of the corpus", counted(file.counts.rows, "row", "rows"));
             return Err(table.error(2, got, "a truth about this corpus"));
         }
         Ok(file)

@@ -5,12 +5,16 @@ use super::output::OutputFolder;
 use super::samples::{Shown, sample_pairs};
 use super::settings::{Method, Settings, Verify};
 use super::stages::{Progress, Stages};
-use super::{Job, Prepared, Summary, describe, describe_corpus, describe_damage, find, prepare, simhashes};
+use super::{
+    Job, Prepared, Summary, describe, describe_corpus, describe_damage, find, measure_pairs, prepare,
+    simhashes,
+};
 use crate::error::{Error, Result};
 use crate::pairs::{Pair, partition};
 use crate::report::html;
 use crate::report::model::{Agreement, CompareReport, MethodResult, OtherScore, PairSample, Tool};
 use crate::resources::peak_memory_bytes;
+use crate::wording::counted;
 use std::collections::BTreeMap;
 
 /// Example pairs of each kind that a report shows.
@@ -31,6 +35,8 @@ pub fn compare(job: &Job, methods: &[Method], progress: &dyn Progress) -> Result
         let got = methods.iter().map(|method| method.name()).collect::<Vec<_>>().join(",");
         return Err(Error::parameter("methods", got, "two or more different ones of psm, bphs and minhash"));
     }
+    // What one of them cannot do is told before the others have worked.
+    methods.iter().try_for_each(|&method| settings_of(method, &job.settings).check())?;
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let report = job.with_threads(|| run(job, &methods, progress))??;
     report.write_json(&folder.path().join("report.json"))?;
@@ -50,6 +56,16 @@ struct Run {
     pairs: Vec<Pair>,
 }
 
+/// The settings of one of the methods.
+fn settings_of(method: Method, settings: &Settings) -> Settings {
+    let mut settings = Settings { method, ..settings.clone() };
+    if method == Method::Minhash && settings.verify.needs_weights() {
+        // There are no weight vectors to check; the method's parameters say so.
+        (settings.verify, settings.verify_threshold) = (Verify::None, None);
+    }
+    settings
+}
+
 fn run(job: &Job, methods: &[Method], progress: &dyn Progress) -> Result<CompareReport> {
     let mut stages = Stages::new(progress);
     let by_simhash = methods.iter().any(|&method| method != Method::Minhash);
@@ -58,16 +74,13 @@ fn run(job: &Job, methods: &[Method], progress: &dyn Progress) -> Result<Compare
     let mut warnings = Vec::new();
     let mut runs = Vec::new();
     for &method in methods {
-        let mut settings = Settings { method, ..job.settings.clone() };
-        if method == Method::Minhash && settings.verify.needs_weights() {
-            // There are no weight vectors to check; the method's parameters say so.
-            (settings.verify, settings.verify_threshold) = (Verify::None, None);
-        }
+        let settings = settings_of(method, &job.settings);
         let mut stages = Stages::new(progress);
         let found = find(&prepared, hashes.as_ref(), &settings, &mut stages)?;
-        let pairs = stages.run("pairs", found.joined.len() as u64, "pairs of sketches", 0, |_| {
+        let mut pairs = stages.run("pairs", found.joined.len() as u64, "pairs of sketches", 0, |_| {
             found.groups.text_pairs(&found.joined, &prepared.collection.documents)
         })?;
+        measure_pairs(&mut pairs, true, &prepared, hashes.as_ref(), &settings, &mut stages);
         let n = prepared.collection.documents.len();
         let documents = &prepared.collection.documents;
         let clusters =
@@ -163,18 +176,22 @@ fn agreement(job: &Job, prepared: &Prepared, runs: &[Run]) -> Result<Vec<Agreeme
 }
 
 fn sentence(report: &CompareReport) -> String {
-    let mut text = format!("{} pages.", report.corpus.documents);
+    let mut text = format!("{}.", counted(report.corpus.documents, "page", "pages"));
     for method in &report.methods {
         text.push_str(&format!(
-            "\n{}: {} pairs of different texts, {} clusters, {} pages kept, {:.2} s of processor time",
-            method.label, method.pairs, method.clusters, method.kept, method.cpu_seconds
+            "\n{}: {} of different texts, {}, {} kept, {:.2} s of processor time",
+            method.label,
+            counted(method.pairs, "pair", "pairs"),
+            counted(method.clusters, "cluster", "clusters"),
+            counted(method.kept, "page", "pages"),
+            method.cpu_seconds
         ));
     }
     for agreement in &report.agreement {
         text.push_str(&format!(
-            "\nfound by {} alone: {} pairs",
+            "\nfound by {} alone: {}",
             agreement.found_by.join(" and "),
-            agreement.pairs
+            counted(agreement.pairs, "pair", "pairs")
         ));
     }
     text

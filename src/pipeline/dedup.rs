@@ -4,13 +4,13 @@ use super::collect::Collection;
 use super::find::{Found, shown_name};
 use super::output::OutputFolder;
 use super::samples::{Shown, kind, sample_pairs};
-use super::settings::{JaccardCheck, Method, Settings, Verify};
+use super::settings::{Method, Settings, Verify};
 use super::sketch::SimHashes;
 use super::stages::{Progress, Stages};
 use super::verify::Measure;
 use super::{
-    Job, Prepared, Summary, describe, describe_corpus, describe_damage, find, keeping, measure, prepare,
-    simhashes,
+    Job, Prepared, Summary, describe, describe_corpus, describe_damage, find, keeping, measure,
+    measure_pairs, prepare, simhashes,
 };
 use crate::clusters::{Clusters, Keep, Linkage};
 use crate::corpus;
@@ -21,6 +21,7 @@ use crate::report::csv::{ClusterRow, PairRow, write_clusters, write_pairs};
 use crate::report::html;
 use crate::report::model::{ClusterSample, ClusterSizes, FileRow, Outcome, Report, Tool};
 use crate::resources::peak_memory_bytes;
+use crate::wording::{counted, plural};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -126,27 +127,7 @@ fn write(
             Ok(found.groups.star_pairs(&found.joined, documents))
         }
     })?;
-    if let Some(measure) = measure(prepared, sketches, settings, settings.verify) {
-        let passing = settings.passing() as f32;
-        stages.run("verify pairs", pairs.len() as u64, "pairs", 0, |_| {
-            // Those of two groups' leaders are measured already.
-            pairs.par_iter_mut().filter(|pair| pair.kind == Kind::Near).for_each(|pair| {
-                if settings.all_pairs || pair.distance == 0 {
-                    pair.similarity = measure.anchor(pair.a).with(pair.b);
-                }
-            });
-            pairs.retain(|pair| pair.kind == Kind::Exact || pair.similarity >= passing);
-        });
-    }
-    if let (JaccardCheck::Exact, Verify::None) = (settings.jaccard, settings.verify)
-        && let Some(measure) = measure(prepared, sketches, settings, Verify::Jaccard)
-        && settings.method == Method::Minhash
-    {
-        // Equal signatures are not counted by the join; their coefficient is nearly always 1, but it is said to be counted.
-        pairs.par_iter_mut().filter(|pair| pair.kind == Kind::Near && pair.distance == 0).for_each(|pair| {
-            pair.similarity = measure.anchor(pair.a).with(pair.b);
-        });
-    }
+    measure_pairs(&mut pairs, settings.all_pairs, prepared, sketches, settings, &mut stages);
     let verdict = stages
         .run("clusters", n, "pages", 0, |_| Verdict::new(documents, &found, settings.linkage, settings.keep));
     let (compared, floor) = cohesion_measure(settings);
@@ -217,8 +198,9 @@ fn write(
     let mut warnings = found.warnings;
     if !prepared.repeated_ids.is_empty() {
         warnings.push(format!(
-            "{} pages have a record id that an earlier page has already; results name them by file and place.",
-            prepared.repeated_ids.len()
+            "{} a record id that an earlier page has already; results name {} by file and place.",
+            counted(prepared.repeated_ids.len() as u64, "page has", "pages have"),
+            plural(prepared.repeated_ids.len() as u64, "it", "them")
         ));
     }
     warnings.extend(chaining(prepared, &verdict, &cohesion, compared, floor, settings));
@@ -339,8 +321,10 @@ fn chaining(
         .collect();
     (unlike > 0).then(|| {
         format!(
-            "{unlike} pages in {} clusters are unlike the page that stays (below {floor:.2}; {}), the worst: {}.{}",
-            worst.len(),
+            "{} in {} {} unlike the page that stays (below {floor:.2}; {}), the worst: {}.{}",
+            counted(unlike, "page", "pages"),
+            counted(worst.len() as u64, "cluster", "clusters"),
+            plural(unlike, "is", "are"),
             compared.meaning(),
             examples.join("; "),
             match settings.linkage {
@@ -422,24 +406,24 @@ fn warnings_of(outcome: &Outcome, verdict: &Verdict, documents: u64) -> Vec<Stri
 fn sentence(report: &Report) -> String {
     let outcome = &report.outcome;
     let mut text = format!(
-        "{} pages: {} kept, {} can go ({} exact copies, {} near-duplicates), in {} clusters.",
-        report.corpus.documents,
+        "{}: {} kept, {} can go ({}, {}), in {}.",
+        counted(report.corpus.documents, "page", "pages"),
         outcome.kept,
         outcome.removed,
-        outcome.exact_duplicates,
-        outcome.near_duplicates,
-        outcome.clusters
+        counted(outcome.exact_duplicates, "exact copy", "exact copies"),
+        counted(outcome.near_duplicates, "near-duplicate", "near-duplicates"),
+        counted(outcome.clusters, "cluster", "clusters")
     );
     match &report.recall {
         Some(recall) if recall.low >= 1.0 => {
             text.push_str("\nToo few pairs to measure recall on, so the search was exhaustive: every pair within the distance.");
         }
         Some(recall) => text.push_str(&format!(
-            "\nRecall {:.1} % (95 % interval {:.1} to {:.1} %, {} held-out pairs), asked for {:.1} %.",
+            "\nRecall {:.1} % (95 % interval {:.1} to {:.1} %, {}), asked for {:.1} %.",
             100.0 * recall.reached,
             100.0 * recall.low,
             100.0 * recall.high,
-            recall.sample_pairs,
+            counted(recall.sample_pairs, "held-out pair", "held-out pairs"),
             100.0 * recall.wanted
         )),
         None => {
@@ -451,8 +435,9 @@ fn sentence(report: &Report) -> String {
     }
     if report.damage.total > 0 {
         text.push_str(&format!(
-            "\n{} damaged pieces of input were skipped; the report lists them.",
-            report.damage.total
+            "\n{} skipped; the report lists {}.",
+            counted(report.damage.total, "damaged piece of input was", "damaged pieces of input were"),
+            plural(report.damage.total, "it", "them")
         ));
     }
     text

@@ -25,6 +25,7 @@ use crate::simhash::{SimHash, distance};
 use crate::text::{FeatureExtractor, FeatureKind, Tokenizer};
 use crate::weight::Weigher;
 use crate::weight::frequencies::Frequencies;
+use crate::wording::counted;
 use hashbrown::HashMap;
 use serde::Serialize;
 use std::fs;
@@ -165,9 +166,15 @@ fn of_corpus(job: &Job, names: [&str; 2], progress: &dyn Progress) -> Result<Exp
     let weighed = match (&settings.frequencies, settings.weighting.needs_frequencies()) {
         (_, false) => format!("{}, which need no document frequencies", settings.weighting.name()),
         (Some(path), true) => {
-            format!("document frequencies of {} ({} documents)", path.display(), frequencies.documents())
+            format!(
+                "document frequencies of {} ({})",
+                path.display(),
+                counted(frequencies.documents(), "document", "documents")
+            )
         }
-        (None, true) => format!("document frequencies of these {} pages", frequencies.documents()),
+        (None, true) => {
+            format!("document frequencies of {} read", counted(frequencies.documents(), "page", "pages"))
+        }
     };
     let index = Dialled::new(DistinctHashes::new(&sketches.hashes).hashes(), settings)?;
     let (sample, all_probes) = traced_sample(&sketches, settings, &mut stages)?;
@@ -186,9 +193,9 @@ fn of_corpus(job: &Job, names: [&str; 2], progress: &dyn Progress) -> Result<Exp
     explanation(settings, sides, frequencies, pair[0] < pair[1], weighed, |hashes| {
         Ok(PsmTrace {
             index: format!(
-                "{}, over the {} distinct hashes of the input",
+                "{}, over {} of the input",
                 settings.index.name(),
-                distinct.len()
+                counted(distinct.len() as u64, "distinct hash", "distinct hashes")
             ),
             probes: [trace(&hashes[0], &hashes[1]), trace(&hashes[1], &hashes[0])],
             all_probes,
@@ -219,7 +226,7 @@ fn of_files(settings: &Settings, paths: [&str; 2]) -> Result<Explanation> {
     let weighed = match (&settings.frequencies, settings.weighting.needs_frequencies()) {
         (_, false) => format!("{}, which need no document frequencies", settings.weighting.name()),
         (Some(path), true) => {
-            format!("document frequencies of {} ({} documents)", path.display(), frequencies.documents())
+            format!("document frequencies of {} ({})", path.display(), counted(frequencies.documents(), "document", "documents"))
         }
         (None, true) => "no document frequencies: all features count as equally rare, so that weights are those of TF alone \
                          (sublinear), and distance and cosine are not those of any corpus; --frequencies FILE gives some"
@@ -319,7 +326,8 @@ fn explanation(
             by: "every method".to_owned(),
             near: same_text,
             why: format!(
-                "a page of {fewest} distinct features is compared by its exact text only (--min-features {}); the texts are {}",
+                "a page of {} is compared by its exact text only (--min-features {}); the texts are {}",
+                counted(fewest as u64, "distinct feature", "distinct features"),
                 settings.min_features,
                 if same_text { "the same" } else { "not the same" }
             ),
@@ -475,13 +483,27 @@ fn opinions(
             (format!("{why}; all hashes are joined at this distance, so that no pair is missed"), true)
         }
         (true, Some(0), _) => (format!("{why}; equal hashes are found without a probe"), true),
-        (true, Some(probe), None) => (format!("{why}; fewer than {probe} probes a page would miss it"), true),
-        (true, Some(probe), Some(budget)) if probe <= budget => {
-            (format!("{why}; {budget} probes a page are made, and fewer than {probe} would miss it"), true)
-        }
-        (true, Some(probe), Some(budget)) => {
-            (format!("{why}; but only {budget} probes a page are made, and it takes {probe}"), false)
-        }
+        (true, Some(probe), None) => (
+            format!(
+                "{why}; fewer than {} a page would miss it",
+                counted(u64::from(probe), "probe", "probes")
+            ),
+            true,
+        ),
+        (true, Some(probe), Some(budget)) if probe <= budget => (
+            format!(
+                "{why}; {} made for a page, and fewer than {probe} would miss it",
+                counted(u64::from(budget), "probe is", "probes are")
+            ),
+            true,
+        ),
+        (true, Some(probe), Some(budget)) => (
+            format!(
+                "{why}; but only {} made for a page, and it takes {probe}",
+                counted(u64::from(budget), "probe is", "probes are")
+            ),
+            false,
+        ),
         (true, None, _) => (format!("{why}; but no probe that was tried comes upon it"), false),
     };
     all.push(Opinion { by: Method::Psm.name().to_owned(), near: reached, why: found });
@@ -511,9 +533,11 @@ fn opinions(
         by: Method::Minhash.name().to_owned(),
         near: shared > 0 && estimate >= settings.similarity,
         why: format!(
-            "{shared} of {} bands are equal, {equal} of {m} positions: estimated {estimate:.3}, counted {jaccard:.3}, and \
+            "equal are {shared} of {} and {equal} of {}: estimated {estimate:.3}, counted {jaccard:.3}, and \
              {} is needed; a similarity of {estimate:.3} or less takes it in, if a band is equal",
-            banding.bands, settings.similarity
+            counted(banding.bands as u64, "band", "bands"),
+            counted(m as u64, "position", "positions"),
+            settings.similarity
         ),
     });
     for verify in Verify::ALL.into_iter().filter(|&verify| verify != Verify::None) {
@@ -540,8 +564,10 @@ impl std::fmt::Display for Explanation {
             writeln!(f, "{name}: {} {}", plain(&page.id), plain(&page.url))?;
             writeln!(
                 f,
-                "   {} bytes, {} features, SimHash {:016x}",
-                page.text_bytes, page.features, page.hash
+                "   {}, {}, SimHash {:016x}",
+                counted(page.text_bytes, "byte", "bytes"),
+                counted(page.features, "feature", "features"),
+                page.hash
             )?;
         }
         writeln!(f, "features: {}", self.weighed)?;
@@ -565,10 +591,11 @@ impl std::fmt::Display for Explanation {
         };
         writeln!(
             f,
-            "psm comes upon b from a {}, upon a from b {}; an exhaustive search makes {all_probes} probes, {makes}\n    \
+            "psm comes upon b from a {}, upon a from b {}; an exhaustive search makes {}, {makes}\n    \
              (index {index})",
             probe(probes[0]),
-            probe(probes[1])
+            probe(probes[1]),
+            counted(*all_probes, "probe", "probes")
         )?;
         if !self.bits.is_empty() {
             writeln!(f, "\nbit  weight in a  rank  weight in b  rank  pushed apart by")?;
@@ -587,8 +614,9 @@ impl std::fmt::Display for Explanation {
         let cut = if self.cut { " (of the beginnings; these texts are long)" } else { "" };
         writeln!(
             f,
-            "\nedit distance: {} words deleted or inserted, of {}{cut}; - is a's, + is b's",
-            self.edit_distance, self.words
+            "\nedit distance: {} deleted or inserted, of {}{cut}; - is a's, + is b's",
+            counted(self.edit_distance, "word", "words"),
+            self.words
         )?;
         for run in &self.diff {
             let sign = match run.change {

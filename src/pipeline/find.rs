@@ -20,6 +20,7 @@ use crate::search::distinct::DistinctHashes;
 use crate::search::join::BYTES_PER_HASH as JOIN_BYTES_PER_HASH;
 use crate::search::psm::{Psm, PsmParams, Reading};
 use crate::search::{HammingIndex, Hit, Mode, Query, Scratch, TableSet};
+use crate::wording::counted;
 use rayon::prelude::*;
 
 /// The near-duplicates that one method found, in terms of slots: groups of documents that share a sketch.
@@ -166,21 +167,21 @@ fn found(
     let warnings = (join.crowded > 0).then(|| {
         if join.sampled > 0 {
             return format!(
-                "{} hashes lie in crowds, most likely pages of one template, whose pairs would grow with the square of their number; each \
-                 was compared with {} hashes drawn from all, and joined with the nearest of them; all pairs of other pages \
+                "{} in crowds, most likely pages of one template, whose pairs would grow with the square of their number; each \
+                 was compared with {} drawn from all, and joined with the nearest of them; all pairs of other pages \
                  were found; for example {}. {TEMPLATE_ADVICE}",
-                join.crowded,
-                join.sampled,
+                counted(join.crowded, "hash lies", "hashes lie"),
+                counted(join.sampled, "hash", "hashes"),
                 most_neighbours(collection, &groups, &join.pairs)
             );
         }
         format!(
-            "{} hashes have more than {MOST_NEIGHBOURS} neighbours within {} bits, most likely pages of one template; \
-             each was joined with its {MOST_NEIGHBOURS} nearest, and {} neighbours were passed over; for example {}. \
+            "{} more than {MOST_NEIGHBOURS} neighbours within {}, most likely pages of one template; \
+             each was joined with its {MOST_NEIGHBOURS} nearest, and {} passed over; for example {}. \
              {TEMPLATE_ADVICE}",
-            join.crowded,
-            settings.distance,
-            join.passed_over,
+            counted(join.crowded, "hash has", "hashes have"),
+            counted(u64::from(settings.distance), "bit", "bits"),
+            counted(join.passed_over, "neighbour was", "neighbours were"),
             most_neighbours(collection, &groups, &join.pairs)
         )
     });
@@ -378,7 +379,8 @@ fn with_identical(mut recall: Recall, distinct: &DistinctHashes, joined: &[SlotP
     if all > 0.0 {
         let share = 100.0 * (identical + near) / all;
         recall.denominator.push_str(&format!(
-            ". With the {identical} pairs of different texts of equal hashes, about {share:.2} % of all pairs were found"
+            ". With the {} of different texts of equal hashes, about {share:.2} % of all pairs were found",
+            counted(identical as u64, "pair", "pairs")
         ));
     }
     recall
@@ -409,13 +411,13 @@ fn recall_of(calibration: &Calibration, settings: &Settings, all_probes: u64) ->
     let denominator = match calibration.budget {
         Some(_) => format!(
             "of the pairs of distinct hashes at distance 1 to {h} around a sample of pages, exhaustively searched; half of \
-             the duplicate clusters chose the budget, the other half ({} clusters) measured this recall",
-            calibration.held_out_clusters
+             the duplicate clusters chose the budget, the other half ({}) measured this recall",
+            counted(calibration.held_out_clusters, "cluster", "clusters")
         ),
         None => format!(
-            "no smaller budget was sure to reach the recall on the {} pairs at distance 1 to {h} of the sample, so the \
+            "no smaller budget was sure to reach the recall on the {} at distance 1 to {h} of the sample, so the \
              search was exhaustive",
-            calibration.chosen_on
+            counted(calibration.chosen_on, "pair", "pairs")
         ),
     };
     Recall {
@@ -535,9 +537,9 @@ pub fn by_minhash(
     let mut warnings = Vec::new();
     if sum(|band| band.skipped) > 0 {
         warnings.push(format!(
-            "{} pairs that share a band were not compared, because more than {} different pages share it, most likely \
+            "{} not compared, because more than {} different pages share it, most likely \
              pages of one template. Each was compared with its {} likeliest neighbours; for example {}. {TEMPLATE_ADVICE}",
-            sum(|band| band.skipped),
+            counted(sum(|band| band.skipped), "pair that shares a band was", "pairs that share a band were"),
             params.full_bucket,
             params.neighbours,
             most_neighbours(collection, &groups, &joined)

@@ -26,10 +26,13 @@ use crate::corpus::{Input, JsonlFields, ReadOptions, discover};
 use crate::document::DocumentTable;
 use crate::error::{Error, Result};
 use crate::hash::FEATURE_HASH;
+use crate::pairs::{Kind, Pair};
 use crate::report::model as report;
 use crate::weight::frequencies::Frequencies;
+use crate::wording::{counted, printable_path};
 use collect::{Collection, Keeping};
 use hashbrown::HashSet;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use settings::{JaccardCheck, Method, PsmIndex, Settings, Verify};
 use sketch::{SimHashes, Texts};
@@ -151,12 +154,13 @@ fn prepare(job: &Job, needs_simhash: bool, keeping: Keeping, stages: &mut Stages
         let first = collection.files.iter().flat_map(|file| &file.damage).next();
         let why = match first {
             Some(damage) => format!(
-                "{} files were read, {damaged} pieces of damage; the first: {damage}",
-                collection.files.len()
+                "{} read, {}; the first: {damage}",
+                counted(collection.files.len() as u64, "file was", "files were"),
+                counted(damaged, "piece of damage", "pieces of damage"),
             ),
             None => format!(
-                "{} files were read, and none has a conversion record or a line of JSON",
-                collection.files.len()
+                "{} read, and there is no conversion record or line of JSON",
+                counted(collection.files.len() as u64, "file was", "files were")
             ),
         };
         return Err(Error::NoDocuments(why));
@@ -185,11 +189,8 @@ fn tell_damage(collection: &Collection, progress: &dyn Progress) {
             progress.note(&damage.to_string());
         }
         if file.damaged > TOLD as u64 {
-            progress.note(&format!(
-                "{}: {} more pieces of damage",
-                file.path.display(),
-                file.damaged - TOLD as u64
-            ));
+            let more = counted(file.damaged - TOLD as u64, "more piece of damage", "more pieces of damage");
+            progress.note(&format!("{}: {more}", printable_path(&file.path)));
         }
     }
 }
@@ -237,8 +238,8 @@ fn find(
         found.chosen.push(("of these refused", format!("{}", verified.refused)));
         if verified.skipped > 0 {
             found.warnings.push(format!(
-                "{} pairs of pages were not compared, because too many pages with different texts share a sketch.",
-                verified.skipped
+                "{} not compared, because too many pages with different texts share a sketch.",
+                counted(verified.skipped, "pair of pages was", "pairs of pages were")
             ));
         }
     }
@@ -254,6 +255,38 @@ fn measure<'a>(
 ) -> Option<verify::Measure<'a>> {
     let Prepared { collection, texts, frequencies, .. } = prepared;
     verify::Measure::new(verify, collection, texts, simhashes, frequencies.as_ref(), settings)
+}
+
+/// Gives each pair of different texts the similarity that its results are said to have, and drops what does not pass the
+/// check. Only pairs of two groups' leaders have it already: unless `every` pair is listed, those are all but the ones of
+/// equal sketches.
+fn measure_pairs(
+    pairs: &mut Vec<Pair>,
+    every: bool,
+    prepared: &Prepared,
+    simhashes: Option<&SimHashes>,
+    settings: &Settings,
+    stages: &mut Stages<'_>,
+) {
+    let counts = settings.method == Method::Minhash && settings.jaccard == JaccardCheck::Exact;
+    let verify = match settings.verify {
+        Verify::None if counts => Verify::Jaccard,
+        verify => verify,
+    };
+    let Some(measure) = measure(prepared, simhashes, settings, verify) else { return };
+    stages.run("verify pairs", pairs.len() as u64, "pairs", 0, |_| {
+        // Pairs ascend, so that those of one document lie together and share its anchor.
+        pairs.par_chunk_by_mut(|p, q| p.a == q.a).for_each(|pairs| {
+            let mut anchor = None;
+            for pair in pairs.iter_mut().filter(|p| p.kind == Kind::Near && (every || p.distance == 0)) {
+                pair.similarity = anchor.get_or_insert_with(|| measure.anchor(pair.a)).with(pair.b);
+            }
+        });
+        if settings.verify != Verify::None {
+            let passing = settings.passing() as f32;
+            pairs.retain(|pair| pair.kind == Kind::Exact || pair.similarity >= passing);
+        }
+    });
 }
 
 /// The report's words for a method and its parameters.

@@ -9,6 +9,7 @@ use crate::evaluate::found::{FoundPair, ListedPairs};
 use crate::evaluate::sample::{Bands, ReviewSample, SampleParams};
 use crate::report::model::{FileRow, Report, Tool};
 use crate::report::review::{ReviewHead, Side, write};
+use crate::wording::counted;
 use hashbrown::HashMap;
 use std::fs::File;
 use std::io::Read;
@@ -71,15 +72,17 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
     let listed = stages.run("pairs", 0, "pairs", 0, |_| ListedPairs::read(&job.result))?;
     let (lists, wrote) = ((listed.near.len() + listed.copies.len()) as u64, report.outcome.pairs_written);
     if lists != wrote {
-        let expected =
-            format!("a result whose pairs.csv is whole: it lists {lists} pairs, and {wrote} were written");
+        let expected = format!(
+            "a result whose pairs.csv is whole: it lists {}, and {wrote} were written",
+            counted(lists, "pair", "pairs")
+        );
         return Err(Error::parameter("result", job.result.display(), expected));
     }
     if listed.near.is_empty() {
         let got = job.result.display().to_string();
         let expected = format!(
             "a result that lists pairs of different texts; this one lists {} of copies",
-            listed.copies.len()
+            counted(listed.copies.len() as u64, "pair", "pairs")
         );
         return Err(Error::parameter("result", got, expected));
     }
@@ -257,12 +260,12 @@ fn unchanged(before: &[FileRow], now: &[corpus::FileReading], job: &ReviewJob) -
     let where_ = changed.map_or_else(String::new, |path| format!(", {path} among them"));
     Err(Error::parameter(
         "corpus",
-        format!("{} pages with {} bytes of text{where_}", is.0, is.1),
+        format!("{} with {} of text{where_}", counted(is.0, "page", "pages"), counted(is.1, "byte", "bytes")),
         format!(
-            "the {} pages with {} bytes that {} was made from; if the input has changed since, run dedup again, and if it \
+            "the {} with {} that {} was made from; if the input has changed since, run dedup again, and if it \
              was read with --text-field or --longest-page, give them",
-            was.0,
-            was.1,
+            counted(was.0, "page", "pages"),
+            counted(was.1, "byte", "bytes"),
             job.result.display()
         ),
     ))

@@ -11,6 +11,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::figures::{count, percent, round_percent, short_count};
 use super::model::{Histogram, Recall, SCurve};
+use crate::wording::counted;
 use crate::{Error, Result};
 
 /// Units per shown pixel.
@@ -266,9 +267,9 @@ pub(super) fn split(description: &str, parts: &[(Part, u64)]) -> Result<String> 
 pub(super) fn s_curve(curve: &SCurve) -> Result<String> {
     const SIZE: (i32, i32) = (480, 306);
     let description = format!(
-        "Probability that a pair is compared, by its Jaccard similarity, with {} bands of {} rows: {} at {}.",
-        curve.bands,
-        curve.rows,
+        "Probability that a pair is compared, by its Jaccard similarity, with {} of {}: {} at {}.",
+        counted(u64::from(curve.bands), "band", "bands"),
+        counted(u64::from(curve.rows), "row", "rows"),
         percent(curve.probability_at_threshold),
         curve.threshold
     );

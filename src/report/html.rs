@@ -18,6 +18,7 @@ use super::model::{
     FileRow, Histogram, LanguageCount, MethodResult, OtherScore, Outcome, PageSample, PairKind, PairSample,
     Parameter, Piece, Recall, Report, SCurve, SearchCost, Stage, Tool,
 };
+use crate::wording::{is_order, plural};
 use crate::{Error, Result};
 
 const PAIRS: usize = 30;
@@ -161,6 +162,7 @@ fn page(template: &str, content: Value) -> Result<String> {
         env.add_template(name, source).map_err(fail)?;
     }
     env.add_filter("count", figures::count);
+    add_words(&mut env);
     env.add_filter("bytes", figures::bytes);
     env.add_filter("seconds", figures::seconds);
     env.add_filter("percent", figures::percent);
@@ -173,6 +175,15 @@ fn page(template: &str, content: Value) -> Result<String> {
     env.add_filter("warning", |text: &str| clip(text, WARNING_CHARS));
     env.add_filter("detail", |text: &str| clip(text, DETAIL_CHARS));
     env.get_template(template).and_then(|t| t.render(content)).map_err(fail)
+}
+
+/// Filters for counts with their nouns: `{{ n|counted("page", "pages") }}`, and the noun alone.
+pub(super) fn add_words(env: &mut Environment<'_>) {
+    let word = |n: u64, one: &str, many: &str| plural(n, one, many).to_owned();
+    env.add_filter("plural", word);
+    env.add_filter("counted", move |n: u64, one: &str, many: &str| {
+        format!("{} {}", figures::count(n), word(n, one, many))
+    });
 }
 
 /// A chart function whose result the template takes as it is.
@@ -307,11 +318,7 @@ impl<T> Cut<T> {
 
 /// The character, or a mark in place of one that is no text or that turns the direction of what follows.
 pub(crate) fn visible(c: char) -> char {
-    match c {
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
-        c if c.is_control() => '\u{fffd}',
-        c => c,
-    }
+    if is_order(c) { '\u{fffd}' } else { c }
 }
 
 /// The first `most` characters on one line, each [`visible`].
@@ -444,14 +451,20 @@ fn stages(stages: &[Stage]) -> Cut<StageView> {
             share: figures::percent(share),
             width: format!("{:.2}%", (share * 100.0).clamp(0.0, 100.0)),
             items: stage.items,
-            unit: match stage.item_unit.strip_suffix('s') {
-                Some(one) if stage.items == 1 => one.to_string(),
-                _ => stage.item_unit.clone(),
-            },
+            unit: plural(stage.items, one_of(&stage.item_unit), &stage.item_unit).to_owned(),
             item_rate: figures::rate(stage.items as f64, stage.wall_seconds),
             megabyte_rate: figures::rate(stage.bytes as f64 / 1e6, stage.wall_seconds),
         }
     })
+}
+
+/// What a stage counts, in the singular.
+fn one_of(unit: &str) -> &str {
+    match unit {
+        "pairs of sketches" => "pair of sketches",
+        "distinct hashes" => "distinct hash",
+        unit => unit.strip_suffix('s').unwrap_or(unit),
+    }
 }
 
 /// Wall and processor time of all stages.
@@ -713,6 +726,60 @@ mod tests {
             write(&sample::hostile(), &folder.join("hostile.html")).expect("writes");
             write_compare(&sample::compare(), &folder.join("compare.html")).expect("writes");
         }
+    }
+
+    #[test]
+    fn one_of_each_is_in_the_singular() {
+        let outcome = Outcome {
+            exact_duplicates: 0,
+            near_duplicates: 1,
+            kept: 1,
+            removed: 1,
+            pairs_found: 1,
+            pairs_written: 1,
+            clusters: 1,
+            documents_in_clusters: 2,
+            ..Outcome::default()
+        };
+        let stage = |item_unit: &str| Stage { items: 1, item_unit: item_unit.to_owned(), ..Stage::default() };
+        let report = Report {
+            corpus: Corpus { files: 1, documents: 2, ..Corpus::default() },
+            outcome,
+            recall: Some(Recall { sample_pairs: 1, budget_probes: 1, ..Recall::default() }),
+            s_curve: Some(SCurve::new(1, 1, 0.8)),
+            search_cost: SearchCost { distinct_hashes: 1, ..SearchCost::default() },
+            damage: DamageReport { total: 1, ..DamageReport::default() },
+            stages: ["pages", "pairs of sketches", "distinct hashes", "distinct signatures"]
+                .map(stage)
+                .to_vec(),
+            ..Report::default()
+        };
+        let page = render(&report).expect("renders");
+        for said in [
+            "1 page remains (",
+            "2 pages in them",
+            "2 pages form 1 cluster of",
+            "1 pair was found",
+            "1 probe per page was",
+            "1 band of 1 row bring up",
+            "1 pair of sketches<",
+            "1 distinct hash<",
+            "1 distinct signature<",
+            "1 distinct sketch<",
+            "record could not be read and was",
+        ] {
+            assert!(page.contains(said), "{said}");
+        }
+        let compared = CompareReport {
+            corpus: Corpus { documents: 1, ..Corpus::default() },
+            agreement: vec![Agreement { pairs: 1, ..Agreement::default() }],
+            ..CompareReport::default()
+        };
+        let page = render_compare(&compared).expect("renders");
+        assert!(
+            page.contains("1 page ·") && page.contains("of 1 pair.") && page.contains(": 1 pair<"),
+            "{page}"
+        );
     }
 
     #[test]

@@ -11,11 +11,12 @@ use minijinja::{Environment, UndefinedBehavior, Value, context};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::html::{ADDRESS_CHARS, NAME_CHARS, clip, link, moment, visible};
+use super::html::{ADDRESS_CHARS, NAME_CHARS, add_words, clip, link, moment, visible};
 use super::model::Tool;
 use crate::evaluate::diff::{Alignment, DiffParams, Stretch};
 use crate::evaluate::sample::{ReviewSample, Stratum};
 use crate::hash::text_digest;
+use crate::wording::{counted, printable_json};
 use crate::{Error, Result};
 
 /// Words of either text that are compared.
@@ -106,8 +107,8 @@ enum Part {
     Differs(String, String),
     /// In both texts and folded: the number of characters, how many of them the page does not hold, and the others.
     Folded(usize, usize, String),
-    /// Characters of either text that the page does not hold.
-    Rest(usize, usize),
+    /// What of either text the page does not hold: characters of its beginning, and bytes behind that.
+    Rest([usize; 2], [u64; 2]),
 }
 
 /// The page for a sample; `sides` holds the two pages of each pair, in the order of the sample.
@@ -159,6 +160,7 @@ pub fn render(
     let data = escape(&serde_json::to_string(&data).map_err(|e| Error::Render(e.to_string()))?);
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
+    add_words(&mut env);
     for (name, source) in [
         ("style.css", include_str!("templates/style.css")),
         ("review.css", include_str!("templates/review.css")),
@@ -201,15 +203,7 @@ pub fn write(
 
 /// JSON without a "<", and without characters that are no text: all of these stand in strings only.
 fn escape(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        if c == '<' || visible(c) != c {
-            out.push_str(&format!("\\u{:04x}", u32::from(c)));
-        } else {
-            out.push(c);
-        }
-    }
-    out
+    printable_json(json).replace('<', "\\u003c")
 }
 
 /// The records of a CSV text that was written with "\n" at the end of each; a quoted field may hold more of these.
@@ -238,7 +232,8 @@ fn parts(a: &Side, b: &Side) -> (Vec<Part>, Vec<String>) {
     if cut {
         let (x, y) = alignment.words;
         notes.push(format!(
-            "These are long: only their beginnings were compared, {x} words of the left page and {y} of the right."
+            "These are long: only their beginnings were compared, {} of the left page and {y} of the right.",
+            counted(x, "word", "words")
         ));
     }
     if alignment.distance == 0 {
@@ -251,7 +246,8 @@ fn parts(a: &Side, b: &Side) -> (Vec<Part>, Vec<String>) {
         });
     }
     let layout = Layout { parts: Vec::new(), shown: SHOWN_CHARS, folded: FOLDED_CHARS };
-    (layout.lay_out(&alignment.stretches, &a.text, &b.text), notes)
+    let unread = [a, b].map(|side| side.text_bytes.saturating_sub(side.text.len() as u64));
+    (layout.lay_out(&alignment.stretches, &a.text, &b.text, unread), notes)
 }
 
 /// Parts as they are laid out, within bounds.
@@ -263,7 +259,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn lay_out(mut self, stretches: &[Stretch], a: &str, b: &str) -> Vec<Part> {
+    fn lay_out(mut self, stretches: &[Stretch], a: &str, b: &str, unread: [u64; 2]) -> Vec<Part> {
         // White space before a stretch belongs to it.
         let (mut from_a, mut from_b) = (0, 0);
         for (at, stretch) in stretches.iter().enumerate() {
@@ -279,8 +275,8 @@ impl Layout {
             }
         }
         let left = [a[from_a..].trim(), b[from_b..].trim()].map(|rest| rest.chars().count());
-        if left != [0, 0] {
-            self.parts.push(Part::Rest(left[0], left[1]));
+        if left != [0, 0] || unread != [0, 0] {
+            self.parts.push(Part::Rest(left, unread));
         }
         self.parts
     }
@@ -490,7 +486,10 @@ mod tests {
         assert_eq!(notes("x y", "x z"), "");
         let cut = Side { text_bytes: 1_000, ..side("a", "x") };
         let notes = parts(&cut, &cut).1.concat();
-        assert!(notes.contains("1 words of the left") && notes.contains("comes later"), "{notes}");
+        assert!(notes.contains("1 word of the left") && notes.contains("comes later"), "{notes}");
+        // Where the text ends, the page says how much was never read.
+        let (shown, _) = parts(&cut, &side("b", "x y"));
+        assert_eq!(shown.last(), Some(&Part::Rest([0, 0], [999, 0])), "{shown:?}");
         assert!(parts(&side("a", ""), &side("b", "")).0.is_empty());
     }
 

@@ -65,11 +65,12 @@
       variance += share * share * Math.max(0, 1 - n / band.pairs) * q * (1 - q) / n;
     });
     if (covered === 0) return null;
+    const census = judged.reduce((sum, band) => sum + band.n, 0) === covered;
     precision = clamp(precision, 0, 1);
     const trials = smoothed * (1 - smoothed) / variance;
     const interval = variance > 0 ? wilson(precision * trials, trials) : [precision, precision];
     const known = covered / all;
-    return { precision, interval, covered, all, whole: [known * interval[0], Math.min(1, known * interval[1] + (1 - known))] };
+    return { precision, interval, census, covered, all, whole: [known * interval[0], Math.min(1, known * interval[1] + (1 - known))] };
   }
 
   const digits = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ",");
@@ -154,7 +155,11 @@
           both("⋯ " + plural(chars, "character") + " that both pages have, not on this page ⋯");
         }
       } else if (kind === "rest") {
-        both("Not on this page: " + plural(value[0], "character") + " more on the left, " + digits(value[1]) + " on the right.");
+        // Characters of the beginning that was compared, and bytes behind it that were not.
+        const [chars, unread] = value;
+        const left = (side) => [chars[side] && plural(chars[side], "character"), unread[side] && plural(unread[side], "byte")]
+          .filter(Boolean).join(" and then ") || "nothing";
+        both("Not on this page: " + left(0) + " more on the left, " + left(1) + " more on the right.");
       }
     }
     if (pair.parts.length === 0) both("Neither page has a word.");
@@ -167,7 +172,7 @@
 
   function told(e) {
     const to = (interval) => percent(interval[0]) + " to " + percent(interval[1]);
-    return e.covered === e.all ? "precision " + percent(e.precision) + " (95 % interval " + to(e.interval) + ")"
+    return e.covered === e.all ? "precision " + percent(e.precision) + " (" + (e.census ? "every pair judged" : "95 % interval " + to(e.interval)) + ")"
       : "precision " + percent(e.precision) + " in the bands with a judgement; in all, " + to(e.whole);
   }
 
@@ -189,7 +194,7 @@
       const covers = !e ? "nothing judged yet" : e.covered === e.all ? "all " + digits(e.all) + " listed pairs of different texts"
         : digits(e.covered) + " of " + digits(e.all) + " pairs: no judgement yet in the other bands; whatever those are, it is in " + range(e.whole);
       return make("tr", {}, make("td", {}, name), make("td", { class: "n" }, e ? e.precision.toFixed(4) : "–"),
-        make("td", { class: "n" }, e ? range(e.interval) : "–"), make("td", {}, covers));
+        make("td", { class: "n" }, !e ? "–" : e.census ? "every pair judged" : range(e.interval)), make("td", {}, covers));
     });
     document.getElementById("estimates").replaceChildren(...rows);
     document.getElementById("bands").replaceChildren(...strata.map((band, h) => {

@@ -1,0 +1,89 @@
+//! Words around what is told: counts with their nouns, and text of the input that is to be shown and not obeyed.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+/// `one` or `many`, as the count asks for.
+pub fn plural<'a>(n: u64, one: &'a str, many: &'a str) -> &'a str {
+    if n == 1 { one } else { many }
+}
+
+/// A count with its noun: `1 page`, `2 pages`.
+pub fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{n} {}", plural(n, one, many))
+}
+
+/// Text on one line of a terminal or a log that gives it no orders: control characters, line ends among them, and
+/// characters that turn the direction of what follows stand as `\u{1b}`, `\n` and the like.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_order) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_order(c) { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    Cow::Owned(out)
+}
+
+/// A path as messages show it, see [`printable`].
+pub fn printable_path(path: &Path) -> String {
+    printable(&path.display().to_string()).into_owned()
+}
+
+/// JSON that gives a terminal no orders: of the characters in [`printable`], those that JSON may hold as they are stand as
+/// `\u009b` and the like. It says the same.
+pub fn printable_json(json: &str) -> Cow<'_, str> {
+    // A line end within a string is escaped already; others lay the values out.
+    let order = |c: char| is_order(c) && c != '\n';
+    if !json.chars().any(order) {
+        return Cow::Borrowed(json);
+    }
+    let escaped = |c: char| if order(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    Cow::Owned(json.chars().map(escaped).collect())
+}
+
+/// Whether a character does something instead of being shown: it controls the terminal, ends a line or turns directions.
+pub fn is_order(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!([0, 1, 2].map(|n| counted(n, "page", "pages")), ["0 pages", "1 page", "2 pages"]);
+        assert_eq!([1, 11].map(|n| counted(n, "hash lies", "hashes lie")), ["1 hash lies", "11 hashes lie"]);
+    }
+
+    #[test]
+    fn orders_to_a_terminal_are_shown() {
+        assert_eq!(
+            printable("\u{1b}[2Jgone\r\nflipside: all is well\u{7}"),
+            "\\u{1b}[2Jgone\\r\\nflipside: all is well\\u{7}"
+        );
+        assert_eq!(
+            printable("c1 \u{9b}31m, \u{202e}txt.exe, \u{7f}"),
+            "c1 \\u{9b}31m, \\u{202e}txt.exe, \\u{7f}"
+        );
+        for plain in ["", "C:\\pages\\ä 日本 ☃ 'q' \"r\"", "a\u{301} \u{200f}"] {
+            assert!(matches!(printable(plain), Cow::Borrowed(text) if text == plain));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_printable_is_an_order(text in any::<String>()) {
+            let shown = printable(&text);
+            prop_assert!(!shown.chars().any(is_order));
+            prop_assert!(shown == text || text.chars().any(is_order));
+            let json = serde_json::to_string_pretty(&[&text]).unwrap();
+            let shown = printable_json(&json);
+            prop_assert!(!shown.chars().any(|c| is_order(c) && c != '\n'));
+            prop_assert_eq!(serde_json::from_str::<Vec<String>>(&shown).unwrap(), [text]);
+        }
+    }
+}
