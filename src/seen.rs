@@ -117,6 +117,9 @@ pub struct Seen {
 
 const NO_HASH: u32 = u32::MAX;
 
+/// The columns of the answers that `flipside seen` prints.
+pub const COLUMNS: [&str; 4] = ["page", "answer", "distance", "earlier"];
+
 /// What stands in front of a file of seen pages.
 #[derive(Serialize, Deserialize)]
 struct Header {
@@ -248,6 +251,15 @@ impl Seen {
         let ends: Vec<u8> = self.ends.iter().flat_map(|end| end.to_le_bytes()).collect();
         let slots: Vec<u8> = self.slots.iter().flat_map(|slot| slot.to_le_bytes()).collect();
         format::write(path, format::SEEN, &header, &[&hashes, &digests, &ends, &slots, self.names.as_bytes()])
+    }
+
+    /// How the pages of an index in a file are sketched.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is damaged.
+    pub fn params_of(path: &Path) -> Result<SeenParams> {
+        let (header, _): (Header, Vec<u8>) = format::read(path, format::SEEN)?;
+        Ok(header.params)
     }
 
     /// Reads an index of pages that were sketched with `params`, to look for pages within `distance` bits.

@@ -457,6 +457,157 @@ fn inspect_refuses_what_does_not_fit() {
     flipside().arg("inspect").arg(&binary).assert().code(2).stderr(predicate::str::contains("version"));
 }
 
+/// A folder of results with a page to judge on, judgements, and what `seen` prints and writes; all of it in order.
+fn written(top: &Path) -> PathBuf {
+    let (input, out) = (top.join("pages.jsonl"), top.join("out"));
+    write_jsonl(&input);
+    flipside().arg("dedup").arg(&input).arg("--out").arg(&out).assert().success();
+    flipside().arg("review").arg(&out).assert().success();
+    let page = fs::read_to_string(out.join("review.html")).unwrap();
+    let data = page.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
+    let data: Value = serde_json::from_str(data).unwrap();
+    let rows = data["pairs"].as_array().unwrap().iter();
+    let rows: String = rows.map(|pair| pair["csv"].as_str().unwrap().to_owned() + "1\n").collect();
+    fs::write(top.join("judged.csv"), format!("{}\n{rows}", data["header"].as_str().unwrap())).unwrap();
+    for (options, name) in [(&[][..], "answers.csv"), (&["--json"], "answers.jsonl")] {
+        let mut seen = flipside();
+        let output =
+            seen.args(["seen", "--index"]).arg(top.join("index")).arg(&input).args(options).output().unwrap();
+        fs::write(top.join(name), output.stdout).unwrap();
+    }
+    out
+}
+
+#[test]
+fn inspect_knows_whatever_is_written() {
+    let top = tempfile::tempdir().unwrap();
+    let out = written(top.path());
+    let shows = |path: &Path, what: &str| {
+        flipside().arg("inspect").arg(path).assert().success().stdout(predicate::str::contains(what));
+    };
+    shows(&out, "folder of results");
+    shows(&out.join("report.html"), "those of report.json");
+    shows(&out.join("review.html"), "page to judge pairs on");
+    shows(&out.join("pairs.csv"), "whether rows are missing");
+    shows(&out.join("kept.jsonl.gz"), "whether pages are missing");
+    shows(&top.path().join("judged.csv"), "judged right");
+    shows(&top.path().join("index"), "index of seen pages");
+    for answers in ["answers.csv", "answers.jsonl"] {
+        shows(&top.path().join(answers), "answers of flipside seen");
+    }
+    let renamed = top.path().join("mine.csv");
+    fs::copy(out.join("clusters.csv"), &renamed).unwrap();
+    shows(&renamed, "table of clusters");
+    let compared = top.path().join("compared");
+    flipside()
+        .arg("compare")
+        .arg(top.path().join("pages.jsonl"))
+        .arg("--out")
+        .arg(&compared)
+        .assert()
+        .success();
+    shows(&compared, "report of a comparison");
+    let refuses = |path: &Path, why: &str| {
+        flipside().arg("inspect").arg(path).assert().code(2).stderr(predicate::str::contains(why));
+    };
+    refuses(top.path(), "report.json is missing");
+    let other = top.path().join("report.json");
+    for (content, why) in
+        [("{}", "a report of the tool"), ("", "a report in JSON"), ("{\"outcome\"", "a report in JSON")]
+    {
+        fs::write(&other, content).unwrap();
+        refuses(&other, why);
+    }
+    for (name, content) in
+        [("a.html", "<!doctype html><title>Home</title>"), ("notes.txt", "words"), ("a.csv", "x,y\n")]
+    {
+        fs::write(top.path().join(name), content).unwrap();
+        refuses(&top.path().join(name), "something that flipside writes");
+    }
+}
+
+#[test]
+fn inspect_finds_what_was_cut_or_changed() {
+    let top = tempfile::tempdir().unwrap();
+    let out = written(top.path());
+    let folder: &[&str] = &["out"];
+    // For each file: what is made of its text, where that must show, and what is said.
+    type Change = fn(&str) -> String;
+    let cut_line: Change = |text| text[..text.len() - 1].rsplit_once('\n').unwrap().0.to_owned() + "\n";
+    let cut_within: Change = |text| text[..text.len() - 4].to_owned();
+    let changes: [(&str, Change, &[&str], &str); 21] = [
+        ("out/pairs.csv", cut_line, folder, "rows of pairs.csv"),
+        ("out/pairs.csv", cut_within, &["out/pairs.csv", "out"], "the file was cut"),
+        (
+            "out/pairs.csv",
+            |text| text.replacen("page 0,", "page 9,", 1),
+            folder,
+            "no cluster of clusters.csv",
+        ),
+        ("out/pairs.csv", |text| text.replacen("page 0,", "page 4,", 1), folder, "two clusters"),
+        ("out/pairs.csv", |text| text.replacen(",0.9", ",0.8", 1), folder, "below the threshold"),
+        ("out/pairs.csv", |text| text.replacen(",0.9", ",1.9", 1), &["out/pairs.csv"], "no similarity"),
+        (
+            "out/pairs.csv",
+            |text| text.replacen(",near,weights", ",exact,text", 1),
+            &["out/pairs.csv"],
+            "of kind exact",
+        ),
+        (
+            "out/pairs.csv",
+            |text| text.replacen(",near,", ",near,oops,", 1),
+            &["out/pairs.csv", "out"],
+            "fields",
+        ),
+        ("out/clusters.csv", cut_line, &["out/clusters.csv", "out"], "says 2 documents, has 1"),
+        ("out/clusters.csv", |text| text.replacen(",true", ",false", 1), &["out/clusters.csv"], "keeps 0"),
+        (
+            "out/clusters.csv",
+            |text| text.replacen("page 0today,", "page 0,", 1),
+            &["out/clusters.csv"],
+            "already",
+        ),
+        ("out/report.json", |text| text.replacen("\"kept\": 20", "\"kept\": 21", 1), folder, "kept"),
+        (
+            "out/report.json",
+            |text| text.replacen("\"distance\": ", "\"distance\": 1", 1),
+            folder,
+            "not the page",
+        ),
+        ("out/report.json", cut_within, folder, "a report in JSON"),
+        ("out/report.html", cut_within, &["out/report.html", "out"], "it has no end"),
+        ("out/report.html", |text| text.replacen("20", "21", 1), &["out/report.html", "out"], "not the page"),
+        (
+            "out/review.html",
+            |text| text.replacen("page 0today", "page 1today", 1),
+            &["out/review.html", "out"],
+            "checksum",
+        ),
+        ("out/review.html", cut_within, &["out/review.html", "out"], "it has no end"),
+        ("judged.csv", cut_line, &["judged.csv"], "were drawn"),
+        (
+            "answers.csv",
+            |text| text.replacen(",new,,", ",new,7,", 1),
+            &["answers.csv"],
+            "no answer of flipside seen",
+        ),
+        ("answers.jsonl", cut_within, &["answers.jsonl"], "the file was cut"),
+    ];
+    for (file, change, shown_in, what) in changes {
+        let path = top.path().join(file);
+        let before = fs::read_to_string(&path).unwrap();
+        let changed = change(&before);
+        assert_ne!(before, changed, "{file}: {what}");
+        fs::write(&path, changed).unwrap();
+        for place in shown_in {
+            let run = flipside().arg("inspect").arg(top.path().join(place)).assert().code(2);
+            run.stderr(predicate::str::contains(what));
+        }
+        fs::write(&path, before).unwrap();
+    }
+    flipside().arg("inspect").arg(&out).assert().success();
+}
+
 /// The rows of a plan as JSON.
 fn plan(args: &[&str]) -> Value {
     let output = flipside().arg("plan").args(args).arg("--json").output().unwrap();

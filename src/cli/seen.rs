@@ -7,7 +7,7 @@ use flipside::corpus::{self, DiscoverOptions, Document, FileReading, Input, Read
 use flipside::document::DocId;
 use flipside::format;
 use flipside::pipeline::settings::{MAX_DISTANCE, Settings};
-use flipside::seen::{Answer, Page, Seen, SeenParams, Sketcher};
+use flipside::seen::{Answer, COLUMNS, Page, Seen, SeenParams, Sketcher};
 use flipside::weight::frequencies::Frequencies;
 use flipside::wording::{counted, printable, printable_json, printable_path};
 use serde::Serialize;
@@ -106,7 +106,7 @@ impl Args {
         }
         let mut damaged = 0;
         if !self.json {
-            printed = print(b"page,answer,distance,earlier\n");
+            printed = print((COLUMNS.join(",") + "\n").as_bytes());
         }
         for input in discover(&self.inputs, &DiscoverOptions::default())? {
             let (pages, reading) = sketched(&input, &options, &params, &frequencies);

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::evaluate::found::{FoundPair, ListedPairs};
 use crate::evaluate::sample::{Bands, ReviewSample, SampleParams};
 use crate::report::model::{FileRow, Report, Tool};
-use crate::report::review::{ReviewHead, Side, write};
+use crate::report::review::{ReviewHead, Side, TITLE, write};
 use crate::wording::counted;
 use hashbrown::HashMap;
 use std::fs::File;
@@ -239,7 +239,7 @@ fn is_review_page(path: &Path) -> Result<bool> {
     let mut head = Vec::new();
     let read = File::open(path).and_then(|file| file.take(2048).read_to_end(&mut head));
     read.map_err(|e| Error::io(path, e))?;
-    Ok(String::from_utf8_lossy(&head).contains("<title>flipside: pairs to judge</title>"))
+    Ok(String::from_utf8_lossy(&head).contains(&format!("<title>{TITLE}</title>")))
 }
 
 /// Whether as much was read as when the result was made.

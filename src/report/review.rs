@@ -19,6 +19,9 @@ use crate::hash::text_digest;
 use crate::wording::{counted, printable_json};
 use crate::{Error, Result};
 
+/// The title of every such page, by which it is known.
+pub const TITLE: &str = "flipside: pairs to judge";
+
 /// Words of either text that are compared.
 const WORDS: usize = 20_000;
 /// Characters of common text shown on either side of a difference.
@@ -172,6 +175,7 @@ pub fn render(
     let id = format!("{:032x}", text_digest(&data));
     let view = context! {
         id,
+        title => TITLE,
         data => Value::from_safe_string(data),
         tool => format!("{} {}", head.tool.name, head.tool.version),
         created => moment(&head.created),
