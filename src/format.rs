@@ -51,6 +51,22 @@ pub fn is_result_folder(folder: &Path) -> bool {
     report.is_some_and(|report| report["tool"]["name"] == env!("CARGO_PKG_NAME"))
 }
 
+/// Whether a file can be written to `path`, as far as that shows before hours of work.
+///
+/// # Errors
+/// [`Error::Parameter`] if there is no folder for it, or a folder in its place.
+pub fn check_place(parameter: &'static str, path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let expected = if !folder.is_dir() {
+        format!("a file in a folder that is there; {} is none", folder.display())
+    } else if path.is_dir() {
+        "a file; this is a folder".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::parameter(parameter, path.display(), expected))
+}
+
 /// Writes a file of `kind` whole or not at all: to a temporary name beside `path`, which then takes its place.
 pub fn write(path: &Path, kind: Kind, header: &impl Serialize, body: &[&[u8]]) -> Result<()> {
     let io = |source| Error::io(path, source);
@@ -257,6 +273,18 @@ mod tests {
         let (_folder, path) = sample();
         let (header, body): (serde_json::Value, _) = read(&path, FREQUENCIES).unwrap();
         assert_eq!((header["n"].as_i64(), &body[..]), (Some(7), &b"body"[..]));
+    }
+
+    #[test]
+    fn a_place_without_a_folder_is_refused() {
+        let (folder, path) = sample();
+        check_place("index", &path).unwrap();
+        check_place("index", &folder.path().join("new")).unwrap();
+        check_place("index", Path::new("new")).unwrap();
+        let told = |path: &Path| check_place("index", path).unwrap_err().to_string();
+        assert!(told(folder.path()).ends_with("expected a file; this is a folder"));
+        assert!(told(&folder.path().join("no/new")).contains("a file in a folder that is there"));
+        assert!(told(&path.join("new")).contains("a file in a folder that is there"));
     }
 
     #[test]

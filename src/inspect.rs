@@ -106,7 +106,7 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
         "clusters.csv" => inspect_clusters(path).map(|(inspection, _)| inspection),
         _ if has(&ClustersCsv::COLUMNS) => inspect_clusters(path).map(|(inspection, _)| inspection),
         _ => inspect_pages(path).map(|(inspection, _)| inspection).map_err(|error| match error {
-            Error::NoDocuments(_) => nothing_of_ours(path, "nothing of the kind".to_owned()),
+            Error::NoDocuments(_) => nothing_of_ours(path, "unknown".to_owned()),
             error => error,
         }),
     }

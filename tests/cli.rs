@@ -328,6 +328,16 @@ fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
     told("dedup none --out o --features x", "'x' for '--features <KIND>': expected words, or shingles:W");
     told("dedup none --out o --threads 9999999", "--threads");
     told("dedup none --out tests", "--out tests: expected a new folder");
+    told(
+        "dedup data --out README.md/o",
+        "--out README.md/o: expected a place in a folder; README.md is none",
+    );
+    told(
+        "dedup data --out /tmp/o --save-frequencies no/f",
+        "--save-frequencies no/f: expected a file in a folder that is there",
+    );
+    told("seen --index no/i data", "--index no/i: expected a file in a folder that is there; no is none");
+    told("seen --index src data", "--index src: expected a file; this is a folder");
     told("calibrate data --recalls 5", "--recalls 5: expected shares");
     told("plan --documents 0", "--documents 0: expected at least 1");
     told("seen --index i none --distance 99", "--distance 99: expected at most 15");

@@ -90,6 +90,7 @@ impl Args {
             anyhow::bail!("--distance {}: expected at most {MAX_DISTANCE} of 64 bits", self.distance);
         }
         let (params, frequencies) = self.params()?;
+        format::check_place("index", &self.index)?;
         let mut seen = match self.index.try_exists().with_context(|| printable_path(&self.index))? {
             true => Seen::load(&self.index, &params, self.distance)?,
             false if self.ask_only => {

@@ -217,7 +217,12 @@ pub(crate) fn parse<'a>(line: &'a [u8], fields: &JsonlFields) -> Result<Line<'a>
         Some(Value::Other(what)) => {
             return Err((DamageKind::TextNotString, format!("field {:?} is {what}", fields.text)));
         }
-        None => return Err((DamageKind::NoText, format!("no field {:?}", fields.text))),
+        None => {
+            return Err((
+                DamageKind::NoText,
+                format!("no field {:?}; --text-field names another", fields.text),
+            ));
+        }
     };
     let string = |value| match value {
         Some(Value::Text(text)) => Some(text),

@@ -189,8 +189,12 @@ fn sentence(report: &CompareReport) -> String {
     }
     for agreement in &report.agreement {
         text.push_str(&format!(
-            "\nfound by {} alone: {}",
-            agreement.found_by.join(" and "),
+            "\nfound by {}: {}",
+            match agreement.found_by.len() {
+                2 if report.methods.len() == 2 => "both".to_owned(),
+                all if all == report.methods.len() => format!("all {all}"),
+                _ => format!("{} alone", agreement.found_by.join(" and ")),
+            },
             counted(agreement.pairs, "pair", "pairs")
         ));
     }

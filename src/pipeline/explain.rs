@@ -210,7 +210,13 @@ fn of_files(settings: &Settings, paths: [&str; 2]) -> Result<Explanation> {
     settings.check()?;
     let mut texts = Vec::with_capacity(2);
     for path in paths {
-        let bytes = fs::read(path).map_err(|e| Error::io(path, e))?;
+        let bytes = fs::read(path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => {
+                let expected = "a file of plain text, as no INPUT is named; name the corpus to compare pages by id, URL or number";
+                Error::parameter("page", path, expected)
+            }
+            _ => Error::io(path, e),
+        })?;
         texts.push(String::from_utf8(bytes).map_err(|e| Error::Format {
             path: path.into(),
             field: "the text",

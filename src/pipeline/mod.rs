@@ -25,6 +25,7 @@ pub use stages::{Progress, Silent};
 use crate::corpus::{Input, JsonlFields, ReadOptions, discover};
 use crate::document::DocumentTable;
 use crate::error::{Error, Result};
+use crate::format;
 use crate::hash::FEATURE_HASH;
 use crate::pairs::{Kind, Pair};
 use crate::report::model as report;
@@ -133,6 +134,9 @@ fn keeping(job: &Job, needs_simhash: bool) -> Keeping {
 fn prepare(job: &Job, needs_simhash: bool, keeping: Keeping, stages: &mut Stages<'_>) -> Result<Prepared> {
     let settings = &job.settings;
     settings.check()?;
+    if let Some(path) = &job.save_frequencies {
+        format::check_place("save-frequencies", path)?;
+    }
     let needs_frequencies = ((needs_simhash || settings.verify == Verify::Cosine)
         && settings.weighting.needs_frequencies())
         || job.save_frequencies.is_some();

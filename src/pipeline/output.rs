@@ -31,6 +31,10 @@ impl OutputFolder {
             check_ours(place)?;
         }
         let parent = place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if let Some(file) = parent.ancestors().find(|above| above.exists() && !above.is_dir()) {
+            let expected = format!("a place in a folder; {} is none", file.display());
+            return Err(Error::parameter("out", place.display(), expected));
+        }
         fs::create_dir_all(parent).map_err(|e| Error::io(parent, e))?;
         let mut prefix = name.to_os_string();
         prefix.push(".unfinished-");
@@ -158,5 +162,10 @@ mod tests {
         assert!(OutputFolder::begin(&place, true).is_err(), "a folder of something else stays");
         assert!(OutputFolder::begin(&place.join("thesis.tex"), true).is_err(), "a file stays");
         assert!(OutputFolder::begin(Path::new("/"), true).is_err());
+        let below = OutputFolder::begin(&place.join("thesis.tex/out"), false).err().unwrap().to_string();
+        assert!(
+            below.contains("expected a place in a folder; ") && below.contains("thesis.tex is none"),
+            "{below}"
+        );
     }
 }

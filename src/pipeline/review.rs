@@ -7,6 +7,7 @@ use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::evaluate::found::{FoundPair, ListedPairs};
 use crate::evaluate::sample::{Bands, ReviewSample, SampleParams};
+use crate::format;
 use crate::report::model::{FileRow, Report, Tool};
 use crate::report::review::{ReviewHead, Side, TITLE, write};
 use crate::wording::counted;
@@ -64,6 +65,7 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
         let expected = "a folder of results, with the report.json that dedup writes";
         return Err(Error::parameter("result", job.result.display(), expected));
     }
+    format::check_place("page", &job.page)?;
     if job.page.exists() && !is_review_page(&job.page)? {
         let expected = "a new file or an earlier page of this kind; nothing else is replaced";
         return Err(Error::parameter("page", job.page.display(), expected));
@@ -81,7 +83,7 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
     if listed.near.is_empty() {
         let got = job.result.display().to_string();
         let expected = format!(
-            "a result that lists pairs of different texts; this one lists {} of copies",
+            "a result that lists pairs of different texts; this one lists none, and {} of copies",
             counted(listed.copies.len() as u64, "pair", "pairs")
         );
         return Err(Error::parameter("result", got, expected));
