@@ -27,6 +27,18 @@ fn judged(data: &Value, label: impl Fn(usize) -> &'static str) -> String {
 }
 
 #[test]
+fn pairs_without_a_distance_are_not_put_into_bands_of_it() {
+    let top = tempfile::tempdir().unwrap();
+    let out = result(top.path(), &["--method", "minhash"]);
+    let review = |by: &str| {
+        let mut review = flipside();
+        review.arg("review").arg(&out).args(["--by", by]).assert()
+    };
+    review("distance").code(2).stderr(predicate::str::contains("--by distance: expected similarity"));
+    review("similarity").success();
+}
+
+#[test]
 fn a_sample_is_drawn_judged_and_scored() {
     let top = tempfile::tempdir().unwrap();
     let out = result(

@@ -88,6 +88,13 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
         );
         return Err(Error::parameter("result", got, expected));
     }
+    if job.bands == Some(Bands::Distance) && listed.near.iter().all(|pair| pair.distance.is_none()) {
+        return Err(Error::parameter(
+            "by",
+            "distance",
+            "similarity, as pairs of this result have no distance",
+        ));
+    }
     let bands = job.bands.clone().unwrap_or_else(|| usual_bands(&report, &listed.near));
     let params = SampleParams { size: job.size, seed: job.seed, bands };
     let sample = ReviewSample::draw(&listed.near, &listed.ids, &params)?;
