@@ -1,4 +1,7 @@
 //! What must hold of any file.
+//!
+//! `ASAN_OPTIONS=detect_odr_violation=0 cargo +nightly fuzz run stored_file` with the specimens of `tests/` as a first corpus;
+//! libdeflate includes its tables twice, which the sanitizer would take for a fault of ours.
 
 use std::path::Path;
 
@@ -37,7 +40,7 @@ pub fn check(bytes: &[u8], format: Format) {
     let mut fetched: Documents = Vec::new();
     fetch(&inputs, &options, &wanted, |d| fetched.push((d.id, d.place, d.text.to_owned()))).expect("all there");
     assert_eq!(first.0, fetched);
-    let kept = write_kept(&inputs, &options, &|_| true, &dir.path().join("kept")).expect("writes");
+    let kept = write_kept(&inputs, &options, &wanted, &dir.path().join("kept")).expect("writes");
     let back = read_all(&kept[0].path, format, 1, 1000);
     assert!(first.0.iter().map(|d| &d.2).eq(back.0.iter().map(|d| &d.2)));
 }
