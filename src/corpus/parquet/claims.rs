@@ -1,0 +1,278 @@
+//! What a Parquet file claims, looked at before it is believed.
+//!
+//! Footers and page headers are structs in Thrift's compact protocol (its specification in the Thrift repository,
+//! `doc/specs/thrift-compact-protocol.md`). The reader behind makes room for as many schema elements and row groups
+//! as a footer announces, and calls itself once for each level of the schema. So the numbers are held against the
+//! bytes that are there first: what passes here cannot ask for more memory or stack than its own size allows.
+
+/// Levels of structs and lists within one another. Parquet's own structs need fewer than ten.
+const DEEPEST: usize = 32;
+/// Levels of groups within one another in a schema.
+const DEEPEST_SCHEMA: usize = 64;
+
+/// Why bytes are no footer or page header.
+pub(super) type Refusal = &'static str;
+
+const CUT: Refusal = "it ends too early";
+
+/// Types of the compact protocol that need a word here.
+const STRUCT: u8 = 12;
+const LIST: u8 = 9;
+const I32: u8 = 5;
+
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn byte(&mut self) -> Result<u8, Refusal> {
+        let (&first, rest) = self.0.split_first().ok_or(CUT)?;
+        self.0 = rest;
+        Ok(first)
+    }
+
+    fn skip(&mut self, n: u64) -> Result<(), Refusal> {
+        let n = usize::try_from(n).map_err(|_| CUT)?;
+        self.0 = self.0.get(n..).ok_or(CUT)?;
+        Ok(())
+    }
+
+    fn varint(&mut self) -> Result<u64, Refusal> {
+        let mut value = 0;
+        for shift in (0..70).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err("a number of more than ten bytes")
+    }
+
+    fn zigzag(&mut self) -> Result<i64, Refusal> {
+        let value = self.varint()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    /// Elements of a list and their type; there are never more of them than bytes.
+    fn list(&mut self) -> Result<(u64, u8), Refusal> {
+        let head = self.byte()?;
+        let count = match head >> 4 {
+            15 => self.varint()?,
+            count => u64::from(count),
+        };
+        if count > self.0.len() as u64 {
+            return Err("a list longer than the bytes there are");
+        }
+        Ok((count, head & 15))
+    }
+
+    /// Each field of a struct: its number and its type. `each` returns whether it has read the value.
+    fn fields(
+        &mut self,
+        deep: usize,
+        mut each: impl FnMut(&mut Self, i64, u8) -> Result<bool, Refusal>,
+    ) -> Result<(), Refusal> {
+        let mut number = 0i64;
+        loop {
+            let head = self.byte()?;
+            if head & 15 == 0 {
+                return Ok(());
+            }
+            number = match head >> 4 {
+                0 => self.zigzag()?,
+                delta => number.wrapping_add(i64::from(delta)),
+            };
+            if !each(self, number, head & 15)? {
+                self.value(head & 15, deep, true)?;
+            }
+        }
+    }
+
+    /// Passes over a value. `field`: it stands in a struct, where truth has no bytes of its own.
+    fn value(&mut self, kind: u8, deep: usize, field: bool) -> Result<(), Refusal> {
+        if deep > DEEPEST {
+            return Err("structs too deep within one another");
+        }
+        match kind {
+            1 | 2 if field => Ok(()),
+            1..=3 => self.skip(1),
+            4..=6 => self.varint().map(drop),
+            7 => self.skip(8),
+            8 => {
+                let n = self.varint()?;
+                self.skip(n)
+            }
+            LIST | 10 => {
+                let (count, kind) = self.list()?;
+                (0..count).try_for_each(|_| self.value(kind, deep + 1, false))
+            }
+            11 => {
+                let count = self.varint()?;
+                if count == 0 {
+                    return Ok(());
+                }
+                let kinds = self.byte()?;
+                for _ in 0..count {
+                    self.value(kinds >> 4, deep + 1, false)?;
+                    self.value(kinds & 15, deep + 1, false)?;
+                }
+                Ok(())
+            }
+            STRUCT => self.fields(deep + 1, |_, _, _| Ok(false)),
+            13 => self.skip(16),
+            _ => Err("a type that Thrift does not have"),
+        }
+    }
+}
+
+/// Whether bytes are a footer that can be given to the reader.
+pub(super) fn check_footer(bytes: &[u8]) -> Result<(), Refusal> {
+    Bytes(bytes).fields(0, |bytes, number, kind| {
+        if number != 2 || kind != LIST {
+            return Ok(false);
+        }
+        let (count, kind) = bytes.list()?;
+        if kind != STRUCT {
+            return Err("a schema that is no list of structs");
+        }
+        // Elements come in pre-order, each with the number of its children: those still to come at each level.
+        let mut open: Vec<u64> = Vec::new();
+        for left in (0..count).rev() {
+            let mut children = 0;
+            bytes.fields(1, |bytes, number, kind| {
+                if number == 5 && kind == I32 {
+                    children = bytes.zigzag()?;
+                    return Ok(true);
+                }
+                Ok(false)
+            })?;
+            let children = u64::try_from(children).map_err(|_| "a group with less than no columns")?;
+            if children > left {
+                return Err("a group with more columns than the schema has");
+            }
+            if let Some(last) = open.last_mut() {
+                *last -= 1;
+            }
+            if children > 0 {
+                open.push(children);
+            }
+            while open.last() == Some(&0) {
+                open.pop();
+            }
+            if open.len() > DEEPEST_SCHEMA {
+                return Err("groups of columns too deep within one another");
+            }
+        }
+        Ok(true)
+    })
+}
+
+/// What a page header says of its page: bytes stored and bytes decoded.
+pub(super) fn page_sizes(bytes: &[u8]) -> Result<(i64, i64), Refusal> {
+    let (mut stored, mut decoded) = (-1, -1);
+    Bytes(bytes).fields(0, |bytes, number, kind| {
+        match (number, kind) {
+            (2, I32) => decoded = bytes.zigzag()?,
+            (3, I32) => stored = bytes.zigzag()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    Ok((stored, decoded))
+}
+
+/// True if bytes stop in the middle of a struct.
+pub(super) fn is_cut(refusal: Refusal) -> bool {
+    refusal == CUT
+}
+
+/// Numbers in a run of `DELTA_BINARY_PACKED`, and the bytes it takes (Parquet's `Encodings.md`).
+///
+/// Where the lengths of strings are stored so, the reader makes room for all of them at once.
+pub(super) fn delta_run(bytes: &[u8]) -> Result<(u64, usize), Refusal> {
+    let mut rest = Bytes(bytes);
+    let (block, minis, count) = (rest.varint()?, rest.varint()?, rest.varint()?);
+    rest.varint()?;
+    let per_mini = block.checked_div(minis).unwrap_or(0);
+    if per_mini == 0 || per_mini % 8 != 0 {
+        return Err("blocks of no size");
+    }
+    let mut left = count.saturating_sub(1);
+    while left > 0 {
+        rest.varint()?;
+        let widths = rest.0.get(..usize::try_from(minis).map_err(|_| CUT)?).ok_or(CUT)?;
+        rest.skip(minis)?;
+        for &width in widths {
+            if left == 0 {
+                break;
+            }
+            rest.skip(per_mini.checked_mul(u64::from(width)).ok_or(CUT)? / 8)?;
+            left = left.saturating_sub(per_mini);
+        }
+    }
+    Ok((count, bytes.len() - rest.0.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A footer that holds nothing but a schema whose elements have these numbers of children.
+    fn schema(children: &[i32]) -> Vec<u8> {
+        let mut bytes = vec![0x29, 0xfc, children.len() as u8 | 0x80, (children.len() >> 7) as u8];
+        for &n in children {
+            let mut zigzag = ((n << 1) ^ (n >> 31)) as u32;
+            bytes.push(0x55);
+            while zigzag >= 0x80 {
+                bytes.push(zigzag as u8 | 0x80);
+                zigzag >>= 7;
+            }
+            bytes.extend([zigzag as u8, 0]);
+        }
+        bytes.push(0);
+        bytes
+    }
+
+    #[test]
+    fn schemas_are_as_deep_and_wide_as_their_elements() {
+        assert_eq!(check_footer(&schema(&[2, 0, 1, 0])), Ok(()));
+        assert!(check_footer(&schema(&[4, 0, 1, 0])).is_err());
+        assert!(check_footer(&schema(&[1, -1])).is_err());
+        assert!(check_footer(&schema(&[i32::MAX, 0])).is_err());
+        let chain = |n: usize| [vec![1; n], vec![0]].concat();
+        assert_eq!(check_footer(&schema(&chain(DEEPEST_SCHEMA))), Ok(()));
+        assert!(check_footer(&schema(&chain(DEEPEST_SCHEMA + 1))).is_err());
+        assert!(check_footer(&schema(&chain(10_000))).is_err());
+    }
+
+    #[test]
+    fn lists_are_no_longer_than_the_bytes() {
+        // Field 4, a list of 2^31 - 1 structs.
+        assert!(check_footer(&[0x49, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07, 0, 0]).is_err());
+        assert_eq!(check_footer(&[0x49, 0x2c, 0, 0, 0]), Ok(()));
+        assert!(check_footer(&[0x1c; 100_000]).is_err(), "structs within structs");
+    }
+
+    #[test]
+    fn page_headers_say_their_sizes() {
+        assert_eq!(page_sizes(&[0x15, 0, 0x15, 20, 0x15, 10, 0x2c, 0x15, 2, 0, 0, 99]), Ok((5, 10)));
+        assert!(page_sizes(&[0x15, 0, 0x15, 20]).is_err_and(is_cut));
+    }
+
+    #[test]
+    fn runs_of_deltas_have_an_end() {
+        // Blocks of 128 in 4: 5 numbers, the first one 7, deltas of one bit in the first miniblock.
+        let run = [0x80, 1, 4, 5, 14, 0, 1, 0, 0, 0, 1, 2, 3, 4, 99];
+        assert_eq!(delta_run(&run), Ok((5, run.len() - 1)));
+        assert!(delta_run(&run[..12]).is_err_and(is_cut));
+        assert!(delta_run(&[0x80, 1, 0, 5, 14]).is_err());
+        assert_eq!(delta_run(&[0x80, 1, 4, 1, 14]), Ok((1, 5)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_give_an_answer(bytes: Vec<u8>) {
+            let _ = (check_footer(&bytes), page_sizes(&bytes), delta_run(&bytes));
+        }
+    }
+}
