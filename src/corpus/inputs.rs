@@ -131,7 +131,9 @@ impl Input {
         };
         // One whose first bytes are damaged is known by its name; all that is read of it stands elsewhere.
         let named = by_name == Some(Format::Parquet) && packed == Compression::None && !head.is_empty();
-        let other = [Format::Wet, Format::Jsonl].iter().any(|format| format.looks_like_start(&head));
+        let other = [Format::Wet, Format::Jsonl].iter().any(|format| format.looks_like_start(&head))
+            || head.starts_with(&gzip::MAGIC[..2])
+            || head.starts_with(&zst::MAGIC);
         if options.format.unwrap_or(Format::Parquet) == Format::Parquet
             && (head.starts_with(&parquet::MAGIC) || named && !other)
         {

@@ -192,7 +192,7 @@ pub fn write_kept(
         }
         files.push(output.finish()?);
     }
-    files.extend(parquet::write_kept(inputs, options, kept, dir)?);
+    files.extend(parquet::write_kept(inputs, options, kept, dir, &pool)?);
     Ok(files)
 }
 

@@ -79,6 +79,7 @@ pub(crate) fn write_kept(
     _: &ReadOptions,
     _: &[(DocId, Place)],
     _: &Path,
+    _: &rayon::ThreadPool,
 ) -> Result<Vec<KeptFile>> {
     Ok(Vec::new())
 }

@@ -166,18 +166,42 @@ pub(super) fn check_footer(bytes: &[u8]) -> Result<(), Refusal> {
     })
 }
 
-/// What a page header says of its page: bytes stored and bytes decoded.
-pub(super) fn page_sizes(bytes: &[u8]) -> Result<(i64, i64), Refusal> {
-    let (mut stored, mut decoded) = (-1, -1);
+/// What a page header says of its page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PageSizes {
+    /// Bytes in the file.
+    pub stored: u64,
+    /// Bytes when decoded.
+    pub decoded: u64,
+    /// Bytes that stand in front and are not compressed (pages of version 2).
+    pub levels: u64,
+}
+
+/// Reads the sizes in a page header.
+pub(super) fn page_sizes(bytes: &[u8]) -> Result<PageSizes, Refusal> {
+    let mut sizes = PageSizes::default();
+    let size = |bytes: &mut Bytes<'_>| u64::try_from(bytes.zigzag()?).map_err(|_| "a size below nothing");
     Bytes(bytes).fields(0, |bytes, number, kind| {
         match (number, kind) {
-            (2, I32) => decoded = bytes.zigzag()?,
-            (3, I32) => stored = bytes.zigzag()?,
+            (2, I32) => sizes.decoded = size(bytes)?,
+            (3, I32) => sizes.stored = size(bytes)?,
+            (8, STRUCT) => {
+                let mut levels = [0; 2];
+                bytes.fields(1, |bytes, number, kind| {
+                    match (number, kind) {
+                        (5, I32) => levels[0] = size(bytes)?,
+                        (6, I32) => levels[1] = size(bytes)?,
+                        _ => return Ok(false),
+                    }
+                    Ok(true)
+                })?;
+                sizes.levels = levels[0].saturating_add(levels[1]);
+            }
             _ => return Ok(false),
         }
         Ok(true)
     })?;
-    Ok((stored, decoded))
+    Ok(sizes)
 }
 
 /// True if bytes stop in the middle of a struct.
@@ -255,7 +279,11 @@ mod tests {
 
     #[test]
     fn page_headers_say_their_sizes() {
-        assert_eq!(page_sizes(&[0x15, 0, 0x15, 20, 0x15, 10, 0x2c, 0x15, 2, 0, 0, 99]), Ok((5, 10)));
+        let sizes = PageSizes { stored: 5, decoded: 10, levels: 0 };
+        assert_eq!(page_sizes(&[0x15, 0, 0x15, 20, 0x15, 10, 0x2c, 0x15, 2, 0, 0, 99]), Ok(sizes));
+        let second = [0x15, 0, 0x15, 20, 0x15, 10, 0x5c, 0x55, 4, 0x15, 2, 0, 0];
+        assert_eq!(page_sizes(&second), Ok(PageSizes { levels: 3, ..sizes }));
+        assert!(page_sizes(&[0x15, 0, 0x15, 1, 0]).is_err(), "less than no bytes");
         assert!(page_sizes(&[0x15, 0, 0x15, 20]).is_err_and(is_cut));
     }
 

@@ -1,7 +1,7 @@
 //! Kept rows, with all of their columns.
 //!
-//! Values and levels go from file to file as they are, column by column, so that any type arrives as it was. One
-//! column chunk of the output is in memory at a time.
+//! Values and levels go from file to file as they are, column by column, so that any type arrives as it was. Row groups
+//! are encoded side by side, each in a temporary file, and put behind one another; of each, one column is in memory.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -11,12 +11,15 @@ use std::sync::Arc;
 
 use parquet::basic::LogicalType;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
-use parquet::column::writer::ColumnWriterImpl;
+use parquet::column::writer::{
+    ColumnCloseResult, ColumnWriter, ColumnWriterImpl, get_column_writer, get_typed_column_writer_mut,
+};
 use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
-use parquet::schema::types::{Type, TypePtr};
+use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
+use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
+use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
+use rayon::prelude::*;
 
 use super::pages::{Pages, Stored, Turn};
 use super::{BATCH_ROWS, Flaw, Layout, guarded, in_range, of_any_type, skip_values};
@@ -69,6 +72,7 @@ pub(crate) fn write_kept(
     options: &ReadOptions,
     kept: &[(DocId, Place)],
     dir: &Path,
+    pool: &rayon::ThreadPool,
 ) -> Result<Vec<KeptFile>> {
     let mut families: Vec<Family<'_>> = Vec::new();
     for (shard, input) in (0..).zip(inputs) {
@@ -100,7 +104,7 @@ pub(crate) fn write_kept(
             0 => "kept.parquet".to_owned(),
             n => format!("kept-{}.parquet", n + 1),
         };
-        files.push(write_family(family, options, kept, &dir.join(name))?);
+        files.push(write_family(family, options, kept, &dir.join(name), pool)?);
     }
     Ok(files)
 }
@@ -111,6 +115,8 @@ fn properties(layout: &Layout) -> WriterProperties {
     let metadata = &layout.metadata;
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("flipside version ", env!("CARGO_PKG_VERSION")).to_owned())
+        // A page is as large as it is meant to be only to the nearest batch of values.
+        .set_write_batch_size(64)
         .set_key_value_metadata(metadata.file_metadata().key_value_metadata().cloned());
     for chunk in metadata.row_groups().iter().take(1).flat_map(|group| group.columns()) {
         let path = chunk.column_path();
@@ -160,22 +166,140 @@ fn writable(schema: &TypePtr) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(built))
 }
 
+/// A row group of the output, encoded in a file of its own.
+struct Encoded {
+    file: File,
+    columns: Vec<ColumnCloseResult>,
+    rows: u64,
+}
+
+/// What becomes of the sources of a row group: the row group, unless nothing is left of it, and the sources with damage.
+type Settled = (Option<Encoded>, Vec<(usize, Flaw)>);
+
+/// How the rows of a family are written.
+struct Form {
+    schema: SchemaDescPtr,
+    properties: WriterPropertiesPtr,
+    /// Where row groups are put until it is their turn.
+    dir: PathBuf,
+}
+
+impl Form {
+    fn encode(&self, sources: &[&Source<'_>]) -> Result<Encoded, ParquetError> {
+        let file = tempfile::tempfile_in(&self.dir)?;
+        let mut sink = TrackedWrite::new(&file);
+        let mut columns = Vec::new();
+        for (column, descriptor) in self.schema.columns().iter().enumerate() {
+            let pages = Box::new(SerializedPageWriter::new(&mut sink));
+            let mut writer = get_column_writer(descriptor.clone(), self.properties.clone(), pages);
+            for source in sources {
+                copy(source, column, Some(&mut writer))?;
+            }
+            columns.push(writer.close()?);
+        }
+        sink.flush()?;
+        drop(sink);
+        let rows = sources.iter().map(|source| source.kept()).sum();
+        Ok(Encoded { file, columns, rows })
+    }
+
+    /// Encodes the sources of a row group, without those that turn out to be damaged.
+    fn settle(&self, sources: &[Source<'_>]) -> Result<Settled, Flaw> {
+        let encode = |sources: &[&Source<'_>]| guarded(DamageKind::CorruptMember, || self.encode(sources));
+        let flaw = match encode(&sources.iter().collect::<Vec<_>>()) {
+            Ok(encoded) => return Ok((Some(encoded), Vec::new())),
+            Err(flaw) => flaw,
+        };
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        for (at, source) in sources.iter().enumerate() {
+            match check(source) {
+                Ok(()) => good.push(source),
+                Err(flaw) => bad.push((at, flaw)),
+            }
+        }
+        if bad.is_empty() {
+            return Err(flaw);
+        }
+        let encoded = if good.is_empty() { None } else { Some(encode(&good)?) };
+        Ok((encoded, bad))
+    }
+}
+
+/// A file in the making, and the row groups for it.
+struct Output<'a> {
+    writer: SerializedFileWriter<BufWriter<File>>,
+    form: Form,
+    ready: Vec<Vec<Source<'a>>>,
+    documents: u64,
+    lost: Vec<Damage>,
+}
+
+impl<'a> Output<'a> {
+    fn create(path: &Path, dir: &Path, family: &Family<'_>, first: &Layout) -> Result<Self, ParquetError> {
+        let properties = Arc::new(properties(first));
+        let schema = writable(&family.schema)?;
+        let file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+        let writer = SerializedFileWriter::new(file, schema.clone(), properties.clone())?;
+        let schema = Arc::new(SchemaDescriptor::new(schema));
+        let form = Form { schema, properties, dir: dir.to_path_buf() };
+        Ok(Self { writer, form, ready: Vec::new(), documents: 0, lost: Vec::new() })
+    }
+
+    /// Writes the row groups that are ready, encoding them side by side.
+    fn write(&mut self, pool: &rayon::ThreadPool) -> Result<(), ParquetError> {
+        let ready: Vec<Vec<Source<'a>>> = std::mem::take(&mut self.ready);
+        let settled: Vec<_> =
+            pool.install(|| ready.par_iter().map(|sources| self.form.settle(sources)).collect());
+        for (sources, settled) in ready.iter().zip(settled) {
+            let (encoded, bad) = settled.map_err(|(_, detail)| ParquetError::General(detail))?;
+            self.lost.extend(bad.into_iter().map(|(at, flaw)| sources[at].lost(flaw)));
+            let Some(Encoded { file, columns, rows }) = encoded else { continue };
+            let mut group = self.writer.next_row_group()?;
+            for column in columns {
+                group.append_column(&file, column)?;
+            }
+            group.close()?;
+            self.documents += rows;
+        }
+        Ok(())
+    }
+}
+
+impl Source<'_> {
+    fn kept(&self) -> u64 {
+        self.rows.iter().map(|range| range.len() as u64).sum()
+    }
+
+    /// That its rows are not among the kept.
+    fn lost(&self, (kind, detail): Flaw) -> Damage {
+        let first = self.rows.first().map_or(0, |range| range.start as u64);
+        Damage {
+            path: self.input.path.clone(),
+            record: Some(self.layout.starts[self.group] + first),
+            offset: self.layout.offset(self.group),
+            within: 0,
+            kind,
+            detail: format!(
+                "{detail}; {} pages of row group {} are not among the kept",
+                self.kept(),
+                self.group
+            ),
+        }
+    }
+}
+
 fn write_family(
     family: &Family<'_>,
     options: &ReadOptions,
     kept: &[(DocId, Place)],
     path: &Path,
+    pool: &rayon::ThreadPool,
 ) -> Result<KeptFile> {
     let mut partial = path.as_os_str().to_os_string();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
     let io = |error| Error::io(&partial, error);
     let failed = |error: ParquetError| Error::io(&partial, std::io::Error::other(error));
-    // Nothing that can be read should be more than can be written; if it is, the run still has a word to say.
-    let write_group = |output: &mut _, sources: &[Source<'_>]| {
-        guarded(DamageKind::CorruptMember, || write_group(output, sources))
-            .map_err(|(_, detail)| Error::io(&partial, std::io::Error::other(detail)))
-    };
     let changed = |input: &Input, (_, detail): Flaw| Error::Format {
         path: input.path.clone(),
         field: "a file read before",
@@ -183,15 +307,10 @@ fn write_family(
         got: detail,
         advice: "was the file changed during the run?",
     };
-    let mut output = None;
-    let (mut documents, mut lost) = (0, Vec::new());
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let mut output: Option<Output<'_>> = None;
     let mut sources: Vec<Source<'_>> = Vec::new();
     let (mut waiting, enough) = (0, family.largest.max(family.kept / GROUPS));
-    let create = |layout: &Layout| {
-        let file = BufWriter::with_capacity(1 << 20, File::create(&partial).map_err(io)?);
-        let schema = writable(&family.schema).map_err(failed)?;
-        SerializedFileWriter::new(file, schema, Arc::new(properties(layout))).map_err(failed)
-    };
     for &(shard, input) in &family.inputs {
         let mut rest = of_file(kept, shard);
         // If nothing is kept the first input still says how an empty file is written.
@@ -199,48 +318,34 @@ fn write_family(
             continue;
         }
         let layout = Arc::new(layout(input, options).map_err(|flaw| changed(input, flaw))?);
-        if output.is_none() {
-            output = Some(create(&layout)?);
-        }
+        let output = match &mut output {
+            Some(output) => output,
+            None => output.insert(Output::create(&partial, dir, family, &layout).map_err(failed)?),
+        };
         while let Some(&(id, _)) = rest.first() {
             let group = layout.group_of(id.row);
             let group = group.ok_or_else(|| changed(input, (DamageKind::Truncated, "fewer rows".into())))?;
             let (start, end) = (layout.starts[group], layout.starts[group + 1]);
             let (here, behind) = rest.split_at(rest.partition_point(|(id, _)| u64::from(id.row) < end));
             rest = behind;
-            let source = Source { input, layout: layout.clone(), group, rows: ranges(here, start) };
-            match check(&source) {
-                Ok(()) => {
-                    documents += here.len() as u64;
-                    waiting += here.len() as u64;
-                    sources.push(source);
-                }
-                Err((kind, detail)) => lost.push(Damage {
-                    path: input.path.clone(),
-                    record: Some(u64::from(id.row)),
-                    offset: layout.offset(group),
-                    within: 0,
-                    kind,
-                    detail: format!(
-                        "{detail}; {} pages of row group {group} are not among the kept",
-                        here.len()
-                    ),
-                }),
-            }
-            if waiting >= enough
-                && let Some(output) = &mut output
-            {
-                write_group(output, &sources)?;
-                sources.clear();
+            sources.push(Source { input, layout: layout.clone(), group, rows: ranges(here, start) });
+            waiting += here.len() as u64;
+            if waiting >= enough {
                 waiting = 0;
+                output.ready.push(std::mem::take(&mut sources));
+                if output.ready.len() >= pool.current_num_threads() {
+                    output.write(pool).map_err(failed)?;
+                }
             }
         }
     }
     let mut output = output.expect("a family has an input, and its first one opens the file");
     if !sources.is_empty() {
-        write_group(&mut output, &sources)?;
+        output.ready.push(sources);
     }
-    let mut file = output.into_inner().map_err(failed)?;
+    output.write(pool).map_err(failed)?;
+    let Output { writer, documents, lost, .. } = output;
+    let mut file = writer.into_inner().map_err(failed)?;
     file.flush().and_then(|()| file.get_ref().sync_all()).map_err(io)?;
     let stored_bytes = file.get_ref().metadata().map_err(io)?.len();
     fs::rename(&partial, path).map_err(|error| Error::io(path, error))?;
@@ -260,7 +365,7 @@ fn ranges(kept: &[(DocId, Place)], start: u64) -> Vec<Range<usize>> {
     ranges
 }
 
-/// Decodes every value that is to be copied, so that a row group is copied whole or not at all.
+/// Decodes every value that is to be copied.
 fn check(source: &Source<'_>) -> Result<(), Flaw> {
     let columns = source.layout.metadata.file_metadata().schema_descr().columns();
     for (column, descriptor) in columns.iter().enumerate() {
@@ -270,27 +375,11 @@ fn check(source: &Source<'_>) -> Result<(), Flaw> {
     Ok(())
 }
 
-fn write_group(
-    output: &mut SerializedFileWriter<BufWriter<File>>,
-    sources: &[Source<'_>],
-) -> Result<(), ParquetError> {
-    let mut group = output.next_row_group()?;
-    let mut column = 0;
-    while let Some(mut writer) = group.next_column()? {
-        for source in sources {
-            copy(source, column, Some(&mut writer))?;
-        }
-        writer.close()?;
-        column += 1;
-    }
-    group.close().map(drop)
-}
-
 /// Reads a column's kept values, and writes them if there is where.
 fn copy(
     source: &Source<'_>,
     column: usize,
-    mut writer: Option<&mut SerializedColumnWriter<'_>>,
+    mut writer: Option<&mut ColumnWriter<'_>>,
 ) -> Result<(), ParquetError> {
     let metadata = &source.layout.metadata;
     let descriptor = metadata.file_metadata().schema_descr().column(column);
@@ -301,7 +390,7 @@ fn copy(
     let mut reader = get_column_reader(descriptor.clone(), Box::new(pages));
     let levels = (descriptor.max_def_level(), descriptor.max_rep_level());
     of_any_type!(&mut reader, reader => {
-        copy_values(reader, &turn, levels, &source.rows, writer.as_mut().map(|writer| writer.typed()))
+        copy_values(reader, &turn, levels, &source.rows, writer.as_mut().map(|writer| get_typed_column_writer_mut(writer)))
     })
 }
 
@@ -349,4 +438,34 @@ fn copy_values<T: DataType>(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::basic::{Repetition, Type as Physical};
+
+    #[test]
+    fn annotations_from_the_future_are_left_out() {
+        let leaf = |name: &str, logical| {
+            let leaf = Type::primitive_type_builder(name, Physical::BYTE_ARRAY)
+                .with_repetition(Repetition::OPTIONAL)
+                .with_logical_type(logical)
+                .with_id(Some(7));
+            Arc::new(leaf.build().expect("a column"))
+        };
+        let root = |future| {
+            let leaves = vec![leaf("text", Some(LogicalType::String)), leaf("new", future)];
+            Arc::new(Type::group_type_builder("root").with_fields(leaves).build().expect("a schema"))
+        };
+        let written = writable(&root(Some(LogicalType::_Unknown { field_id: 99 }))).expect("a schema");
+        assert_eq!(written, root(None));
+        assert_eq!(writable(&written).expect("a schema"), written);
+    }
+
+    #[test]
+    fn neighbours_are_one_range() {
+        let kept = [3, 4, 5, 8, 10].map(|row| (DocId::new(0, row), Place::default()));
+        assert_eq!(ranges(&kept, 3), [0..3, 5..6, 7..8]);
+    }
 }

@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, Type};
@@ -13,16 +13,22 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length, SerializedPageReader};
 use parquet::schema::types::ColumnDescriptor;
 
-use super::claims;
+use super::claims::{self, PageSizes};
 
 /// Bytes of pages that one batch of values may stand in, beyond the page in which it begins.
 const BATCH_BYTES: u64 = 16 << 20;
 /// The longest page header that is read; they hold the least and the greatest value of the page.
 const HEADER_CAP: u64 = 1 << 20;
+/// The largest page that is read, decoded. A page is in memory whole; the format ends at twice this.
+const PAGE_CAP: u64 = 1 << 30;
 /// Most values in a page. Writers stop at thousands; a page of equal values may hold more.
 const PAGE_VALUES: u64 = 1 << 26;
 /// The same where the reader makes room for the lengths of all strings of a page at once.
 const PAGE_LENGTHS: u64 = 1 << 24;
+
+/// Some decoders do not stop at the size that a page claims, but only at a thousand times its bytes. Pages above this many
+/// are decoded for their size first.
+const UNWATCHED: usize = 1 << 20;
 
 fn refuse(what: impl Into<String>) -> ParquetError {
     ParquetError::General(what.into())
@@ -60,8 +66,9 @@ impl Stored {
 /// A column chunk in a stored file.
 struct Chunk {
     stored: Arc<Stored>,
-    /// A stored byte decodes to this many at most.
-    growth: u64,
+    compression: Compression,
+    /// What the page header read last says of its page.
+    page: Arc<Mutex<PageSizes>>,
 }
 
 /// How much longer a page can get when it is decoded: what the format of its compression allows.
@@ -80,28 +87,29 @@ fn growth(compression: Compression) -> u64 {
 struct Header {
     stored: Arc<Stored>,
     growth: u64,
+    page: Arc<Mutex<PageSizes>>,
     start: u64,
     bytes: Option<Cursor<Vec<u8>>>,
 }
 
 impl Header {
-    fn load(&self) -> io::Result<Vec<u8>> {
+    fn load(&self) -> io::Result<(PageSizes, Vec<u8>)> {
         let rest = self.stored.length.saturating_sub(self.start);
         let mut length = rest.min(512);
         loop {
             let bytes = self.stored.bytes(self.start, length)?;
             let bytes = bytes.ok_or_else(|| io::Error::other("a page lies behind the end of the file"))?;
             match claims::page_sizes(&bytes) {
-                // Levels may be stored as they are in front of what is compressed.
-                Ok((stored, decoded))
-                    if stored < 0
-                        || decoded < 0
-                        || decoded as u64 > (stored as u64 + 64).saturating_mul(self.growth) =>
-                {
+                Ok(sizes) if sizes.decoded > (sizes.stored + 64).saturating_mul(self.growth) => {
+                    let PageSizes { stored, decoded, .. } = sizes;
                     let what = format!("a page of {stored} bytes that claims to hold {decoded}");
                     return Err(io::Error::other(what));
                 }
-                Ok(_) => return Ok(bytes),
+                Ok(sizes) if sizes.decoded.max(sizes.stored) > PAGE_CAP => {
+                    let what = format!("a page of {} bytes; the most is {PAGE_CAP}", sizes.decoded);
+                    return Err(io::Error::other(what));
+                }
+                Ok(sizes) => return Ok((sizes, bytes)),
                 Err(refusal) if claims::is_cut(refusal) && length < rest.min(HEADER_CAP) => {
                     length = (length * 8).min(rest).min(HEADER_CAP);
                 }
@@ -116,7 +124,8 @@ impl Read for Header {
         let bytes = match &mut self.bytes {
             Some(bytes) => bytes,
             None => {
-                let loaded = self.load()?;
+                let (sizes, loaded) = self.load()?;
+                *self.page.lock().unwrap_or_else(PoisonError::into_inner) = sizes;
                 self.bytes.insert(Cursor::new(loaded))
             }
         };
@@ -134,12 +143,31 @@ impl ChunkReader for Chunk {
     type T = Header;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
-        Ok(Header { stored: self.stored.clone(), growth: self.growth, start, bytes: None })
+        let (stored, page) = (self.stored.clone(), self.page.clone());
+        Ok(Header { stored, growth: growth(self.compression), page, start, bytes: None })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
         let bytes = self.stored.bytes(start, length as u64)?;
-        Ok(bytes.ok_or_else(|| refuse("a page goes beyond the end of the file"))?.into())
+        let bytes = bytes.ok_or_else(|| refuse("a page goes beyond the end of the file"))?;
+        if length > UNWATCHED {
+            let page = *self.page.lock().unwrap_or_else(PoisonError::into_inner);
+            let packed = bytes.get(page.levels as usize..).unwrap_or_default();
+            let room = page.decoded.saturating_sub(page.levels);
+            let decoded = match self.compression {
+                Compression::GZIP(_) => {
+                    let mut decoder = flate2::read::MultiGzDecoder::new(packed).take(room + 1);
+                    io::copy(&mut decoder, &mut io::sink())?
+                }
+                // A frame, which the format does not have, but the decoder tries.
+                Compression::LZ4 if packed.starts_with(&[0x04, 0x22, 0x4d, 0x18]) => u64::MAX,
+                _ => 0,
+            };
+            if decoded > room {
+                return Err(refuse(format!("a page of more than the {room} bytes that it claims to hold")));
+            }
+        }
+        Ok(bytes.into())
     }
 }
 
@@ -196,8 +224,8 @@ impl Pages {
                 stored.length
             )));
         }
-        let growth = growth(chunk.compression());
-        let file = Arc::new(Chunk { stored: stored.clone(), growth });
+        let (stored, compression) = (stored.clone(), chunk.compression());
+        let file = Arc::new(Chunk { stored, compression, page: Arc::default() });
         let reader = SerializedPageReader::new(file, chunk, rows, None)?;
         let turn = Arc::new(Turn::default());
         Ok((Self { reader, column, turn: turn.clone(), held: None }, turn))
@@ -336,5 +364,77 @@ impl Iterator for Pages {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.get_next_page().transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn chunk(bytes: &[u8], compression: Compression) -> Chunk {
+        let mut file = tempfile::tempfile().expect("temp file");
+        file.write_all(bytes).expect("writes");
+        let stored = Arc::new(Stored::new(file).expect("a size"));
+        Chunk { stored, compression, page: Arc::default() }
+    }
+
+    /// A page header that claims these sizes.
+    fn header(stored: usize, decoded: usize) -> Vec<u8> {
+        let mut bytes = vec![0x15, 0];
+        for size in [decoded, stored] {
+            bytes.push(0x15);
+            let mut zigzag = size << 1;
+            while zigzag >= 0x80 {
+                bytes.push(zigzag as u8 | 0x80);
+                zigzag >>= 7;
+            }
+            bytes.push(zigzag as u8);
+        }
+        bytes.push(0);
+        bytes
+    }
+
+    fn read_header(chunk: &Chunk) -> io::Result<usize> {
+        chunk.get_read(0).expect("nothing is read yet").read(&mut [0; 4])
+    }
+
+    #[test]
+    fn no_page_claims_more_than_its_bytes_can_hold() {
+        let gzip = Compression::GZIP(Default::default());
+        for (compression, stored, decoded, fits) in [
+            (Compression::UNCOMPRESSED, 1000, 1000, true),
+            (Compression::UNCOMPRESSED, 1000, 2000, false),
+            (Compression::SNAPPY, 1000, 20_000, true),
+            (Compression::SNAPPY, 1000, 2_000_000, false),
+            (gzip, 1000, 1_000_000, true),
+            (gzip, 1000, 2_000_000_000, false),
+            (Compression::LZ4_RAW, 1000, 2_000_000, false),
+            (Compression::ZSTD(Default::default()), 1_000_000, 1_000_000_000, true),
+            (Compression::ZSTD(Default::default()), 1_000_000, 2_000_000_000, false),
+        ] {
+            let chunk = chunk(&header(stored, decoded), compression);
+            assert_eq!(read_header(&chunk).is_ok(), fits, "{compression}: {decoded} from {stored}");
+        }
+        let cut = header(100_000, 100_000);
+        assert!(read_header(&chunk(&cut[..cut.len() - 2], gzip)).is_err());
+        assert!(chunk(&[0; 10], gzip).get_bytes(5, usize::MAX).is_err());
+    }
+
+    #[test]
+    fn large_pages_hold_no_more_than_they_claim() {
+        let noise: Vec<u8> =
+            (0..UNWATCHED as u64 / 4).flat_map(|i| crate::hash::fmix64(i).to_le_bytes()).collect();
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(&noise).expect("memory");
+        let packed = encoder.finish().expect("memory");
+        assert!(packed.len() > UNWATCHED);
+        for (claim, fits) in [(noise.len(), true), (noise.len() - 1, false)] {
+            let start = header(packed.len(), claim);
+            let chunk =
+                chunk(&[start.clone(), packed.clone()].concat(), Compression::GZIP(Default::default()));
+            read_header(&chunk).expect("a header");
+            assert_eq!(chunk.get_bytes(start.len() as u64, packed.len()).is_ok(), fits);
+        }
     }
 }
