@@ -15,10 +15,145 @@ pub(super) type Refusal = &'static str;
 
 const CUT: Refusal = "it ends too early";
 
-/// Types of the compact protocol that need a word here.
-const STRUCT: u8 = 12;
-const LIST: u8 = 9;
-const I32: u8 = 5;
+/// What a field holds, where Parquet's definition (`parquet.thrift` in its format's repository) says so.
+///
+/// The reader behind takes a field it knows for what it should be, whatever the file says that it is. Were that let
+/// pass, it could find other lists in the same bytes than were looked at here.
+#[derive(Clone, Copy)]
+enum Shape {
+    Truth,
+    I8,
+    I16,
+    I32,
+    I64,
+    Double,
+    Binary,
+    List(&'static Shape),
+    Struct(Fields),
+}
+
+/// Fields of a struct by their numbers. Those that are not known are passed over as what they say they are.
+type Fields = &'static [(i64, Shape)];
+
+use Shape::{Binary, Double, I8, I16, I32, I64, List, Struct, Truth};
+
+const NOTHING: Shape = Struct(&[]);
+const KEY_VALUE: Shape = Struct(&[(1, Binary), (2, Binary)]);
+const STATISTICS: Shape =
+    Struct(&[(1, Binary), (2, Binary), (3, I64), (4, I64), (5, Binary), (6, Binary), (7, Truth), (8, Truth)]);
+const TIME: Shape = Struct(&[(1, Truth), (2, Struct(&[(1, NOTHING), (2, NOTHING), (3, NOTHING)]))]);
+const LOGICAL_TYPE: Shape = Struct(&[
+    (1, NOTHING),
+    (2, NOTHING),
+    (3, NOTHING),
+    (4, NOTHING),
+    (5, Struct(&[(1, I32), (2, I32)])),
+    (6, NOTHING),
+    (7, TIME),
+    (8, TIME),
+    (10, Struct(&[(1, I8), (2, Truth)])),
+    (11, NOTHING),
+    (12, NOTHING),
+    (13, NOTHING),
+    (14, NOTHING),
+    (15, NOTHING),
+    (16, Struct(&[(1, I8)])),
+    (17, Struct(&[(1, Binary)])),
+    (18, Struct(&[(1, Binary), (2, I32)])),
+]);
+const SCHEMA_ELEMENT: Fields = &[
+    (1, I32),
+    (2, I32),
+    (3, I32),
+    (4, Binary),
+    (5, I32),
+    (6, I32),
+    (7, I32),
+    (8, I32),
+    (9, I32),
+    (10, LOGICAL_TYPE),
+];
+const BOUNDING_BOX: Shape = Struct(&[
+    (1, Double),
+    (2, Double),
+    (3, Double),
+    (4, Double),
+    (5, Double),
+    (6, Double),
+    (7, Double),
+    (8, Double),
+]);
+const COLUMN: Shape = Struct(&[
+    (1, I32),
+    (2, List(&I32)),
+    (3, List(&Binary)),
+    (4, I32),
+    (5, I64),
+    (6, I64),
+    (7, I64),
+    (8, List(&KEY_VALUE)),
+    (9, I64),
+    (10, I64),
+    (11, I64),
+    (12, STATISTICS),
+    (13, List(&Struct(&[(1, I32), (2, I32), (3, I32)]))),
+    (14, I64),
+    (15, I32),
+    (16, Struct(&[(1, I64), (2, List(&I64)), (3, List(&I64))])),
+    (17, Struct(&[(1, BOUNDING_BOX), (2, List(&I32))])),
+]);
+const COLUMN_CHUNK: Shape =
+    Struct(&[(1, Binary), (2, I64), (3, COLUMN), (4, I64), (5, I32), (6, I64), (7, I32), (9, Binary)]);
+const SORTING: Shape = Struct(&[(1, I32), (2, Truth), (3, Truth)]);
+const ROW_GROUP: Shape = Struct(&[
+    (1, List(&COLUMN_CHUNK)),
+    (2, I64),
+    (3, I64),
+    (4, List(&SORTING)),
+    (5, I64),
+    (6, I64),
+    (7, I16),
+]);
+const FOOTER: Fields = &[
+    (1, I32),
+    (2, List(&Struct(SCHEMA_ELEMENT))),
+    (3, I64),
+    (4, List(&ROW_GROUP)),
+    (5, List(&KEY_VALUE)),
+    (6, Binary),
+    (7, List(&Struct(&[(1, NOTHING)]))),
+    (9, Binary),
+];
+const PAGE_2: Fields =
+    &[(1, I32), (2, I32), (3, I32), (4, I32), (5, I32), (6, I32), (7, Truth), (8, STATISTICS)];
+const PAGE_HEADER: Fields = &[
+    (1, I32),
+    (2, I32),
+    (3, I32),
+    (4, I32),
+    (5, Struct(&[(1, I32), (2, I32), (3, I32), (4, I32), (5, STATISTICS)])),
+    (6, NOTHING),
+    (7, Struct(&[(1, I32), (2, I32), (3, Truth)])),
+    (8, Struct(PAGE_2)),
+];
+
+impl Shape {
+    /// Whether a field that says it is of this type of the compact protocol can hold it.
+    fn fits(self, kind: u8) -> bool {
+        let own = match self {
+            Truth => return matches!(kind, 1 | 2),
+            I8 => 3,
+            I16 => 4,
+            I32 => 5,
+            I64 => 6,
+            Double => 7,
+            Binary => 8,
+            List(_) => 9,
+            Struct(_) => 12,
+        };
+        kind == own
+    }
+}
 
 struct Bytes<'a>(&'a [u8]);
 
@@ -65,45 +200,61 @@ impl Bytes<'_> {
         Ok((count, head & 15))
     }
 
-    /// Each field of a struct: its number and its type. `each` returns whether it has read the value.
+    /// Each field of a struct by its number. `each` returns whether it has read the value.
     fn fields(
         &mut self,
+        known: Fields,
         deep: usize,
-        mut each: impl FnMut(&mut Self, i64, u8) -> Result<bool, Refusal>,
+        mut each: impl FnMut(&mut Self, i64) -> Result<bool, Refusal>,
     ) -> Result<(), Refusal> {
         let mut number = 0i64;
         loop {
             let head = self.byte()?;
-            if head & 15 == 0 {
+            let kind = head & 15;
+            if kind == 0 {
                 return Ok(());
             }
             number = match head >> 4 {
                 0 => self.zigzag()?,
-                delta => number.wrapping_add(i64::from(delta)),
+                delta => number + i64::from(delta),
             };
-            if !each(self, number, head & 15)? {
-                self.value(head & 15, deep, true)?;
+            if i16::try_from(number).is_err() {
+                return Err("a field of a number that there is not");
+            }
+            let shape = known.iter().find(|(known, _)| *known == number).map(|(_, shape)| *shape);
+            if shape.is_some_and(|shape| !shape.fits(kind)) {
+                return Err("a field of another type than it has");
+            }
+            if !(shape.is_some() && each(self, number)?) {
+                self.value(kind, shape, deep, true)?;
             }
         }
     }
 
     /// Passes over a value. `field`: it stands in a struct, where truth has no bytes of its own.
-    fn value(&mut self, kind: u8, deep: usize, field: bool) -> Result<(), Refusal> {
+    fn value(&mut self, kind: u8, shape: Option<Shape>, deep: usize, field: bool) -> Result<(), Refusal> {
         if deep > DEEPEST {
             return Err("structs too deep within one another");
         }
         match kind {
             1 | 2 if field => Ok(()),
-            1..=3 => self.skip(1),
+            // Parquet has none in footers and page headers, and the reader behind passes over them wrongly.
+            1 | 2 => Err("a list of truths"),
+            3 => self.skip(1),
             4..=6 => self.varint().map(drop),
             7 => self.skip(8),
             8 => {
                 let n = self.varint()?;
                 self.skip(n)
             }
-            LIST | 10 => {
+            9 | 10 => {
                 let (count, kind) = self.list()?;
-                (0..count).try_for_each(|_| self.value(kind, deep + 1, false))
+                let element = match shape {
+                    Some(List(element)) if element.fits(kind) => Some(*element),
+                    Some(_) => return Err("a list of another type than it has"),
+                    None => None,
+                };
+                (0..count).try_for_each(|_| self.value(kind, element, deep + 1, false))
             }
             11 => {
                 let count = self.varint()?;
@@ -112,12 +263,18 @@ impl Bytes<'_> {
                 }
                 let kinds = self.byte()?;
                 for _ in 0..count {
-                    self.value(kinds >> 4, deep + 1, false)?;
-                    self.value(kinds & 15, deep + 1, false)?;
+                    self.value(kinds >> 4, None, deep + 1, false)?;
+                    self.value(kinds & 15, None, deep + 1, false)?;
                 }
                 Ok(())
             }
-            STRUCT => self.fields(deep + 1, |_, _, _| Ok(false)),
+            12 => {
+                let known = match shape {
+                    Some(Struct(known)) => known,
+                    _ => &[],
+                };
+                self.fields(known, deep + 1, |_, _| Ok(false))
+            }
             13 => self.skip(16),
             _ => Err("a type that Thrift does not have"),
         }
@@ -126,20 +283,20 @@ impl Bytes<'_> {
 
 /// Whether bytes are a footer that can be given to the reader.
 pub(super) fn check_footer(bytes: &[u8]) -> Result<(), Refusal> {
-    Bytes(bytes).fields(0, |bytes, number, kind| {
-        if number != 2 || kind != LIST {
+    Bytes(bytes).fields(FOOTER, 0, |bytes, number| {
+        if number != 2 {
             return Ok(false);
         }
         let (count, kind) = bytes.list()?;
-        if kind != STRUCT {
+        if !NOTHING.fits(kind) {
             return Err("a schema that is no list of structs");
         }
         // Elements come in pre-order, each with the number of its children: those still to come at each level.
         let mut open: Vec<u64> = Vec::new();
         for left in (0..count).rev() {
             let mut children = 0;
-            bytes.fields(1, |bytes, number, kind| {
-                if number == 5 && kind == I32 {
+            bytes.fields(SCHEMA_ELEMENT, 1, |bytes, number| {
+                if number == 5 {
                     children = bytes.zigzag()?;
                     return Ok(true);
                 }
@@ -181,16 +338,16 @@ pub(super) struct PageSizes {
 pub(super) fn page_sizes(bytes: &[u8]) -> Result<PageSizes, Refusal> {
     let mut sizes = PageSizes::default();
     let size = |bytes: &mut Bytes<'_>| u64::try_from(bytes.zigzag()?).map_err(|_| "a size below nothing");
-    Bytes(bytes).fields(0, |bytes, number, kind| {
-        match (number, kind) {
-            (2, I32) => sizes.decoded = size(bytes)?,
-            (3, I32) => sizes.stored = size(bytes)?,
-            (8, STRUCT) => {
+    Bytes(bytes).fields(PAGE_HEADER, 0, |bytes, number| {
+        match number {
+            2 => sizes.decoded = size(bytes)?,
+            3 => sizes.stored = size(bytes)?,
+            8 => {
                 let mut levels = [0; 2];
-                bytes.fields(1, |bytes, number, kind| {
-                    match (number, kind) {
-                        (5, I32) => levels[0] = size(bytes)?,
-                        (6, I32) => levels[1] = size(bytes)?,
+                bytes.fields(PAGE_2, 1, |bytes, number| {
+                    match number {
+                        5 => levels[0] = size(bytes)?,
+                        6 => levels[1] = size(bytes)?,
                         _ => return Ok(false),
                     }
                     Ok(true)
@@ -274,7 +431,18 @@ mod tests {
         // Field 4, a list of 2^31 - 1 structs.
         assert!(check_footer(&[0x49, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07, 0, 0]).is_err());
         assert_eq!(check_footer(&[0x49, 0x2c, 0, 0, 0]), Ok(()));
-        assert!(check_footer(&[0x1c; 100_000]).is_err(), "structs within structs");
+        assert!(check_footer(&[0xfc; 100_000]).is_err(), "structs within structs");
+    }
+
+    #[test]
+    fn fields_are_what_they_are_defined_to_be() {
+        // Children of a schema element as bytes, which the reader would take for a number.
+        assert!(check_footer(&[0x29, 0x1c, 0x58, 2, 0, 0, 0, 0]).is_err());
+        // Field 65,540, which the reader would take for field 4.
+        assert!(check_footer(&[0x09, 0x88, 0x80, 0x08, 0x0c, 0]).is_err());
+        // Fields that are not known yet.
+        assert_eq!(check_footer(&[0xf6, 8, 0xf9, 0x25, 1, 2, 0]), Ok(()));
+        assert!(check_footer(&[0xf9, 0x21, 1, 2, 0]).is_err(), "truths in a list");
     }
 
     #[test]
