@@ -687,3 +687,46 @@ pub(crate) fn fetch(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::data_type::ByteArrayType;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+    use std::io::Write;
+
+    #[test]
+    fn a_column_that_ends_early_is_passed_over_to_its_end_and_no_further() {
+        let schema = parse_message_type("message rows { optional binary text (STRING); }").expect("a schema");
+        let mut bytes = Vec::new();
+        let mut writer =
+            SerializedFileWriter::new(&mut bytes, schema.into(), Default::default()).expect("memory");
+        let mut group = writer.next_row_group().expect("memory");
+        let mut column = group.next_column().expect("memory").expect("a column");
+        let values = ["a", "b", "c"].map(ByteArray::from);
+        column.typed::<ByteArrayType>().write_batch(&values, Some(&[1, 0, 1, 1]), None).expect("memory");
+        column.close().expect("memory");
+        group.close().expect("memory");
+        writer.close().expect("memory");
+        let mut file = tempfile::tempfile().expect("temp file");
+        file.write_all(&bytes).expect("writes");
+        let stored = Arc::new(Stored::new(file).expect("a size"));
+        let layout = Layout::of(&stored, &ReadOptions::default()).expect("a footer");
+        let open = || Cursor::open(&stored, &layout.metadata, 0, &layout.text).expect("a column");
+        let texts = |cursor: &mut Cursor| {
+            let mut texts = Vec::new();
+            let n = cursor.texts(9, |text| texts.push(text.map(|text| text.data().to_vec())));
+            (n.expect("pages"), texts)
+        };
+        let mut cursor = open();
+        assert!(cursor.skip(3).expect("pages"));
+        assert_eq!(texts(&mut cursor), (1, vec![Some(b"c".to_vec())]));
+        assert_eq!(texts(&mut cursor), (0, vec![]));
+        assert!(!cursor.skip(1).expect("pages"));
+        let mut cursor = open();
+        assert!(cursor.skip(4).expect("pages"));
+        assert!(!cursor.skip(1).expect("pages"));
+        assert!(!open().skip(1000).expect("pages"));
+    }
+}

@@ -347,7 +347,14 @@ impl PageReader for Pages {
                 let levels = Some(page.num_values() as usize);
                 Ok(Some(PageMetadata { num_rows: levels, num_levels: levels, is_dict: false }))
             }
-            None => self.reader.peek_next_page(),
+            None => {
+                let next = self.reader.peek_next_page()?;
+                // Who passes over values asks here only.
+                if next.is_none() {
+                    self.turn.ended.store(true, Relaxed);
+                }
+                Ok(next)
+            }
         }
     }
 
