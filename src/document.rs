@@ -26,11 +26,11 @@ impl DocId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// Where decoding has to start, in the stored file: at the gzip member or Zstandard frame that the record starts
-    /// in; in a plain file, at the record.
+    /// in; in a plain file, at the record; in a Parquet file, at the text of its row group.
     pub offset: u64,
-    /// Decoded bytes from there to the record. 0 if the record starts its member, and in plain files.
+    /// Decoded bytes from there to the record. 0 if the record starts its member, and in plain files. In Parquet, rows.
     pub within: u64,
-    /// Decoded bytes of the record: header block and text, or the line without its end.
+    /// Decoded bytes of the record: header block and text, or the line without its end. In Parquet, bytes of the text.
     pub length: u64,
     /// Stored bytes of the gzip member at `offset`, if it holds this record alone, as WARC wants it, and can be copied as it
     /// is; otherwise 0.

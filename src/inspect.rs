@@ -24,7 +24,7 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// What a file or folder is, and whether it is in order.
@@ -271,14 +271,16 @@ fn inspect_folder(folder: &Path) -> Result<Inspection> {
     inspection.problems_of(pairs);
     inspection.same("rows of pairs.csv", outcome.pairs_written, rows);
     let mut kept = 0;
-    for name in ["kept.warc.wet.gz", "kept.jsonl.gz"] {
-        let path = folder.join(name);
-        if path.exists() {
-            let (pages, documents) = inspect_pages(&path)?;
-            inspection.problems.extend(pages.problems);
-            inspection.fact(name, format!("{documents} documents"));
-            kept += documents;
-        }
+    let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let names = entries.map_err(|e| Error::io(folder, e))?.into_iter().map(|entry| entry.file_name());
+    let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+    names.retain(|name| corpus::is_kept_file(name));
+    names.sort();
+    for name in names {
+        let (pages, documents) = inspect_pages(&folder.join(&name))?;
+        inspection.problems_of(pages);
+        inspection.fact(name, format!("{documents} documents"));
+        kept += documents;
     }
     inspection.same("documents in the files of kept pages", outcome.kept, kept);
     Ok(inspection)

@@ -16,8 +16,8 @@ use std::str::FromStr;
 /// What is read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InputArgs {
-    /// WET files (.wet, .warc.wet, .warc; plain or .gz) and JSONL files (plain, .gz or .zst), folders of them, or - for
-    /// standard input
+    /// WET files (.wet, .warc.wet, .warc; plain or .gz), JSONL files (plain, .gz or .zst) and Parquet files, folders of
+    /// them, or - for standard input
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 
@@ -25,18 +25,18 @@ pub(crate) struct InputArgs {
     pub names: FieldArgs,
 }
 
-/// How pages are read: what the fields of JSONL are called, and how long a page may be.
+/// How pages are read: what the fields of JSONL and the columns of Parquet are called, and how long a page may be.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FieldArgs {
-    /// JSONL field that holds the text [default: text]
+    /// JSONL field or Parquet column that holds the text [default: text]
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     text_field: Option<String>,
 
-    /// JSONL field that holds the id [default: id]
+    /// JSONL field or Parquet column that holds the id [default: id]
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     id_field: Option<String>,
 
-    /// JSONL field that holds the URL [default: url]
+    /// JSONL field or Parquet column that holds the URL [default: url]
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     url_field: Option<String>,
 
@@ -52,7 +52,7 @@ impl FieldArgs {
         self.longest_page.map(|megabytes| megabytes as usize * 1_000_000)
     }
 
-    /// The names of the JSONL fields.
+    /// The names of the JSONL fields and Parquet columns.
     pub(crate) fn fields(&self) -> JsonlFields {
         let usual = JsonlFields::default();
         JsonlFields {

@@ -64,6 +64,12 @@ enum Done {
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let typed = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !flipside::corpus::panic_is_damage() {
+            usual(panic);
+        }
+    }));
     let (cli, options) = parse(arguments);
     let result = match cli.command {
         Command::Dedup(args) => args.run(typed),

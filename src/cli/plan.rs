@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
-    /// WET and JSONL files, or folders of them, with pages like those to come
+    /// WET, JSONL and Parquet files, or folders of them, with pages like those to come
     #[arg(value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 

@@ -34,7 +34,7 @@ use std::time::SystemTime;
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
-    /// WET and JSONL files, folders of them, or - for standard input
+    /// WET, JSONL and Parquet files, folders of them, or - for standard input
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 

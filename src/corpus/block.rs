@@ -9,7 +9,7 @@ use super::cut::{Bounds, End, Step};
 use super::damage::{Damage, DamageKind};
 use super::inputs::{Compression, Format, Input, Problem};
 use super::source::{Feed, Flaw, STEP, Source};
-use super::{Document, Place, ReadOptions, jsonl, wet};
+use super::{Document, Place, ReadOptions, jsonl, parquet, wet};
 use crate::document::DocId;
 use crate::wording::counted;
 
@@ -31,6 +31,10 @@ pub(crate) struct Span {
 pub(crate) struct Block {
     pub bytes: Vec<u8>,
     pub spans: Vec<Span>,
+    /// Rows of a Parquet file, which has no spans.
+    pub rows: Vec<parquet::Row>,
+    /// A row group that whoever works on the block is to read first, bit by bit.
+    pub group: Option<parquet::Group>,
     pub damage: Vec<Damage>,
     /// Records of any kind, damaged ones too.
     pub records: u64,
@@ -39,6 +43,9 @@ pub(crate) struct Block {
     /// Decoded bytes used up for this block.
     pub decoded: u64,
 }
+
+/// Why some of what follows never meets Parquet.
+const NO_STREAM: &str = "Parquet is read by rows, and a reader of rows has no source of bytes";
 
 /// A flaw found, and the search for the next record going on.
 #[derive(Debug)]
@@ -57,6 +64,7 @@ pub(crate) struct BlockReader {
     block_bytes: usize,
     cap: usize,
     source: Option<Source>,
+    parquet: Option<parquet::Rows>,
     feed: Feed,
     /// Decoded bytes behind the last block.
     carry: Vec<u8>,
@@ -87,13 +95,21 @@ impl BlockReader {
                 detail,
             });
         };
+        let mut rows = None;
         let source = match &input.problem {
             Some(Problem::CannotOpen(error)) => {
                 note(DamageKind::CannotOpen, error.clone());
                 None
             }
             Some(Problem::UnknownFormat) => {
-                note(DamageKind::UnknownFormat, "neither WARC records nor JSON objects".into());
+                note(DamageKind::UnknownFormat, "neither WARC records nor JSON objects nor Parquet".into());
+                None
+            }
+            None if input.format == Format::Parquet => {
+                match parquet::Rows::open(input, options) {
+                    Ok(opened) => rows = Some(opened),
+                    Err((kind, detail)) => note(kind, detail),
+                }
                 None
             }
             None => match input.open().and_then(|f| Source::new(f, input.compression, input.format)) {
@@ -114,6 +130,7 @@ impl BlockReader {
             block_bytes: options.block_bytes.max(1),
             cap: options.record_cap,
             source,
+            parquet: rows,
             feed: Feed::new(input.compression == Compression::None),
             carry: Vec::new(),
             eof: false,
@@ -130,8 +147,13 @@ impl BlockReader {
     /// Makes the next block; false when there is none. The block's buffers are used again.
     pub fn next_block(&mut self, block: &mut Block) -> bool {
         block.spans.clear();
+        block.rows.clear();
+        block.group = None;
         (block.records, block.stored, block.decoded) = (0, 0, 0);
         block.damage = std::mem::take(&mut self.opening);
+        if let Some(rows) = &mut self.parquet {
+            return rows.next_block(block);
+        }
         let Some(mut source) = self.source.take() else { return !block.damage.is_empty() };
         let stored = source.stored();
         let mut bytes = std::mem::take(&mut block.bytes);
@@ -226,6 +248,7 @@ impl BlockReader {
                 let found = match self.format {
                     Format::Wet => wet::seek(bytes, end, &bounds),
                     Format::Jsonl => jsonl::seek(bytes),
+                    Format::Parquet => unreachable!("{NO_STREAM}"),
                 };
                 let n = match found {
                     Ok(n) => n,
@@ -245,6 +268,7 @@ impl BlockReader {
             let step = match self.format {
                 Format::Wet => wet::step(bytes, end, &bounds, self.cap),
                 Format::Jsonl => jsonl::step(bytes, end, &mut self.scanned, self.cap),
+                Format::Parquet => unreachable!("{NO_STREAM}"),
             };
             match step {
                 Step::Need(n) => need = n.max(at_hand + 1),
@@ -405,5 +429,6 @@ pub(crate) fn document<T>(
                 None
             }
         },
+        Format::Parquet => unreachable!("{NO_STREAM}"),
     }
 }

@@ -17,7 +17,7 @@ pub const DAMAGE_KEPT: usize = 1000;
 pub enum DamageKind {
     /// The file is missing, is no regular file, or may not be read.
     CannotOpen,
-    /// The first bytes and the name tell neither WET nor JSONL.
+    /// The first bytes and the name tell neither WET nor JSONL nor Parquet.
     UnknownFormat,
     /// The operating system stopped reading in the middle of the file.
     ReadError,
@@ -30,34 +30,38 @@ pub enum DamageKind {
     NotCompressed,
     /// Bytes that belong to no member, frame or record.
     Junk,
-    /// A gzip member or Zstandard frame that does not decode. What it yielded before is used, record by record.
+    /// A gzip member or Zstandard frame that does not decode. What it yielded before is used, record by record. In
+    /// Parquet: pages that do not decode; the rest of their row group is lost.
     CorruptMember,
     /// A gzip member whose checksum or length does not fit its content. Lost if it holds a single record; several
     /// records are used, since it is not known which of them is altered.
     Checksum,
-    /// The file ends inside a gzip member, a Zstandard frame or a record.
+    /// The file ends inside a gzip member, a Zstandard frame or a record, or before its footer (Parquet).
     Truncated,
     /// A member whose content is itself compressed.
     NestedCompression,
+    /// A Parquet file whose footer does not decode. Nothing of the file is read.
+    BadFooter,
     /// A header block without an end, or one that does not say what the record is.
     BadHeader,
     /// A header block above [`super::wet::HEADER_CAP`].
     HeaderTooLong,
     /// A `Content-Length` that is missing, no number, or does not lead to the end of the record.
     BadLength,
-    /// A record or line above [`super::ReadOptions::record_cap`].
+    /// A record, line or row above [`super::ReadOptions::record_cap`].
     TooLong,
     /// Text that is not UTF-8.
     InvalidUtf8,
-    /// The document is used, but its address, id or language is not UTF-8 and was left out.
+    /// The document is used, but its address, id or language is not UTF-8, or does not decode (Parquet), and
+    /// was left out.
     HeaderCharset,
     /// A line that is not JSON.
     NotJson,
     /// A line of JSON that is not an object.
     NotAnObject,
-    /// An object without the text field.
+    /// An object without the text field; a Parquet file without the text column.
     NoText,
-    /// A text field that holds no string.
+    /// A text field or column that holds no string.
     TextNotString,
     /// More documents than a file can number (2³²); the rest of the file is not read.
     TooManyDocuments,
@@ -78,6 +82,7 @@ impl DamageKind {
             Self::Checksum => "checksum",
             Self::Truncated => "truncated",
             Self::NestedCompression => "nested-compression",
+            Self::BadFooter => "bad-footer",
             Self::BadHeader => "bad-header",
             Self::HeaderTooLong => "header-too-long",
             Self::BadLength => "bad-length",
@@ -104,12 +109,14 @@ impl std::fmt::Display for DamageKind {
 pub struct Damage {
     /// The file, as it was named.
     pub path: PathBuf,
-    /// The record concerned, all kinds of records counted from 0 in file order (JSONL: lines that are not blank).
+    /// The record concerned, all kinds of records counted from 0 in file order (JSONL: lines that are not blank;
+    /// Parquet: rows).
     /// `None` when the damage belongs to no record.
     pub record: Option<u64>,
-    /// Where in the stored file: the start of the gzip member or Zstandard frame, or in a plain file the place itself.
+    /// Where in the stored file: the start of the gzip member or Zstandard frame, or in a plain file the place itself; in
+    /// a Parquet file the text of the row group.
     pub offset: u64,
-    /// Decoded bytes from there to the place; 0 in a plain file.
+    /// Decoded bytes from there to the place; 0 in a plain file and in Parquet.
     pub within: u64,
     /// The sort of damage.
     pub kind: DamageKind,
@@ -143,13 +150,13 @@ impl std::fmt::Display for Damage {
 pub struct FileReading {
     /// The file, as it was named.
     pub path: PathBuf,
-    /// Bytes of the file that were read.
+    /// Bytes of the file that were read; of a Parquet file also those of columns that were passed over.
     pub stored_bytes: u64,
-    /// Bytes of decoded records or lines, headers included.
+    /// Bytes of decoded records or lines, headers included; in Parquet, of the columns that were read.
     pub decoded_bytes: u64,
     /// UTF-8 bytes of all documents' texts.
     pub text_bytes: u64,
-    /// Records of any kind, damaged ones included (JSONL: lines that are not blank).
+    /// Records of any kind, damaged ones included (JSONL: lines that are not blank; Parquet: rows).
     pub records: u64,
     /// Documents handed out.
     pub documents: u64,

@@ -6,7 +6,7 @@ use super::block::{Span, document};
 use super::damage::DamageKind;
 use super::inputs::{Compression, Format, Input};
 use super::source::{Feed, STEP, Source};
-use super::{Document, Place, ReadOptions, wet};
+use super::{Document, Place, ReadOptions, parquet, wet};
 use crate::document::DocId;
 use crate::{Error, Result};
 
@@ -54,6 +54,7 @@ fn span(bytes: &[u8], format: Format, id: DocId, place: Place) -> Option<Span> {
         // The length it names is not looked at again: what was read as its text is what the place says.
         Format::Wet => wet::content_of_conversion(bytes)?,
         Format::Jsonl => 0,
+        Format::Parquet => return None,
     };
     Some(Span { start: 0, content_start, content_end: bytes.len(), id, record: 0, place, member: None })
 }
@@ -73,7 +74,9 @@ pub fn fetch(
     mut each: impl FnMut(Document<'_>),
 ) -> Result<()> {
     let mut open: Option<(u32, Stream)> = None;
-    for &(id, place) in wanted {
+    let mut rest = wanted;
+    while let Some((&(id, place), behind)) = rest.split_first() {
+        rest = behind;
         let input = inputs.get(id.shard as usize).ok_or_else(|| {
             Error::parameter(
                 "document",
@@ -81,6 +84,23 @@ pub fn fetch(
                 format!("one of the {} files", inputs.len()),
             )
         })?;
+        let changed = |place: Place, got| Error::Format {
+            path: input.path.clone(),
+            field: "a document read before",
+            expected: format!(
+                "a record of {} bytes at offset {} (+{})",
+                place.length, place.offset, place.within
+            ),
+            got,
+            advice: "was the file changed during the run?",
+        };
+        if input.format == Format::Parquet {
+            let of_file = 1 + behind.iter().take_while(|(next, _)| next.shard == id.shard).count();
+            let (of_file, others) = wanted[wanted.len() - behind.len() - 1..].split_at(of_file);
+            parquet::fetch(input, options, of_file, &mut each, changed)?;
+            rest = others;
+            continue;
+        }
         let stream = match &mut open {
             Some((shard, stream))
                 if *shard == id.shard
@@ -102,16 +122,7 @@ pub fn fetch(
         });
         if done.is_none() {
             let got = wrong.map_or_else(|| "no whole record".to_owned(), |(_, detail)| detail);
-            return Err(Error::Format {
-                path: input.path.clone(),
-                field: "a document read before",
-                expected: format!(
-                    "a record of {} bytes at offset {} (+{})",
-                    place.length, place.offset, place.within
-                ),
-                got,
-                advice: "was the file changed during the run?",
-            });
+            return Err(changed(place, got));
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{gzip, wet, zst};
+use super::{gzip, parquet, wet, zst};
 use crate::{Error, Result, format};
 
 /// What the records of a file are.
@@ -19,6 +19,8 @@ pub enum Format {
     Wet,
     /// One JSON object a line.
     Jsonl,
+    /// Rows of a Parquet file.
+    Parquet,
 }
 
 impl Format {
@@ -28,6 +30,7 @@ impl Format {
         match self {
             Self::Wet => bytes.starts_with(b"WARC/"),
             Self::Jsonl => bytes.starts_with(b"{"),
+            Self::Parquet => bytes.starts_with(&parquet::MAGIC),
         }
     }
 
@@ -36,6 +39,7 @@ impl Format {
         match self {
             Self::Wet => wet::holds_several(bytes),
             Self::Jsonl => memchr::memchr(b'\n', bytes).is_some_and(|i| !skip_blank(&bytes[i..]).is_empty()),
+            Self::Parquet => false,
         }
     }
 }
@@ -125,6 +129,19 @@ impl Input {
                 return input;
             }
         };
+        // One whose first bytes are damaged is known by its name; all that is read of it stands elsewhere.
+        let named = by_name == Some(Format::Parquet) && packed == Compression::None && !head.is_empty();
+        let other = [Format::Wet, Format::Jsonl].iter().any(|format| format.looks_like_start(&head))
+            || head.starts_with(&gzip::MAGIC[..2])
+            || head.starts_with(&zst::MAGIC);
+        if options.format.unwrap_or(Format::Parquet) == Format::Parquet
+            && (head.starts_with(&parquet::MAGIC) || named && !other)
+        {
+            input.format = Format::Parquet;
+            return input;
+        }
+        // A stream of records that is called Parquet is none.
+        let by_name = by_name.filter(|&format| format != Format::Parquet);
         // Magic bytes first; a compressed file whose very first bytes are damaged is known by its name.
         let sniffed = [Format::Wet, Format::Jsonl].into_iter().find(|f| f.looks_like_start(&head));
         input.compression = if head.starts_with(&gzip::MAGIC[..2]) {
@@ -207,6 +224,8 @@ fn by_name(path: &Path) -> (Option<Format>, Compression) {
         Some(Format::Wet)
     } else if ends(&[".jsonl", ".ndjson"]) {
         Some(Format::Jsonl)
+    } else if ends(&[".parquet"]) && compression == Compression::None {
+        Some(Format::Parquet)
     } else {
         None
     };
@@ -324,7 +343,7 @@ impl Found<'_> {
 /// Finds the files to read.
 ///
 /// A folder stands for the files below it with a known name: `.wet`, `.warc` (also `.warc.wet`, `.warc.txt`),
-/// `.jsonl` or `.ndjson`, each also with `.gz` or `.zst`. A file that is named itself may be called anything; its
+/// `.jsonl` or `.ndjson`, each also with `.gz` or `.zst`, and `.parquet`. A file that is named itself may be called anything; its
 /// content says what it is. A folder of earlier results below a folder is passed over. `-` is standard input; it and other streams are copied to a temporary file first.
 /// A file that is named twice, or through a link, is there once.
 ///
@@ -365,9 +384,11 @@ pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Vec<Inpu
         let why = match inputs.first() {
             Some(input) => match &input.problem {
                 Some(Problem::CannotOpen(error)) => format!("{}: {error}", input.path.display()),
-                _ => format!("{}: neither WET nor JSONL", input.path.display()),
+                _ => format!("{}: neither WET nor JSONL nor Parquet", input.path.display()),
             },
-            None => "no file with a known name (.wet, .warc, .jsonl, .ndjson; also .gz, .zst)".into(),
+            None => {
+                "no file with a known name (.wet, .warc, .jsonl, .ndjson; also .gz, .zst; .parquet)".into()
+            }
         };
         return Err(Error::NoDocuments(why));
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::block::{Block, BlockReader, Span, copyable};
 use super::inputs::{Format, Input};
-use super::{ReadOptions, wet};
+use super::{Damage, ReadOptions, parquet, wet};
 use crate::document::{DocId, Place};
 use crate::hash::murmur3_x64_128;
 use crate::{Error, Result};
@@ -25,6 +25,15 @@ pub struct KeptFile {
     pub documents: u64,
     /// Its size.
     pub stored_bytes: u64,
+    /// What could not be copied, because parts of it that were not read before are damaged (Parquet).
+    pub lost: Vec<Damage>,
+}
+
+/// Whether a file of kept documents may be called so.
+pub(crate) fn is_kept_file(name: &str) -> bool {
+    let number = name.strip_prefix("kept-").and_then(|rest| rest.strip_suffix(".parquet"));
+    matches!(name, "kept.warc.wet.gz" | "kept.jsonl.gz" | "kept.parquet")
+        || number.is_some_and(|number| number.parse::<u32>().is_ok_and(|number| number > 1))
 }
 
 /// A file that has its name only once it is whole.
@@ -42,6 +51,7 @@ impl Output {
         let name = match format {
             Format::Wet => "kept.warc.wet.gz",
             Format::Jsonl => "kept.jsonl.gz",
+            Format::Parquet => unreachable!("rows have a writer of their own"),
         };
         let (path, partial) = (dir.join(name), dir.join(format!("{name}.partial")));
         let file = File::create(&partial).map_err(|e| Error::io(&partial, e))?;
@@ -59,7 +69,7 @@ impl Output {
         flushed.map_err(|e| Error::io(&self.partial, e))?;
         fs::rename(&self.partial, &self.path).map_err(|e| Error::io(&self.path, e))?;
         let Self { path, format, documents, stored_bytes, .. } = self;
-        Ok(KeptFile { path, format, documents, stored_bytes })
+        Ok(KeptFile { path, format, documents, stored_bytes, lost: Vec::new() })
     }
 }
 
@@ -137,8 +147,9 @@ fn date(header: &[u8]) -> String {
 ///
 /// WET documents go to `kept.warc.wet.gz`: a new warcinfo record, then one gzip member per record. A member that
 /// holds just the record, well formed, is copied as it is; any other record is compressed anew, with its header
-/// lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, each as it was. A file
-/// is written for each format among the inputs, also if nothing of it is kept.
+/// lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, each as it was. Rows of
+/// Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with other columns than the first go to
+/// `kept-2.parquet` and so on. A file is written for each format among the inputs, also if nothing of it is kept.
 ///
 /// # Errors
 /// [`Error::Io`] if `dir` cannot be written to, or a file is no longer what it was.
@@ -175,12 +186,13 @@ pub fn write_kept(
         if output.documents == 0 {
             let empty = match format {
                 Format::Wet => warcinfo(&date(b"")),
-                Format::Jsonl => Vec::new(),
+                Format::Jsonl | Format::Parquet => Vec::new(),
             };
             output.write(&member(&empty))?;
         }
         files.push(output.finish()?);
     }
+    files.extend(parquet::write_kept(inputs, options, kept, dir, &pool)?);
     Ok(files)
 }
 
@@ -227,14 +239,16 @@ fn write_anew(
         let Some(first) = chosen.first() else { continue };
         if input.format == Format::Jsonl {
             output.documents += chosen.len() as u64;
-            output.write(&pool.install(|| lines(&block, &chosen)))?;
+            let bytes = &block.bytes;
+            output.write(&pool.install(|| lines(bytes, &chosen)))?;
             continue;
         }
         if output.documents == 0 {
             output.write(&member(&warcinfo(&date(&block.bytes[first.start..first.content_start]))))?;
         }
         output.documents += chosen.len() as u64;
-        for part in pool.install(|| records(&block, &chosen)) {
+        let bytes = &block.bytes;
+        for part in pool.install(|| records(bytes, &chosen)) {
             match part {
                 Part::New(bytes) => output.write(&bytes)?,
                 Part::Stored(from, to) => {
@@ -251,10 +265,10 @@ fn write_anew(
 }
 
 /// Lines, verbatim, as one gzip member.
-fn lines(block: &Block, chosen: &[&Span]) -> Vec<u8> {
+fn lines(bytes: &[u8], chosen: &[&Span]) -> Vec<u8> {
     let mut text = Vec::new();
     for span in chosen {
-        text.extend_from_slice(&block.bytes[span.content_start..span.content_end]);
+        text.extend_from_slice(&bytes[span.content_start..span.content_end]);
         text.push(b'\n');
     }
     member(&text)
@@ -268,14 +282,14 @@ enum Part {
 }
 
 /// One gzip member per record; neighbours that are copied are one piece.
-fn records(block: &Block, chosen: &[&Span]) -> Vec<Part> {
+fn records(bytes: &[u8], chosen: &[&Span]) -> Vec<Part> {
     let parts: Vec<Part> = chosen
         .par_iter()
         .map(|span| {
             let (header, content) = (span.start..span.content_start, span.content_start..span.content_end);
             match span.member {
-                Some((from, to)) if copyable(span, &block.bytes) > 0 => Part::Stored(from, to),
-                _ => Part::New(member(&canonical(&block.bytes[header], &block.bytes[content]))),
+                Some((from, to)) if copyable(span, bytes) > 0 => Part::Stored(from, to),
+                _ => Part::New(member(&canonical(&bytes[header], &bytes[content]))),
             }
         })
         .collect();

@@ -1,4 +1,5 @@
-//! Documents out of stored files: WET as Common Crawl writes it, and lines of JSON; plain, gzip or Zstandard.
+//! Documents out of stored files: WET as Common Crawl writes it, and lines of JSON; plain, gzip or Zstandard; and
+//! Parquet.
 //!
 //! How do many cores read one file? [`read`] lets one thread after the other decode the next block of a file while
 //! the others work on the blocks before. What happens to damage? It is counted, skipped and named
@@ -14,6 +15,11 @@ mod gzip;
 pub mod inputs;
 pub mod jsonl;
 mod kept;
+#[cfg(feature = "parquet")]
+mod parquet;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_parquet.rs"]
+mod parquet;
 mod read;
 mod source;
 pub mod wet;
@@ -29,23 +35,32 @@ pub use damage::{Damage, DamageKind, FileReading};
 pub use fetch::fetch;
 pub use inputs::{Compression, DiscoverOptions, Format, Input, discover};
 pub use jsonl::JsonlFields;
+pub(crate) use kept::is_kept_file;
 pub use kept::{KeptFile, write_kept};
 pub use read::{Reading, read};
+
+/// Whether a panic of this thread would be caught and become damage, so that a panic hook may keep silent about it: the
+/// decoder of Parquet panics on some damaged files.
+pub fn panic_is_damage() -> bool {
+    parquet::panic_is_damage()
+}
 
 /// A document as it was read. It borrows from the block it stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Document<'a> {
     /// Its file and its row.
     ///
-    /// Rows count the *candidates* of a file in file order: whole `conversion` records, or lines that are not blank.
+    /// Rows count the *candidates* of a file in file order: whole `conversion` records, or lines that are not blank; in Parquet,
+    /// rows.
     /// A candidate that turns out to be damaged later (text that is not UTF-8, a line that is not JSON) keeps its
     /// row, so rows have gaps there.
     pub id: DocId,
-    /// `WARC-Record-ID` as written, with its angle brackets; or the id field of a line.
+    /// `WARC-Record-ID` as written, with its angle brackets; or the id field of a line or row.
     pub record_id: Option<&'a str>,
-    /// `WARC-Target-URI`, or the URL field of a line.
+    /// `WARC-Target-URI`, or the URL field of a line or row.
     pub url: Option<&'a str>,
-    /// `WARC-Identified-Content-Language` (may name several, with commas), or the language field of a line.
+    /// `WARC-Identified-Content-Language` (may name several, with commas), or the language field of a line
+    /// or row.
     pub language: Option<&'a str>,
     /// The text, verbatim; may be empty.
     pub text: &'a str,
@@ -60,10 +75,10 @@ pub struct ReadOptions {
     pub threads: usize,
     /// Decoded bytes a thread takes at once. No result depends on it.
     pub block_bytes: usize,
-    /// The longest text of a WET record, and the longest line of JSON, that is read, in bytes. What is longer is
+    /// The longest text of a WET record or Parquet row, and the longest line of JSON, that is read, in bytes. What is longer is
     /// damage. This much memory may be needed per thread and per open file.
     pub record_cap: usize,
-    /// The names of the JSON fields.
+    /// The names of the JSON fields, and of the Parquet columns; a column in a group is named `group.column`.
     pub fields: JsonlFields,
 }
 

@@ -77,9 +77,10 @@ pub fn read<W: Send>(
             if more {
                 let mut part = FileReading::default();
                 let before = Instant::now();
-                process(&block, &inputs[index], options, &mut part, |d| each(&mut worker, d));
-                part.decoding = decoding;
-                part.processing = before.elapsed();
+                let input = &inputs[index];
+                process(&mut block, index as u32, input, options, &mut part, |d| each(&mut worker, d));
+                part.processing = before.elapsed().saturating_sub(part.decoding);
+                part.decoding += decoding;
                 merge(&mut lock(&files[index].reading), part);
                 progress(block.stored);
             }
@@ -173,18 +174,26 @@ const DONE: usize = 2;
 
 /// Takes a close look at the records of a block.
 pub(crate) fn process(
-    block: &Block,
+    block: &mut Block,
+    shard: u32,
     input: &Input,
     options: &ReadOptions,
     part: &mut FileReading,
     mut each: impl FnMut(Document<'_>),
 ) {
     part.stored_bytes += block.stored;
-    part.decoded_bytes += block.decoded;
-    part.records += block.records;
-    for damage in &block.damage {
-        part.add(damage.clone());
+    if let Some(mut group) = block.group.take() {
+        loop {
+            let before = Instant::now();
+            let more = group.next(block);
+            part.decoding += before.elapsed();
+            if !more {
+                return;
+            }
+            process_rows(block, shard, input, options, part, &mut each);
+        }
     }
+    process_rows(block, shard, input, options, part, &mut each);
     for span in &block.spans {
         let mut found = Vec::new();
         let length = document(
@@ -213,6 +222,38 @@ pub(crate) fn process(
                 kind,
                 detail,
             });
+        }
+    }
+}
+
+/// Rows and damage of a block, which has neither afterwards.
+fn process_rows(
+    block: &mut Block,
+    shard: u32,
+    input: &Input,
+    options: &ReadOptions,
+    part: &mut FileReading,
+    each: &mut impl FnMut(Document<'_>),
+) {
+    part.decoded_bytes += std::mem::take(&mut block.decoded);
+    part.records += std::mem::take(&mut block.records);
+    block.damage.drain(..).for_each(|damage| part.add(damage));
+    for row in block.rows.drain(..) {
+        let mut found = Vec::new();
+        let length =
+            row.document(shard, options, &mut |kind, detail| found.push((kind, detail)), |document| {
+                let length = document.text.len() as u64;
+                each(document);
+                length
+            });
+        if let Some(length) = length {
+            part.documents += 1;
+            part.text_bytes += length;
+        }
+        let (record, offset) = row.place();
+        for (kind, detail) in found {
+            let path = input.path.clone();
+            part.add(Damage { path, record: Some(record), offset, within: 0, kind, detail });
         }
     }
 }

@@ -112,7 +112,7 @@ fn run(job: &Job, methods: &[Method], progress: &dyn Progress) -> Result<Compare
         agreement,
         shared_stages: stages.done().to_vec(),
         peak_memory_bytes: peak_memory_bytes(),
-        damage: describe_damage(&prepared.collection),
+        damage: describe_damage(&prepared.collection, &[]),
         warnings,
     })
 }

@@ -156,7 +156,7 @@ fn write(
         .sum();
     let kept_pages = verdict.stays.iter().filter(|&&stays| stays).count() as u64;
     let options = job.read_options();
-    stages.run("write kept pages", kept_pages, "pages", kept_bytes.max(1), |_| {
+    let kept_files = stages.run("write kept pages", kept_pages, "pages", kept_bytes.max(1), |_| {
         let rows = documents.rows().iter().zip(&verdict.stays);
         let kept: Vec<_> = rows.filter(|(_, stays)| **stays).map(|(row, _)| (row.id, row.place)).collect();
         corpus::write_kept(&collection.inputs, &options, &kept, folder.path())
@@ -194,8 +194,10 @@ fn write(
         // A check has looked at each by itself.
         outcome.pairs_found = outcome.pairs_written;
     }
-    let damage = describe_damage(collection);
+    let lost: Vec<_> = kept_files.into_iter().flat_map(|file| file.lost).collect();
+    let damage = describe_damage(collection, &lost);
     let mut warnings = found.warnings;
+    warnings.extend(lost.iter().map(ToString::to_string));
     if !prepared.repeated_ids.is_empty() {
         warnings.push(format!(
             "{} a record id that an earlier page has already; results name {} by file and place.",

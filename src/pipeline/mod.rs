@@ -22,7 +22,7 @@ pub use plan::{Plan, PlanRow, Purpose, plan};
 pub use review::{ReviewJob, ReviewSummary, SIMILARITY_CUTS, review};
 pub use stages::{Progress, Silent};
 
-use crate::corpus::{Input, JsonlFields, ReadOptions, discover};
+use crate::corpus::{self, Input, JsonlFields, ReadOptions, discover};
 use crate::document::DocumentTable;
 use crate::error::{Error, Result};
 use crate::format;
@@ -46,7 +46,7 @@ use std::path::PathBuf;
 pub struct Job {
     /// Files and folders; `-` is standard input.
     pub inputs: Vec<PathBuf>,
-    /// Names of the JSONL fields.
+    /// Names of the JSONL fields and Parquet columns.
     pub fields: JsonlFields,
     /// The longest page that is read, in bytes; `None` for the default of [`ReadOptions`].
     pub longest_page: Option<usize>,
@@ -383,11 +383,14 @@ fn describe_corpus(prepared: &Prepared) -> report::Corpus {
     }
 }
 
-/// The report's words for damaged input.
-fn describe_damage(collection: &Collection) -> report::DamageReport {
+/// The report's words for damaged input, with what showed only later.
+fn describe_damage(collection: &Collection, later: &[corpus::Damage]) -> report::DamageReport {
     /// Pieces that a report lists one by one.
     const LISTED: usize = 200;
     let mut by_kind: std::collections::BTreeMap<String, u64> = Default::default();
+    for damage in later {
+        *by_kind.entry(damage.kind.to_string()).or_default() += 1;
+    }
     for file in &collection.files {
         for damage in &file.damage {
             *by_kind.entry(damage.kind.to_string()).or_default() += 1;
@@ -401,12 +404,11 @@ fn describe_damage(collection: &Collection) -> report::DamageReport {
         by_kind.into_iter().map(|(kind, records)| report::DamageCount { kind, records }).collect();
     by_kind.sort_by(|a, b| b.records.cmp(&a.records).then_with(|| a.kind.cmp(&b.kind)));
     report::DamageReport {
-        total: collection.files.iter().map(|file| file.damaged).sum(),
+        total: later.len() as u64 + collection.files.iter().map(|file| file.damaged).sum::<u64>(),
         by_kind,
-        listed: collection
-            .files
+        listed: later
             .iter()
-            .flat_map(|file| &file.damage)
+            .chain(collection.files.iter().flat_map(|file| &file.damage))
             .take(LISTED)
             .map(|damage| report::DamagedRecord {
                 file: damage.path.display().to_string(),

@@ -1,5 +1,6 @@
 //! A folder of results that appears whole or not at all.
 
+use crate::corpus;
 use crate::error::{Error, Result};
 use crate::format;
 use std::fs;
@@ -82,15 +83,11 @@ impl OutputFolder {
 }
 
 /// What we write into a folder of results.
-const OURS: [&str; 7] = [
-    "pairs.csv",
-    "clusters.csv",
-    "kept.warc.wet.gz",
-    "kept.jsonl.gz",
-    "report.json",
-    "report.html",
-    "review.html",
-];
+const OURS: [&str; 5] = ["pairs.csv", "clusters.csv", "report.json", "report.html", "review.html"];
+
+fn is_ours(name: &str) -> bool {
+    OURS.contains(&name) || corpus::is_kept_file(name)
+}
 
 /// Refuses a folder that may not be replaced: one that is neither empty nor an earlier result, or holds anything that we
 /// did not write.
@@ -104,7 +101,7 @@ fn check_ours(folder: &Path) -> Result<()> {
     if !entries.is_empty() && !format::is_result_folder(folder) {
         return refuse("a folder that is empty or an earlier result; --force replaces nothing else");
     }
-    let foreign = entries.iter().find(|entry| !OURS.iter().any(|name| entry.file_name() == *name));
+    let foreign = entries.iter().find(|entry| !entry.file_name().to_str().is_some_and(is_ours));
     match foreign {
         Some(entry) => refuse(&format!(
             "an earlier result and nothing else; {} is in it and would be lost",

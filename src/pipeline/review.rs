@@ -23,7 +23,7 @@ pub struct ReviewJob {
     pub result: PathBuf,
     /// Where the corpus is now; empty: where the result's report says it was.
     pub corpus: Vec<PathBuf>,
-    /// Names of the JSONL fields.
+    /// Names of the JSONL fields and Parquet columns.
     pub fields: JsonlFields,
     /// The longest page that is read, in bytes, if it was given for the result.
     pub longest_page: Option<usize>,

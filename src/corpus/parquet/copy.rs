@@ -1,0 +1,471 @@
+//! Kept rows, with all of their columns.
+//!
+//! Values and levels go from file to file as they are, column by column, so that any type arrives as it was. Row groups
+//! are encoded side by side, each in a temporary file, and put behind one another; of each, one column is in memory.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::LogicalType;
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
+use parquet::column::writer::{
+    ColumnCloseResult, ColumnWriter, ColumnWriterImpl, get_column_writer, get_typed_column_writer_mut,
+};
+use parquet::data_type::DataType;
+use parquet::errors::ParquetError;
+use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
+use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
+use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
+use rayon::prelude::*;
+
+use super::pages::{Pages, Stored, Turn};
+use super::{BATCH_ROWS, Flaw, Layout, guarded, in_range, of_any_type, skip_values};
+use crate::corpus::damage::{Damage, DamageKind};
+use crate::corpus::inputs::{Format, Input};
+use crate::corpus::{KeptFile, ReadOptions};
+use crate::document::{DocId, Place};
+use crate::{Error, Result};
+
+/// Row groups that a file of ours has at most; the format ends at 2¹⁵.
+const GROUPS: u64 = 30_000;
+
+/// Inputs with the same columns, whose rows go to one file.
+struct Family<'a> {
+    schema: TypePtr,
+    inputs: Vec<(u32, &'a Input)>,
+    /// Rows of the largest row group.
+    largest: u64,
+    kept: u64,
+}
+
+/// Kept rows of a row group, as ranges of its rows.
+struct Source<'a> {
+    input: &'a Input,
+    layout: Arc<Layout>,
+    group: usize,
+    rows: Vec<Range<usize>>,
+}
+
+fn of_file(kept: &[(DocId, Place)], shard: u32) -> &[(DocId, Place)] {
+    let from = kept.partition_point(|(id, _)| id.shard < shard);
+    &kept[from..kept.partition_point(|(id, _)| id.shard <= shard)]
+}
+
+fn layout(input: &Input, options: &ReadOptions) -> Result<Layout, Flaw> {
+    let stored = input.open().and_then(Stored::new);
+    Layout::of(&stored.map_err(|error| (DamageKind::CannotOpen, error.to_string()))?, options)
+}
+
+/// Writes the kept rows of all Parquet inputs, one file for all with the same columns: `kept.parquet`, then
+/// `kept-2.parquet` and so on.
+///
+/// A row group of which some column that was not read before turns out to be damaged is left out, and named in
+/// [`KeptFile::lost`].
+///
+/// # Errors
+/// As [`crate::corpus::write_kept`].
+pub(crate) fn write_kept(
+    inputs: &[Input],
+    options: &ReadOptions,
+    kept: &[(DocId, Place)],
+    dir: &Path,
+    pool: &rayon::ThreadPool,
+) -> Result<Vec<KeptFile>> {
+    let mut families: Vec<Family<'_>> = Vec::new();
+    for (shard, input) in (0..).zip(inputs) {
+        if input.format != Format::Parquet || input.problem.is_some() {
+            continue;
+        }
+        // What could not be read has no rows here, and was damage when it was read.
+        let Ok(layout) = layout(input, options) else { continue };
+        let schema = layout.metadata.file_metadata().schema_descr().root_schema_ptr();
+        let at = families.iter().position(|family| family.schema == schema).unwrap_or_else(|| {
+            families.push(Family { schema, inputs: Vec::new(), largest: 1, kept: 0 });
+            families.len() - 1
+        });
+        let family = &mut families[at];
+        let rows = layout.starts.windows(2).map(|pair| pair[1] - pair[0]).max();
+        family.largest = family.largest.max(rows.unwrap_or(0));
+        family.kept += of_file(kept, shard).len() as u64;
+        family.inputs.push((shard, input));
+    }
+    // Even if nothing is kept there is a file, as with the other formats.
+    if families.iter().any(|family| family.kept > 0) {
+        families.retain(|family| family.kept > 0);
+    } else {
+        families.truncate(1);
+    }
+    let mut files = Vec::new();
+    for (number, family) in families.iter().enumerate() {
+        let name = match number {
+            0 => "kept.parquet".to_owned(),
+            n => format!("kept-{}.parquet", n + 1),
+        };
+        files.push(write_family(family, options, kept, &dir.join(name), pool)?);
+    }
+    Ok(files)
+}
+
+/// The way the input is written, as far as it can be told: compression and dictionaries of each column, and what is
+/// said about the file.
+fn properties(layout: &Layout) -> WriterProperties {
+    let metadata = &layout.metadata;
+    let mut properties = WriterProperties::builder()
+        .set_created_by(concat!("flipside version ", env!("CARGO_PKG_VERSION")).to_owned())
+        // A page is as large as it is meant to be only to the nearest batch of values.
+        .set_write_batch_size(64)
+        .set_key_value_metadata(metadata.file_metadata().key_value_metadata().cloned());
+    for chunk in metadata.row_groups().iter().take(1).flat_map(|group| group.columns()) {
+        let path = chunk.column_path();
+        properties = properties
+            .set_column_compression(path.clone(), chunk.compression())
+            .set_column_dictionary_enabled(path.clone(), chunk.dictionary_page_offset().is_some());
+    }
+    properties.build()
+}
+
+/// A schema as it can be written: without annotations that are newer than the writer, which says nothing about values.
+fn writable(schema: &TypePtr) -> Result<TypePtr, ParquetError> {
+    let info = schema.get_basic_info();
+    let known = info.logical_type_ref().filter(|logical| !matches!(logical, LogicalType::_Unknown { .. }));
+    let id = info.has_id().then(|| info.id());
+    let built = match &**schema {
+        Type::PrimitiveType { physical_type, type_length, scale, precision, .. } => {
+            if known == info.logical_type_ref() {
+                return Ok(schema.clone());
+            }
+            Type::primitive_type_builder(schema.name(), *physical_type)
+                .with_repetition(info.repetition())
+                .with_converted_type(info.converted_type())
+                .with_logical_type(known.cloned())
+                .with_length(*type_length)
+                .with_precision(*precision)
+                .with_scale(*scale)
+                .with_id(id)
+                .build()?
+        }
+        Type::GroupType { fields, .. } => {
+            let written = fields.iter().map(writable).collect::<Result<Vec<_>, _>>()?;
+            if known == info.logical_type_ref() && written == *fields {
+                return Ok(schema.clone());
+            }
+            let group = Type::group_type_builder(schema.name())
+                .with_converted_type(info.converted_type())
+                .with_logical_type(known.cloned())
+                .with_fields(written)
+                .with_id(id);
+            match info.has_repetition() {
+                true => group.with_repetition(info.repetition()).build()?,
+                false => group.build()?,
+            }
+        }
+    };
+    Ok(Arc::new(built))
+}
+
+/// A row group of the output, encoded in a file of its own.
+struct Encoded {
+    file: File,
+    columns: Vec<ColumnCloseResult>,
+    rows: u64,
+}
+
+/// What becomes of the sources of a row group: the row group, unless nothing is left of it, and the sources with damage.
+type Settled = (Option<Encoded>, Vec<(usize, Flaw)>);
+
+/// How the rows of a family are written.
+struct Form {
+    schema: SchemaDescPtr,
+    properties: WriterPropertiesPtr,
+    /// Where row groups are put until it is their turn.
+    dir: PathBuf,
+}
+
+impl Form {
+    fn encode(&self, sources: &[&Source<'_>]) -> Result<Encoded, ParquetError> {
+        let file = tempfile::tempfile_in(&self.dir)?;
+        let mut sink = TrackedWrite::new(&file);
+        let mut columns = Vec::new();
+        for (column, descriptor) in self.schema.columns().iter().enumerate() {
+            let pages = Box::new(SerializedPageWriter::new(&mut sink));
+            let mut writer = get_column_writer(descriptor.clone(), self.properties.clone(), pages);
+            for source in sources {
+                copy(source, column, Some(&mut writer))?;
+            }
+            columns.push(writer.close()?);
+        }
+        sink.flush()?;
+        drop(sink);
+        let rows = sources.iter().map(|source| source.kept()).sum();
+        Ok(Encoded { file, columns, rows })
+    }
+
+    /// Encodes the sources of a row group, without those that turn out to be damaged.
+    fn settle(&self, sources: &[Source<'_>]) -> Result<Settled, Flaw> {
+        let encode = |sources: &[&Source<'_>]| guarded(DamageKind::CorruptMember, || self.encode(sources));
+        let flaw = match encode(&sources.iter().collect::<Vec<_>>()) {
+            Ok(encoded) => return Ok((Some(encoded), Vec::new())),
+            Err(flaw) => flaw,
+        };
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        for (at, source) in sources.iter().enumerate() {
+            match check(source) {
+                Ok(()) => good.push(source),
+                Err(flaw) => bad.push((at, flaw)),
+            }
+        }
+        if bad.is_empty() {
+            return Err(flaw);
+        }
+        let encoded = if good.is_empty() { None } else { Some(encode(&good)?) };
+        Ok((encoded, bad))
+    }
+}
+
+/// A file in the making, and the row groups for it.
+struct Output<'a> {
+    writer: SerializedFileWriter<BufWriter<File>>,
+    form: Form,
+    ready: Vec<Vec<Source<'a>>>,
+    documents: u64,
+    lost: Vec<Damage>,
+}
+
+impl<'a> Output<'a> {
+    fn create(path: &Path, dir: &Path, family: &Family<'_>, first: &Layout) -> Result<Self, ParquetError> {
+        let properties = Arc::new(properties(first));
+        let schema = writable(&family.schema)?;
+        let file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+        let writer = SerializedFileWriter::new(file, schema.clone(), properties.clone())?;
+        let schema = Arc::new(SchemaDescriptor::new(schema));
+        let form = Form { schema, properties, dir: dir.to_path_buf() };
+        Ok(Self { writer, form, ready: Vec::new(), documents: 0, lost: Vec::new() })
+    }
+
+    /// Writes the row groups that are ready, encoding them side by side.
+    fn write(&mut self, pool: &rayon::ThreadPool) -> Result<(), ParquetError> {
+        let ready: Vec<Vec<Source<'a>>> = std::mem::take(&mut self.ready);
+        let settled: Vec<_> =
+            pool.install(|| ready.par_iter().map(|sources| self.form.settle(sources)).collect());
+        for (sources, settled) in ready.iter().zip(settled) {
+            let (encoded, bad) = settled.map_err(|(_, detail)| ParquetError::General(detail))?;
+            self.lost.extend(bad.into_iter().map(|(at, flaw)| sources[at].lost(flaw)));
+            let Some(Encoded { file, columns, rows }) = encoded else { continue };
+            let mut group = self.writer.next_row_group()?;
+            for column in columns {
+                group.append_column(&file, column)?;
+            }
+            group.close()?;
+            self.documents += rows;
+        }
+        Ok(())
+    }
+}
+
+impl Source<'_> {
+    fn kept(&self) -> u64 {
+        self.rows.iter().map(|range| range.len() as u64).sum()
+    }
+
+    /// That its rows are not among the kept.
+    fn lost(&self, (kind, detail): Flaw) -> Damage {
+        let first = self.rows.first().map_or(0, |range| range.start as u64);
+        Damage {
+            path: self.input.path.clone(),
+            record: Some(self.layout.starts[self.group] + first),
+            offset: self.layout.offset(self.group),
+            within: 0,
+            kind,
+            detail: format!(
+                "{detail}; {} pages of row group {} are not among the kept",
+                self.kept(),
+                self.group
+            ),
+        }
+    }
+}
+
+fn write_family(
+    family: &Family<'_>,
+    options: &ReadOptions,
+    kept: &[(DocId, Place)],
+    path: &Path,
+    pool: &rayon::ThreadPool,
+) -> Result<KeptFile> {
+    let mut partial = path.as_os_str().to_os_string();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let io = |error| Error::io(&partial, error);
+    let failed = |error: ParquetError| Error::io(&partial, std::io::Error::other(error));
+    let changed = |input: &Input, (_, detail): Flaw| Error::Format {
+        path: input.path.clone(),
+        field: "a file read before",
+        expected: "the same content".to_owned(),
+        got: detail,
+        advice: "was the file changed during the run?",
+    };
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let mut output: Option<Output<'_>> = None;
+    let mut sources: Vec<Source<'_>> = Vec::new();
+    let (mut waiting, enough) = (0, family.largest.max(family.kept / GROUPS));
+    for &(shard, input) in &family.inputs {
+        let mut rest = of_file(kept, shard);
+        // If nothing is kept the first input still says how an empty file is written.
+        if rest.is_empty() && (family.kept > 0 || output.is_some()) {
+            continue;
+        }
+        let layout = Arc::new(layout(input, options).map_err(|flaw| changed(input, flaw))?);
+        let output = match &mut output {
+            Some(output) => output,
+            None => output.insert(Output::create(&partial, dir, family, &layout).map_err(failed)?),
+        };
+        while let Some(&(id, _)) = rest.first() {
+            let group = layout.group_of(id.row);
+            let group = group.ok_or_else(|| changed(input, (DamageKind::Truncated, "fewer rows".into())))?;
+            let (start, end) = (layout.starts[group], layout.starts[group + 1]);
+            let (here, behind) = rest.split_at(rest.partition_point(|(id, _)| u64::from(id.row) < end));
+            rest = behind;
+            sources.push(Source { input, layout: layout.clone(), group, rows: ranges(here, start) });
+            waiting += here.len() as u64;
+            if waiting >= enough {
+                waiting = 0;
+                output.ready.push(std::mem::take(&mut sources));
+                if output.ready.len() >= pool.current_num_threads() {
+                    output.write(pool).map_err(failed)?;
+                }
+            }
+        }
+    }
+    let mut output = output.expect("a family has an input, and its first one opens the file");
+    if !sources.is_empty() {
+        output.ready.push(sources);
+    }
+    output.write(pool).map_err(failed)?;
+    let Output { writer, documents, lost, .. } = output;
+    let mut file = writer.into_inner().map_err(failed)?;
+    file.flush().and_then(|()| file.get_ref().sync_all()).map_err(io)?;
+    let stored_bytes = file.get_ref().metadata().map_err(io)?.len();
+    fs::rename(&partial, path).map_err(|error| Error::io(path, error))?;
+    Ok(KeptFile { path: path.to_path_buf(), format: Format::Parquet, documents, stored_bytes, lost })
+}
+
+/// Rows as ranges, counted from the start of their row group.
+fn ranges(kept: &[(DocId, Place)], start: u64) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for (id, _) in kept {
+        let row = (u64::from(id.row) - start) as usize;
+        match ranges.last_mut() {
+            Some(range) if range.end == row => range.end += 1,
+            _ => ranges.push(row..row + 1),
+        }
+    }
+    ranges
+}
+
+/// Decodes every value that is to be copied.
+fn check(source: &Source<'_>) -> Result<(), Flaw> {
+    let columns = source.layout.metadata.file_metadata().schema_descr().columns();
+    for (column, descriptor) in columns.iter().enumerate() {
+        guarded(DamageKind::CorruptMember, || copy(source, column, None))
+            .map_err(|(kind, detail)| (kind, format!("column {:?}: {detail}", descriptor.path().string())))?;
+    }
+    Ok(())
+}
+
+/// Reads a column's kept values, and writes them if there is where.
+fn copy(
+    source: &Source<'_>,
+    column: usize,
+    mut writer: Option<&mut ColumnWriter<'_>>,
+) -> Result<(), ParquetError> {
+    let metadata = &source.layout.metadata;
+    let descriptor = metadata.file_metadata().schema_descr().column(column);
+    let group = metadata.row_group(source.group);
+    let stored = Arc::new(Stored::new(source.input.open()?)?);
+    let rows = usize::try_from(group.num_rows())?;
+    let (pages, turn) = Pages::open(&stored, group.column(column), descriptor.clone(), rows)?;
+    let mut reader = get_column_reader(descriptor.clone(), Box::new(pages));
+    let levels = (descriptor.max_def_level(), descriptor.max_rep_level());
+    of_any_type!(&mut reader, reader => {
+        copy_values(reader, &turn, levels, &source.rows, writer.as_mut().map(|writer| get_typed_column_writer_mut(writer)))
+    })
+}
+
+fn copy_values<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    turn: &Turn,
+    (most_present, most_repeats): (i16, i16),
+    rows: &[Range<usize>],
+    mut writer: Option<&mut ColumnWriterImpl<'_, T>>,
+) -> Result<(), ParquetError> {
+    let ended = || ParquetError::EOF("the column ends before its row group".to_owned());
+    let (mut present, mut repeats, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    let mut at = 0;
+    for range in rows {
+        if !skip_values(reader, turn, range.start - at)? {
+            return Err(ended());
+        }
+        at = range.start;
+        while at < range.end {
+            present.clear();
+            repeats.clear();
+            values.clear();
+            let wanted = turn.begin(BATCH_ROWS.min(range.end - at));
+            let (n, _, _) =
+                reader.read_records(wanted, Some(&mut present), Some(&mut repeats), &mut values)?;
+            if n == 0 && turn.ended() {
+                return Err(ended());
+            }
+            at += n;
+            let starts = repeats.iter().filter(|&&level| level == 0).count();
+            let there = present.iter().filter(|&&level| level == most_present).count();
+            let whole = most_repeats == 0 || starts == n && repeats.first() == Some(&0);
+            if !whole
+                || !in_range(&present, most_present)
+                || !in_range(&repeats, most_repeats)
+                || most_present > 0 && there != values.len()
+            {
+                return Err(ParquetError::General("levels that make no rows".to_owned()));
+            }
+            if let Some(writer) = &mut writer {
+                let present = (most_present > 0).then_some(&present[..]);
+                let repeats = (most_repeats > 0).then_some(&repeats[..]);
+                writer.write_batch(&values, present, repeats)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::basic::{Repetition, Type as Physical};
+
+    #[test]
+    fn annotations_from_the_future_are_left_out() {
+        let leaf = |name: &str, logical| {
+            let leaf = Type::primitive_type_builder(name, Physical::BYTE_ARRAY)
+                .with_repetition(Repetition::OPTIONAL)
+                .with_logical_type(logical)
+                .with_id(Some(7));
+            Arc::new(leaf.build().expect("a column"))
+        };
+        let root = |future| {
+            let leaves = vec![leaf("text", Some(LogicalType::String)), leaf("new", future)];
+            Arc::new(Type::group_type_builder("root").with_fields(leaves).build().expect("a schema"))
+        };
+        let written = writable(&root(Some(LogicalType::_Unknown { field_id: 99 }))).expect("a schema");
+        assert_eq!(written, root(None));
+        assert_eq!(writable(&written).expect("a schema"), written);
+    }
+
+    #[test]
+    fn neighbours_are_one_range() {
+        let kept = [3, 4, 5, 8, 10].map(|row| (DocId::new(0, row), Place::default()));
+        assert_eq!(ranges(&kept, 3), [0..3, 5..6, 7..8]);
+    }
+}

@@ -1,0 +1,447 @@
+//! Pages of a column, none of which can ask for more memory than its stored bytes can fill.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding, Type};
+use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::reader::{ChunkReader, Length, SerializedPageReader};
+use parquet::schema::types::ColumnDescriptor;
+
+use super::claims::{self, PageSizes};
+
+/// Bytes of pages that one batch of values may stand in, beyond the page in which it begins.
+const BATCH_BYTES: u64 = 16 << 20;
+/// The longest page header that is read; they hold the least and the greatest value of the page.
+const HEADER_CAP: u64 = 1 << 20;
+/// The largest page that is read, decoded. A page is in memory whole; the format ends at twice this.
+const PAGE_CAP: u64 = 1 << 30;
+/// Most values in a page. Writers stop at thousands; a page of equal values may hold more.
+const PAGE_VALUES: u64 = 1 << 26;
+/// The same where the reader makes room for the lengths of all strings of a page at once.
+const PAGE_LENGTHS: u64 = 1 << 24;
+
+/// Some decoders do not stop at the size that a page claims, but only at a thousand times its bytes. Pages above this many
+/// are decoded for their size first.
+const UNWATCHED: usize = 1 << 20;
+
+fn refuse(what: impl Into<String>) -> ParquetError {
+    ParquetError::General(what.into())
+}
+
+/// A stored file, read by one thread at a time.
+pub(super) struct Stored {
+    file: File,
+    length: u64,
+}
+
+impl Stored {
+    pub fn new(file: File) -> io::Result<Self> {
+        let length = file.metadata()?.len();
+        Ok(Self { file, length })
+    }
+
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Bytes from an offset on, `None` if there are not as many.
+    pub fn bytes(&self, start: u64, length: u64) -> io::Result<Option<Vec<u8>>> {
+        if start.checked_add(length).is_none_or(|end| end > self.length) {
+            return Ok(None);
+        }
+        let mut bytes = Vec::with_capacity(length as usize);
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(start))?;
+        file.take(length).read_to_end(&mut bytes)?;
+        Ok((bytes.len() as u64 == length).then_some(bytes))
+    }
+}
+
+/// A column chunk in a stored file.
+struct Chunk {
+    stored: Arc<Stored>,
+    compression: Compression,
+    /// What the page header read last says of its page.
+    page: Arc<Mutex<PageSizes>>,
+}
+
+/// How much longer a page can get when it is decoded: what the format of its compression allows.
+fn growth(compression: Compression) -> u64 {
+    match compression {
+        Compression::UNCOMPRESSED => 1,
+        Compression::SNAPPY => 32,
+        Compression::LZ4 | Compression::LZ4_RAW => 256,
+        Compression::GZIP(_) => 1040,
+        // A frame of repeated bytes; the decoder makes room only as it fills it.
+        _ => 1 << 16,
+    }
+}
+
+/// A page header, read and checked when it is asked for: the reader also opens one where it has read it already.
+struct Header {
+    stored: Arc<Stored>,
+    growth: u64,
+    page: Arc<Mutex<PageSizes>>,
+    start: u64,
+    bytes: Option<Cursor<Vec<u8>>>,
+}
+
+impl Header {
+    fn load(&self) -> io::Result<(PageSizes, Vec<u8>)> {
+        let rest = self.stored.length.saturating_sub(self.start);
+        let mut length = rest.min(512);
+        loop {
+            let bytes = self.stored.bytes(self.start, length)?;
+            let bytes = bytes.ok_or_else(|| io::Error::other("a page lies behind the end of the file"))?;
+            match claims::page_sizes(&bytes) {
+                Ok(sizes) if sizes.decoded > (sizes.stored + 64).saturating_mul(self.growth) => {
+                    let PageSizes { stored, decoded, .. } = sizes;
+                    let what = format!("a page of {stored} bytes that claims to hold {decoded}");
+                    return Err(io::Error::other(what));
+                }
+                Ok(sizes) if sizes.decoded.max(sizes.stored) > PAGE_CAP => {
+                    let what = format!("a page of {} bytes; the most is {PAGE_CAP}", sizes.decoded);
+                    return Err(io::Error::other(what));
+                }
+                Ok(sizes) => return Ok((sizes, bytes)),
+                Err(refusal) if claims::is_cut(refusal) && length < rest.min(HEADER_CAP) => {
+                    length = (length * 8).min(rest).min(HEADER_CAP);
+                }
+                Err(refusal) => return Err(io::Error::other(format!("no page header: {refusal}"))),
+            }
+        }
+    }
+}
+
+impl Read for Header {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let bytes = match &mut self.bytes {
+            Some(bytes) => bytes,
+            None => {
+                let (sizes, loaded) = self.load()?;
+                *self.page.lock().unwrap_or_else(PoisonError::into_inner) = sizes;
+                self.bytes.insert(Cursor::new(loaded))
+            }
+        };
+        bytes.read(into)
+    }
+}
+
+impl Length for Chunk {
+    fn len(&self) -> u64 {
+        self.stored.length
+    }
+}
+
+impl ChunkReader for Chunk {
+    type T = Header;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        let (stored, page) = (self.stored.clone(), self.page.clone());
+        Ok(Header { stored, growth: growth(self.compression), page, start, bytes: None })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        let bytes = self.stored.bytes(start, length as u64)?;
+        let bytes = bytes.ok_or_else(|| refuse("a page goes beyond the end of the file"))?;
+        if length > UNWATCHED {
+            let page = *self.page.lock().unwrap_or_else(PoisonError::into_inner);
+            let packed = bytes.get(page.levels as usize..).unwrap_or_default();
+            let room = page.decoded.saturating_sub(page.levels);
+            let decoded = match self.compression {
+                Compression::GZIP(_) => {
+                    let mut decoder = flate2::read::MultiGzDecoder::new(packed).take(room + 1);
+                    io::copy(&mut decoder, &mut io::sink())?
+                }
+                // A frame, which the format does not have, but the decoder tries.
+                Compression::LZ4 if packed.starts_with(&[0x04, 0x22, 0x4d, 0x18]) => u64::MAX,
+                _ => 0,
+            };
+            if decoded > room {
+                return Err(refuse(format!("a page of more than the {room} bytes that it claims to hold")));
+            }
+        }
+        Ok(bytes.into())
+    }
+}
+
+/// What a column's reader and its pages tell one another.
+#[derive(Default)]
+pub(super) struct Turn {
+    /// Bytes of pages that may still be added to the batch.
+    left: AtomicU64,
+    /// Each value may be as long as this because it repeats the one before, without sharing its memory.
+    widest: AtomicU64,
+    ended: AtomicBool,
+}
+
+impl Turn {
+    /// A new batch; returns how many values it may hold.
+    pub fn begin(&self, wanted: usize) -> usize {
+        self.left.store(BATCH_BYTES, Relaxed);
+        match self.widest.load(Relaxed) {
+            0 => wanted,
+            widest => wanted.min((BATCH_BYTES / widest).max(1) as usize),
+        }
+    }
+
+    /// No page is left.
+    pub fn ended(&self) -> bool {
+        self.ended.load(Relaxed)
+    }
+}
+
+/// The pages of a column chunk.
+pub(super) struct Pages {
+    reader: SerializedPageReader<Chunk>,
+    column: Arc<ColumnDescriptor>,
+    turn: Arc<Turn>,
+    /// A page that must wait for the next batch.
+    held: Option<Page>,
+}
+
+impl Pages {
+    /// # Errors
+    /// If the chunk's place or compression is none.
+    pub fn open(
+        stored: &Arc<Stored>,
+        chunk: &ColumnChunkMetaData,
+        column: Arc<ColumnDescriptor>,
+        rows: usize,
+    ) -> Result<(Self, Arc<Turn>)> {
+        let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
+        let end = u64::try_from(start).ok().zip(u64::try_from(chunk.compressed_size()).ok());
+        if end.and_then(|(start, length)| start.checked_add(length)).is_none_or(|end| end > stored.length) {
+            return Err(refuse(format!(
+                "its pages would be {} bytes at offset {start} of a file of {}",
+                chunk.compressed_size(),
+                stored.length
+            )));
+        }
+        let (stored, compression) = (stored.clone(), chunk.compression());
+        let file = Arc::new(Chunk { stored, compression, page: Arc::default() });
+        let reader = SerializedPageReader::new(file, chunk, rows, None)?;
+        let turn = Arc::new(Turn::default());
+        Ok((Self { reader, column, turn: turn.clone(), held: None }, turn))
+    }
+
+    /// Holds the numbers of a page against its bytes.
+    fn check(&self, page: &Page) -> Result<()> {
+        let (values, length) = (u64::from(page.num_values()), page.buffer().len() as u64);
+        let room = match page {
+            Page::DictionaryPage { .. } => match self.column.physical_type() {
+                Type::BOOLEAN => length.saturating_mul(8),
+                Type::INT32 | Type::FLOAT | Type::BYTE_ARRAY => length / 4,
+                Type::INT64 | Type::DOUBLE => length / 8,
+                Type::INT96 => length / 12,
+                Type::FIXED_LEN_BYTE_ARRAY => length / self.column.type_length().max(1) as u64,
+            },
+            _ => PAGE_VALUES,
+        };
+        if values > room {
+            return Err(refuse(format!("a page of {length} bytes that claims to hold {values} values")));
+        }
+        let too_many = |(count, end): (u64, usize)| {
+            if count > values.min(PAGE_LENGTHS) {
+                return Err(refuse(format!("lengths of {count} strings in a page of {values}")));
+            }
+            Ok(end)
+        };
+        let cut = |refusal| refuse(format!("lengths of strings: {refusal}"));
+        let strings = |page: &Page| -> Result<Option<Bytes>> {
+            let start = self.start_of_values(page)?;
+            let bytes = page.buffer();
+            if start > bytes.len() {
+                return Err(refuse("levels beyond the end of their page"));
+            }
+            Ok(Some(bytes.slice(start..)))
+        };
+        match page.encoding() {
+            Encoding::DELTA_LENGTH_BYTE_ARRAY => {
+                if let Some(bytes) = strings(page)? {
+                    claims::delta_run(&bytes).map_err(cut).and_then(too_many)?;
+                }
+            }
+            Encoding::DELTA_BYTE_ARRAY => {
+                if let Some(bytes) = strings(page)? {
+                    let end = claims::delta_run(&bytes).map_err(cut).and_then(too_many)?;
+                    claims::delta_run(&bytes[end..]).map_err(cut).and_then(too_many)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Where the values of a data page begin, behind the levels.
+    fn start_of_values(&self, page: &Page) -> Result<usize> {
+        match page {
+            Page::DataPageV2 { def_levels_byte_len, rep_levels_byte_len, .. } => {
+                Ok(*def_levels_byte_len as usize + *rep_levels_byte_len as usize)
+            }
+            Page::DataPage { buf, num_values, def_level_encoding, rep_level_encoding, .. } => {
+                let mut start = 0;
+                for (level, encoding) in [
+                    (self.column.max_rep_level(), rep_level_encoding),
+                    (self.column.max_def_level(), def_level_encoding),
+                ] {
+                    if level == 0 {
+                        continue;
+                    }
+                    if *encoding == Encoding::RLE {
+                        let length = buf.get(start..).and_then(|rest| rest.first_chunk::<4>());
+                        let length = length.ok_or_else(|| refuse("levels beyond the end of their page"))?;
+                        start += 4 + u32::from_le_bytes(*length) as usize;
+                    } else {
+                        let width = usize::try_from(level.ilog2() + 1).unwrap_or(16);
+                        start += (*num_values as usize * width).div_ceil(8);
+                    }
+                }
+                Ok(start)
+            }
+            Page::DictionaryPage { .. } => Ok(0),
+        }
+    }
+}
+
+impl PageReader for Pages {
+    /// The next page; none also when the batch is full, see [`Turn`].
+    fn get_next_page(&mut self) -> Result<Option<Page>> {
+        // Values of repeated fields go over the ends of pages, so their batches are not stopped.
+        let flat = self.column.max_rep_level() == 0;
+        let left = self.turn.left.load(Relaxed);
+        if flat && left == 0 && !self.turn.ended() {
+            return Ok(None);
+        }
+        let page = match self.held.take() {
+            Some(page) => page,
+            None => match self.reader.get_next_page()? {
+                Some(page) => page,
+                None => {
+                    self.turn.ended.store(true, Relaxed);
+                    return Ok(None);
+                }
+            },
+        };
+        self.check(&page)?;
+        let length = page.buffer().len() as u64;
+        if flat && page.encoding() == Encoding::DELTA_BYTE_ARRAY && self.turn.widest.load(Relaxed) < length {
+            self.turn.widest.store(length, Relaxed);
+            self.turn.left.store(0, Relaxed);
+            self.held = Some(page);
+            return Ok(None);
+        }
+        self.turn.left.store(left.saturating_sub(length), Relaxed);
+        Ok(Some(page))
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+        match &self.held {
+            Some(page) => {
+                let levels = Some(page.num_values() as usize);
+                Ok(Some(PageMetadata { num_rows: levels, num_levels: levels, is_dict: false }))
+            }
+            None => {
+                let next = self.reader.peek_next_page()?;
+                // Who passes over values asks here only.
+                if next.is_none() {
+                    self.turn.ended.store(true, Relaxed);
+                }
+                Ok(next)
+            }
+        }
+    }
+
+    fn skip_next_page(&mut self) -> Result<()> {
+        match self.held.take() {
+            Some(_) => Ok(()),
+            None => self.reader.skip_next_page(),
+        }
+    }
+}
+
+impl Iterator for Pages {
+    type Item = Result<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn chunk(bytes: &[u8], compression: Compression) -> Chunk {
+        let mut file = tempfile::tempfile().expect("temp file");
+        file.write_all(bytes).expect("writes");
+        let stored = Arc::new(Stored::new(file).expect("a size"));
+        Chunk { stored, compression, page: Arc::default() }
+    }
+
+    /// A page header that claims these sizes.
+    fn header(stored: usize, decoded: usize) -> Vec<u8> {
+        let mut bytes = vec![0x15, 0];
+        for size in [decoded, stored] {
+            bytes.push(0x15);
+            let mut zigzag = size << 1;
+            while zigzag >= 0x80 {
+                bytes.push(zigzag as u8 | 0x80);
+                zigzag >>= 7;
+            }
+            bytes.push(zigzag as u8);
+        }
+        bytes.push(0);
+        bytes
+    }
+
+    fn read_header(chunk: &Chunk) -> io::Result<usize> {
+        chunk.get_read(0).expect("nothing is read yet").read(&mut [0; 4])
+    }
+
+    #[test]
+    fn no_page_claims_more_than_its_bytes_can_hold() {
+        let gzip = Compression::GZIP(Default::default());
+        for (compression, stored, decoded, fits) in [
+            (Compression::UNCOMPRESSED, 1000, 1000, true),
+            (Compression::UNCOMPRESSED, 1000, 2000, false),
+            (Compression::SNAPPY, 1000, 20_000, true),
+            (Compression::SNAPPY, 1000, 2_000_000, false),
+            (gzip, 1000, 1_000_000, true),
+            (gzip, 1000, 2_000_000_000, false),
+            (Compression::LZ4_RAW, 1000, 2_000_000, false),
+            (Compression::ZSTD(Default::default()), 1_000_000, 1_000_000_000, true),
+            (Compression::ZSTD(Default::default()), 1_000_000, 2_000_000_000, false),
+        ] {
+            let chunk = chunk(&header(stored, decoded), compression);
+            assert_eq!(read_header(&chunk).is_ok(), fits, "{compression}: {decoded} from {stored}");
+        }
+        let cut = header(100_000, 100_000);
+        assert!(read_header(&chunk(&cut[..cut.len() - 2], gzip)).is_err());
+        assert!(chunk(&[0; 10], gzip).get_bytes(5, usize::MAX).is_err());
+    }
+
+    #[test]
+    fn large_pages_hold_no_more_than_they_claim() {
+        let noise: Vec<u8> =
+            (0..UNWATCHED as u64 / 4).flat_map(|i| crate::hash::fmix64(i).to_le_bytes()).collect();
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(&noise).expect("memory");
+        let packed = encoder.finish().expect("memory");
+        assert!(packed.len() > UNWATCHED);
+        for (claim, fits) in [(noise.len(), true), (noise.len() - 1, false)] {
+            let start = header(packed.len(), claim);
+            let chunk =
+                chunk(&[start.clone(), packed.clone()].concat(), Compression::GZIP(Default::default()));
+            read_header(&chunk).expect("a header");
+            assert_eq!(chunk.get_bytes(start.len() as u64, packed.len()).is_ok(), fits);
+        }
+    }
+}
