@@ -9,6 +9,8 @@ pub mod huge_pages;
 pub mod inflate;
 pub mod minhash;
 pub mod near;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 pub mod packed;
 pub mod prefetch;
 pub mod rank;
