@@ -320,12 +320,16 @@ mod tests {
         fn all_kernels_agree(
             flips in prop::collection::vec(prop::collection::vec(0u32..64, 0..6), 0..40),
             query: u64,
-            radius in 0u32..6,
+            inverted: u64,
+            radius in prop_oneof![0u32..6, 0u32..70],
             offset in 0usize..3,
             limit in 1usize..5,
         ) {
             let stored: Vec<u64> =
                 flips.iter().map(|bits| bits.iter().fold(query, |hash, bit| hash ^ 1 << bit)).collect();
+            // Some are nearly all bits away.
+            let stored: Vec<u64> =
+                (0..).zip(stored).map(|(i, hash)| if inverted >> i & 1 == 1 { !hash } else { hash }).collect();
             let stored = &stored[offset.min(stored.len())..];
             let expected = collect(Kernel::PORTABLE, stored, query, radius, limit);
             let (head, tail) = stored.split_at(stored.len() / 3);

@@ -20,6 +20,13 @@ pub(super) fn mask(bytes: [uint8x16_t; 4]) -> u64 {
     vgetq_lane_u64::<0>(vreinterpretq_u64_u8(vpaddq_u8(fours, fours)))
 }
 
+/// One bit for each of eight bytes, which must all be ones or all be zeros.
+#[inline]
+#[target_feature(enable = "neon")]
+pub(super) fn mask_of_eight(bytes: uint8x8_t) -> u8 {
+    vaddv_u8(vand_u8(bytes, vcreate_u8(PLACES)))
+}
+
 /// The reverse of [`mask`]: bytes of ones where the bits are set.
 #[inline]
 #[target_feature(enable = "neon")]
@@ -37,11 +44,17 @@ const PLACES: u64 = 0x8040_2010_0804_0201;
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn distances(hashes: &[u64; 8], wanted: uint64x2_t) -> uint8x8_t {
-    let [a, b, c, d] = std::array::from_fn(|i| {
+    sums(std::array::from_fn(|i| {
         // SAFETY: two of the eight hashes; the load may be unaligned.
         let two = unsafe { vld1q_u64(hashes.as_ptr().add(2 * i)) };
         vcntq_u8(vreinterpretq_u8_u64(veorq_u64(two, wanted)))
-    });
+    }))
+}
+
+/// The sums, below 256, of each eight bytes.
+#[inline]
+#[target_feature(enable = "neon")]
+pub(super) fn sums([a, b, c, d]: [uint8x16_t; 4]) -> uint8x8_t {
     let two_for_each = vpaddq_u8(vpaddq_u8(a, b), vpaddq_u8(c, d));
     vpadd_u8(vget_low_u8(two_for_each), vget_high_u8(two_for_each))
 }
