@@ -178,8 +178,8 @@ mod aarch64 {
                 let wanted = vdupq_n_u64(hashes[first]);
                 for at in (first + 1..group.end).step_by(8) {
                     let left = group.end - at;
-                    // One or two are cheaper alone; and eight must be left of the whole list.
-                    let Some(later) = hashes[at..].first_chunk().filter(|_| left > 2) else {
+                    let Some(later) = hashes[at..].first_chunk() else {
+                        // Fewer than eight are left of the whole list.
                         for second in at..group.end {
                             if (hashes[first] ^ hashes[second]).count_ones() <= radius {
                                 found(first, second);
