@@ -88,6 +88,9 @@ impl Kernel {
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => unsafe { x86::least_avx512(strengths, keys, count, flips) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => unsafe { aarch64::least_neon(strengths, keys, count, flips) },
         }
     }
 
@@ -214,6 +217,31 @@ mod x86 {
                 u64::from(_mm256_movemask_epi8(packed) as u32)
             };
             mask(0) | mask(2) << 32
+        };
+        super::least(below, &costs, keys, count, flips);
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64 {
+    use std::arch::aarch64::*;
+
+    use super::{Costs, Flip, Strengths};
+    use crate::kernel::neon;
+
+    #[target_feature(enable = "neon")]
+    pub fn least_neon(strengths: &Strengths, keys: &[u64], count: usize, flips: &mut Vec<Flip>) {
+        let costs = Costs::new(strengths);
+        let at = costs.0.as_ptr();
+        let parts: [uint16x8_t; 8] = std::array::from_fn(|i| {
+            // SAFETY: 8 of the 64 numbers.
+            unsafe { vld1q_u16(at.add(8 * i)) }
+        });
+        let below = |bound: u16| {
+            let bound = vdupq_n_u16(bound);
+            let less = |i: usize| vreinterpretq_u8_u16(vcltq_u16(parts[i], bound));
+            // The lower byte of each.
+            neon::mask(std::array::from_fn(|i| vuzp1q_u8(less(2 * i), less(2 * i + 1))))
         };
         super::least(below, &costs, keys, count, flips);
     }

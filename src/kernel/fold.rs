@@ -17,6 +17,11 @@ pub fn fold_ascii(bytes: &[u8; 64], folded: &mut [u8; 64]) -> Bytes {
         // SAFETY: the processor has AVX2, which is all that the function needs.
         return unsafe { x86::avx2(bytes, folded) };
     }
+    #[cfg(target_arch = "aarch64")]
+    if super::neon::available() {
+        // SAFETY: the processor has NEON, which is all that the function needs.
+        return unsafe { aarch64::neon(bytes, folded) };
+    }
     portable(bytes, folded)
 }
 
@@ -69,6 +74,35 @@ mod x86 {
             what.other |= mask(word);
         }
         what
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64 {
+    use super::Bytes;
+    use crate::kernel::neon;
+    use std::arch::aarch64::*;
+
+    /// Four registers of 16 bytes.
+    #[target_feature(enable = "neon")]
+    pub(super) fn neon(bytes: &[u8; 64], folded: &mut [u8; 64]) -> Bytes {
+        let (mut alphanumeric, mut other) = ([vdupq_n_u8(0); 4], [vdupq_n_u8(0); 4]);
+        let chunks = bytes.as_chunks::<16>().0.iter().zip(folded.as_chunks_mut::<16>().0);
+        for (at, (from, to)) in chunks.enumerate() {
+            // SAFETY: the chunk has 16 bytes, and the load may be unaligned.
+            let word = unsafe { vld1q_u8(from.as_ptr()) };
+            // What is below `low` wraps to a great number.
+            let between =
+                |word, low: u8, high: u8| vcleq_u8(vsubq_u8(word, vdupq_n_u8(low)), vdupq_n_u8(high - low));
+            let space = vdupq_n_u8(0x20);
+            let small = vorrq_u8(word, space);
+            let letters = between(small, b'a', b'z');
+            // SAFETY: as above, for the store.
+            unsafe { vst1q_u8(to.as_mut_ptr(), vbslq_u8(letters, small, word)) };
+            alphanumeric[at] = vorrq_u8(letters, between(word, b'0', b'9'));
+            other[at] = vcltzq_s8(vreinterpretq_s8_u8(word));
+        }
+        Bytes { alphanumeric: neon::mask(alphanumeric), other: neon::mask(other) }
     }
 }
 

@@ -1,9 +1,10 @@
 //! The inner loops of MinHash: the least value of many affine functions over a set, and counting equal positions.
 //!
 //! Every kernel gives the same bits. [`Kernel::best`] is what this processor runs fastest; [`Kernel::available`]
-//! lists all it can run, for tests and benchmarks. On ARM the portable loops are compiled to NEON, which is part of
-//! the base instruction set there.
+//! lists all it can run, for tests and benchmarks.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -33,6 +34,8 @@ enum Isa {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
 }
 
 impl Kernel {
@@ -50,12 +53,19 @@ impl Kernel {
                 return Self(if avx512 { Isa::Avx512 } else { Isa::Avx2 });
             }
         }
+        #[cfg(target_arch = "aarch64")]
+        if super::neon::available() {
+            return Self(Isa::Neon);
+        }
         Self::PORTABLE
     }
 
     /// All kernels that this processor can run, from the slowest to the fastest.
     pub fn available() -> Vec<Self> {
-        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "there is no other kernel"))]
+        #[cfg_attr(
+            not(any(target_arch = "x86_64", target_arch = "aarch64")),
+            expect(unused_mut, reason = "there is no other kernel")
+        )]
         let mut kernels = vec![Self::PORTABLE];
         #[cfg(target_arch = "x86_64")]
         {
@@ -66,10 +76,14 @@ impl Kernel {
                 }
             }
         }
+        #[cfg(target_arch = "aarch64")]
+        if super::neon::available() {
+            kernels.push(Self(Isa::Neon));
+        }
         kernels
     }
 
-    /// The kernel's name: `portable`, `avx2` or `avx512`.
+    /// The kernel's name: `portable`, `avx2`, `avx512` or `neon`.
     pub fn name(self) -> &'static str {
         match self.0 {
             Isa::Portable => "portable",
@@ -77,6 +91,8 @@ impl Kernel {
             Isa::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => "avx512",
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => "neon",
         }
     }
 
@@ -92,6 +108,9 @@ impl Kernel {
             // SAFETY: a `Kernel` with this value is only made where the processor has AVX-512F.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => unsafe { x86_64::avx512::minima32(functions, features, minima) },
+            // SAFETY: a `Kernel` with this value is only made where the processor has NEON.
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => unsafe { aarch64::minima32(functions, features, minima) },
         }
     }
 
@@ -108,6 +127,9 @@ impl Kernel {
             // SAFETY: a `Kernel` with this value is only made where the processor has AVX-512F.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => unsafe { x86_64::avx512::minima61(functions, features, minima) },
+            // SAFETY: a `Kernel` with this value is only made where the processor has NEON.
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => unsafe { aarch64::minima61(functions, features, minima) },
         }
     }
 
@@ -120,6 +142,9 @@ impl Kernel {
             // SAFETY: a `Kernel` with one of these values is only made where the processor has AVX2.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 | Isa::Avx512 => unsafe { x86_64::avx2::matches(a, b) },
+            // The compiler makes five instructions for four positions of the portable loop.
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => portable::matches(a, b),
         }
     }
 }

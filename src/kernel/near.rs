@@ -13,10 +13,12 @@ enum Isa {
     Popcnt,
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
 }
 
 impl Kernel {
-    /// The portable loop, which runs everywhere. On aarch64 it is the fast one: the compiler counts bits with NEON.
+    /// The portable loop, which runs everywhere.
     pub const PORTABLE: Self = Self(Isa::Portable);
 
     /// All kernels that this processor can run, the fastest first.
@@ -28,6 +30,10 @@ impl Kernel {
                 kernels.push(Self(Isa::Avx512));
             }
             kernels.push(Self(Isa::Popcnt));
+        }
+        #[cfg(target_arch = "aarch64")]
+        if super::neon::available() {
+            kernels.push(Self(Isa::Neon));
         }
         kernels.push(Self::PORTABLE);
         kernels
@@ -61,6 +67,9 @@ impl Kernel {
             // SAFETY: as above, and the groups have just been checked.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => unsafe { x86::pairs_avx512(hashes, groups, radius, &mut found) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => unsafe { aarch64::pairs_neon(hashes, groups, radius, &mut found) },
         }
     }
 }
@@ -142,6 +151,50 @@ mod x86 {
                     }
                     counted = [0xff; ROWS];
                     at += 8;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64 {
+    use std::arch::aarch64::*;
+    use std::ops::Range;
+
+    use crate::kernel::neon;
+
+    /// One hash against eight later ones at a time. What is read beyond a group's end does not count.
+    #[target_feature(enable = "neon")]
+    pub fn pairs_neon(
+        hashes: &[u64],
+        groups: &[Range<usize>],
+        radius: u32,
+        found: &mut impl FnMut(usize, usize),
+    ) {
+        let radii = neon::radii(radius);
+        for group in groups {
+            for first in group.clone() {
+                let wanted = vdupq_n_u64(hashes[first]);
+                for at in (first + 1..group.end).step_by(8) {
+                    let left = group.end - at;
+                    let Some(later) = hashes[at..].first_chunk() else {
+                        // Fewer than eight are left of the whole list.
+                        for second in at..group.end {
+                            if (hashes[first] ^ hashes[second]).count_ones() <= radius {
+                                found(first, second);
+                            }
+                        }
+                        break;
+                    };
+                    let mut near = neon::within(neon::distances(later, wanted), radii);
+                    if left < 8 {
+                        near &= (1 << (8 * left)) - 1;
+                    }
+                    while near != 0 {
+                        found(first, at + near.trailing_zeros() as usize / 8);
+                        near &= near - 1;
+                    }
                 }
             }
         }

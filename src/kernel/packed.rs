@@ -37,6 +37,8 @@ enum Isa {
     Popcnt,
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
 }
 
 /// For each of eight numbers: the eight bytes it lies in, counted from the first number's byte, and the bits before it.
@@ -96,6 +98,10 @@ impl Packed {
                 kernels.push(Isa::Avx512);
             }
             kernels.push(Isa::Popcnt);
+        }
+        #[cfg(target_arch = "aarch64")]
+        if super::neon::available() {
+            kernels.push(Isa::Neon);
         }
         kernels.push(Isa::Portable);
         kernels
@@ -167,6 +173,9 @@ impl Packed {
                 // SAFETY: as above; the run was checked.
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 => unsafe { self.within_avx512(from, n, wanted, radius) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "aarch64")]
+                Isa::Neon => unsafe { self.within_neon(from, n, wanted, radius) },
             };
             while within != 0 {
                 let place = within.trailing_zeros() as usize;
@@ -236,6 +245,58 @@ impl Packed {
         // Lanes behind the end hold what comes after the run.
         within & (u64::MAX >> (64 - n))
     }
+
+    /// Eight numbers at a time, two of which always lie in sixteen bytes. They are compared where they are in their words: what
+    /// is wanted is moved there instead, once for the run, at the price of six numbers of the portable loop.
+    #[cfg(target_arch = "aarch64")]
+    #[target_feature(enable = "neon")]
+    fn within_neon(&self, from: usize, n: usize, wanted: u64, radius: u32) -> u64 {
+        use super::neon;
+        use std::arch::aarch64::*;
+        if n < 6 {
+            return self.within_portable(from, n, wanted, radius);
+        }
+        let (wanted_of_one, radius_of_one) = (wanted, radius);
+        let width = self.width as usize;
+        let (mut byte, phase) = (from * width / 8, from * width % 8);
+        let lanes = &self.lanes[phase];
+        // Of each two numbers the first byte, the bytes from there on for each, and the bits that count.
+        let first: [usize; 4] = std::array::from_fn(|i| usize::from(lanes.bytes[16 * i]));
+        let places: [uint8x16_t; 4] = std::array::from_fn(|i| {
+            // SAFETY: 16 of the 64 bytes.
+            let bytes = unsafe { vld1q_u8(lanes.bytes.as_ptr().add(16 * i)) };
+            vsubq_u8(bytes, vdupq_n_u8(first[i] as u8))
+        });
+        let moved = |value: u64| -> [uint8x16_t; 4] {
+            std::array::from_fn(|i| {
+                // SAFETY: two of the eight numbers.
+                let shifts = unsafe { vld1q_u64(lanes.shifts.as_ptr().add(2 * i)) };
+                vreinterpretq_u8_u64(vshlq_u64(vdupq_n_u64(value), vreinterpretq_s64_u64(shifts)))
+            })
+        };
+        let (kept, wanted) = (moved(u64::MAX >> (64 - self.width)), moved(wanted));
+        let radii = neon::radii(radius);
+        let bytes: &[u8] = bytemuck::cast_slice(&self.lines);
+        let mut within = 0;
+        for at in (0..n).step_by(8) {
+            let Some(group) = bytes[byte..].get(..first[3] + 16) else {
+                // The sixteen bytes would end behind the list's last line.
+                within |= self.within_portable(from + at, n - at, wanted_of_one, radius_of_one) << at;
+                break;
+            };
+            let counts = std::array::from_fn(|i| {
+                // SAFETY: the group has sixteen bytes from the fourth of these places on, which are in order.
+                let two = unsafe { vld1q_u8(group.as_ptr().add(first[i])) };
+                let bits = vandq_u8(vqtbl1q_u8(two, places[i]), kept[i]);
+                vcntq_u8(veorq_u8(bits, wanted[i]))
+            });
+            let near = vcle_u8(neon::sums(counts), radii);
+            within |= u64::from(neon::mask_of_eight(near)) << at;
+            byte += width;
+        }
+        // Lanes behind the end hold what comes after the run.
+        within & (u64::MAX >> (64 - n))
+    }
 }
 
 #[cfg(test)]
@@ -247,7 +308,8 @@ mod tests {
         #[test]
         fn every_kernel_scans_as_the_definition_says(
             values in prop::collection::vec(prop_oneof![any::<u64>(), Just(0), Just(u64::MAX)], 0..200),
-            width in 1u32..=WIDEST, run in (0usize..200, 0usize..200), wanted: u64, radius in 0u32..40, limit in 1usize..9,
+            width in 1u32..=WIDEST, run in (0usize..200, 0usize..200), wanted: u64, radius in 0u32..40,
+            limit in prop_oneof![1usize..9, Just(usize::MAX)],
         ) {
             let mut packed = Packed::new(values.iter().copied(), width).unwrap();
             let kept = u64::MAX >> (64 - width);

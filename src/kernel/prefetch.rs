@@ -1,7 +1,7 @@
 //! Asking for memory before it is needed.
 
-/// Hints that `slice[index]` will be read soon. Does nothing for an index outside of the slice, and on processors whose
-/// hint stable Rust does not offer.
+/// Hints that `slice[index]` will be read soon. Does nothing for an index outside of the slice, and on processors other than
+/// x86-64 and aarch64.
 #[inline(always)]
 pub fn read<T>(slice: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -10,7 +10,15 @@ pub fn read<T>(slice: &[T], index: usize) {
         // SAFETY: the index is inside of the slice; a prefetch reads nothing, and SSE is part of every x86-64.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(slice.as_ptr().add(index).cast()) };
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    if index < slice.len() {
+        // SAFETY: the index is inside of the slice; the instruction is a hint, which changes no register, flag or memory.
+        unsafe {
+            let at = slice.as_ptr().add(index);
+            std::arch::asm!("prfm pldl1keep, [{at}]", at = in(reg) at, options(readonly, nostack, preserves_flags));
+        }
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = (slice, index);
 }
 

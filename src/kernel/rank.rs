@@ -20,6 +20,11 @@ pub fn ranks(keys: &[i32; MAX], n: usize, ranks: &mut [i32; MAX]) {
             return unsafe { x86::ranks_avx2(keys, n, ranks) };
         }
     }
+    #[cfg(target_arch = "aarch64")]
+    if super::neon::available() {
+        // SAFETY: the processor has NEON, which is all that the function needs.
+        return unsafe { aarch64::ranks_neon(keys, n, ranks) };
+    }
     ranks_portable(keys, n, ranks);
 }
 
@@ -77,6 +82,56 @@ mod x86 {
             // SAFETY: as above, for the store.
             unsafe { _mm256_storeu_si256(ranks.as_mut_ptr().cast(), before) };
         }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64 {
+    use std::arch::aarch64::*;
+
+    use super::MAX;
+
+    /// Sixteen places at a time against all keys; the compiler's own vector code takes one place at a time.
+    #[target_feature(enable = "neon")]
+    pub fn ranks_neon(keys: &[i32; MAX], n: usize, ranks: &mut [i32; MAX]) {
+        let blocks = keys.as_chunks::<16>().0.iter().zip(ranks.as_chunks_mut::<16>().0);
+        for ((block, ranks), first) in blocks.zip((0..n).step_by(16)) {
+            let mine: [int32x4_t; 4] = std::array::from_fn(|i| {
+                // SAFETY: four of the block's sixteen numbers; the load may be unaligned.
+                unsafe { vld1q_s32(block.as_ptr().add(4 * i)) }
+            });
+            let mut before = [vdupq_n_u32(0); 4];
+            // A comparison that holds gives −1.
+            for &key in &keys[..first] {
+                for i in 0..4 {
+                    before[i] = vsubq_u32(before[i], vcgeq_s32(mine[i], vdupq_n_s32(key)));
+                }
+            }
+            for (place, &key) in (0u32..).zip(&block[..(n - first).min(16)]) {
+                for i in 0..4 {
+                    let places = vaddq_u32(lanes(), vdupq_n_u32(4 * i as u32));
+                    let after = vreinterpretq_s32_u32(vcgtq_u32(places, vdupq_n_u32(place)));
+                    let bound = vaddq_s32(vdupq_n_s32(key), after);
+                    before[i] = vsubq_u32(before[i], vcgtq_s32(mine[i], bound));
+                }
+            }
+            for &key in keys[..n].iter().skip(first + 16) {
+                for i in 0..4 {
+                    before[i] = vsubq_u32(before[i], vcgtq_s32(mine[i], vdupq_n_s32(key)));
+                }
+            }
+            for (ranks, before) in ranks.as_chunks_mut::<4>().0.iter_mut().zip(before) {
+                // SAFETY: four numbers; the store may be unaligned.
+                unsafe { vst1q_s32(ranks.as_mut_ptr(), vreinterpretq_s32_u32(before)) };
+            }
+        }
+    }
+
+    /// 0, 1, 2 and 3.
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn lanes() -> uint32x4_t {
+        vcombine_u32(vcreate_u32(1 << 32), vcreate_u32(3 << 32 | 2))
     }
 }
 

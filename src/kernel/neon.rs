@@ -1,0 +1,75 @@
+//! What the NEON kernels share. NEON is part of every aarch64 that Rust's standard library runs on; the loops count on
+//! little-endian lanes.
+
+use std::arch::aarch64::*;
+
+/// Whether the NEON kernels can run here.
+#[inline]
+pub(super) fn available() -> bool {
+    cfg!(target_endian = "little") && std::arch::is_aarch64_feature_detected!("neon")
+}
+
+/// One bit for each of 64 bytes, which must all be ones or all be zeros. What x86 has an instruction for takes three rounds
+/// of adding neighbours here.
+#[inline]
+#[target_feature(enable = "neon")]
+pub(super) fn mask(bytes: [uint8x16_t; 4]) -> u64 {
+    let bits = vreinterpretq_u8_u64(vdupq_n_u64(PLACES));
+    let [a, b, c, d] = bytes.map(|bytes| vandq_u8(bytes, bits));
+    let fours = vpaddq_u8(vpaddq_u8(a, b), vpaddq_u8(c, d));
+    vgetq_lane_u64::<0>(vreinterpretq_u64_u8(vpaddq_u8(fours, fours)))
+}
+
+/// One bit for each of eight bytes, which must all be ones or all be zeros.
+#[inline]
+#[target_feature(enable = "neon")]
+pub(super) fn mask_of_eight(bytes: uint8x8_t) -> u8 {
+    vaddv_u8(vand_u8(bytes, vcreate_u8(PLACES)))
+}
+
+/// The reverse of [`mask`]: bytes of ones where the bits are set.
+#[inline]
+#[target_feature(enable = "neon")]
+pub(super) fn spread(mask: u64) -> [uint8x16_t; 4] {
+    let bits = vreinterpretq_u8_u64(vdupq_n_u64(PLACES));
+    let mask = vreinterpretq_u8_u64(vdupq_n_u64(mask));
+    let first = vcombine_u8(vdup_n_u8(0), vdup_n_u8(1));
+    std::array::from_fn(|i| vtstq_u8(vqtbl1q_u8(mask, vaddq_u8(first, vdupq_n_u8(2 * i as u8))), bits))
+}
+
+/// In byte i, bit i.
+const PLACES: u64 = 0x8040_2010_0804_0201;
+
+/// The distances of eight hashes from the one that fills both lanes of `wanted`.
+#[inline]
+#[target_feature(enable = "neon")]
+pub(super) fn distances(hashes: &[u64; 8], wanted: uint64x2_t) -> uint8x8_t {
+    sums(std::array::from_fn(|i| {
+        // SAFETY: two of the eight hashes; the load may be unaligned.
+        let two = unsafe { vld1q_u64(hashes.as_ptr().add(2 * i)) };
+        vcntq_u8(vreinterpretq_u8_u64(veorq_u64(two, wanted)))
+    }))
+}
+
+/// The sums, below 256, of each eight bytes.
+#[inline]
+#[target_feature(enable = "neon")]
+pub(super) fn sums([a, b, c, d]: [uint8x16_t; 4]) -> uint8x8_t {
+    let two_for_each = vpaddq_u8(vpaddq_u8(a, b), vpaddq_u8(c, d));
+    vpadd_u8(vget_low_u8(two_for_each), vget_high_u8(two_for_each))
+}
+
+/// One set bit, the lowest of its byte, for each of eight distances that is at most that of `radii`.
+#[inline]
+#[target_feature(enable = "neon")]
+pub(super) fn within(distances: uint8x8_t, radii: uint8x8_t) -> u64 {
+    let lowest = vdup_n_u8(1);
+    vget_lane_u64::<0>(vreinterpret_u64_u8(vand_u8(vcle_u8(distances, radii), lowest)))
+}
+
+/// A radius for [`within`]. No two hashes are further apart than 64.
+#[inline]
+#[target_feature(enable = "neon")]
+pub(super) fn radii(radius: u32) -> uint8x8_t {
+    vdup_n_u8(radius.min(64) as u8)
+}
