@@ -13,9 +13,9 @@
 //!
 //! A look costs two reads that no cache predicts. A query goes through three stages: choose the looks and ask for the
 //! directory; read it and ask for the hashes; compare. While one query is compared, the hashes of the next few and the
-//! directory entries of the few after them are on their way.
-
-use std::ops::ControlFlow;
+//! directory entries of the few after them are on their way. Comparing makes a list of what may match, without a branch that
+//! depends on it; the list is settled for several queries together, and slots of matches in later tables go through stages
+//! of their own.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use super::directory::log2;
 use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
 use crate::kernel::flips::Flip;
-use crate::kernel::packed::{Packed, WIDEST};
-use crate::kernel::weakest::{Kernel, MAX_TABLES, Split, Strengths};
+use crate::kernel::packed::{Packed, Shortlist, WIDEST};
+use crate::kernel::weakest::{Job, Kernel, MAX_TABLES, Split, Strengths};
 use crate::kernel::{huge_pages, prefetch};
 use crate::simhash::BITS;
 use crate::{Error, Result};
@@ -340,41 +340,32 @@ impl Dial {
     }
 
     /// The hash at a position of a table.
+    #[inline(always)]
     fn hash_at(&self, t: usize, cell: u32, position: usize) -> u64 {
         let mask = self.looks.masks[t];
         self.kernel.deposit(u64::from(cell), mask)
             | self.kernel.deposit(self.tables[t].rests.get(position), !mask)
     }
 
-    /// The position of a stored hash in the first table.
-    fn slot(&self, hash: u64) -> u32 {
-        let cell = self.kernel.extract(hash, self.looks.masks[0]) as u32;
-        let rest = self.kernel.extract(hash, !self.looks.masks[0]);
-        let (start, len) = self.tables[0].directory.range(cell);
-        let (mut from, mut to) = (start, start + len);
-        while from + 1 < to {
-            let middle = from.midpoint(to);
-            if self.tables[0].rests.get(middle as usize) <= rest {
-                from = middle;
-            } else {
-                to = middle;
-            }
-        }
-        from
-    }
-
-    /// The slot of a hash, if it is stored.
+    /// The slot of a hash, if it is stored: its position in the first table.
     pub fn find(&self, hash: u64) -> Option<u32> {
         let cell = self.kernel.extract(hash, self.looks.masks[0]) as u32;
-        let (_, len) = self.tables[0].directory.range(cell);
-        let slot = self.slot(hash);
-        (len > 0 && self.hash_at(0, cell, slot as usize) == hash).then_some(slot)
+        self.slot(hash, self.tables[0].directory.range(cell))
+    }
+
+    /// The slot of a hash, if it is in this run of the first table.
+    #[inline(always)]
+    fn slot(&self, hash: u64, (start, len): (u32, u32)) -> Option<u32> {
+        let rest = self.kernel.extract(hash, !self.looks.masks[0]);
+        let run = (start as usize, len as usize);
+        self.tables[0].rests.find_in_ascending(run, rest).map(|position| position as u32)
     }
 
     /// First stage: chooses looks `from..to` of a query and asks for their directory lines.
+    #[inline(always)]
     fn choose(&self, asked: &Asked<'_>, (from, to): (u32, u32), lane: &mut Lane) {
         let tables = self.tables.len() as u32;
-        lane.hash = asked.hash;
+        (lane.hash, lane.matched, lane.chosen) = (asked.hash, false, 0);
         lane.strengths = match asked.strength {
             Strength::Weights(weights) => self.kernel.strengths(weights),
             Strength::Known(strengths) => *strengths,
@@ -382,13 +373,13 @@ impl Dial {
         self.kernel.split(asked.hash, &self.looks.masks, &mut lane.splits);
         let Lane { looks, splits, strengths, flips, .. } = lane;
         looks.clear();
-        let mut look = |t: usize, flip: u32, bits: u8| {
+        let mut look = |t: usize, flip: u32, flips: u8, bit: usize| {
             let cell = splits[t].key as u32 ^ flip;
             self.tables[t].directory.prefetch(cell);
-            looks.push(Look { cell, start: 0, len: 0, table: t as u8, flips: bits });
+            looks.push(Look { cell, start: 0, len: 0, table: t as u8, flips, bit: bit as u8 });
         };
         for t in from.min(tables)..to.min(tables) {
-            look(t as usize, 0, 0);
+            look(t as usize, 0, 0, 0);
         }
         let (from, to) = (from.saturating_sub(tables), to.saturating_sub(tables));
         match self.looks.flips {
@@ -398,10 +389,12 @@ impl Dial {
                 if from > 0 {
                     chosen &= !self.kernel.weakest(strengths, self.looks.key_bits, from);
                 }
+                lane.chosen = chosen;
                 // Their number is the same for all queries, which the processor learns.
                 for _ in from..to {
-                    let (table, flip) = self.places[chosen.trailing_zeros() as usize % BITS];
-                    look(table as usize, flip, 1);
+                    let bit = chosen.trailing_zeros() as usize % BITS;
+                    let (table, flip) = self.places[bit];
+                    look(table as usize, flip, 1, bit);
                     chosen &= chosen.wrapping_sub(1);
                 }
             }
@@ -413,14 +406,14 @@ impl Dial {
                 for flip in &flips[(from as usize).min(flips.len())..] {
                     let (first, second) = flip.bits();
                     let (table, flip) = self.places[first];
-                    look(table as usize, flip | self.places[second].1, 1 + u8::from(first != second));
+                    look(table as usize, flip | self.places[second].1, 1 + u8::from(first != second), first);
                 }
             }
         }
     }
 
     /// Second stage: reads the directory and asks for the hashes.
-    #[inline]
+    #[inline(always)]
     fn locate(&self, lane: &mut Lane) {
         for look in &mut lane.looks {
             let table = &self.tables[usize::from(look.table)];
@@ -429,136 +422,110 @@ impl Dial {
         }
     }
 
-    /// Third stage: compares. Matches of the first table go to `found`, with the table and the differing bits; those of other
-    /// tables to `unplaced`. Returns whether there was a match.
-    #[inline]
-    fn compare(
-        &self,
-        lane: &Lane,
-        mode: Mode,
-        cost: &mut Cost,
-        unplaced: &mut Vec<Unplaced>,
-        found: &mut impl FnMut(usize, Hit, Found),
-    ) -> bool {
-        let mut matched = false;
-        for look in &lane.looks {
-            cost.probes += 1;
-            let flips = u32::from(look.flips);
-            let Some(left) = self.params.radius.checked_sub(flips) else { continue };
+    /// Third stage: compares. What may match goes to the list, with the look and the place of the lane in the ring as its tag.
+    #[inline(always)]
+    fn compare(&self, lane: &Lane, place: usize, cost: &mut Cost, list: &mut Shortlist) {
+        cost.probes += lane.looks.len() as u64;
+        for (look, tag) in lane.looks.iter().zip((place as u32..).step_by(RING)) {
+            let Some(left) = self.params.radius.checked_sub(u32::from(look.flips)) else { continue };
+            cost.candidates += u64::from(look.len);
             let t = usize::from(look.table);
-            let compared = self.tables[t].rests.scan(
-                look.start as usize,
-                look.len as usize,
-                lane.splits[t].rest,
-                left,
-                |position, distance| {
-                    cost.verified += 1;
-                    let stored = self.hash_at(t, look.cell, position);
-                    let how = Found { table: t, differing: stored ^ lane.hash };
-                    if mode == Mode::All && !self.is_first(t, how.differing, &lane.strengths) {
-                        return ControlFlow::Continue(());
-                    }
-                    let hit = Hit { slot: position as u32, distance: (distance + flips) as u8 };
-                    if t == 0 {
-                        found(lane.number, hit, how);
-                    } else {
-                        // Its slot is a search in the first table.
-                        let cell = self.kernel.extract(stored, self.looks.masks[0]) as u32;
-                        self.tables[0].directory.prefetch(cell);
-                        unplaced.push(Unplaced { number: lane.number, stored, cell, hit, how });
-                    }
-                    matched = true;
-                    mode.after_hit()
-                },
-            );
-            cost.candidates += compared as u64;
-            if matched && mode == Mode::First {
-                break;
-            }
+            let run = (look.start as usize, look.len as usize);
+            self.tables[t].rests.shortlist(run, lane.splits[t].rest, left, tag, list);
         }
-        matched
     }
 
-    /// Looks up the slots of matches of later tables.
-    fn place(&self, unplaced: &mut Vec<Unplaced>, found: &mut impl FnMut(usize, Hit, Found)) {
-        for unplaced_match in unplaced.iter() {
-            let (start, len) = self.tables[0].directory.range(unplaced_match.cell);
+    /// Settles which of the list are matches, and belong to the look that found them. Those of the first table go to `found`,
+    /// those of others into the stages of placing, each of which moves on.
+    #[inline(always)]
+    fn settle(&self, mode: Mode, ring: &mut [Lane], work: &mut Settling, cost: &mut Cost, found: &mut FoundIn<'_>) {
+        let Settling { list, placed, unplaced: [new, located, last] } = work;
+        if placed.len() < list.len() {
+            placed.resize(list.len(), Match::default());
+        }
+        let from = new.len();
+        new.resize(from + list.len(), Match::default());
+        let (mut first, mut later) = (0, from);
+        for (position, tag) in list.iter() {
+            let lane = &mut ring[tag as usize % RING];
+            let look = &lane.looks[tag as usize / RING];
+            let t = usize::from(look.table);
+            let stored = self.hash_at(t, look.cell, position as usize);
+            let differing = stored ^ lane.hash;
+            let near = differing.count_ones() <= self.params.radius;
+            cost.verified += u64::from(near);
+            let belongs = match mode {
+                Mode::All => self.belongs(look, lane, differing),
+                Mode::First => !lane.matched,
+            };
+            let belongs = near & belongs;
+            lane.matched |= belongs;
+            // Written whether it counts or not, because nobody can foresee which.
+            let number = lane.number;
+            placed[first] = Match { number, stored, differing, run: (position, 0) };
+            first += usize::from(belongs & (t == 0));
+            let cell = self.kernel.extract(stored, self.looks.masks[0]) as u32;
+            new[later] = Match { number, stored, differing, run: (cell, 0) };
+            let is_later = belongs & (t != 0);
+            later += usize::from(is_later);
+            self.tables[0].directory.prefetch(if is_later { cell } else { 0 });
+        }
+        new.truncate(later);
+        list.clear();
+        for found_match in &placed[..first] {
+            found(found_match, found_match.run.0);
+        }
+        // Two rounds later the first table's run is there, one round later its directory.
+        for found_match in last.drain(..) {
+            let slot = self.slot(found_match.stored, found_match.run);
+            found(&found_match, slot.expect("every table holds the same hashes"));
+        }
+        for found_match in located.iter_mut() {
+            found_match.run = self.tables[0].directory.range(found_match.run.0);
+            let (start, len) = found_match.run;
             self.tables[0].rests.prefetch(start as usize, len as usize);
         }
-        for Unplaced { number, stored, hit, how, .. } in unplaced.drain(..) {
-            found(number, Hit { slot: self.slot(stored), ..hit }, how);
+        std::mem::swap(last, located);
+        std::mem::swap(located, new);
+    }
+
+    /// Whether of all the looks taken that find a hash with these differing bits, this one is the one to report it.
+    #[inline(always)]
+    fn belongs(&self, look: &Look, lane: &Lane, differing: u64) -> bool {
+        let t = usize::from(look.table);
+        if self.looks.flips > 1 {
+            let mine = self.looks.turn(t, differing, &lane.strengths);
+            return (0..self.tables.len()).filter(|&other| other != t).all(|other| {
+                self.looks.turn(other, differing, &lane.strengths).is_none_or(|theirs| Some(theirs) > mine)
+            });
         }
-    }
-
-    /// Whether of all the looks that find a hash with these differing bits, table `t`'s comes first.
-    fn is_first(&self, t: usize, differing: u64, strengths: &Strengths) -> bool {
-        let mine = self.looks.turn(t, differing, strengths);
-        (0..self.tables.len()).filter(|&other| other != t).all(|other| {
-            self.looks.turn(other, differing, strengths).is_none_or(|theirs| Some(theirs) > mine)
-        })
-    }
-
-    /// Takes looks `looks.0..looks.1` of all queries. `found` gets the position of the query, the match, and how it was
-    /// found; `matched` the positions of the queries with a match.
-    fn run(
-        &self,
-        asked: &[Asked<'_>],
-        looks: (u32, u32),
-        mode: Mode,
-        scratch: &mut DialScratch,
-        mut found: impl FnMut(usize, Hit, Found),
-        mut matched: impl FnMut(usize),
-    ) -> Cost {
-        let DialScratch { lanes, unplaced } = scratch;
-        let mut cost = Cost::default();
-        // Queries between two stages: enough looks under way to hide the waiting, few enough that what has been asked for
-        // stays in the nearest cache. Stages take turns query by query, so that the memory is never idle and never
-        // flooded.
-        let gap =
-            (LOOKS_UNDER_WAY / (looks.1 - looks.0).max(1) as usize).clamp(1, MOST_UNDER_WAY).min(asked.len());
-        lanes.resize_with(lanes.len().max(2 * gap + 1), Lane::default);
-        let lanes = &mut lanes[..2 * gap + 1];
-        let (mut choosing, mut locating, mut comparing) = (0, gap + 1, 1);
-        let advance = |lane: &mut usize| *lane = if *lane == 2 * gap { 0 } else { *lane + 1 };
-        for turn in 0..asked.len() + 2 * gap {
-            if let Some(now) = asked.get(turn) {
-                if let Some(ahead) = asked.get(turn + ASKED_AHEAD) {
-                    ahead.prefetch();
-                }
-                lanes[choosing].number = turn;
-                self.choose(now, looks, &mut lanes[choosing]);
-            }
-            if turn >= gap && turn - gap < asked.len() {
-                self.locate(&mut lanes[locating]);
-            }
-            if turn >= 2 * gap {
-                let lane = &lanes[comparing];
-                if self.compare(lane, mode, &mut cost, unplaced, &mut found) {
-                    matched(lane.number);
-                }
-                if unplaced.len() >= PLACED_TOGETHER {
-                    self.place(unplaced, &mut found);
-                }
-            }
-            advance(&mut choosing);
-            advance(&mut locating);
-            advance(&mut comparing);
+        // Of keys as they are, the first table's; of flips, if no key as it is does, that of the lowest bit.
+        let (mut whole, mut single) = (0u32, 0);
+        for (table, mask) in self.looks.masks.iter().enumerate() {
+            let flipped = differing & mask;
+            whole |= u32::from(flipped == 0) << table;
+            single |= if flipped & flipped.wrapping_sub(1) == 0 { flipped } else { 0 };
         }
-        self.place(unplaced, &mut found);
-        cost
+        let earlier_tables = whole & ((1 << t) - 1);
+        let lower_bits = single & lane.chosen & ((1 << (look.bit % 64)) - 1);
+        if look.flips == 0 { earlier_tables == 0 } else { (whole == 0) & (lower_bits == 0) }
     }
 
-    /// Answers all queries within the budget.
+    /// Answers all queries within the budget. `found` gets the position of the query, the match, and the bits that differ.
     fn answer(
         &self,
         asked: &[Asked<'_>],
         mode: Mode,
         scratch: &mut DialScratch,
-        mut found: impl FnMut(usize, Hit, Found),
+        mut found: impl FnMut(usize, Hit, u64),
     ) -> Cost {
         let budget = self.budget();
+        let mut run = |asked: &[Asked<'_>], looks, found: &mut FoundIn<'_>| {
+            self.kernel.compiled_for(Run { dial: self, asked, looks, mode, scratch, found })
+        };
+        let hit = |found: &Match, slot| Hit { slot, distance: found.differing.count_ones() as u8 };
         if mode == Mode::All {
-            return self.run(asked, (0, budget), mode, scratch, found, |_| ());
+            return run(asked, (0, budget), &mut |m, slot| found(m.number as usize, hit(m, slot), m.differing));
         }
         // Rounds of more and more looks; who has found something is done.
         let mut cost = Cost::default();
@@ -567,8 +534,10 @@ impl Dial {
         let (mut from, mut to) = (0, budget.min(FIRST_ROUND));
         while from < to && !left.is_empty() {
             let mut done = vec![false; left.len()];
-            let found = |number: usize, hit, how| found(left[number] as usize, hit, how);
-            cost += self.run(&again, (from, to), mode, scratch, found, |number| done[number] = true);
+            cost += run(&again, (from, to), &mut |m, slot| {
+                done[m.number as usize] = true;
+                found(left[m.number as usize] as usize, hit(m, slot), m.differing);
+            });
             let mut keep = done.iter().map(|done| !done);
             left.retain(|_| keep.next().unwrap_or(false));
             let mut keep = done.iter().map(|done| !done);
@@ -602,17 +571,80 @@ impl Dial {
     }
 }
 
+/// One run over queries: looks `looks.0..looks.1` of each, every match to `found`.
+struct Run<'a> {
+    dial: &'a Dial,
+    asked: &'a [Asked<'a>],
+    looks: (u32, u32),
+    mode: Mode,
+    scratch: &'a mut DialScratch,
+    found: &'a mut FoundIn<'a>,
+}
+
+/// What gets the matches, each with its slot.
+type FoundIn<'a> = dyn FnMut(&Match, u32) + 'a;
+
+impl Job for Run<'_> {
+    type Output = Cost;
+
+    #[inline(always)]
+    fn run(self) -> Cost {
+        let Self { dial, asked, looks, mode, scratch, found } = self;
+        let DialScratch { ring, settling } = scratch;
+        let mut cost = Cost::default();
+        // Queries between two stages: enough looks under way to hide the waiting, few enough that what has been asked for
+        // stays in the nearest cache. Stages take turns query by query, so that the memory is never idle and never
+        // flooded.
+        let gap =
+            (LOOKS_UNDER_WAY / (looks.1 - looks.0).max(1) as usize).clamp(1, MOST_UNDER_WAY).min(asked.len());
+        // With many looks a query there is enough under way with few queries, and few lanes stay in the cache.
+        let lanes = (4 * gap).next_power_of_two().clamp(4, RING);
+        let most_unsettled = lanes - 2 * gap - 1;
+        ring.resize_with(RING, Lane::default);
+        let mut unsettled = 0;
+        for turn in 0..asked.len() + 2 * gap {
+            if let Some(now) = asked.get(turn) {
+                if let Some(ahead) = asked.get(turn + ASKED_AHEAD) {
+                    ahead.prefetch();
+                }
+                let lane = &mut ring[turn % lanes];
+                lane.number = turn as u32;
+                dial.choose(now, looks, lane);
+            }
+            if turn >= gap && turn - gap < asked.len() {
+                dial.locate(&mut ring[(turn - gap) % lanes]);
+            }
+            if turn >= 2 * gap {
+                let place = (turn - 2 * gap) % lanes;
+                dial.compare(&ring[place], place, &mut cost, &mut settling.list);
+                unsettled += 1;
+                if settling.list.len() >= SETTLED_TOGETHER || unsettled == most_unsettled {
+                    dial.settle(mode, ring, settling, &mut cost, found);
+                    unsettled = 0;
+                }
+            }
+        }
+        while !settling.is_done() {
+            dial.settle(mode, ring, settling, &mut cost, found);
+        }
+        cost
+    }
+}
+
 /// Looks of all queries between two stages, where a query has few.
-const LOOKS_UNDER_WAY: usize = 96;
+const LOOKS_UNDER_WAY: usize = 48;
 
 /// Most queries between two stages.
-const MOST_UNDER_WAY: usize = 16;
+const MOST_UNDER_WAY: usize = 10;
+
+/// Queries of which something is known: between the stages, and compared but not settled.
+const RING: usize = 64;
+
+/// What may match is settled when there is so much of it, or when the ring is full.
+const SETTLED_TOGETHER: usize = 32;
 
 /// How far ahead the weights of queries are asked for.
 const ASKED_AHEAD: usize = 16;
-
-/// Matches of later tables whose slots are looked up together.
-const PLACED_TOGETHER: usize = 16;
 
 /// Looks in the first round of a search that may end at its first match.
 const FIRST_ROUND: u32 = 4;
@@ -731,33 +763,49 @@ struct Look {
     table: u8,
     /// Bits of the key that are flipped.
     flips: u8,
+    /// The lowest of them.
+    bit: u8,
 }
 
-/// How a match was found.
-#[derive(Clone, Copy, Debug)]
-struct Found {
-    table: usize,
+/// A match.
+#[derive(Clone, Copy, Debug, Default)]
+struct Match {
+    /// Position of the query.
+    number: u32,
+    /// Where in the first table it is to be found: its position; or, as the stages of placing come to know it, its cell, then
+    /// the run of the cell.
+    run: (u32, u32),
+    stored: u64,
     differing: u64,
 }
 
-/// A match of a later table: its slot is not known yet.
-#[derive(Clone, Copy, Debug)]
-struct Unplaced {
-    number: usize,
-    stored: u64,
-    /// Its cell in the first table.
-    cell: u32,
-    hit: Hit,
-    how: Found,
+/// What comparing leaves to be settled.
+#[derive(Clone, Debug, Default)]
+struct Settling {
+    list: Shortlist,
+    /// Matches in the first table.
+    placed: Vec<Match>,
+    /// Matches in other tables, by the stage of placing that they are in.
+    unplaced: [Vec<Match>; 3],
+}
+
+impl Settling {
+    fn is_done(&self) -> bool {
+        self.list.is_empty() && self.unplaced.iter().all(Vec::is_empty)
+    }
 }
 
 /// What the stages know of one query.
 #[derive(Clone, Debug)]
 struct Lane {
     /// Position of the query.
-    number: usize,
+    number: u32,
+    /// Whether it has a match.
+    matched: bool,
     hash: u64,
     strengths: Strengths,
+    /// The bits that are flipped, for keys with one flip.
+    chosen: u64,
     splits: [Split; MAX_TABLES],
     looks: Vec<Look>,
     /// For keys with two flips, those chosen.
@@ -768,8 +816,10 @@ impl Default for Lane {
     fn default() -> Self {
         Self {
             number: 0,
+            matched: false,
             hash: 0,
             strengths: Strengths([0; BITS]),
+            chosen: 0,
             splits: Default::default(),
             looks: Vec::new(),
             flips: Vec::new(),
@@ -780,8 +830,8 @@ impl Default for Lane {
 /// What a search of the dial index needs to work with.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DialScratch {
-    lanes: Vec<Lane>,
-    unplaced: Vec<Unplaced>,
+    ring: Vec<Lane>,
+    settling: Settling,
 }
 
 impl HammingIndex for Dial {
@@ -809,8 +859,9 @@ impl HammingIndex for Dial {
         hits: &mut Vec<(Hit, u32)>,
     ) -> Cost {
         let strengths = self.kernel.strengths(query.weights);
-        self.answer(&[query.into()], mode, &mut scratch.dial, |_, hit, how| {
-            hits.push((hit, self.looks.number(how.table, how.differing, &strengths)));
+        self.answer(&[query.into()], mode, &mut scratch.dial, |_, hit, differing| {
+            let first = self.looks.first(differing, &strengths);
+            hits.push((hit, first.expect("a look has found it")));
         })
     }
 
