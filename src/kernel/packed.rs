@@ -347,8 +347,7 @@ impl Packed {
         let words = _mm512_srlv_epi32(_mm512_permutex2var_epi8(low, places, high), shifts);
         let kept = _mm512_set1_epi32(((1u32 << self.width.min(NARROW)) - 1) as i32);
         let differing = _mm512_and_si512(_mm512_xor_si512(words, _mm512_set1_epi32(wanted as i32)), kept);
-        let near =
-            _mm512_cmple_epu32_mask(_mm512_popcnt_epi32(differing), _mm512_set1_epi32(radius as i32));
+        let near = _mm512_cmple_epu32_mask(_mm512_popcnt_epi32(differing), _mm512_set1_epi32(radius as i32));
         _bzhi_u32(u32::from(near), n as u32) as u16
     }
 

@@ -325,7 +325,8 @@ mod x86 {
             let half = _mm256_min_epu8(_mm512_castsi512_si256(now), _mm512_extracti64x4_epi64::<1>(now));
             let quarter = _mm_min_epu8(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half));
             // Bytes in pairs, then the least of eight numbers of two bytes.
-            let pairs = _mm_and_si128(_mm_min_epu8(quarter, _mm_srli_epi16::<8>(quarter)), _mm_set1_epi16(255));
+            let pairs =
+                _mm_and_si128(_mm_min_epu8(quarter, _mm_srli_epi16::<8>(quarter)), _mm_set1_epi16(255));
             let least = _mm512_broadcastb_epi8(_mm_minpos_epu16(pairs));
             let weakest = _mm512_mask_cmpeq_epi8_mask(left, strengths, least);
             left &= !(weakest & weakest.wrapping_neg());

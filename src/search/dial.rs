@@ -373,13 +373,13 @@ impl Dial {
         self.kernel.split(asked.hash, &self.looks.masks, &mut lane.splits);
         let Lane { looks, splits, strengths, flips, .. } = lane;
         looks.clear();
-        let mut look = |t: usize, flip: u32, flips: u8, bit: usize| {
+        let mut look = |t: usize, flip: u32, flips: u8| {
             let cell = splits[t].key as u32 ^ flip;
             self.tables[t].directory.prefetch(cell);
-            looks.push(Look { cell, start: 0, len: 0, table: t as u8, flips, bit: bit as u8 });
+            looks.push(Look { cell, start: 0, len: 0, table: t as u8, flips });
         };
         for t in from.min(tables)..to.min(tables) {
-            look(t as usize, 0, 0, 0);
+            look(t as usize, 0, 0);
         }
         let (from, to) = (from.saturating_sub(tables), to.saturating_sub(tables));
         match self.looks.flips {
@@ -392,9 +392,8 @@ impl Dial {
                 lane.chosen = chosen;
                 // Their number is the same for all queries, which the processor learns.
                 for _ in from..to {
-                    let bit = chosen.trailing_zeros() as usize % BITS;
-                    let (table, flip) = self.places[bit];
-                    look(table as usize, flip, 1, bit);
+                    let (table, flip) = self.places[chosen.trailing_zeros() as usize % BITS];
+                    look(table as usize, flip, 1);
                     chosen &= chosen.wrapping_sub(1);
                 }
             }
@@ -406,7 +405,7 @@ impl Dial {
                 for flip in &flips[(from as usize).min(flips.len())..] {
                     let (first, second) = flip.bits();
                     let (table, flip) = self.places[first];
-                    look(table as usize, flip | self.places[second].1, 1 + u8::from(first != second), first);
+                    look(table as usize, flip | self.places[second].1, 1 + u8::from(first != second));
                 }
             }
         }
@@ -438,7 +437,14 @@ impl Dial {
     /// Settles which of the list are matches, and belong to the look that found them. Those of the first table go to `found`,
     /// those of others into the stages of placing, each of which moves on.
     #[inline(always)]
-    fn settle(&self, mode: Mode, ring: &mut [Lane], work: &mut Settling, cost: &mut Cost, found: &mut FoundIn<'_>) {
+    fn settle(
+        &self,
+        mode: Mode,
+        ring: &mut [Lane],
+        work: &mut Settling,
+        cost: &mut Cost,
+        found: &mut FoundIn<'_>,
+    ) {
         let Settling { list, placed, unplaced: [new, located, last] } = work;
         if placed.len() < list.len() {
             placed.resize(list.len(), Match::default());
@@ -455,7 +461,7 @@ impl Dial {
             let near = differing.count_ones() <= self.params.radius;
             cost.verified += u64::from(near);
             let belongs = match mode {
-                Mode::All => self.belongs(look, lane, differing),
+                Mode::All => self.belongs(t, lane, differing),
                 Mode::First => !lane.matched,
             };
             let belongs = near & belongs;
@@ -489,26 +495,23 @@ impl Dial {
         std::mem::swap(located, new);
     }
 
-    /// Whether of all the looks taken that find a hash with these differing bits, this one is the one to report it.
+    /// Whether of all tables where a look finds a hash with these differing bits, this one is the one to report it.
     #[inline(always)]
-    fn belongs(&self, look: &Look, lane: &Lane, differing: u64) -> bool {
-        let t = usize::from(look.table);
+    fn belongs(&self, t: usize, lane: &Lane, differing: u64) -> bool {
         if self.looks.flips > 1 {
             let mine = self.looks.turn(t, differing, &lane.strengths);
             return (0..self.tables.len()).filter(|&other| other != t).all(|other| {
                 self.looks.turn(other, differing, &lane.strengths).is_none_or(|theirs| Some(theirs) > mine)
             });
         }
-        // Of keys as they are, the first table's; of flips, if no key as it is does, that of the lowest bit.
-        let (mut whole, mut single) = (0u32, 0);
-        for (table, mask) in self.looks.masks.iter().enumerate() {
+        // Each table finds it with one look at the most. The first that does reports it: there the slot is known.
+        let earlier = &self.looks.masks[..t.min(self.looks.masks.len())];
+        earlier.iter().fold(true, |belongs, mask| {
             let flipped = differing & mask;
-            whole |= u32::from(flipped == 0) << table;
-            single |= if flipped & flipped.wrapping_sub(1) == 0 { flipped } else { 0 };
-        }
-        let earlier_tables = whole & ((1 << t) - 1);
-        let lower_bits = single & lane.chosen & ((1 << (look.bit % 64)) - 1);
-        if look.flips == 0 { earlier_tables == 0 } else { (whole == 0) & (lower_bits == 0) }
+            let single = flipped & flipped.wrapping_sub(1) == 0;
+            // No bit is flipped, or one that has been chosen.
+            belongs & !(single & (flipped & !lane.chosen == 0))
+        })
     }
 
     /// Answers all queries within the budget. `found` gets the position of the query, the match, and the bits that differ.
@@ -525,7 +528,9 @@ impl Dial {
         };
         let hit = |found: &Match, slot| Hit { slot, distance: found.differing.count_ones() as u8 };
         if mode == Mode::All {
-            return run(asked, (0, budget), &mut |m, slot| found(m.number as usize, hit(m, slot), m.differing));
+            return run(asked, (0, budget), &mut |m, slot| {
+                found(m.number as usize, hit(m, slot), m.differing)
+            });
         }
         // Rounds of more and more looks; who has found something is done.
         let mut cost = Cost::default();
@@ -763,8 +768,6 @@ struct Look {
     table: u8,
     /// Bits of the key that are flipped.
     flips: u8,
-    /// The lowest of them.
-    bit: u8,
 }
 
 /// A match.
