@@ -504,14 +504,14 @@ impl Dial {
                 self.looks.turn(other, differing, &lane.strengths).is_none_or(|theirs| Some(theirs) > mine)
             });
         }
-        // Each table finds it with one look at the most. The first that does reports it: there the slot is known.
-        let earlier = &self.looks.masks[..t.min(self.looks.masks.len())];
-        earlier.iter().fold(true, |belongs, mask| {
+        // Each table finds it with one look at the most: one that flips no bit, or one that has been chosen. The first table
+        // that does reports it, because in the first of all the slot is known.
+        let finders = (0..).zip(&self.looks.masks).fold(0u32, |finders, (table, mask)| {
             let flipped = differing & mask;
-            let single = flipped & flipped.wrapping_sub(1) == 0;
-            // No bit is flipped, or one that has been chosen.
-            belongs & !(single & (flipped & !lane.chosen == 0))
-        })
+            let finds = (flipped & flipped.wrapping_sub(1)) | (flipped & !lane.chosen) == 0;
+            finders | u32::from(finds) << table
+        });
+        finders & ((1 << t) - 1) == 0
     }
 
     /// Answers all queries within the budget. `found` gets the position of the query, the match, and the bits that differ.
