@@ -288,12 +288,17 @@ mod x86 {
             largest = _mm512_mask_max_epi32(largest, finite, largest, step);
         }
         let up = _mm512_set1_epi32(255 - (_mm512_reduce_max_epi32(largest) | 31));
+        let strength = |step| {
+            let above = _mm512_max_epi32(_mm512_add_epi32(step, up), _mm512_setzero_si512());
+            _mm512_cvtusepi32_epi8(above)
+        };
+        // Joined in registers: what is stored in four parts could not be loaded as one at once.
+        let low = _mm256_set_m128i(strength(steps[1]), strength(steps[0]));
+        let high = _mm256_set_m128i(strength(steps[3]), strength(steps[2]));
+        let all = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
         let mut strengths = Strengths([0; BITS]);
-        for (strengths, step) in strengths.0.chunks_exact_mut(16).zip(steps) {
-            let strength = _mm512_max_epi32(_mm512_add_epi32(step, up), _mm512_setzero_si512());
-            // SAFETY: 16 bytes.
-            unsafe { _mm_storeu_si128(strengths.as_mut_ptr().cast(), _mm512_cvtusepi32_epi8(strength)) };
-        }
+        // SAFETY: 64 bytes, aligned to 64.
+        unsafe { _mm512_store_si512(strengths.0.as_mut_ptr().cast(), all) };
         strengths
     }
 

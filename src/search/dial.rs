@@ -363,7 +363,7 @@ impl Dial {
 
     /// First stage: chooses looks `from..to` of a query and asks for their directory lines.
     #[inline(always)]
-    fn choose(&self, asked: &Asked<'_>, (from, to): (u32, u32), lane: &mut Lane) {
+    fn choose(&self, asked: Asked<'_>, (from, to): (u32, u32), lane: &mut Lane) {
         let tables = self.tables.len() as u32;
         (lane.hash, lane.matched, lane.chosen) = (asked.hash, false, 0);
         lane.strengths = match asked.strength {
@@ -446,12 +446,9 @@ impl Dial {
         found: &mut FoundIn<'_>,
     ) {
         let Settling { list, placed, unplaced: [new, located, last] } = work;
-        if placed.len() < list.len() {
-            placed.resize(list.len(), Match::default());
-        }
-        let from = new.len();
-        new.resize(from + list.len(), Match::default());
-        let (mut first, mut later) = (0, from);
+        let first = &self.tables[0];
+        placed.make_room(list.len());
+        new.make_room(list.len());
         for (position, tag) in list.iter() {
             let lane = &mut ring[tag as usize % RING];
             let look = &lane.looks[tag as usize / RING];
@@ -461,35 +458,33 @@ impl Dial {
             let near = differing.count_ones() <= self.params.radius;
             cost.verified += u64::from(near);
             let belongs = match mode {
-                Mode::All => self.belongs(t, lane, differing),
-                Mode::First => !lane.matched,
+                Mode::All => near & self.belongs(t, lane, differing),
+                Mode::First => {
+                    let only = near & !lane.matched;
+                    lane.matched |= near;
+                    only
+                }
             };
-            let belongs = near & belongs;
-            lane.matched |= belongs;
             // Written whether it counts or not, because nobody can foresee which.
-            let number = lane.number;
-            placed[first] = Match { number, stored, differing, run: (position, 0) };
-            first += usize::from(belongs & (t == 0));
             let cell = self.kernel.extract(stored, self.looks.masks[0]) as u32;
-            new[later] = Match { number, stored, differing, run: (cell, 0) };
-            let is_later = belongs & (t != 0);
-            later += usize::from(is_later);
-            self.tables[0].directory.prefetch(if is_later { cell } else { 0 });
+            let found = Match { number: lane.number, slot: position, len: 0, stored, differing };
+            placed.push_if(belongs & (t == 0), found);
+            new.push_if(belongs & (t != 0), Match { slot: cell, ..found });
+            first.directory.prefetch(cell);
         }
-        new.truncate(later);
         list.clear();
-        for found_match in &placed[..first] {
-            found(found_match, found_match.run.0);
+        found(placed.list());
+        placed.len = 0;
+        // The directory was asked for one round ago, the first table's hashes a round later.
+        for found in last.list_mut() {
+            let slot = self.slot(found.stored, (found.slot, found.len));
+            found.slot = slot.expect("every table holds the same hashes");
         }
-        // Two rounds later the first table's run is there, one round later its directory.
-        for found_match in last.drain(..) {
-            let slot = self.slot(found_match.stored, found_match.run);
-            found(&found_match, slot.expect("every table holds the same hashes"));
-        }
-        for found_match in located.iter_mut() {
-            found_match.run = self.tables[0].directory.range(found_match.run.0);
-            let (start, len) = found_match.run;
-            self.tables[0].rests.prefetch(start as usize, len as usize);
+        found(last.list());
+        last.len = 0;
+        for found in located.list_mut() {
+            (found.slot, found.len) = first.directory.range(found.slot);
+            first.rests.prefetch(found.slot as usize, found.len as usize);
         }
         std::mem::swap(last, located);
         std::mem::swap(located, new);
@@ -517,36 +512,34 @@ impl Dial {
     /// Answers all queries within the budget. `found` gets the position of the query, the match, and the bits that differ.
     fn answer(
         &self,
-        asked: &[Asked<'_>],
+        questions: Questions<'_>,
         mode: Mode,
         scratch: &mut DialScratch,
         mut found: impl FnMut(usize, Hit, u64),
     ) -> Cost {
         let budget = self.budget();
-        let mut run = |asked: &[Asked<'_>], looks, found: &mut FoundIn<'_>| {
-            self.kernel.compiled_for(Run { dial: self, asked, looks, mode, scratch, found })
+        let mut run = |of: Option<&[u32]>, looks, found: &mut FoundIn<'_>| {
+            self.kernel.compiled_for(Run { dial: self, questions, of, looks, mode, scratch, found })
         };
-        let hit = |found: &Match, slot| Hit { slot, distance: found.differing.count_ones() as u8 };
+        let mut found = |matches: &[Match]| {
+            for &Match { number, slot, differing, .. } in matches {
+                found(number as usize, Hit { slot, distance: differing.count_ones() as u8 }, differing);
+            }
+        };
         if mode == Mode::All {
-            return run(asked, (0, budget), &mut |m, slot| {
-                found(m.number as usize, hit(m, slot), m.differing)
-            });
+            return run(None, (0, budget), &mut found);
         }
         // Rounds of more and more looks; who has found something is done.
         let mut cost = Cost::default();
-        let mut left: Vec<u32> = (0..asked.len() as u32).collect();
-        let mut again: Vec<Asked<'_>> = asked.to_vec();
+        let mut left: Vec<u32> = (0..questions.len() as u32).collect();
+        let mut done = vec![false; left.len()];
         let (mut from, mut to) = (0, budget.min(FIRST_ROUND));
         while from < to && !left.is_empty() {
-            let mut done = vec![false; left.len()];
-            cost += run(&again, (from, to), &mut |m, slot| {
-                done[m.number as usize] = true;
-                found(left[m.number as usize] as usize, hit(m, slot), m.differing);
+            cost += run(Some(&left), (from, to), &mut |matches| {
+                matches.iter().for_each(|found| done[found.number as usize] = true);
+                found(matches);
             });
-            let mut keep = done.iter().map(|done| !done);
-            left.retain(|_| keep.next().unwrap_or(false));
-            let mut keep = done.iter().map(|done| !done);
-            again.retain(|_| keep.next().unwrap_or(false));
+            left.retain(|&number| !done[number as usize]);
             (from, to) = (to, budget.min(to.saturating_mul(4)));
         }
         cost
@@ -567,56 +560,56 @@ impl Dial {
     ) -> Cost {
         assert_eq!(hashes.len(), strengths.len(), "strengths of every hash");
         assert!(u32::try_from(hashes.len()).is_ok(), "fewer than 2^32 queries in one batch");
-        let asked: Vec<Asked<'_>> = hashes
-            .iter()
-            .zip(strengths)
-            .map(|(&hash, strengths)| Asked { hash, strength: Strength::Known(strengths) })
-            .collect();
-        self.answer(&asked, mode, &mut scratch.dial, |number, hit, _| hits.push((number as u32, hit)))
+        let questions = Questions::Known(hashes, strengths);
+        self.answer(questions, mode, &mut scratch.dial, |number, hit, _| hits.push((number as u32, hit)))
     }
 }
 
 /// One run over queries: looks `looks.0..looks.1` of each, every match to `found`.
 struct Run<'a> {
     dial: &'a Dial,
-    asked: &'a [Asked<'a>],
+    questions: Questions<'a>,
+    /// Of which only these; of all of them if it does not say.
+    of: Option<&'a [u32]>,
     looks: (u32, u32),
     mode: Mode,
     scratch: &'a mut DialScratch,
     found: &'a mut FoundIn<'a>,
 }
 
-/// What gets the matches, each with its slot.
-type FoundIn<'a> = dyn FnMut(&Match, u32) + 'a;
+/// What gets the matches, some at a time, with their slots.
+type FoundIn<'a> = dyn FnMut(&[Match]) + 'a;
 
 impl Job for Run<'_> {
     type Output = Cost;
 
     #[inline(always)]
     fn run(self) -> Cost {
-        let Self { dial, asked, looks, mode, scratch, found } = self;
+        let Self { dial, questions, of, looks, mode, scratch, found } = self;
+        let count = of.map_or(questions.len(), <[u32]>::len);
+        let number = |turn: usize| of.map_or(Some(turn), |of| of.get(turn).map(|&number| number as usize));
+        let asked = |turn: usize| questions.get(number(turn)?);
         let DialScratch { ring, settling } = scratch;
         let mut cost = Cost::default();
         // Queries between two stages: enough looks under way to hide the waiting, few enough that what has been asked for
         // stays in the nearest cache. Stages take turns query by query, so that the memory is never idle and never
         // flooded.
-        let gap =
-            (LOOKS_UNDER_WAY / (looks.1 - looks.0).max(1) as usize).clamp(1, MOST_UNDER_WAY).min(asked.len());
+        let gap = (LOOKS_UNDER_WAY / (looks.1 - looks.0).max(1) as usize).clamp(1, MOST_UNDER_WAY).min(count);
         // With many looks a query there is enough under way with few queries, and few lanes stay in the cache.
         let lanes = (4 * gap).next_power_of_two().clamp(4, RING);
         let most_unsettled = lanes - 2 * gap - 1;
         ring.resize_with(RING, Lane::default);
         let mut unsettled = 0;
-        for turn in 0..asked.len() + 2 * gap {
-            if let Some(now) = asked.get(turn) {
-                if let Some(ahead) = asked.get(turn + ASKED_AHEAD) {
+        for turn in 0..count + 2 * gap {
+            if let Some(now) = asked(turn) {
+                if let Some(ahead) = asked(turn + ASKED_AHEAD) {
                     ahead.prefetch();
                 }
                 let lane = &mut ring[turn % lanes];
-                lane.number = turn as u32;
+                lane.number = number(turn).unwrap_or(turn) as u32;
                 dial.choose(now, looks, lane);
             }
-            if turn >= gap && turn - gap < asked.len() {
+            if turn >= gap && turn - gap < count {
                 dial.locate(&mut ring[(turn - gap) % lanes]);
             }
             if turn >= 2 * gap {
@@ -668,14 +661,38 @@ struct Asked<'a> {
     strength: Strength<'a>,
 }
 
-impl<'a> From<Query<'a>> for Asked<'a> {
-    fn from(query: Query<'a>) -> Self {
-        Self { hash: query.hash, strength: Strength::Weights(query.weights) }
+/// Queries.
+#[derive(Clone, Copy, Debug)]
+enum Questions<'a> {
+    Weighted(&'a [Query<'a>]),
+    /// Hashes with their strengths, of the same number.
+    Known(&'a [u64], &'a [Strengths]),
+}
+
+impl<'a> Questions<'a> {
+    #[inline(always)]
+    fn len(self) -> usize {
+        match self {
+            Self::Weighted(queries) => queries.len(),
+            Self::Known(hashes, _) => hashes.len(),
+        }
+    }
+
+    #[inline(always)]
+    fn get(self, number: usize) -> Option<Asked<'a>> {
+        match self {
+            Self::Weighted(queries) => queries
+                .get(number)
+                .map(|query| Asked { hash: query.hash, strength: Strength::Weights(query.weights) }),
+            Self::Known(hashes, strengths) => {
+                Some(Asked { hash: *hashes.get(number)?, strength: Strength::Known(strengths.get(number)?) })
+            }
+        }
     }
 }
 
 impl Asked<'_> {
-    #[inline]
+    #[inline(always)]
     fn prefetch(&self) {
         match self.strength {
             Strength::Weights(weights) => {
@@ -775,11 +792,46 @@ struct Look {
 struct Match {
     /// Position of the query.
     number: u32,
-    /// Where in the first table it is to be found: its position; or, as the stages of placing come to know it, its cell, then
-    /// the run of the cell.
-    run: (u32, u32),
+    /// Its slot, as far as it is known: in the stages of placing first the cell in the first table, then where the run of the
+    /// cell begins,
+    slot: u32,
+    /// and how long that is.
+    len: u32,
     stored: u64,
     differing: u64,
+}
+
+/// A list whose end is written to whether what is written stays or not.
+#[derive(Clone, Debug, Default)]
+struct Matches {
+    /// Of those behind `len` nothing is asked.
+    all: Vec<Match>,
+    len: usize,
+}
+
+impl Matches {
+    fn make_room(&mut self, count: usize) {
+        if self.all.len() < self.len + count {
+            self.all.resize((self.len + count).next_power_of_two(), Match::default());
+        }
+    }
+
+    /// Needs room.
+    #[inline(always)]
+    fn push_if(&mut self, stays: bool, found: Match) {
+        self.all[self.len] = found;
+        self.len += usize::from(stays);
+    }
+
+    #[inline(always)]
+    fn list(&self) -> &[Match] {
+        &self.all[..self.len]
+    }
+
+    #[inline(always)]
+    fn list_mut(&mut self) -> &mut [Match] {
+        &mut self.all[..self.len]
+    }
 }
 
 /// What comparing leaves to be settled.
@@ -787,14 +839,14 @@ struct Match {
 struct Settling {
     list: Shortlist,
     /// Matches in the first table.
-    placed: Vec<Match>,
+    placed: Matches,
     /// Matches in other tables, by the stage of placing that they are in.
-    unplaced: [Vec<Match>; 3],
+    unplaced: [Matches; 3],
 }
 
 impl Settling {
     fn is_done(&self) -> bool {
-        self.list.is_empty() && self.unplaced.iter().all(Vec::is_empty)
+        self.list.is_empty() && self.unplaced.iter().all(|matches| matches.len == 0)
     }
 }
 
@@ -851,7 +903,7 @@ impl HammingIndex for Dial {
     }
 
     fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
-        self.answer(&[query.into()], mode, &mut scratch.dial, |_, hit, _| hits.push(hit))
+        self.answer(Questions::Weighted(&[query]), mode, &mut scratch.dial, |_, hit, _| hits.push(hit))
     }
 
     fn search_traced(
@@ -862,7 +914,7 @@ impl HammingIndex for Dial {
         hits: &mut Vec<(Hit, u32)>,
     ) -> Cost {
         let strengths = self.kernel.strengths(query.weights);
-        self.answer(&[query.into()], mode, &mut scratch.dial, |_, hit, differing| {
+        self.answer(Questions::Weighted(&[query]), mode, &mut scratch.dial, |_, hit, differing| {
             let first = self.looks.first(differing, &strengths);
             hits.push((hit, first.expect("a look has found it")));
         })
@@ -876,8 +928,8 @@ impl HammingIndex for Dial {
         hits: &mut Vec<(u32, Hit)>,
     ) -> Cost {
         assert!(u32::try_from(queries.len()).is_ok(), "fewer than 2^32 queries in one batch");
-        let asked: Vec<Asked<'_>> = queries.iter().map(|&query| query.into()).collect();
-        self.answer(&asked, mode, &mut scratch.dial, |number, hit, _| hits.push((number as u32, hit)))
+        let questions = Questions::Weighted(queries);
+        self.answer(questions, mode, &mut scratch.dial, |number, hit, _| hits.push((number as u32, hit)))
     }
 
     fn tables(&self) -> usize {
