@@ -1,13 +1,64 @@
 //! Numbers of some 30 to 57 bits without gaps between them, and a scan over a run of them for those within h bits of
 //! another.
 
-use std::ops::ControlFlow;
-
 use super::{huge_pages, prefetch};
 use crate::{Error, Result};
 
 /// The widest numbers: with seven bits before them they fit a 64-bit read.
 pub const WIDEST: u32 = 57;
+
+/// Bits of a value that are compared first: with seven bits before them they fit 32.
+const NARROW: u32 = 25;
+
+/// The radius up to which the low bits decide: of random values, fewer than one in a hundred passes.
+const NARROW_RADIUS: u32 = 6;
+
+/// Positions in packed lists, each with a tag that tells what it was found for.
+#[derive(Clone, Debug, Default)]
+pub struct Shortlist {
+    /// Of those behind `len` nothing is asked.
+    positions: Vec<u32>,
+    tags: Vec<u32>,
+    len: usize,
+}
+
+impl Shortlist {
+    /// Number of positions.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Positions with their tags, in the order in which they came.
+    #[inline(always)]
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.positions[..self.len].iter().copied().zip(self.tags[..self.len].iter().copied())
+    }
+
+    /// For 64 more.
+    #[inline(always)]
+    fn make_room(&mut self) {
+        if self.positions.len() < self.len + 64 {
+            self.grow();
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let room = (self.len + 64).next_power_of_two();
+        self.positions.resize(room, 0);
+        self.tags.resize(room, 0);
+    }
+}
 
 /// One cache line.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +79,10 @@ pub struct Packed {
     isa: Isa,
     /// How eight numbers are brought into the lanes of a register, by the bits before the first of them in its byte.
     lanes: [Lanes; 8],
+    /// The same for the low bits of sixteen.
+    narrow: [NarrowLanes; 8],
+    /// How many numbers surely lie in two cache lines, sixteen at the most.
+    at_once: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +114,25 @@ impl Lanes {
     }
 }
 
+/// For each of sixteen numbers: the four bytes that its low bits lie in, counted from the first number's byte, and the bits
+/// before it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct NarrowLanes {
+    bytes: [u8; 64],
+    shifts: [u32; 16],
+}
+
+impl NarrowLanes {
+    fn new(width: u32, phase: u32) -> Self {
+        let bit = |lane: usize| phase as usize + lane * width as usize;
+        Self {
+            bytes: std::array::from_fn(|i| (bit(i / 4) / 8 + i % 4) as u8),
+            shifts: std::array::from_fn(|lane| bit(lane) as u32 % 8),
+        }
+    }
+}
+
 impl Packed {
     /// Packs `values`, of which only the low `width` bits are kept.
     ///
@@ -82,7 +156,9 @@ impl Packed {
             bit += width as usize;
         }
         let lanes = std::array::from_fn(|phase| Lanes::new(width, phase as u32));
-        Ok(Self { lines, len, width, isa: Self::available()[0], lanes })
+        let narrow = std::array::from_fn(|phase| NarrowLanes::new(width, phase as u32));
+        let at_once = ((1024 - 511) / width as usize).min(16);
+        Ok(Self { lines, len, width, isa: Self::available()[0], lanes, narrow, at_once })
     }
 
     /// All ways to scan that this processor can run, the fastest first.
@@ -141,28 +217,55 @@ impl Packed {
     }
 
     /// Asks for the cache lines that a run lies in, for the first eight of a long one; the processor sees what follows.
-    #[inline]
+    #[inline(always)]
     pub fn prefetch(&self, from: usize, len: usize) {
-        if len > 0 {
-            let first = from * self.width as usize / 512;
-            let last = ((from + len) * self.width as usize - 1) / 512;
-            for line in first..=last.min(first + 7) {
+        let first_bit = from * self.width as usize;
+        let last_bit = first_bit + (len * self.width as usize).saturating_sub(1);
+        let (first, last) = (first_bit / 512, last_bit / 512);
+        // Most runs lie in one line or two: no branch for these, because it would have to wait for the directory.
+        prefetch::read(&self.lines, first);
+        prefetch::read(&self.lines, last);
+        if len > 2 * self.at_once {
+            for line in first + 1..last.min(first + 8) {
                 prefetch::read(&self.lines, line);
             }
         }
     }
 
-    /// Calls `found` with the position and the distance of each of the `len` values from `from` on that is within `radius`
-    /// of `wanted`, in order, until it breaks. Returns how many values were compared: all, or those up to the break.
+    /// Appends to `list` where in the `len` values from `from` on those are that may be within `radius` of `wanted`, in order
+    /// and with the tag: all that are, and a few others where only a part of each value was compared.
     ///
     /// # Panics
     /// For a run that is not in the list.
-    #[inline]
-    pub fn scan<F>(&self, from: usize, len: usize, wanted: u64, radius: u32, mut found: F) -> usize
-    where
-        F: FnMut(usize, u32) -> ControlFlow<()>,
-    {
+    #[inline(always)]
+    pub fn shortlist(
+        &self,
+        (from, len): (usize, usize),
+        wanted: u64,
+        radius: u32,
+        tag: u32,
+        list: &mut Shortlist,
+    ) {
         assert!(from <= self.len && len <= self.len - from, "inside of the list");
+        match self.isa {
+            // SAFETY: this kind is chosen only where the features have been detected; the run was checked.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 if radius <= NARROW_RADIUS => unsafe {
+                self.shortlist_narrow((from, len), wanted, radius, tag, list);
+            },
+            _ => self.shortlist_whole((from, len), wanted, radius, tag, list),
+        }
+    }
+
+    /// By comparing whole values.
+    fn shortlist_whole(
+        &self,
+        (from, len): (usize, usize),
+        wanted: u64,
+        radius: u32,
+        tag: u32,
+        list: &mut Shortlist,
+    ) {
         for at in (0..len).step_by(64) {
             let (from, n) = (from + at, (len - at).min(64));
             let mut within = match self.isa {
@@ -170,23 +273,123 @@ impl Packed {
                 // SAFETY: this kind is chosen only where the features have been detected.
                 #[cfg(target_arch = "x86_64")]
                 Isa::Popcnt => unsafe { self.within_popcnt(from, n, wanted, radius) },
-                // SAFETY: as above; the run was checked.
+                // SAFETY: as above; the caller has checked the run.
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 => unsafe { self.within_avx512(from, n, wanted, radius) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "aarch64")]
                 Isa::Neon => unsafe { self.within_neon(from, n, wanted, radius) },
             };
+            list.make_room();
             while within != 0 {
-                let place = within.trailing_zeros() as usize;
-                let distance = (self.read(from + place) ^ wanted).count_ones();
-                if found(from + place, distance).is_break() {
-                    return at + place + 1;
-                }
+                list.positions[list.len] = (from + within.trailing_zeros() as usize) as u32;
+                list.tags[list.len] = tag;
+                list.len += 1;
                 within &= within - 1;
             }
         }
-        len
+    }
+
+    /// By comparing the low bits of up to sixteen values at a time, without a branch that depends on what is found.
+    ///
+    /// # Safety
+    /// The run must lie inside of the list.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,bmi2,popcnt")]
+    unsafe fn shortlist_narrow(
+        &self,
+        (mut from, mut len): (usize, usize),
+        wanted: u64,
+        radius: u32,
+        tag: u32,
+        list: &mut Shortlist,
+    ) {
+        use std::arch::x86_64::*;
+        let places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        let tags = _mm512_set1_epi32(tag as i32);
+        loop {
+            let now = len.min(self.at_once);
+            // SAFETY: the caller says so.
+            let near = unsafe { self.near_narrow(from, now, wanted, radius) };
+            list.make_room();
+            let positions = _mm512_add_epi32(places, _mm512_set1_epi32(from as i32));
+            // SAFETY: room for sixteen has just been made.
+            unsafe {
+                let to = list.positions.as_mut_ptr().add(list.len);
+                _mm512_storeu_si512(to.cast(), _mm512_maskz_compress_epi32(near, positions));
+                _mm512_storeu_si512(list.tags.as_mut_ptr().add(list.len).cast(), tags);
+            }
+            list.len += near.count_ones() as usize;
+            if len <= now {
+                return;
+            }
+            (from, len) = (from + now, len - now);
+        }
+    }
+
+    /// Which of the `n` values from `from` on, at most [`at_once`](Self::at_once), are within `radius` of `wanted` in their
+    /// low [`NARROW`] bits.
+    ///
+    /// # Safety
+    /// The run must lie inside of the list.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,bmi2,popcnt")]
+    unsafe fn near_narrow(&self, from: usize, n: usize, wanted: u64, radius: u32) -> u16 {
+        use std::arch::x86_64::*;
+        let bit = from * self.width as usize;
+        let last_bit = bit + (n * self.width as usize).saturating_sub(1);
+        let lanes = &self.narrow[bit % 8];
+        // SAFETY: both arrays are 64 bytes long and aligned to 64. An empty run may begin where the lines end, but there are
+        // eight bytes more than the values need; a run's last bit lies in a line of the list.
+        let (bytes, shifts, low, high) = unsafe {
+            let line = self.lines.as_ptr();
+            (
+                _mm512_load_si512(lanes.bytes.as_ptr().cast()),
+                _mm512_load_si512(lanes.shifts.as_ptr().cast()),
+                _mm512_load_si512(line.add(bit / 512).cast()),
+                _mm512_load_si512(line.add(last_bit / 512).cast()),
+            )
+        };
+        let places = _mm512_add_epi8(bytes, _mm512_set1_epi8((bit / 8 % 64) as i8));
+        let words = _mm512_srlv_epi32(_mm512_permutex2var_epi8(low, places, high), shifts);
+        let kept = _mm512_set1_epi32(((1u32 << self.width.min(NARROW)) - 1) as i32);
+        let differing = _mm512_and_si512(_mm512_xor_si512(words, _mm512_set1_epi32(wanted as i32)), kept);
+        let near = _mm512_cmple_epu32_mask(_mm512_popcnt_epi32(differing), _mm512_set1_epi32(radius as i32));
+        _bzhi_u32(u32::from(near), n as u32) as u16
+    }
+
+    /// Where in an ascending run a value stands.
+    ///
+    /// # Panics
+    /// For a run that is not in the list.
+    #[inline(always)]
+    pub fn find_in_ascending(&self, (mut from, mut len): (usize, usize), value: u64) -> Option<usize> {
+        assert!(from <= self.len && len <= self.len - from, "inside of the list");
+        while len > self.at_once {
+            let half = len / 2;
+            if self.read(from + half) <= value {
+                from += half;
+                len -= half;
+            } else {
+                len = half;
+            }
+        }
+        let mut same = match self.isa {
+            // SAFETY: this kind is chosen only where the features have been detected; the run was checked, and is short.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => unsafe { self.near_narrow(from, len, value, 0) },
+            _ => (0..len).fold(0, |same, place| same | u16::from(self.read(from + place) == value) << place),
+        };
+        while same != 0 {
+            let position = from + same.trailing_zeros() as usize;
+            if self.read(position) == value {
+                return Some(position);
+            }
+            same &= same - 1;
+        }
+        None
     }
 
     /// Which of the `n`, at most 64, values from `from` on are within `radius` of `wanted`.
@@ -306,10 +509,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_kernel_scans_as_the_definition_says(
-            values in prop::collection::vec(prop_oneof![any::<u64>(), Just(0), Just(u64::MAX)], 0..200),
-            width in 1u32..=WIDEST, run in (0usize..200, 0usize..200), wanted: u64, radius in 0u32..40,
-            limit in prop_oneof![1usize..9, Just(usize::MAX)],
+        fn every_kernel_compares_as_the_definition_says(
+            values in prop::collection::vec(prop_oneof![any::<u64>(), Just(0), Just(u64::MAX), 0u64..9], 0..200),
+            width in 1u32..=WIDEST, run in (0usize..200, 0usize..200),
+            wanted in prop_oneof![any::<u64>(), Just(0), Just(u64::MAX), 0u64..9], radius in 0u32..40, tag: u32,
         ) {
             let mut packed = Packed::new(values.iter().copied(), width).unwrap();
             let kept = u64::MAX >> (64 - width);
@@ -319,20 +522,44 @@ mod tests {
             for (position, value) in values.iter().enumerate() {
                 prop_assert_eq!(packed.get(position), value & kept);
             }
-            let all: Vec<(usize, u32)> = (from..from + len)
-                .map(|at| (at, ((values[at] & kept) ^ wanted).count_ones()))
-                .filter(|&(_, distance)| distance <= radius)
-                .collect();
+            let near = |compared: u64| -> Vec<(u32, u32)> {
+                let near = |at: usize| ((values[at] ^ wanted) & kept & compared).count_ones() <= radius;
+                (from..from + len).filter(|&at| near(at)).map(|at| (at as u32, tag)).collect()
+            };
             for isa in Packed::available() {
                 packed.isa = isa;
-                let mut found = Vec::new();
-                let compared = packed.scan(from, len, wanted, radius, |at, distance| {
-                    found.push((at, distance));
-                    if found.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-                });
-                prop_assert_eq!(&found[..], &all[..all.len().min(limit)], "{:?}", isa);
-                let expected = if all.len() >= limit { all[limit - 1].0 + 1 - from } else { len };
-                prop_assert_eq!(compared, expected);
+                #[cfg(target_arch = "x86_64")]
+                let narrow = isa == Isa::Avx512;
+                #[cfg(not(target_arch = "x86_64"))]
+                let narrow = false;
+                let compared = if narrow && radius <= NARROW_RADIUS { (1 << NARROW) - 1 } else { u64::MAX };
+                let mut list = Shortlist::default();
+                for _ in 0..2 {
+                    packed.shortlist((from, len), wanted, radius, tag, &mut list);
+                }
+                let found: Vec<(u32, u32)> = list.iter().collect();
+                prop_assert_eq!(found, near(compared).repeat(2), "{:?}", isa);
+            }
+        }
+
+        #[test]
+        fn finding_in_an_ascending_run(
+            values in prop::collection::btree_set(prop_oneof![any::<u64>(), 0u64..99], 0..200),
+            width in 30u32..=WIDEST, run in (0usize..200, 0usize..200), wanted in prop_oneof![any::<u64>(), 0u64..99],
+        ) {
+            let values: Vec<u64> = values.into_iter().map(|value| value >> (64 - width)).collect();
+            let mut values: Vec<u64> = values.into_iter().chain(0..9).collect();
+            values.sort_unstable();
+            values.dedup();
+            let mut packed = Packed::new(values.iter().copied(), width).unwrap();
+            let from = run.0.min(values.len());
+            let len = run.1.min(values.len() - from);
+            for isa in Packed::available() {
+                packed.isa = isa;
+                for &value in values.iter().chain([&wanted]) {
+                    let place = values[from..from + len].binary_search(&value).ok().map(|place| from + place);
+                    prop_assert_eq!(packed.find_in_ascending((from, len), value), place, "{:?}", isa);
+                }
             }
         }
     }
@@ -342,7 +569,9 @@ mod tests {
         assert!(Packed::new([1].into_iter(), 0).is_err());
         assert!(Packed::new([1].into_iter(), WIDEST + 1).is_err());
         let none = Packed::new([].into_iter(), 40).unwrap();
-        assert_eq!((none.len(), none.scan(0, 0, 0, 9, |_, _| ControlFlow::Break(()))), (0, 0));
+        let mut list = Shortlist::default();
+        none.shortlist((0, 0), 0, 3, 1, &mut list);
+        assert!(none.is_empty() && list.is_empty() && none.find_in_ascending((0, 0), 0).is_none());
         none.prefetch(0, 0);
     }
 }

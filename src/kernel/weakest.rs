@@ -2,7 +2,8 @@
 //! before it touches memory.
 //!
 //! A bit's strength is a byte, so the strengths of a hash are one vector register; a comparison gives a mask of all bits
-//! that are weaker than a bound. The k weakest are found by a binary search for the bound, and nothing is sorted.
+//! that are weaker than a bound. The k weakest are found by a binary search for the bound, and nothing is sorted; a few are
+//! taken one by one.
 
 use crate::simhash::BITS;
 
@@ -29,6 +30,15 @@ pub(super) enum Isa {
     Neon,
 }
 
+/// Work for [`Kernel::compiled_for`]. Its `run` must be `#[inline(always)]`, or it is compiled for the least processor.
+pub trait Job {
+    /// What comes out.
+    type Output;
+
+    /// Does it.
+    fn run(self) -> Self::Output;
+}
+
 /// A hash as one table sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Split {
@@ -47,10 +57,16 @@ impl Kernel {
         let mut kernels = Vec::new();
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("popcnt") {
-            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
+            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1");
+            if avx2
+                && is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vbmi")
+                && is_x86_feature_detected!("avx512vpopcntdq")
+            {
                 kernels.push(Self(Isa::Avx512));
             }
-            if is_x86_feature_detected!("avx2") {
+            if avx2 {
                 kernels.push(Self(Isa::Avx2));
             }
         }
@@ -65,6 +81,20 @@ impl Kernel {
     /// The fastest kernel of this processor.
     pub fn best() -> Self {
         Self::available().first().copied().unwrap_or(Self::PORTABLE)
+    }
+
+    /// Runs a job that is compiled for what this kernel may use, so that the kernels which it calls become part of its code.
+    #[inline]
+    pub fn compiled_for<J: Job>(self, job: J) -> J::Output {
+        match self.0 {
+            Isa::Portable => job.run(),
+            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => unsafe { x86::run_avx2(job) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => unsafe { x86::run_avx512(job) },
+        }
     }
 
     /// Ranks |W| on a scale of 32 steps an octave over the octave of the largest finite |W| and the seven below it; what
@@ -156,12 +186,15 @@ impl Default for Kernel {
     }
 }
 
+/// Five bits of the mantissa stay below the exponent.
+const DROPPED: u32 = 18;
+
+/// Where the steps of numbers end.
+const INFINITE: i32 = (f32::INFINITY.to_bits() >> DROPPED) as i32;
+
 /// The scale of [`Kernel::strengths`]. Written so that compilers make vector code of it.
 #[inline(always)]
 fn strengths(weights: &[f32; BITS]) -> Strengths {
-    /// Five bits of the mantissa stay below the exponent.
-    const DROPPED: u32 = 18;
-    const INFINITE: i32 = (f32::INFINITY.to_bits() >> DROPPED) as i32;
     let mut steps = [0i32; BITS];
     let mut largest = 0;
     for (step, weight) in steps.iter_mut().zip(weights) {
@@ -255,26 +288,88 @@ fn deposit_portable(value: u64, mask: u64) -> u64 {
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{BITS, MAX_TABLES, Split, Strengths};
+    use super::{BITS, DROPPED, INFINITE, Job, MAX_TABLES, Split, Strengths};
 
-    #[target_feature(enable = "avx512f,avx512bw")]
-    pub fn strengths_avx512(weights: &[f32; BITS]) -> Strengths {
-        super::strengths(weights)
+    /// Up to so many bits are taken one by one, which is then the shorter way.
+    const FEW: u32 = 4;
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,avx2,bmi1,bmi2,popcnt")]
+    pub fn run_avx512<J: Job>(job: J) -> J::Output {
+        job.run()
     }
 
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    pub fn run_avx2<J: Job>(job: J) -> J::Output {
+        job.run()
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub fn strengths_avx512(weights: &[f32; BITS]) -> Strengths {
+        let step = |group: usize| {
+            // SAFETY: 16 of the 64 weights, for groups 0 to 3.
+            let weights = unsafe { _mm512_loadu_si512(weights.as_ptr().add(16 * group).cast()) };
+            _mm512_srli_epi32::<DROPPED>(_mm512_and_si512(weights, _mm512_set1_epi32(i32::MAX)))
+        };
+        let steps = [step(0), step(1), step(2), step(3)];
+        let mut largest = _mm512_setzero_si512();
+        for step in steps {
+            let finite = _mm512_cmplt_epi32_mask(step, _mm512_set1_epi32(INFINITE));
+            largest = _mm512_mask_max_epi32(largest, finite, largest, step);
+        }
+        let up = _mm512_set1_epi32(255 - (_mm512_reduce_max_epi32(largest) | 31));
+        let strength = |step| {
+            let above = _mm512_max_epi32(_mm512_add_epi32(step, up), _mm512_setzero_si512());
+            _mm512_cvtusepi32_epi8(above)
+        };
+        // Joined in registers: what is stored in four parts could not be loaded as one at once.
+        let low = _mm256_set_m128i(strength(steps[1]), strength(steps[0]));
+        let high = _mm256_set_m128i(strength(steps[3]), strength(steps[2]));
+        let all = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
+        let mut strengths = Strengths([0; BITS]);
+        // SAFETY: 64 bytes, aligned to 64.
+        unsafe { _mm512_store_si512(strengths.0.as_mut_ptr().cast(), all) };
+        strengths
+    }
+
+    #[inline]
     #[target_feature(enable = "avx2")]
     pub fn strengths_avx2(weights: &[f32; BITS]) -> Strengths {
         super::strengths(weights)
     }
 
+    #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2,popcnt")]
     pub fn weakest_avx512(strengths: &Strengths, among: u64, count: u32) -> u64 {
         // SAFETY: 64 bytes, aligned to 64.
         let strengths = unsafe { _mm512_load_si512(strengths.0.as_ptr().cast()) };
+        if count <= FEW {
+            return few_weakest_avx512(strengths, among, count);
+        }
         let below = |bound: u8| _mm512_cmplt_epu8_mask(strengths, _mm512_set1_epi8(bound as i8));
         super::weakest(below, among, count)
     }
 
+    /// One by one: the least strength of all by halving, then the first bit that has it.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2,popcnt")]
+    fn few_weakest_avx512(strengths: __m512i, among: u64, count: u32) -> u64 {
+        let mut left = among;
+        for _ in 0..count {
+            let now = _mm512_mask_mov_epi8(_mm512_set1_epi8(-1), left, strengths);
+            let half = _mm256_min_epu8(_mm512_castsi512_si256(now), _mm512_extracti64x4_epi64::<1>(now));
+            let quarter = _mm_min_epu8(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half));
+            // Bytes in pairs, then the least of eight numbers of two bytes.
+            let pairs =
+                _mm_and_si128(_mm_min_epu8(quarter, _mm_srli_epi16::<8>(quarter)), _mm_set1_epi16(255));
+            let least = _mm512_broadcastb_epi8(_mm_minpos_epu16(pairs));
+            let weakest = _mm512_mask_cmpeq_epi8_mask(left, strengths, least);
+            left &= !(weakest & weakest.wrapping_neg());
+        }
+        among & !left
+    }
+
+    #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
     pub fn weakest_avx2(strengths: &Strengths, among: u64, count: u32) -> u64 {
         let at = strengths.0.as_ptr();
@@ -290,6 +385,7 @@ mod x86 {
         super::weakest(below, among, count)
     }
 
+    #[inline]
     #[target_feature(enable = "bmi2")]
     pub fn split_bmi2(hash: u64, masks: &[u64], splits: &mut [Split; MAX_TABLES]) {
         super::split_with(|value, mask| _pext_u64(value, mask), hash, masks, splits);

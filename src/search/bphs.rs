@@ -184,15 +184,6 @@ impl Buckets for Bphs {
     fn owns(&self, _: &Course, look: Look, differing: u64, mode: Mode) -> bool {
         mode == Mode::First || self.first_agreeing(differing) == look.table as usize
     }
-
-    #[inline]
-    fn slot(&self, table: u32, position: usize) -> u32 {
-        let slot = match table {
-            0 => Some(position),
-            _ => self.tables[0].find(self.tables[table as usize].hashes()[position]).0,
-        };
-        slot.expect("every table holds the same hashes") as u32
-    }
 }
 
 impl HammingIndex for Bphs {

@@ -2,7 +2,8 @@
 //!
 //! One look costs two dependent reads from places that no cache predicts: the directory, then the group. So the looks
 //! of a round, and in a batch the looks of several queries, go through three phases together: ask for the directory
-//! entries; read them and ask for the groups; compare.
+//! entries; read them and ask for the groups; compare. The slot of a match in a later table is a search in the first, and
+//! goes through the same phases beside the looks of the next queries.
 
 use std::ops::ControlFlow;
 
@@ -30,6 +31,7 @@ pub(super) struct Look {
 
 /// An index whose search is a sequence of looks.
 pub(super) trait Buckets {
+    /// The first of them is the list that slots refer to.
     fn tables(&self) -> &[Table];
 
     fn search_radius(&self) -> u32;
@@ -44,9 +46,6 @@ pub(super) trait Buckets {
 
     /// Whether a match belongs to this look, and not to another one that finds it as well.
     fn owns(&self, course: &Course, look: Look, differing: u64, mode: Mode) -> bool;
-
-    /// The slot of the hash at `position` of a table.
-    fn slot(&self, table: u32, position: usize) -> u32;
 }
 
 /// Where a query stands in its sequence of looks.
@@ -73,14 +72,58 @@ pub(super) struct Lane {
     done: bool,
 }
 
-/// Answers up to [`LANES`] queries, one lane each. `found` gets the position of the query in `queries`, the match and
-/// the number of the look, from 1, with the look.
+/// A match and how it was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    /// Position of the query.
+    pub number: usize,
+    pub hit: Hit,
+    /// The number of the look, from 1.
+    pub step: u64,
+    pub look: Look,
+}
+
+/// Matches of later tables, whose slots are not known yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unplaced {
+    /// The first table's directory has been asked for.
+    new: Vec<(u64, Found)>,
+    /// Its hashes as well.
+    located: Vec<(u64, Found)>,
+}
+
+impl Unplaced {
+    fn push(&mut self, first: &Table, stored: u64, found: Found) {
+        first.prefetch_cell(first.cell(stored));
+        self.new.push((stored, found));
+    }
+
+    /// Finds the slots of those whose hashes have been asked for, and asks for the hashes of the others.
+    pub fn advance(&mut self, first: &Table, mut placed: impl FnMut(Found)) {
+        for (stored, found) in self.located.drain(..) {
+            let slot = first.find(stored).0.expect("every table holds the same hashes") as u32;
+            placed(Found { hit: Hit { slot, ..found.hit }, ..found });
+        }
+        for (stored, _) in &self.new {
+            first.prefetch_hashes(&first.range(*stored));
+        }
+        std::mem::swap(&mut self.new, &mut self.located);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.new.is_empty() && self.located.is_empty()
+    }
+}
+
+/// Answers up to [`LANES`] queries, one lane each, of which the first stands at `position`. Matches in the first table go to
+/// `found`, the others to `unplaced`.
 pub(super) fn answer<B: Buckets>(
     index: &B,
-    queries: &[Query<'_>],
+    (queries, position): (&[Query<'_>], usize),
     mode: Mode,
     lanes: &mut [Lane],
-    mut found: impl FnMut(usize, Hit, u64, Look),
+    unplaced: &mut Unplaced,
+    mut found: impl FnMut(Found),
 ) -> Cost {
     let mut cost = Cost::default();
     let lanes = &mut lanes[..queries.len()];
@@ -99,8 +142,13 @@ pub(super) fn answer<B: Buckets>(
             if lane.done {
                 continue;
             }
-            let any = compare(index, query.hash, mode, lane, &mut cost, |hit, step, look| {
-                found(number, hit, step, look);
+            let any = compare(index, query.hash, mode, lane, &mut cost, |stored, hit, step, look| {
+                let match_found = Found { number: position + number, hit, step, look };
+                if look.table == 0 {
+                    found(match_found);
+                } else {
+                    unplaced.push(&index.tables()[0], stored, match_found);
+                }
             });
             lane.finished += lane.n as u64;
             if any && mode == Mode::First {
@@ -143,7 +191,8 @@ fn ask_for_groups<B: Buckets>(index: &B, query: u64, lane: &mut Lane) {
     }
 }
 
-/// Phase 3: compares. Returns whether there was a match.
+/// Phase 3: compares. `found` gets the stored hash and its position in its table for a slot. Returns whether there was a
+/// match.
 #[inline]
 fn compare<B: Buckets>(
     index: &B,
@@ -151,7 +200,7 @@ fn compare<B: Buckets>(
     mode: Mode,
     lane: &Lane,
     cost: &mut Cost,
-    mut found: impl FnMut(Hit, u64, Look),
+    mut found: impl FnMut(u64, Hit, u64, Look),
 ) -> bool {
     let mut runs: [&[u64]; ROUND] = [&[]; ROUND];
     for (run, (look, &(from, to))) in runs.iter_mut().zip(lane.looks[..lane.n].iter().zip(&lane.ranges)) {
@@ -164,12 +213,13 @@ fn compare<B: Buckets>(
         index.kernel().scan_runs(runs, query, index.search_radius(), |run, at, distance| {
             verified += 1;
             let look = lane.looks[run];
-            if !index.owns(&lane.course, look, runs[run][at] ^ query, mode) {
+            let stored = runs[run][at];
+            if !index.owns(&lane.course, look, stored ^ query, mode) {
                 return ControlFlow::Continue(());
             }
             any = true;
-            let slot = index.slot(look.table, lane.ranges[run].0 as usize + at);
-            found(Hit { slot, distance: distance as u8 }, lane.finished + run as u64 + 1, look);
+            let hit = Hit { slot: lane.ranges[run].0 + at as u32, distance: distance as u8 };
+            found(stored, hit, lane.finished + run as u64 + 1, look);
             mode.after_hit()
         });
     *cost += Cost { probes: scanned as u64, candidates: compared as u64, verified };

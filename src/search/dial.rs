@@ -13,9 +13,9 @@
 //!
 //! A look costs two reads that no cache predicts. A query goes through three stages: choose the looks and ask for the
 //! directory; read it and ask for the hashes; compare. While one query is compared, the hashes of the next few and the
-//! directory entries of the few after them are on their way.
-
-use std::ops::ControlFlow;
+//! directory entries of the few after them are on their way. Comparing makes a list of what may match, without a branch that
+//! depends on it; the list is settled for several queries together, and slots of matches in later tables go through stages
+//! of their own.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use super::directory::log2;
 use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
 use crate::kernel::flips::Flip;
-use crate::kernel::packed::{Packed, WIDEST};
-use crate::kernel::weakest::{Kernel, MAX_TABLES, Split, Strengths};
+use crate::kernel::packed::{Packed, Shortlist, WIDEST};
+use crate::kernel::weakest::{Job, Kernel, MAX_TABLES, Split, Strengths};
 use crate::kernel::{huge_pages, prefetch};
 use crate::simhash::BITS;
 use crate::{Error, Result};
@@ -340,41 +340,32 @@ impl Dial {
     }
 
     /// The hash at a position of a table.
+    #[inline(always)]
     fn hash_at(&self, t: usize, cell: u32, position: usize) -> u64 {
         let mask = self.looks.masks[t];
         self.kernel.deposit(u64::from(cell), mask)
             | self.kernel.deposit(self.tables[t].rests.get(position), !mask)
     }
 
-    /// The position of a stored hash in the first table.
-    fn slot(&self, hash: u64) -> u32 {
-        let cell = self.kernel.extract(hash, self.looks.masks[0]) as u32;
-        let rest = self.kernel.extract(hash, !self.looks.masks[0]);
-        let (start, len) = self.tables[0].directory.range(cell);
-        let (mut from, mut to) = (start, start + len);
-        while from + 1 < to {
-            let middle = from.midpoint(to);
-            if self.tables[0].rests.get(middle as usize) <= rest {
-                from = middle;
-            } else {
-                to = middle;
-            }
-        }
-        from
-    }
-
-    /// The slot of a hash, if it is stored.
+    /// The slot of a hash, if it is stored: its position in the first table.
     pub fn find(&self, hash: u64) -> Option<u32> {
         let cell = self.kernel.extract(hash, self.looks.masks[0]) as u32;
-        let (_, len) = self.tables[0].directory.range(cell);
-        let slot = self.slot(hash);
-        (len > 0 && self.hash_at(0, cell, slot as usize) == hash).then_some(slot)
+        self.slot(hash, self.tables[0].directory.range(cell))
+    }
+
+    /// The slot of a hash, if it is in this run of the first table.
+    #[inline(always)]
+    fn slot(&self, hash: u64, (start, len): (u32, u32)) -> Option<u32> {
+        let rest = self.kernel.extract(hash, !self.looks.masks[0]);
+        let run = (start as usize, len as usize);
+        self.tables[0].rests.find_in_ascending(run, rest).map(|position| position as u32)
     }
 
     /// First stage: chooses looks `from..to` of a query and asks for their directory lines.
-    fn choose(&self, asked: &Asked<'_>, (from, to): (u32, u32), lane: &mut Lane) {
+    #[inline(always)]
+    fn choose(&self, asked: Asked<'_>, (from, to): (u32, u32), lane: &mut Lane) {
         let tables = self.tables.len() as u32;
-        lane.hash = asked.hash;
+        (lane.hash, lane.matched, lane.chosen) = (asked.hash, false, 0);
         lane.strengths = match asked.strength {
             Strength::Weights(weights) => self.kernel.strengths(weights),
             Strength::Known(strengths) => *strengths,
@@ -382,10 +373,10 @@ impl Dial {
         self.kernel.split(asked.hash, &self.looks.masks, &mut lane.splits);
         let Lane { looks, splits, strengths, flips, .. } = lane;
         looks.clear();
-        let mut look = |t: usize, flip: u32, bits: u8| {
+        let mut look = |t: usize, flip: u32, flips: u8| {
             let cell = splits[t].key as u32 ^ flip;
             self.tables[t].directory.prefetch(cell);
-            looks.push(Look { cell, start: 0, len: 0, table: t as u8, flips: bits });
+            looks.push(Look { cell, start: 0, len: 0, table: t as u8, flips });
         };
         for t in from.min(tables)..to.min(tables) {
             look(t as usize, 0, 0);
@@ -398,6 +389,7 @@ impl Dial {
                 if from > 0 {
                     chosen &= !self.kernel.weakest(strengths, self.looks.key_bits, from);
                 }
+                lane.chosen = chosen;
                 // Their number is the same for all queries, which the processor learns.
                 for _ in from..to {
                     let (table, flip) = self.places[chosen.trailing_zeros() as usize % BITS];
@@ -420,7 +412,7 @@ impl Dial {
     }
 
     /// Second stage: reads the directory and asks for the hashes.
-    #[inline]
+    #[inline(always)]
     fn locate(&self, lane: &mut Lane) {
         for look in &mut lane.looks {
             let table = &self.tables[usize::from(look.table)];
@@ -429,150 +421,125 @@ impl Dial {
         }
     }
 
-    /// Third stage: compares. Matches of the first table go to `found`, with the table and the differing bits; those of other
-    /// tables to `unplaced`. Returns whether there was a match.
-    #[inline]
-    fn compare(
-        &self,
-        lane: &Lane,
-        mode: Mode,
-        cost: &mut Cost,
-        unplaced: &mut Vec<Unplaced>,
-        found: &mut impl FnMut(usize, Hit, Found),
-    ) -> bool {
-        let mut matched = false;
-        for look in &lane.looks {
-            cost.probes += 1;
-            let flips = u32::from(look.flips);
-            let Some(left) = self.params.radius.checked_sub(flips) else { continue };
+    /// Third stage: compares. What may match goes to the list, with the look and the place of the lane in the ring as its tag.
+    #[inline(always)]
+    fn compare(&self, lane: &Lane, place: usize, cost: &mut Cost, list: &mut Shortlist) {
+        cost.probes += lane.looks.len() as u64;
+        for (look, tag) in lane.looks.iter().zip((place as u32..).step_by(RING)) {
+            let Some(left) = self.params.radius.checked_sub(u32::from(look.flips)) else { continue };
+            cost.candidates += u64::from(look.len);
             let t = usize::from(look.table);
-            let compared = self.tables[t].rests.scan(
-                look.start as usize,
-                look.len as usize,
-                lane.splits[t].rest,
-                left,
-                |position, distance| {
-                    cost.verified += 1;
-                    let stored = self.hash_at(t, look.cell, position);
-                    let how = Found { table: t, differing: stored ^ lane.hash };
-                    if mode == Mode::All && !self.is_first(t, how.differing, &lane.strengths) {
-                        return ControlFlow::Continue(());
-                    }
-                    let hit = Hit { slot: position as u32, distance: (distance + flips) as u8 };
-                    if t == 0 {
-                        found(lane.number, hit, how);
-                    } else {
-                        // Its slot is a search in the first table.
-                        let cell = self.kernel.extract(stored, self.looks.masks[0]) as u32;
-                        self.tables[0].directory.prefetch(cell);
-                        unplaced.push(Unplaced { number: lane.number, stored, cell, hit, how });
-                    }
-                    matched = true;
-                    mode.after_hit()
-                },
-            );
-            cost.candidates += compared as u64;
-            if matched && mode == Mode::First {
-                break;
-            }
-        }
-        matched
-    }
-
-    /// Looks up the slots of matches of later tables.
-    fn place(&self, unplaced: &mut Vec<Unplaced>, found: &mut impl FnMut(usize, Hit, Found)) {
-        for unplaced_match in unplaced.iter() {
-            let (start, len) = self.tables[0].directory.range(unplaced_match.cell);
-            self.tables[0].rests.prefetch(start as usize, len as usize);
-        }
-        for Unplaced { number, stored, hit, how, .. } in unplaced.drain(..) {
-            found(number, Hit { slot: self.slot(stored), ..hit }, how);
+            let run = (look.start as usize, look.len as usize);
+            self.tables[t].rests.shortlist(run, lane.splits[t].rest, left, tag, list);
         }
     }
 
-    /// Whether of all the looks that find a hash with these differing bits, table `t`'s comes first.
-    fn is_first(&self, t: usize, differing: u64, strengths: &Strengths) -> bool {
-        let mine = self.looks.turn(t, differing, strengths);
-        (0..self.tables.len()).filter(|&other| other != t).all(|other| {
-            self.looks.turn(other, differing, strengths).is_none_or(|theirs| Some(theirs) > mine)
-        })
-    }
-
-    /// Takes looks `looks.0..looks.1` of all queries. `found` gets the position of the query, the match, and how it was
-    /// found; `matched` the positions of the queries with a match.
-    fn run(
+    /// Settles which of the list are matches, and belong to the look that found them. Those of the first table go to `found`,
+    /// those of others into the stages of placing, each of which moves on.
+    #[inline(always)]
+    fn settle(
         &self,
-        asked: &[Asked<'_>],
-        looks: (u32, u32),
         mode: Mode,
-        scratch: &mut DialScratch,
-        mut found: impl FnMut(usize, Hit, Found),
-        mut matched: impl FnMut(usize),
-    ) -> Cost {
-        let DialScratch { lanes, unplaced } = scratch;
-        let mut cost = Cost::default();
-        // Queries between two stages: enough looks under way to hide the waiting, few enough that what has been asked for
-        // stays in the nearest cache. Stages take turns query by query, so that the memory is never idle and never
-        // flooded.
-        let gap =
-            (LOOKS_UNDER_WAY / (looks.1 - looks.0).max(1) as usize).clamp(1, MOST_UNDER_WAY).min(asked.len());
-        lanes.resize_with(lanes.len().max(2 * gap + 1), Lane::default);
-        let lanes = &mut lanes[..2 * gap + 1];
-        let (mut choosing, mut locating, mut comparing) = (0, gap + 1, 1);
-        let advance = |lane: &mut usize| *lane = if *lane == 2 * gap { 0 } else { *lane + 1 };
-        for turn in 0..asked.len() + 2 * gap {
-            if let Some(now) = asked.get(turn) {
-                if let Some(ahead) = asked.get(turn + ASKED_AHEAD) {
-                    ahead.prefetch();
+        ring: &mut [Lane],
+        work: &mut Settling,
+        cost: &mut Cost,
+        found: &mut FoundIn<'_>,
+    ) {
+        let Settling { list, placed, unplaced: [new, located, last] } = work;
+        let first = &self.tables[0];
+        placed.make_room(list.len());
+        new.make_room(list.len());
+        for (position, tag) in list.iter() {
+            let lane = &mut ring[tag as usize % RING];
+            let look = &lane.looks[tag as usize / RING];
+            let t = usize::from(look.table);
+            let stored = self.hash_at(t, look.cell, position as usize);
+            let differing = stored ^ lane.hash;
+            let near = differing.count_ones() <= self.params.radius;
+            cost.verified += u64::from(near);
+            let belongs = match mode {
+                Mode::All => near & self.belongs(t, lane, differing),
+                Mode::First => {
+                    let only = near & !lane.matched;
+                    lane.matched |= near;
+                    only
                 }
-                lanes[choosing].number = turn;
-                self.choose(now, looks, &mut lanes[choosing]);
-            }
-            if turn >= gap && turn - gap < asked.len() {
-                self.locate(&mut lanes[locating]);
-            }
-            if turn >= 2 * gap {
-                let lane = &lanes[comparing];
-                if self.compare(lane, mode, &mut cost, unplaced, &mut found) {
-                    matched(lane.number);
-                }
-                if unplaced.len() >= PLACED_TOGETHER {
-                    self.place(unplaced, &mut found);
-                }
-            }
-            advance(&mut choosing);
-            advance(&mut locating);
-            advance(&mut comparing);
+            };
+            // Written whether it counts or not, because nobody can foresee which.
+            let cell = self.kernel.extract(stored, self.looks.masks[0]) as u32;
+            let found = Match { number: lane.number, slot: position, len: 0, stored, differing };
+            placed.push_if(belongs & (t == 0), found);
+            new.push_if(belongs & (t != 0), Match { slot: cell, ..found });
+            first.directory.prefetch(cell);
         }
-        self.place(unplaced, &mut found);
-        cost
+        list.clear();
+        found(placed.list());
+        placed.len = 0;
+        // The directory was asked for one round ago, the first table's hashes a round later.
+        for found in last.list_mut() {
+            let slot = self.slot(found.stored, (found.slot, found.len));
+            found.slot = slot.expect("every table holds the same hashes");
+        }
+        found(last.list());
+        last.len = 0;
+        for found in located.list_mut() {
+            (found.slot, found.len) = first.directory.range(found.slot);
+            first.rests.prefetch(found.slot as usize, found.len as usize);
+        }
+        std::mem::swap(last, located);
+        std::mem::swap(located, new);
     }
 
-    /// Answers all queries within the budget.
+    /// Whether of all tables where a look finds a hash with these differing bits, this one is the one to report it.
+    #[inline(always)]
+    fn belongs(&self, t: usize, lane: &Lane, differing: u64) -> bool {
+        if self.looks.flips > 1 {
+            let mine = self.looks.turn(t, differing, &lane.strengths);
+            return (0..self.tables.len()).filter(|&other| other != t).all(|other| {
+                self.looks.turn(other, differing, &lane.strengths).is_none_or(|theirs| Some(theirs) > mine)
+            });
+        }
+        // Each table finds it with one look at the most: one that flips no bit, or one that has been chosen. The first table
+        // that does reports it, because in the first of all the slot is known.
+        let finders = (0..).zip(&self.looks.masks).fold(0u32, |finders, (table, mask)| {
+            let flipped = differing & mask;
+            let finds = (flipped & flipped.wrapping_sub(1)) | (flipped & !lane.chosen) == 0;
+            finders | u32::from(finds) << table
+        });
+        finders & ((1 << t) - 1) == 0
+    }
+
+    /// Answers all queries within the budget. `found` gets the position of the query, the match, and the bits that differ.
     fn answer(
         &self,
-        asked: &[Asked<'_>],
+        questions: Questions<'_>,
         mode: Mode,
         scratch: &mut DialScratch,
-        mut found: impl FnMut(usize, Hit, Found),
+        mut found: impl FnMut(usize, Hit, u64),
     ) -> Cost {
         let budget = self.budget();
+        let mut run = |of: Option<&[u32]>, looks, found: &mut FoundIn<'_>| {
+            self.kernel.compiled_for(Run { dial: self, questions, of, looks, mode, scratch, found })
+        };
+        let mut found = |matches: &[Match]| {
+            for &Match { number, slot, differing, .. } in matches {
+                found(number as usize, Hit { slot, distance: differing.count_ones() as u8 }, differing);
+            }
+        };
         if mode == Mode::All {
-            return self.run(asked, (0, budget), mode, scratch, found, |_| ());
+            return run(None, (0, budget), &mut found);
         }
         // Rounds of more and more looks; who has found something is done.
         let mut cost = Cost::default();
-        let mut left: Vec<u32> = (0..asked.len() as u32).collect();
-        let mut again: Vec<Asked<'_>> = asked.to_vec();
+        let mut left: Vec<u32> = (0..questions.len() as u32).collect();
+        let mut done = vec![false; left.len()];
         let (mut from, mut to) = (0, budget.min(FIRST_ROUND));
         while from < to && !left.is_empty() {
-            let mut done = vec![false; left.len()];
-            let found = |number: usize, hit, how| found(left[number] as usize, hit, how);
-            cost += self.run(&again, (from, to), mode, scratch, found, |number| done[number] = true);
-            let mut keep = done.iter().map(|done| !done);
-            left.retain(|_| keep.next().unwrap_or(false));
-            let mut keep = done.iter().map(|done| !done);
-            again.retain(|_| keep.next().unwrap_or(false));
+            cost += run(Some(&left), (from, to), &mut |matches| {
+                matches.iter().for_each(|found| done[found.number as usize] = true);
+                found(matches);
+            });
+            left.retain(|&number| !done[number as usize]);
             (from, to) = (to, budget.min(to.saturating_mul(4)));
         }
         cost
@@ -593,26 +560,89 @@ impl Dial {
     ) -> Cost {
         assert_eq!(hashes.len(), strengths.len(), "strengths of every hash");
         assert!(u32::try_from(hashes.len()).is_ok(), "fewer than 2^32 queries in one batch");
-        let asked: Vec<Asked<'_>> = hashes
-            .iter()
-            .zip(strengths)
-            .map(|(&hash, strengths)| Asked { hash, strength: Strength::Known(strengths) })
-            .collect();
-        self.answer(&asked, mode, &mut scratch.dial, |number, hit, _| hits.push((number as u32, hit)))
+        let questions = Questions::Known(hashes, strengths);
+        self.answer(questions, mode, &mut scratch.dial, |number, hit, _| hits.push((number as u32, hit)))
+    }
+}
+
+/// One run over queries: looks `looks.0..looks.1` of each, every match to `found`.
+struct Run<'a> {
+    dial: &'a Dial,
+    questions: Questions<'a>,
+    /// Of which only these; of all of them if it does not say.
+    of: Option<&'a [u32]>,
+    looks: (u32, u32),
+    mode: Mode,
+    scratch: &'a mut DialScratch,
+    found: &'a mut FoundIn<'a>,
+}
+
+/// What gets the matches, some at a time, with their slots.
+type FoundIn<'a> = dyn FnMut(&[Match]) + 'a;
+
+impl Job for Run<'_> {
+    type Output = Cost;
+
+    #[inline(always)]
+    fn run(self) -> Cost {
+        let Self { dial, questions, of, looks, mode, scratch, found } = self;
+        let count = of.map_or(questions.len(), <[u32]>::len);
+        let number = |turn: usize| of.map_or(Some(turn), |of| of.get(turn).map(|&number| number as usize));
+        let asked = |turn: usize| questions.get(number(turn)?);
+        let DialScratch { ring, settling } = scratch;
+        let mut cost = Cost::default();
+        // Queries between two stages: enough looks under way to hide the waiting, few enough that what has been asked for
+        // stays in the nearest cache. Stages take turns query by query, so that the memory is never idle and never
+        // flooded.
+        let gap = (LOOKS_UNDER_WAY / (looks.1 - looks.0).max(1) as usize).clamp(1, MOST_UNDER_WAY).min(count);
+        // With many looks a query there is enough under way with few queries, and few lanes stay in the cache.
+        let lanes = (4 * gap).next_power_of_two().clamp(4, RING);
+        let most_unsettled = lanes - 2 * gap - 1;
+        ring.resize_with(RING, Lane::default);
+        let mut unsettled = 0;
+        for turn in 0..count + 2 * gap {
+            if let Some(now) = asked(turn) {
+                if let Some(ahead) = asked(turn + ASKED_AHEAD) {
+                    ahead.prefetch();
+                }
+                let lane = &mut ring[turn % lanes];
+                lane.number = number(turn).unwrap_or(turn) as u32;
+                dial.choose(now, looks, lane);
+            }
+            if turn >= gap && turn - gap < count {
+                dial.locate(&mut ring[(turn - gap) % lanes]);
+            }
+            if turn >= 2 * gap {
+                let place = (turn - 2 * gap) % lanes;
+                dial.compare(&ring[place], place, &mut cost, &mut settling.list);
+                unsettled += 1;
+                if settling.list.len() >= SETTLED_TOGETHER || unsettled == most_unsettled {
+                    dial.settle(mode, ring, settling, &mut cost, found);
+                    unsettled = 0;
+                }
+            }
+        }
+        while !settling.is_done() {
+            dial.settle(mode, ring, settling, &mut cost, found);
+        }
+        cost
     }
 }
 
 /// Looks of all queries between two stages, where a query has few.
-const LOOKS_UNDER_WAY: usize = 96;
+const LOOKS_UNDER_WAY: usize = 48;
 
 /// Most queries between two stages.
-const MOST_UNDER_WAY: usize = 16;
+const MOST_UNDER_WAY: usize = 10;
+
+/// Queries of which something is known: between the stages, and compared but not settled.
+const RING: usize = 64;
+
+/// What may match is settled when there is so much of it, or when the ring is full.
+const SETTLED_TOGETHER: usize = 32;
 
 /// How far ahead the weights of queries are asked for.
 const ASKED_AHEAD: usize = 16;
-
-/// Matches of later tables whose slots are looked up together.
-const PLACED_TOGETHER: usize = 16;
 
 /// Looks in the first round of a search that may end at its first match.
 const FIRST_ROUND: u32 = 4;
@@ -631,14 +661,38 @@ struct Asked<'a> {
     strength: Strength<'a>,
 }
 
-impl<'a> From<Query<'a>> for Asked<'a> {
-    fn from(query: Query<'a>) -> Self {
-        Self { hash: query.hash, strength: Strength::Weights(query.weights) }
+/// Queries.
+#[derive(Clone, Copy, Debug)]
+enum Questions<'a> {
+    Weighted(&'a [Query<'a>]),
+    /// Hashes with their strengths, of the same number.
+    Known(&'a [u64], &'a [Strengths]),
+}
+
+impl<'a> Questions<'a> {
+    #[inline(always)]
+    fn len(self) -> usize {
+        match self {
+            Self::Weighted(queries) => queries.len(),
+            Self::Known(hashes, _) => hashes.len(),
+        }
+    }
+
+    #[inline(always)]
+    fn get(self, number: usize) -> Option<Asked<'a>> {
+        match self {
+            Self::Weighted(queries) => queries
+                .get(number)
+                .map(|query| Asked { hash: query.hash, strength: Strength::Weights(query.weights) }),
+            Self::Known(hashes, strengths) => {
+                Some(Asked { hash: *hashes.get(number)?, strength: Strength::Known(strengths.get(number)?) })
+            }
+        }
     }
 }
 
 impl Asked<'_> {
-    #[inline]
+    #[inline(always)]
     fn prefetch(&self) {
         match self.strength {
             Strength::Weights(weights) => {
@@ -733,31 +787,80 @@ struct Look {
     flips: u8,
 }
 
-/// How a match was found.
-#[derive(Clone, Copy, Debug)]
-struct Found {
-    table: usize,
+/// A match.
+#[derive(Clone, Copy, Debug, Default)]
+struct Match {
+    /// Position of the query.
+    number: u32,
+    /// Its slot, as far as it is known: in the stages of placing first the cell in the first table, then where the run of the
+    /// cell begins,
+    slot: u32,
+    /// and how long that is.
+    len: u32,
+    stored: u64,
     differing: u64,
 }
 
-/// A match of a later table: its slot is not known yet.
-#[derive(Clone, Copy, Debug)]
-struct Unplaced {
-    number: usize,
-    stored: u64,
-    /// Its cell in the first table.
-    cell: u32,
-    hit: Hit,
-    how: Found,
+/// A list whose end is written to whether what is written stays or not.
+#[derive(Clone, Debug, Default)]
+struct Matches {
+    /// Of those behind `len` nothing is asked.
+    all: Vec<Match>,
+    len: usize,
+}
+
+impl Matches {
+    fn make_room(&mut self, count: usize) {
+        if self.all.len() < self.len + count {
+            self.all.resize((self.len + count).next_power_of_two(), Match::default());
+        }
+    }
+
+    /// Needs room.
+    #[inline(always)]
+    fn push_if(&mut self, stays: bool, found: Match) {
+        self.all[self.len] = found;
+        self.len += usize::from(stays);
+    }
+
+    #[inline(always)]
+    fn list(&self) -> &[Match] {
+        &self.all[..self.len]
+    }
+
+    #[inline(always)]
+    fn list_mut(&mut self) -> &mut [Match] {
+        &mut self.all[..self.len]
+    }
+}
+
+/// What comparing leaves to be settled.
+#[derive(Clone, Debug, Default)]
+struct Settling {
+    list: Shortlist,
+    /// Matches in the first table.
+    placed: Matches,
+    /// Matches in other tables, by the stage of placing that they are in.
+    unplaced: [Matches; 3],
+}
+
+impl Settling {
+    fn is_done(&self) -> bool {
+        self.list.is_empty() && self.unplaced.iter().all(|matches| matches.len == 0)
+    }
 }
 
 /// What the stages know of one query.
 #[derive(Clone, Debug)]
 struct Lane {
     /// Position of the query.
-    number: usize,
+    number: u32,
+    /// Whether it has a match.
+    matched: bool,
     hash: u64,
     strengths: Strengths,
+    /// The bits that are flipped, for keys with one flip.
+    chosen: u64,
     splits: [Split; MAX_TABLES],
     looks: Vec<Look>,
     /// For keys with two flips, those chosen.
@@ -768,8 +871,10 @@ impl Default for Lane {
     fn default() -> Self {
         Self {
             number: 0,
+            matched: false,
             hash: 0,
             strengths: Strengths([0; BITS]),
+            chosen: 0,
             splits: Default::default(),
             looks: Vec::new(),
             flips: Vec::new(),
@@ -780,8 +885,8 @@ impl Default for Lane {
 /// What a search of the dial index needs to work with.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DialScratch {
-    lanes: Vec<Lane>,
-    unplaced: Vec<Unplaced>,
+    ring: Vec<Lane>,
+    settling: Settling,
 }
 
 impl HammingIndex for Dial {
@@ -798,7 +903,7 @@ impl HammingIndex for Dial {
     }
 
     fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
-        self.answer(&[query.into()], mode, &mut scratch.dial, |_, hit, _| hits.push(hit))
+        self.answer(Questions::Weighted(&[query]), mode, &mut scratch.dial, |_, hit, _| hits.push(hit))
     }
 
     fn search_traced(
@@ -809,8 +914,9 @@ impl HammingIndex for Dial {
         hits: &mut Vec<(Hit, u32)>,
     ) -> Cost {
         let strengths = self.kernel.strengths(query.weights);
-        self.answer(&[query.into()], mode, &mut scratch.dial, |_, hit, how| {
-            hits.push((hit, self.looks.number(how.table, how.differing, &strengths)));
+        self.answer(Questions::Weighted(&[query]), mode, &mut scratch.dial, |_, hit, differing| {
+            let first = self.looks.first(differing, &strengths);
+            hits.push((hit, first.expect("a look has found it")));
         })
     }
 
@@ -822,8 +928,8 @@ impl HammingIndex for Dial {
         hits: &mut Vec<(u32, Hit)>,
     ) -> Cost {
         assert!(u32::try_from(queries.len()).is_ok(), "fewer than 2^32 queries in one batch");
-        let asked: Vec<Asked<'_>> = queries.iter().map(|&query| query.into()).collect();
-        self.answer(&asked, mode, &mut scratch.dial, |number, hit, _| hits.push((number as u32, hit)))
+        let questions = Questions::Weighted(queries);
+        self.answer(questions, mode, &mut scratch.dial, |number, hit, _| hits.push((number as u32, hit)))
     }
 
     fn tables(&self) -> usize {

@@ -19,7 +19,7 @@ pub mod psm;
 
 use std::ops::ControlFlow;
 
-use buckets::{Buckets, LANES, Lane, Look};
+use buckets::{Buckets, Found, LANES, Lane, Look, Unplaced};
 
 use crate::kernel::prefetch;
 use crate::simhash::BITS;
@@ -171,12 +171,17 @@ fn one_by_one<I: HammingIndex + ?Sized>(
 #[derive(Clone, Debug)]
 pub struct Scratch {
     lanes: Vec<Lane>,
+    unplaced: Unplaced,
     dial: dial::DialScratch,
 }
 
 impl Default for Scratch {
     fn default() -> Self {
-        Self { lanes: vec![Lane::default()], dial: dial::DialScratch::default() }
+        Self {
+            lanes: vec![Lane::default()],
+            unplaced: Unplaced::default(),
+            dial: dial::DialScratch::default(),
+        }
     }
 }
 
@@ -189,7 +194,18 @@ impl Scratch {
         mode: Mode,
         mut found: impl FnMut(Hit, u64, Look),
     ) -> Cost {
-        buckets::answer(index, &[query], mode, &mut self.lanes, |_, hit, step, look| found(hit, step, look))
+        let mut found = |Found { hit, step, look, .. }: Found| found(hit, step, look);
+        let cost =
+            buckets::answer(index, (&[query], 0), mode, &mut self.lanes, &mut self.unplaced, &mut found);
+        self.place_all(index, found);
+        cost
+    }
+
+    /// Finds the slots of all matches that have none yet.
+    fn place_all<B: Buckets>(&mut self, index: &B, mut found: impl FnMut(Found)) {
+        while !self.unplaced.is_empty() {
+            self.unplaced.advance(&index.tables()[0], &mut found);
+        }
     }
 
     /// Answers many queries by looks into groups, several at a time.
@@ -211,10 +227,12 @@ impl Scratch {
                     prefetch::read(query.weights, line);
                 }
             }
-            cost += buckets::answer(index, now, mode, &mut self.lanes, |number, hit, _, _| {
-                hits.push(((group * LANES + number) as u32, hit));
-            });
+            let mut found = |Found { number, hit, .. }: Found| hits.push((number as u32, hit));
+            let now = (now, group * LANES);
+            cost += buckets::answer(index, now, mode, &mut self.lanes, &mut self.unplaced, &mut found);
+            self.unplaced.advance(&index.tables()[0], found);
         }
+        self.place_all(index, |Found { number, hit, .. }| hits.push((number as u32, hit)));
         cost
     }
 }

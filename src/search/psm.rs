@@ -323,11 +323,6 @@ impl Buckets for Psm {
     fn owns(&self, _: &Course, look: Look, differing: u64, _: Mode) -> bool {
         differing & self.among == look.mask
     }
-
-    #[inline]
-    fn slot(&self, _: u32, position: usize) -> u32 {
-        position as u32
-    }
 }
 
 impl HammingIndex for Psm {
