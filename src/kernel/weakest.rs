@@ -94,6 +94,9 @@ impl Kernel {
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => unsafe { x86::run_avx512(job) },
+            // Every aarch64 processor that we are compiled for has it.
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => job.run(),
         }
     }
 
