@@ -8,9 +8,11 @@ use crate::{Error, Result};
 pub const WIDEST: u32 = 57;
 
 /// Bits of a value that are compared first: with seven bits before them they fit 32.
+#[cfg(target_arch = "x86_64")]
 const NARROW: u32 = 25;
 
 /// The radius up to which the low bits decide: of random values, fewer than one in a hundred passes.
+#[cfg(target_arch = "x86_64")]
 const NARROW_RADIUS: u32 = 6;
 
 /// Positions in packed lists, each with a tag that tells what it was found for.
@@ -80,6 +82,7 @@ pub struct Packed {
     /// How eight numbers are brought into the lanes of a register, by the bits before the first of them in its byte.
     lanes: [Lanes; 8],
     /// The same for the low bits of sixteen.
+    #[cfg(target_arch = "x86_64")]
     narrow: [NarrowLanes; 8],
     /// How many numbers surely lie in two cache lines, sixteen at the most.
     at_once: usize,
@@ -116,6 +119,7 @@ impl Lanes {
 
 /// For each of sixteen numbers: the four bytes that its low bits lie in, counted from the first number's byte, and the bits
 /// before it.
+#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct NarrowLanes {
@@ -123,6 +127,7 @@ struct NarrowLanes {
     shifts: [u32; 16],
 }
 
+#[cfg(target_arch = "x86_64")]
 impl NarrowLanes {
     fn new(width: u32, phase: u32) -> Self {
         let bit = |lane: usize| phase as usize + lane * width as usize;
@@ -156,9 +161,16 @@ impl Packed {
             bit += width as usize;
         }
         let lanes = std::array::from_fn(|phase| Lanes::new(width, phase as u32));
-        let narrow = std::array::from_fn(|phase| NarrowLanes::new(width, phase as u32));
-        let at_once = ((1024 - 511) / width as usize).min(16);
-        Ok(Self { lines, len, width, isa: Self::available()[0], lanes, narrow, at_once })
+        Ok(Self {
+            lines,
+            len,
+            width,
+            isa: Self::available()[0],
+            lanes,
+            #[cfg(target_arch = "x86_64")]
+            narrow: std::array::from_fn(|phase| NarrowLanes::new(width, phase as u32)),
+            at_once: ((1024 - 511) / width as usize).min(16),
+        })
     }
 
     /// All ways to scan that this processor can run, the fastest first.
@@ -529,10 +541,11 @@ mod tests {
             for isa in Packed::available() {
                 packed.isa = isa;
                 #[cfg(target_arch = "x86_64")]
-                let narrow = isa == Isa::Avx512;
+                let narrow = isa == Isa::Avx512 && radius <= NARROW_RADIUS;
+                #[cfg(target_arch = "x86_64")]
+                let compared = if narrow { (1 << NARROW) - 1 } else { u64::MAX };
                 #[cfg(not(target_arch = "x86_64"))]
-                let narrow = false;
-                let compared = if narrow && radius <= NARROW_RADIUS { (1 << NARROW) - 1 } else { u64::MAX };
+                let compared = u64::MAX;
                 let mut list = Shortlist::default();
                 for _ in 0..2 {
                     packed.shortlist((from, len), wanted, radius, tag, &mut list);
