@@ -46,20 +46,35 @@ impl Shortlist {
         self.positions[..self.len].iter().copied().zip(self.tags[..self.len].iter().copied())
     }
 
-    /// For 64 more.
+    /// For so many more, and sixteen that may be written behind them.
     #[inline(always)]
-    fn make_room(&mut self) {
-        if self.positions.len() < self.len + 64 {
-            self.grow();
+    fn make_room(&mut self, count: usize) {
+        if self.positions.len() < self.len + count + 16 {
+            self.grow(count);
         }
     }
 
     #[cold]
-    fn grow(&mut self) {
-        let room = (self.len + 64).next_power_of_two();
+    fn grow(&mut self, count: usize) {
+        let room = (self.len + count + 16).next_power_of_two();
         self.positions.resize(room, 0);
         self.tags.resize(room, 0);
     }
+}
+
+/// Values that follow each other, and what they are compared with.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// Where they begin.
+    pub from: u32,
+    /// How many there are.
+    pub len: u32,
+    /// What they are compared with.
+    pub wanted: u64,
+    /// The largest distance that is wanted; if it is negative, nothing is.
+    pub radius: i32,
+    /// What is told of each that is found.
+    pub tag: u32,
 }
 
 /// One cache line.
@@ -139,38 +154,42 @@ impl NarrowLanes {
 }
 
 impl Packed {
-    /// Packs `values`, of which only the low `width` bits are kept.
+    /// An empty list with room for so many values, of which only the low `width` bits are kept.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a width of 0 or above [`WIDEST`].
-    pub fn new(values: impl ExactSizeIterator<Item = u64>, width: u32) -> Result<Self> {
+    pub fn with_room(room: usize, width: u32) -> Result<Self> {
         if !(1..=WIDEST).contains(&width) {
             return Err(Error::parameter("width", width, format!("1 to {WIDEST} bits")));
         }
-        let len = values.len();
         // Eight bytes more than needed, so that every number can be read as eight bytes.
-        let lines = (len * width as usize).div_ceil(8).saturating_add(8).div_ceil(64);
-        let mut lines = huge_pages::zeroed::<Line>(lines);
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut lines);
-        let kept = u64::MAX >> (64 - width);
-        let mut bit = 0;
-        for value in values.take(len) {
-            let word: &mut [u8] = &mut bytes[bit / 8..bit / 8 + 8];
-            let before = u64::from_le_bytes(word.try_into().expect("eight bytes"));
-            word.copy_from_slice(&(before | (value & kept) << (bit % 8)).to_le_bytes());
-            bit += width as usize;
-        }
-        let lanes = std::array::from_fn(|phase| Lanes::new(width, phase as u32));
+        let lines = (room * width as usize).div_ceil(8).saturating_add(8).div_ceil(64);
         Ok(Self {
-            lines,
-            len,
+            lines: huge_pages::zeroed::<Line>(lines),
+            len: 0,
             width,
             isa: Self::available()[0],
-            lanes,
+            lanes: std::array::from_fn(|phase| Lanes::new(width, phase as u32)),
             #[cfg(target_arch = "x86_64")]
             narrow: std::array::from_fn(|phase| NarrowLanes::new(width, phase as u32)),
             at_once: ((1024 - 511) / width as usize).min(16),
         })
+    }
+
+    /// Appends values.
+    ///
+    /// # Panics
+    /// If there is no room for them.
+    pub fn extend(&mut self, values: impl Iterator<Item = u64>) {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.lines);
+        let kept = u64::MAX >> (64 - self.width);
+        for value in values {
+            let bit = self.len * self.width as usize;
+            let word: &mut [u8] = &mut bytes[bit / 8..bit / 8 + 8];
+            let before = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+            word.copy_from_slice(&(before | (value & kept) << (bit % 8)).to_le_bytes());
+            self.len += 1;
+        }
     }
 
     /// All ways to scan that this processor can run, the fastest first.
@@ -244,60 +263,54 @@ impl Packed {
         }
     }
 
-    /// Appends to `list` where in the `len` values from `from` on those are that may be within `radius` of `wanted`, in order
-    /// and with the tag: all that are, and a few others where only a part of each value was compared.
+    /// Appends to `list` where in each of the runs those values are that may be within its radius of what is wanted, in order
+    /// and with its tag: all that are, and a few others where only a part of each value was compared. No radius may be above
+    /// `radius`. Returns how many values were compared.
     ///
     /// # Panics
     /// For a run that is not in the list.
     #[inline(always)]
-    pub fn shortlist(
-        &self,
-        (from, len): (usize, usize),
-        wanted: u64,
-        radius: u32,
-        tag: u32,
-        list: &mut Shortlist,
-    ) {
-        assert!(from <= self.len && len <= self.len - from, "inside of the list");
-        match self.isa {
-            // SAFETY: this kind is chosen only where the features have been detected; the run was checked.
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 if radius <= NARROW_RADIUS => unsafe {
-                self.shortlist_narrow((from, len), wanted, radius, tag, list);
-            },
-            _ => self.shortlist_whole((from, len), wanted, radius, tag, list),
+    pub fn shortlist(&self, runs: &[Run], radius: u32, list: &mut Shortlist) -> usize {
+        let mut total = 0;
+        for run in runs {
+            total += run.len as usize;
+            assert!(run.from as usize + run.len as usize <= self.len, "inside of the list");
         }
+        match self.isa {
+            // SAFETY: this kind is chosen only where the features have been detected; the runs were checked.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 if radius <= NARROW_RADIUS => unsafe { self.shortlist_narrow(runs, total, list) },
+            _ => self.shortlist_whole(runs, total, list),
+        }
+        total
     }
 
     /// By comparing whole values.
-    fn shortlist_whole(
-        &self,
-        (from, len): (usize, usize),
-        wanted: u64,
-        radius: u32,
-        tag: u32,
-        list: &mut Shortlist,
-    ) {
-        for at in (0..len).step_by(64) {
-            let (from, n) = (from + at, (len - at).min(64));
-            let mut within = match self.isa {
-                Isa::Portable => self.within_portable(from, n, wanted, radius),
-                // SAFETY: this kind is chosen only where the features have been detected.
-                #[cfg(target_arch = "x86_64")]
-                Isa::Popcnt => unsafe { self.within_popcnt(from, n, wanted, radius) },
-                // SAFETY: as above; the caller has checked the run.
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => unsafe { self.within_avx512(from, n, wanted, radius) },
-                // SAFETY: as above.
-                #[cfg(target_arch = "aarch64")]
-                Isa::Neon => unsafe { self.within_neon(from, n, wanted, radius) },
-            };
-            list.make_room();
-            while within != 0 {
-                list.positions[list.len] = (from + within.trailing_zeros() as usize) as u32;
-                list.tags[list.len] = tag;
-                list.len += 1;
-                within &= within - 1;
+    fn shortlist_whole(&self, runs: &[Run], total: usize, list: &mut Shortlist) {
+        list.make_room(total);
+        for run in runs {
+            let Ok(radius) = u32::try_from(run.radius) else { continue };
+            let (from, len, wanted) = (run.from as usize, run.len as usize, run.wanted);
+            for at in (0..len).step_by(64) {
+                let (from, n) = (from + at, (len - at).min(64));
+                let mut within = match self.isa {
+                    Isa::Portable => self.within_portable(from, n, wanted, radius),
+                    // SAFETY: this kind is chosen only where the features have been detected.
+                    #[cfg(target_arch = "x86_64")]
+                    Isa::Popcnt => unsafe { self.within_popcnt(from, n, wanted, radius) },
+                    // SAFETY: as above; the caller has checked the run.
+                    #[cfg(target_arch = "x86_64")]
+                    Isa::Avx512 => unsafe { self.within_avx512(from, n, wanted, radius) },
+                    // SAFETY: as above.
+                    #[cfg(target_arch = "aarch64")]
+                    Isa::Neon => unsafe { self.within_neon(from, n, wanted, radius) },
+                };
+                while within != 0 {
+                    list.positions[list.len] = (from + within.trailing_zeros() as usize) as u32;
+                    list.tags[list.len] = run.tag;
+                    list.len += 1;
+                    within &= within - 1;
+                }
             }
         }
     }
@@ -305,39 +318,38 @@ impl Packed {
     /// By comparing the low bits of up to sixteen values at a time, without a branch that depends on what is found.
     ///
     /// # Safety
-    /// The run must lie inside of the list.
+    /// The runs must lie inside of the list and be `total` long together.
     #[cfg(target_arch = "x86_64")]
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,bmi2,popcnt")]
-    unsafe fn shortlist_narrow(
-        &self,
-        (mut from, mut len): (usize, usize),
-        wanted: u64,
-        radius: u32,
-        tag: u32,
-        list: &mut Shortlist,
-    ) {
+    unsafe fn shortlist_narrow(&self, runs: &[Run], total: usize, list: &mut Shortlist) {
         use std::arch::x86_64::*;
+        list.make_room(total);
         let places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        let tags = _mm512_set1_epi32(tag as i32);
-        loop {
-            let now = len.min(self.at_once);
-            // SAFETY: the caller says so.
-            let near = unsafe { self.near_narrow(from, now, wanted, radius) };
-            list.make_room();
-            let positions = _mm512_add_epi32(places, _mm512_set1_epi32(from as i32));
-            // SAFETY: room for sixteen has just been made.
-            unsafe {
-                let to = list.positions.as_mut_ptr().add(list.len);
-                _mm512_storeu_si512(to.cast(), _mm512_maskz_compress_epi32(near, positions));
-                _mm512_storeu_si512(list.tags.as_mut_ptr().add(list.len).cast(), tags);
+        let (positions, tags) = (list.positions.as_mut_ptr(), list.tags.as_mut_ptr());
+        let mut found = list.len;
+        for run in runs {
+            let (mut from, mut len) = (run.from as usize, run.len as usize);
+            let tag = _mm512_set1_epi32(run.tag as i32);
+            loop {
+                let now = len.min(self.at_once);
+                // SAFETY: the caller says so.
+                let near = unsafe { self.near_narrow(from, now, run.wanted, run.radius) };
+                let position = _mm512_add_epi32(places, _mm512_set1_epi32(from as i32));
+                // SAFETY: there is room for all values of the runs and sixteen more.
+                unsafe {
+                    let first = _mm512_maskz_compress_epi32(near, position);
+                    _mm512_storeu_si512(positions.add(found).cast(), first);
+                    _mm512_storeu_si512(tags.add(found).cast(), tag);
+                }
+                found += near.count_ones() as usize;
+                if len <= now {
+                    break;
+                }
+                (from, len) = (from + now, len - now);
             }
-            list.len += near.count_ones() as usize;
-            if len <= now {
-                return;
-            }
-            (from, len) = (from + now, len - now);
         }
+        list.len = found;
     }
 
     /// Which of the `n` values from `from` on, at most [`at_once`](Self::at_once), are within `radius` of `wanted` in their
@@ -348,7 +360,7 @@ impl Packed {
     #[cfg(target_arch = "x86_64")]
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,bmi2,popcnt")]
-    unsafe fn near_narrow(&self, from: usize, n: usize, wanted: u64, radius: u32) -> u16 {
+    unsafe fn near_narrow(&self, from: usize, n: usize, wanted: u64, radius: i32) -> u16 {
         use std::arch::x86_64::*;
         let bit = from * self.width as usize;
         let last_bit = bit + (n * self.width as usize).saturating_sub(1);
@@ -368,7 +380,7 @@ impl Packed {
         let words = _mm512_srlv_epi32(_mm512_permutex2var_epi8(low, places, high), shifts);
         let kept = _mm512_set1_epi32(((1u32 << self.width.min(NARROW)) - 1) as i32);
         let differing = _mm512_and_si512(_mm512_xor_si512(words, _mm512_set1_epi32(wanted as i32)), kept);
-        let near = _mm512_cmple_epu32_mask(_mm512_popcnt_epi32(differing), _mm512_set1_epi32(radius as i32));
+        let near = _mm512_cmple_epi32_mask(_mm512_popcnt_epi32(differing), _mm512_set1_epi32(radius));
         _bzhi_u32(u32::from(near), n as u32) as u16
     }
 
@@ -519,6 +531,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// In two parts.
+    fn packed(values: &[u64], width: u32) -> Packed {
+        let mut packed = Packed::with_room(values.len(), width).unwrap();
+        let (one, other) = values.split_at(values.len() / 3);
+        packed.extend(one.iter().copied());
+        packed.extend(other.iter().copied());
+        packed
+    }
+
     proptest! {
         #[test]
         fn every_kernel_compares_as_the_definition_says(
@@ -526,7 +547,7 @@ mod tests {
             width in 1u32..=WIDEST, run in (0usize..200, 0usize..200),
             wanted in prop_oneof![any::<u64>(), Just(0), Just(u64::MAX), 0u64..9], radius in 0u32..40, tag: u32,
         ) {
-            let mut packed = Packed::new(values.iter().copied(), width).unwrap();
+            let mut packed = packed(&values, width);
             let kept = u64::MAX >> (64 - width);
             let from = run.0.min(values.len());
             let len = run.1.min(values.len() - from);
@@ -547,11 +568,13 @@ mod tests {
                 #[cfg(not(target_arch = "x86_64"))]
                 let compared = u64::MAX;
                 let mut list = Shortlist::default();
+                let run = Run { from: from as u32, len: len as u32, wanted, radius: radius as i32, tag };
                 for _ in 0..2 {
-                    packed.shortlist((from, len), wanted, radius, tag, &mut list);
+                    let compared = packed.shortlist(&[run, Run { radius: -1, ..run }, run], radius, &mut list);
+                    prop_assert_eq!(compared, 3 * len);
                 }
                 let found: Vec<(u32, u32)> = list.iter().collect();
-                prop_assert_eq!(found, near(compared).repeat(2), "{:?}", isa);
+                prop_assert_eq!(found, near(compared).repeat(4), "{:?}", isa);
             }
         }
 
@@ -564,7 +587,7 @@ mod tests {
             let mut values: Vec<u64> = values.into_iter().chain(0..9).collect();
             values.sort_unstable();
             values.dedup();
-            let mut packed = Packed::new(values.iter().copied(), width).unwrap();
+            let mut packed = packed(&values, width);
             let from = run.0.min(values.len());
             let len = run.1.min(values.len() - from);
             for isa in Packed::available() {
@@ -579,11 +602,11 @@ mod tests {
 
     #[test]
     fn impossible_widths_are_refused() {
-        assert!(Packed::new([1].into_iter(), 0).is_err());
-        assert!(Packed::new([1].into_iter(), WIDEST + 1).is_err());
-        let none = Packed::new([].into_iter(), 40).unwrap();
+        assert!(Packed::with_room(1, 0).is_err());
+        assert!(Packed::with_room(1, WIDEST + 1).is_err());
+        let none = Packed::with_room(0, 40).unwrap();
         let mut list = Shortlist::default();
-        none.shortlist((0, 0), 0, 3, 1, &mut list);
+        none.shortlist(&[Run { from: 0, len: 0, wanted: 0, radius: 3, tag: 1 }], 3, &mut list);
         assert!(none.is_empty() && list.is_empty() && none.find_in_ascending((0, 0), 0).is_none());
         none.prefetch(0, 0);
     }

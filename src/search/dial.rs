@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::directory::log2;
 use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
 use crate::kernel::flips::Flip;
-use crate::kernel::packed::{Packed, Shortlist, WIDEST};
+use crate::kernel::packed::{self, Packed, Shortlist, WIDEST};
 use crate::kernel::weakest::{Job, Kernel, MAX_TABLES, Split, Strengths};
 use crate::kernel::{huge_pages, prefetch};
 use crate::simhash::BITS;
@@ -152,7 +152,7 @@ struct DirectoryLine {
 /// The last end of a line with wide entries.
 const WIDE: u16 = u16::MAX;
 
-/// Where the hashes of each key are.
+/// Where the hashes of each key are, for one table after the other.
 #[derive(Clone, Debug)]
 struct Directory {
     lines: Vec<DirectoryLine>,
@@ -161,19 +161,25 @@ struct Directory {
 }
 
 impl Directory {
-    /// A directory of `cells` cells over ascending values, whose cell is what stands above the low `width` bits.
-    fn new(cells: usize, sorted: &[u64], width: u32) -> Self {
-        let mut lines = huge_pages::with_capacity(cells.div_ceil(CELLS));
-        let mut wide = Vec::new();
+    /// For `tables` tables of so many cells each.
+    fn with_room(tables: usize, cells: usize) -> Self {
+        Self { lines: huge_pages::with_capacity(tables * cells.div_ceil(CELLS)), wide: Vec::new() }
+    }
+
+    /// Appends a table of `cells` cells over ascending values, whose cell is what stands above the low `width` bits and of
+    /// which the first has the position `offset`. The cells begin with a line; between them and the next table's are
+    /// empty ones, if lines are not full.
+    fn push_table(&mut self, cells: usize, sorted: &[u64], width: u32, offset: usize) {
+        let Self { lines, wide } = self;
         let mut at = 0;
         for first in (0..cells).step_by(CELLS) {
             let mut starts = [0u32; CELLS + 1];
-            starts[0] = at as u32;
+            starts[0] = (offset + at) as u32;
             for (cell, end) in (first..).zip(&mut starts[1..]) {
                 while at < sorted.len() && sorted[at] >> width == cell as u64 {
                     at += 1;
                 }
-                *end = at as u32;
+                *end = (offset + at) as u32;
             }
             if starts[CELLS] - starts[0] < u32::from(WIDE) {
                 let ends = std::array::from_fn(|cell| (starts[cell + 1] - starts[0]) as u16);
@@ -183,7 +189,6 @@ impl Directory {
                 wide.push(starts);
             }
         }
-        Self { lines, wide }
     }
 
     #[inline]
@@ -213,26 +218,6 @@ impl Directory {
     }
 }
 
-/// One table: the rests of all hashes in order of their keys.
-#[derive(Clone, Debug)]
-struct Table {
-    directory: Directory,
-    rests: Packed,
-}
-
-impl Table {
-    /// From hashes rearranged by [`order_of`], ascending.
-    fn new(sorted: &[u64], key_bits: u32) -> Result<Self> {
-        let width = 64 - key_bits;
-        let directory = Directory::new(1 << key_bits, sorted, width);
-        Ok(Self { directory, rests: Packed::new(sorted.iter().copied(), width)? })
-    }
-
-    fn bytes(&self) -> usize {
-        self.directory.bytes() + self.rests.bytes()
-    }
-}
-
 /// The dial index over distinct hashes.
 #[derive(Clone, Debug)]
 pub struct Dial {
@@ -240,7 +225,11 @@ pub struct Dial {
     looks: Looks,
     /// For each bit of a key, its table and its place in the key; for others nothing that is asked for.
     places: [(u32, u32); BITS],
-    tables: Vec<Table>,
+    /// From one table's first cell to the next one's.
+    cells: u32,
+    directory: Directory,
+    /// Of each table the rests of all hashes in order of their keys, one table after the other.
+    rests: Packed,
     kernel: Kernel,
 }
 
@@ -251,34 +240,33 @@ impl Dial {
     /// # Errors
     /// [`Error::Parameter`] for parameters without meaning, and for hashes in another order or too many.
     pub fn new(hashes: &[u64], params: DialParams) -> Result<Self> {
-        if u32::try_from(hashes.len()).is_err() {
-            return Err(Error::parameter(
-                "hashes",
-                hashes.len(),
-                "fewer than 2^32 distinct hashes in one index",
-            ));
-        }
         let masks = params.masks(hashes.len())?;
+        if u32::try_from(hashes.len() * masks.len()).is_err() {
+            let expected = format!("fewer than 2^32 in {} tables, in one index", masks.len());
+            return Err(Error::parameter("distinct hashes", hashes.len(), expected));
+        }
         let kernel = Kernel::best();
         let p = masks[0].count_ones();
-        let tables = masks
-            .iter()
-            .enumerate()
-            .map(|(t, &mask)| {
-                let mut sorted: Vec<u64> =
-                    hashes.par_iter().map(|&hash| order_with(kernel, hash, mask)).collect();
-                if t > 0 {
-                    sorted.par_sort_unstable();
-                } else if !sorted.is_sorted_by(|a, b| a < b) {
-                    return Err(Error::parameter(
-                        "hashes",
-                        "a list in another order",
-                        "distinct hashes, ascending by the bits of the first key, then by the others",
-                    ));
-                }
-                Table::new(&sorted, p)
-            })
-            .collect::<Result<_>>()?;
+        let width = 64 - p;
+        let cells = 1usize << p;
+        let mut directory = Directory::with_room(masks.len(), cells);
+        let mut rests = Packed::with_room(hashes.len() * masks.len(), width)?;
+        for (t, &mask) in masks.iter().enumerate() {
+            let mut sorted: Vec<u64> =
+                hashes.par_iter().map(|&hash| order_with(kernel, hash, mask)).collect();
+            if t > 0 {
+                sorted.par_sort_unstable();
+            } else if !sorted.is_sorted_by(|a, b| a < b) {
+                return Err(Error::parameter(
+                    "hashes",
+                    "a list in another order",
+                    "distinct hashes, ascending by the bits of the first key, then by the others",
+                ));
+            }
+            directory.push_table(cells, &sorted, width, rests.len());
+            rests.extend(sorted.into_iter());
+        }
+        let cells = cells.next_multiple_of(CELLS) as u32;
         let flips = params.flips.unwrap_or(params.radius / params.tables);
         let mut places = [(0, 0); BITS];
         for (t, &mask) in (0..).zip(&masks) {
@@ -288,7 +276,7 @@ impl Dial {
                 }
             }
         }
-        Ok(Self { params, looks: Looks::new(masks, flips), places, tables, kernel })
+        Ok(Self { params, looks: Looks::new(masks, flips), places, cells, directory, rests, kernel })
     }
 
     /// The parameters that the index was built with.
@@ -325,8 +313,9 @@ impl Dial {
     /// Memory in bytes of an index over `n` hashes, if nowhere very many share a key.
     pub fn bytes_for(n: u64, tables: u32, key_bits: u32) -> u64 {
         let (cells, width) = (1u64 << key_bits.min(63), u64::from(64 - key_bits.min(63)));
-        let lines = cells.div_ceil(CELLS as u64) + (n * width).div_ceil(8).saturating_add(8).div_ceil(64);
-        u64::from(tables) * 64 * lines
+        let tables = u64::from(tables);
+        let rests = (tables * n * width).div_ceil(8).saturating_add(8).div_ceil(64);
+        64 * (tables * cells.div_ceil(CELLS as u64) + rests)
     }
 
     /// Whether the looks of the budget find every match.
@@ -343,14 +332,13 @@ impl Dial {
     #[inline(always)]
     fn hash_at(&self, t: usize, cell: u32, position: usize) -> u64 {
         let mask = self.looks.masks[t];
-        self.kernel.deposit(u64::from(cell), mask)
-            | self.kernel.deposit(self.tables[t].rests.get(position), !mask)
+        self.kernel.deposit(u64::from(cell), mask) | self.kernel.deposit(self.rests.get(position), !mask)
     }
 
     /// The slot of a hash, if it is stored: its position in the first table.
     pub fn find(&self, hash: u64) -> Option<u32> {
         let cell = self.kernel.extract(hash, self.looks.masks[0]) as u32;
-        self.slot(hash, self.tables[0].directory.range(cell))
+        self.slot(hash, self.directory.range(cell))
     }
 
     /// The slot of a hash, if it is in this run of the first table.
@@ -358,25 +346,33 @@ impl Dial {
     fn slot(&self, hash: u64, (start, len): (u32, u32)) -> Option<u32> {
         let rest = self.kernel.extract(hash, !self.looks.masks[0]);
         let run = (start as usize, len as usize);
-        self.tables[0].rests.find_in_ascending(run, rest).map(|position| position as u32)
+        self.rests.find_in_ascending(run, rest).map(|position| position as u32)
     }
 
     /// First stage: chooses looks `from..to` of a query and asks for their directory lines.
     #[inline(always)]
-    fn choose(&self, asked: Asked<'_>, (from, to): (u32, u32), lane: &mut Lane) {
-        let tables = self.tables.len() as u32;
+    fn choose(&self, asked: Asked<'_>, (from, to): (u32, u32), place: usize, lane: &mut Lane) {
+        let tables = self.looks.masks.len() as u32;
         (lane.hash, lane.matched, lane.chosen) = (asked.hash, false, 0);
         lane.strengths = match asked.strength {
             Strength::Weights(weights) => self.kernel.strengths(weights),
             Strength::Known(strengths) => *strengths,
         };
         self.kernel.split(asked.hash, &self.looks.masks, &mut lane.splits);
-        let Lane { looks, splits, strengths, flips, .. } = lane;
+        let Lane { looks, runs, splits, strengths, flips, .. } = lane;
         looks.clear();
+        runs.clear();
+        let radius = self.params.radius as i32;
+        let mut tag = place as u32;
         let mut look = |t: usize, flip: u32, flips: u8| {
-            let cell = splits[t].key as u32 ^ flip;
-            self.tables[t].directory.prefetch(cell);
-            looks.push(Look { cell, start: 0, len: 0, table: t as u8, flips });
+            let Split { key, rest } = splits[t];
+            let key = key as u32 ^ flip;
+            let cell = t as u32 * self.cells + key;
+            self.directory.prefetch(cell);
+            looks.push(Look { key, table: t as u8 });
+            let radius = radius - i32::from(flips);
+            runs.push(packed::Run { from: cell, len: 0, wanted: rest, radius, tag });
+            tag += RING as u32;
         };
         for t in from.min(tables)..to.min(tables) {
             look(t as usize, 0, 0);
@@ -414,24 +410,17 @@ impl Dial {
     /// Second stage: reads the directory and asks for the hashes.
     #[inline(always)]
     fn locate(&self, lane: &mut Lane) {
-        for look in &mut lane.looks {
-            let table = &self.tables[usize::from(look.table)];
-            (look.start, look.len) = table.directory.range(look.cell);
-            table.rests.prefetch(look.start as usize, look.len as usize);
+        for run in &mut lane.runs {
+            (run.from, run.len) = self.directory.range(run.from);
+            self.rests.prefetch(run.from as usize, run.len as usize);
         }
     }
 
     /// Third stage: compares. What may match goes to the list, with the look and the place of the lane in the ring as its tag.
     #[inline(always)]
-    fn compare(&self, lane: &Lane, place: usize, cost: &mut Cost, list: &mut Shortlist) {
+    fn compare(&self, lane: &Lane, cost: &mut Cost, list: &mut Shortlist) {
         cost.probes += lane.looks.len() as u64;
-        for (look, tag) in lane.looks.iter().zip((place as u32..).step_by(RING)) {
-            let Some(left) = self.params.radius.checked_sub(u32::from(look.flips)) else { continue };
-            cost.candidates += u64::from(look.len);
-            let t = usize::from(look.table);
-            let run = (look.start as usize, look.len as usize);
-            self.tables[t].rests.shortlist(run, lane.splits[t].rest, left, tag, list);
-        }
+        cost.candidates += self.rests.shortlist(&lane.runs, self.params.radius, list) as u64;
     }
 
     /// Settles which of the list are matches, and belong to the look that found them. Those of the first table go to `found`,
@@ -446,14 +435,13 @@ impl Dial {
         found: &mut FoundIn<'_>,
     ) {
         let Settling { list, placed, unplaced: [new, located, last] } = work;
-        let first = &self.tables[0];
         placed.make_room(list.len());
         new.make_room(list.len());
         for (position, tag) in list.iter() {
             let lane = &mut ring[tag as usize % RING];
             let look = &lane.looks[tag as usize / RING];
             let t = usize::from(look.table);
-            let stored = self.hash_at(t, look.cell, position as usize);
+            let stored = self.hash_at(t, look.key, position as usize);
             let differing = stored ^ lane.hash;
             let near = differing.count_ones() <= self.params.radius;
             cost.verified += u64::from(near);
@@ -470,7 +458,7 @@ impl Dial {
             let found = Match { number: lane.number, slot: position, len: 0, stored, differing };
             placed.push_if(belongs & (t == 0), found);
             new.push_if(belongs & (t != 0), Match { slot: cell, ..found });
-            first.directory.prefetch(cell);
+            self.directory.prefetch(cell);
         }
         list.clear();
         found(placed.list());
@@ -483,8 +471,8 @@ impl Dial {
         found(last.list());
         last.len = 0;
         for found in located.list_mut() {
-            (found.slot, found.len) = first.directory.range(found.slot);
-            first.rests.prefetch(found.slot as usize, found.len as usize);
+            (found.slot, found.len) = self.directory.range(found.slot);
+            self.rests.prefetch(found.slot as usize, found.len as usize);
         }
         std::mem::swap(last, located);
         std::mem::swap(located, new);
@@ -495,7 +483,7 @@ impl Dial {
     fn belongs(&self, t: usize, lane: &Lane, differing: u64) -> bool {
         if self.looks.flips > 1 {
             let mine = self.looks.turn(t, differing, &lane.strengths);
-            return (0..self.tables.len()).filter(|&other| other != t).all(|other| {
+            return (0..self.looks.masks.len()).filter(|&other| other != t).all(|other| {
                 self.looks.turn(other, differing, &lane.strengths).is_none_or(|theirs| Some(theirs) > mine)
             });
         }
@@ -607,14 +595,14 @@ impl Job for Run<'_> {
                 }
                 let lane = &mut ring[turn % lanes];
                 lane.number = number(turn).unwrap_or(turn) as u32;
-                dial.choose(now, looks, lane);
+                dial.choose(now, looks, turn % lanes, lane);
             }
             if turn >= gap && turn - gap < count {
                 dial.locate(&mut ring[(turn - gap) % lanes]);
             }
             if turn >= 2 * gap {
                 let place = (turn - 2 * gap) % lanes;
-                dial.compare(&ring[place], place, &mut cost, &mut settling.list);
+                dial.compare(&ring[place], &mut cost, &mut settling.list);
                 unsettled += 1;
                 if settling.list.len() >= SETTLED_TOGETHER || unsettled == most_unsettled {
                     dial.settle(mode, ring, settling, &mut cost, found);
@@ -779,12 +767,9 @@ enum Turn {
 /// One look of one query.
 #[derive(Clone, Copy, Debug)]
 struct Look {
-    cell: u32,
-    start: u32,
-    len: u32,
+    /// The key that is looked at.
+    key: u32,
     table: u8,
-    /// Bits of the key that are flipped.
-    flips: u8,
 }
 
 /// A match.
@@ -863,6 +848,8 @@ struct Lane {
     chosen: u64,
     splits: [Split; MAX_TABLES],
     looks: Vec<Look>,
+    /// What each look compares; before its cell has been read, where it begins is the cell.
+    runs: Vec<packed::Run>,
     /// For keys with two flips, those chosen.
     flips: Vec<Flip>,
 }
@@ -877,6 +864,7 @@ impl Default for Lane {
             chosen: 0,
             splits: Default::default(),
             looks: Vec::new(),
+            runs: Vec::new(),
             flips: Vec::new(),
         }
     }
@@ -891,7 +879,7 @@ pub(super) struct DialScratch {
 
 impl HammingIndex for Dial {
     fn name(&self) -> String {
-        format!("dial-{}x{}/{}", self.tables.len(), self.key_bits(), self.looks.flips)
+        format!("dial-{}x{}/{}", self.looks.masks.len(), self.key_bits(), self.looks.flips)
     }
 
     fn radius(&self) -> u32 {
@@ -899,7 +887,7 @@ impl HammingIndex for Dial {
     }
 
     fn bytes(&self) -> usize {
-        self.tables.iter().map(Table::bytes).sum()
+        self.directory.bytes() + self.rests.bytes()
     }
 
     fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
@@ -933,7 +921,7 @@ impl HammingIndex for Dial {
     }
 
     fn tables(&self) -> usize {
-        self.tables.len()
+        self.looks.masks.len()
     }
 
     fn tables_of(&self, query: u64, hit: u64) -> TableSet {
@@ -1008,7 +996,8 @@ mod tests {
             .iter()
             .flat_map(|&(c, n)| (0..n).map(move |i| c << 40 | i))
             .collect();
-        let directory = Directory::new(256, &sorted, 40);
+        let mut directory = Directory::with_room(1, 256);
+        directory.push_table(256, &sorted, 40, 0);
         assert_eq!(
             (directory.range(0), directory.range(1), directory.range(2)),
             ((0, 70_000), (70_000, 5), (70_005, 0))
