@@ -271,6 +271,7 @@ impl Packed {
     /// For a run that is not in the list.
     #[inline(always)]
     pub fn shortlist(&self, runs: &[Run], radius: u32, list: &mut Shortlist) -> usize {
+        debug_assert!(runs.iter().all(|run| run.radius <= radius as i32), "no radius above the largest");
         let mut total = 0;
         for run in runs {
             total += run.len as usize;
