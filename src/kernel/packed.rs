@@ -95,10 +95,10 @@ pub struct Packed {
     width: u32,
     isa: Isa,
     /// How eight numbers are brought into the lanes of a register, by the bits before the first of them in its byte.
-    lanes: [Lanes; 8],
+    lanes: [Lanes<u64, 8>; 8],
     /// The same for the low bits of sixteen.
     #[cfg(target_arch = "x86_64")]
-    narrow: [NarrowLanes; 8],
+    narrow: [Lanes<u32, 16>; 8],
     /// How many numbers surely lie in two cache lines, sixteen at the most.
     at_once: usize,
 }
@@ -114,41 +114,22 @@ enum Isa {
     Neon,
 }
 
-/// For each of eight numbers: the eight bytes it lies in, counted from the first number's byte, and the bits before it.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-struct Lanes {
-    bytes: [u8; 64],
-    shifts: [u64; 8],
-}
-
-impl Lanes {
-    fn new(width: u32, phase: u32) -> Self {
-        let bit = |lane: usize| phase as usize + lane * width as usize;
-        Self {
-            bytes: std::array::from_fn(|i| (bit(i / 8) / 8 + i % 8) as u8),
-            shifts: std::array::from_fn(|lane| bit(lane) as u64 % 8),
-        }
-    }
-}
-
-/// For each of sixteen numbers: the four bytes that its low bits lie in, counted from the first number's byte, and the bits
+/// For each of N numbers: the 64/N bytes that it, or its low bits, lie in, counted from the first number's byte, and the bits
 /// before it.
-#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-struct NarrowLanes {
+struct Lanes<Shift, const N: usize> {
     bytes: [u8; 64],
-    shifts: [u32; 16],
+    shifts: [Shift; N],
 }
 
-#[cfg(target_arch = "x86_64")]
-impl NarrowLanes {
+impl<Shift: From<u8>, const N: usize> Lanes<Shift, N> {
     fn new(width: u32, phase: u32) -> Self {
         let bit = |lane: usize| phase as usize + lane * width as usize;
+        let each = 64 / N;
         Self {
-            bytes: std::array::from_fn(|i| (bit(i / 4) / 8 + i % 4) as u8),
-            shifts: std::array::from_fn(|lane| bit(lane) as u32 % 8),
+            bytes: std::array::from_fn(|i| (bit(i / each) / 8 + i % each) as u8),
+            shifts: std::array::from_fn(|lane| Shift::from((bit(lane) % 8) as u8)),
         }
     }
 }
@@ -171,7 +152,7 @@ impl Packed {
             isa: Self::available()[0],
             lanes: std::array::from_fn(|phase| Lanes::new(width, phase as u32)),
             #[cfg(target_arch = "x86_64")]
-            narrow: std::array::from_fn(|phase| NarrowLanes::new(width, phase as u32)),
+            narrow: std::array::from_fn(|phase| Lanes::new(width, phase as u32)),
             at_once: ((1024 - 511) / width as usize).min(16),
         })
     }
