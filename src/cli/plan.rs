@@ -193,7 +193,7 @@ fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
     if plan.rows.iter().any(|row| row.choice.is_some_and(|choice| choice.parts > 1)) {
         let _ = writeln!(
             text,
-            "One index holds fewer than 2^32 pages; more are several indexes, each asked every query."
+            "One index holds fewer than 2^32 pages in all its tables together; more are several indexes, each asked every query."
         );
     }
     text

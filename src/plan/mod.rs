@@ -100,9 +100,6 @@ impl Choice {
     }
 }
 
-/// Fewer hashes than this are divided among no more indexes.
-const MOST_HASHES: u64 = u32::MAX as u64;
-
 /// How much slower than the fastest a choice may be that takes fewer bytes.
 const SLOWER: f64 = 1.25;
 
@@ -148,10 +145,14 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
     if !(task.recall > 0.0 && task.recall <= 1.0) {
         return Err(Error::parameter("recall", task.recall, "a share above 0 and at most 1"));
     }
-    let parts = task.hashes.div_ceil(MOST_HASHES);
-    let n = usize::try_from(task.hashes.div_ceil(parts)).unwrap_or(usize::MAX);
+    // Among how many indexes the hashes are divided, and how many each holds.
+    let divided = |tables: u32| {
+        let parts = task.hashes.div_ceil(u64::from(dial::most_hashes(tables)));
+        (parts, usize::try_from(task.hashes.div_ceil(parts)).unwrap_or(usize::MAX))
+    };
     let mut shapes = Vec::new();
     for tables in 1..=MOST_TABLES {
+        let (_, n) = divided(tables);
         for flips in 0..=MOST_FLIPS {
             let looks = Looks::new(vec![0; tables as usize], flips);
             // More tables than that, or more flips, only add.
@@ -170,6 +171,7 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
         }
     }
     let of_shape = |&(tables, flips, key_bits): &(u32, u32, u32)| -> Option<Choice> {
+        let (parts, n) = divided(tables);
         let params =
             DialParams { radius: task.distance, tables, key_bits: Some(key_bits), ..DialParams::default() };
         let masks = params.masks(n).ok()?;
@@ -197,7 +199,7 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
     let mut choices: Vec<Choice> = shapes.par_iter().filter_map(of_shape).collect();
     let linear = Choice {
         kind: Kind::Linear,
-        parts,
+        parts: divided(1).0,
         tables: 1,
         flips: 0,
         key_bits: 0,
@@ -214,7 +216,7 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
     if let (Some(p), true) = (task.key_bits, choices.is_empty()) {
         let most = (1..=MOST_TABLES).filter_map(|tables| {
             let looks = Looks::new(vec![0; tables as usize], MOST_FLIPS);
-            looks.reach(task.distance).then(|| *dial::key_widths(n, tables).end())
+            looks.reach(task.distance).then(|| *dial::key_widths(divided(tables).1, tables).end())
         });
         let most = most.max().unwrap_or(0);
         return Err(Error::parameter(
@@ -247,6 +249,7 @@ mod tests {
                             Dial::new(&[1, 2], DialParams { key_bits: None, ..choice.params(distance) });
                         assert!(index.unwrap().with_budget(None).is_exact());
                         let n = usize::try_from(n.div_ceil(choice.parts)).unwrap();
+                        assert!(n <= dial::most_hashes(choice.tables) as usize, "{choice:?}");
                         assert!(choice.params(distance).masks(n).is_ok());
                     }
                 }

@@ -39,7 +39,7 @@ pub struct DialParams {
     pub tables: u32,
     /// f: most bits flipped in a key, 0 to 2; by default ⌊h/t⌋, the fewest for which the search can be exact, or 2.
     pub flips: Option<u32>,
-    /// p: bits of each key, at least 8, at most 64/t and, for n hashes, the greater of 14 and log₂(n) + 3; by default
+    /// p: bits of each key, at least 8, at most 30, 64/t and, for n hashes, the greater of 14 and log₂(n) + 3; by default
     /// about log₂(n) − 2.
     pub key_bits: Option<u32>,
     /// The bits of each table's key as masks: disjoint, all of p bits. By default the leading bits of the t equal parts of
@@ -63,9 +63,15 @@ pub fn key_widths(n: usize, tables: u32) -> std::ops::RangeInclusive<u32> {
     FEWEST_KEY_BITS..=(BITS as u32 / tables.max(1)).min(most_key_bits(n))
 }
 
-/// Most bits of a key over `n` hashes: more would make a directory of nearly empty cells.
+/// Most bits of a key over `n` hashes: more would make a directory of nearly empty cells, and the cells of all tables are
+/// numbered together in 32 bits.
 fn most_key_bits(n: usize) -> u32 {
-    (log2(n) + 3).clamp(14, 32)
+    (log2(n) + 3).clamp(14, 30)
+}
+
+/// Most hashes that an index with so many tables holds: positions in all of them are numbered together in 32 bits.
+pub fn most_hashes(tables: u32) -> u32 {
+    u32::MAX / tables.max(1)
 }
 
 /// Most bits flipped in a key.
@@ -241,7 +247,7 @@ impl Dial {
     /// [`Error::Parameter`] for parameters without meaning, and for hashes in another order or too many.
     pub fn new(hashes: &[u64], params: DialParams) -> Result<Self> {
         let masks = params.masks(hashes.len())?;
-        if u32::try_from(hashes.len() * masks.len()).is_err() {
+        if hashes.len() > most_hashes(params.tables) as usize {
             let expected = format!("fewer than 2^32 in {} tables, in one index", masks.len());
             return Err(Error::parameter("distinct hashes", hashes.len(), expected));
         }
