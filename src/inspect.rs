@@ -63,6 +63,11 @@ impl Inspection {
         }
     }
 
+    /// A row of a table. One that cannot be read is a problem, and ends the table.
+    fn row(&mut self, path: &Path, record: csv::Result<csv::StringRecord>) -> Option<csv::StringRecord> {
+        record.map_err(|error| self.problem(format!("{}: {error}", path.display()))).ok()
+    }
+
     /// Takes over the problems of a part.
     fn problems_of(&mut self, part: Self) {
         part.problems.into_iter().for_each(|problem| self.problem(problem));
@@ -352,13 +357,7 @@ fn inspect_pairs(path: &Path, together: Option<&Together>) -> Result<(Inspection
     let mut measures: BTreeMap<String, u64> = BTreeMap::new();
     let (mut rows, mut least) = (0, f64::INFINITY);
     for record in reader.records() {
-        let record = match record {
-            Ok(record) => record,
-            Err(error) => {
-                inspection.problem(format!("{}: {error}", path.display()));
-                break;
-            }
-        };
+        let Some(record) = inspection.row(path, record) else { break };
         rows += 1;
         let line = record.position().map_or(0, csv::Position::line);
         let field = |at: usize| record.get(at).unwrap_or_default();
@@ -428,13 +427,7 @@ fn inspect_clusters(path: &Path) -> Result<(Inspection, ClusterCounts)> {
     let mut cluster_of = HashMap::new();
     let mut rows = 0;
     for record in reader.records() {
-        let record = match record {
-            Ok(record) => record,
-            Err(error) => {
-                inspection.problem(format!("{}: {error}", path.display()));
-                break;
-            }
-        };
+        let Some(record) = inspection.row(path, record) else { break };
         let field = |at| record.get(at).unwrap_or_default();
         let line = record.position().map_or(0, csv::Position::line);
         let next = clusters.len() as u32;
@@ -565,13 +558,7 @@ fn inspect_answers(path: &Path) -> Result<Inspection> {
     let mut reader = open_table(path, &ANSWER_COLUMNS)?;
     let mut answers = Answers::default();
     for record in reader.records() {
-        let record = match record {
-            Ok(record) => record,
-            Err(error) => {
-                inspection.problem(format!("{}: {error}", path.display()));
-                break;
-            }
-        };
+        let Some(record) = inspection.row(path, record) else { break };
         let field = |at| record.get(at).unwrap_or_default();
         if let Some(wrong) = answers.add(field(0), field(1), field(2).parse().ok(), field(3)) {
             let line = record.position().map_or(0, csv::Position::line);
