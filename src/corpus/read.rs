@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
 use super::block::{Block, BlockReader, Span, document};
-use super::damage::{Damage, FileReading};
+use super::damage::{Damage, DamageKind, FileReading};
 use super::inputs::Input;
 use super::{Document, ReadOptions};
 
@@ -195,34 +195,10 @@ pub(crate) fn process(
     }
     process_rows(block, shard, input, options, part, &mut each);
     for span in &block.spans {
-        let mut found = Vec::new();
-        let length = document(
-            span,
-            &block.bytes,
-            input.format,
-            options,
-            &mut |kind, detail| found.push((kind, detail)),
-            |document| {
-                let length = document.text.len() as u64;
-                each(document);
-                length
-            },
-        );
-        if let Some(length) = length {
-            part.documents += 1;
-            part.text_bytes += length;
-        }
-        for (kind, detail) in found {
-            let Span { record, place, .. } = *span;
-            part.add(Damage {
-                path: input.path.clone(),
-                record: Some(record),
-                offset: place.offset,
-                within: place.within,
-                kind,
-                detail,
-            });
-        }
+        let Span { record, place, .. } = *span;
+        take(part, input, (record, place.offset, place.within), &mut each, |found, each| {
+            document(span, &block.bytes, input.format, options, found, each)
+        });
     }
 }
 
@@ -239,22 +215,32 @@ fn process_rows(
     part.records += std::mem::take(&mut block.records);
     block.damage.drain(..).for_each(|damage| part.add(damage));
     for row in block.rows.drain(..) {
-        let mut found = Vec::new();
-        let length =
-            row.document(shard, options, &mut |kind, detail| found.push((kind, detail)), |document| {
-                let length = document.text.len() as u64;
-                each(document);
-                length
-            });
-        if let Some(length) = length {
-            part.documents += 1;
-            part.text_bytes += length;
-        }
         let (record, offset) = row.place();
-        for (kind, detail) in found {
-            let path = input.path.clone();
-            part.add(Damage { path, record: Some(record), offset, within: 0, kind, detail });
-        }
+        take(part, input, (record, offset, 0), each, |found, each| row.document(shard, options, found, each));
+    }
+}
+
+/// Reads one document: hands it on and counts it, or what is damaged of it. `read` tells damage to its first argument and
+/// hands the document to its second, which returns its length.
+fn take(
+    part: &mut FileReading,
+    input: &Input,
+    (record, offset, within): (u64, u64, u64),
+    each: &mut impl FnMut(Document<'_>),
+    read: impl FnOnce(&mut dyn FnMut(DamageKind, String), &mut dyn FnMut(Document<'_>) -> u64) -> Option<u64>,
+) {
+    let mut found = Vec::new();
+    let length = read(&mut |kind, detail| found.push((kind, detail)), &mut |document| {
+        let length = document.text.len() as u64;
+        each(document);
+        length
+    });
+    if let Some(length) = length {
+        part.documents += 1;
+        part.text_bytes += length;
+    }
+    for (kind, detail) in found {
+        part.add(Damage { path: input.path.clone(), record: Some(record), offset, within, kind, detail });
     }
 }
 
