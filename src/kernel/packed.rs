@@ -1,6 +1,8 @@
 //! Numbers of some 30 to 57 bits without gaps between them, and a scan over a run of them for those within h bits of
 //! another.
 
+pub mod settle;
+
 use super::{huge_pages, prefetch};
 use crate::{Error, Result};
 
@@ -63,7 +65,7 @@ impl Shortlist {
 }
 
 /// Values that follow each other, and what they are compared with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Run {
     /// Where they begin.
     pub from: u32,
@@ -228,17 +230,18 @@ impl Packed {
         u64::from_le_bytes(word) >> (bit % 8) & (u64::MAX >> (64 - self.width))
     }
 
-    /// Asks for the cache lines that a run lies in, for the first eight of a long one; the processor sees what follows.
+    /// Asks for the cache lines that a run lies in, for the first nine of a long one; the processor sees what follows.
     #[inline(always)]
     pub fn prefetch(&self, from: usize, len: usize) {
         let first_bit = from * self.width as usize;
         let last_bit = first_bit + (len * self.width as usize).saturating_sub(1);
         let (first, last) = (first_bit / 512, last_bit / 512);
-        // Most runs lie in one line or two: no branch for these, because it would have to wait for the directory.
+        // Most runs lie in one line to three: no branch for these, because it would have to wait for the directory.
         prefetch::read(&self.lines, first);
+        prefetch::read(&self.lines, first.midpoint(last));
         prefetch::read(&self.lines, last);
-        if len > 2 * self.at_once {
-            for line in first + 1..last.min(first + 8) {
+        if last > first + 2 {
+            for line in first + 1..last.min(first + 9) {
                 prefetch::read(&self.lines, line);
             }
         }

@@ -2,8 +2,8 @@
 //! before it touches memory.
 //!
 //! A bit's strength is a byte, so the strengths of a hash are one vector register; a comparison gives a mask of all bits
-//! that are weaker than a bound. The k weakest are found by a binary search for the bound, and nothing is sorted; a few are
-//! taken one by one.
+//! that are weaker than a bound. The k weakest are found by a binary search for the bound, or digit by digit, and nothing is
+//! sorted; a few are taken one by one.
 
 use crate::simhash::BITS;
 
@@ -349,8 +349,24 @@ mod x86 {
         if count <= FEW {
             return few_weakest_avx512(strengths, among, count);
         }
-        let below = |bound: u8| _mm512_cmplt_epu8_mask(strengths, _mm512_set1_epi8(bound as i8));
-        super::weakest(below, among, count)
+        if count >= among.count_ones() {
+            return among;
+        }
+        // From the highest digit down: if those with a 0 are too few, all of them are among the weakest, and the others are
+        // asked further; if not, the others are not among them.
+        let (mut left, mut chosen, mut missing) = (among, 0, count);
+        for digit in (0..8).rev() {
+            let ones = _mm512_test_epi8_mask(strengths, _mm512_set1_epi8((1u8 << digit) as i8));
+            let zeros = left & !ones;
+            let number = zeros.count_ones();
+            // All bits or none: which of both cannot be foreseen.
+            let too_few = u64::from(number <= missing).wrapping_neg();
+            chosen |= zeros & too_few;
+            missing -= number & too_few as u32;
+            left = zeros ^ (left & too_few);
+        }
+        // Those that are left are equally strong.
+        chosen | _pdep_u64((1 << missing) - 1, left)
     }
 
     /// One by one: the least strength of all by halving, then the first bit that has it.

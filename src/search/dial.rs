@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::directory::log2;
 use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
 use crate::kernel::flips::Flip;
+use crate::kernel::packed::settle::{Keys, LANES, Settled, Tag, Wanted};
 use crate::kernel::packed::{self, Packed, Shortlist, WIDEST};
 use crate::kernel::weakest::{Job, Kernel, MAX_TABLES, Split, Strengths};
 use crate::kernel::{huge_pages, prefetch};
@@ -236,6 +237,7 @@ pub struct Dial {
     directory: Directory,
     /// Of each table the rests of all hashes in order of their keys, one table after the other.
     rests: Packed,
+    keys: Keys,
     kernel: Kernel,
 }
 
@@ -282,7 +284,8 @@ impl Dial {
                 }
             }
         }
-        Ok(Self { params, looks: Looks::new(masks, flips), places, cells, directory, rests, kernel })
+        let keys = Keys::new(&masks, |value, mask| kernel.extract(value, mask));
+        Ok(Self { params, looks: Looks::new(masks, flips), places, cells, directory, rests, keys, kernel })
     }
 
     /// The parameters that the index was built with.
@@ -334,13 +337,6 @@ impl Dial {
         self.params.budget.unwrap_or(u32::MAX).min(self.all_looks())
     }
 
-    /// The hash at a position of a table.
-    #[inline(always)]
-    fn hash_at(&self, t: usize, cell: u32, position: usize) -> u64 {
-        let mask = self.looks.masks[t];
-        self.kernel.deposit(u64::from(cell), mask) | self.kernel.deposit(self.rests.get(position), !mask)
-    }
-
     /// The slot of a hash, if it is stored: its position in the first table.
     pub fn find(&self, hash: u64) -> Option<u32> {
         let cell = self.kernel.extract(hash, self.looks.masks[0]) as u32;
@@ -355,60 +351,81 @@ impl Dial {
         self.rests.find_in_ascending(run, rest).map(|position| position as u32)
     }
 
-    /// First stage: chooses looks `from..to` of a query and asks for their directory lines.
+    /// First stage: chooses looks `from..to` of a query, which takes a place in the ring, and asks for their directory lines.
     #[inline(always)]
-    fn choose(&self, asked: Asked<'_>, (from, to): (u32, u32), place: usize, lane: &mut Lane) {
+    fn choose(
+        &self,
+        asked: Asked<'_>,
+        (from, to): (u32, u32),
+        place: usize,
+        lane: &mut Lane,
+        wanted: &mut Wanted,
+    ) {
         let tables = self.looks.masks.len() as u32;
-        (lane.hash, lane.matched, lane.chosen) = (asked.hash, false, 0);
-        lane.strengths = match asked.strength {
+        let strengths = match asked.strength {
             Strength::Weights(weights) => self.kernel.strengths(weights),
             Strength::Known(strengths) => *strengths,
         };
+        (lane.hash, lane.matched) = (asked.hash, false);
         self.kernel.split(asked.hash, &self.looks.masks, &mut lane.splits);
-        let Lane { looks, runs, splits, strengths, flips, .. } = lane;
-        looks.clear();
-        runs.clear();
+        let at_keys = from.min(tables)..to.min(tables);
+        let (from, to) = (from.saturating_sub(tables), to.saturating_sub(tables));
+        let mut chosen = 0;
+        let flips = match self.looks.flips {
+            0 => 0,
+            1 => {
+                chosen = self.kernel.weakest(&strengths, self.looks.key_bits, to);
+                if from > 0 {
+                    chosen &= !self.kernel.weakest(&strengths, self.looks.key_bits, from);
+                }
+                // As many as there are bits, which is the same for all queries.
+                to.min(self.looks.key_bits.count_ones()) - from.min(self.looks.key_bits.count_ones())
+            }
+            _ => {
+                self.kernel.least_flips(&strengths, &self.looks.masks, to as usize, &mut lane.flips);
+                if from > 0 {
+                    lane.flips.sort_unstable();
+                }
+                lane.flips.len().saturating_sub(from as usize) as u32
+            }
+        };
+        for ((rest, split), (flipped, mask)) in
+            wanted.rests.iter_mut().zip(&lane.splits).zip(wanted.flipped.iter_mut().zip(&self.looks.masks))
+        {
+            *rest = split.rest;
+            *flipped = self.kernel.extract(chosen, !mask);
+        }
+        (lane.strengths, lane.chosen) = (strengths, chosen);
+        let Lane { keys, runs, splits, flips: chosen_flips, .. } = lane;
+        let looks = at_keys.len() + flips as usize;
+        keys.resize(looks, 0);
+        runs.resize(looks, packed::Run::default());
         let radius = self.params.radius as i32;
-        let mut tag = place as u32;
-        let mut look = |t: usize, flip: u32, flips: u8| {
+        let mut slots = (0..).zip(keys.iter_mut().zip(runs.iter_mut()));
+        let mut look = |t: usize, flip: u32, flips: u32| {
+            let Some((number, (key_of_look, run))) = slots.next() else { return };
             let Split { key, rest } = splits[t];
             let key = key as u32 ^ flip;
             let cell = t as u32 * self.cells + key;
             self.directory.prefetch(cell);
-            looks.push(Look { key, table: t as u8 });
-            let radius = radius - i32::from(flips);
-            runs.push(packed::Run { from: cell, len: 0, wanted: rest, radius, tag });
-            tag += RING as u32;
+            *key_of_look = key;
+            let tag = Tag::new(t, flips, place, number).bits();
+            *run = packed::Run { from: cell, len: 0, wanted: rest, radius: radius - flips as i32, tag };
         };
-        for t in from.min(tables)..to.min(tables) {
+        for t in at_keys {
             look(t as usize, 0, 0);
         }
-        let (from, to) = (from.saturating_sub(tables), to.saturating_sub(tables));
-        match self.looks.flips {
-            0 => {}
-            1 => {
-                let mut chosen = self.kernel.weakest(strengths, self.looks.key_bits, to);
-                if from > 0 {
-                    chosen &= !self.kernel.weakest(strengths, self.looks.key_bits, from);
-                }
-                lane.chosen = chosen;
-                // Their number is the same for all queries, which the processor learns.
-                for _ in from..to {
-                    let (table, flip) = self.places[chosen.trailing_zeros() as usize % BITS];
-                    look(table as usize, flip, 1);
-                    chosen &= chosen.wrapping_sub(1);
-                }
+        if self.looks.flips > 1 {
+            for flip in chosen_flips.iter().skip(from as usize) {
+                let (first, second) = flip.bits();
+                let (table, flip) = self.places[first];
+                look(table as usize, flip | self.places[second].1, 1 + u32::from(first != second));
             }
-            _ => {
-                self.kernel.least_flips(strengths, &self.looks.masks, to as usize, flips);
-                if from > 0 {
-                    flips.sort_unstable();
-                }
-                for flip in &flips[(from as usize).min(flips.len())..] {
-                    let (first, second) = flip.bits();
-                    let (table, flip) = self.places[first];
-                    look(table as usize, flip | self.places[second].1, 1 + u8::from(first != second));
-                }
+        } else {
+            for _ in 0..flips {
+                let (table, flip) = self.places[chosen.trailing_zeros() as usize % BITS];
+                look(table as usize, flip, 1);
+                chosen &= chosen.wrapping_sub(1);
             }
         }
     }
@@ -422,10 +439,10 @@ impl Dial {
         }
     }
 
-    /// Third stage: compares. What may match goes to the list, with the look and the place of the lane in the ring as its tag.
+    /// Third stage: compares. What may match goes to the list.
     #[inline(always)]
     fn compare(&self, lane: &Lane, cost: &mut Cost, list: &mut Shortlist) {
-        cost.probes += lane.looks.len() as u64;
+        cost.probes += lane.runs.len() as u64;
         cost.candidates += self.rests.shortlist(&lane.runs, self.params.radius, list) as u64;
     }
 
@@ -436,35 +453,49 @@ impl Dial {
         &self,
         mode: Mode,
         ring: &mut [Lane],
+        wanted: &[Wanted; LANES],
         work: &mut Settling,
         cost: &mut Cost,
         found: &mut FoundIn<'_>,
     ) {
-        let Settling { list, placed, unplaced: [new, located, last] } = work;
+        let Settling { list, settled, placed, unplaced: [new, located, last] } = work;
         placed.make_room(list.len());
         new.make_room(list.len());
-        for (position, tag) in list.iter() {
-            let lane = &mut ring[tag as usize % RING];
-            let look = &lane.looks[tag as usize / RING];
-            let t = usize::from(look.table);
-            let stored = self.hash_at(t, look.key, position as usize);
-            let differing = stored ^ lane.hash;
-            let near = differing.count_ones() <= self.params.radius;
-            cost.verified += u64::from(near);
-            let belongs = match mode {
-                Mode::All => near & self.belongs(t, lane, differing),
-                Mode::First => {
-                    let only = near & !lane.matched;
-                    lane.matched |= near;
-                    only
-                }
-            };
-            // Written whether it counts or not, because nobody can foresee which.
+        // Written whether it counts or not, because nobody can foresee which.
+        let mut push = |lane: &Lane, t: usize, position: u32, differing: u64, counts: bool| {
+            let stored = lane.hash ^ differing;
             let cell = self.kernel.extract(stored, self.looks.masks[0]) as u32;
             let found = Match { number: lane.number, slot: position, len: 0, stored, differing };
-            placed.push_if(belongs & (t == 0), found);
-            new.push_if(belongs & (t != 0), Match { slot: cell, ..found });
+            placed.push_if(counts & (t == 0), found);
+            new.push_if(counts & (t != 0), Match { slot: cell, ..found });
             self.directory.prefetch(cell);
+        };
+        let differing_bits = |lane: &Lane, tag: Tag, in_rest: u64| {
+            let (t, mask) = (tag.table(), self.looks.masks[tag.table()]);
+            let in_key = lane.splits[t].key ^ u64::from(lane.keys[tag.look()]);
+            self.kernel.deposit(in_key, mask) | self.kernel.deposit(in_rest, !mask)
+        };
+        if mode == Mode::All && self.looks.flips <= 1 {
+            let near = self.rests.settle(list, wanted, &self.keys, self.params.radius, settled);
+            cost.verified += near as u64;
+            for (position, tag, in_rest) in settled.iter() {
+                let lane = &ring[tag.lane()];
+                push(lane, tag.table(), position, differing_bits(lane, tag, in_rest), true);
+            }
+        } else {
+            for (position, tag) in list.iter() {
+                let tag = Tag::from_bits(tag);
+                let (lane, t) = (&mut ring[tag.lane()], tag.table());
+                let in_rest = self.rests.get(position as usize) ^ lane.splits[t].rest;
+                let differing = differing_bits(lane, tag, in_rest);
+                let near = differing.count_ones() <= self.params.radius;
+                cost.verified += u64::from(near);
+                let counts = match mode {
+                    Mode::All => near && self.belongs(t, lane, differing),
+                    Mode::First => near && !std::mem::replace(&mut lane.matched, true),
+                };
+                push(lane, t, position, differing, counts);
+            }
         }
         list.clear();
         found(placed.list());
@@ -484,23 +515,14 @@ impl Dial {
         std::mem::swap(located, new);
     }
 
-    /// Whether of all tables where a look finds a hash with these differing bits, this one is the one to report it.
+    /// Whether of all looks that find a hash with these differing bits, the one of table `t` is the first.
     #[inline(always)]
     fn belongs(&self, t: usize, lane: &Lane, differing: u64) -> bool {
-        if self.looks.flips > 1 {
-            let mine = self.looks.turn(t, differing, &lane.strengths);
-            return (0..self.looks.masks.len()).filter(|&other| other != t).all(|other| {
-                self.looks.turn(other, differing, &lane.strengths).is_none_or(|theirs| Some(theirs) > mine)
-            });
-        }
-        // Each table finds it with one look at the most: one that flips no bit, or one that has been chosen. The first table
-        // that does reports it, because in the first of all the slot is known.
-        let finders = (0..).zip(&self.looks.masks).fold(0u32, |finders, (table, mask)| {
-            let flipped = differing & mask;
-            let finds = (flipped & flipped.wrapping_sub(1)) | (flipped & !lane.chosen) == 0;
-            finders | u32::from(finds) << table
-        });
-        finders & ((1 << t) - 1) == 0
+        let turn = |table| self.looks.turn(table, differing, &lane.strengths);
+        let mine = turn(t);
+        (0..self.looks.masks.len())
+            .filter(|&other| other != t)
+            .all(|other| turn(other).is_none_or(|theirs| Some(theirs) > mine))
     }
 
     /// Answers all queries within the budget. `found` gets the position of the query, the match, and the bits that differ.
@@ -583,25 +605,27 @@ impl Job for Run<'_> {
         let count = of.map_or(questions.len(), <[u32]>::len);
         let number = |turn: usize| of.map_or(Some(turn), |of| of.get(turn).map(|&number| number as usize));
         let asked = |turn: usize| questions.get(number(turn)?);
-        let DialScratch { ring, settling } = scratch;
+        let DialScratch { ring, wanted, settling } = scratch;
         let mut cost = Cost::default();
         // Queries between two stages: enough looks under way to hide the waiting, few enough that what has been asked for
         // stays in the nearest cache. Stages take turns query by query, so that the memory is never idle and never
         // flooded.
         let gap = (LOOKS_UNDER_WAY / (looks.1 - looks.0).max(1) as usize).clamp(1, MOST_UNDER_WAY).min(count);
         // With many looks a query there is enough under way with few queries, and few lanes stay in the cache.
-        let lanes = (4 * gap).next_power_of_two().clamp(4, RING);
+        let lanes = (4 * gap).next_power_of_two().clamp(4, LANES);
         let most_unsettled = lanes - 2 * gap - 1;
-        ring.resize_with(RING, Lane::default);
+        ring.resize_with(LANES, Lane::default);
+        wanted.resize(LANES, Wanted::default());
+        let wanted: &mut [Wanted; LANES] = wanted.as_mut_slice().try_into().expect("one for each lane");
         let mut unsettled = 0;
         for turn in 0..count + 2 * gap {
             if let Some(now) = asked(turn) {
                 if let Some(ahead) = asked(turn + ASKED_AHEAD) {
                     ahead.prefetch();
                 }
-                let lane = &mut ring[turn % lanes];
-                lane.number = number(turn).unwrap_or(turn) as u32;
-                dial.choose(now, looks, turn % lanes, lane);
+                let place = turn % lanes;
+                ring[place].number = number(turn).unwrap_or(turn) as u32;
+                dial.choose(now, looks, place, &mut ring[place], &mut wanted[place]);
             }
             if turn >= gap && turn - gap < count {
                 dial.locate(&mut ring[(turn - gap) % lanes]);
@@ -611,13 +635,13 @@ impl Job for Run<'_> {
                 dial.compare(&ring[place], &mut cost, &mut settling.list);
                 unsettled += 1;
                 if settling.list.len() >= SETTLED_TOGETHER || unsettled == most_unsettled {
-                    dial.settle(mode, ring, settling, &mut cost, found);
+                    dial.settle(mode, ring, wanted, settling, &mut cost, found);
                     unsettled = 0;
                 }
             }
         }
         while !settling.is_done() {
-            dial.settle(mode, ring, settling, &mut cost, found);
+            dial.settle(mode, ring, wanted, settling, &mut cost, found);
         }
         cost
     }
@@ -628,9 +652,6 @@ const LOOKS_UNDER_WAY: usize = 48;
 
 /// Most queries between two stages.
 const MOST_UNDER_WAY: usize = 10;
-
-/// Queries of which something is known: between the stages, and compared but not settled.
-const RING: usize = 64;
 
 /// What may match is settled when there is so much of it, or when the ring is full.
 const SETTLED_TOGETHER: usize = 32;
@@ -770,14 +791,6 @@ enum Turn {
     Flipped(Flip),
 }
 
-/// One look of one query.
-#[derive(Clone, Copy, Debug)]
-struct Look {
-    /// The key that is looked at.
-    key: u32,
-    table: u8,
-}
-
 /// A match.
 #[derive(Clone, Copy, Debug, Default)]
 struct Match {
@@ -829,6 +842,7 @@ impl Matches {
 #[derive(Clone, Debug, Default)]
 struct Settling {
     list: Shortlist,
+    settled: Settled,
     /// Matches in the first table.
     placed: Matches,
     /// Matches in other tables, by the stage of placing that they are in.
@@ -853,7 +867,8 @@ struct Lane {
     /// The bits that are flipped, for keys with one flip.
     chosen: u64,
     splits: [Split; MAX_TABLES],
-    looks: Vec<Look>,
+    /// The key that each look is at.
+    keys: Vec<u32>,
     /// What each look compares; before its cell has been read, where it begins is the cell.
     runs: Vec<packed::Run>,
     /// For keys with two flips, those chosen.
@@ -869,7 +884,7 @@ impl Default for Lane {
             strengths: Strengths([0; BITS]),
             chosen: 0,
             splits: Default::default(),
-            looks: Vec::new(),
+            keys: Vec::new(),
             runs: Vec::new(),
             flips: Vec::new(),
         }
@@ -880,6 +895,8 @@ impl Default for Lane {
 #[derive(Clone, Debug, Default)]
 pub(super) struct DialScratch {
     ring: Vec<Lane>,
+    /// What the query in each lane wants.
+    wanted: Vec<Wanted>,
     settling: Settling,
 }
 
