@@ -3,7 +3,7 @@
 
 pub mod settle;
 
-use super::{huge_pages, prefetch};
+use super::{huge_pages::HugeList, prefetch};
 use crate::{Error, Result};
 
 /// The widest numbers: with seven bits before them they fit a 64-bit read.
@@ -16,6 +16,10 @@ const NARROW: u32 = 25;
 /// The radius up to which the low bits decide: of random values, fewer than one in a hundred passes.
 #[cfg(target_arch = "x86_64")]
 const NARROW_RADIUS: u32 = 6;
+
+/// How far before a long run's end its lines are asked for.
+#[cfg(target_arch = "x86_64")]
+const LINES_AHEAD: usize = 4;
 
 /// Positions in packed lists, each with a tag that tells what it was found for.
 #[derive(Clone, Debug, Default)]
@@ -92,7 +96,7 @@ unsafe impl bytemuck::Pod for Line {}
 /// A packed list.
 #[derive(Clone, Debug)]
 pub struct Packed {
-    lines: Vec<Line>,
+    lines: HugeList<Line>,
     len: usize,
     width: u32,
     isa: Isa,
@@ -148,7 +152,7 @@ impl Packed {
         // Eight bytes more than needed, so that every number can be read as eight bytes.
         let lines = (room * width as usize).div_ceil(8).saturating_add(8).div_ceil(64);
         Ok(Self {
-            lines: huge_pages::zeroed::<Line>(lines),
+            lines: HugeList::filled(lines, Line([0; 64])),
             len: 0,
             width,
             isa: Self::available()[0],
@@ -164,7 +168,7 @@ impl Packed {
     /// # Panics
     /// If there is no room for them.
     pub fn extend(&mut self, values: impl Iterator<Item = u64>) {
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.lines);
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.lines[..]);
         let kept = u64::MAX >> (64 - self.width);
         for value in values {
             let bit = self.len * self.width as usize;
@@ -225,26 +229,23 @@ impl Packed {
     #[inline(always)]
     fn read(&self, position: usize) -> u64 {
         let bit = position * self.width as usize;
-        let bytes: &[u8] = bytemuck::cast_slice(&self.lines);
+        let bytes: &[u8] = bytemuck::cast_slice(&self.lines[..]);
         let word = bytes[bit / 8..bit / 8 + 8].try_into().expect("eight bytes");
         u64::from_le_bytes(word) >> (bit % 8) & (u64::MAX >> (64 - self.width))
     }
 
-    /// Asks for the cache lines that a run lies in, for the first nine of a long one; the processor sees what follows.
+    /// Asks for the cache lines that a run lies in, for four of a long one.
     #[inline(always)]
     pub fn prefetch(&self, from: usize, len: usize) {
         let first_bit = from * self.width as usize;
         let last_bit = first_bit + (len * self.width as usize).saturating_sub(1);
         let (first, last) = (first_bit / 512, last_bit / 512);
-        // Most runs lie in one line to three: no branch for these, because it would have to wait for the directory.
+        // Most runs lie in one line to four. No branch for others, because it would have to wait for the directory: a scan
+        // asks for what comes later.
         prefetch::read(&self.lines, first);
+        prefetch::read(&self.lines, (first + 1).min(last));
         prefetch::read(&self.lines, first.midpoint(last));
         prefetch::read(&self.lines, last);
-        if last > first + 2 {
-            for line in first + 1..last.min(first + 9) {
-                prefetch::read(&self.lines, line);
-            }
-        }
     }
 
     /// Appends to `list` where in each of the runs those values are that may be within its radius of what is wanted, in order
@@ -332,6 +333,7 @@ impl Packed {
                     break;
                 }
                 (from, len) = (from + now, len - now);
+                prefetch::read(&self.lines, (from * self.width as usize) / 512 + LINES_AHEAD);
             }
         }
         list.len = found;
@@ -488,7 +490,7 @@ impl Packed {
         };
         let (kept, wanted) = (moved(u64::MAX >> (64 - self.width)), moved(wanted));
         let radii = neon::radii(radius);
-        let bytes: &[u8] = bytemuck::cast_slice(&self.lines);
+        let bytes: &[u8] = bytemuck::cast_slice(&self.lines[..]);
         let mut within = 0;
         for at in (0..n).step_by(8) {
             let Some(group) = bytes[byte..].get(..first[3] + 16) else {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Choice, Kind};
 use crate::hash::SplitMix64;
-use crate::kernel::{huge_pages, prefetch};
+use crate::kernel::{huge_pages::HugeList, prefetch};
 use crate::resources::thread_seconds;
 use crate::search::dial::{Dial, DialParams};
 use crate::search::linear::Linear;
@@ -159,7 +159,7 @@ fn measure_line(bytes: u64) -> f64 {
     const AHEAD: usize = 64;
     const READS: usize = 1 << 18;
     let words = usize::try_from(bytes / 8).unwrap_or(0).max(8);
-    let memory = huge_pages::zeroed::<u64>(words);
+    let memory = HugeList::filled(words, 0u64);
     let mut rng = SplitMix64::new(bytes);
     let places: Vec<u32> = (0..READS + AHEAD).map(|_| rng.below(words as u64) as u32).collect();
     let mut best = f64::INFINITY;

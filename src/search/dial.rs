@@ -26,7 +26,7 @@ use crate::kernel::flips::Flip;
 use crate::kernel::packed::settle::{Keys, LANES, Settled, Tag, Wanted};
 use crate::kernel::packed::{self, Packed, Shortlist, WIDEST};
 use crate::kernel::weakest::{Job, Kernel, MAX_TABLES, Split, Strengths};
-use crate::kernel::{huge_pages, prefetch};
+use crate::kernel::{huge_pages::HugeList, prefetch};
 use crate::simhash::BITS;
 use crate::{Error, Result};
 
@@ -162,24 +162,26 @@ const WIDE: u16 = u16::MAX;
 /// Where the hashes of each key are, for one table after the other.
 #[derive(Clone, Debug)]
 struct Directory {
-    lines: Vec<DirectoryLine>,
+    lines: HugeList<DirectoryLine>,
     /// For each line with wide entries, where its cells begin, and where the last one ends.
     wide: Vec<[u32; CELLS + 1]>,
 }
 
 impl Directory {
-    /// For `tables` tables of so many cells each.
-    fn with_room(tables: usize, cells: usize) -> Self {
-        Self { lines: huge_pages::with_capacity(tables * cells.div_ceil(CELLS)), wide: Vec::new() }
+    /// For `tables` tables of so many cells each, all of them empty.
+    fn new(tables: usize, cells: usize) -> Self {
+        let empty = DirectoryLine { base: 0, ends: [0; CELLS] };
+        Self { lines: HugeList::filled(tables * cells.div_ceil(CELLS), empty), wide: Vec::new() }
     }
 
-    /// Appends a table of `cells` cells over ascending values, whose cell is what stands above the low `width` bits and of
+    /// Fills in table number `table` of `cells` cells over ascending values, whose cell is what stands above the low `width` bits and of
     /// which the first has the position `offset`. The cells begin with a line; between them and the next table's are
     /// empty ones, if lines are not full.
-    fn push_table(&mut self, cells: usize, sorted: &[u64], width: u32, offset: usize) {
+    fn fill(&mut self, table: usize, cells: usize, sorted: &[u64], width: u32, offset: usize) {
         let Self { lines, wide } = self;
+        let each = cells.div_ceil(CELLS);
         let mut at = 0;
-        for first in (0..cells).step_by(CELLS) {
+        for (first, line) in (0..).step_by(CELLS).zip(&mut lines[table * each..(table + 1) * each]) {
             let mut starts = [0u32; CELLS + 1];
             starts[0] = (offset + at) as u32;
             for (cell, end) in (first..).zip(&mut starts[1..]) {
@@ -190,9 +192,9 @@ impl Directory {
             }
             if starts[CELLS] - starts[0] < u32::from(WIDE) {
                 let ends = std::array::from_fn(|cell| (starts[cell + 1] - starts[0]) as u16);
-                lines.push(DirectoryLine { base: starts[0], ends });
+                *line = DirectoryLine { base: starts[0], ends };
             } else {
-                lines.push(DirectoryLine { base: wide.len() as u32, ends: [WIDE; CELLS] });
+                *line = DirectoryLine { base: wide.len() as u32, ends: [WIDE; CELLS] };
                 wide.push(starts);
             }
         }
@@ -257,7 +259,7 @@ impl Dial {
         let p = masks[0].count_ones();
         let width = 64 - p;
         let cells = 1usize << p;
-        let mut directory = Directory::with_room(masks.len(), cells);
+        let mut directory = Directory::new(masks.len(), cells);
         let mut rests = Packed::with_room(hashes.len() * masks.len(), width)?;
         for (t, &mask) in masks.iter().enumerate() {
             let mut sorted: Vec<u64> =
@@ -271,7 +273,7 @@ impl Dial {
                     "distinct hashes, ascending by the bits of the first key, then by the others",
                 ));
             }
-            directory.push_table(cells, &sorted, width, rests.len());
+            directory.fill(t, cells, &sorted, width, rests.len());
             rests.extend(sorted.into_iter());
         }
         let cells = cells.next_multiple_of(CELLS) as u32;
@@ -367,7 +369,8 @@ impl Dial {
             Strength::Known(strengths) => *strengths,
         };
         (lane.hash, lane.matched) = (asked.hash, false);
-        self.kernel.split(asked.hash, &self.looks.masks, &mut lane.splits);
+        let mut splits = [Split::default(); MAX_TABLES];
+        self.kernel.split(asked.hash, &self.looks.masks, &mut splits);
         let at_keys = from.min(tables)..to.min(tables);
         let (from, to) = (from.saturating_sub(tables), to.saturating_sub(tables));
         let mut chosen = 0;
@@ -390,13 +393,15 @@ impl Dial {
             }
         };
         for ((rest, split), (flipped, mask)) in
-            wanted.rests.iter_mut().zip(&lane.splits).zip(wanted.flipped.iter_mut().zip(&self.looks.masks))
+            wanted.rests.iter_mut().zip(&splits).zip(wanted.flipped.iter_mut().zip(&self.looks.masks))
         {
             *rest = split.rest;
             *flipped = self.kernel.extract(chosen, !mask);
         }
-        (lane.strengths, lane.chosen) = (strengths, chosen);
-        let Lane { keys, runs, splits, flips: chosen_flips, .. } = lane;
+        if self.looks.flips > 1 {
+            lane.strengths = strengths;
+        }
+        let Lane { keys, runs, flips: chosen_flips, .. } = lane;
         let looks = at_keys.len() + flips as usize;
         keys.resize(looks, 0);
         runs.resize(looks, packed::Run::default());
@@ -459,34 +464,33 @@ impl Dial {
         found: &mut FoundIn<'_>,
     ) {
         let Settling { list, settled, placed, unplaced: [new, located, last] } = work;
-        placed.make_room(list.len());
-        new.make_room(list.len());
-        // Written whether it counts or not, because nobody can foresee which.
-        let mut push = |lane: &Lane, t: usize, position: u32, differing: u64, counts: bool| {
+        let differing_bits = |lane: &Lane, tag: Tag, in_rest: u64| {
+            let mask = self.looks.masks[tag.table()];
+            let stored_key = self.kernel.deposit(u64::from(lane.keys[tag.look()]), mask);
+            (stored_key ^ lane.hash) & mask | self.kernel.deposit(in_rest, !mask)
+        };
+        let unplaced = |lane: &Lane, differing: u64| {
             let stored = lane.hash ^ differing;
             let cell = self.kernel.extract(stored, self.looks.masks[0]) as u32;
-            let found = Match { number: lane.number, slot: position, len: 0, stored, differing };
-            placed.push_if(counts & (t == 0), found);
-            new.push_if(counts & (t != 0), Match { slot: cell, ..found });
             self.directory.prefetch(cell);
-        };
-        let differing_bits = |lane: &Lane, tag: Tag, in_rest: u64| {
-            let (t, mask) = (tag.table(), self.looks.masks[tag.table()]);
-            let in_key = lane.splits[t].key ^ u64::from(lane.keys[tag.look()]);
-            self.kernel.deposit(in_key, mask) | self.kernel.deposit(in_rest, !mask)
+            Unplaced { number: lane.number, run: (cell, 0), stored, differing }
         };
         if mode == Mode::All && self.looks.flips <= 1 {
             let near = self.rests.settle(list, wanted, &self.keys, self.params.radius, settled);
             cost.verified += near as u64;
-            for (position, tag, in_rest) in settled.iter() {
+            placed.extend(settled.first.iter().map(|(slot, tag, in_rest)| {
                 let lane = &ring[tag.lane()];
-                push(lane, tag.table(), position, differing_bits(lane, tag, in_rest), true);
-            }
+                Match { number: lane.number, slot, differing: differing_bits(lane, tag, in_rest) }
+            }));
+            new.extend(settled.later.iter().map(|(_, tag, in_rest)| {
+                let lane = &ring[tag.lane()];
+                unplaced(lane, differing_bits(lane, tag, in_rest))
+            }));
         } else {
             for (position, tag) in list.iter() {
                 let tag = Tag::from_bits(tag);
                 let (lane, t) = (&mut ring[tag.lane()], tag.table());
-                let in_rest = self.rests.get(position as usize) ^ lane.splits[t].rest;
+                let in_rest = self.rests.get(position as usize) ^ wanted[tag.lane()].rests[t];
                 let differing = differing_bits(lane, tag, in_rest);
                 let near = differing.count_ones() <= self.params.radius;
                 cost.verified += u64::from(near);
@@ -494,22 +498,25 @@ impl Dial {
                     Mode::All => near && self.belongs(t, lane, differing),
                     Mode::First => near && !std::mem::replace(&mut lane.matched, true),
                 };
-                push(lane, t, position, differing, counts);
+                if counts && t == 0 {
+                    placed.push(Match { number: lane.number, slot: position, differing });
+                } else if counts {
+                    new.push(unplaced(lane, differing));
+                }
             }
         }
         list.clear();
-        found(placed.list());
-        placed.len = 0;
         // The directory was asked for one round ago, the first table's hashes a round later.
-        for found in last.list_mut() {
-            let slot = self.slot(found.stored, (found.slot, found.len));
-            found.slot = slot.expect("every table holds the same hashes");
-        }
-        found(last.list());
-        last.len = 0;
-        for found in located.list_mut() {
-            (found.slot, found.len) = self.directory.range(found.slot);
-            self.rests.prefetch(found.slot as usize, found.len as usize);
+        placed.extend(last.iter().map(|found| {
+            let slot = self.slot(found.stored, found.run).expect("every table holds the same hashes");
+            Match { number: found.number, slot, differing: found.differing }
+        }));
+        last.clear();
+        found(placed);
+        placed.clear();
+        for found in located.iter_mut() {
+            found.run = self.directory.range(found.run.0);
+            self.rests.prefetch(found.run.0 as usize, found.run.1 as usize);
         }
         std::mem::swap(last, located);
         std::mem::swap(located, new);
@@ -792,50 +799,23 @@ enum Turn {
 }
 
 /// A match.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Match {
     /// Position of the query.
     number: u32,
-    /// Its slot, as far as it is known: in the stages of placing first the cell in the first table, then where the run of the
-    /// cell begins,
     slot: u32,
-    /// and how long that is.
-    len: u32,
-    stored: u64,
     differing: u64,
 }
 
-/// A list whose end is written to whether what is written stays or not.
-#[derive(Clone, Debug, Default)]
-struct Matches {
-    /// Of those behind `len` nothing is asked.
-    all: Vec<Match>,
-    len: usize,
-}
-
-impl Matches {
-    fn make_room(&mut self, count: usize) {
-        if self.all.len() < self.len + count {
-            self.all.resize((self.len + count).next_power_of_two(), Match::default());
-        }
-    }
-
-    /// Needs room.
-    #[inline(always)]
-    fn push_if(&mut self, stays: bool, found: Match) {
-        self.all[self.len] = found;
-        self.len += usize::from(stays);
-    }
-
-    #[inline(always)]
-    fn list(&self) -> &[Match] {
-        &self.all[..self.len]
-    }
-
-    #[inline(always)]
-    fn list_mut(&mut self) -> &mut [Match] {
-        &mut self.all[..self.len]
-    }
+/// A match of which the slot is not known yet.
+#[derive(Clone, Copy, Debug)]
+struct Unplaced {
+    /// Position of the query.
+    number: u32,
+    /// Where the first table's hashes with its key begin, and how many they are; before that is known, the cell and 0.
+    run: (u32, u32),
+    stored: u64,
+    differing: u64,
 }
 
 /// What comparing leaves to be settled.
@@ -843,15 +823,15 @@ impl Matches {
 struct Settling {
     list: Shortlist,
     settled: Settled,
-    /// Matches in the first table.
-    placed: Matches,
-    /// Matches in other tables, by the stage of placing that they are in.
-    unplaced: [Matches; 3],
+    /// Matches with their slots.
+    placed: Vec<Match>,
+    /// Matches in other tables than the first, by the stage of placing that they are in.
+    unplaced: [Vec<Unplaced>; 3],
 }
 
 impl Settling {
     fn is_done(&self) -> bool {
-        self.list.is_empty() && self.unplaced.iter().all(|matches| matches.len == 0)
+        self.list.is_empty() && self.unplaced.iter().all(Vec::is_empty)
     }
 }
 
@@ -863,10 +843,8 @@ struct Lane {
     /// Whether it has a match.
     matched: bool,
     hash: u64,
+    /// For keys with two flips.
     strengths: Strengths,
-    /// The bits that are flipped, for keys with one flip.
-    chosen: u64,
-    splits: [Split; MAX_TABLES],
     /// The key that each look is at.
     keys: Vec<u32>,
     /// What each look compares; before its cell has been read, where it begins is the cell.
@@ -882,8 +860,6 @@ impl Default for Lane {
             matched: false,
             hash: 0,
             strengths: Strengths([0; BITS]),
-            chosen: 0,
-            splits: Default::default(),
             keys: Vec::new(),
             runs: Vec::new(),
             flips: Vec::new(),
@@ -1019,8 +995,8 @@ mod tests {
             .iter()
             .flat_map(|&(c, n)| (0..n).map(move |i| c << 40 | i))
             .collect();
-        let mut directory = Directory::with_room(1, 256);
-        directory.push_table(256, &sorted, 40, 0);
+        let mut directory = Directory::new(1, 256);
+        directory.fill(0, 256, &sorted, 40, 0);
         assert_eq!(
             (directory.range(0), directory.range(1), directory.range(2)),
             ((0, 70_000), (70_000, 5), (70_005, 0))

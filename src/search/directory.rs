@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::kernel::{huge_pages, prefetch};
+use crate::kernel::{huge_pages::HugeList, prefetch};
 use crate::{Error, Result};
 
 /// Groups of the size of a few cache lines are scanned whole; in larger ones the wanted part is searched first.
@@ -79,9 +79,9 @@ impl KeyBits {
 #[derive(Clone, Debug)]
 pub struct Table {
     key: KeyBits,
-    hashes: Vec<u64>,
+    hashes: HugeList<u64>,
     /// `starts[c]..starts[c + 1]` is the part of `hashes` whose keys begin with the bits `c`; 2^`cell_bits` + 1 entries.
-    starts: Vec<u32>,
+    starts: HugeList<u32>,
     cell_bits: u32,
 }
 
@@ -104,8 +104,8 @@ impl Table {
         let cell_bits = cell_bits.min(key.len());
         let mut table = Self {
             key,
-            hashes: Vec::new(),
-            starts: huge_pages::zeroed((1usize << cell_bits) + 1),
+            hashes: HugeList::default(),
+            starts: HugeList::filled((1usize << cell_bits) + 1, 0),
             cell_bits,
         };
         for &hash in sorted {
@@ -113,15 +113,14 @@ impl Table {
             table.starts[cell + 1] += 1;
         }
         let mut sum = 0;
-        for start in &mut table.starts {
+        for start in table.starts.iter_mut() {
             sum += *start;
             *start = sum;
         }
         if key.is_leading() {
-            table.hashes = huge_pages::with_capacity(sorted.len());
-            table.hashes.extend_from_slice(sorted);
+            table.hashes = HugeList::of(sorted);
         } else {
-            table.hashes = huge_pages::zeroed(sorted.len());
+            table.hashes = HugeList::filled(sorted.len(), 0);
             for &hash in sorted {
                 let cell = table.cell(hash);
                 table.hashes[table.starts[cell] as usize] = hash;

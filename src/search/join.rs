@@ -22,7 +22,7 @@ use rayon::prelude::*;
 use super::Cost;
 use crate::kernel::hamming;
 use crate::kernel::near::Kernel;
-use crate::kernel::{huge_pages, weakest};
+use crate::kernel::{huge_pages::HugeList, weakest};
 use crate::{Error, Result};
 
 /// Two slots whose hashes are near.
@@ -365,8 +365,8 @@ fn part_by(
 /// The whole list, parted piece by piece.
 #[derive(Default)]
 struct Pieces {
-    hashes: Vec<u64>,
-    slots: Vec<u32>,
+    hashes: HugeList<u64>,
+    slots: HugeList<u32>,
     /// For each piece, where its parts begin.
     starts: Vec<Vec<u32>>,
     /// Hashes in each part, over all pieces.
@@ -376,8 +376,8 @@ struct Pieces {
 impl Pieces {
     fn part(&mut self, hashes: &[u64], digit: Digit) {
         if self.hashes.is_empty() {
-            self.hashes = huge_pages::zeroed(hashes.len());
-            self.slots = huge_pages::zeroed(hashes.len());
+            self.hashes = HugeList::filled(hashes.len(), 0);
+            self.slots = HugeList::filled(hashes.len(), 0);
             self.starts.resize_with(hashes.len().div_ceil(PIECE), Vec::new);
         }
         hashes

@@ -104,9 +104,9 @@ impl Keys {
     }
 }
 
-/// Matches that are settled, in the order in which they were listed.
+/// Matches in the order in which they were listed.
 #[derive(Clone, Debug, Default)]
-pub struct Settled {
+pub struct Matches {
     /// Of those behind `len` nothing is asked.
     positions: Vec<u32>,
     tags: Vec<u32>,
@@ -114,7 +114,7 @@ pub struct Settled {
     len: usize,
 }
 
-impl Settled {
+impl Matches {
     /// Positions in the packed list, what they were listed for, and the differing bits of the rest.
     #[inline(always)]
     pub fn iter(&self) -> impl Iterator<Item = (u32, Tag, u64)> {
@@ -147,6 +147,15 @@ impl Settled {
     }
 }
 
+/// What of a list has been settled.
+#[derive(Clone, Debug, Default)]
+pub struct Settled {
+    /// Matches in the first table.
+    pub first: Matches,
+    /// Those in the others.
+    pub later: Matches,
+}
+
 impl Packed {
     /// Of a list with tags of looks that flip at most one bit, those values within `radius` of what was wanted that no table
     /// before the look's finds too. Returns how many values are within the radius.
@@ -162,7 +171,8 @@ impl Packed {
         radius: u32,
         settled: &mut Settled,
     ) -> usize {
-        settled.restart(list.len());
+        settled.first.restart(list.len());
+        settled.later.restart(list.len());
         match self.isa {
             // SAFETY: this kind is chosen only where the features have been detected.
             #[cfg(target_arch = "x86_64")]
@@ -188,9 +198,9 @@ impl Packed {
             let near = differing.count_ones() + tag.flips() <= radius;
             within += usize::from(near);
             // Written whether it stays or not, because nobody can foresee which does.
-            let at = settled.len;
-            (settled.positions[at], settled.tags[at], settled.differing[at]) = (position, tag.0, differing);
-            settled.len += usize::from(near && !keys.found_before(tag, wanted, differing));
+            let to = if tag.table() == 0 { &mut settled.first } else { &mut settled.later };
+            (to.positions[to.len], to.tags[to.len], to.differing[to.len]) = (position, tag.0, differing);
+            to.len += usize::from(near && !keys.found_before(tag, wanted, differing));
         }
         within
     }
@@ -209,8 +219,9 @@ impl Packed {
     ) -> usize {
         use std::arch::x86_64::*;
         let (positions, tags) = (&list.positions[..list.len], &list.tags[..list.len]);
-        assert!(settled.positions.len() >= list.len + 8 && settled.tags.len() >= list.len + 8);
-        assert!(settled.differing.len() >= list.len + 8);
+        for Matches { positions, tags, differing, .. } in [&settled.first, &settled.later] {
+            assert!(positions.len().min(tags.len()).min(differing.len()) >= list.len + 8, "room for all");
+        }
         let number = |n: u64| _mm512_set1_epi64(n as i64);
         let kept = number(u64::MAX >> (64 - self.width));
         let (words, queries) = (self.lines.as_ptr().cast::<i64>(), wanted.as_ptr().cast::<i64>());
@@ -260,20 +271,18 @@ impl Packed {
                 let beyond = _mm512_ternarylogic_epi64::<0xD0>(held, less, flipped);
                 own &= !(_mm512_testn_epi64_mask(beyond, beyond) & _mm512_cmpgt_epu64_mask(table, number(u)));
             }
-            let narrow = |numbers: __m512i| {
-                let own = _mm512_maskz_compress_epi64(own, numbers);
-                _mm512_cvtepi64_epi32(own)
-            };
-            let to = settled.len;
-            // SAFETY: there is room for the whole list and eight more, and no more than `at` have been written.
-            unsafe {
-                let positions = settled.positions.as_mut_ptr().add(to);
-                _mm256_storeu_si256(positions.cast(), narrow(position));
-                _mm256_storeu_si256(settled.tags.as_mut_ptr().add(to).cast(), narrow(tag));
-                let kept = _mm512_maskz_compress_epi64(own, differing);
-                _mm512_storeu_si512(settled.differing.as_mut_ptr().add(to).cast(), kept);
+            let first = own & _mm512_testn_epi64_mask(table, table);
+            for (these, to) in [(first, &mut settled.first), (own & !first, &mut settled.later)] {
+                let narrow = |numbers| _mm512_cvtepi64_epi32(_mm512_maskz_compress_epi64(these, numbers));
+                // SAFETY: there is room for the whole list and eight more, and no more than `at` have been written.
+                unsafe {
+                    _mm256_storeu_si256(to.positions.as_mut_ptr().add(to.len).cast(), narrow(position));
+                    _mm256_storeu_si256(to.tags.as_mut_ptr().add(to.len).cast(), narrow(tag));
+                    let differing = _mm512_maskz_compress_epi64(these, differing);
+                    _mm512_storeu_si512(to.differing.as_mut_ptr().add(to.len).cast(), differing);
+                }
+                to.len += these.count_ones() as usize;
             }
-            settled.len += own.count_ones() as usize;
         }
         within
     }
@@ -335,7 +344,8 @@ mod tests {
                     wanted.flipped[t] = kernel.extract(flipped, !mask);
                 }
             }
-            let (mut list, mut expected, mut within) = (Shortlist::default(), Vec::new(), 0);
+            let (mut list, mut within) = (Shortlist::default(), 0);
+            let mut expected = [Vec::new(), Vec::new()];
             for (of, lane, t, flips, look) in listed {
                 let (at, t) = (of.index(hashes.len()), t % tables);
                 let position = (t * hashes.len() + at) as u32;
@@ -353,15 +363,17 @@ mod tests {
                     _ => false,
                 });
                 if near && !before {
-                    expected.push((position, tag, kernel.extract(differing, !masks[t])));
+                    expected[usize::from(t > 0)].push((position, tag, kernel.extract(differing, !masks[t])));
                 }
             }
             let mut settled = Settled::default();
             for isa in Packed::available() {
                 packed.isa = isa;
                 prop_assert_eq!(packed.settle(&list, &wanted, &keys, radius, &mut settled), within);
-                prop_assert_eq!(settled.iter().collect::<Vec<_>>(), expected.clone(), "{:?}", isa);
-                prop_assert_eq!((settled.len(), settled.is_empty()), (expected.len(), expected.is_empty()));
+                for (matches, expected) in [&settled.first, &settled.later].into_iter().zip(&expected) {
+                    prop_assert_eq!(&matches.iter().collect::<Vec<_>>(), expected, "{:?}", isa);
+                    prop_assert_eq!((matches.len(), matches.is_empty()), (expected.len(), expected.is_empty()));
+                }
             }
         }
     }
