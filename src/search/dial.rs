@@ -655,7 +655,7 @@ impl Job for Run<'_> {
 }
 
 /// Looks of all queries between two stages, where a query has few.
-const LOOKS_UNDER_WAY: usize = 48;
+const LOOKS_UNDER_WAY: usize = 72;
 
 /// Most queries between two stages.
 const MOST_UNDER_WAY: usize = 10;

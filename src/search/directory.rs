@@ -175,12 +175,12 @@ impl Table {
         prefetch::read(&self.starts, cell);
     }
 
-    /// Asks for the first hashes of a range.
+    /// Asks for the hashes of a range, for the first, the middle and the last of a long one.
     #[inline]
     pub fn prefetch_hashes(&self, range: &Range<usize>) {
-        if !range.is_empty() {
-            prefetch::read(&self.hashes, range.start);
-        }
+        prefetch::read(&self.hashes, range.start);
+        prefetch::read(&self.hashes, range.start.midpoint(range.end));
+        prefetch::read(&self.hashes, range.end.saturating_sub(1));
     }
 
     /// A range of [`hashes`](Self::hashes) with all those that agree with `hash` in the key, and perhaps a few others of
