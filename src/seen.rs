@@ -308,7 +308,7 @@ impl Seen {
         };
         let expected = FEWEST_EXPECTED.max(2 * distinct as usize);
         let mut seen =
-            Self::of(header.params, Online::from_hashes(exact(distance), expected, words(hashes))?);
+            Self::of(header.params, Online::new(exact(distance), expected)?.filled(words(hashes))?);
         seen.digests = digests.as_chunks().0.iter().map(|&bytes| u128::from_le_bytes(bytes)).collect();
         seen.ends = words(ends);
         seen.slots = slots.as_chunks().0.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect();
