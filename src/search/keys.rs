@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::search::dial::MOST_TABLES;
 use crate::simhash::BITS;
+use crate::wording::counted;
 use serde::{Deserialize, Serialize};
 
 /// The bits of the keys of some tables, each key's in the order in which they were chosen; bit 0 is a hash's least
@@ -108,7 +109,10 @@ impl TryFrom<Vec<Vec<u32>>> for Keys {
         }
         let expected = BITS / tables;
         match keys.iter().find(|key| key.len() != expected) {
-            Some(key) => Err(format!("a key of {} bits: expected {expected} for {tables} tables", key.len())),
+            Some(key) => {
+                let tables = counted(tables as u64, "table", "tables");
+                Err(format!("a key of {} bits: expected {expected} for {tables}", key.len()))
+            }
             None => Ok(Self(keys)),
         }
     }
