@@ -107,7 +107,7 @@ pub enum Answer {
 #[derive(Clone, Debug)]
 pub struct Seen {
     params: SeenParams,
-    /// The keys that the index has, or would have if it were made now; none while it has too few hashes.
+    /// The keys that are recorded with the index; none before it is saved with hashes enough.
     keys: Option<Keys>,
     index: Online,
     /// For each distinct hash, the first document that has it.
