@@ -4,7 +4,7 @@
 //! ```text
 //! 8 bytes   "flipside"
 //! 4 bytes   kind, ASCII
-//! u32       version of the kind's body
+//! u32       version of the kind's header and body
 //! u32       length of the header in bytes
 //! header    JSON object
 //! u64       length of the body in bytes
@@ -29,17 +29,19 @@ const MAX_HEADER: u32 = 1 << 20;
 pub struct Kind {
     /// Four ASCII bytes.
     pub tag: [u8; 4],
-    /// Version of the body that this program writes and reads.
+    /// Version of header and body that this program writes.
     pub version: u32,
+    /// The oldest version that it reads.
+    pub oldest: u32,
     /// The kind's name in messages.
     pub name: &'static str,
 }
 
 /// Document frequencies.
-pub const FREQUENCIES: Kind = Kind { tag: *b"FREQ", version: 1, name: "document frequencies" };
+pub const FREQUENCIES: Kind = Kind { tag: *b"FREQ", version: 1, oldest: 1, name: "document frequencies" };
 
-/// Pages that a crawl has seen.
-pub const SEEN: Kind = Kind { tag: *b"SEEN", version: 1, name: "index of seen pages" };
+/// Pages that a crawl has seen. Version 1 says nothing of keys.
+pub const SEEN: Kind = Kind { tag: *b"SEEN", version: 2, oldest: 1, name: "index of seen pages" };
 
 /// Every kind there is.
 pub const KINDS: [Kind; 2] = [FREQUENCIES, SEEN];
@@ -103,7 +105,7 @@ pub fn write(path: &Path, kind: Kind, header: &impl Serialize, body: &[&[u8]]) -
 pub struct Envelope {
     /// The kind, where the tag is a known one.
     pub kind: Kind,
-    /// The version of the body.
+    /// The version of header and body.
     pub version: u32,
     /// The header.
     pub header: serde_json::Value,
@@ -153,8 +155,11 @@ pub fn read_any(path: &Path) -> Result<(Envelope, Vec<u8>)> {
     };
     file.read_exact(&mut word).map_err(io)?;
     let version = u32::from_le_bytes(word);
-    if version != kind.version {
-        let expected = kind.version.to_string();
+    if !(kind.oldest..=kind.version).contains(&version) {
+        let expected = match kind.oldest {
+            oldest if oldest < kind.version => format!("{oldest} to {}", kind.version),
+            only => only.to_string(),
+        };
         return Err(wrong(
             "the version",
             &expected,
@@ -308,6 +313,22 @@ mod tests {
             std::fs::write(&path, &changed).unwrap();
             assert!(matches!(read_any(&path), Err(Error::Format { .. })), "changed at {at}");
         }
+    }
+
+    #[test]
+    fn versions_are_read_from_the_oldest_to_this_one() {
+        let (_folder, path) = sample();
+        let told = |version| {
+            write(&path, Kind { version, ..SEEN }, &serde_json::json!({}), &[]).unwrap();
+            read_any(&path).map(|(envelope, _)| envelope.version).map_err(|e| e.to_string())
+        };
+        assert_eq!((told(1), told(2)), (Ok(1), Ok(2)));
+        for unknown in [0, 3, u32::MAX] {
+            let message = told(unknown).unwrap_err();
+            assert!(message.contains("1 to 2") && message.contains(&unknown.to_string()), "{message}");
+        }
+        write(&path, Kind { version: 2, ..FREQUENCIES }, &serde_json::json!({}), &[]).unwrap();
+        assert!(read_any(&path).is_err());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::report::csv::{ClustersCsv, PairsCsv};
 use crate::report::html;
 use crate::report::model::{ClusterSizes, CompareReport, FileRow, Report, Tool};
 use crate::report::review::TITLE as REVIEW_TITLE;
+use crate::search::keys::Keys;
 use crate::seen::{COLUMNS as ANSWER_COLUMNS, Seen};
 use crate::simhash::BITS;
 use crate::text::FeatureKind;
@@ -135,7 +136,11 @@ fn inspect_binary(path: &Path) -> Result<Inspection> {
     let kind_of_features = serde_json::from_value::<FeatureKind>(envelope.header["features"].clone()).ok();
     if let serde_json::Value::Object(header) = envelope.header {
         for (name, value) in header {
-            inspection.fact(name, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            match serde_json::from_value::<Option<Keys>>(value.clone()) {
+                Ok(Some(keys)) if name == "keys" => tell_keys(&keys, &mut inspection),
+                Ok(None) if name == "keys" => inspection.fact(name, "leading bits"),
+                _ => inspection.fact(name, value.as_str().map_or_else(|| value.to_string(), str::to_owned)),
+            }
         }
     }
     inspection.fact("body bytes", body.len());
@@ -149,6 +154,13 @@ fn inspect_binary(path: &Path) -> Result<Inspection> {
         inspection.problem(error.to_string());
     }
     Ok(inspection)
+}
+
+fn tell_keys(keys: &Keys, inspection: &mut Inspection) {
+    for (bits, number) in keys.bits().iter().zip(1..) {
+        let bits: Vec<String> = bits.iter().map(u32::to_string).collect();
+        inspection.fact(format!("key {number}, bits as they were chosen"), bits.join(" "));
+    }
 }
 
 /// Whether a report compares methods; such a one has a list of them.

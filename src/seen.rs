@@ -4,11 +4,17 @@
 //! A page is the same as an earlier one if its text is, byte for byte, and near it if their SimHashes differ in at most h
 //! bits. How features are weighted is frozen when the index is made: with TF-IDF the document frequencies are those of a
 //! file, because a page's hash may not depend on what came after it.
+//!
+//! Every page within the distance is found whatever the keys of the index are; good ones compare less. They are chosen
+//! ([`crate::search::keys`]) when the index is saved for the first time with [`FEWEST_SAMPLED`](keys::FEWEST_SAMPLED) different hashes or more, by a
+//! sample of them all, stand in the file's header, and stay. An index of fewer hashes has keys of leading bits. Asked within
+//! another distance, which takes another number of tables, it is given keys anew.
 
 use crate::error::{Error, Result};
 use crate::format;
 use crate::hash::{FEATURE_HASH, text_digest};
 use crate::search::dial::DialParams;
+use crate::search::keys::{self, Keys};
 use crate::search::online::Online;
 use crate::search::{HammingIndex, Hit, Mode, Query, Scratch};
 use crate::simhash::BITS;
@@ -101,6 +107,8 @@ pub enum Answer {
 #[derive(Clone, Debug)]
 pub struct Seen {
     params: SeenParams,
+    /// The keys that are recorded with the index; none before it is saved with hashes enough.
+    keys: Option<Keys>,
     index: Online,
     /// For each distinct hash, the first document that has it.
     first: Vec<u32>,
@@ -130,11 +138,19 @@ struct Header {
     documents: u64,
     distinct_hashes: u64,
     name_bytes: u64,
+    /// None, or nothing in files of version 1: leading bits.
+    #[serde(default)]
+    keys: Option<Keys>,
 }
 
 /// The dial that finds everything within `distance`.
 fn exact(distance: u32) -> DialParams {
     DialParams { radius: distance, tables: (distance / 2 + 1).max(2), ..DialParams::default() }
+}
+
+/// Keys for so many tables by the hashes that they are for; none if these are too few.
+fn chosen(hashes: &[u64], tables: u32) -> Result<Option<Keys>> {
+    keys::sample(hashes).map(|sample| Keys::choose(&sample, tables)).transpose()
 }
 
 /// Hashes that an index is laid out for at the least.
@@ -146,12 +162,13 @@ impl Seen {
     /// # Errors
     /// [`Error::Parameter`] for a distance above 15.
     pub fn new(params: SeenParams, distance: u32) -> Result<Self> {
-        Ok(Self::of(params, Online::new(exact(distance), FEWEST_EXPECTED)?))
+        Ok(Self::of(params, None, Online::new(exact(distance), FEWEST_EXPECTED)?))
     }
 
-    fn of(params: SeenParams, index: Online) -> Self {
+    fn of(params: SeenParams, keys: Option<Keys>, index: Online) -> Self {
         Self {
             params,
+            keys,
             index,
             first: Vec::new(),
             slots: Vec::new(),
@@ -238,6 +255,10 @@ impl Seen {
     /// # Errors
     /// If the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
+        let keys = match &self.keys {
+            Some(keys) => Some(keys.clone()),
+            None => chosen(self.index.hashes(), self.index.params().tables)?,
+        };
         let header = Header {
             hash: FEATURE_HASH.to_owned(),
             tokenizer: TOKENIZER.to_owned(),
@@ -245,6 +266,7 @@ impl Seen {
             documents: self.slots.len() as u64,
             distinct_hashes: self.index.len() as u64,
             name_bytes: self.names.len() as u64,
+            keys,
         };
         let hashes: Vec<u8> = self.index.hashes().iter().flat_map(|hash| hash.to_le_bytes()).collect();
         let digests: Vec<u8> = self.digests.iter().flat_map(|digest| digest.to_le_bytes()).collect();
@@ -306,9 +328,17 @@ impl Seen {
         let words = |bytes: &[u8]| -> Vec<u64> {
             bytes.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes)).collect()
         };
+        let (hashes, dial) = (words(hashes), exact(distance));
+        let keys = match header.keys.filter(|keys| keys.tables() == dial.tables) {
+            Some(keys) => Some(keys),
+            None => chosen(&hashes, dial.tables)?,
+        };
         let expected = FEWEST_EXPECTED.max(2 * distinct as usize);
-        let mut seen =
-            Self::of(header.params, Online::from_hashes(exact(distance), expected, words(hashes))?);
+        let index = match &keys {
+            Some(keys) => Online::with_keys(dial, keys.clone(), expected)?,
+            None => Online::new(dial, expected)?,
+        };
+        let mut seen = Self::of(header.params, keys, index.filled(hashes)?);
         seen.digests = digests.as_chunks().0.iter().map(|&bytes| u128::from_le_bytes(bytes)).collect();
         seen.ends = words(ends);
         seen.slots = slots.as_chunks().0.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect();
@@ -417,6 +447,171 @@ mod tests {
         }
     }
 
+    /// Pages of uneven hashes: the first byte is the same in most, the last two are equal in all. Some are near others.
+    fn uneven(n: usize, seed: u64) -> Vec<Page> {
+        let mut rng = SplitMix64::new(seed);
+        (0..n as u128)
+            .map(|i| {
+                let drawn = SplitMix64::new(rng.below(n as u64)).next_u64();
+                let first = if drawn & 0xf0_0000 == 0 { 0 } else { 0xff << 56 };
+                let hash = first | (drawn & 0x00ff_ffff_ffff_0000) | ((drawn & 0xff) * 0x101);
+                Page { digest: i | u128::from(seed) << 64, hash: Some(hash ^ 1 << rng.below(64)) }
+            })
+            .collect()
+    }
+
+    fn filled(pages: &[Page], radius: u32) -> Seen {
+        let mut seen = Seen::new(params(), radius).unwrap();
+        for (i, page) in pages.iter().enumerate() {
+            seen.add(page, &i.to_string()).unwrap();
+        }
+        seen
+    }
+
+    #[test]
+    fn keys_are_chosen_once_and_answers_do_not_depend_on_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("seen");
+        let header_keys = || format::read::<Header>(&path, format::SEEN).unwrap().0.keys;
+        let pages = uneven(12_000, 7);
+        let (before, after) = pages.split_at(8_000);
+        for radius in [3, 10] {
+            let mut leading = filled(before, radius);
+            leading.save(&path).unwrap();
+            let keys = header_keys().expect("hashes enough");
+            assert_eq!(keys.tables(), exact(radius).tables);
+            // The order of the pages does not matter.
+            let mut backwards = before.to_vec();
+            backwards.reverse();
+            filled(&backwards, radius).save(&path).unwrap();
+            assert_eq!(header_keys().as_ref(), Some(&keys));
+
+            leading.save(&path).unwrap();
+            let mut seen = Seen::load(&path, &params(), radius).unwrap();
+            let used = seen.index.params();
+            let p = used.key_bits.unwrap();
+            assert_eq!((used.keys.clone(), &leading.index.params().keys), (keys.masks(p).ok(), &None));
+            let mut near = 0;
+            for (i, page) in after.iter().enumerate() {
+                let answer = seen.ask(page);
+                near += usize::from(matches!(answer, Answer::Near { .. }));
+                assert_eq!(answer, leading.ask(page));
+                if i % 400 == 0 {
+                    assert_eq!(answer, naive(&pages[..before.len() + i], page, radius));
+                }
+                for seen in [&mut seen, &mut leading] {
+                    seen.add(page, "later").unwrap();
+                }
+            }
+            assert!(near > 1_000, "{near}");
+            // More pages change nothing.
+            seen.save(&path).unwrap();
+            assert_eq!(header_keys().as_ref(), Some(&keys));
+            // Within another distance there are other tables, and other keys.
+            let mut wider = Seen::load(&path, &params(), 6).unwrap();
+            assert_eq!(wider.keys.as_ref().map(Keys::tables), Some(4));
+            for page in after.iter().step_by(500) {
+                assert_eq!(
+                    wider.ask(&Page { digest: 0, ..*page }),
+                    naive(&pages, &Page { digest: 0, ..*page }, 6)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn few_hashes_have_leading_bits() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("seen");
+        let (mut pages, mut hashes) = (Vec::new(), std::collections::HashSet::new());
+        for page in uneven(9_000, 3) {
+            if hashes.insert(page.hash) {
+                pages.push(page);
+            }
+        }
+        let keys = |n: usize| {
+            filled(&pages[..n], 3).save(&path).unwrap();
+            Seen::load(&path, &params(), 3).unwrap().keys
+        };
+        assert!(keys(keys::FEWEST_SAMPLED - 1).is_none());
+        assert!(keys(keys::FEWEST_SAMPLED).is_some());
+    }
+
+    /// Writes a saved index again with another header, and as another version.
+    fn rewrite(
+        path: &Path,
+        version: u32,
+        change: impl FnOnce(&mut serde_json::Map<String, serde_json::Value>),
+    ) {
+        let (envelope, body) = format::read_any(path).unwrap();
+        let serde_json::Value::Object(mut header) = envelope.header else { panic!("an object") };
+        change(&mut header);
+        format::write(path, format::Kind { version, ..format::SEEN }, &header, &[&body]).unwrap();
+    }
+
+    #[test]
+    fn files_of_version_1_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("seen");
+        let pages = uneven(500, 5);
+        filled(&pages, 3).save(&path).unwrap();
+        rewrite(&path, 1, |header| drop(header.remove("keys")));
+        let mut seen = Seen::load(&path, &params(), 3).unwrap();
+        assert!(seen.keys.is_none());
+        assert_eq!(seen.ask(&pages[77]), Answer::Same { document: 77 });
+        seen.save(&path).unwrap();
+        assert_eq!(format::read_any(&path).unwrap().0.version, 2);
+    }
+
+    #[test]
+    fn keys_that_cannot_be_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("seen");
+        let seen = filled(&uneven(5_000, 5), 3);
+        let refused = |change: fn(&mut Vec<Vec<u32>>), told: &str| {
+            seen.save(&path).unwrap();
+            rewrite(&path, 2, |header| {
+                let mut bits = serde_json::from_value(header["keys"].clone()).unwrap();
+                change(&mut bits);
+                header["keys"] = serde_json::json!(bits);
+            });
+            // Within another distance, too, where they are not used.
+            for distance in [3, 10] {
+                let message = Seen::load(&path, &params(), distance).unwrap_err().to_string();
+                assert!(message.contains("the header") && message.contains(told), "{message}");
+            }
+            assert!(
+                crate::inspect::inspect(&path).is_err()
+                    || !crate::inspect::inspect(&path).unwrap().problems.is_empty()
+            );
+        };
+        refused(|bits| bits[0][0] = bits[1][0], "twice");
+        refused(|bits| bits[0][0] = 64, "bit 64 of a key");
+        refused(|bits| bits[0].truncate(18), "a key of 18 bits: expected 32 for 2 tables");
+        refused(|bits| bits.truncate(1), "a key of 32 bits: expected 64 for 1 table");
+        refused(|bits| bits.clear(), "0 keys");
+    }
+
+    #[test]
+    fn inspect_tells_the_keys() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("seen");
+        let told = |pages: usize| {
+            let seen = filled(&uneven(pages, 5), 3);
+            seen.save(&path).unwrap();
+            let inspection = crate::inspect::inspect(&path).unwrap();
+            assert!(inspection.problems.is_empty(), "{inspection:?}");
+            let facts = inspection.facts.into_iter().filter(|(name, _)| name.starts_with("key"));
+            facts.collect::<Vec<_>>()
+        };
+        assert_eq!(told(50), [("keys".to_owned(), "leading bits".to_owned())]);
+        let facts = told(5_000);
+        let keys = Seen::load(&path, &params(), 3).unwrap().keys.unwrap();
+        let bits: Vec<String> = keys.bits()[1].iter().map(u32::to_string).collect();
+        assert_eq!(facts.len(), 2);
+        assert_eq!(facts[1], ("key 2, bits as they were chosen".to_owned(), bits.join(" ")));
+    }
+
     #[test]
     fn an_index_of_other_pages_is_refused_by_what_differs() {
         let folder = tempfile::tempdir().unwrap();
@@ -458,6 +653,7 @@ mod tests {
                 documents,
                 distinct_hashes: distinct,
                 name_bytes: 3,
+                keys: None,
             };
             let bytes: Vec<u8> = hashes
                 .iter()

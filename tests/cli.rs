@@ -768,6 +768,36 @@ fn pages_and_files_are_explained() {
 }
 
 #[test]
+fn the_keys_of_a_seen_index_are_chosen_from_its_pages() {
+    let top = tempfile::tempdir().unwrap();
+    // Twelve words of 500 a page; a few pages have the same.
+    let page = |n: u64| {
+        let word = |w: u64| format!("w{} ", flipside::hash::fmix64(n % 4_990 * 12 + w) % 500);
+        let text: String = (0..12).map(word).collect();
+        format!("{}\n", serde_json::json!({ "id": n.to_string(), "text": text }))
+    };
+    fs::write(top.path().join("a.jsonl"), (0..2_500).map(page).collect::<String>()).unwrap();
+    fs::write(top.path().join("b.jsonl"), (2_500..5_000).map(page).collect::<String>()).unwrap();
+    let seen = |index: &str, args: &str| {
+        let mut run = flipside();
+        run.current_dir(&top).args(["seen", "--features", "words", "--index", index]);
+        let run = run.args(args.split(' ')).assert().success();
+        String::from_utf8(run.get_output().stdout.clone()).unwrap()
+    };
+    let first = seen("one", "--threads 1 a.jsonl b.jsonl");
+    assert_eq!(seen("two", "--threads 3 b.jsonl a.jsonl"), first);
+    let index = fs::read(top.path().join("one")).unwrap();
+    assert!(fs::read(top.path().join("two")).unwrap() == index);
+    assert_eq!(first.matches(",same,").count(), 10);
+    let inspected = flipside().current_dir(&top).args(["inspect", "one"]).assert().success();
+    // Six tables within 10 bits.
+    inspected.stdout(predicate::str::contains("key 6, bits as they were chosen"));
+    assert_eq!(seen("one", "--ask-only b.jsonl").matches(",same,").count(), 2_500);
+    assert_eq!(seen("one", "b.jsonl").matches(",same,").count(), 2_500);
+    assert!(fs::read(top.path().join("one")).unwrap() == index);
+}
+
+#[test]
 fn a_crawl_asks_what_it_has_seen() {
     let top = tempfile::tempdir().unwrap();
     let (index, pages) = (top.path().join("crawl.seen"), top.path().join("pages.jsonl"));

@@ -3,56 +3,165 @@
 //! Write bits as ±1. Two hashes drawn at random agree in all bits of a set S with probability 2^−|S| · Σ (E Π_{j∈A} xⱼ)² over
 //! all subsets A of S. Of the sum the terms of one and of two bits are measured on a sample: a bit costs the square of its
 //! mean, a pair of bits the square of the mean of its product. Bits are given to the keys in turn, to each the one that
-//! costs it least.
+//! costs it least, and stay in that order: the first p of each make a key of p bits as good as if p had been asked for, so
+//! that an index which grows widens its keys, and those of its smaller parts are parts of them.
 
 use crate::error::{Error, Result};
+use crate::hash::fmix64;
+use crate::search::dial::MOST_TABLES;
 use crate::simhash::BITS;
-use rayon::prelude::*;
+use crate::wording::counted;
+use serde::{Deserialize, Serialize};
 
-/// Chooses `tables` disjoint keys of `key_bits` bits each, as masks, by a sample of the stored hashes. They depend neither on
-/// the order of the sample nor on the number of threads. For [`DialParams::keys`](super::dial::DialParams::keys).
+/// The bits of the keys of some tables, each key's in the order in which they were chosen; bit 0 is a hash's least
+/// significant. No bit is in two keys, and all keys have equally many.
 ///
-/// # Errors
-/// [`Error::Parameter`] if so many bits are not there.
-pub fn choose(sample: &[u64], tables: u32, key_bits: u32) -> Result<Vec<u64>> {
-    if u64::from(tables) * u64::from(key_bits) > BITS as u64 {
-        let expected = format!("at most {} for {tables} tables", BITS as u32 / tables.max(1));
-        return Err(Error::parameter("key-bits", key_bits, expected));
+/// In JSON a list of bit numbers for each key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Vec<u32>>", into = "Vec<Vec<u32>>")]
+pub struct Keys(Vec<Vec<u32>>);
+
+impl Keys {
+    /// Chooses ⌊64/t⌋ bits for each of t tables by a sample of the stored hashes. They do not depend on the order of the
+    /// sample.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for no tables, or more than [`MOST_TABLES`].
+    pub fn choose(sample: &[u64], tables: u32) -> Result<Self> {
+        if !(1..=MOST_TABLES).contains(&tables) {
+            return Err(Error::parameter("tables", tables, format!("1 to {MOST_TABLES}")));
+        }
+        let products = products(sample);
+        let mut free: Vec<u32> = (0..BITS as u32).collect();
+        let mut keys: Vec<Vec<u32>> = vec![Vec::new(); tables as usize];
+        for _ in 0..BITS as u32 / tables {
+            for key in &mut keys {
+                let cost = |bit: u32| {
+                    let with = products[bit as usize];
+                    with[bit as usize] + key.iter().map(|&other| with[other as usize]).sum::<f64>()
+                };
+                // Of equally cheap ones the highest bit.
+                let best = (0..free.len()).rev().min_by(|&a, &b| cost(free[a]).total_cmp(&cost(free[b])));
+                key.push(free.remove(best.expect("there are bits enough")));
+            }
+        }
+        Ok(Self(keys))
     }
-    let products = products(sample);
-    let mut free: Vec<usize> = (0..BITS).collect();
-    let mut keys: Vec<Vec<usize>> = vec![Vec::new(); tables as usize];
-    for _ in 0..key_bits {
-        for key in &mut keys {
-            let cost =
-                |bit: usize| products[bit][bit] + key.iter().map(|&other| products[bit][other]).sum::<f64>();
-            // Of equally cheap ones the highest bit: with an even sample, or none, keys are made of leading bits.
-            let best = (0..free.len()).rev().min_by(|&a, &b| cost(free[a]).total_cmp(&cost(free[b])));
-            key.push(free.remove(best.expect("there are bits enough")));
+
+    /// Keys of which nothing but the masks is known: the highest bits come first.
+    pub(super) fn of_masks(masks: &[u64]) -> Self {
+        let bits = |&mask: &u64| (0..BITS as u32).rev().filter(|bit| mask >> bit & 1 == 1).collect();
+        Self(masks.iter().map(bits).collect())
+    }
+
+    /// t: number of keys.
+    pub fn tables(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    /// Bits of each key.
+    pub fn width(&self) -> u32 {
+        self.0.first().map_or(0, Vec::len) as u32
+    }
+
+    /// The bits of each key, in the order in which they were chosen.
+    pub fn bits(&self) -> &[Vec<u32>] {
+        &self.0
+    }
+
+    /// Keys of the first `key_bits` bits of each as masks, for [`DialParams::keys`](super::dial::DialParams::keys).
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if so many bits are not there.
+    pub fn masks(&self, key_bits: u32) -> Result<Vec<u64>> {
+        if key_bits > self.width() {
+            let expected = format!("at most {} for {} tables", self.width(), self.tables());
+            return Err(Error::parameter("key-bits", key_bits, expected));
+        }
+        let mask = |key: &Vec<u32>| key[..key_bits as usize].iter().fold(0, |mask, bit| mask | 1 << bit);
+        Ok(self.0.iter().map(mask).collect())
+    }
+}
+
+impl From<Keys> for Vec<Vec<u32>> {
+    fn from(keys: Keys) -> Self {
+        keys.0
+    }
+}
+
+impl TryFrom<Vec<Vec<u32>>> for Keys {
+    type Error = String;
+
+    fn try_from(keys: Vec<Vec<u32>>) -> std::result::Result<Self, String> {
+        let mut taken = 0u64;
+        for &bit in keys.iter().flatten() {
+            if bit >= BITS as u32 {
+                return Err(format!("bit {bit} of a key: expected one of 0 to {}", BITS - 1));
+            }
+            if taken >> bit & 1 == 1 {
+                return Err(format!("bit {bit} is in the keys twice: expected it once at most"));
+            }
+            taken |= 1 << bit;
+        }
+        let tables = keys.len();
+        if !(1..=MOST_TABLES as usize).contains(&tables) {
+            return Err(format!("{tables} keys: expected 1 to {MOST_TABLES}"));
+        }
+        let expected = BITS / tables;
+        match keys.iter().find(|key| key.len() != expected) {
+            Some(key) => {
+                let tables = counted(tables as u64, "table", "tables");
+                Err(format!("a key of {} bits: expected {expected} for {tables}", key.len()))
+            }
+            None => Ok(Self(keys)),
         }
     }
-    Ok(keys.iter().map(|key| key.iter().fold(0, |mask, bit| mask | 1 << bit)).collect())
+}
+
+/// The fewest hashes that keys are chosen by: the mean of so many signs is known to 1/64, and less says little of which
+/// bits are balanced.
+pub const FEWEST_SAMPLED: usize = 4096;
+
+/// Most hashes of a sample.
+const MOST_SAMPLED: usize = 1 << 16;
+
+/// A sample of distinct hashes to choose keys by; none if they are too few. It does not depend on their order.
+pub fn sample(hashes: &[u64]) -> Option<Vec<u64>> {
+    let mut sample: Vec<u64> = Vec::new();
+    // In portions, so that memory is not that of all hashes.
+    for portion in hashes.chunks(MOST_SAMPLED) {
+        sample.extend(portion);
+        if sample.len() > MOST_SAMPLED {
+            sample.select_nth_unstable_by_key(MOST_SAMPLED, |&hash| fmix64(hash));
+            sample.truncate(MOST_SAMPLED);
+        }
+    }
+    (sample.len() >= FEWEST_SAMPLED).then_some(sample)
 }
 
 /// The squares of the means of xᵢ·xⱼ, and of xᵢ where i = j.
 fn products(sample: &[u64]) -> Vec<[f64; BITS]> {
-    let square = |ones: u64| {
-        let mean = if sample.is_empty() { 0.0 } else { 2.0 * ones as f64 / sample.len() as f64 - 1.0 };
-        mean * mean
-    };
-    let of = |i: usize| {
-        let mut ones = [0u64; BITS];
-        for &hash in sample {
-            // Bit j says whether bits i and j are equal; bit i is the bit itself.
-            let mut equal = if hash >> i & 1 == 1 { hash } else { !hash };
-            equal = equal & !(1 << i) | hash & 1 << i;
-            for (j, ones) in ones.iter_mut().enumerate() {
-                *ones += equal >> j & 1;
+    let mut unequal = vec![[0u64; BITS]; BITS];
+    for block in sample.chunks(64) {
+        // Of each bit, which hashes of the block have it.
+        let mut having = [0u64; BITS];
+        for (place, hash) in block.iter().enumerate() {
+            for (bit, having) in having.iter_mut().enumerate() {
+                *having |= (hash >> bit & 1) << place;
             }
         }
-        ones.map(square)
+        for (i, counts) in unequal.iter_mut().enumerate() {
+            for (j, count) in counts.iter_mut().enumerate() {
+                let differing = if i == j { having[i] } else { having[i] ^ having[j] };
+                *count += u64::from(differing.count_ones());
+            }
+        }
+    }
+    let square = |count: u64| {
+        let mean = 1.0 - 2.0 * count as f64 / sample.len().max(1) as f64;
+        mean * mean
     };
-    (0..BITS).into_par_iter().map(of).collect()
+    unequal.iter().map(|counts| counts.map(square)).collect()
 }
 
 #[cfg(test)]
@@ -74,10 +183,14 @@ mod tests {
         (0..n).map(|_| one()).collect()
     }
 
+    fn choose(sample: &[u64], tables: u32, key_bits: u32) -> Vec<u64> {
+        Keys::choose(sample, tables).unwrap().masks(key_bits).unwrap()
+    }
+
     #[test]
     fn constant_and_repeated_bits_are_left_out() {
         let sample = skewed(4_000, 1);
-        let keys = choose(&sample, 2, 16).unwrap();
+        let keys = choose(&sample, 2, 16);
         assert!(keys.iter().all(|key| key.count_ones() == 16) && keys[0] & keys[1] == 0);
         for key in &keys {
             assert_eq!(key & 0xff << 40, 0, "{key:x}");
@@ -85,11 +198,83 @@ mod tests {
         }
         let mut backwards = sample.clone();
         backwards.reverse();
-        assert_eq!(choose(&backwards, 2, 16).unwrap(), keys);
-        // As many as there are at most.
-        let all = choose(&sample, 4, 16).unwrap();
-        assert_eq!(all.iter().fold(0, |all, key| all | key), u64::MAX);
-        assert!(choose(&sample, 4, 17).is_err() && choose(&[], 2, 8).is_ok());
+        assert_eq!(choose(&backwards, 2, 16), keys);
+        for tables in 1..=MOST_TABLES {
+            let keys = Keys::choose(&sample, tables).unwrap();
+            let width = 64 / tables;
+            assert_eq!((keys.tables(), keys.width()), (tables, width));
+            // Narrower keys are parts of wider ones, and all is disjoint.
+            let mut before = vec![0; tables as usize];
+            for p in 0..=width {
+                let masks = keys.masks(p).unwrap();
+                assert!(masks.iter().zip(&before).all(|(now, before)| now & before == *before));
+                assert!(masks.iter().all(|mask| mask.count_ones() == p));
+                assert_eq!(masks.iter().fold(0, |all, mask| all | mask).count_ones(), p * tables);
+                before = masks;
+            }
+            assert!(keys.masks(width + 1).is_err());
+            assert_eq!(Keys::of_masks(&before).masks(width).unwrap(), before);
+        }
+        assert!(Keys::choose(&sample, 0).is_err() && Keys::choose(&sample, 9).is_err());
+        assert!(Keys::choose(&[], 2).is_ok());
+    }
+
+    #[test]
+    fn products_are_those_of_the_definition() {
+        for n in [0, 1, 63, 64, 65, 500] {
+            let sample = skewed(n, 4);
+            let sign = |hash: u64, bit: usize| if hash >> bit & 1 == 1 { 1.0 } else { -1.0 };
+            for (i, row) in products(&sample).iter().enumerate() {
+                for (j, &got) in row.iter().enumerate() {
+                    let of = |&hash: &u64| if i == j { sign(hash, i) } else { sign(hash, i) * sign(hash, j) };
+                    let mean = sample.iter().map(of).sum::<f64>() / n as f64;
+                    assert!(n == 0 || (got - mean * mean).abs() < 1e-9, "{i} {j}: {got} {mean}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn samples_are_bounded_and_in_no_order() {
+        let mut rng = SplitMix64::new(8);
+        let hashes: Vec<u64> = (0..3 * MOST_SAMPLED + 5).map(|_| rng.next_u64()).collect();
+        let sorted = |hashes: &[u64]| {
+            let mut sample = sample(hashes).unwrap();
+            sample.sort_unstable();
+            sample
+        };
+        let drawn = sorted(&hashes);
+        let mut backwards = hashes.clone();
+        backwards.reverse();
+        assert_eq!(sorted(&backwards), drawn);
+        let mut naive = hashes.clone();
+        naive.sort_unstable_by_key(|&hash| fmix64(hash));
+        naive.truncate(MOST_SAMPLED);
+        naive.sort_unstable();
+        assert_eq!(drawn, naive);
+        assert_eq!(sample(&hashes[..FEWEST_SAMPLED]).unwrap().len(), FEWEST_SAMPLED);
+        assert!(sample(&hashes[..FEWEST_SAMPLED - 1]).is_none());
+    }
+
+    #[test]
+    fn what_is_read_is_what_could_have_been_chosen() {
+        let keys = Keys::choose(&skewed(4_000, 1), 3).unwrap();
+        let json = serde_json::to_string(&keys).unwrap();
+        assert_eq!(serde_json::from_str::<Keys>(&json).unwrap(), keys);
+        let refused = |change: fn(&mut Vec<Vec<u32>>), told: &str| {
+            let mut bits = keys.bits().to_vec();
+            change(&mut bits);
+            let error = serde_json::from_str::<Keys>(&serde_json::to_string(&bits).unwrap());
+            let message = error.unwrap_err().to_string();
+            assert!(message.contains(told), "{message}");
+        };
+        refused(|bits| bits[1][2] = bits[0][5], "is in the keys twice");
+        refused(|bits| bits[1][2] = bits[1][5], "is in the keys twice");
+        refused(|bits| bits[2][0] = 64, "bit 64 of a key");
+        refused(|bits| bits[2].truncate(20), "a key of 20 bits: expected 21 for 3 tables");
+        refused(|bits| bits.truncate(2), "a key of 21 bits: expected 32 for 2 tables");
+        refused(|bits| bits.clear(), "0 keys");
+        refused(|bits| bits.resize(9, Vec::new()), "9 keys");
     }
 
     #[test]
@@ -117,7 +302,7 @@ mod tests {
         let (expected, _) = found(&Linear::new(&hashes, 5).unwrap(), &hashes);
         let params = DialParams { radius: 5, tables: 2, key_bits: Some(12), ..DialParams::default() };
         let (leading, many) = found(&Dial::new(&hashes, params.clone()).unwrap(), &hashes);
-        let keys = choose(&hashes, 2, 12).unwrap();
+        let keys = choose(&hashes, 2, 12);
         let mut ordered = hashes.clone();
         ordered.sort_unstable_by_key(|&hash| order_of(hash, keys[0]));
         let (chosen, few) =

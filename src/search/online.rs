@@ -6,10 +6,12 @@
 //! (O'Neil, Cheng, Gawlick & O'Neil, *The Log-Structured Merge-Tree*, 1996). So a hash is built into a dial a few times for
 //! each factor of eight that the index grows by, and a search asks one dial for each.
 //!
-//! A small dial has a narrower key than a large one, and so the same budget finds more in it. What the one large dial would
-//! not find is struck out: the answers depend on what has been added, never on when it was merged.
+//! A small dial has a narrower key than a large one, made of some of its bits, and so the same budget finds more in it: in
+//! fewer bits no more differ, and a bit that is among the weakest of all keys' bits is so among fewer. What the one large
+//! dial would not find is struck out: the answers depend on what has been added, never on when it was merged.
 
-use super::dial::{Dial, DialParams};
+use super::dial::{Dial, DialParams, order_of};
+use super::keys::Keys;
 use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
 use crate::kernel::hamming;
 use crate::kernel::weakest::{Kernel, Strengths};
@@ -34,6 +36,8 @@ struct Part {
 #[derive(Clone, Debug)]
 pub struct Online {
     params: DialParams,
+    /// The bits of the keys, which a part takes as many of as its size calls for.
+    keys: Keys,
     /// The keys of the dial whose answers are given.
     masks: Vec<u64>,
     key_bits: u64,
@@ -47,19 +51,12 @@ pub struct Online {
 }
 
 impl Online {
-    /// An empty index whose answers are those of a dial with these parameters, with one flip in a key at most, its keys those of a dial over `expected`
-    /// hashes where none are given. More hashes may come; then groups get longer than they need be.
+    /// An empty index whose answers are those of a dial with these parameters, with one flip in a key at most, its keys those
+    /// of a dial over `expected` hashes where none are given. More hashes may come; then groups get longer than they need be.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for parameters without meaning, or with keys of chosen bits.
+    /// [`Error::Parameter`] for parameters without meaning.
     pub fn new(params: DialParams, expected: usize) -> Result<Self> {
-        if params.keys.is_some() {
-            return Err(Error::parameter(
-                "keys",
-                "chosen bits",
-                "leading bits where hashes are added one by one",
-            ));
-        }
         let masks = params.masks(expected)?;
         // Two flips are ordered among the bits of all keys, of which a small part has fewer.
         let flips = params.flips.unwrap_or((params.radius / params.tables).min(1));
@@ -69,6 +66,7 @@ impl Online {
         Ok(Self {
             params: DialParams { key_bits: Some(masks[0].count_ones()), flips: Some(flips), ..params },
             key_bits: masks.iter().fold(0, |all, mask| all | mask),
+            keys: Keys::of_masks(&masks),
             masks,
             hashes: Vec::new(),
             merged: 0,
@@ -78,23 +76,38 @@ impl Online {
         })
     }
 
-    /// An index of hashes in the order of their slots, which must be distinct.
+    /// Like [`new`](Self::new), with chosen keys of as many bits as parameters without keys would have: the first ones of
+    /// `keys`. Small parts have fewer of them, those that were chosen first.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and for hashes that are not distinct, or too many.
-    pub fn from_hashes(params: DialParams, expected: usize, hashes: Vec<u64>) -> Result<Self> {
+    /// As [`new`](Self::new), and for keys of another number of tables, or of too few bits.
+    pub fn with_keys(params: DialParams, keys: Keys, expected: usize) -> Result<Self> {
+        let params = DialParams { keys: None, ..params };
+        let key_bits = params.masks(expected)?[0].count_ones();
+        let masks = keys.masks(key_bits)?;
+        Ok(Self { keys, ..Self::new(DialParams { keys: Some(masks), ..params }, expected)? })
+    }
+
+    /// Adds hashes to an empty index, in the order of their slots. They must be distinct.
+    ///
+    /// # Errors
+    /// For hashes that are not distinct, or too many, and for an index that is not empty.
+    pub fn filled(mut self, hashes: Vec<u64>) -> Result<Self> {
+        if !self.is_empty() {
+            return Err(Error::parameter("hashes", self.len(), "none in an index that is filled"));
+        }
         if u32::try_from(hashes.len()).is_err() {
             return Err(too_many(hashes.len()));
         }
-        let mut index = Self { hashes, ..Self::new(params, expected)? };
-        if !index.hashes.is_empty() {
-            let place = index.place_for(index.hashes.len());
-            index.parts.resize_with(place + 1, || None);
-            let all = (0..index.hashes.len() as u32).collect();
-            index.parts[place] = Some(index.part(all)?);
-            index.merged = index.hashes.len();
+        self.hashes = hashes;
+        if !self.hashes.is_empty() {
+            let place = self.place_for(self.hashes.len());
+            self.parts.resize_with(place + 1, || None);
+            let all = (0..self.hashes.len() as u32).collect();
+            self.parts[place] = Some(self.part(all)?);
+            self.merged = self.hashes.len();
         }
-        Ok(index)
+        Ok(self)
     }
 
     /// Adds a hash, and gives its slot and whether it is a new one.
@@ -187,14 +200,17 @@ impl Online {
     }
 
     fn part(&self, slots: Vec<u32>) -> Result<Part> {
-        let mut order: Vec<(u64, u32)> =
-            slots.into_iter().map(|slot| (self.hashes[slot as usize], slot)).collect();
-        // A stable sort merges runs, and each part that is merged is one.
-        order.sort();
-        let (sorted, slots): (Vec<u64>, Vec<u32>) = order.into_iter().unzip();
-        let usual = DialParams { key_bits: None, ..self.params.clone() }.masks(sorted.len())?;
+        let usual = DialParams { key_bits: None, keys: None, ..self.params.clone() }.masks(slots.len())?;
         let key_bits = usual[0].count_ones().min(self.masks[0].count_ones());
-        let params = DialParams { key_bits: Some(key_bits), ..self.params.clone() };
+        let masks = self.keys.masks(key_bits)?;
+        let mut order: Vec<(u64, u32)> =
+            slots.into_iter().map(|slot| (order_of(self.hashes[slot as usize], masks[0]), slot)).collect();
+        // A stable sort merges runs. With leading bits each part that is merged is one; other bits put keys of other widths
+        // in another order.
+        order.sort();
+        let slots: Vec<u32> = order.into_iter().map(|(_, slot)| slot).collect();
+        let sorted: Vec<u64> = slots.iter().map(|&slot| self.hashes[slot as usize]).collect();
+        let params = DialParams { key_bits: Some(key_bits), keys: Some(masks), ..self.params.clone() };
         Ok(Part { dial: Dial::new(&sorted, params)?, slots })
     }
 
@@ -323,8 +339,20 @@ mod tests {
 
     /// Hashes around a few centres, in the order in which they come.
     fn stream(n: usize, seed: u64) -> Vec<u64> {
+        around(n, seed, |centre| centre)
+    }
+
+    /// Likewise; most have the same first byte, and the last four are often equal.
+    fn skewed(n: usize, seed: u64) -> Vec<u64> {
+        around(n, seed, |centre| {
+            let last = if centre & 0x300 == 0 { centre & 0xffff_ffff } else { centre >> 63 << 5 };
+            centre >> 32 << 32 | if centre & 0x7000 == 0 { 0 } else { 0xff << 56 } | last
+        })
+    }
+
+    fn around(n: usize, seed: u64, centre: impl Fn(u64) -> u64) -> Vec<u64> {
         let mut rng = SplitMix64::new(seed);
-        let centres: Vec<u64> = (0..n / 8 + 1).map(|_| rng.next_u64()).collect();
+        let centres: Vec<u64> = (0..n / 8 + 1).map(|_| centre(rng.next_u64())).collect();
         (0..n)
             .map(|_| {
                 let centre = centres[rng.below(centres.len() as u64) as usize];
@@ -351,7 +379,7 @@ mod tests {
     /// Compares a growing index with the dial over the same hashes.
     fn check(index: &Online, queries: &[u64], seed: u64) {
         let mut sorted = index.hashes().to_vec();
-        sorted.sort_unstable();
+        sorted.sort_unstable_by_key(|&hash| order_of(hash, index.masks[0]));
         let dial = Dial::new(&sorted, index.params().clone()).unwrap();
         assert_eq!(index.all_looks(), dial.all_looks());
         for &hash in queries {
@@ -361,7 +389,8 @@ mod tests {
             assert_eq!(answers(index, index.hashes(), query), expected);
             if dial.is_exact() {
                 let near = sorted.iter().map(|&h| (h, distance(h, hash) as u8));
-                let near: Vec<(u64, u8)> = near.filter(|&(_, d)| u32::from(d) <= index.radius()).collect();
+                let mut near: Vec<_> = near.filter(|&(_, d)| u32::from(d) <= index.radius()).collect();
+                near.sort_unstable();
                 assert_eq!(expected, near);
             }
             let mut first = Vec::new();
@@ -403,6 +432,55 @@ mod tests {
     }
 
     #[test]
+    fn chosen_keys_have_the_answers_of_the_static_index_too() {
+        let hashes = skewed(6 * MOST_WAITING, 5);
+        for (budget, tables, radius) in [(None, 2, 3), (Some(6), 2, 3), (Some(9), 3, 6), (Some(20), 6, 10)] {
+            let params = DialParams { radius, tables, budget, ..DialParams::default() };
+            let keys = Keys::choose(&hashes, tables).unwrap();
+            let mut index = Online::with_keys(params.clone(), keys.clone(), 60_000).unwrap();
+            assert_eq!(index.params().keys, Some(index.masks.clone()));
+            assert_eq!(index.params().key_bits, Online::new(params, 60_000).unwrap().params().key_bits);
+            for (i, &hash) in hashes.iter().enumerate() {
+                index.insert(hash).unwrap();
+                if [1, 2048, 2600, 4096, 9_000, hashes.len() - 1].contains(&i) {
+                    let ahead = (i + 1).min(hashes.len() - 1);
+                    check(&index, &[hash, hashes[i / 2], hash ^ 5, hashes[ahead], 0], 3);
+                }
+            }
+            // The parts have narrower keys than the whole: the bits chosen first.
+            for part in index.parts.iter().flatten() {
+                let narrow = part.dial.key_bits();
+                assert_eq!(part.dial.masks(), keys.masks(narrow).unwrap());
+                assert!(narrow < index.masks[0].count_ones() || tables == 6);
+            }
+        }
+    }
+
+    #[test]
+    fn chosen_keys_compare_less() {
+        let hashes = skewed(4 * MOST_WAITING * GROWTH, 6);
+        let mut distinct = hashes.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let keys = Keys::choose(&distinct, 2).unwrap();
+        let [leading, chosen] = [None, Some(keys)].map(|keys| {
+            let params = DialParams::default();
+            let index = match keys {
+                Some(keys) => Online::with_keys(params, keys, distinct.len()),
+                None => Online::new(params, distinct.len()),
+            };
+            let index = index.unwrap().filled(distinct.clone()).unwrap();
+            let mut cost = Cost::default();
+            for &hash in distinct.iter().step_by(97) {
+                let query = Query { hash, weights: &[0.0; BITS] };
+                cost += index.search(query, Mode::All, &mut Scratch::default(), &mut Vec::new());
+            }
+            cost.candidates
+        });
+        assert!(chosen * 2 < leading, "{chosen} {leading}");
+    }
+
+    #[test]
     fn hashes_keep_their_slots_through_merges() {
         let hashes = stream(3 * MOST_WAITING * GROWTH, 9);
         let mut index = Online::new(DialParams::default(), 1 << 20).unwrap();
@@ -419,7 +497,8 @@ mod tests {
             assert!(part.slots.len() > MOST_WAITING / 2);
         }
         // Made at once, it is the same.
-        let again = Online::from_hashes(DialParams::default(), 1 << 20, index.hashes().to_vec()).unwrap();
+        let again =
+            Online::new(DialParams::default(), 1 << 20).unwrap().filled(index.hashes().to_vec()).unwrap();
         for (slot, &hash) in (0..).zip(index.hashes()).step_by(77) {
             assert_eq!(again.find(hash), Some(slot));
             let weights = weights(hash);
@@ -432,10 +511,18 @@ mod tests {
     fn what_cannot_be_is_refused() {
         assert!(Online::new(DialParams { tables: 9, ..DialParams::default() }, 10).is_err());
         assert!(Online::new(DialParams { flips: Some(2), ..DialParams::default() }, 10).is_err());
-        let keys = Some(vec![0xff, 0xff00]);
-        assert!(Online::new(DialParams { keys, ..DialParams::default() }, 10).is_err());
-        assert!(Online::from_hashes(DialParams::default(), 10, vec![3, 5, 3]).is_err());
-        let empty = Online::from_hashes(DialParams::default(), 10, vec![]).unwrap();
+        let masks = |keys| Online::new(DialParams { keys: Some(keys), ..DialParams::default() }, 10);
+        assert!(masks(vec![0xff, 0xff00]).is_ok());
+        assert!(masks(vec![0xff, 0xff0]).is_err() && masks(vec![0xff]).is_err());
+        let keys = |tables| Keys::choose(&[], tables).unwrap();
+        assert!(Online::with_keys(DialParams::default(), keys(2), 10).is_ok());
+        assert!(Online::with_keys(DialParams::default(), keys(3), 10).is_err());
+        let wide = DialParams { tables: 1, key_bits: Some(17), ..DialParams::default() };
+        assert!(Online::with_keys(wide, Keys::of_masks(&[0xffff]), 1 << 20).is_err());
+        let new = || Online::new(DialParams::default(), 10).unwrap();
+        assert!(new().filled(vec![3, 5, 3]).is_err());
+        assert!(new().filled(vec![3, 5]).unwrap().filled(vec![7]).is_err());
+        let empty = new().filled(vec![]).unwrap();
         assert!(empty.is_empty() && empty.find(0).is_none());
     }
 
@@ -444,11 +531,18 @@ mod tests {
         #[test]
         fn any_interleaving(
             seed: u64, n in 1usize..5_000, budget in prop::option::of(0u32..40), radius in 0u32..6, tables in 1u32..4,
-            at in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
+            at in prop::collection::vec(any::<prop::sample::Index>(), 1..4), uneven: bool, keys in 0..3,
         ) {
             let params = DialParams { radius, tables, budget, key_bits: Some(14), ..DialParams::default() };
-            let mut index = Online::new(params, 1 << 12).unwrap();
-            let hashes = stream(n, seed);
+            let hashes = if uneven { skewed(n, seed) } else { stream(n, seed) };
+            let chosen = Keys::choose(&hashes, tables).unwrap();
+            let mut index = match keys {
+                0 => Online::new(params, 1 << 12),
+                1 => Online::with_keys(params, chosen, 1 << 12),
+                // Masks alone.
+                _ => Online::new(DialParams { keys: Some(chosen.masks(14).unwrap()), ..params }, 1 << 12),
+            }
+            .unwrap();
             let asked: Vec<usize> = at.iter().map(|at| at.index(n)).collect();
             for (i, &hash) in hashes.iter().enumerate() {
                 if asked.contains(&i) {
