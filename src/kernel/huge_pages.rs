@@ -57,7 +57,7 @@ impl<T: Copy> HugeList<T> {
             || Layout::from_size_align(numbers.size().checked_next_multiple_of(HUGE)?, HUGE).ok();
         match numbers.size() {
             0 => None,
-            ..HUGE => Some(numbers),
+            1..HUGE => Some(numbers),
             _ => Some(whole_pages().expect("fewer numbers than memory has bytes")),
         }
     }

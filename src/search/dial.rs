@@ -14,8 +14,8 @@
 //! A look costs two reads that no cache predicts. A query goes through three stages: choose the looks and ask for the
 //! directory; read it and ask for the hashes; compare. While one query is compared, the hashes of the next few and the
 //! directory entries of the few after them are on their way. Comparing makes a list of what may match, without a branch that
-//! depends on it; the list is settled for several queries together, and slots of matches in later tables go through stages
-//! of their own.
+//! depends on it; the list is settled for several queries together ([`crate::kernel::packed::settle`]), and slots of matches
+//! in later tables go through stages of their own.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::directory::log2;
 use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
 use crate::kernel::flips::Flip;
-use crate::kernel::packed::settle::{Keys, LANES, Settled, Tag, Wanted};
+use crate::kernel::packed::settle::{KeysInRests, LANES, Settled, Tag, Wanted};
 use crate::kernel::packed::{self, Packed, Shortlist, WIDEST};
 use crate::kernel::weakest::{Job, Kernel, MAX_TABLES, Split, Strengths};
 use crate::kernel::{huge_pages::HugeList, prefetch};
@@ -239,7 +239,7 @@ pub struct Dial {
     directory: Directory,
     /// Of each table the rests of all hashes in order of their keys, one table after the other.
     rests: Packed,
-    keys: Keys,
+    keys: KeysInRests,
     kernel: Kernel,
 }
 
@@ -286,7 +286,7 @@ impl Dial {
                 }
             }
         }
-        let keys = Keys::new(&masks, |value, mask| kernel.extract(value, mask));
+        let keys = KeysInRests::new(&masks, |value, mask| kernel.extract(value, mask));
         Ok(Self { params, looks: Looks::new(masks, flips), places, cells, directory, rests, keys, kernel })
     }
 

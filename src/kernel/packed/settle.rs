@@ -73,15 +73,15 @@ impl Tag {
     }
 }
 
-/// The keys of the tables, as their rests see them.
+/// The keys of the tables, as the rests of other tables hold them.
 #[derive(Clone, Debug)]
-pub struct Keys {
+pub struct KeysInRests {
     /// `keys[u][t]`: where in the rest of table t the bits of table u's key are.
     keys: [[u64; MAX_TABLES]; MAX_TABLES],
     tables: usize,
 }
 
-impl Keys {
+impl KeysInRests {
     /// Of disjoint masks, of which the first [`MAX_TABLES`] are used; `extract` moves the bits of a mask together.
     pub fn new(masks: &[u64], extract: impl Fn(u64, u64) -> u64) -> Self {
         let mut keys = [[0; MAX_TABLES]; MAX_TABLES];
@@ -167,7 +167,7 @@ impl Packed {
         &self,
         list: &Shortlist,
         wanted: &[Wanted; LANES],
-        keys: &Keys,
+        keys: &KeysInRests,
         radius: u32,
         settled: &mut Settled,
     ) -> usize {
@@ -186,7 +186,7 @@ impl Packed {
         &self,
         list: &Shortlist,
         wanted: &[Wanted; LANES],
-        keys: &Keys,
+        keys: &KeysInRests,
         radius: u32,
         settled: &mut Settled,
     ) -> usize {
@@ -213,7 +213,7 @@ impl Packed {
         &self,
         list: &Shortlist,
         wanted: &[Wanted; LANES],
-        keys: &Keys,
+        keys: &KeysInRests,
         radius: u32,
         settled: &mut Settled,
     ) -> usize {
@@ -312,7 +312,7 @@ mod tests {
         long.shortlist(&[Run { from: 10, len: 3, wanted: 0, radius: 3, tag: 0 }], 3, &mut list);
         let mut short = Packed::with_room(9, 40).unwrap();
         short.extend(0..9);
-        let keys = Keys::new(&[0xff], |value, mask| Kernel::PORTABLE.extract(value, mask));
+        let keys = KeysInRests::new(&[0xff], |value, mask| Kernel::PORTABLE.extract(value, mask));
         short.settle(&list, &[Wanted::default(); LANES], &keys, 3, &mut Settled::default());
     }
 
@@ -327,7 +327,7 @@ mod tests {
         ) {
             let kernel = Kernel::PORTABLE;
             let masks: Vec<u64> = (0..tables as u32).map(|t| ((1u64 << p) - 1) << (t * p)).collect();
-            let keys = Keys::new(&masks, |value, mask| kernel.extract(value, mask));
+            let keys = KeysInRests::new(&masks, |value, mask| kernel.extract(value, mask));
             let width = 64 - p;
             let mut packed = Packed::with_room(hashes.len() * tables, width).unwrap();
             for &mask in &masks {
