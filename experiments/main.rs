@@ -14,6 +14,7 @@ mod figure;
 mod flips_vs_recall;
 mod generate;
 mod online_throughput;
+mod plan;
 mod progress;
 mod quality;
 mod results;
@@ -108,6 +109,7 @@ const EXPERIMENTS: &[Experiment] = &[
     online_throughput::EXPERIMENT,
     scalability::EXPERIMENT,
     dial::EXPERIMENT,
+    plan::EXPERIMENT,
     batch::EXPERIMENT,
     all_pairs_cost::EXPERIMENT,
     band_scores::EXPERIMENT,

@@ -44,7 +44,8 @@ pub struct Workload {
     pub documents: usize,
     pub stored: DistinctHashes,
     pub queries: Vec<SimHash>,
-    calibration: Vec<SimHash>,
+    /// Queries set apart to choose budgets on.
+    pub calibration: Vec<SimHash>,
 }
 
 impl Workload {

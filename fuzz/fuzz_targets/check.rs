@@ -41,6 +41,9 @@ pub fn check(bytes: &[u8], format: Format) {
     fetch(&inputs, &options, &wanted, |d| fetched.push((d.id, d.place, d.text.to_owned()))).expect("all there");
     assert_eq!(first.0, fetched);
     let kept = write_kept(&inputs, &options, &wanted, &dir.path().join("kept")).expect("writes");
-    let back = read_all(&kept[0].path, format, 1, 1000);
-    assert!(first.0.iter().map(|d| &d.2).eq(back.0.iter().map(|d| &d.2)));
+    // Of Parquet whole rows are kept, and columns that had not been read may be damaged.
+    if kept.iter().all(|file| file.lost.is_empty()) {
+        let back: Documents = kept.iter().flat_map(|file| read_all(&file.path, format, 1, 1000).0).collect();
+        assert!(first.0.iter().map(|d| &d.2).eq(back.iter().map(|d| &d.2)));
+    }
 }
