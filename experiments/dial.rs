@@ -91,7 +91,8 @@ fn run_on(config: &Config, workload: &Workload, table: &mut Table) -> Result<()>
             continue;
         }
         let methods = methods(radius);
-        let total = methods.iter().map(|(m, budgets)| if m.budgeted() { budgets.len() + 1 } else { 1 }).sum();
+        // On all cores three recalls more, and every exact search.
+        let total = methods.iter().map(|(m, budgets)| if m.budgeted() { budgets.len() + 5 } else { 2 }).sum();
         let points = config.progress.points(total);
         let mut bench = Bench::new(workload, radius, table, &points)?;
         for (method, budgets) in methods {
@@ -126,7 +127,9 @@ fn label(method: &str) -> String {
 fn draw(config: &Config, rows: &[Row]) -> Result<()> {
     for workload in distinct(rows, "corpus") {
         for radius in distinct(rows, "radius") {
-            let of = |row: &&Row| row.text("corpus") == workload && row.text("radius") == radius;
+            let of = |row: &&Row| {
+                row.text("corpus") == workload && row.text("radius") == radius && row.number("threads") == 1.0
+            };
             let rows: Vec<&Row> = rows.iter().filter(of).collect();
             let Some(first) = rows.first() else { continue };
             let panel = Panel {
@@ -225,21 +228,31 @@ fn limit(dial: &Row) -> String {
     )
 }
 
+/// Queries a second: of processor time on one thread, of wall time on several.
+fn rate(row: &Row) -> f64 {
+    match row.number("threads") {
+        1.0 => row.number("queries_per_cpu_second"),
+        _ => row.number("queries") / row.number("wall_seconds"),
+    }
+}
+
 /// The fastest measured point of the methods `of` whose recall is enough.
 fn fastest<'a>(rows: &[&'a Row], recall: f64, of: impl Fn(&str) -> bool) -> Option<&'a Row> {
     let rows = rows.iter().filter(|row| of(row.text("method")) && row.number("recall") >= recall);
-    rows.copied()
-        .max_by(|a, b| a.number("queries_per_cpu_second").total_cmp(&b.number("queries_per_cpu_second")))
+    rows.copied().max_by(|a, b| rate(a).total_cmp(&rate(b)))
 }
 
 fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
     let mut all = Vec::new();
-    for workload in distinct(rows, "corpus") {
+    let workloads = distinct(rows, "corpus");
+    let runs = workloads
+        .iter()
+        .flat_map(|workload| distinct(rows, "threads").into_iter().map(move |threads| (workload, threads)));
+    for (workload, threads) in runs {
         for (radius, rival, recall, times, bytes) in TARGETS {
-            let rows: Vec<&Row> = rows
-                .iter()
-                .filter(|row| row.text("corpus") == workload && row.number("radius") == radius)
-                .collect();
+            let of = |row: &&Row| row.text("corpus") == workload && row.text("threads") == threads;
+            let rows: Vec<&Row> =
+                rows.iter().filter(of).filter(|row| row.number("radius") == radius).collect();
             let dial = |method: &str| method.starts_with("dial");
             let Some(ours) = fastest(&rows, recall, dial) else { continue };
             let exact = |row: &&Row| row.text("budget").is_empty();
@@ -250,12 +263,16 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
                 fastest(&rows, recall, |method| method.starts_with(rival))
             };
             let Some(theirs) = theirs else { continue };
-            let rate = |row: &Row| row.number("queries_per_cpu_second");
             let (ratio, share) = (rate(ours) / rate(theirs), ours.number("bytes") / theirs.number("bytes"));
             let name = if rival.is_empty() { "the best exact method" } else { theirs.text("method") };
             let wanted = bytes.map_or(String::new(), |share| format!(" with {share:.2} × the bytes at most"));
             all.push(Verdict {
-                item: format!("{workload}, distance {radius}, recall {recall}: dial / {name}"),
+                item: match threads.as_str() {
+                    "1" => format!("{workload}, distance {radius}, recall {recall}: dial / {name}"),
+                    n => {
+                        format!("{workload}, distance {radius}, recall {recall}, on {n} cores: dial / {name}")
+                    }
+                },
                 paper: format!("wanted, not published: {times} ×{wanted}"),
                 ours: format!(
                     "{ratio:.1} × ({} with {:.0} probes at {:.3}, against {} of {}), {share:.2} × the bytes",
@@ -266,7 +283,10 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
                     theirs.text("method"),
                 ),
                 agrees: Some(ratio >= times && bytes.is_none_or(|most| share <= most)),
-                because: limit(ours),
+                because: match threads.as_str() {
+                    "1" => limit(ours),
+                    _ => "queries per second of wall time, each core with its part of the queries".into(),
+                },
             });
         }
     }
