@@ -6,9 +6,10 @@
 //! file, because a page's hash may not depend on what came after it.
 //!
 //! Every page within the distance is found whatever the keys of the index are; good ones compare less. They are chosen
-//! ([`crate::search::keys`]) when the index is saved for the first time with [`FEWEST_SAMPLED`](keys::FEWEST_SAMPLED) different hashes or more, by a
-//! sample of them all, stand in the file's header, and stay. An index of fewer hashes has keys of leading bits. Asked within
-//! another distance, which takes another number of tables, it is given keys anew.
+//! ([`crate::search::keys`]) by a sample of all hashes when the index is saved for the first time with
+//! [`FEWEST_SAMPLED`](keys::FEWEST_SAMPLED) different ones or more, stand in the file's header, and stay. An index of
+//! fewer hashes has keys of leading bits. Asked within another distance, which takes another number of tables, it is
+//! given keys anew.
 
 use crate::error::{Error, Result};
 use crate::format;

@@ -17,7 +17,7 @@ const NARROW: u32 = 25;
 #[cfg(target_arch = "x86_64")]
 const NARROW_RADIUS: u32 = 6;
 
-/// How far before a long run's end its lines are asked for.
+/// How many lines ahead a scan of a long run asks for.
 #[cfg(target_arch = "x86_64")]
 const LINES_AHEAD: usize = 4;
 

@@ -174,9 +174,9 @@ impl Directory {
         Self { lines: HugeList::filled(tables * cells.div_ceil(CELLS), empty), wide: Vec::new() }
     }
 
-    /// Fills in table number `table` of `cells` cells over ascending values, whose cell is what stands above the low `width` bits and of
-    /// which the first has the position `offset`. The cells begin with a line; between them and the next table's are
-    /// empty ones, if lines are not full.
+    /// Fills in table number `table`, of `cells` cells, over ascending values, whose cell is what stands above the low
+    /// `width` bits and of which the first has the position `offset`. The cells begin with a line; between them and the
+    /// next table's are empty ones, if lines are not full.
     fn fill(&mut self, table: usize, cells: usize, sorted: &[u64], width: u32, offset: usize) {
         let Self { lines, wide } = self;
         let each = cells.div_ceil(CELLS);
