@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::directory::log2;
 use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
 use crate::kernel::flips::Flip;
-use crate::kernel::packed::settle::{KeysInRests, LANES, Settled, Tag, Wanted};
+use crate::kernel::packed::settle::{KeysInRests, LANES, Settled, Tag, Unsettled, Wanted};
 use crate::kernel::packed::{self, Packed, Shortlist, WIDEST};
 use crate::kernel::weakest::{Job, Kernel, MAX_TABLES, Split, Strengths};
 use crate::kernel::{huge_pages::HugeList, prefetch};
@@ -476,7 +476,8 @@ impl Dial {
             Unplaced { number: lane.number, run: (cell, 0), stored, differing }
         };
         if mode == Mode::All && self.looks.flips <= 1 {
-            let near = self.rests.settle(list, wanted, &self.keys, self.params.radius, settled);
+            let unsettled = Unsettled { list, wanted, keys: &self.keys, radius: self.params.radius };
+            let near = self.rests.settle(unsettled, settled);
             cost.verified += near as u64;
             placed.extend(settled.first.iter().map(|(slot, tag, in_rest)| {
                 let lane = &ring[tag.lane()];

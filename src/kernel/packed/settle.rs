@@ -104,6 +104,19 @@ impl KeysInRests {
     }
 }
 
+/// A list of what may match, with what decides about it. Its tags are of looks that flip at most one bit.
+#[derive(Clone, Copy, Debug)]
+pub struct Unsettled<'a> {
+    /// The list.
+    pub list: &'a Shortlist,
+    /// What the query in each lane wants.
+    pub wanted: &'a [Wanted; LANES],
+    /// The keys of the tables.
+    pub keys: &'a KeysInRests,
+    /// The largest distance of a match.
+    pub radius: u32,
+}
+
 /// Matches in the order in which they were listed.
 #[derive(Clone, Debug, Default)]
 pub struct Matches {
@@ -157,39 +170,26 @@ pub struct Settled {
 }
 
 impl Packed {
-    /// Of a list with tags of looks that flip at most one bit, those values within `radius` of what was wanted that no table
-    /// before the look's finds too. Returns how many values are within the radius.
+    /// Of a list, those values within the radius of what was wanted that no table before the look's finds too. Returns how
+    /// many values are within the radius.
     ///
     /// # Panics
     /// If the list is one of positions elsewhere.
     #[inline(always)]
-    pub fn settle(
-        &self,
-        list: &Shortlist,
-        wanted: &[Wanted; LANES],
-        keys: &KeysInRests,
-        radius: u32,
-        settled: &mut Settled,
-    ) -> usize {
-        settled.first.restart(list.len());
-        settled.later.restart(list.len());
+    pub fn settle(&self, unsettled: Unsettled<'_>, settled: &mut Settled) -> usize {
+        settled.first.restart(unsettled.list.len());
+        settled.later.restart(unsettled.list.len());
         match self.isa {
             // SAFETY: this kind is chosen only where the features have been detected.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { self.settle_avx512(list, wanted, keys, radius, settled) },
-            _ => self.settle_one_by_one(list, wanted, keys, radius, settled),
+            Isa::Avx512 => unsafe { self.settle_avx512(unsettled, settled) },
+            _ => self.settle_one_by_one(unsettled, settled),
         }
     }
 
     #[inline(always)]
-    fn settle_one_by_one(
-        &self,
-        list: &Shortlist,
-        wanted: &[Wanted; LANES],
-        keys: &KeysInRests,
-        radius: u32,
-        settled: &mut Settled,
-    ) -> usize {
+    fn settle_one_by_one(&self, unsettled: Unsettled<'_>, settled: &mut Settled) -> usize {
+        let Unsettled { list, wanted, keys, radius } = unsettled;
         let mut within = 0;
         for (position, tag) in list.iter() {
             let tag = Tag(tag);
@@ -209,15 +209,9 @@ impl Packed {
     #[cfg(target_arch = "x86_64")]
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,popcnt")]
-    fn settle_avx512(
-        &self,
-        list: &Shortlist,
-        wanted: &[Wanted; LANES],
-        keys: &KeysInRests,
-        radius: u32,
-        settled: &mut Settled,
-    ) -> usize {
+    fn settle_avx512(&self, unsettled: Unsettled<'_>, settled: &mut Settled) -> usize {
         use std::arch::x86_64::*;
+        let Unsettled { list, wanted, keys, radius } = unsettled;
         let (positions, tags) = (&list.positions[..list.len], &list.tags[..list.len]);
         for Matches { positions, tags, differing, .. } in [&settled.first, &settled.later] {
             assert!(positions.len().min(tags.len()).min(differing.len()) >= list.len + 8, "room for all");
@@ -313,7 +307,9 @@ mod tests {
         let mut short = Packed::with_room(9, 40).unwrap();
         short.extend(0..9);
         let keys = KeysInRests::new(&[0xff], |value, mask| Kernel::PORTABLE.extract(value, mask));
-        short.settle(&list, &[Wanted::default(); LANES], &keys, 3, &mut Settled::default());
+        let wanted = [Wanted::default(); LANES];
+        let unsettled = Unsettled { list: &list, wanted: &wanted, keys: &keys, radius: 3 };
+        short.settle(unsettled, &mut Settled::default());
     }
 
     proptest! {
@@ -369,7 +365,8 @@ mod tests {
             let mut settled = Settled::default();
             for isa in Packed::available() {
                 packed.isa = isa;
-                prop_assert_eq!(packed.settle(&list, &wanted, &keys, radius, &mut settled), within);
+                let unsettled = Unsettled { list: &list, wanted: &wanted, keys: &keys, radius };
+                prop_assert_eq!(packed.settle(unsettled, &mut settled), within);
                 for (matches, expected) in [&settled.first, &settled.later].into_iter().zip(&expected) {
                     prop_assert_eq!(&matches.iter().collect::<Vec<_>>(), expected, "{:?}", isa);
                     prop_assert_eq!((matches.len(), matches.is_empty()), (expected.len(), expected.is_empty()));
