@@ -27,6 +27,16 @@ impl<T: Copy> HugeList<T> {
     /// # Panics
     /// If so many would be more than all memory.
     pub fn filled(len: usize, value: T) -> Self {
+        Self::of_places(len, |_| value)
+    }
+
+    /// A list of these numbers.
+    pub fn of(numbers: &[T]) -> Self {
+        Self::of_places(numbers.len(), |place| numbers[place])
+    }
+
+    /// A list of the number that belongs at each place.
+    fn of_places(len: usize, number: impl Fn(usize) -> T) -> Self {
         const { assert!(size_of::<T>() > 0, "numbers take memory") };
         let Some(layout) = Self::layout(len) else { return Self::default() };
         // SAFETY: the layout's size is not 0.
@@ -37,17 +47,9 @@ impl<T: Copy> HugeList<T> {
         }
         for place in 0..len {
             // SAFETY: the memory is of `len` numbers at the least.
-            unsafe { start.add(place).write(value) };
+            unsafe { start.add(place).write(number(place)) };
         }
         Self { start, len }
-    }
-
-    /// A list of these numbers.
-    pub fn of(numbers: &[T]) -> Self {
-        let Some(&first) = numbers.first() else { return Self::default() };
-        let mut list = Self::filled(numbers.len(), first);
-        list.copy_from_slice(numbers);
-        list
     }
 
     /// What memory so many numbers need; `None` for those that need none.
