@@ -4,9 +4,9 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use flipside::hash::SplitMix64;
-use flipside::kernel::minhash::Kernel;
 use flipside::minhash::{DistinctSignatures, Family, MinHashParams, MinHasher};
 use flipside::search::bands::{BandIndex, Banding, JoinParams, join, min_matches};
+use flipside_core::kernel::minhash::Kernel;
 use std::hint::black_box;
 
 /// Features of a page of usual length.

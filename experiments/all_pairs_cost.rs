@@ -10,13 +10,13 @@ use all_pairs_hamming::ChunkedJoiner;
 use anyhow::{Result, anyhow, ensure};
 use flipside::features::cosine;
 use flipside::hash::SplitMix64;
-use flipside::kernel::hamming::Kernel;
 use flipside::search::bphs::{Bphs, BphsParams};
 use flipside::search::dial::{Dial, DialParams};
 use flipside::search::{HammingIndex, Mode, Query, Scratch, join};
 use flipside::simhash::BITS;
 use flipside::text::FeatureKind;
 use flipside::weight::{Weigher, Weighting};
+use flipside_core::kernel::hamming::Kernel;
 use std::hint::black_box;
 use std::path::Path;
 

@@ -8,10 +8,10 @@ use crate::throughput::{Workload, asked, for_each_workload};
 use crate::{Config, Experiment};
 use anyhow::{Context, Result};
 use flipside::hash::fmix64;
-use flipside::kernel::weakest::Kernel;
 use flipside::plan::{Kind, Machine, Model, NearPair, Task, choose};
 use flipside::search::dial::{Dial, DialParams};
 use flipside::search::{Cost, HammingIndex, Hit, Mode, Query, Scratch};
+use flipside_core::kernel::weakest::Kernel;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "plan",
@@ -54,7 +54,7 @@ fn near(hits: &[(u32, Hit)]) -> usize {
 
 fn run_on(config: &Config, workload: &Workload, table: &mut Table) -> Result<()> {
     let hashes = workload.stored.hashes();
-    let machine = Machine::measure();
+    let machine = Machine::measure(flipside::resources::thread_seconds);
     let queries = asked(&workload.queries);
     let kernel = Kernel::best();
     for (radius, recalls) in TASKS {

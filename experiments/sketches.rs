@@ -157,7 +157,7 @@ fn run(config: &Config) -> Result<()> {
             let sketches: Vec<ModuloSketch> = features
                 .par_iter()
                 .map(|f| ModuloSketch::new(f, modulus))
-                .collect::<flipside::Result<_>>()?;
+                .collect::<flipside_core::Result<_>>()?;
             let size =
                 sketches.iter().map(|s| s.values().len() * 8).sum::<usize>() as f64 / sketches.len() as f64;
             let (mut resemblance, mut containment, mut variance) = (Vec::new(), Vec::new(), 0.0);

@@ -484,7 +484,7 @@ impl<'a> Bench<'a> {
         exact.build(workload.stored.hashes(), radius)?.answer(&queries, Mode::All, &mut truth);
         truth.sort_unstable();
         let kinds = kinds_of(workload, &queries, &truth);
-        let machine = Machine::measure();
+        let machine = Machine::measure(flipside::resources::thread_seconds);
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Ok(Self { workload, radius, queries, truth, kinds, machine, cores, table, points })
     }

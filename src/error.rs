@@ -31,16 +31,9 @@ pub enum Error {
         /// What the user can do.
         advice: &'static str,
     },
-    /// A parameter, or a combination of parameters, that has no meaning.
-    #[error("{parameter} {got}: expected {expected}", got = printable(got), expected = printable(expected))]
-    Parameter {
-        /// The parameter's name as the command line spells it, without dashes.
-        parameter: &'static str,
-        /// The value given.
-        got: String,
-        /// What is possible, such as `at most 15 of 64 bits`.
-        expected: String,
-    },
+    /// The core refused what it was asked for.
+    #[error(transparent)]
+    Core(#[from] flipside_core::Error),
     /// A chart or a page of the report could not be made: a fault of the program, not of the input.
     #[error("the report could not be drawn: {0}")]
     Render(String),
@@ -69,7 +62,7 @@ impl Error {
 
     /// A parameter that has no meaning.
     pub fn parameter(parameter: &'static str, got: impl ToString, expected: impl Into<String>) -> Self {
-        Self::Parameter { parameter, got: got.to_string(), expected: expected.into() }
+        flipside_core::Error::parameter(parameter, got, expected).into()
     }
 }
 

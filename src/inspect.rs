@@ -19,7 +19,6 @@ use crate::search::keys::Keys;
 use crate::seen::{COLUMNS as ANSWER_COLUMNS, Seen};
 use crate::simhash::BITS;
 use crate::text::FeatureKind;
-use crate::weight::frequencies::Frequencies;
 use crate::wording::counted;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
@@ -148,7 +147,7 @@ fn inspect_binary(path: &Path) -> Result<Inspection> {
     // The bytes are as they were written; whether they can be used is another question.
     let used = match envelope.kind {
         format::SEEN => Seen::params_of(path).and_then(|params| Seen::load(path, &params, 0)).map(|_| ()),
-        _ => kind_of_features.map_or(Ok(()), |kind| Frequencies::load(path, kind).map(|_| ())),
+        _ => kind_of_features.map_or(Ok(()), |kind| crate::frequencies::load(path, kind).map(|_| ())),
     };
     if let Err(error) = used {
         inspection.problem(error.to_string());

@@ -4,28 +4,21 @@
 //! each counts, [`simhash`] and [`minhash`] sketch it, [`search`] finds what is near, [`pairs`] and [`clusters`]
 //! say what belongs together, [`report`] tells a person. [`pipeline`] is the only module that knows all the stops.
 
-pub mod calibrate;
-pub mod clusters;
 pub mod corpus;
 pub mod document;
 pub mod error;
 pub mod evaluate;
-pub mod features;
 pub mod format;
-pub mod hash;
+pub mod frequencies;
 pub mod inspect;
 pub mod kernel;
-pub mod minhash;
 pub mod pairs;
 pub mod pipeline;
-pub mod plan;
 pub mod report;
 pub mod resources;
-pub mod search;
 pub mod seen;
-pub mod simhash;
-pub mod text;
-pub mod weight;
 pub mod wording;
+
+pub use flipside_core::{calibrate, clusters, features, hash, minhash, plan, search, simhash, text, weight};
 
 pub use error::{Error, Result};

@@ -151,7 +151,7 @@ fn exact(distance: u32) -> DialParams {
 
 /// Keys for so many tables by the hashes that they are for; none if these are too few.
 fn chosen(hashes: &[u64], tables: u32) -> Result<Option<Keys>> {
-    keys::sample(hashes).map(|sample| Keys::choose(&sample, tables)).transpose()
+    Ok(keys::sample(hashes).map(|sample| Keys::choose(&sample, tables)).transpose()?)
 }
 
 /// Hashes that an index is laid out for at the least.

@@ -1,5 +1,7 @@
 //! Words around what is told: counts with their nouns, and text of the input that is to be shown and not obeyed.
 
+pub use flipside_core::error::{is_order, printable};
+
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -11,19 +13,6 @@ pub fn plural<'a>(n: u64, one: &'a str, many: &'a str) -> &'a str {
 /// A count with its noun: `1 page`, `2 pages`.
 pub fn counted(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", plural(n, one, many))
-}
-
-/// Text on one line of a terminal or a log that gives it no orders: control characters, line ends among them, and
-/// characters that turn the direction of what follows stand as `\u{1b}`, `\n` and the like.
-pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_order) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if is_order(c) { out.extend(c.escape_default()) } else { out.push(c) }
-    }
-    Cow::Owned(out)
 }
 
 /// A path as messages show it, see [`printable`].
@@ -41,11 +30,6 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
     }
     let escaped = |c: char| if order(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
     Cow::Owned(json.chars().map(escaped).collect())
-}
-
-/// Whether a character does something instead of being shown: it controls the terminal, ends a line or turns directions.
-pub fn is_order(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ impl Args {
         let text = self.text()?;
         let kind = self.features.features();
         let frequencies = match &self.features.frequencies {
-            Some(path) => Frequencies::load(path, kind)?,
+            Some(path) => flipside::frequencies::load(path, kind)?,
             None => Frequencies::new(kind),
         };
         let weigher = Weigher::new(self.features.weighting());

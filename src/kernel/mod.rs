@@ -1,42 +1,4 @@
-//! The loops that a compiler does not make fast enough by itself. All `unsafe` of the crate is in this folder, behind safe
-//! functions that choose at run time what the processor can do; each kernel is tested against its scalar twin.
-//!
-//! # aarch64
-//!
-//! NEON is part of every aarch64, so the compiler uses it in the portable loops too. Where that was found wanting there is a NEON
-//! kernel. In instructions executed, which emulation counts exactly:
-//!
-//! | loop | portable | NEON |
-//! |---|---:|---:|
-//! | [`hamming`], a hash of a long run | 11 to 14 | 3.6 |
-//! | [`hamming`], a run of 8 | 130 | 83 |
-//! | [`near`], all pairs of 100 hashes | 56,492 | 24,510 |
-//! | [`packed`], a run of 64 | 1,406 | 483 |
-//! | [`packed`], a run of 8; of 4 | 230; 146 | 189; 173 |
-//! | [`weakest`], some of 32 bits | 1,747 | 250 |
-//! | [`weakest`], a hash parted for one table | 653 | 137 |
-//! | [`flips`], the 12 least of four keys | 12,308 | 3,898 |
-//! | [`fold`], 64 bytes | 215 | 88 |
-//! | [`accumulate`], a feature | 196 | 102 |
-//! | [`rank`], 64 keys | 8,969 | 3,883 |
-//! | [`minhash`], a feature for 32 functions, 32 bits | 78 | 31 |
-//! | the same, 61 bits | 492 | 347 |
-//!
-//! Left to the compiler are the scale of strengths (3 instructions a weight) and the count of equal MinHash positions (1.25 a
-//! position). Tested, like all others, against their twins, with qemu-user 11.1 and rustc 1.97. No times were taken: there was
-//! no ARM processor, and instructions are not times.
+//! The one call of C that the package makes. All its `unsafe` is in this folder; the loops of the core have theirs in
+//! [`flipside_core::kernel`].
 
-pub mod accumulate;
-pub mod flips;
-pub mod fold;
-pub mod hamming;
-pub mod huge_pages;
 pub mod inflate;
-pub mod minhash;
-pub mod near;
-#[cfg(target_arch = "aarch64")]
-mod neon;
-pub mod packed;
-pub mod prefetch;
-pub mod rank;
-pub mod weakest;

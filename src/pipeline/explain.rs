@@ -226,7 +226,7 @@ fn of_files(settings: &Settings, paths: [&str; 2]) -> Result<Explanation> {
         })?);
     }
     let frequencies = match &settings.frequencies {
-        Some(path) => Frequencies::load(path, settings.features)?,
+        Some(path) => crate::frequencies::load(path, settings.features)?,
         None => Frequencies::new(settings.features),
     };
     let weighed = match (&settings.frequencies, settings.weighting.needs_frequencies()) {

@@ -8,7 +8,6 @@ use crate::calibrate::{Calibration, CalibrationParams, NEVER, Sample, calibrate,
 use crate::error::{Error, Result};
 use crate::features;
 use crate::hash::fmix64;
-use crate::kernel::weakest;
 use crate::minhash::DistinctSignatures;
 use crate::pairs::{Groups, MOST_NEIGHBOURS, SlotJoin, SlotPair, join_exactly, self_join};
 use crate::plan::{self, Kind, Model, NearPair, Task};
@@ -21,6 +20,7 @@ use crate::search::join::BYTES_PER_HASH as JOIN_BYTES_PER_HASH;
 use crate::search::psm::{Psm, PsmParams, Reading};
 use crate::search::{HammingIndex, Hit, Mode, Query, Scratch, TableSet};
 use crate::wording::counted;
+use flipside_core::kernel::weakest;
 use rayon::prelude::*;
 
 /// The near-duplicates that one method found, in terms of slots: groups of documents that share a sketch.

@@ -142,7 +142,7 @@ fn prepare(job: &Job, needs_simhash: bool, keeping: Keeping, stages: &mut Stages
         || job.save_frequencies.is_some();
     // A file of frequencies that does not fit is told before hours of reading.
     let loaded = match &settings.frequencies {
-        Some(path) if needs_frequencies => Some(Frequencies::load(path, settings.features)?),
+        Some(path) if needs_frequencies => Some(crate::frequencies::load(path, settings.features)?),
         _ => None,
     };
     let inputs = discover(&job.inputs, &Default::default())?;
@@ -179,7 +179,7 @@ fn prepare(job: &Job, needs_simhash: bool, keeping: Keeping, stages: &mut Stages
         None => None,
     };
     if let (Some(path), Some(frequencies)) = (&job.save_frequencies, &frequencies) {
-        frequencies.save(path)?;
+        crate::frequencies::save(frequencies, path)?;
     }
     let repeated_ids = repeated_ids(&collection.documents);
     Ok(Prepared { collection, texts, frequencies, repeated_ids })

@@ -88,7 +88,8 @@ pub fn plan(job: &Job, purpose: &Purpose, progress: &dyn Progress) -> Result<Pla
             stored = Some(distinct.len() as u64).filter(|&n| n > 0);
             stages.run("near pairs", sampled, "pages", 0, |_| find::model(&distinct, &sketches, settings))?
         };
-        let machine = stages.run("machine", 1, "second", 0, |_| Machine::measure());
+        let machine =
+            stages.run("machine", 1, "second", 0, |_| Machine::measure(crate::resources::thread_seconds));
         let threads = rayon::current_num_threads() as u64;
         let sizes = purpose.documents.or(stored).into_iter().chain(purpose.sizes.iter().copied());
         let row = |documents: u64| -> Result<PlanRow> {

@@ -137,5 +137,5 @@ pub fn signatures(
         }
         progress(chunk.len() as u64);
     });
-    Signatures::from_values(m, values)
+    Ok(Signatures::from_values(m, values)?)
 }

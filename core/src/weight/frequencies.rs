@@ -1,15 +1,11 @@
-//! Document frequencies: in how many documents each feature occurs. They can be merged, saved and loaded.
+//! Document frequencies: in how many documents each feature occurs. They can be merged.
 
 use super::vocabulary::Terms;
 use crate::error::{Error, Result};
-use crate::format::{self, FREQUENCIES};
-use crate::hash::FEATURE_HASH;
-use crate::text::{FeatureKind, TOKENIZER};
+use crate::text::FeatureKind;
 use hashbrown::HashMap;
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::path::Path;
 
 /// Passes a feature through: it is a good hash already.
 #[derive(Clone, Copy, Default)]
@@ -49,16 +45,6 @@ pub struct Frequencies {
     documents: u64,
     kind: FeatureKind,
     shards: Vec<Map>,
-}
-
-/// What stands in front of a file of frequencies.
-#[derive(Serialize, Deserialize)]
-struct Header {
-    hash: String,
-    tokenizer: String,
-    features: FeatureKind,
-    documents: u64,
-    distinct: u64,
 }
 
 impl Frequencies {
@@ -144,51 +130,24 @@ impl Frequencies {
         self.len() == 0
     }
 
-    /// Writes the frequencies to a file; the same frequencies give the same bytes.
-    ///
-    /// # Errors
-    /// If the file cannot be written; then there is none.
-    pub fn save(&self, path: &Path) -> Result<()> {
+    /// Every feature with its number of documents, by ascending feature.
+    pub fn entries(&self) -> Vec<(u64, u32)> {
         let mut entries: Vec<(u64, u32)> = self.shards.iter().flatten().map(|(&f, &n)| (f, n)).collect();
         entries.par_sort_unstable();
-        let features: Vec<u8> = entries.iter().flat_map(|(f, _)| f.to_le_bytes()).collect();
-        let counts: Vec<u8> = entries.iter().flat_map(|(_, n)| n.to_le_bytes()).collect();
-        let header = Header {
-            hash: FEATURE_HASH.to_owned(),
-            tokenizer: TOKENIZER.to_owned(),
-            features: self.kind,
-            documents: self.documents,
-            distinct: entries.len() as u64,
-        };
-        format::write(path, FREQUENCIES, &header, &[&features, &counts])
+        entries
     }
 
-    /// Reads frequencies of features of `kind` from a file.
-    ///
-    /// # Errors
-    /// If the file cannot be read, is damaged, or was made with another hash, other tokenising rules or another kind of
-    /// features.
-    pub fn load(path: &Path, kind: FeatureKind) -> Result<Self> {
-        let (header, body): (Header, _) = format::read(path, FREQUENCIES)?;
-        let must = |field, expected: String, got: String| {
-            if expected == got {
-                return Ok(());
-            }
-            let advice = "count the frequencies again with the settings of this run";
-            Err(Error::Format { path: path.to_path_buf(), field, expected, got, advice })
-        };
-        must("the feature hash", FEATURE_HASH.to_owned(), header.hash)?;
-        must("the tokenizer", TOKENIZER.to_owned(), header.tokenizer)?;
-        must("the kind of features", kind.to_string(), header.features.to_string())?;
-        must("the body's length", header.distinct.saturating_mul(12).to_string(), body.len().to_string())?;
-        let (features, counts) = body.split_at(body.len() / 12 * 8);
-        let mut frequencies = Self { documents: header.documents, ..Self::new(kind) };
-        for (feature, n) in features.chunks_exact(8).zip(counts.chunks_exact(4)) {
-            let feature = u64::from_le_bytes(feature.try_into().expect("8 bytes"));
-            let n = u32::from_le_bytes(n.try_into().expect("4 bytes"));
+    /// The frequencies that [`entries`](Self::entries) gave, of so many documents.
+    pub fn from_entries(
+        kind: FeatureKind,
+        documents: u64,
+        entries: impl IntoIterator<Item = (u64, u32)>,
+    ) -> Self {
+        let mut frequencies = Self { documents, ..Self::new(kind) };
+        for (feature, n) in entries {
             frequencies.shards[shard_of(feature)].insert(feature, n);
         }
-        Ok(frequencies)
+        frequencies
     }
 }
 
@@ -233,16 +192,13 @@ mod tests {
     }
 
     #[test]
-    fn saved_and_loaded() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("frequencies");
+    fn entries_are_the_whole_of_it() {
         let kind = FeatureKind::Shingles(3);
-        let saved = Frequencies::sum(kind, 2, &[&terms(&[vec![1, 2, u64::MAX], vec![2, 2]])]);
-        saved.save(&path).unwrap();
-        let loaded = Frequencies::load(&path, kind).unwrap();
-        assert_eq!((loaded.documents(), loaded.len()), (2, 3));
-        assert_eq!([1, 2, u64::MAX, 3].map(|f| loaded.get(f)), [1, 2, 1, 0]);
-        let message = Frequencies::load(&path, FeatureKind::Words).unwrap_err().to_string();
-        assert!(message.contains("the kind of features is shingles:3, but words is needed"), "{message}");
+        let counted = Frequencies::sum(kind, 2, &[&terms(&[vec![1, 2, u64::MAX], vec![2, 2]])]);
+        let entries = counted.entries();
+        assert_eq!(entries, [(1, 1), (2, 2), (u64::MAX, 1)]);
+        let again = Frequencies::from_entries(kind, 2, entries);
+        assert_eq!((again.kind(), again.documents(), again.len()), (kind, 2, 3));
+        assert_eq!([1, 2, u64::MAX, 3].map(|f| again.get(f)), [1, 2, 1, 0]);
     }
 }

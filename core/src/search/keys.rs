@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::search::dial::MOST_TABLES;
 use crate::simhash::BITS;
-use crate::wording::counted;
 use serde::{Deserialize, Serialize};
 
 /// The bits of the keys of some tables, each key's in the order in which they were chosen; bit 0 is a hash's least
@@ -110,7 +109,7 @@ impl TryFrom<Vec<Vec<u32>>> for Keys {
         let expected = BITS / tables;
         match keys.iter().find(|key| key.len() != expected) {
             Some(key) => {
-                let tables = counted(tables as u64, "table", "tables");
+                let tables = format!("{tables} {}", if tables == 1 { "table" } else { "tables" });
                 Err(format!("a key of {} bits: expected {expected} for {tables}", key.len()))
             }
             None => Ok(Self(keys)),

@@ -1,0 +1,47 @@
+//! The core's error type.
+
+use std::borrow::Cow;
+
+/// What can go wrong in the core: it is asked for something that has no meaning. It reads no files.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A parameter, or a combination of parameters, that has no meaning.
+    #[error("{parameter} {got}: expected {expected}", got = printable(got), expected = printable(expected))]
+    Parameter {
+        /// The parameter's name as the command line spells it, without dashes.
+        parameter: &'static str,
+        /// The value given.
+        got: String,
+        /// What is possible, such as `at most 15 of 64 bits`.
+        expected: String,
+    },
+}
+
+impl Error {
+    /// A parameter that has no meaning.
+    pub fn parameter(parameter: &'static str, got: impl ToString, expected: impl Into<String>) -> Self {
+        Self::Parameter { parameter, got: got.to_string(), expected: expected.into() }
+    }
+}
+
+/// The core's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Text on one line of a terminal or a log that gives it no orders: control characters, line ends among them, and
+/// characters that turn the direction of what follows stand as `\u{1b}`, `\n` and the like.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_order) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_order(c) { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    Cow::Owned(out)
+}
+
+/// Whether a character does something instead of being shown: it controls the terminal, ends a line or turns directions.
+pub fn is_order(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}

@@ -1,0 +1,176 @@
+//! What things are called inside a run. Each space of numbers has a type of its own, so that a number of one cannot be
+//! taken for a number of another.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A number in a space of its own, counted from 0.
+pub trait Id: Copy + Ord {
+    /// The id of this number.
+    fn new(number: u32) -> Self;
+
+    /// The number.
+    fn number(self) -> u32;
+
+    /// The number, as a place in a list.
+    #[inline]
+    fn index(self) -> usize {
+        self.number() as usize
+    }
+
+    /// The id of a place in a list.
+    ///
+    /// # Panics
+    /// For 2³² and above.
+    #[inline]
+    fn at(index: usize) -> Self {
+        Self::new(u32::try_from(index).expect("fewer than 2^32 of them"))
+    }
+
+    /// The first `count` ids, ascending.
+    ///
+    /// # Panics
+    /// If there are more than 2³².
+    fn all(count: usize) -> impl ExactSizeIterator<Item = Self> + DoubleEndedIterator + Clone {
+        (0..count).map(|index| Self::at(index))
+    }
+}
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        #[repr(transparent)]
+        pub struct $name(pub u32);
+
+        impl Id for $name {
+            #[inline]
+            fn new(number: u32) -> Self {
+                Self(number)
+            }
+
+            #[inline]
+            fn number(self) -> u32 {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// A document, by its place in the corpus.
+    Document;
+    /// A distinct text, in order of the first documents that have it.
+    Text;
+    /// A distinct sketch among those that an index is built over or a join compares, in order of the sketches.
+    Slot;
+}
+
+/// Lists of `V`, one for each `K`, in one block of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lists<K, V> {
+    /// Where each list ends in `values`; it starts where the one before ends.
+    ends: Vec<u32>,
+    values: Vec<V>,
+    key: PhantomData<K>,
+}
+
+impl<K, V> Default for Lists<K, V> {
+    fn default() -> Self {
+        Self { ends: Vec::new(), values: Vec::new(), key: PhantomData }
+    }
+}
+
+impl<K: Id, V> Lists<K, V> {
+    /// No list, with room for some.
+    pub fn with_capacity(lists: usize, values: usize) -> Self {
+        Self { ends: Vec::with_capacity(lists), values: Vec::with_capacity(values), key: PhantomData }
+    }
+
+    /// Adds a list behind the last one.
+    ///
+    /// # Panics
+    /// If all lists together have 2³² values or more.
+    pub fn push(&mut self, list: impl IntoIterator<Item = V>) -> K {
+        self.values.extend(list);
+        self.ends.push(u32::try_from(self.values.len()).expect("fewer than 2^32 values"));
+        K::at(self.ends.len() - 1)
+    }
+
+    /// The list of a key.
+    #[inline]
+    pub fn get(&self, key: K) -> &[V] {
+        &self.values[self.range(key.index())]
+    }
+
+    /// The list of a key.
+    #[inline]
+    pub fn get_mut(&mut self, key: K) -> &mut [V] {
+        let range = self.range(key.index());
+        &mut self.values[range]
+    }
+
+    fn range(&self, at: usize) -> std::ops::Range<usize> {
+        let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
+        start..self.ends[at] as usize
+    }
+
+    /// Number of lists.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is no list.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The values of all lists, one after the other.
+    pub fn values(&self) -> &[V] {
+        &self.values
+    }
+
+    /// All lists in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[V]> + DoubleEndedIterator + Clone {
+        (0..self.len()).map(|at| &self.values[self.range(at)])
+    }
+}
+
+impl<K: Id, V, L: IntoIterator<Item = V>> FromIterator<L> for Lists<K, V> {
+    fn from_iter<I: IntoIterator<Item = L>>(lists: I) -> Self {
+        let mut all = Self::default();
+        lists.into_iter().for_each(|list| {
+            all.push(list);
+        });
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn lists_are_those_that_were_pushed(naive in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..5), 0..9)) {
+            let mut lists: Lists<Text, u8> = naive.iter().cloned().collect();
+            prop_assert_eq!((lists.len(), lists.is_empty()), (naive.len(), naive.is_empty()));
+            prop_assert_eq!(lists.values(), naive.concat());
+            prop_assert!(lists.iter().eq(naive.iter().map(Vec::as_slice)));
+            for text in Text::all(naive.len()) {
+                prop_assert_eq!(lists.get(text), &naive[text.index()][..]);
+                lists.get_mut(text).reverse();
+            }
+            prop_assert!(lists.iter().zip(&naive).all(|(list, naive)| list.iter().rev().eq(naive)));
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Files of document frequencies.
+
+use crate::error::{Error, Result};
+use crate::format::{self, FREQUENCIES};
+use crate::hash::FEATURE_HASH;
+use crate::text::{FeatureKind, TOKENIZER};
+use crate::weight::frequencies::Frequencies;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// What stands in front of a file of frequencies.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    hash: String,
+    tokenizer: String,
+    features: FeatureKind,
+    documents: u64,
+    distinct: u64,
+}
+
+/// Writes frequencies to a file; the same frequencies give the same bytes.
+///
+/// # Errors
+/// If the file cannot be written; then there is none.
+pub fn save(frequencies: &Frequencies, path: &Path) -> Result<()> {
+    let entries = frequencies.entries();
+    let features: Vec<u8> = entries.iter().flat_map(|(f, _)| f.to_le_bytes()).collect();
+    let counts: Vec<u8> = entries.iter().flat_map(|(_, n)| n.to_le_bytes()).collect();
+    let header = Header {
+        hash: FEATURE_HASH.to_owned(),
+        tokenizer: TOKENIZER.to_owned(),
+        features: frequencies.kind(),
+        documents: frequencies.documents(),
+        distinct: entries.len() as u64,
+    };
+    format::write(path, FREQUENCIES, &header, &[&features, &counts])
+}
+
+/// Reads frequencies of features of `kind` from a file.
+///
+/// # Errors
+/// If the file cannot be read, is damaged, or was made with another hash, other tokenising rules or another kind of
+/// features.
+pub fn load(path: &Path, kind: FeatureKind) -> Result<Frequencies> {
+    let (header, body): (Header, _) = format::read(path, FREQUENCIES)?;
+    let must = |field, expected: String, got: String| {
+        if expected == got {
+            return Ok(());
+        }
+        let advice = "count the frequencies again with the settings of this run";
+        Err(Error::Format { path: path.to_path_buf(), field, expected, got, advice })
+    };
+    must("the feature hash", FEATURE_HASH.to_owned(), header.hash)?;
+    must("the tokenizer", TOKENIZER.to_owned(), header.tokenizer)?;
+    must("the kind of features", kind.to_string(), header.features.to_string())?;
+    must("the body's length", header.distinct.saturating_mul(12).to_string(), body.len().to_string())?;
+    let (features, counts) = body.split_at(body.len() / 12 * 8);
+    let features = features.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes));
+    let counts = counts.as_chunks().0.iter().map(|&bytes| u32::from_le_bytes(bytes));
+    Ok(Frequencies::from_entries(kind, header.documents, features.zip(counts)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn saved_and_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("frequencies");
+        let kind = FeatureKind::Shingles(3);
+        let saved = Frequencies::from_entries(kind, 2, [(1, 1), (2, 2), (u64::MAX, 1)]);
+        save(&saved, &path).unwrap();
+        let loaded = load(&path, kind).unwrap();
+        assert_eq!((loaded.documents(), loaded.entries()), (2, saved.entries()));
+        let message = load(&path, FeatureKind::Words).unwrap_err().to_string();
+        assert!(message.contains("the kind of features is shingles:3, but words is needed"), "{message}");
+    }
+}
