@@ -64,6 +64,14 @@ impl Error {
     pub fn parameter(parameter: &'static str, got: impl ToString, expected: impl Into<String>) -> Self {
         flipside_core::Error::parameter(parameter, got, expected).into()
     }
+
+    /// The parameter that has no meaning, if that is what went wrong.
+    pub fn parameter_name(&self) -> Option<&'static str> {
+        match self {
+            Self::Core(flipside_core::Error::Parameter { parameter, .. }) => Some(parameter),
+            _ => None,
+        }
+    }
 }
 
 /// The library's result.

@@ -83,9 +83,9 @@ pub(crate) fn threads() -> RangedU64ValueParser<usize> {
 }
 
 /// Parses a value of the library's; clap names the option and the value, the library what is expected.
-pub(crate) fn parsed<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error| match error {
-        Error::Parameter { expected, .. } => format!("expected {expected}"),
+pub(crate) fn parsed<T: FromStr<Err: Into<Error>>>(text: &str) -> Result<T, String> {
+    text.parse::<T>().map_err(|error| match error.into() {
+        Error::Core(flipside_core::Error::Parameter { expected, .. }) => format!("expected {expected}"),
         other => other.to_string(),
     })
 }

@@ -156,10 +156,13 @@ fn harmless(text: &str) -> String {
 fn told(error: &anyhow::Error, options: &[String]) -> String {
     let mut text = String::new();
     for cause in error.chain() {
-        let cause = match cause.downcast_ref() {
-            Some(Error::Parameter { parameter, .. }) if options.iter().any(|option| option == parameter) => {
-                format!("--{cause}")
-            }
+        let parameter = match (cause.downcast_ref::<Error>(), cause.downcast_ref()) {
+            (Some(error), _) => error.parameter_name(),
+            (_, Some(flipside_core::Error::Parameter { parameter, .. })) => Some(*parameter),
+            _ => None,
+        };
+        let cause = match parameter {
+            Some(parameter) if options.iter().any(|option| option == parameter) => format!("--{cause}"),
             _ => cause.to_string(),
         };
         if text.is_empty() {

@@ -143,7 +143,7 @@ impl Args {
         self.features.check()?;
         let (kind, weighting) = (self.features.features(), self.features.weighting());
         let (frequencies, checksum) = match &self.features.frequencies {
-            Some(path) => (Frequencies::load(path, kind)?, Some(format::checksum(path)?)),
+            Some(path) => (flipside::frequencies::load(path, kind)?, Some(format::checksum(path)?)),
             None if weighting.needs_frequencies() => anyhow::bail!(
                 "--weighting tf-idf needs --frequencies FILE, as flipside dedup --save-frequencies makes it; without, use \
                  --weighting tf or binary"

@@ -290,7 +290,7 @@ mod tests {
             Err(Error::Table { line, expected, .. }) => (line, expected),
             other => panic!("{other:?}"),
         };
-        assert!(matches!(read(None, None), Err(Error::Parameter { parameter: "result", .. })));
+        assert_eq!(read(None, None).unwrap_err().parameter_name(), Some("result"));
         assert_eq!(line(read(Some("a,b\n1,2\n"), None)).0, 1);
         assert_eq!(
             line(read(Some("a_id,b_id\nw,x\nw,other\n"), None)),
