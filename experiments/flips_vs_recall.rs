@@ -245,7 +245,7 @@ fn measure(config: &Config, corpus: &str, digest: &str, source: &str, simhashes:
     let distinct = DistinctHashes::new(&hashes);
     // A query is the first document with the hash.
     let weights: Vec<[f32; BITS]> = (0..distinct.len() as u32)
-        .map(|slot| simhashes[distinct.documents(slot)[0] as usize].weights)
+        .map(|slot| simhashes[distinct.members(flipside::Slot(slot))[0] as usize].weights)
         .collect();
     let pairs = near_pairs(&distinct, config.seed)?;
     for (pairs, h) in pairs.iter().zip(1u32..) {

@@ -22,3 +22,4 @@ pub mod wording;
 pub use flipside_core::{calibrate, clusters, features, hash, minhash, plan, search, simhash, text, weight};
 
 pub use error::{Error, Result};
+pub use flipside_core::id::{self, Document, Id, Lists, Slot, Text};

@@ -188,14 +188,16 @@ fn candidates(
     // Texts of one hash are found by any search.
     let mut pairs: Vec<(u32, u32, u32, u8)> = Vec::new();
     for slot in 0..distinct.len() as u32 {
-        let same = distinct.documents(slot);
+        let same = distinct.members(flipside::Slot(slot));
         for (at, &a) in same.iter().enumerate() {
             pairs.extend(same[at + 1..].iter().map(|&b| (a, b, 0, u8::MAX)));
         }
     }
     for ((a, b), (distance, finders)) in found {
-        for &a in distinct.documents(a) {
-            pairs.extend(distinct.documents(b).iter().map(|&b| (a.min(b), a.max(b), distance, finders)));
+        for &a in distinct.members(flipside::Slot(a)) {
+            pairs.extend(
+                distinct.members(flipside::Slot(b)).iter().map(|&b| (a.min(b), a.max(b), distance, finders)),
+            );
         }
     }
     pairs.par_sort_unstable();

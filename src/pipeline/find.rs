@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::features;
 use crate::hash::fmix64;
 use crate::minhash::DistinctSignatures;
-use crate::pairs::{Groups, MOST_NEIGHBOURS, SlotJoin, SlotPair, join_exactly, self_join};
+use crate::pairs::Groups;
 use crate::plan::{self, Kind, Model, NearPair, Task};
 use crate::report::model::{EXACT_JOIN, Histogram, Recall, SCurve, SearchCost, THINNED_JOIN};
 use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
@@ -18,6 +18,7 @@ use crate::search::dial::{Dial, DialParams};
 use crate::search::distinct::DistinctHashes;
 use crate::search::join::BYTES_PER_HASH as JOIN_BYTES_PER_HASH;
 use crate::search::psm::{Psm, PsmParams, Reading};
+use crate::search::selfjoin::{MOST_NEIGHBOURS, SlotJoin, SlotPair, join_exactly, self_join};
 use crate::search::{HammingIndex, Hit, Mode, Query, Scratch, TableSet};
 use crate::wording::counted;
 use flipside_core::kernel::weakest;
@@ -64,7 +65,8 @@ pub fn by_simhash(
         let histograms = stages.run("histograms", join.pairs.len() as u64, "pairs", 0, |_| {
             hamming_histograms(settings.distance, &["all pairs".to_owned()], |_, _| 1, &distinct, &join.pairs)
         });
-        let groups = group(distinct.len(), |slot| distinct.documents(slot), texts, collection, settings);
+        let groups =
+            group(distinct.len(), |slot| distinct.members(crate::Slot(slot)), texts, collection, settings);
         let search = if join.sampled > 0 { THINNED_JOIN } else { EXACT_JOIN };
         let chosen = vec![(search.0, search.1.to_owned())];
         return Ok(found(
@@ -81,7 +83,7 @@ pub fn by_simhash(
     }
     // A slot's query is its first document; copies of a hash differ a little in their weights.
     let weights: Vec<_> = (0..distinct.len() as u32)
-        .map(|slot| sketches.weights[distinct.documents(slot)[0] as usize])
+        .map(|slot| sketches.weights[distinct.members(crate::Slot(slot))[0] as usize])
         .collect();
     let (index, recall, chosen): (Box<dyn HammingIndex>, _, _) = match settings.method {
         Method::Bphs => {
@@ -122,7 +124,8 @@ pub fn by_simhash(
         self_join(&*index, &distinct, &weights, progress)
     });
     let recall = recall.map(|recall| with_identical(recall, &distinct, &join.pairs));
-    let groups = group(distinct.len(), |slot| distinct.documents(slot), texts, collection, settings);
+    let groups =
+        group(distinct.len(), |slot| distinct.members(crate::Slot(slot)), texts, collection, settings);
     let histograms = stages.run("histograms", join.pairs.len() as u64, "pairs", 0, |_| {
         let names: Vec<String> = (0..index.tables()).map(|table| format!("table {table}")).collect();
         hamming_histograms(index.radius(), &names, |a, b| index.tables_of(a, b), &distinct, &join.pairs)
@@ -362,7 +365,7 @@ pub fn traced_sample(
     let params = CalibrationParams { seed: settings.seed, ..Default::default() };
     let sample = stages.run("calibrate", n, "pages", 0, |_| {
         Sample::take(distinct.hashes(), &params, |slot| {
-            let weights = sketches.weights[distinct.documents(slot)[0] as usize].weights();
+            let weights = sketches.weights[distinct.members(crate::Slot(slot))[0] as usize].weights();
             psm.trace(Query { hash: distinct.hashes()[slot as usize], weights: &weights })
         })
     });
@@ -372,7 +375,7 @@ pub fn traced_sample(
 /// Adds what the recall is if pairs of equal hashes, which are always found, count as well. The pairs at distance 1 to h
 /// that were not found are estimated from the recall.
 fn with_identical(mut recall: Recall, distinct: &DistinctHashes, joined: &[SlotPair]) -> Recall {
-    let size = |slot: u32| distinct.documents(slot).len() as f64;
+    let size = |slot: u32| distinct.members(crate::Slot(slot)).len() as f64;
     let identical: f64 = (0..distinct.len() as u32).map(|slot| size(slot) * (size(slot) - 1.0) / 2.0).sum();
     let near: f64 = joined.iter().map(|pair| size(pair.a) * size(pair.b)).sum();
     let all = identical + near / recall.reached.max(f64::MIN_POSITIVE);
@@ -442,7 +445,7 @@ fn hamming_histograms(
     joined: &[SlotPair],
 ) -> Vec<Histogram> {
     let scores = radius as usize + 1;
-    let size = |slot: u32| distinct.documents(slot).len() as u64;
+    let size = |slot: u32| distinct.members(crate::Slot(slot)).len() as u64;
     let identical: u64 = (0..distinct.len() as u32).map(|slot| size(slot) * (size(slot) - 1) / 2).sum();
     let hash = |slot: u32| distinct.hashes()[slot as usize];
     let nothing = || vec![vec![0u64; scores]; tables.len()];
@@ -590,7 +593,7 @@ fn band_histograms(stats: &[BandStats], least: usize) -> Vec<Histogram> {
 pub fn model(distinct: &DistinctHashes, sketches: &SimHashes, settings: &Settings) -> Result<Model> {
     let hashes = distinct.hashes();
     let dial = Dial::new(hashes, dial_params(hashes.len(), settings, None)?)?;
-    let weights = |slot: u32| sketches.weights[distinct.documents(slot)[0] as usize].weights();
+    let weights = |slot: u32| sketches.weights[distinct.members(crate::Slot(slot))[0] as usize].weights();
     let params = CalibrationParams { seed: settings.seed, ..CalibrationParams::default() };
     let pairs = near_pairs(hashes, &params, |slot| {
         let (mut scratch, mut hits) = (Scratch::default(), Vec::new());

@@ -1,35 +1,41 @@
-//! Distinct hashes, each with its documents, so that identical hashes are stored and compared once.
+//! The distinct hashes of a corpus, so that identical hashes are stored and compared once.
 
-/// The distinct values of a list of hashes in ascending order, and for each the documents that have it.
-///
-/// `slot` is a position in [`hashes`](Self::hashes); `documents(slot)` are positions in the original list, ascending.
-#[derive(Clone, Debug, Default)]
-pub struct DistinctHashes {
+use crate::id::{Id, Lists, Slot};
+
+/// The distinct values of a list of hashes in ascending order, and for each of them who has it: ids of type `K`, such as the
+/// texts that were hashed, or plain places in the list.
+#[derive(Clone, Debug)]
+pub struct DistinctHashes<K = u32> {
     hashes: Vec<u64>,
-    /// `starts[s]..starts[s + 1]` is slot `s`'s part of `documents`; one entry more than `hashes`.
-    starts: Vec<u32>,
-    documents: Vec<u32>,
+    members: Lists<Slot, K>,
 }
 
 impl DistinctHashes {
-    /// Groups `hashes[i]`, the hash of document `i`.
+    /// Groups `hashes[i]` under the place `i`.
     ///
     /// # Panics
-    /// If there are 2³² documents or more; a run is split into parts well before.
+    /// If there are 2³² hashes or more; a run is split into parts well before.
     pub fn new(hashes: &[u64]) -> Self {
-        assert!(u32::try_from(hashes.len()).is_ok(), "more than 2^32 documents in one index");
-        let mut order: Vec<(u64, u32)> = hashes.iter().zip(0..).map(|(&h, i)| (h, i)).collect();
+        assert!(u32::try_from(hashes.len()).is_ok(), "more than 2^32 hashes in one index");
+        Self::of(hashes.iter().copied().zip(0..))
+    }
+}
+
+impl<K: Copy + Ord + Send> DistinctHashes<K> {
+    /// Groups whoever has a hash under it.
+    ///
+    /// # Panics
+    /// If there are 2³² or more; a run is split into parts well before.
+    pub fn of(hashed: impl IntoIterator<Item = (u64, K)>) -> Self {
+        let mut order: Vec<(u64, K)> = hashed.into_iter().collect();
         rayon::slice::ParallelSliceMut::par_sort_unstable(&mut order[..]);
-        let mut distinct = Self { documents: Vec::with_capacity(order.len()), ..Self::default() };
-        for (hash, document) in order {
-            if distinct.hashes.last() != Some(&hash) {
-                distinct.hashes.push(hash);
-                distinct.starts.push(distinct.documents.len() as u32);
-            }
-            distinct.documents.push(document);
+        let mut hashes = Vec::new();
+        let mut members = Lists::with_capacity(0, order.len());
+        for same in order.chunk_by(|a, b| a.0 == b.0) {
+            hashes.push(same[0].0);
+            members.push(same.iter().map(|&(_, member)| member));
         }
-        distinct.starts.push(distinct.documents.len() as u32);
-        distinct
+        Self { hashes, members }
     }
 
     /// The distinct hashes, ascending.
@@ -37,10 +43,24 @@ impl DistinctHashes {
         &self.hashes
     }
 
-    /// The documents whose hash is `hashes()[slot]`, ascending.
-    pub fn documents(&self, slot: u32) -> &[u32] {
-        let slot = slot as usize;
-        &self.documents[self.starts[slot] as usize..self.starts[slot + 1] as usize]
+    /// The hash of a slot.
+    pub fn hash(&self, slot: Slot) -> u64 {
+        self.hashes[slot.index()]
+    }
+
+    /// Those that have the hash of a slot, ascending.
+    pub fn members(&self, slot: Slot) -> &[K] {
+        self.members.get(slot)
+    }
+
+    /// The members of every slot.
+    pub fn groups(&self) -> &Lists<Slot, K> {
+        &self.members
+    }
+
+    /// All slots, ascending.
+    pub fn slots(&self) -> impl ExactSizeIterator<Item = Slot> + use<K> {
+        Slot::all(self.len())
     }
 
     /// Number of distinct hashes.
@@ -61,16 +81,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_document_is_found_under_its_hash_once(hashes in prop::collection::vec(0u64..20, 0..100)) {
+        fn everyone_is_found_under_his_hash_once(hashes in prop::collection::vec(0u64..20, 0..100)) {
             let distinct = DistinctHashes::new(&hashes);
             prop_assert!(distinct.hashes().is_sorted_by(|a, b| a < b));
             let mut seen = vec![0; hashes.len()];
-            for slot in 0..distinct.len() as u32 {
-                prop_assert!(!distinct.documents(slot).is_empty());
-                prop_assert!(distinct.documents(slot).is_sorted());
-                for &d in distinct.documents(slot) {
-                    prop_assert_eq!(hashes[d as usize], distinct.hashes()[slot as usize]);
-                    seen[d as usize] += 1;
+            for slot in distinct.slots() {
+                prop_assert!(!distinct.members(slot).is_empty());
+                prop_assert!(distinct.members(slot).is_sorted());
+                for &member in distinct.members(slot) {
+                    prop_assert_eq!(hashes[member as usize], distinct.hash(slot));
+                    seen[member as usize] += 1;
                 }
             }
             prop_assert!(seen.iter().all(|&n| n == 1));

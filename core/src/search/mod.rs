@@ -7,7 +7,6 @@ pub mod bands;
 pub mod batch;
 pub mod bphs;
 mod buckets;
-pub mod cosine;
 pub mod dial;
 pub mod directory;
 pub mod distinct;
@@ -16,6 +15,7 @@ pub mod keys;
 pub mod linear;
 pub mod online;
 pub mod psm;
+pub mod selfjoin;
 
 use std::ops::ControlFlow;
 
