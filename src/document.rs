@@ -1,5 +1,6 @@
 //! What a document is called inside a run.
 
+use flipside_core::id::{Document, Id};
 use serde::{Deserialize, Serialize};
 
 /// A document's place in the corpus: which input file, and which document of that file.
@@ -52,10 +53,6 @@ pub struct Row {
     pub id: DocId,
     /// Where it is stored.
     pub place: Place,
-    /// Length of the text in bytes.
-    pub text_bytes: u64,
-    /// [`crate::hash::text_digest`] of the text.
-    pub digest: u128,
     /// Where the strings of the row begin.
     start: usize,
     /// Lengths of record id and URL; `NONE` where there is none.
@@ -72,7 +69,6 @@ impl DocumentTable {
         id: DocId,
         place: Place,
         (record_id, url): (Option<&str>, Option<&str>),
-        text: &str,
     ) {
         let start = self.strings.len();
         let mut put = |string: Option<&str>| match string {
@@ -84,9 +80,7 @@ impl DocumentTable {
             _ => NONE,
         };
         let (record_id, url) = (put(record_id), put(url));
-        let digest = crate::hash::text_digest(text);
-        let text_bytes = text.len() as u64;
-        self.rows.push(Row { id, place, text_bytes, digest, start, record_id, url });
+        self.rows.push(Row { id, place, start, record_id, url });
     }
 
     /// Puts the tables of several threads together, in order of ids. Also gives, for each document, the table that it came
@@ -126,15 +120,20 @@ impl DocumentTable {
         &self.rows
     }
 
+    /// A document.
+    pub fn row(&self, document: Document) -> &Row {
+        &self.rows[document.index()]
+    }
+
     /// The record's own id, if it has one.
-    pub fn record_id(&self, document: u32) -> Option<&str> {
-        let row = &self.rows[document as usize];
+    pub fn record_id(&self, document: Document) -> Option<&str> {
+        let row = self.row(document);
         (row.record_id != NONE).then(|| &self.strings[row.start..row.start + row.record_id as usize])
     }
 
     /// The URL, if there is one.
-    pub fn url(&self, document: u32) -> Option<&str> {
-        let row = &self.rows[document as usize];
+    pub fn url(&self, document: Document) -> Option<&str> {
+        let row = self.row(document);
         (row.url != NONE).then(|| &self.strings[row.end() - row.url as usize..row.end()])
     }
 }
@@ -163,16 +162,15 @@ mod tests {
                 _ => (Some(&id[..]), Some(&url[..])),
             };
             let place = Place { offset: u64::from(n), ..Place::default() };
-            parts[n as usize % 2].push(DocId::new(n / 2, n % 2), place, strings, &name(n));
+            parts[n as usize % 2].push(DocId::new(n / 2, n % 2), place, strings);
         }
         let (table, origins) = DocumentTable::merge(parts);
         assert_eq!(table.len(), 6);
         for n in 0..6 {
             let row = &table.rows()[n as usize];
             assert_eq!((row.id, row.place.offset), (DocId::new(n / 2, n % 2), u64::from(n)));
-            assert_eq!(row.digest, crate::hash::text_digest(&name(n)));
-            assert_eq!(table.record_id(n), (n >= 2).then(|| name(n)).as_deref());
-            assert_eq!(table.url(n), (n == 1 || n > 2).then(|| format!("url {n}")).as_deref());
+            assert_eq!(table.record_id(Document(n)), (n >= 2).then(|| name(n)).as_deref());
+            assert_eq!(table.url(Document(n)), (n == 1 || n > 2).then(|| format!("url {n}")).as_deref());
             assert_eq!(origins[n as usize].0, n % 2);
         }
     }

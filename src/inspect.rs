@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::evaluate::sample::{StratumJudgements, read_judgements};
 use crate::format;
 use crate::hash::{feature, text_digest};
-use crate::pipeline::settings::MAX_DISTANCE;
+use crate::settings::MAX_DISTANCE;
 use crate::report::csv::{ClustersCsv, PairsCsv};
 use crate::report::html;
 use crate::report::model::{ClusterSizes, CompareReport, FileRow, Report, Tool};

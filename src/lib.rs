@@ -12,14 +12,15 @@ pub mod format;
 pub mod frequencies;
 pub mod inspect;
 pub mod kernel;
-pub mod pairs;
 pub mod pipeline;
 pub mod report;
 pub mod resources;
 pub mod seen;
 pub mod wording;
 
-pub use flipside_core::{calibrate, clusters, features, hash, minhash, plan, search, simhash, text, weight};
+pub use flipside_core::{
+    calibrate, clusters, features, hash, minhash, plan, search, settings, simhash, sketch, text, weight,
+};
 
 pub use error::{Error, Result};
 pub use flipside_core::id::{self, Document, Id, Lists, Slot, Text};

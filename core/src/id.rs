@@ -72,6 +72,10 @@ ids! {
     Text;
     /// A distinct sketch among those that an index is built over or a join compares, in order of the sketches.
     Slot;
+    /// Documents that stand or fall together.
+    Group;
+    /// A cluster, in order of the first documents.
+    Cluster;
 }
 
 /// Lists of `V`, one for each `K`, in one block of memory.

@@ -5,9 +5,12 @@ use clap::builder::RangedU64ValueParser;
 use flipside::Error;
 use flipside::clusters::{Keep, Linkage};
 use flipside::corpus::JsonlFields;
-use flipside::minhash::Family;
-use flipside::pipeline::settings::{JaccardCheck, Method, PsmIndex, Settings, Verify};
-use flipside::simhash::volatility::FlipCost;
+use flipside::search::bands::Banding;
+use flipside::search::psm::Reading;
+use flipside::settings::{
+    BandShape, FARTHEST_JOINED, Judge, Measure, Net, PAPER_DISTANCE, Recall, Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL,
+    USUAL_SIMILARITY,
+};
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
 use std::path::PathBuf;
@@ -149,7 +152,7 @@ impl FeatureArgs {
 
     /// The scheme of weights.
     pub(crate) fn weighting(&self) -> Weighting {
-        self.weighting.map_or(Settings::default().weighting, Into::into)
+        self.weighting.map_or(Weighting::Binary, Into::into)
     }
 
     /// Which of them were given, for a command that may have nothing to make features of.
@@ -182,71 +185,72 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "N", default_value_t = Settings::default().min_features, help_heading = "Features")]
     min_features: usize,
 
-    /// psm, bphs: hashes that differ in at most this many of 64 bits are near, if they pass the check. The time of a search
-    /// grows steeply with it: for tens of millions of pages in one run 8 is cheaper, for bphs always [default: 10]
+    /// How pairs of SimHashes are found. auto joins all hashes with each other, which is exact, up to distance 10, where that is
+    /// cheapest, and probes with the dial beyond [default: auto]
+    #[arg(long, value_enum, help_heading = "Search")]
+    search: Option<SearchName>,
+
+    /// SimHash: two hashes are near if they differ in at most this many of their 64 bits. Search time grows steeply with it: for
+    /// tens of millions of pages, 8 is cheaper [default: 10; 3 for psm and bphs]
     #[arg(long, value_name = "BITS", help_heading = "Search")]
     distance: Option<u32>,
 
-    /// psm: share of the pairs within the distance to find, at the least; 1 is exact. minhash: share of the pairs at the wanted
-    /// similarity [default: 0.95]
+    /// dial, psm: find at least this share of the pairs within the distance; how many probes that takes is measured on the pages,
+    /// and 1 is exact. minhash: the share of the pairs at the wanted similarity that bands are chosen for [default: 0.95]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
-    recall: Option<f64>,
+    pub(crate) recall: Option<f64>,
 
-    /// minhash: Jaccard coefficient from which pages are near [default: 0.8]
+    /// minhash: pages are near from this Jaccard coefficient on [default: 0.8]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     similarity: Option<f64>,
 
-    /// psm: dial: few tables, one flip in a key or two at most. one-table: flips in the leading bits (reading P of the paper).
-    /// all-bits: flips in all 64 bits (reading X) [default: dial]
+    /// psm: where bits are flipped. one-table: in the leading bits (reading P of the paper). all-bits: in all 64 bits (reading X).
+    /// dial: in the keys of a few tables (ours) [default: dial with --method psm, one-table with --search psm]
     #[arg(long, value_enum, help_heading = "Search")]
     index: Option<IndexName>,
 
-    /// psm: probes a page, instead of measuring how many the recall takes
+    /// dial, psm: make this many probes for each page, instead of measuring how many the recall takes
     #[arg(long, value_name = "PROBES", help_heading = "Search")]
-    budget: Option<u32>,
+    pub(crate) budget: Option<u32>,
 
-    /// psm: bits of a key [default: chosen by the number of hashes]
+    /// dial, psm: bits of a key [default: chosen by the number of hashes]
     #[arg(long, value_name = "BITS", help_heading = "Search")]
-    key_bits: Option<u32>,
-
-    /// psm one-table, all-bits: what flipping a bit of weight w is taken to cost: abs (|w|), square, or log-odds:COT [default: abs]
-    #[arg(long, value_name = "COST", value_parser = parsed::<FlipCost>, help_heading = "Search")]
-    flip_cost: Option<FlipCost>,
+    pub(crate) key_bits: Option<u32>,
 
     /// bphs: number of tables, such as 4, 10, 16 or 20 at distance 3
     #[arg(long, value_name = "N", help_heading = "Search")]
-    tables: Option<u32>,
+    pub(crate) tables: Option<u32>,
 
     /// minhash: length of a signature [default: 128]
     #[arg(long, value_name = "N", help_heading = "Search")]
     permutations: Option<usize>,
 
-    /// minhash: family of hash functions [default: multiply32]
-    #[arg(long, value_enum, help_heading = "Search")]
-    family: Option<FamilyName>,
-
     /// minhash: bands and rows, such as 16x8 [default: chosen from similarity and recall]
     #[arg(long, value_name = "BxR", value_parser = parse_bands, help_heading = "Search")]
     bands: Option<(usize, usize)>,
 
-    /// minhash: count the Jaccard coefficient of candidates on their features instead of estimating it
-    #[arg(long, help_heading = "Search")]
-    exact_jaccard: bool,
-
     /// Seed of samples and of MinHash's functions
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Search")]
     seed: u64,
+
+    // Options of earlier versions, which answer with what replaces them.
+    #[arg(long, hide = true)]
+    exact_jaccard: bool,
+    #[arg(long, hide = true, value_name = "COST")]
+    flip_cost: Option<String>,
+    #[arg(long, hide = true, value_name = "FAMILY")]
+    family: Option<String>,
 }
 
 /// What a near pair must pass besides.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
-    /// Check candidates by more than their sketches [default: weights for psm and bphs, none for minhash]
+    /// Check candidates by more than their sketches [default: weights for SimHash, none for minhash]
     #[arg(long, value_enum, help_heading = "Search")]
     verify: Option<VerifyName>,
 
-    /// Similarity from which a candidate passes the check [default: weights 0.93, mismatch and query-mismatch
-    /// 0.97, jaccard 0.8, containment 0.9, cosine 0.9]
+    /// Similarity from which a candidate passes the check [default: weights 0.93, mismatch 0.97, jaccard 0.8 (for minhash that
+    /// of --similarity), containment 0.9, cosine 0.9]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     verify_threshold: Option<f64>,
 }
@@ -263,46 +267,6 @@ pub(crate) struct GroupArgs {
     keep: Keep,
 }
 
-/// Which command the arguments are of: what has an effect depends on it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Use<'a> {
-    /// One method.
-    Dedup(MethodName),
-    /// Several.
-    Compare(&'a [MethodName]),
-    /// The budgets of psm.
-    Calibrate,
-    /// All methods, on pages of a corpus.
-    ExplainPages,
-    /// All methods, on two files alone.
-    ExplainFiles,
-}
-
-impl Use<'_> {
-    fn methods(&self) -> &[MethodName] {
-        use MethodName::{Bphs, Minhash, Psm};
-        match self {
-            Self::Dedup(method) => std::slice::from_ref(method),
-            Self::Compare(methods) => methods,
-            Self::Calibrate => &[Psm],
-            Self::ExplainPages | Self::ExplainFiles => &[Psm, Bphs, Minhash],
-        }
-    }
-
-    /// How the command line says so.
-    fn said(&self) -> String {
-        match self {
-            Self::Dedup(method) => format!("with --method {}", Method::from(*method).name()),
-            Self::Compare(methods) => {
-                let names: Vec<&str> = methods.iter().map(|&method| Method::from(method).name()).collect();
-                format!("with --methods {}", names.join(","))
-            }
-            Self::Calibrate => "on flipside calibrate, which measures psm alone".to_owned(),
-            Self::ExplainPages | Self::ExplainFiles => "on flipside explain".to_owned(),
-        }
-    }
-}
-
 /// The arguments of a command that looks for near-duplicates, as far as it has them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given<'a> {
@@ -314,137 +278,281 @@ pub(crate) struct Given<'a> {
     pub saves_frequencies: bool,
 }
 
+/// A net as the command line names it, before it has its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NetName {
+    Auto,
+    Join,
+    Dial,
+    OneTable,
+    AllBits,
+    Bphs,
+    Bands,
+}
+
+impl NetName {
+    /// Whether it makes probes that can be counted; `auto` makes some beyond [`FARTHEST_JOINED`].
+    fn probes(self, distance: u32) -> bool {
+        match self {
+            Self::Auto => distance > FARTHEST_JOINED,
+            Self::Dial | Self::OneTable | Self::AllBits => true,
+            Self::Join | Self::Bphs | Self::Bands => false,
+        }
+    }
+}
+
 impl Given<'_> {
-    /// The library's settings: the only place where arguments become settings.
+    /// The library's settings for one method: the only place where arguments become settings. `said` is how the command line
+    /// names what is asked for.
     ///
     /// # Errors
     /// If an argument is given that would change nothing beside the others: its giver would be misled.
-    pub(crate) fn settings(&self, of: Use<'_>) -> anyhow::Result<Settings> {
-        let Self { search, features, .. } = self;
-        let methods = of.methods();
-        let usual = methods.first().map_or_else(Settings::default, |&method| Settings::of(method.into()));
-        let verify = self.check.and_then(|check| check.verify).map_or(usual.verify, Into::into);
-        let threshold = self.check.and_then(|check| check.verify_threshold);
-        let index = search.index.map_or(usual.index, Into::into);
-        self.refuse_what_no_method_knows(of)?;
-        features.check()?;
-        let only = |method| methods.iter().all(|&other| other == method);
-        refuse(
-            &[(
-                "weighting",
-                features.weighting.is_some() && only(MethodName::Minhash) && verify != Verify::Cosine,
-            )],
-            &of.said(),
+    pub(crate) fn settings(&self, method: MethodName, said: &str) -> anyhow::Result<Settings> {
+        Ok(self.settings_of_all(&[method], said)?.remove(0))
+    }
+
+    /// The settings of several methods that share these arguments. An argument must have an effect on one of them at least.
+    ///
+    /// # Errors
+    /// As [`settings`](Self::settings).
+    pub(crate) fn settings_of_all(&self, methods: &[MethodName], said: &str) -> anyhow::Result<Vec<Settings>> {
+        let nets = methods.iter().map(|&method| self.net_name(method)).collect::<anyhow::Result<Vec<_>>>()?;
+        let idle = methods.iter().zip(&nets).map(|(&method, &net)| self.idle(net, method));
+        let mut common: Option<Vec<(&str, bool, &str)>> = None;
+        for idle in idle {
+            common = Some(match common {
+                None => idle,
+                Some(common) => common.into_iter().filter(|(name, ..)| idle.iter().any(|(other, ..)| other == name)).collect(),
+            });
+        }
+        for (name, given, why) in common.unwrap_or_default() {
+            refuse(&[(name, given)], said, why)?;
+        }
+        self.refuse_contradictions(methods)?;
+        let alone = methods.len() == 1;
+        Ok(methods.iter().zip(nets).map(|(&method, net)| self.of(method, net, alone)).collect())
+    }
+
+    /// Which net a method's arguments name.
+    fn net_name(&self, method: MethodName) -> anyhow::Result<NetName> {
+        let SearchArgs { search, index, .. } = self.search;
+        let of_psm = |usual: NetName| match index {
+            None => usual,
+            Some(IndexName::Dial) => NetName::Dial,
+            Some(IndexName::OneTable) => NetName::OneTable,
+            Some(IndexName::AllBits) => NetName::AllBits,
+        };
+        if method != MethodName::Simhash
+            && let Some(search) = search
+        {
+            let (method, search) = (method.name(), search.name());
+            match method {
+                "minhash" => anyhow::bail!(
+                    "--search has no effect with --method minhash: signatures are always compared in bands. Leave it out"
+                ),
+                _ => anyhow::bail!(
+                    "--search {search} beside --method {method}: {method} is a search already. Leave one of the two out, or \
+                     give --method simhash"
+                ),
+            }
+        }
+        Ok(match (method, search) {
+            (MethodName::Minhash, _) => NetName::Bands,
+            (MethodName::Psm, _) => of_psm(NetName::Dial),
+            (MethodName::Simhash, Some(SearchName::Psm)) => of_psm(NetName::OneTable),
+            (MethodName::Bphs, _) | (_, Some(SearchName::Bphs)) => NetName::Bphs,
+            (_, Some(SearchName::Join)) => NetName::Join,
+            (_, Some(SearchName::Dial)) => NetName::Dial,
+            (_, Some(SearchName::Auto) | None) => NetName::Auto,
+        })
+    }
+
+    /// The distance that a net gets.
+    fn distance(&self, net: NetName, method: MethodName) -> u32 {
+        let usual = match (net, method) {
+            (NetName::OneTable | NetName::AllBits | NetName::Bphs, _) | (_, MethodName::Psm) => PAPER_DISTANCE,
+            _ => USUAL_DISTANCE,
+        };
+        self.search.distance.unwrap_or(usual)
+    }
+
+    /// The arguments without an effect on a net: each with whether it was given, and why it has none.
+    fn idle(&self, net: NetName, method: MethodName) -> Vec<(&'static str, bool, &'static str)> {
+        const JOINED: &str = "all hashes are joined with each other, which finds every pair within the distance. Leave it out, or \
+                              give --search dial, which probes";
+        const PROBING: &str = "it has a meaning for searches that probe. Leave it out, or give --search dial or psm";
+        const MINHASH: &str = "it has a meaning for minhash only. Leave it out, or give --method minhash";
+        const SIMHASH: &str = "it has a meaning for SimHash only. Leave it out, or give --method simhash";
+        let search = self.search;
+        let probes = net.probes(self.distance(net, method));
+        let no_probes = match net {
+            NetName::Auto | NetName::Join => JOINED,
+            NetName::Bands => SIMHASH,
+            _ => PROBING,
+        };
+        let verify = self.check.and_then(|check| check.verify);
+        let weighs = net != NetName::Bands || verify == Some(VerifyName::Cosine);
+        let mut idle = Vec::new();
+        let mut add = |name, given, without_effect: bool, why| {
+            if without_effect {
+                idle.push((name, given, why));
+            }
+        };
+        let bands = net == NetName::Bands;
+        add("recall", search.recall.is_some(), !probes && !bands, no_probes);
+        add("budget", search.budget.is_some(), !probes, no_probes);
+        add("key-bits", search.key_bits.is_some(), !probes, no_probes);
+        add(
+            "key-bits",
+            search.key_bits.is_some(),
+            net == NetName::AllBits,
+            "whole hashes are looked up there. Leave it out, or give --index dial or one-table",
+        );
+        add("distance", search.distance.is_some(), bands, SIMHASH);
+        let asks_psm = method == MethodName::Psm || search.search == Some(SearchName::Psm);
+        add(
+            "index",
+            search.index.is_some(),
+            !asks_psm,
+            "it has a meaning for psm only. Leave it out, or give --method psm or --search psm",
+        );
+        add(
+            "tables",
+            search.tables.is_some(),
+            net != NetName::Bphs,
+            "it has a meaning for bphs only. Leave it out, or give --method bphs or --search bphs",
+        );
+        add("similarity", search.similarity.is_some(), !bands, MINHASH);
+        add("permutations", search.permutations.is_some(), !bands, MINHASH);
+        add("bands", search.bands.is_some(), !bands, MINHASH);
+        add(
+            "weighting",
+            self.features.weighting.is_some(),
+            !weighs,
             "MinHash compares sets of features without weights. Leave it out, or let --verify cosine compare weights",
-        )?;
+        );
+        idle
+    }
+
+    /// Refuses arguments that are gone, and those that contradict each other.
+    fn refuse_contradictions(&self, methods: &[MethodName]) -> anyhow::Result<()> {
+        let Self { search, features, check, .. } = self;
+        for (name, given, instead) in [
+            ("exact-jaccard", search.exact_jaccard, "--verify jaccard does the same"),
+            (
+                "flip-cost",
+                search.flip_cost.is_some(),
+                "flipping a bit of weight w costs |w|; the experiment flips-vs-recall measures other costs",
+            ),
+            (
+                "family",
+                search.family.is_some(),
+                "signatures are of the family multiply32; the library has the others",
+            ),
+        ] {
+            anyhow::ensure!(!given, "--{name} is gone: {instead}");
+        }
+        let verify = check.and_then(|check| check.verify);
+        anyhow::ensure!(
+            verify != Some(VerifyName::QueryMismatch),
+            "--verify query-mismatch is gone, because it depended on which page came first: --verify mismatch takes both pages"
+        );
+        features.check()?;
         refuse(
             &[("save-frequencies", self.saves_frequencies && features.frequencies.is_some())],
             "with --frequencies",
             "the corpus's own are not counted then, and that file is there already. Leave one of the two out",
         )?;
+        let only_minhash = methods.iter().all(|&method| method == MethodName::Minhash);
+        let checked = match verify {
+            Some(verify) => verify != VerifyName::None,
+            None => !only_minhash,
+        };
+        let threshold = check.and_then(|check| check.verify_threshold);
         refuse(
-            &[("verify-threshold", threshold.is_some() && verify == Verify::None)],
+            &[("verify-threshold", threshold.is_some() && !checked)],
             "with --verify none",
             "nothing is checked then. Leave it out, or name a check with --verify",
         )?;
-        if let Use::ExplainPages | Use::ExplainFiles = of {
-            refuse(
-                &[("tables", search.tables.is_some()), ("exact-jaccard", search.exact_jaccard)],
-                &of.said(),
-                "with any number of tables bphs finds the same, and both coefficients are shown. Leave it out",
-            )?;
-        }
-        let flips_in_keys = index == PsmIndex::Dial && methods.contains(&MethodName::Psm);
         refuse(
-            &[("flip-cost", search.flip_cost.is_some() && flips_in_keys)],
-            "with --index dial",
-            "its probes are in order of |w|. Leave it out, or give --index one-table or all-bits",
-        )?;
-        refuse(
-            &[("key-bits", search.key_bits.is_some() && index == PsmIndex::AllBits)],
-            "with --index all-bits",
-            "whole hashes are looked up there. Leave it out, or give --index dial or one-table",
-        )?;
-        match of {
-            Use::Calibrate => refuse(
-                &[("budget", search.budget.is_some())],
-                "on flipside calibrate",
-                "budgets are what it measures. Leave it out; --recalls says for which recalls",
-            )?,
-            Use::ExplainPages => {}
-            Use::ExplainFiles => refuse(
-                &[("budget", search.budget.is_some()), ("key-bits", search.key_bits.is_some())],
-                "without INPUT",
-                "two files alone are not searched. Leave it out, or name the corpus that the pages are of",
-            )?,
-            Use::Dedup(_) | Use::Compare(_) => {}
-        }
-        let chosen = search.bands.is_some() && only(MethodName::Minhash);
-        refuse(
-            &[("recall", search.recall.is_some() && chosen)],
+            &[("recall", search.recall.is_some() && search.bands.is_some() && only_minhash)],
             "with --bands",
             "it serves to choose the bands, and they are given. Leave one of the two out",
         )?;
-        let psm_alone = methods.contains(&MethodName::Psm) && !methods.contains(&MethodName::Minhash);
+        let minhash = methods.contains(&MethodName::Minhash);
         refuse(
-            &[("recall", search.recall.is_some() && search.budget.is_some() && psm_alone)],
+            &[("recall", search.recall.is_some() && search.budget.is_some() && !minhash)],
             "with --budget",
             "it serves to measure how many probes are made, and their number is given. Leave one of the two out",
         )?;
-        Ok(Settings {
-            method: usual.method,
-            features: features.features(),
-            weighting: features.weighting(),
-            min_features: search.min_features,
-            frequencies: features.frequencies.clone(),
-            distance: search.distance.unwrap_or(usual.distance),
-            recall: search.recall.unwrap_or(usual.recall),
-            index,
-            budget: search.budget,
-            key_bits: search.key_bits,
-            flip_cost: search.flip_cost.unwrap_or(usual.flip_cost),
-            tables: search.tables,
-            similarity: search.similarity.unwrap_or(usual.similarity),
-            permutations: search.permutations.unwrap_or(usual.permutations),
-            family: search.family.map_or(usual.family, Into::into),
-            bands: search.bands,
-            jaccard: if search.exact_jaccard { JaccardCheck::Exact } else { JaccardCheck::Estimated },
-            verify,
-            verify_threshold: threshold,
-            linkage: self.groups.map_or(usual.linkage, |groups| groups.clusters.into()),
-            keep: self.groups.map_or(usual.keep, |groups| groups.keep),
-            all_pairs: self.all_pairs,
-            seed: search.seed,
-        })
+        Ok(())
     }
 
-    fn refuse_what_no_method_knows(&self, of: Use<'_>) -> anyhow::Result<()> {
-        use MethodName::{Bphs, Minhash, Psm};
-        let search = self.search;
-        let of_methods: [(&str, bool, &[MethodName]); 12] = [
-            ("index", search.index.is_some(), &[Psm]),
-            ("distance", search.distance.is_some(), &[Psm, Bphs]),
-            ("recall", search.recall.is_some(), &[Psm, Minhash]),
-            ("budget", search.budget.is_some(), &[Psm]),
-            ("key-bits", search.key_bits.is_some(), &[Psm]),
-            ("flip-cost", search.flip_cost.is_some(), &[Psm]),
-            ("tables", search.tables.is_some(), &[Bphs]),
-            ("similarity", search.similarity.is_some(), &[Minhash]),
-            ("permutations", search.permutations.is_some(), &[Minhash]),
-            ("family", search.family.is_some(), &[Minhash]),
-            ("bands", search.bands.is_some(), &[Minhash]),
-            ("exact-jaccard", search.exact_jaccard, &[Minhash]),
-        ];
-        for (name, given, known_to) in of_methods {
-            let known = known_to.iter().any(|method| of.methods().contains(method));
-            let names: Vec<&str> = known_to.iter().map(|&method| Method::from(method).name()).collect();
-            let why = format!(
-                "it has a meaning for {} only. Leave it out, or take another method",
-                names.join(" and ")
-            );
-            refuse(&[(name, given && !known)], &of.said(), &why)?;
+    /// The settings of a method with its net; `alone` tells whether no other method shares the arguments.
+    fn of(&self, method: MethodName, net: NetName, alone: bool) -> Settings {
+        let Self { search, features, check, groups, .. } = self;
+        let similarity = search.similarity.unwrap_or(USUAL_SIMILARITY);
+        let mut settings = match net {
+            NetName::Bands => Settings::minhash(similarity),
+            _ => Settings::simhash(),
+        };
+        let weighting = features.weighting();
+        settings.features = features.features();
+        settings.min_features = search.min_features;
+        settings.sketches = match settings.sketches {
+            Sketches::MinHash { permutations, family } => {
+                Sketches::MinHash { permutations: search.permutations.unwrap_or(permutations), family }
+            }
+            _ => Sketches::SimHash { weighting },
+        };
+        let distance = self.distance(net, method);
+        let share = search.recall.unwrap_or(USUAL_RECALL);
+        let recall = search.budget.map_or_else(|| Recall::of(share), Recall::Probes);
+        let key_bits = search.key_bits;
+        settings.net = match net {
+            NetName::Auto if distance > FARTHEST_JOINED => Net::Dial { distance, recall, key_bits },
+            NetName::Auto | NetName::Join => Net::Join { distance },
+            NetName::Dial => Net::Dial { distance, recall, key_bits },
+            NetName::OneTable => Net::Psm { distance, recall, reading: Reading::P { key_bits } },
+            NetName::AllBits => Net::Psm { distance, recall, reading: Reading::X { filter_bits: 8 } },
+            NetName::Bphs => Net::Bphs { distance, tables: search.tables },
+            NetName::Bands => Net::Bands {
+                similarity,
+                shape: match search.bands {
+                    Some((bands, rows)) => BandShape::Fixed(Banding { bands, rows }),
+                    None => BandShape::Recall(share),
+                },
+            },
+        };
+        settings.judge = match check.and_then(|check| check.verify) {
+            // A check of weight vectors is for the others: MinHash has none.
+            Some(VerifyName::Weights | VerifyName::Mismatch) if net == NetName::Bands && !alone => Judge::Net,
+            Some(verify) => self.judge(verify.measure(), net, similarity, weighting),
+            None => self.judge(settings.judge.measure(), net, similarity, weighting),
+        };
+        if let Some(groups) = groups {
+            settings.linkage = groups.clusters.into();
+            settings.keep = groups.keep;
         }
-        Ok(())
+        settings.all_pairs = self.all_pairs;
+        settings.seed = search.seed;
+        settings
+    }
+
+    fn judge(
+        &self,
+        measure: Option<Measure>,
+        net: NetName,
+        similarity: f64,
+        weighting: Weighting,
+    ) -> Judge {
+        let Some(measure) = measure else { return Judge::Net };
+        let usual = match (measure, net) {
+            (Measure::Jaccard, NetName::Bands) => similarity,
+            _ => measure.usual_threshold(),
+        };
+        let threshold = self.check.and_then(|check| check.verify_threshold);
+        measure.at_least(threshold.unwrap_or(usual), weighting)
     }
 }
 
@@ -462,20 +570,51 @@ fn parse_bands(text: &str) -> Result<(usize, usize), String> {
 /// The command line's names of the methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MethodName {
-    /// SimHash, the likeliest flips first
-    Psm,
-    /// SimHash, exact block-permuted tables
-    Bphs,
-    /// MinHash signatures in bands
+    /// SimHash of a page's features, with the weights behind it; --search says how pairs are found
+    Simhash,
+    /// MinHash signatures, compared in bands
     Minhash,
+    /// Short for SimHash with --search dial: probes of an index, the likeliest flips first (--index for the paper's own)
+    Psm,
+    /// Short for SimHash with --search bphs: block-permuted tables, exact
+    Bphs,
 }
 
-impl From<MethodName> for Method {
-    fn from(name: MethodName) -> Self {
-        match name {
-            MethodName::Psm => Self::Psm,
-            MethodName::Bphs => Self::Bphs,
-            MethodName::Minhash => Self::Minhash,
+impl MethodName {
+    /// The command line's spelling.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Simhash => "simhash",
+            Self::Minhash => "minhash",
+            Self::Psm => "psm",
+            Self::Bphs => "bphs",
+        }
+    }
+}
+
+/// The command line's names of the searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SearchName {
+    /// The cheapest that finds every pair: join up to distance 10, dial beyond
+    Auto,
+    /// An exact join of all hashes with each other
+    Join,
+    /// Probes of a few small tables, the likeliest first (ours)
+    Dial,
+    /// Probes of one table, the likeliest sets of flips first (the paper's)
+    Psm,
+    /// Block-permuted tables, exact (Manku et al.)
+    Bphs,
+}
+
+impl SearchName {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Join => "join",
+            Self::Dial => "dial",
+            Self::Psm => "psm",
+            Self::Bphs => "bphs",
         }
     }
 }
@@ -487,9 +626,9 @@ enum VerifyName {
     None,
     /// Cosine of the two weight vectors behind the hashes
     Weights,
-    /// Share of the weight behind the hashes that stands behind equal bits
+    /// Share of total |weight| on bits where the hashes agree
     Mismatch,
-    /// That share of the later page's weight alone, against the bits of the earlier page's hash
+    #[value(hide = true)]
     QueryMismatch,
     /// Jaccard coefficient of the sets of features
     Jaccard,
@@ -499,16 +638,15 @@ enum VerifyName {
     Cosine,
 }
 
-impl From<VerifyName> for Verify {
-    fn from(name: VerifyName) -> Self {
-        match name {
-            VerifyName::None => Self::None,
-            VerifyName::Weights => Self::Weights,
-            VerifyName::Mismatch => Self::Mismatch,
-            VerifyName::QueryMismatch => Self::QueryMismatch,
-            VerifyName::Jaccard => Self::Jaccard,
-            VerifyName::Containment => Self::Containment,
-            VerifyName::Cosine => Self::Cosine,
+impl VerifyName {
+    fn measure(self) -> Option<Measure> {
+        match self {
+            Self::None => None,
+            Self::Weights => Some(Measure::Weights),
+            Self::Mismatch | Self::QueryMismatch => Some(Measure::Mismatch),
+            Self::Jaccard => Some(Measure::Jaccard),
+            Self::Containment => Some(Measure::Containment),
+            Self::Cosine => Some(Measure::Cosine),
         }
     }
 }
@@ -546,20 +684,9 @@ impl From<Linkage> for LinkageName {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum IndexName {
-    #[value(alias = "half")]
     Dial,
     OneTable,
     AllBits,
-}
-
-impl From<IndexName> for PsmIndex {
-    fn from(name: IndexName) -> Self {
-        match name {
-            IndexName::Dial => Self::Dial,
-            IndexName::OneTable => Self::OneTable,
-            IndexName::AllBits => Self::AllBits,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -575,26 +702,6 @@ impl From<WeightingName> for Weighting {
             WeightingName::TfIdf => Self::TfIdf,
             WeightingName::Tf => Self::Tf,
             WeightingName::Binary => Self::Binary,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FamilyName {
-    /// a·x + b modulo 2³²: the fastest sound one
-    Multiply32,
-    /// (a·x + b) mod p with p = 2⁶¹ − 1
-    Prime61,
-    /// one permutation, densified
-    OnePermutation,
-}
-
-impl From<FamilyName> for Family {
-    fn from(name: FamilyName) -> Self {
-        match name {
-            FamilyName::Multiply32 => Self::Multiply32,
-            FamilyName::Prime61 => Self::Prime61,
-            FamilyName::OnePermutation => Self::OnePermutation,
         }
     }
 }

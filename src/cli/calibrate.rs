@@ -1,9 +1,9 @@
 //! `flipside calibrate`
 
-use super::arguments::{FeatureArgs, Given, InputArgs, SearchArgs, Use, threads};
+use super::arguments::{FeatureArgs, Given, InputArgs, MethodName, SearchArgs, refuse, threads};
 use super::progress::Bars;
 use super::{Done, print};
-use flipside::pipeline::{self, BudgetTable, Job};
+use flipside::pipeline::{self, ProbeTable, Job};
 use flipside::wording::counted;
 use std::fmt::Write;
 
@@ -54,17 +54,23 @@ impl Args {
             all_pairs: false,
             saves_frequencies: false,
         };
-        let settings = given.settings(Use::Calibrate)?;
-        let distance = settings.distance;
+        refuse(
+            &[("budget", self.search.budget.is_some()), ("recall", self.search.recall.is_some())],
+            "on flipside calibrate",
+            "how many probes a recall takes is what it measures. Leave it out; --recalls says for which recalls",
+        )?;
+        let settings = given.settings(MethodName::Psm, "on flipside calibrate, which measures psm alone")?;
+        let distance = settings.net.distance().unwrap_or_default();
         let job = Job {
             inputs: self.input.inputs.clone(),
             fields: self.input.names.fields(),
             longest_page: self.input.names.longest_page(),
             threads: self.threads,
             settings,
+            frequencies: self.features.frequencies.clone(),
             ..Job::default()
         };
-        let table = pipeline::budgets(&job, &self.recalls, &Bars::new(self.quiet))?;
+        let table = pipeline::calibrate(&job, &self.recalls, &Bars::new(self.quiet))?;
         let text =
             if self.json { serde_json::to_string_pretty(&table)? + "\n" } else { show(&table, distance) };
         print(text.as_bytes())?;
@@ -73,7 +79,7 @@ impl Args {
 }
 
 /// The table for people.
-fn show(table: &BudgetTable, distance: u32) -> String {
+fn show(table: &ProbeTable, distance: u32) -> String {
     let mut text = String::new();
     if let Some((_, first)) = table.rows.first() {
         let _ = writeln!(

@@ -1,12 +1,12 @@
 //! `flipside compare`
 
 use super::arguments::{
-    CheckArgs, FeatureArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs, Use,
+    CheckArgs, FeatureArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs,
 };
 use super::dedup::job;
 use super::progress::Bars;
 use super::{Done, tell};
-use flipside::pipeline::{self, settings::Method};
+use flipside::pipeline::{self, Contender};
 use flipside::wording::printable_path;
 
 /// Run several methods on the same pages and report side by side what each found.
@@ -42,7 +42,7 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
-        let methods: Vec<Method> = self.methods.iter().map(|&method| method.into()).collect();
+        let names: Vec<&str> = self.methods.iter().map(|method| method.name()).collect();
         let given = Given {
             search: &self.search,
             features: &self.features,
@@ -51,9 +51,16 @@ impl Args {
             all_pairs: false,
             saves_frequencies: self.run.save_frequencies.is_some(),
         };
-        let settings = given.settings(Use::Compare(&self.methods))?;
-        let job = job(&self.input, &self.run, settings, command_line);
-        let summary = pipeline::compare(&job, &methods, &Bars::new(self.run.quiet))?;
+        let all = given.settings_of_all(&self.methods, &format!("with --methods {}", names.join(",")))?;
+        let contenders: Vec<Contender> = names
+            .iter()
+            .zip(&all)
+            .map(|(&label, settings)| Contender { label: label.to_owned(), settings: settings.clone() })
+            .collect();
+        let settings = all.into_iter().next().unwrap_or_default();
+        let frequencies = self.features.frequencies.clone();
+        let job = job(&self.input, &self.run, settings, frequencies, command_line);
+        let summary = pipeline::compare(&job, &contenders, &Bars::new(self.run.quiet))?;
         tell(&format!("{}\n{}\n", summary.text, printable_path(&job.out.join("report.html"))))?;
         Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
     }

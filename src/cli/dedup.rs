@@ -1,12 +1,14 @@
 //! `flipside dedup`
 
 use super::arguments::{
-    CheckArgs, FeatureArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs, Use,
+    CheckArgs, FeatureArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs,
 };
 use super::progress::Bars;
 use super::{Done, tell};
 use flipside::pipeline::{self, Job};
+use flipside::settings::Settings;
 use flipside::wording::printable_path;
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// Find near-duplicates: write pairs, clusters, the kept pages and a report into a new folder.
@@ -14,8 +16,8 @@ use std::time::SystemTime;
 #[command(after_help = "Examples:
   flipside dedup crawl/*.warc.wet.gz --out result
   flipside dedup crawl --out result --method minhash --features shingles:5 --similarity 0.8
-  flipside dedup crawl --out result --features words --weighting tf-idf --distance 3 --verify none   (as in the paper)
-  zcat pages.jsonl.gz | flipside dedup - --out result --distance 6 --recall 0.99
+  flipside dedup crawl --out result --method psm --features words --weighting tf-idf --verify none   (as in the paper)
+  zcat pages.jsonl.gz | flipside dedup - --out result --search dial --distance 6 --recall 0.99
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
@@ -26,7 +28,7 @@ pub(crate) struct Args {
     run: RunArgs,
 
     /// How near-duplicates are looked for
-    #[arg(long, value_enum, default_value_t = MethodName::Psm)]
+    #[arg(long, value_enum, default_value_t = MethodName::Simhash)]
     method: MethodName,
 
     #[command(flatten)]
@@ -56,8 +58,10 @@ impl Args {
             all_pairs: self.all_pairs,
             saves_frequencies: self.run.save_frequencies.is_some(),
         };
-        let settings = given.settings(Use::Dedup(self.method))?;
-        let job = job(&self.input, &self.run, settings, command_line);
+        let said = format!("with --method {}", self.method.name());
+        let settings = given.settings(self.method, &said)?;
+        let frequencies = self.features.frequencies.clone();
+        let job = job(&self.input, &self.run, settings, frequencies, command_line);
         let summary = pipeline::dedup(&job, &Bars::new(self.run.quiet))?;
         tell(&format!("{}\n{}\n", summary.text, printable_path(&job.out.join("report.html"))))?;
         Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
@@ -68,7 +72,8 @@ impl Args {
 pub(super) fn job(
     input: &InputArgs,
     run: &RunArgs,
-    settings: pipeline::settings::Settings,
+    settings: Settings,
+    frequencies: Option<PathBuf>,
     command_line: Vec<String>,
 ) -> Job {
     Job {
@@ -78,6 +83,7 @@ pub(super) fn job(
         out: run.out.clone(),
         force: run.force,
         threads: run.threads,
+        frequencies,
         save_frequencies: run.save_frequencies.clone(),
         settings,
         command_line,

@@ -3,7 +3,7 @@
 use super::arguments::{CheckArgs, FeatureArgs, FieldArgs, Given, SearchArgs, Use, refuse};
 use super::progress::Bars;
 use super::{Done, tell, tell_json};
-use flipside::pipeline::{Job, explain::explain};
+use flipside::pipeline::{Job, explain};
 use std::path::PathBuf;
 
 /// Say why two pages are near-duplicates or not.
@@ -50,10 +50,12 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
-        let of = if self.inputs.is_empty() { Use::ExplainFiles } else { Use::ExplainPages };
         if self.inputs.is_empty() {
             let why = "A and B are files of plain text then. Leave it out, or name the corpus that the pages are of";
             refuse(&self.names.given(), "without INPUT", why)?;
+            let given = [("budget", self.search.budget.is_some()), ("key-bits", self.search.key_bits.is_some())];
+            let why = "two files alone are not searched. Leave it out, or name the corpus that the pages are of";
+            refuse(&given, "without INPUT", why)?;
         }
         let given = Given {
             search: &self.search,
@@ -63,14 +65,25 @@ impl Args {
             all_pairs: false,
             saves_frequencies: false,
         };
+        refuse(
+            &[("tables", self.search.tables.is_some())],
+            "on flipside explain",
+            "with any number of tables bphs finds the same. Leave it out",
+        )?;
+        let all = [MethodName::Simhash, MethodName::Psm, MethodName::Minhash];
+        let [simhash, probing, minhash] = given
+            .settings_of_all(&all, "on flipside explain")?
+            .try_into()
+            .map_err(|_| anyhow::anyhow!("settings of three methods"))?;
         let job = Job {
             inputs: self.inputs.clone(),
             fields: self.names.fields(),
             longest_page: self.names.longest_page(),
-            settings: given.settings(of)?,
+            frequencies: self.features.frequencies.clone(),
             ..Job::default()
         };
-        let explanation = explain(&job, &self.a, &self.b, &Bars::new(self.quiet))?;
+        let methods = Methods { simhash, probing, minhash };
+        let explanation = explain(&job, &methods, &self.a, &self.b, &Bars::new(self.quiet))?;
         if self.json { tell_json(&explanation) } else { tell(&explanation.to_string()) }
     }
 }

@@ -3,7 +3,7 @@
 use super::arguments::{FeatureArgs, FieldArgs, refuse, threads};
 use super::progress::Bars;
 use super::{Done, print};
-use flipside::pipeline::settings::Settings;
+use flipside::settings::{Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL};
 use flipside::pipeline::{self, Job, Plan, PlanRow, Purpose};
 use flipside::plan::{Choice, Kind};
 use flipside::wording::counted;
@@ -35,11 +35,11 @@ pub(crate) struct Args {
     documents: Option<u64>,
 
     /// Hashes that differ in at most this many of 64 bits are near
-    #[arg(long, value_name = "BITS", default_value_t = Settings::default().distance)]
+    #[arg(long, value_name = "BITS", default_value_t = USUAL_DISTANCE)]
     distance: u32,
 
     /// Share of the pairs within the distance to find; 1 is exact
-    #[arg(long, value_name = "SHARE", default_value_t = Settings::default().recall)]
+    #[arg(long, value_name = "SHARE", default_value_t = USUAL_RECALL)]
     recall: f64,
 
     /// Most memory for the index, such as 500M or 64G [default: no limit]
@@ -86,22 +86,17 @@ impl Args {
             refuse(&self.features.given(), "without INPUT", why)?;
             refuse(&[("seed", self.seed.is_some())], "without INPUT", why)?;
         }
-        let settings = Settings {
-            distance: self.distance,
-            recall: self.recall,
-            key_bits: self.key_bits,
-            features: self.features.features(),
-            weighting: self.features.weighting(),
-            frequencies: self.features.frequencies.clone(),
-            seed: self.seed.unwrap_or(0),
-            ..Settings::default()
-        };
+        let mut settings = Settings::simhash();
+        settings.features = self.features.features();
+        settings.sketches = Sketches::SimHash { weighting: self.features.weighting() };
+        settings.seed = self.seed.unwrap_or(0);
         let job = Job {
             inputs: self.inputs,
             fields: self.names.fields(),
             longest_page: self.names.longest_page(),
             threads: self.threads,
             settings,
+            frequencies: self.features.frequencies,
             ..Job::default()
         };
         let purpose = Purpose {
@@ -109,6 +104,9 @@ impl Args {
             // The size that is asked for has a row of its own.
             sizes: SIZES.into_iter().filter(|&size| self.documents != Some(size)).collect(),
             memory: self.memory,
+            distance: self.distance,
+            recall: self.recall,
+            key_bits: self.key_bits,
             queries: self.queries,
         };
         let plan = pipeline::plan(&job, &purpose, &Bars::new(self.quiet))?;

@@ -6,7 +6,7 @@ use anyhow::Context;
 use flipside::corpus::{self, DiscoverOptions, Document, FileReading, Input, ReadOptions, discover};
 use flipside::document::DocId;
 use flipside::format;
-use flipside::pipeline::settings::{MAX_DISTANCE, Settings};
+use flipside::settings::{MAX_DISTANCE, Settings, USUAL_DISTANCE};
 use flipside::seen::{Answer, COLUMNS, Page, Seen, SeenParams, Sketcher};
 use flipside::weight::frequencies::Frequencies;
 use flipside::wording::{counted, printable, printable_json, printable_path};
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     ask_only: bool,
 
     /// Hashes that differ in at most this many of 64 bits are near
-    #[arg(long, value_name = "BITS", default_value_t = Settings::default().distance)]
+    #[arg(long, value_name = "BITS", default_value_t = USUAL_DISTANCE)]
     distance: u32,
 
     /// Print a JSON object a line instead of CSV

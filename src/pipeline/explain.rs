@@ -1,34 +1,57 @@
 //! Why two pages are near-duplicates or not: every figure behind the verdict.
 
-use super::collect::Keeping;
-use super::find::{Dialled, joins_exactly, traced_sample};
+use super::pages::Pages;
 use super::samples::Shown;
-use super::settings::{Method, Settings, Verify};
 use super::stages::{Progress, Stages};
-use super::{Job, prepare, simhashes};
+use super::{Job, read};
 use crate::calibrate::NEVER;
 use crate::error::{Error, Result};
 use crate::evaluate::diff::{Change, DiffParams, Run, WordDiff};
 use crate::features;
-use crate::hash::text_digest;
-use crate::minhash::MinHashParams;
+use crate::frequencies;
 use crate::minhash::MinHasher;
 use crate::report::html::visible;
-use crate::search::bands::Banding;
-use crate::search::distinct::DistinctHashes;
+use crate::report::tell::meaning;
 use crate::search::psm::{Psm, PsmParams, Reading};
 use crate::search::{HammingIndex, Mode, Query, Scratch};
 use crate::simhash::hasher::SimHasher;
-use crate::simhash::quantised::QuantisedWeights;
-use crate::simhash::volatility::Volatility;
+use crate::simhash::volatility::{FlipCost, Volatility};
 use crate::simhash::{SimHash, distance};
 use crate::text::{FeatureExtractor, FeatureKind, Tokenizer};
-use crate::weight::Weigher;
 use crate::weight::frequencies::Frequencies;
+use crate::weight::{Weigher, Weighting};
 use crate::wording::counted;
+use flipside_core::collection::Keeping;
+use flipside_core::dedup::Prepared;
+use flipside_core::id::{Document, Id};
+use flipside_core::net::{Hashes, Probed};
+use flipside_core::settings::{Judge, Measure, Net, Recall, Settings, Sketches};
+use flipside_core::similarity::{Anchor, Page as Shows};
+use flipside_core::sketch::{Facts, Hashed};
 use hashbrown::HashMap;
 use serde::Serialize;
 use std::fs;
+
+/// What pages are explained by: the settings of each method.
+#[derive(Clone, Debug)]
+pub struct Methods {
+    /// SimHash, with a net that joins or probes.
+    pub simhash: Settings,
+    /// SimHash, with a net that probes: where it comes upon the pair is traced.
+    pub probing: Settings,
+    /// MinHash.
+    pub minhash: Settings,
+}
+
+impl Methods {
+    /// What features weigh.
+    fn weighting(&self) -> Weighting {
+        match self.simhash.sketches {
+            Sketches::SimHash { weighting } => weighting,
+            _ => Weighting::default(),
+        }
+    }
+}
 
 /// A page.
 #[derive(Clone, Debug, Serialize)]
@@ -85,8 +108,6 @@ pub struct PsmTrace {
     pub all_probes: u64,
     /// Probes that a search under these settings makes; none if it makes all.
     pub budget: Option<u32>,
-    /// Whether `dedup` does not search at all under these settings, but joins all hashes and misses none.
-    pub joined: bool,
 }
 
 /// Why two pages are near-duplicates or not.
@@ -125,89 +146,94 @@ pub struct Explanation {
 /// Features that are named for a bit.
 const NAMED: usize = 4;
 
-/// Explains a pair. With inputs, `a` and `b` are ids, URLs, or numbers of documents there; without, they are files of
-/// plain text.
+/// Explains a pair by the methods' settings; those of the job count for nothing. With inputs, `a` and `b` are ids, URLs, or
+/// numbers of documents there; without, they are files of plain text.
 ///
 /// # Errors
 /// If the corpus or a file cannot be read, a setting has no meaning, or a page is not there or there twice.
-pub fn explain(job: &Job, a: &str, b: &str, progress: &dyn Progress) -> Result<Explanation> {
+pub fn explain(
+    job: &Job,
+    methods: &Methods,
+    a: &str,
+    b: &str,
+    progress: &dyn Progress,
+) -> Result<Explanation> {
+    [&methods.simhash, &methods.probing, &methods.minhash].into_iter().try_for_each(Settings::check)?;
     match job.inputs.is_empty() {
-        true => of_files(&job.settings, [a, b]),
-        false => job.with_threads(|| of_corpus(job, [a, b], progress))?,
+        true => of_files(job, methods, [a, b]),
+        false => job.with_threads(|| of_corpus(job, methods, [a, b], progress))?,
     }
 }
 
-fn of_corpus(job: &Job, names: [&str; 2], progress: &dyn Progress) -> Result<Explanation> {
-    let settings = &job.settings;
-    let mut stages = Stages::new(progress);
-    let prepared = prepare(job, true, Keeping::Features, &mut stages)?;
-    let sketches = simhashes(&prepared, settings, &mut stages);
-    let collection = &prepared.collection;
-    let pair = [find(&prepared, names[0])?, find(&prepared, names[1])?];
-    let shown = Shown::fetch(collection, &job.read_options(), pair.into_iter().collect())?;
+fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Progress) -> Result<Explanation> {
+    let settings = &methods.probing;
+    let stages = Stages::new(progress);
+    let (pages, frequencies) = read(job, settings, Some(Keeping::Features), &stages)?;
+    let prepared = Prepared::new(&pages.collection, settings, frequencies, &stages);
+    let pair = [find(&pages, names[0])?, find(&pages, names[1])?];
+    let shown = Shown::fetch(&pages, &job.read_options(), pair.into_iter().collect())?;
     let none = Frequencies::new(settings.features);
-    let frequencies = prepared.frequencies.as_ref().unwrap_or(&none);
-    let rows = collection.documents.rows();
+    let frequencies = prepared.frequencies().map_or(&none, |known| known);
     let sides = pair.map(|document| {
-        let (_, _, occurrences) = collection.terms_of(document);
         let mut counts: Vec<(u64, u32)> =
-            collection.features_of(document).zip(occurrences.iter().map(|&n| u32::from(n))).collect();
+            pages.collection.counted(document).iter().flat_map(|counted| counted.counts()).collect();
         counts.sort_unstable();
-        let row = &rows[document as usize];
         Side {
-            id: prepared.id_of(document).into_owned(),
-            url: collection.documents.url(document).unwrap_or_default().to_owned(),
+            id: pages.id_of(document).into_owned(),
+            url: pages.url(document).unwrap_or_default().to_owned(),
             text: shown.text(document),
-            text_bytes: row.text_bytes,
-            digest: row.digest,
+            facts: *pages.collection.facts(document),
             counts,
         }
     });
-    let weighed = match (&settings.frequencies, settings.weighting.needs_frequencies()) {
-        (_, false) => format!("{}, which need no document frequencies", settings.weighting.name()),
-        (Some(path), true) => {
-            format!(
-                "document frequencies of {} ({})",
-                path.display(),
-                counted(frequencies.documents(), "document", "documents")
-            )
-        }
+    let weighting = methods.weighting();
+    let weighed = match (&job.frequencies, weighting.needs_frequencies()) {
+        (_, false) => format!("{}, which need no document frequencies", weighting.name()),
+        (Some(path), true) => format!(
+            "document frequencies of {} ({})",
+            path.display(),
+            counted(frequencies.documents(), "document", "documents")
+        ),
         (None, true) => {
             format!("document frequencies of {} read", counted(frequencies.documents(), "page", "pages"))
         }
     };
-    let index = Dialled::new(DistinctHashes::new(&sketches.hashes).hashes(), settings)?;
-    let (sample, all_probes) = traced_sample(&sketches, settings, &mut stages)?;
-    let joined = joins_exactly(settings);
-    let budget = match settings.budget {
-        None if settings.recall < 1.0 && !joined => sample.budget(settings.recall).budget,
-        given => given,
+    let evidence = prepared.evidence(settings);
+    let hashes = Hashes::new(&evidence, &stages);
+    let index = Probed::new(hashes.hashes(), &settings.net)?;
+    let budget = match settings.net.recall() {
+        Some(Recall::Probes(probes)) => Some(probes),
+        Some(Recall::AtLeast(recall)) => index.sample(&hashes, settings.seed, &stages).budget(recall).budget,
+        _ => None,
     };
-    let distinct = DistinctHashes::new(&sketches.hashes);
     let trace = |from: &SimHash, to: &SimHash| {
-        let weights = QuantisedWeights::new(&from.weights).weights();
+        // As the search sees them: rounded.
+        let weights = Hashed::from(from).weights.weights();
         let hits = index.trace(Query { hash: from.hash, weights: &weights });
-        let found = hits.iter().find(|(hit, _)| distinct.hashes()[hit.slot as usize] == to.hash);
+        let found = hits.iter().find(|(hit, _)| hashes.hashes()[hit.slot as usize] == to.hash);
         found.map(|&(_, probe)| probe).filter(|&probe| probe != NEVER)
     };
-    explanation(settings, sides, frequencies, pair[0] < pair[1], weighed, |hashes| {
+    explanation(methods, sides, frequencies, weighed, |pair| {
+        let index_name = match settings.net {
+            Net::Psm { reading: Reading::P { .. }, .. } => "one-table",
+            Net::Psm { reading: Reading::X { .. }, .. } => "all-bits",
+            _ => "dial",
+        };
         Ok(PsmTrace {
             index: format!(
-                "{}, over {} of the input",
-                settings.index.name(),
-                counted(distinct.len() as u64, "distinct hash", "distinct hashes")
+                "{index_name}, over {} of the input",
+                counted(hashes.hashes().len() as u64, "distinct hash", "distinct hashes")
             ),
-            probes: [trace(&hashes[0], &hashes[1]), trace(&hashes[1], &hashes[0])],
-            all_probes,
+            probes: [trace(&pair[0], &pair[1]), trace(&pair[1], &pair[0])],
+            all_probes: index.all_probes(),
             budget,
-            joined,
         })
     })
 }
 
 /// Two files of plain text, each a page.
-fn of_files(settings: &Settings, paths: [&str; 2]) -> Result<Explanation> {
-    settings.check()?;
+fn of_files(job: &Job, methods: &Methods, paths: [&str; 2]) -> Result<Explanation> {
+    let settings = &methods.probing;
     let mut texts = Vec::with_capacity(2);
     for path in paths {
         let bytes = fs::read(path).map_err(|e| match e.kind() {
@@ -225,34 +251,37 @@ fn of_files(settings: &Settings, paths: [&str; 2]) -> Result<Explanation> {
             advice: "convert it; without an INPUT, A and B are files of plain text",
         })?);
     }
-    let frequencies = match &settings.frequencies {
-        Some(path) => crate::frequencies::load(path, settings.features)?,
+    let known = match &job.frequencies {
+        Some(path) => frequencies::load(path, settings.features)?,
         None => Frequencies::new(settings.features),
     };
-    let weighed = match (&settings.frequencies, settings.weighting.needs_frequencies()) {
-        (_, false) => format!("{}, which need no document frequencies", settings.weighting.name()),
+    let weighting = methods.weighting();
+    let weighed = match (&job.frequencies, weighting.needs_frequencies()) {
+        (_, false) => format!("{}, which need no document frequencies", weighting.name()),
         (Some(path), true) => {
-            format!("document frequencies of {} ({})", path.display(), counted(frequencies.documents(), "document", "documents"))
+            format!("document frequencies of {} ({})", path.display(), counted(known.documents(), "document", "documents"))
         }
         (None, true) => "no document frequencies: all features count as equally rare, so that weights are those of TF alone \
                          (sublinear), and distance and cosine are not those of any corpus; --frequencies FILE gives some"
             .to_owned(),
     };
     let mut extractor = FeatureExtractor::new(settings.features);
-    let sides = [0, 1].map(|side| Side {
-        id: paths[side].to_owned(),
-        url: String::new(),
-        text: &texts[side],
-        text_bytes: texts[side].len() as u64,
-        digest: text_digest(&texts[side]),
-        counts: extractor.counts(&texts[side]),
+    let sides = [0, 1].map(|side| {
+        let counts = extractor.counts(&texts[side]);
+        Side {
+            id: paths[side].to_owned(),
+            url: String::new(),
+            text: &texts[side],
+            facts: Facts::new(&texts[side], counts.len()),
+            counts,
+        }
     });
-    explanation(settings, sides, &frequencies, true, weighed, |hashes| {
+    let radius = settings.net.distance().unwrap_or_default();
+    explanation(methods, sides, &known, weighed, |hashes| {
         // A key, and what is flipped in it, depends on the size of a corpus; without one, all bits are the key.
         let params = PsmParams {
-            radius: settings.distance,
+            radius,
             reading: Reading::X { filter_bits: 0 },
-            cost: settings.flip_cost,
             budget: Some(MOST_PROBES),
             ..PsmParams::default()
         };
@@ -267,11 +296,10 @@ fn of_files(settings: &Settings, paths: [&str; 2]) -> Result<Explanation> {
         };
         let probes = [trace(&hashes[0], &hashes[1])?, trace(&hashes[1], &hashes[0])?];
         let index = format!(
-            "all-bits: without a corpus, a probe is the place of the flips among all sets of at most {} flips in 64 bits, \
-             likeliest first; {MOST_PROBES} at most are tried",
-            settings.distance
+            "all-bits: without a corpus, a probe is the place of the flips among all sets of at most {radius} flips in 64 bits, \
+             likeliest first; {MOST_PROBES} at most are tried"
         );
-        Ok(PsmTrace { index, probes, all_probes, budget: None, joined: joins_exactly(settings) })
+        Ok(PsmTrace { index, probes, all_probes, budget: None })
     })
 }
 
@@ -284,22 +312,47 @@ struct Side<'a> {
     url: String,
     /// The text, or the beginning of it.
     text: &'a str,
-    text_bytes: u64,
-    digest: u128,
+    facts: Facts,
     /// Features with their numbers of occurrences, by hash.
     counts: Vec<(u64, u32)>,
 }
 
-/// Everything but the search; `in_order` tells whether the first page comes before the second.
+/// A side with what was made of its features, as measures see it.
+struct Weighed<'a> {
+    digest: u128,
+    hashed: Hashed,
+    signature: Vec<u32>,
+    weights: &'a [(u64, i64)],
+}
+
+impl Shows for &Weighed<'_> {
+    fn digest(&self) -> u128 {
+        self.digest
+    }
+
+    fn hashed(&self) -> Option<&Hashed> {
+        Some(&self.hashed)
+    }
+
+    fn signature(&self) -> Option<&[u32]> {
+        Some(&self.signature)
+    }
+
+    fn features(&self, mut each: impl FnMut(u64, i64)) {
+        self.weights.iter().for_each(|&(feature, weight)| each(feature, weight));
+    }
+}
+
+/// Everything but the search.
 fn explanation(
-    settings: &Settings,
+    methods: &Methods,
     sides: [Side<'_>; 2],
     frequencies: &Frequencies,
-    in_order: bool,
     weights_from: String,
     trace: impl FnOnce(&[SimHash; 2]) -> Result<PsmTrace>,
 ) -> Result<Explanation> {
-    let weigher = Weigher::new(settings.weighting);
+    let settings = &methods.simhash;
+    let weigher = Weigher::new(methods.weighting());
     // A page that nobody has seen before is a document, too.
     let documents = frequencies.documents().max(1);
     let weights = [0, 1]
@@ -307,26 +360,21 @@ fn explanation(
     let hashes = [&weights[0], &weights[1]].map(|w| SimHasher::default().hash(w.iter().copied()));
     let d = distance(hashes[0].hash, hashes[1].hash);
     let overlap = features::overlap(&sides[0].counts, &sides[1].counts);
-    let cosine = features::cosine(&weights[0], &weights[1]);
-    let same_text = sides[0].digest == sides[1].digest;
-    let quantised = [&hashes[0], &hashes[1]].map(|hash| QuantisedWeights::new(&hash.weights));
-    let measured = |verify: Verify| match verify {
-        _ if same_text => 1.0,
-        Verify::None => 0.0,
-        Verify::Weights => f64::from(quantised[0].cosine(&quantised[1])),
-        Verify::Mismatch => f64::from(quantised[0].agreement(&quantised[1])),
-        Verify::QueryMismatch => {
-            let (query, stored) = if in_order { (1, 0) } else { (0, 1) };
-            f64::from(quantised[query].agreement_with_hash(hashes[query].hash, hashes[stored].hash))
-        }
-        Verify::Jaccard => overlap.jaccard(),
-        Verify::Containment => overlap.containment_of_a().max(overlap.containment_of_b()),
-        Verify::Cosine => cosine,
-    };
+    let same_text = sides[0].facts.digest == sides[1].facts.digest;
+    let params = methods.minhash.minhash_params().unwrap_or_default();
+    let hasher = MinHasher::new(params)?;
+    let weighed = [0, 1].map(|side| {
+        let features: Vec<u64> = sides[side].counts.iter().map(|&(feature, _)| feature).collect();
+        let mut signature = vec![0u32; params.permutations];
+        hasher.sign(&features, &mut signature);
+        let hashed = Hashed::from(&hashes[side]);
+        Weighed { digest: sides[side].facts.digest, hashed, signature, weights: &weights[side] }
+    });
+    let measured = |measure| f64::from(Anchor::new(measure, &weighed[0]).with(&&weighed[1]));
     let psm = trace(&hashes)?;
     let texts = [sides[0].text, sides[1].text];
     let diff = WordDiff::new(texts[0], texts[1], DiffParams::default());
-    let whole = sides.iter().all(|side| side.text.len() as u64 == side.text_bytes);
+    let whole = sides.iter().all(|side| side.text.len() as u64 == side.facts.text_bytes);
     let opinions = match sides.iter().map(|side| side.counts.len()).min() {
         Some(fewest) if fewest < settings.min_features => vec![Opinion {
             by: "every method".to_owned(),
@@ -338,24 +386,24 @@ fn explanation(
                 if same_text { "the same" } else { "not the same" }
             ),
         }],
-        _ => opinions(settings, d, &psm, &sides, overlap.jaccard(), same_text, measured)?,
+        _ => opinions(methods, d, &psm, &weighed, overlap.jaccard(), same_text, measured)?,
     };
     Ok(Explanation {
         pages: [0, 1].map(|side: usize| Page {
             id: sides[side].id.clone(),
             url: sides[side].url.clone(),
-            text_bytes: sides[side].text_bytes,
+            text_bytes: sides[side].facts.text_bytes,
             features: sides[side].counts.len() as u64,
             hash: hashes[side].hash,
         }),
         same_text,
         weighed: format!("{}; weights from {weights_from}", settings.features),
         distance: d,
-        bits: differing_bits(settings, &hashes, &weights, &feature_names(settings.features, texts)),
+        bits: differing_bits(&hashes, &weights, &feature_names(settings.features, texts)),
         psm,
         jaccard: overlap.jaccard(),
         containment: [overlap.containment_of_a(), overlap.containment_of_b()],
-        cosine,
+        cosine: features::cosine(&weights[0], &weights[1]),
         opinions,
         edit_distance: diff.distance,
         words: diff.words.0 + diff.words.1,
@@ -365,25 +413,19 @@ fn explanation(
 }
 
 /// The document of this id, URL or number.
-fn find(prepared: &super::Prepared, name: &str) -> Result<u32> {
-    let collection = &prepared.collection;
-    let all = 0..collection.documents.len() as u32;
-    let by_name: Vec<u32> = all
-        .clone()
-        .filter(|&document| {
-            collection.documents.url(document) == Some(name) || prepared.id_of(document) == name
-        })
-        .collect();
+fn find(pages: &Pages, name: &str) -> Result<Document> {
+    let named = |&document: &Document| pages.url(document) == Some(name) || pages.id_of(document) == name;
+    let by_name: Vec<Document> = Document::all(pages.len()).filter(named).collect();
     match (&by_name[..], name.parse::<u32>()) {
         (&[document], _) => Ok(document),
-        ([], Ok(number)) if all.contains(&number) => Ok(number),
+        ([], Ok(number)) if (number as usize) < pages.len() => Ok(Document(number)),
         ([], _) => Err(Error::parameter(
             "page",
             name,
             "the id or URL of a page of the input, or its number, counted from 0",
         )),
         (several, _) => {
-            let ids: Vec<String> = several.iter().take(5).map(|&d| prepared.id_of(d).into_owned()).collect();
+            let ids: Vec<String> = several.iter().take(5).map(|&d| pages.id_of(d).into_owned()).collect();
             let expected = format!("one page; {} have this name, such as {}", several.len(), ids.join(", "));
             Err(Error::parameter("page", name, expected))
         }
@@ -416,7 +458,6 @@ fn feature_names(kind: FeatureKind, texts: [&str; 2]) -> HashMap<u64, String> {
 }
 
 fn differing_bits(
-    settings: &Settings,
     hashes: &[SimHash; 2],
     weights: &[Vec<(u64, i64)>; 2],
     names: &HashMap<u64, String>,
@@ -432,7 +473,7 @@ fn differing_bits(
     }
     let ranks = [&hashes[0], &hashes[1]].map(|hash| {
         let mut ranks = [0usize; 64];
-        let volatility = Volatility::new(&hash.weights, u64::MAX, settings.flip_cost);
+        let volatility = Volatility::new(&hash.weights, u64::MAX, FlipCost::Abs);
         volatility.bits().iter().zip(1..).for_each(|(&bit, rank)| ranks[usize::from(bit)] = rank);
         ranks
     });
@@ -459,21 +500,8 @@ fn differing_bits(
     bits
 }
 
-fn opinions(
-    settings: &Settings,
-    d: u32,
-    psm: &PsmTrace,
-    sides: &[Side<'_>; 2],
-    jaccard: f64,
-    same_text: bool,
-    measured: impl Fn(Verify) -> f64,
-) -> Result<Vec<Opinion>> {
-    let mut all = Vec::new();
-    if same_text {
-        let why = "the texts are the same, byte for byte, which every method finds first; what follows holds all the same";
-        all.push(Opinion { by: "every method".to_owned(), near: true, why: why.to_owned() });
-    }
-    let h = settings.distance;
+/// Why a distance is near or not, and from what setting on it would be otherwise.
+fn of_distance(d: u32, h: u32) -> (bool, String) {
     let near = d <= h;
     let otherwise = if !near {
         format!("a distance of {d} or more would take it in")
@@ -482,12 +510,31 @@ fn opinions(
     } else {
         format!("a distance of {} or less would leave it out", d - 1)
     };
-    let why = format!("{d} of 64 bits differ, and {h} may; {otherwise}");
+    (near, format!("{d} of 64 bits differ, and {h} may; {otherwise}"))
+}
+
+fn opinions(
+    methods: &Methods,
+    d: u32,
+    psm: &PsmTrace,
+    weighed: &[Weighed<'_>; 2],
+    jaccard: f64,
+    same_text: bool,
+    measured: impl Fn(Measure) -> f64,
+) -> Result<Vec<Opinion>> {
+    let mut all = Vec::new();
+    if same_text {
+        let why = "the texts are the same, byte for byte, which every method finds first; what follows holds all the same";
+        all.push(Opinion { by: "every method".to_owned(), near: true, why: why.to_owned() });
+    }
+    let simhash = &methods.simhash;
+    let (near, why) = of_distance(d, simhash.net.distance().unwrap_or_default());
+    let joined = matches!(simhash.net, Net::Join { .. });
+    let searched = if joined { "; all hashes are joined, so that no pair is missed" } else { "" };
+    all.push(Opinion { by: "simhash".to_owned(), near, why: why + searched });
+    let (near, why) = of_distance(d, methods.probing.net.distance().unwrap_or_default());
     let (found, reached) = match (near, psm.probes.into_iter().flatten().min(), psm.budget) {
         (false, ..) => (why.clone(), false),
-        (true, ..) if psm.joined => {
-            (format!("{why}; all hashes are joined at this distance, so that no pair is missed"), true)
-        }
         (true, Some(0), _) => (format!("{why}; equal hashes are found without a probe"), true),
         (true, Some(probe), None) => (
             format!(
@@ -512,50 +559,41 @@ fn opinions(
         ),
         (true, None, _) => (format!("{why}; but no probe that was tried comes upon it"), false),
     };
-    all.push(Opinion { by: Method::Psm.name().to_owned(), near: reached, why: found });
-    all.push(Opinion { by: Method::Bphs.name().to_owned(), near, why });
-    let m = settings.permutations;
-    let hasher =
-        MinHasher::new(MinHashParams { permutations: m, family: settings.family, seed: settings.seed })?;
-    let signatures = [&sides[0].counts, &sides[1].counts].map(|counts| {
-        let features: Vec<u64> = counts.iter().map(|&(feature, _)| feature).collect();
-        let mut signature = vec![0u32; m];
-        hasher.sign(&features, &mut signature);
-        signature
-    });
-    let equal = signatures[0].iter().zip(&signatures[1]).filter(|(a, b)| a == b).count();
-    let banding = match settings.bands {
-        Some((bands, rows)) => Banding { bands, rows },
-        None => Banding::choose(m, settings.similarity, settings.recall)?,
-    };
-    let shared = (0..banding.bands)
-        .filter(|band| {
-            let range = band * banding.rows..(band + 1) * banding.rows;
-            signatures[0][range.clone()] == signatures[1][range]
-        })
-        .count();
-    let estimate = equal as f64 / m as f64;
-    all.push(Opinion {
-        by: Method::Minhash.name().to_owned(),
-        near: shared > 0 && estimate >= settings.similarity,
-        why: format!(
-            "equal are {shared} of {} and {equal} of {}: estimated {estimate:.3}, counted {jaccard:.3}, and \
-             {} is needed; a similarity of {estimate:.3} or less takes it in, if a band is equal",
-            counted(banding.bands as u64, "band", "bands"),
-            counted(m as u64, "position", "positions"),
-            settings.similarity
-        ),
-    });
-    for verify in Verify::ALL.into_iter().filter(|&verify| verify != Verify::None) {
-        let value = measured(verify);
-        let threshold =
-            if verify == settings.verify { settings.passing() } else { verify.default_threshold() };
+    all.push(Opinion { by: "psm".to_owned(), near: reached, why: found });
+    all.push(Opinion { by: "bphs".to_owned(), near, why });
+    if let Net::Bands { similarity, shape } = methods.minhash.net {
+        let [a, b] = weighed.each_ref().map(|side| &side.signature[..]);
+        let m = a.len();
+        let equal = a.iter().zip(b).filter(|(a, b)| a == b).count();
+        let banding = shape.banding(m, similarity)?;
+        let shared = (0..banding.bands)
+            .filter(|band| {
+                let range = band * banding.rows..(band + 1) * banding.rows;
+                a[range.clone()] == b[range]
+            })
+            .count();
+        let estimate = equal as f64 / m as f64;
         all.push(Opinion {
-            by: format!("verify {}", verify.name()),
+            by: "minhash".to_owned(),
+            near: shared > 0 && estimate >= similarity,
+            why: format!(
+                "equal are {shared} of {} and {equal} of {}: estimated {estimate:.3}, counted {jaccard:.3}, and \
+                 {similarity} is needed; a similarity of {estimate:.3} or less takes it in, if a band is equal",
+                counted(banding.bands as u64, "band", "bands"),
+                counted(m as u64, "position", "positions")
+            ),
+        });
+    }
+    for measure in Measure::JUDGED {
+        let value = measured(measure);
+        let own = |judge: Judge| judge.threshold().filter(|_| judge.measure() == Some(measure));
+        let threshold = own(simhash.judge).unwrap_or_else(|| measure.usual_threshold());
+        all.push(Opinion {
+            by: format!("verify {}", measure.name()),
             near: value >= threshold,
             why: format!(
                 "{}: {value:.3}, and {threshold} is needed; a threshold of {value:.3} or less lets it pass",
-                verify.meaning()
+                meaning(measure)
             ),
         });
     }
@@ -589,15 +627,14 @@ impl std::fmt::Display for Explanation {
         let probe =
             |probe: Option<u32>| probe.map_or_else(|| "at no probe".to_owned(), |p| format!("at probe {p}"));
         writeln!(f, "distance {}", self.distance)?;
-        let PsmTrace { index, probes, all_probes, budget, joined } = &self.psm;
-        let makes = match (joined, budget) {
-            (true, _) => "dedup joins all hashes instead".to_owned(),
-            (false, None) => "this one all of them".to_owned(),
-            (false, Some(budget)) => format!("this one {budget}"),
+        let PsmTrace { index, probes, all_probes, budget } = &self.psm;
+        let makes = match budget {
+            None => "this one all of them".to_owned(),
+            Some(budget) => format!("this one {budget}"),
         };
         writeln!(
             f,
-            "psm comes upon b from a {}, upon a from b {}; an exhaustive search makes {}, {makes}\n    \
+            "psm finds b from a {}, and a from b {}; an exact search makes {}, {makes}\n    \
              (index {index})",
             probe(probes[0]),
             probe(probes[1]),

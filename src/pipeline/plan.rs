@@ -1,14 +1,16 @@
 //! Plans: which index so many documents call for, what it costs, and how fast it is here.
 
 use super::stages::{Progress, Stages};
-use super::{Job, find, keeping, prepare, simhashes};
+use super::{Job, read};
 use crate::error::{Error, Result};
 use crate::plan::{Choice, Machine, Model, Task, choose, smallest};
-use crate::search::distinct::DistinctHashes;
+use flipside_core::dedup::Prepared;
+use flipside_core::net::{self, Hashes};
+use flipside_core::settings::{Net, Recall};
 use serde::{Deserialize, Serialize};
 
-/// What an index is wanted for, besides the job's distance and recall.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// What an index is wanted for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Purpose {
     /// Number of documents; the corpus's own number of distinct hashes where there is a corpus, else none.
     pub documents: Option<u64>,
@@ -16,6 +18,12 @@ pub struct Purpose {
     pub sizes: Vec<u64>,
     /// Most bytes for the index.
     pub memory: Option<u64>,
+    /// h: hashes that differ in at most this many bits are near.
+    pub distance: u32,
+    /// Wanted share of the pairs at distance 1 to h.
+    pub recall: f64,
+    /// Bits of a key; by default chosen.
+    pub key_bits: Option<u32>,
     /// Number of queries; without it, every document is searched for among all, and either side of a pair may find it.
     pub queries: Option<u64>,
 }
@@ -66,7 +74,14 @@ const MODEL_PAIRS: usize = 2_000;
 /// # Errors
 /// If no document could be read, or if a setting has no meaning.
 pub fn plan(job: &Job, purpose: &Purpose, progress: &dyn Progress) -> Result<Plan> {
-    job.settings.check()?;
+    let net = Net::Dial {
+        distance: purpose.distance,
+        recall: Recall::of(purpose.recall),
+        key_bits: purpose.key_bits,
+    };
+    let mut settings = job.settings.clone();
+    settings.net = net;
+    settings.check()?;
     if let Some(zero) = purpose.documents.iter().chain(&purpose.sizes).find(|&&n| n == 0) {
         return Err(Error::parameter("documents", zero, "at least 1"));
     }
@@ -74,19 +89,21 @@ pub fn plan(job: &Job, purpose: &Purpose, progress: &dyn Progress) -> Result<Pla
         return Err(Error::parameter("queries", 0, "at least 1"));
     }
     job.with_threads(|| {
-        let settings = &job.settings;
-        let mut stages = Stages::new(progress);
+        let settings = &settings;
+        let stages = Stages::new(progress);
         let (mut sampled, mut stored, mut damaged) = (0, None, 0);
         let model = if job.inputs.is_empty() {
-            Model::built_in(settings.distance, MODEL_PAIRS)
+            Model::built_in(purpose.distance, MODEL_PAIRS)
         } else {
-            let prepared = prepare(job, true, keeping(job, true), &mut stages)?;
-            let sketches = simhashes(&prepared, settings, &mut stages);
-            sampled = prepared.collection.documents.len() as u64;
-            damaged = prepared.collection.files.iter().map(|file| file.damaged).sum();
-            let distinct = DistinctHashes::new(&sketches.hashes);
-            stored = Some(distinct.len() as u64).filter(|&n| n > 0);
-            stages.run("near pairs", sampled, "pages", 0, |_| find::model(&distinct, &sketches, settings))?
+            let (pages, frequencies) = read(job, settings, None, &stages)?;
+            let prepared = Prepared::new(&pages.collection, settings, frequencies, &stages);
+            (sampled, damaged) = (pages.len() as u64, pages.damaged());
+            let evidence = prepared.evidence(settings);
+            let hashes = Hashes::new(&evidence, &stages);
+            stored = Some(hashes.hashes().len() as u64).filter(|&n| n > 0);
+            stages.run("near pairs", sampled, "pages", 0, |_| {
+                net::model(&hashes, purpose.distance, purpose.recall, settings.seed)
+            })?
         };
         let machine =
             stages.run("machine", 1, "second", 0, |_| Machine::measure(crate::resources::thread_seconds));
@@ -95,11 +112,11 @@ pub fn plan(job: &Job, purpose: &Purpose, progress: &dyn Progress) -> Result<Pla
         let row = |documents: u64| -> Result<PlanRow> {
             let task = Task {
                 hashes: documents,
-                distance: settings.distance,
-                recall: settings.recall,
+                distance: purpose.distance,
+                recall: purpose.recall,
                 memory: purpose.memory,
                 kind: None,
-                key_bits: settings.key_bits,
+                key_bits: purpose.key_bits,
                 join: purpose.queries.is_none(),
             };
             let choice = choose(&task, &model)?;
@@ -115,8 +132,8 @@ pub fn plan(job: &Job, purpose: &Purpose, progress: &dyn Progress) -> Result<Pla
             })
         };
         Ok(Plan {
-            distance: settings.distance,
-            recall: settings.recall,
+            distance: purpose.distance,
+            recall: purpose.recall,
             measured: model.is_measured(),
             sampled_documents: sampled,
             pairs: model.pairs() as u64,

@@ -1,34 +1,34 @@
 //! Pairs and clusters for a person to look at, with the texts fetched from the files again.
 
-use super::{Prepared, collect::Collection};
+use super::pages::Pages;
 use crate::corpus::{self, ReadOptions};
 use crate::error::Result;
 use crate::hash::fmix64;
-use crate::pairs::{Kind, Pair};
 use crate::report::model::{PageSample, PairKind, PairSample};
+use flipside_core::dedup::{Kind, Pair};
+use flipside_core::id::Document;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest text that is fetched for showing; a longer one is cut.
 pub const LONGEST: usize = 200_000;
 
 /// Texts of the documents that are shown.
-pub struct Shown(BTreeMap<u32, String>);
+pub struct Shown(BTreeMap<Document, String>);
 
 impl Shown {
     /// Fetches the texts of the documents. One that cannot be read any more is shown empty.
-    pub fn fetch(collection: &Collection, options: &ReadOptions, documents: BTreeSet<u32>) -> Result<Self> {
-        let rows = collection.documents.rows();
+    pub fn fetch(pages: &Pages, options: &ReadOptions, documents: BTreeSet<Document>) -> Result<Self> {
         let wanted: Vec<_> = documents
             .iter()
             .map(|&document| {
-                let row = &rows[document as usize];
+                let row = pages.documents.row(document);
                 (row.id, row.place)
             })
             .collect();
-        let by_id: BTreeMap<_, u32> =
-            documents.iter().map(|&document| (rows[document as usize].id, document)).collect();
+        let by_id: BTreeMap<_, Document> =
+            documents.iter().map(|&document| (pages.documents.row(document).id, document)).collect();
         let mut texts = BTreeMap::new();
-        corpus::fetch(&collection.inputs, options, &wanted, |document| {
+        corpus::fetch(&pages.inputs, options, &wanted, |document| {
             if let Some(&number) = by_id.get(&document.id) {
                 let end = document.text.floor_char_boundary(LONGEST);
                 texts.insert(number, document.text[..end].to_owned());
@@ -38,19 +38,19 @@ impl Shown {
     }
 
     /// A document's text, as far as it was fetched.
-    pub fn text(&self, document: u32) -> &str {
+    pub fn text(&self, document: Document) -> &str {
         self.0.get(&document).map_or("", String::as_str)
     }
 
     /// A page with its first words.
-    pub fn page(&self, prepared: &Prepared, document: u32) -> PageSample {
-        let url = prepared.collection.documents.url(document).unwrap_or_default();
-        PageSample::new(prepared.id_of(document), url, self.text(document))
+    pub fn page(&self, pages: &Pages, document: Document) -> PageSample {
+        let url = pages.url(document).unwrap_or_default();
+        PageSample::new(pages.id_of(document), url, self.text(document))
     }
 
     /// A pair with the places where the two differ.
-    pub fn pair(&self, prepared: &Prepared, pair: &Pair, has_distance: bool) -> PairSample {
-        let page = |document| (self.page(prepared, document), self.text(document));
+    pub fn pair(&self, pages: &Pages, pair: &Pair, has_distance: bool) -> PairSample {
+        let page = |document| (self.page(pages, document), self.text(document));
         let distance = has_distance.then_some(pair.distance);
         let sample = PairSample::new(page(pair.a), page(pair.b), distance, f64::from(pair.similarity));
         // Only the beginnings of very long texts are at hand.
@@ -69,7 +69,7 @@ pub fn kind(kind: Kind) -> PairKind {
 /// A random sample of at most `most` pairs that has its share of every distance, near pairs before copies: rounds over the
 /// distances, and within a distance in the order of a hash of the two documents. The same pairs and seed give the same sample.
 pub fn sample_pairs(pairs: &[Pair], most: usize, seed: u64) -> Vec<Pair> {
-    let key = |pair: &Pair| fmix64((u64::from(pair.a) << 32 | u64::from(pair.b)) ^ fmix64(seed));
+    let key = |pair: &Pair| fmix64((u64::from(pair.a.0) << 32 | u64::from(pair.b.0)) ^ fmix64(seed));
     let mut strata: BTreeMap<(Kind, u32), Vec<(u64, Pair)>> = BTreeMap::new();
     for pair in pairs {
         let stratum = strata.entry((pair.kind, pair.distance)).or_default();
@@ -115,8 +115,8 @@ mod tests {
     fn every_distance_has_its_share() {
         let pairs: Vec<Pair> = (0..10_000)
             .map(|i| Pair {
-                a: i,
-                b: i + 1,
+                a: Document(i),
+                b: Document(i + 1),
                 distance: if i < 3 { 7 } else { i % 3 },
                 similarity: 1.0,
                 kind: if i % 3 == 0 && i >= 3 { Kind::Exact } else { Kind::Near },

@@ -2,6 +2,8 @@
 
 use crate::report::model::Stage;
 use crate::resources::cpu_seconds;
+use flipside_core::progress::{self, Step};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// Hears how a run goes on. All calls may come from any thread.
@@ -27,22 +29,24 @@ impl Progress for Silent {
     fn note(&self, _: &str) {}
 }
 
-/// The stages of a run, in order, with their times.
+/// The stages of a run, in order, with their times. Hears of the core's steps, which are stages too.
 pub struct Stages<'a> {
-    done: Vec<Stage>,
+    done: Mutex<Vec<Stage>>,
+    /// When the core's step began, by the clock and by the processor, and how many items it works through.
+    begun: Mutex<Option<(Instant, Option<f64>, u64)>>,
     progress: &'a dyn Progress,
 }
 
 impl<'a> Stages<'a> {
     /// No stage yet.
     pub fn new(progress: &'a dyn Progress) -> Self {
-        Self { done: Vec::new(), progress }
+        Self { done: Mutex::default(), begun: Mutex::default(), progress }
     }
 
     /// Runs a stage that works through `items`, and through `bytes` where that has a meaning. The work gets a function that
     /// tells how much more of the items (or bytes, if there are any) is done.
     pub fn run<R>(
-        &mut self,
+        &self,
         name: &str,
         items: u64,
         unit: &str,
@@ -54,9 +58,14 @@ impl<'a> Stages<'a> {
         let (wall, cpu) = (Instant::now(), cpu_seconds());
         let progress = self.progress;
         let result = work(&move |amount| progress.advance(amount));
-        let cpu = cpu_seconds().zip(cpu).map_or(0.0, |(now, then)| now - then);
         self.progress.end();
-        self.done.push(Stage {
+        self.add(name, unit, (wall, cpu, items), bytes);
+        result
+    }
+
+    fn add(&self, name: &str, unit: &str, (wall, cpu, items): (Instant, Option<f64>, u64), bytes: u64) {
+        let cpu = cpu_seconds().zip(cpu).map_or(0.0, |(now, then)| now - then);
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(Stage {
             name: name.to_owned(),
             wall_seconds: wall.elapsed().as_secs_f64(),
             cpu_seconds: cpu,
@@ -64,12 +73,11 @@ impl<'a> Stages<'a> {
             item_unit: unit.to_owned(),
             bytes,
         });
-        result
     }
 
     /// Corrects what the last stage worked through, once it is known.
-    pub fn amend(&mut self, items: u64, bytes: u64) {
-        if let Some(stage) = self.done.last_mut() {
+    pub fn amend(&self, items: u64, bytes: u64) {
+        if let Some(stage) = self.done.lock().unwrap_or_else(PoisonError::into_inner).last_mut() {
             (stage.items, stage.bytes) = (items, bytes);
         }
     }
@@ -80,7 +88,48 @@ impl<'a> Stages<'a> {
     }
 
     /// The stages run so far.
-    pub fn done(&self) -> &[Stage] {
-        &self.done
+    pub fn done(&self) -> Vec<Stage> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// What a step of the core is called, and what it works through.
+fn words(step: Step) -> (&'static str, &'static str) {
+    match step {
+        Step::ExactCopies => ("exact copies", "pages"),
+        Step::Frequencies => ("frequencies", "pages"),
+        Step::SimHash => ("simhash", "pages"),
+        Step::MinHash => ("minhash", "pages"),
+        Step::Group => ("group", "pages"),
+        Step::Index => ("index", "distinct sketches"),
+        Step::Calibrate => ("calibrate", "distinct sketches"),
+        Step::Join => ("join", "distinct sketches"),
+        Step::Histograms => ("histograms", "pairs"),
+        Step::Verify => ("verify", "pairs of sketches"),
+        Step::Pairs => ("pairs", "pairs of sketches"),
+        Step::Clusters => ("clusters", "pages"),
+        Step::Cohesion => ("cohesion", "pages"),
+        _ => ("other work", "items"),
+    }
+}
+
+impl progress::Progress for Stages<'_> {
+    fn begin(&self, step: Step, items: u64) {
+        let (name, unit) = words(step);
+        self.progress.begin(name, items, unit);
+        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((Instant::now(), cpu_seconds(), items));
+    }
+
+    fn advance(&self, items: u64) {
+        self.progress.advance(items);
+    }
+
+    fn end(&self, step: Step) {
+        self.progress.end();
+        let (name, unit) = words(step);
+        if let Some(begun) = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            self.add(name, unit, begun, 0);
+        }
     }
 }

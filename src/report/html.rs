@@ -563,6 +563,7 @@ pub(super) fn moment(rfc3339: &str) -> String {
 
 fn method_name(name: &str) -> String {
     match name {
+        "simhash" => "SimHash with its weights".to_string(),
         "psm" => "PSM, probabilistic SimHash matching".to_string(),
         "bphs" => "BPHS, block-permuted Hamming search".to_string(),
         "minhash" => "MinHash with bands".to_string(),

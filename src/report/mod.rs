@@ -13,5 +13,6 @@ pub mod review;
 #[cfg(test)]
 mod sample;
 pub mod snippet;
+pub mod tell;
 
 pub use model::{CompareReport, Report};

@@ -5,32 +5,45 @@
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::snippet::{differences, opening};
+use super::tell;
 use crate::search::bands::Banding;
 use crate::{Error, Result};
+use flipside_core::dedup::{Judged, Searched};
+use flipside_core::settings::Settings;
 
 /// Characters of a page's opening.
 const OPENING_CHARS: usize = 200;
+
+/// The version of the form of reports that this program writes. Reports of version 1 have no settings as data.
+pub const SCHEMA: u32 = 2;
 
 /// Everything that one run of `flipside dedup` has to say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
+    /// Version of this form, [`SCHEMA`]; 1 where nothing is said.
+    pub schema: u32,
     /// The program that ran.
     pub tool: Tool,
     /// When the run ended, RFC 3339.
     pub created: String,
     /// The command as typed, one argument each.
     pub command_line: Vec<String>,
+    /// What decided the result: a run with these settings over the same pages comes to the same. None in reports of schema 1.
+    pub settings: Option<Settings>,
+    /// The file of document frequencies that weights were made with; none if they were counted in the corpus, or none were
+    /// needed.
+    pub frequencies: Option<PathBuf>,
     /// What was read.
     pub corpus: Corpus,
     /// What came of it.
     pub outcome: Outcome,
-    /// How it was done.
+    /// How it was done, in words.
     pub method: Method,
     /// How many of the pairs were found, where that was measured.
     pub recall: Option<Recall>,
@@ -50,6 +63,10 @@ pub struct Report {
     pub peak_memory_bytes: Option<u64>,
     /// The counted work of the search.
     pub search_cost: SearchCost,
+    /// What the search ran and found, as data; none in reports of schema 1.
+    pub searched: Option<Searched>,
+    /// What the judge did, if there was one.
+    pub judged: Option<Judged>,
     /// Input that could not be read.
     pub damage: DamageReport,
     /// What the user should know, a sentence each.
@@ -62,6 +79,8 @@ pub struct Report {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CompareReport {
+    /// Version of this form, [`SCHEMA`]; 1 where nothing is said.
+    pub schema: u32,
     /// The program that ran.
     pub tool: Tool,
     /// When the run ended, RFC 3339.
@@ -157,7 +176,7 @@ pub struct Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Method {
-    /// `psm`, `bphs` or `minhash`.
+    /// `simhash` or `minhash`; in reports of schema 1 `psm`, `bphs` or `minhash`.
     pub name: String,
     /// What `similarity` means in pairs, such as "Jaccard similarity of 5-word shingles".
     pub similarity: String,
@@ -168,13 +187,6 @@ pub struct Method {
     /// Name of the feature hash.
     pub hash: String,
 }
-
-/// The parameter, and its value, of a run that joined all hashes exactly instead of asking an index for the neighbours of
-/// each.
-pub const EXACT_JOIN: (&str, &str) = ("search", "exact join of all hashes");
-
-/// The same where crowds of pages of one template had to be thinned ([`crate::pairs::join_exactly`]).
-pub const THINNED_JOIN: (&str, &str) = ("search", "exact join of all hashes but those of crowds");
 
 /// A parameter and its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -457,7 +469,12 @@ pub struct FileRow {
 pub struct MethodResult {
     /// What the comparison calls it; unique, so that a method can run twice with different parameters.
     pub label: String,
-    /// How it was done.
+    /// What decided the result: a run with these settings over the same pages comes to the same. None in reports of schema 1.
+    pub settings: Option<Settings>,
+    /// The file of document frequencies that weights were made with; none if they were counted in the corpus, or none were
+    /// needed.
+    pub frequencies: Option<PathBuf>,
+    /// How it was done, in words.
     pub method: Method,
     /// Pairs within the threshold.
     pub pairs: u64,
@@ -511,20 +528,25 @@ impl PairSample {
 }
 
 impl Report {
-    /// What the design of the search promises of the pairs within the threshold, if anything.
+    /// What the design of the search says of the pairs within the threshold, if anything.
     pub fn promise(&self) -> Option<&'static str> {
-        let has = |wanted: (&str, &str)| {
-            let is = |parameter: &Parameter| (&*parameter.name, &*parameter.value) == wanted;
-            self.method.parameters.iter().any(is)
-        };
-        if self.method.name == "bphs" || has(EXACT_JOIN) {
-            Some("An exact search: every pair within the distance.")
-        } else if has(THINNED_JOIN) {
-            Some(
-                "An exact search but for crowds of pages of one template, see the warnings: every other pair within the distance.",
-            )
-        } else {
-            None
+        match &self.searched {
+            Some(searched) => tell::promise(searched),
+            // Schema 1 says it in words alone.
+            None => {
+                let parameters = &self.method.parameters;
+                let search = parameters.iter().find(|p| p.name == "search").map_or("", |p| &p.value);
+                match (&*self.method.name, search) {
+                    ("bphs", _) | (_, "exact join of all hashes") => {
+                        Some("The search was exact: it compared every pair within the distance.")
+                    }
+                    (_, "exact join of all hashes but those of crowds") => Some(
+                        "The search was exact except for crowds of pages of one template (see the warnings): it compared \
+                         every other pair within the distance.",
+                    ),
+                    _ => None,
+                }
+            }
         }
     }
 

@@ -42,6 +42,11 @@ impl Signatures {
         Self { permutations, values }
     }
 
+    /// No signatures, of as many positions as these have.
+    pub(crate) fn none(&self) -> Self {
+        Self { permutations: self.permutations, values: Vec::new() }
+    }
+
     /// Appends a signature.
     ///
     /// # Errors

@@ -32,6 +32,16 @@ pub struct BphsParams {
     pub tables: u32,
 }
 
+impl BphsParams {
+    /// The usual number of tables for a radius: that of h + 2 blocks while an index can have as many, else of h + 1.
+    pub fn usual_tables(radius: u32) -> u32 {
+        match (radius + 1) * (radius + 2) / 2 {
+            tables @ ..=64 => tables,
+            _ => radius + 1,
+        }
+    }
+}
+
 impl Default for BphsParams {
     fn default() -> Self {
         Self { radius: 3, tables: 10 }

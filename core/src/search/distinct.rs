@@ -58,6 +58,11 @@ impl<K: Copy + Ord + Send> DistinctHashes<K> {
         &self.members
     }
 
+    /// The members of every slot, without the hashes.
+    pub fn into_groups(self) -> Lists<Slot, K> {
+        self.members
+    }
+
     /// All slots, ascending.
     pub fn slots(&self) -> impl ExactSizeIterator<Item = Slot> + use<K> {
         Slot::all(self.len())

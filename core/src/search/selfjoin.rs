@@ -6,6 +6,7 @@ use super::join::{self, Limits, NearPair};
 use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch};
 use crate::error::Result;
 use crate::hash::fmix64;
+use crate::id::Slot;
 use crate::kernel::hamming;
 use crate::simhash::BITS;
 use crate::simhash::quantised::QuantisedWeights;
@@ -17,9 +18,9 @@ use std::ops::ControlFlow;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlotPair {
     /// The lesser slot.
-    pub a: u32,
+    pub a: Slot,
     /// The greater slot.
-    pub b: u32,
+    pub b: Slot,
     /// Hamming distance of hashes, or number of differing positions of signatures.
     pub distance: u32,
     /// Estimated cosine (SimHash) or Jaccard coefficient (MinHash).
@@ -56,9 +57,9 @@ pub fn cosine_of_distance(distance: u32) -> f32 {
 ///
 /// `weights[slot]` are those of one document with that hash. An exact index finds a pair from both sides; a budgeted one
 /// may find it from one only, and that is enough. `progress` hears of slots done.
-pub fn self_join(
+pub fn self_join<K: Copy + Ord + Send + Sync>(
     index: &dyn HammingIndex,
-    distinct: &DistinctHashes,
+    distinct: &DistinctHashes<K>,
     weights: &[QuantisedWeights],
     progress: &(dyn Fn(u64) + Sync),
 ) -> SlotJoin {
@@ -119,8 +120,8 @@ pub fn self_join(
 ///
 /// # Errors
 /// For 2³² distinct hashes or more.
-pub fn join_exactly(
-    distinct: &DistinctHashes,
+pub fn join_exactly<K: Copy + Ord + Send>(
+    distinct: &DistinctHashes<K>,
     radius: u32,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<SlotJoin> {
@@ -161,7 +162,7 @@ fn join_within(
 fn as_slot_pairs(pairs: Vec<NearPair>) -> Vec<SlotPair> {
     let of = |NearPair { a, b, distance }| {
         let distance = u32::from(distance);
-        SlotPair { a, b, distance, similarity: cosine_of_distance(distance) }
+        SlotPair { a: Slot(a), b: Slot(b), distance, similarity: cosine_of_distance(distance) }
     };
     pairs.into_par_iter().map(of).collect()
 }
@@ -355,7 +356,7 @@ mod tests {
         })
         .unwrap();
         let listed = nearest.finish().0;
-        assert!(listed.iter().map(|p| (p.a, p.b)).eq(join.pairs.iter().map(|p| (p.a, p.b))));
+        assert!(listed.iter().map(|p| (p.a, p.b)).eq(join.pairs.iter().map(|p| (p.a.0, p.b.0))));
         join
     }
 
@@ -380,7 +381,7 @@ mod tests {
         assert!(join.pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
         let mut partition = Partition::singletons(hashes.len());
         join.pairs.iter().for_each(|pair| {
-            partition.join(pair.a, pair.b);
+            partition.join(pair.a.0, pair.b.0);
         });
         assert_eq!(partition.clusters().len(), 1);
     }
@@ -419,7 +420,7 @@ mod tests {
                 (hashes[pair.a as usize] ^ hashes[pair.b as usize]).count_ones(),
                 "{pair:?}"
             );
-            partition.join(pair.a, pair.b);
+            partition.join(pair.a.0, pair.b.0);
         }
         assert!(partition.clusters().iter().any(|members| members.len() as u64 >= crowd));
         // Too dense for any threshold: what the sample shows.

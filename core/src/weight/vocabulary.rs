@@ -29,10 +29,8 @@ pub struct Vocabulary {
     entries: Vec<Entry>,
     /// The table's size is 2^(64 − shift): a feature's home is its leading bits, as features are hashes.
     shift: u32,
-    /// By term.
-    features: Vec<u64>,
-    /// By term: the number of finished documents with it.
-    frequencies: Vec<u32>,
+    /// The features by term, and in how many finished documents they occurred.
+    known: Terms,
     /// Length of all lists before that of the document at hand, plus one.
     begin: u32,
     /// The document at hand: its terms in order of first occurrence, and how often each occurs.
@@ -45,8 +43,7 @@ impl Default for Vocabulary {
         Self {
             entries: vec![EMPTY; 1 << 12],
             shift: 64 - 12,
-            features: Vec::new(),
-            frequencies: Vec::new(),
+            known: Terms::default(),
             begin: 1,
             terms: Vec::new(),
             occurrences: Vec::new(),
@@ -96,15 +93,15 @@ impl Vocabulary {
 
     #[cold]
     fn insert(&mut self, feature: u64, at: usize) {
-        let term = self.features.len() as Term;
+        let term = self.known.features.len() as Term;
         let place = self.begin.wrapping_add(self.terms.len() as u32);
         self.entries[at] = Entry { feature, term, place };
-        self.features.push(feature);
-        self.frequencies.push(0);
+        self.known.features.push(feature);
+        self.known.frequencies.push(0);
         self.terms.push(term);
         self.occurrences.push(1);
         // Three quarters full at most.
-        if self.features.len() * 4 > self.entries.len() * 3 {
+        if self.known.features.len() * 4 > self.entries.len() * 3 {
             self.grow();
         }
     }
@@ -127,7 +124,7 @@ impl Vocabulary {
     /// first occurrence, with their numbers of occurrences (at most [`super::MAX_OCCURRENCES`]).
     pub fn finish<R>(&mut self, take: impl FnOnce(&[Term], &[u16]) -> R) -> R {
         for &term in &self.terms {
-            self.frequencies[term as usize] += 1;
+            self.known.frequencies[term as usize] += 1;
         }
         let result = take(&self.terms, &self.occurrences);
         let length = self.terms.len() as u32;
@@ -150,17 +147,17 @@ impl Vocabulary {
         /// Entries that are always kept.
         const LEAST: usize = 1 << 12;
         debug_assert_eq!(self.begin, 1, "a vocabulary either keeps all documents or forgets each");
-        let result = take(&self.features, &self.occurrences);
+        let result = take(&self.known.features, &self.occurrences);
         // One huge page must not make every later one clear a huge table.
-        let enough = (self.features.len() * 8).next_power_of_two().max(LEAST);
+        let enough = (self.known.features.len() * 8).next_power_of_two().max(LEAST);
         if self.entries.len() > enough {
             self.entries = vec![EMPTY; enough];
             self.shift = 64 - enough.trailing_zeros();
         } else {
             self.entries.fill(EMPTY);
         }
-        self.features.clear();
-        self.frequencies.clear();
+        self.known.features.clear();
+        self.known.frequencies.clear();
         self.terms.clear();
         self.occurrences.clear();
         result
@@ -168,31 +165,36 @@ impl Vocabulary {
 
     /// The feature of each term.
     pub fn features(&self) -> &[u64] {
-        &self.features
+        &self.known.features
     }
 
     /// The number of documents that each term occurred in.
     pub fn frequencies(&self) -> &[u32] {
-        &self.frequencies
+        &self.known.frequencies
+    }
+
+    /// Both, by term.
+    pub fn terms(&self) -> &Terms {
+        &self.known
     }
 
     /// Number of distinct features.
     pub fn len(&self) -> usize {
-        self.features.len()
+        self.known.features.len()
     }
 
     /// Whether no feature was seen.
     pub fn is_empty(&self) -> bool {
-        self.features.is_empty()
+        self.known.features.is_empty()
     }
 
     /// Gives the look-up table back, once no more documents come.
     pub fn into_terms(self) -> Terms {
-        Terms { features: self.features, frequencies: self.frequencies }
+        self.known
     }
 }
 
-/// A finished vocabulary: features and document frequencies by term.
+/// Features and document frequencies by term.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
     /// The feature of each term.

@@ -1,0 +1,475 @@
+//! Documents without their texts: what was kept of each, in parts that were made apart and are put together.
+
+use crate::error::{Error, Result};
+use crate::hash::FEATURE_HASH;
+use crate::id::{Document, Id, Lists, Text};
+use crate::minhash::Signatures;
+use crate::settings::{Settings, Sketches};
+use crate::sketch::{Counter, Facts, Hashed, Sketch, SketchValue, Sketcher};
+use crate::text::FeatureKind;
+use crate::weight::frequencies::Frequencies;
+use crate::weight::vocabulary::{Term, Terms};
+use rayon::prelude::*;
+use std::sync::Arc;
+
+/// What is kept of each document besides its [`Facts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Keeping {
+    /// Its features with their numbers of occurrences, from which any sketch can be made later. Six bytes for each
+    /// feature of a document, and 28 for each feature of the part.
+    Features,
+    /// Its sketch, made at once. The memory does not grow with the length of documents.
+    Sketches {
+        /// Which.
+        sketches: Sketches,
+        /// Seed of MinHash's functions.
+        seed: u64,
+    },
+}
+
+impl Keeping {
+    /// What a run with these settings must keep. Sketches that need no document frequencies of the corpus itself are made
+    /// at once; features are kept where something compares them, or counts them first.
+    pub fn of(settings: &Settings, frequencies_are_known: bool) -> Self {
+        let counts_first = settings.needs_frequencies() && !frequencies_are_known;
+        if counts_first || settings.needs_features() {
+            Self::Features
+        } else {
+            Self::Sketches { sketches: settings.sketches, seed: settings.seed }
+        }
+    }
+}
+
+/// Documents in order, without their texts.
+///
+/// A collection is made by one thread; collections of several threads, files or machines are put together with
+/// [`merge`](Self::merge) or [`gather`](Self::gather). What comes of it does not depend on how it was cut.
+pub struct Collection {
+    features: FeatureKind,
+    keeping: Keeping,
+    facts: Vec<Facts>,
+    /// For each document, the part that holds what was kept of it, and its place there. Part 0 is the one that grows.
+    origins: Vec<Origin>,
+    growing: Growing,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Copy)]
+struct Origin {
+    part: u32,
+    at: u32,
+}
+
+/// The part that documents are added to.
+enum Growing {
+    Features { counter: Counter, lists: TermLists },
+    Sketches { sketcher: Sketcher, kept: Part },
+}
+
+/// What was kept of some documents.
+enum Part {
+    Features { terms: Terms, lists: TermLists },
+    SimHashes(Vec<Hashed>),
+    Signatures(Signatures),
+}
+
+/// Documents as lists of terms.
+#[derive(Default)]
+struct TermLists {
+    /// The terms of one document after the other, and how often each occurs there.
+    terms: Vec<Term>,
+    occurrences: Vec<u16>,
+    /// Where each document ends in both lists.
+    ends: Vec<usize>,
+}
+
+impl TermLists {
+    fn range(&self, at: usize) -> std::ops::Range<usize> {
+        let start = if at == 0 { 0 } else { self.ends[at - 1] };
+        start..self.ends[at]
+    }
+}
+
+/// The features of a document by the terms of its part.
+#[derive(Clone, Copy)]
+pub struct Counted<'a> {
+    /// Which part.
+    pub part: usize,
+    /// The feature of each term of the part.
+    pub features: &'a [u64],
+    /// The document's terms, in order of first occurrence.
+    pub terms: &'a [Term],
+    /// How often each occurs.
+    pub occurrences: &'a [u16],
+}
+
+impl Counted<'_> {
+    /// The document's distinct features with their numbers of occurrences, in order of first occurrence.
+    pub fn counts(&self) -> impl ExactSizeIterator<Item = (u64, u32)> {
+        self.terms.iter().zip(self.occurrences).map(|(&term, &n)| (self.features[term as usize], u32::from(n)))
+    }
+}
+
+impl Collection {
+    /// No documents. `frequencies` are those that sketches made at once are weighed by.
+    ///
+    /// # Errors
+    /// For sketches that have no meaning.
+    pub fn new(features: FeatureKind, keeping: Keeping, frequencies: Option<Arc<Frequencies>>) -> Result<Self> {
+        let growing = match keeping {
+            Keeping::Features => {
+                Growing::Features { counter: Counter::new(features), lists: TermLists::default() }
+            }
+            Keeping::Sketches { sketches, seed } => Growing::Sketches {
+                sketcher: Sketcher::of(features, sketches, seed, frequencies)?,
+                kept: match sketches {
+                    Sketches::SimHash { .. } => Part::SimHashes(Vec::new()),
+                    Sketches::MinHash { permutations, .. } => Part::Signatures(Signatures::new(permutations)?),
+                },
+            },
+        };
+        Ok(Self { features, keeping, facts: Vec::new(), origins: Vec::new(), growing, parts: Vec::new() })
+    }
+
+    /// Adds a document.
+    ///
+    /// # Panics
+    /// If there are 2³² already.
+    pub fn push(&mut self, text: &str) -> Document {
+        let facts = match &mut self.growing {
+            Growing::Features { counter, lists } => {
+                counter.count(text);
+                let features = counter.vocabulary.finish(|terms, occurrences| {
+                    lists.terms.extend_from_slice(terms);
+                    lists.occurrences.extend_from_slice(occurrences);
+                    terms.len()
+                });
+                lists.ends.push(lists.terms.len());
+                Facts::new(text, features)
+            }
+            Growing::Sketches { sketcher, kept } => {
+                let Sketch { facts, value } = sketcher.sketch(text);
+                kept.push(&value);
+                facts
+            }
+        };
+        self.put(facts)
+    }
+
+    /// Adds a document whose sketch is there already.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if it is a sketch of another kind or size, or features are what is kept.
+    ///
+    /// # Panics
+    /// If there are 2³² documents already.
+    pub fn push_sketch(&mut self, sketch: &Sketch) -> Result<Document> {
+        let expected = match &mut self.growing {
+            Growing::Features { .. } => "a text, as these settings look at features and not at sketches alone",
+            Growing::Sketches { kept, .. } => {
+                if kept.push(&sketch.value) {
+                    return Ok(self.put(sketch.facts));
+                }
+                "a sketch of the kind and length of the settings"
+            }
+        };
+        let got = match &sketch.value {
+            SketchValue::SimHash(_) => "SimHash".to_owned(),
+            SketchValue::MinHash(signature) => format!("MinHash of {} positions", signature.len()),
+        };
+        Err(Error::parameter("sketch", got, expected))
+    }
+
+    fn put(&mut self, facts: Facts) -> Document {
+        let document = Document::at(self.facts.len());
+        let at = match &self.growing {
+            Growing::Features { lists, .. } => lists.ends.len(),
+            Growing::Sketches { kept, .. } => kept.len(),
+        };
+        self.origins.push(Origin { part: 0, at: at as u32 - 1 });
+        self.facts.push(facts);
+        document
+    }
+
+    /// Adds the documents of another collection behind those of this one.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if the two keep different things.
+    pub fn merge(&mut self, other: Self) -> Result<()> {
+        self.fits(&other)?;
+        let Self { facts, origins, growing, parts, .. } = other;
+        let moved = self.parts.len() as u32 + 1;
+        self.parts.push(growing.finish());
+        self.parts.extend(parts);
+        self.facts.extend(facts);
+        self.origins
+            .extend(origins.into_iter().map(|Origin { part, at }| Origin { part: part + moved, at }));
+        Ok(())
+    }
+
+    /// Puts collections together so that document `d` is the one that `order[d]` names: a collection, and a document there.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if there are none, or if they keep different things.
+    ///
+    /// # Panics
+    /// If `order` names a document that is not there.
+    pub fn gather(collections: Vec<Self>, order: &[(u32, u32)]) -> Result<Self> {
+        let mut collections = collections.into_iter();
+        let none = || Error::parameter("collections", 0, "at least 1");
+        let mut all = collections.next().ok_or_else(none)?;
+        let mut starts = vec![0];
+        for other in collections {
+            starts.push(all.len());
+            all.merge(other)?;
+        }
+        let place = |&(from, document): &(u32, u32)| starts[from as usize] + document as usize;
+        let (facts, origins) = order.iter().map(|at| (all.facts[place(at)], all.origins[place(at)])).unzip();
+        let seal = all.growing.replace_by_nothing();
+        all.parts.insert(0, seal);
+        // The part that grew is now the first of the others.
+        let mut gathered = Self { facts, origins, ..all };
+        gathered.origins.iter_mut().for_each(|origin| origin.part += 1);
+        Ok(gathered)
+    }
+
+    fn fits(&self, other: &Self) -> Result<()> {
+        if self.features != other.features {
+            let expected = format!("{} as in the other part", self.features);
+            return Err(Error::parameter("features", other.features, expected));
+        }
+        if self.keeping != other.keeping {
+            let expected = format!("{:?} as in the other part", self.keeping);
+            return Err(Error::parameter("sketch", format!("{:?}", other.keeping), expected));
+        }
+        Ok(())
+    }
+
+    /// What a document's features are.
+    pub fn feature_kind(&self) -> FeatureKind {
+        self.features
+    }
+
+    /// What is kept of each document.
+    pub fn keeping(&self) -> Keeping {
+        self.keeping
+    }
+
+    /// Number of documents.
+    pub fn len(&self) -> usize {
+        self.facts.len()
+    }
+
+    /// Whether there is no document.
+    pub fn is_empty(&self) -> bool {
+        self.facts.is_empty()
+    }
+
+    /// What is known of a document.
+    pub fn facts(&self, document: Document) -> &Facts {
+        &self.facts[document.index()]
+    }
+
+    /// What is known of each document.
+    pub fn all_facts(&self) -> &[Facts] {
+        &self.facts
+    }
+
+    /// Bytes of all texts.
+    pub fn text_bytes(&self) -> u64 {
+        self.facts.iter().map(|facts| facts.text_bytes).sum()
+    }
+
+    /// In how many documents each feature occurs; of no features where none were kept.
+    pub fn frequencies(&self) -> Frequencies {
+        let terms: Vec<&Terms> = self.terms().into_iter().map(|(_, terms)| terms).collect();
+        Frequencies::sum(self.features, self.len() as u64, &terms)
+    }
+
+    /// The features of each part that keeps some, by its number.
+    pub fn terms(&self) -> Vec<(usize, &Terms)> {
+        let growing = match &self.growing {
+            Growing::Features { counter, .. } => Some((0, counter.vocabulary.terms())),
+            Growing::Sketches { .. } => None,
+        };
+        let others = (1..).zip(&self.parts).filter_map(|(number, part)| match part {
+            Part::Features { terms, .. } => Some((number, terms)),
+            _ => None,
+        });
+        growing.into_iter().chain(others).collect()
+    }
+
+    /// A document's features; none where only sketches were kept.
+    pub fn counted(&self, document: Document) -> Option<Counted<'_>> {
+        let Origin { part, at } = self.origins[document.index()];
+        let (features, lists) = match (part, &self.growing) {
+            (0, Growing::Features { counter, lists }) => (counter.vocabulary.features(), lists),
+            (0, Growing::Sketches { .. }) => return None,
+            _ => match &self.parts[part as usize - 1] {
+                Part::Features { terms, lists } => (&terms.features[..], lists),
+                _ => return None,
+            },
+        };
+        let range = lists.range(at as usize);
+        let (terms, occurrences) = (&lists.terms[range.clone()], &lists.occurrences[range]);
+        Some(Counted { part: part as usize, features, terms, occurrences })
+    }
+
+    fn kept(&self, document: Document) -> Option<(&Part, usize)> {
+        let Origin { part, at } = self.origins[document.index()];
+        let part = match (part, &self.growing) {
+            (0, Growing::Sketches { kept, .. }) => kept,
+            (0, Growing::Features { .. }) => return None,
+            _ => &self.parts[part as usize - 1],
+        };
+        Some((part, at as usize))
+    }
+
+    /// A document's SimHash, if that is what was kept.
+    pub fn hashed(&self, document: Document) -> Option<&Hashed> {
+        match self.kept(document)? {
+            (Part::SimHashes(hashes), at) => Some(&hashes[at]),
+            _ => None,
+        }
+    }
+
+    /// A document's MinHash signature, if that is what was kept.
+    pub fn signature(&self, document: Document) -> Option<&[u32]> {
+        match self.kept(document)? {
+            (Part::Signatures(signatures), at) => Some(signatures.get(at)),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Collection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Collection")
+            .field("documents", &self.len())
+            .field("features", &self.features)
+            .field("keeping", &self.keeping)
+            .field("hash", &FEATURE_HASH)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Growing {
+    fn finish(self) -> Part {
+        match self {
+            Self::Features { counter, lists } => Part::Features { terms: counter.vocabulary.into_terms(), lists },
+            Self::Sketches { kept, .. } => kept,
+        }
+    }
+
+    /// Takes what has been kept so far, so that its look-up tables can go.
+    fn replace_by_nothing(&mut self) -> Part {
+        match self {
+            Self::Features { counter, lists } => {
+                let vocabulary = std::mem::take(&mut counter.vocabulary);
+                Part::Features { terms: vocabulary.into_terms(), lists: std::mem::take(lists) }
+            }
+            Self::Sketches { kept, .. } => {
+                let empty = kept.empty();
+                std::mem::replace(kept, empty)
+            }
+        }
+    }
+}
+
+impl Part {
+    fn len(&self) -> usize {
+        match self {
+            Self::Features { lists, .. } => lists.ends.len(),
+            Self::SimHashes(hashes) => hashes.len(),
+            Self::Signatures(signatures) => signatures.len(),
+        }
+    }
+
+    /// The same of no documents.
+    fn empty(&self) -> Self {
+        match self {
+            Self::Features { .. } => Self::Features { terms: Terms::default(), lists: TermLists::default() },
+            Self::SimHashes(_) => Self::SimHashes(Vec::new()),
+            Self::Signatures(signatures) => Self::Signatures(signatures.none()),
+        }
+    }
+
+    /// Adds a sketch, if it is of this kind and length.
+    fn push(&mut self, value: &SketchValue) -> bool {
+        match (self, value) {
+            (Self::SimHashes(hashes), SketchValue::SimHash(hashed)) => {
+                hashes.push(*hashed);
+                true
+            }
+            (Self::Signatures(signatures), SketchValue::MinHash(signature)) => signatures.push(signature).is_ok(),
+            _ => false,
+        }
+    }
+}
+
+/// The distinct texts of a collection, in order of their first documents.
+#[derive(Clone, Debug)]
+pub struct Texts {
+    copies: Lists<Text, Document>,
+    /// The text of each document.
+    of: Vec<Text>,
+    /// Texts with enough features for a sketch to say something, ascending.
+    pub sketched: Vec<Text>,
+    /// The other ones.
+    pub unsketched: Vec<Text>,
+}
+
+impl Texts {
+    /// Groups the documents of a collection by text.
+    pub fn new(collection: &Collection, min_features: usize) -> Self {
+        let mut order: Vec<(u128, Document)> =
+            collection.all_facts().iter().map(|facts| facts.digest).zip(Document::all(collection.len())).collect();
+        order.par_sort_unstable();
+        let mut groups: Vec<&[(u128, Document)]> = order.chunk_by(|a, b| a.0 == b.0).collect();
+        groups.par_sort_unstable_by_key(|group| group[0].1);
+        let mut texts = Self {
+            copies: Lists::with_capacity(groups.len(), order.len()),
+            of: vec![Text::default(); order.len()],
+            sketched: Vec::new(),
+            unsketched: Vec::new(),
+        };
+        for group in groups {
+            let text = texts.copies.push(group.iter().map(|&(_, document)| document));
+            group.iter().for_each(|&(_, document)| texts.of[document.index()] = text);
+            let enough = collection.facts(group[0].1).features as usize >= min_features.max(1);
+            if enough { &mut texts.sketched } else { &mut texts.unsketched }.push(text);
+        }
+        texts
+    }
+
+    /// The documents that have the text, ascending.
+    pub fn copies(&self, text: Text) -> &[Document] {
+        self.copies.get(text)
+    }
+
+    /// The first document that has the text.
+    pub fn first(&self, text: Text) -> Document {
+        self.copies(text)[0]
+    }
+
+    /// The text of a document.
+    pub fn text_of(&self, document: Document) -> Text {
+        self.of[document.index()]
+    }
+
+    /// All texts, ascending.
+    pub fn all(&self) -> impl ExactSizeIterator<Item = Text> + use<> {
+        Text::all(self.len())
+    }
+
+    /// Number of distinct texts.
+    pub fn len(&self) -> usize {
+        self.copies.len()
+    }
+
+    /// Whether there is no text.
+    pub fn is_empty(&self) -> bool {
+        self.copies.is_empty()
+    }
+}

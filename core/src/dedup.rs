@@ -1,0 +1,492 @@
+//! Near-duplicates of documents in memory: texts or sketches in, an [`Outcome`] of plain numbers out.
+
+use crate::clusters::Keep;
+use crate::collection::{Collection, Keeping, Texts};
+use crate::error::Result;
+use crate::groups::{Better, GroupPair, Groups};
+pub use crate::groups::{Kind, Pair};
+use crate::id::{Cluster, Document, Group, Id, Lists};
+use crate::judge::{self, Evidence, Verdicts, idf_by_part};
+use crate::net::{self, Caught};
+pub use crate::net::{Crowds, MeasuredRecall, Ran, Scores, Searched};
+use crate::progress::{Progress, Step, run};
+use crate::settings::{Judge, Measure, Settings, Sketches};
+use crate::simhash::hasher::SimHasher;
+use crate::sketch::{Hashed, Sketch};
+use crate::weight::frequencies::Frequencies;
+use crate::weight::{Weigher, Weighting};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// Finds the near-duplicates among documents.
+///
+/// Give it texts ([`push`](Self::push), [`extend`](Self::extend)) or sketches that were made elsewhere with the same settings
+/// ([`push_sketch`](Self::push_sketch)), put batches together with [`merge`](Self::merge), and [`run`](Self::run) it. A batch
+/// may be a thread's, a file's, a partition's; the outcome depends on the documents and their order alone.
+///
+/// ```
+/// use flipside_core::{dedup::Deduper, id::Document, settings::Settings};
+///
+/// let texts = [
+///     "The quick brown fox jumps over the lazy dog by the river and sleeps in the sun.",
+///     "Ships of the harbour carry grain, wine and oil to all ports of the inner sea.",
+///     "The quick brown fox jumps over the lazy dog by the river, and sleeps in the sun!",
+/// ];
+/// let mut deduper = Deduper::new(Settings::simhash())?;
+/// deduper.extend(&texts);
+/// let outcome = deduper.run()?;
+/// assert_eq!(outcome.pairs[0].documents(), [Document(0), Document(2)]);
+/// assert_eq!(outcome.kept().collect::<Vec<_>>(), [Document(0), Document(1)]);
+/// # Ok::<(), flipside_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Deduper {
+    settings: Settings,
+    frequencies: Option<Arc<Frequencies>>,
+    collection: Collection,
+}
+
+/// What a run is told besides its settings.
+pub struct Context<'a> {
+    /// The URL of a document, for [`Keep::ShortestUrl`]; none for a document without.
+    pub url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync),
+    /// Who hears how it goes on.
+    pub progress: &'a dyn Progress,
+}
+
+impl Default for Context<'_> {
+    fn default() -> Self {
+        Self { url: &|_| None, progress: &() }
+    }
+}
+
+impl Deduper {
+    /// A deduper of no documents yet.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::Error::Parameter) for settings that have no meaning.
+    pub fn new(settings: Settings) -> Result<Self> {
+        Self::with_frequencies(settings, None)
+    }
+
+    /// The same with document frequencies counted before, which weigh features instead of those of the documents themselves.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_frequencies(settings: Settings, frequencies: Option<Arc<Frequencies>>) -> Result<Self> {
+        settings.check()?;
+        let keeping = Keeping::of(&settings, frequencies.is_some());
+        let collection = Collection::new(settings.features, keeping, frequencies.clone())?;
+        Ok(Self { settings, frequencies, collection })
+    }
+
+    /// Adds a text.
+    ///
+    /// # Panics
+    /// If there are 2³² documents already.
+    pub fn push(&mut self, text: &str) -> Document {
+        self.collection.push(text)
+    }
+
+    /// Adds texts, on all threads of rayon's pool.
+    ///
+    /// # Panics
+    /// If there are more than 2³² documents.
+    pub fn extend<T: AsRef<str> + Sync>(&mut self, texts: &[T]) {
+        let part = texts.len().div_ceil(rayon::current_num_threads()).max(1);
+        let parts: Vec<Result<Self>> = texts
+            .par_chunks(part)
+            .map(|texts| {
+                let mut part = Self::with_frequencies(self.settings.clone(), self.frequencies.clone())?;
+                texts.iter().for_each(|text| {
+                    part.push(text.as_ref());
+                });
+                Ok(part)
+            })
+            .collect();
+        for part in parts {
+            part.and_then(|part| self.merge(part)).expect("parts of one deduper fit together");
+        }
+    }
+
+    /// Adds a document by its sketch.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::Error::Parameter) if it is no sketch of these settings' kind and length, or the settings
+    /// look at features, which a sketch does not have.
+    ///
+    /// # Panics
+    /// If there are 2³² documents already.
+    pub fn push_sketch(&mut self, sketch: &Sketch) -> Result<Document> {
+        self.collection.push_sketch(sketch)
+    }
+
+    /// Adds the documents of another deduper behind those of this one.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::Error::Parameter) if its sketches are of another kind.
+    pub fn merge(&mut self, other: Self) -> Result<()> {
+        self.collection.merge(other.collection)
+    }
+
+    /// Number of documents.
+    pub fn len(&self) -> usize {
+        self.collection.len()
+    }
+
+    /// Whether there is no document.
+    pub fn is_empty(&self) -> bool {
+        self.collection.is_empty()
+    }
+
+    /// Finds the near-duplicates.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::Error::Parameter) if an index cannot be built with these settings, or all pairs are to be
+    /// listed and there are too many.
+    pub fn run(&self) -> Result<Outcome> {
+        self.run_with(&Context::default())
+    }
+
+    /// The same with what else there is to tell the run.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_with(&self, context: &Context<'_>) -> Result<Outcome> {
+        let prepared = Prepared::new(&self.collection, &self.settings, self.frequencies.clone(), context.progress);
+        prepared.find(&self.settings, context)?.outcome()
+    }
+}
+
+/// What was found, in numbers.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// Documents.
+    pub documents: usize,
+    /// Distinct texts.
+    pub texts: usize,
+    /// Documents with too few features for a sketch, which are compared by their exact text alone.
+    pub documents_with_few_features: u64,
+    /// Near pairs, ascending: every copy of a text with the copy that leads; without a judge, every text of a sketch with the
+    /// text that leads; and the leaders of what is near. All pairs of documents, if the settings say so.
+    pub pairs: Vec<Pair>,
+    /// Pairs of documents that are near, listed or not.
+    pub pairs_found: u64,
+    /// Clusters of two documents or more, in order of their first documents, documents ascending.
+    pub clusters: Lists<Cluster, Document>,
+    /// The document of each cluster that stays.
+    pub representatives: Vec<Document>,
+    /// What the search cost, and how many pairs it found.
+    pub searched: Searched,
+    /// What the judge did; none where nothing was judged.
+    pub judged: Option<Judged>,
+    /// How alike the documents of each cluster are to the one that stays, in the order of clusters.
+    pub cohesion: Vec<Cohesion>,
+    /// What [`cohesion`](Self::cohesion) is measured by, and below what documents are unlike.
+    pub cohesion_by: (Measure, f64),
+}
+
+/// What a judge did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Judged {
+    /// Pairs of texts that were compared.
+    pub compared: u64,
+    /// Of these, below the threshold.
+    pub refused: u64,
+    /// Pairs of texts that were not compared, because too many share a sketch.
+    pub skipped: u64,
+}
+
+/// How alike the documents of a cluster are to the one that stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Cohesion {
+    /// The lowest similarity with it.
+    pub lowest: f32,
+    /// The median similarity with it.
+    pub median: f32,
+    /// The document that is least like it.
+    pub farthest: Document,
+    /// Documents whose similarity with it is below the floor.
+    pub unlike: u64,
+}
+
+impl Pair {
+    /// Both documents, the earlier one first.
+    pub fn documents(&self) -> [Document; 2] {
+        [self.a, self.b]
+    }
+}
+
+impl Outcome {
+    /// For each document, whether it stays.
+    pub fn stays(&self) -> Vec<bool> {
+        let mut stays = vec![true; self.documents];
+        self.clusters.values().iter().for_each(|document| stays[document.index()] = false);
+        self.representatives.iter().for_each(|document| stays[document.index()] = true);
+        stays
+    }
+
+    /// The documents that stay, ascending.
+    pub fn kept(&self) -> impl Iterator<Item = Document> {
+        let stays = self.stays();
+        Document::all(self.documents).filter(move |document| stays[document.index()])
+    }
+
+    /// Number of documents that can go.
+    pub fn removed(&self) -> usize {
+        self.clusters.values().len() - self.clusters.len()
+    }
+
+    /// Number of documents that can go because their very text stays in another.
+    pub fn exact_duplicates(&self) -> usize {
+        // All copies of a text are in one cluster, so all of them but one go, whatever the settings.
+        self.documents - self.texts
+    }
+}
+
+/// Documents grouped by text, with whatever sketches had to be made of counted features: what runs of several settings over
+/// the same documents share.
+pub struct Prepared<'a> {
+    texts: Texts,
+    frequencies: Option<Arc<Frequencies>>,
+    collection: &'a Collection,
+    hashed: Vec<Option<Hashed>>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Groups documents by text, and makes what the settings' sketches and judge need. Where weights depend on document
+    /// frequencies and none are given, those of the documents are counted.
+    pub fn new(
+        collection: &'a Collection,
+        settings: &Settings,
+        frequencies: Option<Arc<Frequencies>>,
+        progress: &dyn Progress,
+    ) -> Self {
+        let n = collection.len();
+        let texts = run(progress, Step::ExactCopies, n, |_| Texts::new(collection, settings.min_features));
+        let frequencies = frequencies.or_else(|| {
+            let count = || run(progress, Step::Frequencies, n, |_| Arc::new(collection.frequencies()));
+            settings.needs_frequencies().then(count)
+        });
+        let mut prepared = Self { texts, frequencies, collection, hashed: Vec::new() };
+        if let Sketches::SimHash { weighting } = settings.sketches {
+            prepared.hash(weighting, progress);
+        }
+        prepared
+    }
+
+    /// Makes SimHashes of kept features, if that is what was kept.
+    pub fn hash(&mut self, weighting: Weighting, progress: &dyn Progress) {
+        let Self { texts, collection, frequencies, .. } = self;
+        if let Keeping::Features = collection.keeping() {
+            self.hashed = run(progress, Step::SimHash, texts.sketched.len(), |done| {
+                simhashes(collection, texts, weighting, frequencies.as_deref(), done)
+            });
+        }
+    }
+
+    /// The distinct texts.
+    pub fn texts(&self) -> &Texts {
+        &self.texts
+    }
+
+    /// The document frequencies that weights depend on, if any do.
+    pub fn frequencies(&self) -> Option<&Arc<Frequencies>> {
+        self.frequencies.as_ref()
+    }
+
+    /// What texts can be compared by, for a measure of these settings.
+    pub fn evidence(&self, settings: &Settings) -> Evidence<'_> {
+        let evidence = Evidence::new(self.collection, &self.texts, &self.hashed);
+        match settings.judge {
+            Judge::Cosine { weighting, .. } => evidence.weighed(weighting, self.frequencies.as_deref()),
+            _ => evidence,
+        }
+    }
+
+    /// Casts the net and judges what it brings up.
+    ///
+    /// # Errors
+    /// If an index cannot be built with these settings.
+    pub fn find<'p, 'c: 'p>(
+        &'p self,
+        settings: &'p Settings,
+        context: &'p Context<'c>,
+    ) -> Result<Found<'p>> {
+        let evidence = self.evidence(settings);
+        let Caught { groups, joined, searched } = net::cast(settings, &evidence, context.progress)?;
+        let verdicts = settings.judge.measure().and_then(|_| {
+            run(context.progress, Step::Verify, joined.len(), |_| {
+                judge::judge(settings.judge, &evidence, &groups, &joined)
+            })
+        });
+        let (collection, texts) = (self.collection, &self.texts);
+        let of = |document: Document| (collection.facts(document).text_bytes, (context.url)(document));
+        let keep = settings.keep;
+        let better = move |a: Document, b: Document| match keep {
+            Keep::First => a.cmp(&b),
+            _ => keep.compare(of(a), of(b)).then(a.cmp(&b)),
+        };
+        let better: Box<dyn Fn(Document, Document) -> Ordering + Sync + 'p> = Box::new(better);
+        let copies = |text| texts.copies(text).to_vec();
+        let (groups, joined, judged) = match verdicts {
+            Some(Verdicts { pairs, compared, refused, skipped }) => {
+                // Each text by itself: which of them are near is what the judge has said.
+                let near = pairs.iter().map(|pair| GroupPair {
+                    a: Group(pair.a.number()),
+                    b: Group(pair.b.number()),
+                    distance: pair.distance,
+                    similarity: pair.similarity,
+                });
+                let groups = Groups::new(texts.all().map(copies), collection, &*better);
+                (groups, near.collect(), Some(Judged { compared, refused, skipped }))
+            }
+            None => {
+                let near = joined.iter().map(|pair| GroupPair {
+                    a: Group(pair.a.number()),
+                    b: Group(pair.b.number()),
+                    distance: pair.distance,
+                    similarity: pair.similarity,
+                });
+                let sketched = groups.iter().map(|texts| texts.iter().flat_map(|&text| copies(text)).collect());
+                let all = sketched.chain(texts.unsketched.iter().map(|&text| copies(text)));
+                (Groups::new(all, collection, &*better), near.collect(), None)
+            }
+        };
+        let progress = context.progress;
+        Ok(Found { prepared: self, evidence, settings, progress, better, groups, joined, searched, judged })
+    }
+}
+
+/// What a run has found, before clusters are made of it.
+pub struct Found<'p> {
+    prepared: &'p Prepared<'p>,
+    evidence: Evidence<'p>,
+    settings: &'p Settings,
+    progress: &'p dyn Progress,
+    better: Box<dyn Fn(Document, Document) -> Ordering + Sync + 'p>,
+    groups: Groups<'p>,
+    joined: Vec<GroupPair>,
+    searched: Searched,
+    judged: Option<Judged>,
+}
+
+impl Found<'_> {
+    /// Every pair of different texts, each text by the copy that leads, ascending.
+    ///
+    /// # Errors
+    /// If there are too many to list.
+    pub fn text_pairs(&self) -> Result<Vec<Pair>> {
+        run(self.progress, Step::Pairs, self.joined.len(), |_| self.groups.text_pairs(&self.joined))
+    }
+
+    /// Lists pairs, and makes clusters of them.
+    ///
+    /// # Errors
+    /// If all pairs are to be listed and there are too many.
+    pub fn outcome(self) -> Result<Outcome> {
+        let Self { prepared, evidence, settings, progress, better, groups, joined, searched, judged } = self;
+        let Prepared { texts, collection, .. } = prepared;
+        let better: Better<'_> = &*better;
+        let pairs = run(progress, Step::Pairs, joined.len(), |_| match settings.all_pairs {
+            true => groups.all_pairs(&joined),
+            false => Ok(groups.star_pairs(&joined)),
+        })?;
+        let n = collection.len();
+        let (clusters, representatives) = run(progress, Step::Clusters, n, |_| {
+            let clusters = groups.partition(&joined, settings.linkage, better).clusters();
+            let clusters: Lists<Cluster, Document> =
+                clusters.iter().map(|members| members.iter().map(|&document| Document(document))).collect();
+            let best = |members: &[Document]| members.iter().copied().min_by(|&a, &b| better(a, b));
+            let representatives = clusters.iter().filter_map(best).collect::<Vec<_>>();
+            (clusters, representatives)
+        });
+        let (measure, floor) = settings.cohesion();
+        let cohesion = run(progress, Step::Cohesion, clusters.values().len(), |_| {
+            let lists: Vec<&[Document]> = clusters.iter().collect();
+            let of = |(members, &kept): (&&[Document], &Document)| {
+                Cohesion::new(&evidence, measure, floor as f32, kept, members)
+            };
+            lists.par_iter().zip(&representatives).map(of).collect()
+        });
+        let few = texts.unsketched.iter().map(|&text| texts.copies(text).len() as u64).sum();
+        Ok(Outcome {
+            documents: n,
+            texts: texts.len(),
+            documents_with_few_features: few,
+            pairs_found: groups.count_pairs(&joined),
+            pairs,
+            clusters,
+            representatives,
+            searched,
+            judged,
+            cohesion,
+            cohesion_by: (measure, floor),
+        })
+    }
+}
+
+impl Cohesion {
+    fn new(
+        evidence: &Evidence<'_>,
+        measure: Measure,
+        floor: f32,
+        kept: Document,
+        members: &[Document],
+    ) -> Self {
+        let texts = evidence.texts;
+        let anchor = evidence.anchor(measure, texts.text_of(kept));
+        let with = |document: Document| anchor.with(&evidence.page(texts.text_of(document)));
+        let others = members.iter().filter(|&&member| member != kept);
+        let mut similarities: Vec<(f32, Document)> = others.map(|&member| (with(member), member)).collect();
+        similarities.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let Some(&(lowest, farthest)) = similarities.first() else { return Self::default() };
+        Self {
+            lowest,
+            farthest,
+            median: similarities[similarities.len() / 2].0,
+            unlike: similarities.iter().filter(|(similarity, _)| *similarity < floor).count() as u64,
+        }
+    }
+}
+
+/// The SimHash of each text that has features enough, by text.
+fn simhashes(
+    collection: &Collection,
+    texts: &Texts,
+    weighting: Weighting,
+    frequencies: Option<&Frequencies>,
+    done: &(dyn Fn(u64) + Sync),
+) -> Vec<Option<Hashed>> {
+    let weigher = Weigher::new(weighting);
+    // By part and term, so that hashing a document looks nothing up by hash.
+    let idf = idf_by_part(collection, weighting, frequencies);
+    let mut hashed = vec![None; texts.len()];
+    let made: Vec<_> = texts
+        .sketched
+        .par_chunks(256)
+        .flat_map_iter(|chunk| {
+            let mut hasher = SimHasher::default();
+            done(chunk.len() as u64);
+            let (weigher, idf) = (&weigher, &idf);
+            chunk.iter().map(move |&text| {
+                let counted = collection.counted(texts.first(text))?;
+                let idf = &idf[counted.part];
+                let simhash = hasher.hash(counted.terms.iter().zip(counted.occurrences).map(|(&term, &n)| {
+                    let term = term as usize;
+                    (counted.features[term], weigher.weight(u32::from(n), idf[term]))
+                }));
+                Some(Hashed::from(&simhash))
+            })
+        })
+        .collect();
+    for (&text, made) in texts.sketched.iter().zip(made) {
+        hashed[text.index()] = made;
+    }
+    hashed
+}

@@ -1,0 +1,301 @@
+//! From near pairs of sketches or texts to pairs and clusters of documents.
+
+use crate::clusters::{Linkage, Partition};
+use crate::collection::Collection;
+use crate::error::{Error, Result};
+use crate::id::{Document, Group, Id, Lists};
+use hashbrown::HashMap;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+
+/// How two documents of a pair are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Their texts are the same, byte for byte.
+    Exact,
+    /// Their texts differ.
+    Near,
+}
+
+/// A pair of near-duplicate documents.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pair {
+    /// The document that comes first.
+    pub a: Document,
+    /// The one that comes later.
+    pub b: Document,
+    /// Hamming distance of their hashes, or number of differing positions of their signatures; 0 for equal texts.
+    pub distance: u32,
+    /// Their similarity by the judge's measure, or, without a judge, as their sketches estimate it; 1 for equal texts.
+    pub similarity: f32,
+    /// How they are alike.
+    pub kind: Kind,
+}
+
+/// Two groups that are near.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct GroupPair {
+    pub(crate) a: Group,
+    pub(crate) b: Group,
+    pub(crate) distance: u32,
+    pub(crate) similarity: f32,
+}
+
+/// Which of two documents is the better one to keep: the lesser.
+pub(crate) type Better<'a> = &'a (dyn Fn(Document, Document) -> Ordering + Sync);
+
+/// Documents that stand or fall together: copies of a text, or, without a judge, texts of equal sketches.
+pub(crate) struct Groups<'a> {
+    collection: &'a Collection,
+    /// Within a group by text, and among equal texts the one to keep first; the group's own one to keep leads.
+    members: Lists<Group, Document>,
+}
+
+/// How many pairs may be listed; beyond it listing all is refused before memory is.
+const MOST_PAIRS: u64 = 1 << 28;
+
+impl<'a> Groups<'a> {
+    /// Puts groups in order: whatever is to stay of equal texts, and of the group, comes first.
+    pub(crate) fn new(
+        groups: impl IntoIterator<Item = Vec<Document>>,
+        collection: &'a Collection,
+        better: Better<'_>,
+    ) -> Self {
+        let mut all = Lists::default();
+        for mut members in groups {
+            if members.len() > 1 {
+                members.sort_unstable_by(|&a, &b| better(a, b));
+                // The best copy of each text, best first; a stable sort keeps the order among copies.
+                let mut rank = HashMap::new();
+                for (at, &document) in members.iter().enumerate() {
+                    rank.entry(collection.facts(document).digest).or_insert(at);
+                }
+                if rank.len() > 1 {
+                    members.sort_by_key(|&document| rank[&collection.facts(document).digest]);
+                }
+            }
+            all.push(members);
+        }
+        Self { collection, members: all }
+    }
+
+    fn digest(&self, document: Document) -> u128 {
+        self.collection.facts(document).digest
+    }
+
+    /// The documents of a group; the first is the one to keep.
+    pub(crate) fn documents(&self, group: Group) -> &[Document] {
+        self.members.get(group)
+    }
+
+    fn leader(&self, group: Group) -> Document {
+        self.documents(group)[0]
+    }
+
+    /// Number of groups.
+    pub(crate) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Number of pairs of documents: within groups, and between groups that are near.
+    pub(crate) fn count_pairs(&self, joined: &[GroupPair]) -> u64 {
+        let size = |group: Group| self.documents(group).len() as u64;
+        let within: u64 = Group::all(self.len()).map(|group| size(group) * (size(group) - 1) / 2).sum();
+        within + joined.iter().map(|pair| size(pair.a) * size(pair.b)).sum::<u64>()
+    }
+
+    /// The pairs that say it all, ascending: every copy with the copy of its text that leads, every text of a group with the
+    /// group's leader, and the leaders of groups that are near.
+    pub(crate) fn star_pairs(&self, joined: &[GroupPair]) -> Vec<Pair> {
+        let mut pairs = Vec::new();
+        for members in self.members.iter() {
+            let Some(&leader) = members.first() else { continue };
+            let mut copy_leader = leader;
+            for &member in &members[1..] {
+                let copies = self.digest(member) == self.digest(copy_leader);
+                let centre = if copies { copy_leader } else { leader };
+                if !copies {
+                    copy_leader = member;
+                }
+                pairs.push(pair_of(centre, member, 0, 1.0, if copies { Kind::Exact } else { Kind::Near }));
+            }
+        }
+        for pair in joined {
+            let (a, b) = (self.leader(pair.a), self.leader(pair.b));
+            pairs.push(pair_of(a, b, pair.distance, pair.similarity, Kind::Near));
+        }
+        pairs.par_sort_unstable_by_key(|pair| (pair.a, pair.b));
+        pairs
+    }
+
+    /// Every pair of different texts, each text by the copy that leads, ascending.
+    ///
+    /// # Errors
+    /// If there are more than [`MOST_PAIRS`].
+    pub(crate) fn text_pairs(&self, joined: &[GroupPair]) -> Result<Vec<Pair>> {
+        let leaders = |members: &[Document]| {
+            let copies = members.chunk_by(|&a, &b| self.digest(a) == self.digest(b));
+            copies.map(|copies| copies[0]).collect::<Vec<_>>()
+        };
+        let members = self.members.iter().map(leaders).collect();
+        Groups { collection: self.collection, members }.all_pairs(joined)
+    }
+
+    /// Every pair of documents, ascending.
+    ///
+    /// # Errors
+    /// If there are more than [`MOST_PAIRS`].
+    pub(crate) fn all_pairs(&self, joined: &[GroupPair]) -> Result<Vec<Pair>> {
+        let count = self.count_pairs(joined);
+        if count > MOST_PAIRS {
+            let advice = format!(
+                "at most {MOST_PAIRS} pairs, but there are {count}; leave it out, and every copy is listed once"
+            );
+            return Err(Error::parameter("all-pairs", "true", advice));
+        }
+        let mut pairs = Vec::with_capacity(count as usize);
+        for members in self.members.iter() {
+            for (at, &a) in members.iter().enumerate() {
+                for &b in &members[at + 1..] {
+                    let kind = if self.digest(a) == self.digest(b) { Kind::Exact } else { Kind::Near };
+                    pairs.push(pair_of(a, b, 0, 1.0, kind));
+                }
+            }
+        }
+        for pair in joined {
+            for &a in self.documents(pair.a) {
+                for &b in self.documents(pair.b) {
+                    pairs.push(pair_of(a, b, pair.distance, pair.similarity, Kind::Near));
+                }
+            }
+        }
+        pairs.par_sort_unstable_by_key(|pair| (pair.a, pair.b));
+        Ok(pairs)
+    }
+
+    /// The clusters that near groups make: the documents of a group belong together, and groups as `linkage` says, those
+    /// whose first document is the better one to keep being taken first.
+    pub(crate) fn partition(&self, joined: &[GroupPair], linkage: Linkage, better: Better<'_>) -> Partition {
+        let mut order: Vec<u32> = (0..self.len() as u32).collect();
+        order.par_sort_unstable_by(|&a, &b| better(self.leader(Group(a)), self.leader(Group(b))));
+        let edges: Vec<(u32, u32, f32)> =
+            joined.iter().map(|pair| (pair.a.number(), pair.b.number(), pair.similarity)).collect();
+        let centres = linkage.link(&order, &edges);
+        let mut partition = Partition::singletons(self.collection.len());
+        for (group, centre) in Group::all(self.len()).zip(centres) {
+            for &document in self.documents(group) {
+                partition.join(self.leader(Group(centre)).number(), document.number());
+            }
+        }
+        partition
+    }
+}
+
+fn pair_of(a: Document, b: Document, distance: u32, similarity: f32, kind: Kind) -> Pair {
+    Pair { a: a.min(b), b: a.max(b), distance, similarity, kind }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clusters::Keep;
+    use crate::collection::Keeping;
+    use crate::text::FeatureKind;
+    use proptest::prelude::*;
+
+    /// Documents whose text and URL follow from a number each.
+    fn documents(texts: &[u8]) -> (Collection, Vec<String>) {
+        let mut collection = Collection::new(FeatureKind::Words, Keeping::Features, None).unwrap();
+        let url = |i: usize| "u".repeat(1 + (texts.len() - i) % 5);
+        texts.iter().for_each(|&text| {
+            collection.push(&"x".repeat(text as usize));
+        });
+        (collection, (0..texts.len()).map(url).collect())
+    }
+
+    fn better<'a>(
+        keep: Keep,
+        collection: &'a Collection,
+        urls: &'a [String],
+    ) -> impl Fn(Document, Document) -> Ordering + Sync + 'a {
+        let of = |document: Document| {
+            (collection.facts(document).text_bytes, Some(&urls[document.index()][..]))
+        };
+        move |a, b| keep.compare(of(a), of(b)).then(a.cmp(&b))
+    }
+
+    /// The partition that the pairs make.
+    fn connect(documents: usize, pairs: &[Pair]) -> Partition {
+        let mut partition = Partition::singletons(documents);
+        pairs.iter().for_each(|pair| {
+            partition.join(pair.a.number(), pair.b.number());
+        });
+        partition
+    }
+
+    proptest! {
+        #[test]
+        fn stars_connect_what_all_pairs_connect(
+            texts in prop::collection::vec(0u8..6, 1..30),
+            groups in prop::collection::vec(0u32..8, 30),
+            joined in prop::collection::btree_set((0u32..8, 0u32..8), 0..8),
+            keep in prop::sample::select(vec![Keep::First, Keep::Longest, Keep::ShortestUrl]),
+        ) {
+            let (collection, urls) = documents(&texts);
+            let better = better(keep, &collection, &urls);
+            let n = texts.len();
+            let lists: Vec<Vec<Document>> = (0..8)
+                .map(|group| Document::all(n).filter(|d| groups[d.index()] == group).collect())
+                .filter(|list: &Vec<Document>| !list.is_empty())
+                .collect();
+            let number = lists.len();
+            let groups = Groups::new(lists, &collection, &better);
+            let joined: Vec<GroupPair> = joined
+                .into_iter()
+                .filter(|&(a, b)| a < b && (b as usize) < number)
+                .map(|(a, b)| GroupPair { a: Group(a), b: Group(b), distance: 2, similarity: 0.9 })
+                .collect();
+            let all = groups.all_pairs(&joined).unwrap();
+            let star = groups.star_pairs(&joined);
+            prop_assert_eq!(all.len() as u64, groups.count_pairs(&joined));
+            prop_assert!(star.len() <= n + joined.len());
+            let connected = groups.partition(&joined, Linkage::Connected, &better).clusters();
+            prop_assert_eq!(connected, connect(n, &star).clusters());
+            for pairs in [&all, &star] {
+                prop_assert!(pairs.iter().all(|p| p.a < p.b));
+                prop_assert!(pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
+                let same = |p: &Pair| texts[p.a.index()] == texts[p.b.index()];
+                prop_assert!(pairs.iter().all(|p| p.distance == 2 || (p.kind == Kind::Exact) == same(p)));
+            }
+            prop_assert!(star.iter().all(|p| all.contains(p)));
+            prop_assert_eq!(connect(n, &star).clusters(), connect(n, &all).clusters());
+            let different: Vec<Pair> = groups.text_pairs(&joined).unwrap();
+            prop_assert!(different.iter().all(|p| all.contains(p) && p.kind == Kind::Near));
+        }
+    }
+
+    #[test]
+    fn the_leader_is_the_copy_to_keep() {
+        let (collection, urls) = documents(&[3, 5, 5, 1]);
+        let of = |keep| {
+            let all = Document::all(4).collect();
+            Groups::new([all], &collection, &better(keep, &collection, &urls)).documents(Group(0)).to_vec()
+        };
+        assert_eq!(of(Keep::First), [0, 1, 2, 3].map(Document));
+        assert_eq!(of(Keep::Longest), [1, 2, 0, 3].map(Document));
+        // URL lengths are 5, 4, 3, 2.
+        assert_eq!(of(Keep::ShortestUrl), [3, 2, 1, 0].map(Document));
+    }
+
+    #[test]
+    fn many_copies_make_a_star_and_are_refused_as_pairs() {
+        let (collection, urls) = documents(&vec![1u8; 30_000]);
+        let all = Document::all(30_000).collect();
+        let groups = Groups::new([all], &collection, &better(Keep::First, &collection, &urls));
+        assert_eq!(groups.count_pairs(&[]), 30_000 * 29_999 / 2);
+        assert_eq!(groups.star_pairs(&[]).len(), 29_999);
+        assert!(groups.all_pairs(&[]).is_err());
+    }
+}

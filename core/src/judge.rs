@@ -1,0 +1,250 @@
+//! Candidates checked beyond what brought them up: which pairs of texts are compared, and which of them pass.
+//!
+//! Whether a compared pair passes depends on its two texts alone. Which pairs are compared depends on the candidates and on
+//! the texts, never on the order of documents, on shards or on threads: where there are too many, digests of the texts decide.
+
+use crate::collection::{Collection, Texts};
+use crate::id::{Document, Id, Lists, Slot, Text};
+use crate::search::selfjoin::SlotPair;
+use crate::settings::{Judge, Measure};
+use crate::similarity::{Anchor, Page};
+use crate::sketch::Hashed;
+use crate::weight::frequencies::Frequencies;
+use crate::weight::{Weigher, Weighting};
+use rayon::prelude::*;
+
+/// What the texts of a run can be compared by.
+pub struct Evidence<'a> {
+    pub(crate) collection: &'a Collection,
+    pub(crate) texts: &'a Texts,
+    /// By text, where sketches were made of kept features.
+    hashed: &'a [Option<Hashed>],
+    /// How features are weighed, where something weighs them: the weigher, and by part and term the inverse document
+    /// frequencies.
+    weights: Option<(Weigher, Vec<Vec<f32>>)>,
+}
+
+impl<'a> Evidence<'a> {
+    /// Whatever the collection keeps, and the SimHashes by text that were made of it, if any were.
+    pub(crate) fn new(collection: &'a Collection, texts: &'a Texts, hashed: &'a [Option<Hashed>]) -> Self {
+        Self { collection, texts, hashed, weights: None }
+    }
+
+    /// With features that weigh by this scheme.
+    pub(crate) fn weighed(mut self, weighting: Weighting, frequencies: Option<&Frequencies>) -> Self {
+        self.weights = Some((Weigher::new(weighting), idf_by_part(self.collection, weighting, frequencies)));
+        self
+    }
+
+    /// The SimHash of a text.
+    pub fn hashed(&self, text: Text) -> Option<&Hashed> {
+        match self.hashed.get(text.index()) {
+            Some(hashed) => hashed.as_ref(),
+            None => self.collection.hashed(self.texts.first(text)),
+        }
+    }
+
+    /// A text, as a measure sees it.
+    pub(crate) fn page(&self, text: Text) -> Shown<'_> {
+        Shown { evidence: self, text, document: self.texts.first(text) }
+    }
+
+    /// A text ready to be compared with many.
+    pub(crate) fn anchor(&self, measure: Measure, text: Text) -> Anchor<Shown<'_>> {
+        Anchor::new(measure, self.page(text))
+    }
+}
+
+/// The inverse document frequency of each term of each part of a collection.
+pub(crate) fn idf_by_part(
+    collection: &Collection,
+    weighting: Weighting,
+    frequencies: Option<&Frequencies>,
+) -> Vec<Vec<f32>> {
+    let weigher = Weigher::new(weighting);
+    let none = Frequencies::new(collection.feature_kind());
+    let known = frequencies.unwrap_or(&none);
+    let mut idf = Vec::new();
+    for (part, terms) in collection.terms() {
+        let of = |&feature: &u64| weigher.idf(known.get(feature), known.documents());
+        idf.resize_with(part, Vec::new);
+        idf.push(terms.features.par_iter().map(of).collect());
+    }
+    idf
+}
+
+/// A text, as a measure sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    evidence: &'a Evidence<'a>,
+    text: Text,
+    document: Document,
+}
+
+impl Page for Shown<'_> {
+    fn digest(&self) -> u128 {
+        self.evidence.collection.facts(self.document).digest
+    }
+
+    fn hashed(&self) -> Option<&Hashed> {
+        self.evidence.hashed(self.text)
+    }
+
+    fn signature(&self) -> Option<&[u32]> {
+        self.evidence.collection.signature(self.document)
+    }
+
+    fn features(&self, mut each: impl FnMut(u64, i64)) {
+        let Some(counted) = self.evidence.collection.counted(self.document) else { return };
+        match &self.evidence.weights {
+            None => counted.counts().for_each(|(feature, n)| each(feature, i64::from(n))),
+            Some((weigher, idf)) => {
+                let idf = &idf[counted.part];
+                let counts = counted.terms.iter().zip(counted.occurrences);
+                counts.for_each(|(&term, &n)| {
+                    let term = term as usize;
+                    each(counted.features[term], weigher.weight(u32::from(n), idf[term]));
+                });
+            }
+        }
+    }
+}
+
+/// Two texts that are near.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TextPair {
+    /// The lesser text.
+    pub a: Text,
+    /// The greater text.
+    pub b: Text,
+    /// Hamming distance of their hashes, or number of differing positions of their signatures.
+    pub distance: u32,
+    /// What the judge measured.
+    pub similarity: f32,
+}
+
+/// What a judge has come to.
+#[derive(Clone, Debug, Default)]
+pub struct Verdicts {
+    /// The pairs that passed, each once, ascending.
+    pub pairs: Vec<TextPair>,
+    /// Comparisons made.
+    pub compared: u64,
+    /// Of these, below the threshold.
+    pub refused: u64,
+    /// Pairs not compared, because too many texts share a sketch.
+    pub skipped: u64,
+}
+
+/// Texts of one sketch that all others of that sketch are compared with. Such texts are nearly always alike, so that the
+/// first of them stand for all.
+const WITHIN: usize = 32;
+
+/// Pairs of texts that are compared for two sketches.
+const BETWEEN: usize = 16;
+
+/// Compares the texts of each sketch with each other, and those of two sketches that a net brought up with each other, and
+/// keeps the pairs that pass. None if the judge goes by the net.
+///
+/// Of a sketch with many texts, those with the least digests stand for the others: all are compared with the first
+/// [`WITHIN`] of them, and at most [`BETWEEN`] pairs are compared for two sketches.
+pub(crate) fn judge(
+    judge: Judge,
+    evidence: &Evidence<'_>,
+    groups: &Lists<Slot, Text>,
+    joined: &[SlotPair],
+) -> Option<Verdicts> {
+    let (measure, threshold) = (judge.measure()?, judge.threshold()? as f32);
+    let digest = |text: &Text| evidence.collection.facts(evidence.texts.first(*text)).digest;
+    let ordered: Vec<Vec<Text>> = (0..groups.len())
+        .into_par_iter()
+        .map(|slot| {
+            let mut texts = groups.get(Slot::at(slot)).to_vec();
+            texts.sort_unstable_by_key(digest);
+            texts
+        })
+        .collect();
+    let of = |slot: Slot| &ordered[slot.index()][..];
+    let within = ordered.par_iter().filter(|texts| texts.len() > 1).map(|texts| {
+        let mut part = Verdicts::default();
+        for (at, &first) in texts.iter().enumerate().take(WITHIN) {
+            let anchor = evidence.anchor(measure, first);
+            for &second in &texts[at + 1..] {
+                part.compare(first, second, 0, anchor.with(&evidence.page(second)), threshold);
+            }
+        }
+        let all = texts.len() as u64;
+        part.skipped = all * (all - 1) / 2 - part.compared;
+        part
+    });
+    // Pairs ascend by their lesser slot, so that one slot's pairs lie together and share its anchors.
+    let by_slot: Vec<&[SlotPair]> = joined.chunk_by(|p, q| p.a == q.a).collect();
+    let between = by_slot.into_par_iter().map(|pairs| {
+        let mut part = Verdicts::default();
+        let firsts = of(pairs[0].a);
+        for (at, &first) in firsts.iter().enumerate().take(BETWEEN) {
+            let anchor = evidence.anchor(measure, first);
+            for pair in pairs {
+                let seconds = of(pair.b);
+                let [most_first, most_second] = shares(firsts.len(), seconds.len());
+                if at < most_first {
+                    for &second in &seconds[..most_second] {
+                        part.compare(first, second, pair.distance, anchor.with(&evidence.page(second)), threshold);
+                    }
+                }
+            }
+        }
+        let all: u64 = pairs.iter().map(|pair| (firsts.len() * of(pair.b).len()) as u64).sum();
+        part.skipped = all - part.compared;
+        part
+    });
+    let mut all = Verdicts::default();
+    for part in within.collect::<Vec<_>>().into_iter().chain(between.collect::<Vec<_>>()) {
+        all.pairs.extend(part.pairs);
+        all.compared += part.compared;
+        all.refused += part.refused;
+        all.skipped += part.skipped;
+    }
+    all.pairs.par_sort_unstable_by_key(|pair| (pair.a, pair.b));
+    Some(all)
+}
+
+/// How many of so many texts on either side are compared with each other: at most [`BETWEEN`] pairs, and of either side at
+/// least the fourth part of what that allows.
+fn shares(first: usize, second: usize) -> [usize; 2] {
+    const SIDE: usize = BETWEEN.isqrt();
+    match (first.min(SIDE), second.min(SIDE)) {
+        (few, _) if few < SIDE => [few, second.min(BETWEEN / few.max(1))],
+        (_, few) => [first.min(BETWEEN / few.max(1)), few],
+    }
+}
+
+impl Verdicts {
+    fn compare(&mut self, a: Text, b: Text, distance: u32, similarity: f32, threshold: f32) {
+        self.compared += 1;
+        if similarity >= threshold {
+            self.pairs.push(TextPair { a: a.min(b), b: a.max(b), distance, similarity });
+        } else {
+            self.refused += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_most_so_many_pairs_of_two_sketches_are_compared() {
+        for first in 1..40 {
+            for second in 1..40 {
+                let [a, b] = shares(first, second);
+                assert!(a <= first && b <= second && a * b <= BETWEEN && a >= 1 && b >= 1, "{first} {second}");
+                assert_eq!(shares(second, first), [b, a], "{first} {second}");
+                if first * second <= BETWEEN {
+                    assert_eq!([a, b], [first, second]);
+                }
+            }
+        }
+    }
+}

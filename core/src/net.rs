@@ -1,0 +1,615 @@
+//! The net: brings up the pairs of sketches that are worth a look, and counts what that cost.
+
+use crate::calibrate::{Calibration, CalibrationParams, NEVER, Sample, calibrate, near_pairs};
+use crate::collection::{Collection, Texts};
+use crate::error::{Error, Result};
+use crate::hash::fmix64;
+use crate::id::{Document, Id, Lists, Slot, Text};
+use crate::judge::Evidence;
+use crate::kernel::weakest;
+use crate::minhash::{DistinctSignatures, MinHashParams, MinHasher, Signatures};
+use crate::plan::{self, Kind, Model, NearPair, Task};
+use crate::progress::{Progress, Step, run};
+use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
+use crate::search::bphs::{Bphs, BphsParams};
+use crate::search::dial::{Dial, DialParams};
+use crate::search::distinct::DistinctHashes;
+use crate::search::join::BYTES_PER_HASH as JOIN_BYTES_PER_HASH;
+use crate::search::psm::{Psm, PsmParams};
+use crate::search::selfjoin::{SlotJoin, SlotPair, join_exactly, self_join};
+use crate::search::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet};
+use crate::settings::{BandShape, Judge, Net, Recall, Settings, USUAL_RECALL};
+use crate::simhash::BITS;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// What a net brought up.
+pub(crate) struct Caught {
+    /// The texts of each distinct sketch.
+    pub(crate) groups: Lists<Slot, Text>,
+    /// Pairs of sketches, each once, ascending.
+    pub(crate) joined: Vec<SlotPair>,
+    /// What it took, and what is known of it.
+    pub(crate) searched: Searched,
+}
+
+/// What a search ran, what it cost, and how many pairs it found, in numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Searched {
+    /// What ran.
+    pub ran: Ran,
+    /// Counted work.
+    pub cost: Cost,
+    /// Bytes of the index, or of what a join held at once.
+    pub index_bytes: u64,
+    /// Distinct sketches that were searched.
+    pub distinct: u64,
+    /// The recall that was measured, where the search has one to measure.
+    pub recall: Option<MeasuredRecall>,
+    /// Where documents crowd, as those of one template do, and pairs were left out for it.
+    pub crowds: Option<Crowds>,
+    /// For each table or band, the pairs of texts that it brings up, by score.
+    pub scores: Vec<Scores>,
+}
+
+/// What ran.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "kebab-case")]
+pub enum Ran {
+    /// An exact join of all hashes within `distance` bits.
+    Join {
+        /// h.
+        distance: u32,
+    },
+    /// Queries of an index that probes.
+    Probing {
+        /// h.
+        distance: u32,
+        /// Number of tables.
+        tables: u32,
+        /// Bits of a key.
+        key_bits: u32,
+        /// The most bits that are flipped in a key.
+        flips: u32,
+        /// Probes of a query; none if all are made, which is exact.
+        probes: Option<u32>,
+        /// Probes of an exact query.
+        all_probes: u64,
+    },
+    /// Queries of block-permuted tables, exact.
+    Bphs {
+        /// h.
+        distance: u32,
+        /// Number of tables.
+        tables: u32,
+    },
+    /// Signatures compared that agree in a band.
+    Bands {
+        /// How they were cut.
+        banding: Banding,
+        /// Equal positions from which a pair was brought up.
+        least: u32,
+        /// Positions of a signature.
+        permutations: u32,
+    },
+}
+
+/// The recall of a probing search, measured on a part of the corpus that had no part in choosing the number of probes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct MeasuredRecall {
+    /// The recall asked for.
+    pub wanted: f64,
+    /// What was measured.
+    pub calibration: Calibration,
+    /// Pairs of different texts of equal hashes, which are always found.
+    pub identical_pairs: u64,
+    /// About what share of all pairs of texts was found, those of equal hashes counted as well; none where there are none.
+    pub with_identical: Option<f64>,
+}
+
+/// Where documents crowd: pages of one template, most likely, whose pairs would grow with the square of their number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "kebab-case")]
+pub enum Crowds {
+    /// Hashes with too many neighbours were joined with the nearest ones of each.
+    Nearest {
+        /// Hashes of crowds.
+        hashes: u64,
+        /// Neighbours passed over, those found from both sides twice.
+        passed_over: u64,
+        /// Documents with the most neighbours.
+        examples: Vec<Document>,
+    },
+    /// There were more than could be joined: hashes of crowds were compared with a sample, and joined with the nearest there.
+    Sampled {
+        /// Hashes of crowds.
+        hashes: u64,
+        /// Hashes of the sample.
+        sampled: u64,
+        /// Documents with the most neighbours.
+        examples: Vec<Document>,
+    },
+    /// In a band that too many signatures share, each was compared with its likeliest neighbours alone.
+    Bands {
+        /// Pairs that share a band and were not compared.
+        skipped: u64,
+        /// Signatures that may share a band before that happens.
+        full_bucket: u32,
+        /// Neighbours that each was compared with.
+        neighbours: u32,
+        /// Documents with the most neighbours.
+        examples: Vec<Document>,
+    },
+}
+
+/// The pairs of texts that one table or band brings up, by score.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Scores {
+    /// Which table or band, counted from 0; none if there is only one list of all pairs.
+    pub table: Option<u32>,
+    /// Scores, ascending, with their numbers of pairs: 64 minus the distance of SimHashes, or equal positions of signatures.
+    pub counts: Vec<(u32, u64)>,
+}
+
+/// Casts the settings' net.
+pub(crate) fn cast(settings: &Settings, evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Caught> {
+    match settings.net {
+        Net::Bands { similarity, shape } => {
+            let params = settings.minhash_params().unwrap_or_default();
+            by_bands(params, similarity, shape, settings.judge, evidence, progress)
+        }
+        net => by_hashes(&net, settings.seed, evidence, progress),
+    }
+}
+
+/// The distinct SimHashes of a run.
+pub struct Hashes<'a> {
+    pub(crate) distinct: DistinctHashes<Text>,
+    evidence: &'a Evidence<'a>,
+}
+
+impl<'a> Hashes<'a> {
+    /// Groups the texts that have a SimHash by it.
+    pub fn new(evidence: &'a Evidence<'a>, progress: &dyn Progress) -> Self {
+        let texts = evidence.texts;
+        let distinct = run(progress, Step::Group, texts.sketched.len(), |_| {
+            let hashed = |&text: &Text| Some((evidence.hashed(text)?.hash, text));
+            DistinctHashes::of(texts.sketched.iter().filter_map(hashed))
+        });
+        Self { distinct, evidence }
+    }
+
+    /// The distinct hashes, ascending.
+    pub fn hashes(&self) -> &[u64] {
+        self.distinct.hashes()
+    }
+
+    /// The weights behind a slot's hash: those of the first text that has it; copies of a hash differ a little in theirs.
+    fn weights(&self, slot: Slot) -> [f32; BITS] {
+        let first = self.distinct.members(slot)[0];
+        self.evidence.hashed(first).map_or([0.0; BITS], |hashed| hashed.weights.weights())
+    }
+}
+
+fn by_hashes(net: &Net, seed: u64, evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Caught> {
+    let hashes = Hashes::new(evidence, progress);
+    let slots = hashes.distinct.len();
+    let distance = net.distance().unwrap_or_default();
+    let (join, index_bytes, ran, recall, tables): (SlotJoin, usize, Ran, _, Vec<Option<u32>>);
+    let tables_of: Box<dyn Fn(u64, u64) -> TableSet + Sync>;
+    if let Net::Join { .. } = net {
+        join = run(progress, Step::Join, slots, |done| join_exactly(&hashes.distinct, distance, done))?;
+        (index_bytes, ran, recall) = (JOIN_BYTES_PER_HASH * slots, Ran::Join { distance }, None);
+        (tables, tables_of) = (vec![None], Box::new(|_, _| 1));
+    } else {
+        let (index, calibration);
+        (index, ran, calibration) = match *net {
+            Net::Bphs { tables, .. } => {
+                let tables = tables.unwrap_or_else(|| BphsParams::usual_tables(distance));
+                let params = BphsParams { radius: distance, tables };
+                let index = run(progress, Step::Index, slots, |_| Bphs::new(hashes.hashes(), params))?;
+                (Box::new(index) as Box<dyn HammingIndex>, Ran::Bphs { distance, tables }, None)
+            }
+            _ => probing(net, seed, &hashes, progress)?,
+        };
+        let weights: Vec<_> = hashes
+            .distinct
+            .groups()
+            .iter()
+            .filter_map(|texts| Some(evidence.hashed(texts[0])?.weights))
+            .collect();
+        join = run(progress, Step::Join, slots, |done| self_join(&*index, &hashes.distinct, &weights, done));
+        index_bytes = index.bytes();
+        recall = calibration.map(|(wanted, calibration)| {
+            with_identical(wanted, calibration, &hashes.distinct, &join.pairs)
+        });
+        tables = (0..index.tables() as u32).map(Some).collect();
+        tables_of = Box::new(move |a, b| index.tables_of(a, b));
+    }
+    let scores = run(progress, Step::Histograms, join.pairs.len(), |_| {
+        hamming_scores(distance, &tables, tables_of, &hashes.distinct, &join.pairs)
+    });
+    let groups = hashes.distinct.groups();
+    let examples = || most_neighbours(evidence.texts, groups, &join.pairs);
+    let crowds = match join {
+        SlotJoin { crowded: 0, .. } => None,
+        SlotJoin { crowded, sampled: 0, passed_over, .. } => {
+            Some(Crowds::Nearest { hashes: crowded, passed_over, examples: examples() })
+        }
+        SlotJoin { crowded, sampled, .. } => {
+            Some(Crowds::Sampled { hashes: crowded, sampled, examples: examples() })
+        }
+    };
+    let (cost, index_bytes, distinct) = (join.cost, index_bytes as u64, slots as u64);
+    let searched = Searched { ran, cost, index_bytes, distinct, recall, crowds, scores };
+    Ok(Caught { groups: hashes.distinct.into_groups(), joined: join.pairs, searched })
+}
+
+type Probing = (Box<dyn HammingIndex>, Ran, Option<(f64, Calibration)>);
+
+/// The index of a net that probes, with the number of probes that its recall takes.
+fn probing(net: &Net, seed: u64, hashes: &Hashes<'_>, progress: &dyn Progress) -> Result<Probing> {
+    let slots = hashes.distinct.len();
+    let index = run(progress, Step::Index, slots, |_| Probed::new(hashes.hashes(), net))?;
+    let mut measured = None;
+    let probes = match net.recall() {
+        Some(Recall::Probes(probes)) => Some(probes),
+        Some(Recall::AtLeast(recall)) => {
+            let params = CalibrationParams { recall, seed, ..Default::default() };
+            let calibration = run(progress, Step::Calibrate, slots, |_| {
+                calibrate(hashes.hashes(), &params, |slot| index.trace_slot(hashes, Slot(slot)))
+            });
+            measured = Some((recall, calibration));
+            calibration.budget
+        }
+        _ => None,
+    };
+    let ran = Ran::Probing {
+        distance: index.index().radius(),
+        tables: index.index().tables() as u32,
+        key_bits: index.key_bits(),
+        flips: index.flips(),
+        probes,
+        all_probes: index.all_probes(),
+    };
+    Ok((index.with_budget(probes), ran, measured))
+}
+
+/// The documents that have the most neighbours, for a person to look at.
+fn most_neighbours(texts: &Texts, groups: &Lists<Slot, Text>, joined: &[SlotPair]) -> Vec<Document> {
+    /// Documents that are named.
+    const NAMED: usize = 3;
+    let mut neighbours = vec![0u32; groups.len()];
+    for pair in joined {
+        neighbours[pair.a.index()] += 1;
+        neighbours[pair.b.index()] += 1;
+    }
+    let mut slots: Vec<Slot> = Slot::all(groups.len()).collect();
+    slots.sort_by_key(|&slot| (std::cmp::Reverse(neighbours[slot.index()]), slot));
+    slots.iter().take(NAMED).map(|&slot| texts.first(groups.get(slot)[0])).collect()
+}
+
+/// An index before the number of its probes is known, and what tells how many a wanted recall takes.
+pub enum Probed {
+    /// The dial.
+    Dial(Dial),
+    /// One table.
+    Psm {
+        /// With [`LONGEST_TRACE`] probes.
+        index: Box<Psm>,
+        /// Finds the pairs that the flips of one table would take too long to find.
+        truth: Dial,
+    },
+}
+
+/// Probes of one table or of all bits that a calibration waits for a pair; what takes more is beyond any number that would
+/// be faster than an exhaustive search.
+const LONGEST_TRACE: u32 = 1 << 14;
+
+impl Probed {
+    /// The index of a net over these distinct hashes, ascending.
+    ///
+    /// # Errors
+    /// If the net has no index that probes, or it cannot be built.
+    pub fn new(hashes: &[u64], net: &Net) -> Result<Self> {
+        let (distance, key_bits, reading) = match *net {
+            Net::Dial { distance, key_bits, .. } => (distance, key_bits, None),
+            Net::Psm { distance, reading, .. } => (distance, None, Some(reading)),
+            _ => return Err(Error::parameter("search", net.name(), "dial or psm; the others make no probes to count")),
+        };
+        // Where the number of probes is given, the shape of the index is chosen for the usual recall.
+        let recall = net.recall().and_then(Recall::share).unwrap_or(USUAL_RECALL);
+        let dial = Dial::new(hashes, dial_params(hashes.len(), distance, recall, key_bits)?)?;
+        let Some(reading) = reading else { return Ok(Self::Dial(dial)) };
+        let params =
+            PsmParams { radius: distance, reading, budget: Some(LONGEST_TRACE), ..PsmParams::default() };
+        Ok(Self::Psm { index: Box::new(Psm::new(hashes, params)?), truth: dial })
+    }
+
+    fn index(&self) -> &dyn HammingIndex {
+        match self {
+            Self::Dial(dial) => dial,
+            Self::Psm { index, .. } => &**index,
+        }
+    }
+
+    fn key_bits(&self) -> u32 {
+        match self {
+            Self::Dial(dial) => dial.key_bits(),
+            Self::Psm { index, .. } => index.key_bits(),
+        }
+    }
+
+    /// Most bits flipped in a key.
+    fn flips(&self) -> u32 {
+        match self {
+            Self::Dial(dial) => dial.flips(),
+            Self::Psm { .. } => self.index().radius(),
+        }
+    }
+
+    /// Probes of a query that finds everything.
+    pub fn all_probes(&self) -> u64 {
+        match self {
+            Self::Dial(dial) => u64::from(dial.all_looks()),
+            Self::Psm { index, .. } => index.all_probes(),
+        }
+    }
+
+    /// All that is within the radius, each with the probe that comes upon it, or [`NEVER`].
+    pub fn trace(&self, query: Query<'_>) -> Vec<(Hit, u32)> {
+        let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
+        match self {
+            Self::Dial(dial) => {
+                dial.search_traced(query, Mode::All, &mut scratch, &mut hits);
+                hits
+            }
+            Self::Psm { index, truth } => {
+                let mut all = Vec::new();
+                truth.search(query, Mode::All, &mut scratch, &mut all);
+                index.search_traced(query, Mode::All, &mut scratch, &mut hits);
+                hits.sort_unstable();
+                let probe_of = |hit: &Hit| {
+                    let at = hits.partition_point(|(found, _)| found < hit);
+                    hits.get(at).filter(|(found, _)| found == hit).map_or(NEVER, |&(_, probe)| probe)
+                };
+                all.into_iter().map(|hit| (hit, probe_of(&hit))).collect()
+            }
+        }
+    }
+
+    fn trace_slot(&self, hashes: &Hashes<'_>, slot: Slot) -> Vec<(Hit, u32)> {
+        self.trace(Query { hash: hashes.distinct.hash(slot), weights: &hashes.weights(slot) })
+    }
+
+    /// Traces the pairs of a sample of the hashes, on which the number of probes for any recall can be read off.
+    pub fn sample(&self, hashes: &Hashes<'_>, seed: u64, progress: &dyn Progress) -> Sample {
+        let params = CalibrationParams { seed, ..Default::default() };
+        run(progress, Step::Calibrate, hashes.distinct.len(), |_| {
+            Sample::take(hashes.hashes(), &params, |slot| self.trace_slot(hashes, Slot(slot)))
+        })
+    }
+
+    fn with_budget(self, budget: Option<u32>) -> Box<dyn HammingIndex> {
+        match self {
+            Self::Dial(dial) => Box::new(dial.with_budget(budget)),
+            Self::Psm { index, .. } => Box::new(index.with_budget(budget)),
+        }
+    }
+}
+
+/// Near pairs of the built-in model that the shape of an index is chosen on. More would change little: the number of probes is
+/// chosen on the pairs of the corpus.
+const MODEL_PAIRS: usize = 400;
+
+/// The shape of the dial for so many hashes, as [`plan::choose`] gives it without a sample. The number of probes comes later.
+///
+/// # Errors
+/// For a distance or a key that no dial can have.
+pub fn dial_params(hashes: usize, distance: u32, recall: f64, key_bits: Option<u32>) -> Result<DialParams> {
+    let task = Task {
+        hashes: hashes.max(1) as u64,
+        distance,
+        recall,
+        memory: None,
+        kind: Some(Kind::Dial),
+        key_bits,
+        join: true,
+    };
+    let choice = plan::choose(&task, &Model::built_in(distance, MODEL_PAIRS))?;
+    let none = || Error::parameter("distance", distance, "a distance that the dial index reaches");
+    Ok(DialParams { budget: None, ..choice.ok_or_else(none)?.params(distance) })
+}
+
+/// Adds what the recall is if pairs of equal hashes, which are always found, count as well. The pairs at distance 1 to h
+/// that were not found are estimated from the recall.
+fn with_identical(
+    wanted: f64,
+    calibration: Calibration,
+    distinct: &DistinctHashes<Text>,
+    joined: &[SlotPair],
+) -> MeasuredRecall {
+    let size = |slot: Slot| distinct.members(slot).len() as f64;
+    let identical: f64 = distinct.slots().map(|slot| size(slot) * (size(slot) - 1.0) / 2.0).sum();
+    let near: f64 = joined.iter().map(|pair| size(pair.a) * size(pair.b)).sum();
+    let all = identical + near / calibration.reached.max(f64::MIN_POSITIVE);
+    let with_identical = (all > 0.0).then(|| (identical + near) / all);
+    MeasuredRecall { wanted, calibration, identical_pairs: identical as u64, with_identical }
+}
+
+/// For each table, the number of pairs of texts it brings up by score, 64 minus the distance. `tables_of` says which tables
+/// bring up two hashes.
+fn hamming_scores(
+    radius: u32,
+    tables: &[Option<u32>],
+    tables_of: impl Fn(u64, u64) -> TableSet + Sync,
+    distinct: &DistinctHashes<Text>,
+    joined: &[SlotPair],
+) -> Vec<Scores> {
+    let scores = radius as usize + 1;
+    let size = |slot: Slot| distinct.members(slot).len() as u64;
+    let identical: u64 = distinct.slots().map(|slot| size(slot) * (size(slot) - 1) / 2).sum();
+    let nothing = || vec![vec![0u64; scores]; tables.len()];
+    let counts = joined
+        .par_chunks(4096)
+        .fold(nothing, |mut counts, pairs| {
+            for pair in pairs {
+                let mut tables = tables_of(distinct.hash(pair.a), distinct.hash(pair.b));
+                while tables != 0 {
+                    counts[tables.trailing_zeros() as usize][pair.distance as usize] +=
+                        size(pair.a) * size(pair.b);
+                    tables &= tables - 1;
+                }
+            }
+            counts
+        })
+        .reduce(nothing, |mut sum, part| {
+            for (sum, part) in sum.iter_mut().flatten().zip(part.iter().flatten()) {
+                *sum += part;
+            }
+            sum
+        });
+    tables
+        .iter()
+        .zip(counts)
+        .map(|(&table, mut by_distance)| {
+            by_distance[0] += identical;
+            let counts =
+                (0..scores as u32).rev().map(|d| (BITS as u32 - d, by_distance[d as usize])).collect();
+            Scores { table, counts }
+        })
+        .collect()
+}
+
+fn by_bands(
+    params: MinHashParams,
+    similarity: f64,
+    shape: BandShape,
+    judge: Judge,
+    evidence: &Evidence<'_>,
+    progress: &dyn Progress,
+) -> Result<Caught> {
+    let m = params.permutations;
+    let banding = shape.banding(m, similarity)?;
+    let texts = &evidence.texts.sketched;
+    let signatures = signatures(params, evidence.collection, evidence.texts, progress)?;
+    let distinct = run(progress, Step::Group, texts.len(), |_| DistinctSignatures::new(signatures));
+    let least = match judge {
+        // A pair whose estimate is four standard errors below the threshold is not counted.
+        Judge::Jaccard(threshold) => {
+            let (m, s) = (m as f64, threshold);
+            (m * s - 4.0 * (m * s * (1.0 - s)).sqrt()).max(0.0) as usize
+        }
+        _ => min_matches(m, similarity),
+    };
+    let params = JoinParams::new(banding, least);
+    let mut found: Vec<bands::SlotPair> = Vec::new();
+    let stats = run(progress, Step::Join, distinct.len(), |_| {
+        bands::join_with(&distinct, params, |_| true, |pairs| found.extend_from_slice(pairs))
+    })?;
+    found.par_sort_unstable();
+    found.dedup();
+    let joined: Vec<SlotPair> = found
+        .par_iter()
+        .map(|pair| SlotPair {
+            a: Slot(pair.a),
+            b: Slot(pair.b),
+            distance: m as u32 - pair.matches,
+            similarity: pair.matches as f32 / m as f32,
+        })
+        .collect();
+    let text = |&place: &u32| texts[place as usize];
+    let groups: Lists<Slot, Text> =
+        Slot::all(distinct.len()).map(|slot| distinct.documents(slot.number()).iter().map(text).collect::<Vec<_>>()).collect();
+    let sum = |field: fn(&BandStats) -> u64| stats.iter().map(field).sum::<u64>();
+    let skipped = sum(|band| band.skipped);
+    let crowds = (skipped > 0).then(|| Crowds::Bands {
+        skipped,
+        full_bucket: params.full_bucket as u32,
+        neighbours: params.neighbours as u32,
+        examples: most_neighbours(evidence.texts, &groups, &joined),
+    });
+    let searched = Searched {
+        ran: Ran::Bands { banding, least: least as u32, permutations: m as u32 },
+        cost: Cost {
+            probes: sum(|band| band.buckets),
+            candidates: sum(|band| band.candidates),
+            verified: sum(|band| band.verified),
+        },
+        index_bytes: (distinct.len() * m * size_of::<u32>()) as u64,
+        distinct: distinct.len() as u64,
+        recall: None,
+        crowds,
+        scores: band_scores(&stats, least.saturating_sub(m / 8)),
+    };
+    Ok(Caught { groups, joined, searched })
+}
+
+/// The signatures of the sketched texts, in their order.
+fn signatures(
+    params: MinHashParams,
+    collection: &Collection,
+    texts: &Texts,
+    progress: &dyn Progress,
+) -> Result<Signatures> {
+    let hasher = MinHasher::new(params)?;
+    let m = params.permutations;
+    run(progress, Step::MinHash, texts.sketched.len(), |done| {
+        let mut values = vec![0u32; texts.sketched.len() * m];
+        values.par_chunks_mut(256 * m).zip(texts.sketched.par_chunks(256)).for_each(|(signatures, chunk)| {
+            let mut features = Vec::new();
+            for (signature, &text) in signatures.chunks_mut(m).zip(chunk) {
+                let document = texts.first(text);
+                match (collection.signature(document), collection.counted(document)) {
+                    (Some(kept), _) => signature.copy_from_slice(kept),
+                    (None, counted) => {
+                        features.clear();
+                        features.extend(counted.iter().flat_map(|c| c.counts().map(|(feature, _)| feature)));
+                        hasher.sign(&features, signature);
+                    }
+                }
+            }
+            done(chunk.len() as u64);
+        });
+        Signatures::from_values(m, values)
+    })
+}
+
+/// For each band, the number of pairs of texts it brings up by score, the number of equal positions, from `least` on.
+fn band_scores(stats: &[BandStats], least: usize) -> Vec<Scores> {
+    let of = |(band, stats): (u32, &BandStats)| {
+        let counts = (0..).zip(stats.scores.iter().copied()).skip(least).collect();
+        Scores { table: Some(band), counts }
+    };
+    (0..).zip(stats).map(of).collect()
+}
+
+/// A model for plans from a corpus: near pairs within the distance around a random sample of texts, and hashes.
+///
+/// # Errors
+/// For a distance that no dial reaches.
+pub fn model(hashes: &Hashes<'_>, distance: u32, recall: f64, seed: u64) -> Result<Model> {
+    let all = hashes.hashes();
+    let dial = Dial::new(all, dial_params(all.len(), distance, recall, None)?)?;
+    let params = CalibrationParams { seed, ..CalibrationParams::default() };
+    let pairs = near_pairs(all, &params, |slot| {
+        let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
+        let query = Query { hash: all[slot as usize], weights: &hashes.weights(Slot(slot)) };
+        dial.search(query, Mode::All, &mut scratch, &mut hits);
+        // Where the search comes upon them is for the plan to say.
+        hits.into_iter().map(|hit| (hit, 1)).collect()
+    });
+    let kernel = weakest::Kernel::best();
+    let of = |(a, b): (u32, u32)| NearPair {
+        differing: all[a as usize] ^ all[b as usize],
+        strengths: [a, b].map(|slot| kernel.strengths(&hashes.weights(Slot(slot)))),
+    };
+    let mut sample = all.to_vec();
+    sample.par_sort_unstable_by_key(|&hash| fmix64(hash ^ seed));
+    Ok(Model::of_sample(pairs.into_iter().map(of).collect(), sample))
+}

@@ -1,0 +1,599 @@
+//! What decides a result, as sums: which sketch a document gets, which net brings up pairs, which judge decides about them.
+//! What has no meaning cannot be written, and what is written is what runs.
+
+use crate::clusters::{Keep, Linkage};
+use crate::error::{Error, Result};
+use crate::minhash::{Family, MinHashParams};
+use crate::search::TableSet;
+use crate::search::bands::Banding;
+use crate::search::bphs::{Bphs, BphsParams};
+use crate::search::psm::Reading;
+use crate::simhash::BITS;
+use crate::text::FeatureKind;
+use crate::weight::Weighting;
+use serde::{Deserialize, Serialize};
+
+/// The settings of a run. What is not here does not change the result.
+///
+/// Begin with [`Settings::simhash`], [`Settings::minhash`] or [`Settings::paper`], and change what differs:
+///
+/// ```
+/// use flipside_core::settings::{Net, Recall, Settings};
+///
+/// let mut settings = Settings::simhash();
+/// settings.net = Net::Dial { distance: 6, recall: Recall::AtLeast(0.99), key_bits: None };
+/// settings.check()?;
+/// # Ok::<(), flipside_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// What a document's features are.
+    pub features: FeatureKind,
+    /// Documents with fewer distinct features are compared by their exact text only.
+    pub min_features: usize,
+    /// What stays of each document.
+    pub sketches: Sketches,
+    /// What brings up pairs.
+    pub net: Net,
+    /// What decides about them.
+    pub judge: Judge,
+    /// How pairs make clusters.
+    pub linkage: Linkage,
+    /// Which document of a cluster stays.
+    pub keep: Keep,
+    /// Whether every pair of documents is listed, and not just enough to connect each cluster.
+    pub all_pairs: bool,
+    /// Seed of whatever is random: samples, and MinHash's functions.
+    pub seed: u64,
+}
+
+/// What stays of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Sketches {
+    /// A SimHash of 64 bits, and the 64 weights behind it in a byte each.
+    SimHash {
+        /// How features are weighted.
+        weighting: Weighting,
+    },
+    /// A MinHash signature.
+    MinHash {
+        /// Positions of a signature, 32 bits each.
+        permutations: usize,
+        /// Family of hash functions.
+        family: Family,
+    },
+}
+
+/// What brings up pairs of sketches. Distances are of SimHashes, in bits, and inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Net {
+    /// An exact join of all hashes with each other, without an index.
+    Join {
+        /// h: hashes that differ in at most this many bits are brought up.
+        distance: u32,
+    },
+    /// A query for each hash: few tables with disjoint keys, one flip or two in a key, the likeliest probes first. Ours.
+    Dial {
+        /// h.
+        distance: u32,
+        /// How many of the pairs within the distance to find.
+        recall: Recall,
+        /// Bits of a key; by default chosen by the number of hashes.
+        key_bits: Option<u32>,
+    },
+    /// A query for each hash: one table, the likeliest sets of flips first (Sood & Loguinov 2011, in two readings of ours).
+    Psm {
+        /// h.
+        distance: u32,
+        /// How many of the pairs within the distance to find.
+        recall: Recall,
+        /// Where bits are flipped.
+        reading: Reading,
+    },
+    /// A query for each hash: block-permuted tables, exact (Manku, Jain & Das Sarma 2007).
+    Bphs {
+        /// h.
+        distance: u32,
+        /// Number of tables; by default that of h + 2 blocks.
+        tables: Option<u32>,
+    },
+    /// MinHash signatures that agree in a whole band (Broder 1997; Indyk & Motwani 1998).
+    Bands {
+        /// The Jaccard coefficient from which two documents are near.
+        similarity: f64,
+        /// How signatures are cut.
+        shape: BandShape,
+    },
+}
+
+/// How many of the pairs within a distance a probing search is to find.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "kebab-case")]
+pub enum Recall {
+    /// All of them.
+    Exact,
+    /// At least this share, above 0 and below 1; how many probes that takes is measured on the corpus.
+    AtLeast(f64),
+    /// As many as so many probes for each query find.
+    Probes(u32),
+}
+
+/// How MinHash signatures are cut into bands.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "kebab-case")]
+pub enum BandShape {
+    /// So that at least this share of the pairs at the wanted similarity have an equal band.
+    Recall(f64),
+    /// Like this.
+    Fixed(Banding),
+}
+
+/// What decides whether two documents that the net brought up are near. Every measure is at most 1, and 1 for equal texts.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "kebab-case")]
+pub enum Judge {
+    /// Nothing: whatever the net brings up is near.
+    Net,
+    /// The cosine of the two weight vectors behind the hashes is at least this.
+    Weights(f64),
+    /// The share of both vectors' weight that stands behind equal bits is at least this.
+    Mismatch(f64),
+    /// The Jaccard coefficient of the sets of features is at least this.
+    Jaccard(f64),
+    /// The share of the smaller set of features that the larger one has is at least this.
+    Containment(f64),
+    /// The cosine of the features' weights is at least this.
+    Cosine {
+        /// The least cosine.
+        at_least: f64,
+        /// How features are weighted.
+        weighting: Weighting,
+    },
+}
+
+/// What a [`Judge`] measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// Cosine of the weight vectors behind two SimHashes.
+    Weights,
+    /// Share of both vectors' weight that stands behind equal bits.
+    Mismatch,
+    /// Jaccard coefficient as two MinHash signatures estimate it: the share of equal positions.
+    Estimate,
+    /// Jaccard coefficient of two sets of features, counted.
+    Jaccard,
+    /// Share of the smaller set of features that the larger one has, counted.
+    Containment,
+    /// Cosine of the features' weights, counted.
+    Cosine,
+}
+
+/// Where clusters of a result that no judge has checked are looked at: a cosine of weight vectors below it is unlike.
+const UNLIKE: f64 = 0.8;
+
+/// The longest signature that can be asked for.
+const MOST_PERMUTATIONS: usize = 1 << 16;
+
+/// The usual distance, in bits, of a run that joins hashes and judges what comes up.
+pub const USUAL_DISTANCE: u32 = 10;
+
+/// The distance of the paper, in bits.
+pub const PAPER_DISTANCE: u32 = 3;
+
+/// The usual Jaccard coefficient from which MinHash calls two documents near.
+pub const USUAL_SIMILARITY: f64 = 0.8;
+
+/// The usual recall of a search that does not find all.
+pub const USUAL_RECALL: f64 = 0.95;
+
+/// The largest distance that can be asked for: at 32 of 64 bits, unrelated hashes are near.
+pub const MAX_DISTANCE: u32 = 15;
+
+/// Up to this distance an exact join of all hashes takes less time than the probes of each hash that find 95 % of the pairs:
+/// measured on 1.4 million hashes of real pages, from a third of it at distance 3 to four fifths at distance 10. The more
+/// hashes, the farther it is ahead.
+pub const FARTHEST_JOINED: u32 = 10;
+
+/// Weight vectors, binary 3-word shingles within 10 bits: near the best of what the experiment `quality` measured, for its cost.
+impl Default for Settings {
+    fn default() -> Self {
+        Self::simhash()
+    }
+}
+
+impl Settings {
+    /// The default: SimHash of binary 3-word shingles, joined exactly within 10 bits, judged by the weight vectors.
+    pub fn simhash() -> Self {
+        Self {
+            features: FeatureKind::Shingles(3),
+            min_features: 8,
+            sketches: Sketches::SimHash { weighting: Weighting::Binary },
+            net: Net::Join { distance: USUAL_DISTANCE },
+            judge: Judge::Weights(Measure::Weights.usual_threshold()),
+            linkage: Linkage::default(),
+            keep: Keep::default(),
+            all_pairs: false,
+            seed: 0,
+        }
+    }
+
+    /// MinHash: signatures of 128 positions, near from a Jaccard coefficient of `similarity` on, as they estimate it.
+    pub fn minhash(similarity: f64) -> Self {
+        Self {
+            sketches: Sketches::MinHash { permutations: 128, family: Family::default() },
+            net: Net::Bands { similarity, shape: BandShape::Recall(USUAL_RECALL) },
+            judge: Judge::Net,
+            ..Self::simhash()
+        }
+    }
+
+    /// The setting of the paper, as we read it: words, TF-IDF, hashes within 3 bits found by probing, and no judge.
+    pub fn paper() -> Self {
+        Self {
+            features: FeatureKind::Words,
+            sketches: Sketches::SimHash { weighting: Weighting::TfIdf },
+            net: Net::Psm {
+                distance: PAPER_DISTANCE,
+                recall: Recall::AtLeast(USUAL_RECALL),
+                reading: Reading::P { key_bits: None },
+            },
+            judge: Judge::Net,
+            ..Self::simhash()
+        }
+    }
+
+    /// Whether anything depends on how many documents have a feature.
+    pub fn needs_frequencies(&self) -> bool {
+        let weightings = match (self.sketches, self.judge) {
+            (Sketches::SimHash { weighting }, Judge::Cosine { weighting: judged, .. }) => [Some(weighting), Some(judged)],
+            (Sketches::SimHash { weighting }, _) | (_, Judge::Cosine { weighting, .. }) => [Some(weighting), None],
+            _ => [None; 2],
+        };
+        weightings.into_iter().flatten().any(Weighting::needs_frequencies)
+    }
+
+    /// Whether the features of documents are needed after their sketches are made.
+    pub fn needs_features(&self) -> bool {
+        self.needs_frequencies() || self.judge.measure().is_some_and(Measure::needs_features)
+    }
+
+    /// The parameters of MinHash signatures, if documents get some.
+    pub fn minhash_params(&self) -> Option<MinHashParams> {
+        match self.sketches {
+            Sketches::MinHash { permutations, family } => {
+                Some(MinHashParams { permutations, family, seed: self.seed })
+            }
+            Sketches::SimHash { .. } => None,
+        }
+    }
+
+    /// What the members of a cluster are compared with the document that stays by, and below which similarity they are
+    /// unlike it: the judge's own measure, and without a judge that of the sketches.
+    pub fn cohesion(&self) -> (Measure, f64) {
+        match (self.judge.measure(), self.judge.threshold(), self.net) {
+            (Some(measure), Some(threshold), _) => (measure, threshold),
+            (.., Net::Bands { similarity, .. }) => (Measure::Estimate, similarity),
+            _ => (Measure::Weights, UNLIKE),
+        }
+    }
+
+    /// Checks each setting, and that they fit together.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] naming the first setting that has no meaning.
+    pub fn check(&self) -> Result<()> {
+        let signed = matches!(self.sketches, Sketches::MinHash { .. });
+        if signed != matches!(self.net, Net::Bands { .. }) {
+            let expected = if signed {
+                "bands with MinHash, whose signatures have no distance"
+            } else {
+                "join, dial, psm or bphs with SimHash, which has no bands"
+            };
+            return Err(Error::parameter("search", self.net.name(), expected));
+        }
+        if signed && matches!(self.judge, Judge::Weights(_) | Judge::Mismatch(_)) {
+            let expected = "jaccard, containment or cosine with minhash, which has no weight vectors";
+            return Err(Error::parameter("verify", self.judge.name(), expected));
+        }
+        if let Some(threshold) = self.judge.threshold().filter(|share| !is_share(*share)) {
+            return Err(Error::parameter("verify-threshold", threshold, "a share above 0 and at most 1"));
+        }
+        if let Some(MinHashParams { permutations, .. }) = self.minhash_params()
+            && !(1..=MOST_PERMUTATIONS).contains(&permutations)
+        {
+            return Err(Error::parameter("permutations", permutations, format!("1 to {MOST_PERMUTATIONS}")));
+        }
+        self.net.check(self.minhash_params().map_or(0, |params| params.permutations))
+    }
+}
+
+fn is_share(share: f64) -> bool {
+    share > 0.0 && share <= 1.0
+}
+
+impl Net {
+    /// The cheapest search that finds every pair of hashes within a distance: an exact join, or, farther than that pays
+    /// ([`FARTHEST_JOINED`]), the dial with this recall.
+    pub fn cheapest(distance: u32, recall: Recall) -> Self {
+        if distance <= FARTHEST_JOINED {
+            Self::Join { distance }
+        } else {
+            Self::Dial { distance, recall, key_bits: None }
+        }
+    }
+
+    /// A word for the kind, as the command line's `--search` spells it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Join { .. } => "join",
+            Self::Dial { .. } => "dial",
+            Self::Psm { .. } => "psm",
+            Self::Bphs { .. } => "bphs",
+            Self::Bands { .. } => "bands",
+        }
+    }
+
+    /// h, of a net over SimHashes.
+    pub fn distance(&self) -> Option<u32> {
+        match *self {
+            Self::Join { distance }
+            | Self::Dial { distance, .. }
+            | Self::Psm { distance, .. }
+            | Self::Bphs { distance, .. } => Some(distance),
+            Self::Bands { .. } => None,
+        }
+    }
+
+    /// The recall that a probing search is asked for.
+    pub fn recall(&self) -> Option<Recall> {
+        match *self {
+            Self::Dial { recall, .. } | Self::Psm { recall, .. } => Some(recall),
+            _ => None,
+        }
+    }
+
+    fn check(&self, permutations: usize) -> Result<()> {
+        if let Some(distance) = self.distance().filter(|&distance| distance > MAX_DISTANCE) {
+            let expected = format!("at most {MAX_DISTANCE} of 64 bits; farther hashes are alike by chance");
+            return Err(Error::parameter("distance", distance, expected));
+        }
+        match self.recall() {
+            Some(Recall::AtLeast(share)) if !is_share(share) => {
+                return Err(Error::parameter("recall", share, "a share above 0 and at most 1"));
+            }
+            Some(Recall::Probes(0)) => return Err(Error::parameter("budget", 0, "at least 1 probe")),
+            _ => {}
+        }
+        let bits = match *self {
+            Self::Dial { key_bits, .. } | Self::Psm { reading: Reading::P { key_bits }, .. } => key_bits,
+            _ => None,
+        };
+        if let Some(bits) = bits.filter(|bits| !(1..=BITS as u32).contains(bits)) {
+            return Err(Error::parameter("key-bits", bits, format!("1 to {BITS}")));
+        }
+        match *self {
+            Self::Bphs { distance, tables: Some(tables) } => check_tables(distance, tables),
+            Self::Bands { similarity, .. } if !is_share(similarity) => {
+                Err(Error::parameter("similarity", similarity, "a share above 0 and at most 1"))
+            }
+            Self::Bands { similarity, shape } => shape.check(permutations, similarity),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether BPHS can have so many tables; better told before the corpus is read than after.
+fn check_tables(radius: u32, tables: u32) -> Result<()> {
+    let fits = |&tables: &u32| Bphs::new(&[], BphsParams { radius, tables }).is_ok();
+    if fits(&tables) {
+        return Ok(());
+    }
+    let possible: Vec<String> = (1..=TableSet::BITS).filter(fits).map(|tables| tables.to_string()).collect();
+    let expected = format!("{} for distance {radius}", possible.join(" or "));
+    Err(Error::parameter("tables", tables, expected))
+}
+
+impl BandShape {
+    /// The bands of signatures of so many positions.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if no bands reach the recall.
+    pub fn banding(&self, permutations: usize, similarity: f64) -> Result<Banding> {
+        match *self {
+            Self::Fixed(banding) => Ok(banding),
+            Self::Recall(recall) => Banding::choose(permutations, similarity, recall),
+        }
+    }
+
+    fn check(&self, m: usize, similarity: f64) -> Result<()> {
+        match *self {
+            Self::Fixed(Banding { bands, rows }) => {
+                if bands == 0 || rows == 0 || bands.saturating_mul(rows) > m {
+                    let expected = format!("bands × rows of 1 to the {m} permutations");
+                    return Err(Error::parameter("bands", format!("{bands}x{rows}"), expected));
+                }
+                Ok(())
+            }
+            Self::Recall(recall) if !is_share(recall) => {
+                Err(Error::parameter("recall", recall, "a share above 0 and at most 1"))
+            }
+            Self::Recall(recall) => {
+                if Banding::choose(m, similarity, recall).is_ok() {
+                    return Ok(());
+                }
+                let most = Banding { bands: m, rows: 1 }.probability(similarity);
+                let expected = if recall == 1.0 {
+                    format!(
+                        "a share below 1 where the similarity ({similarity}) is below 1: bands miss some pair"
+                    )
+                } else {
+                    format!("at most {most:.6}, which is what {m} permutations reach at similarity {similarity}")
+                };
+                Err(Error::parameter("recall", recall, expected))
+            }
+        }
+    }
+}
+
+impl Recall {
+    /// The recall of this share: all from 1 on.
+    pub fn of(share: f64) -> Self {
+        if share >= 1.0 { Self::Exact } else { Self::AtLeast(share) }
+    }
+
+    /// The share that is wanted; none where the number of probes is given instead.
+    pub fn share(self) -> Option<f64> {
+        match self {
+            Self::Exact => Some(1.0),
+            Self::AtLeast(share) => Some(share),
+            Self::Probes(_) => None,
+        }
+    }
+}
+
+impl Judge {
+    /// What is measured; none where nothing is.
+    pub fn measure(self) -> Option<Measure> {
+        match self {
+            Self::Net => None,
+            Self::Weights(_) => Some(Measure::Weights),
+            Self::Mismatch(_) => Some(Measure::Mismatch),
+            Self::Jaccard(_) => Some(Measure::Jaccard),
+            Self::Containment(_) => Some(Measure::Containment),
+            Self::Cosine { .. } => Some(Measure::Cosine),
+        }
+    }
+
+    /// The similarity from which on two documents are near.
+    pub fn threshold(self) -> Option<f64> {
+        match self {
+            Self::Net => None,
+            Self::Weights(threshold)
+            | Self::Mismatch(threshold)
+            | Self::Jaccard(threshold)
+            | Self::Containment(threshold)
+            | Self::Cosine { at_least: threshold, .. } => Some(threshold),
+        }
+    }
+
+    /// The command line's spelling.
+    pub fn name(self) -> &'static str {
+        self.measure().map_or("none", Measure::name)
+    }
+}
+
+impl Measure {
+    /// Those that a [`Judge`] can go by.
+    pub const JUDGED: [Self; 5] =
+        [Self::Weights, Self::Mismatch, Self::Jaccard, Self::Containment, Self::Cosine];
+
+    /// The command line's spelling.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Weights => "weights",
+            Self::Mismatch => "mismatch",
+            Self::Estimate => "estimate",
+            Self::Jaccard => "jaccard",
+            Self::Containment => "containment",
+            Self::Cosine => "cosine",
+        }
+    }
+
+    /// Whether it looks at features, and not at sketches alone.
+    pub fn needs_features(self) -> bool {
+        matches!(self, Self::Jaccard | Self::Containment | Self::Cosine)
+    }
+
+    /// The threshold where none is given.
+    pub fn usual_threshold(self) -> f64 {
+        match self {
+            Self::Weights => 0.93,
+            Self::Mismatch => 0.97,
+            Self::Estimate | Self::Jaccard => 0.8,
+            Self::Containment | Self::Cosine => 0.9,
+        }
+    }
+
+    /// The judge by this measure at a threshold; features are weighted so, where it weighs them. Estimates are what a net
+    /// of bands goes by, so no judge does.
+    pub fn at_least(self, threshold: f64, weighting: Weighting) -> Judge {
+        match self {
+            Self::Weights => Judge::Weights(threshold),
+            Self::Mismatch => Judge::Mismatch(threshold),
+            Self::Estimate => Judge::Net,
+            Self::Jaccard => Judge::Jaccard(threshold),
+            Self::Containment => Judge::Containment(threshold),
+            Self::Cosine => Judge::Cosine { at_least: threshold, weighting },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(settings: &Settings) -> &'static str {
+        match settings.check() {
+            Err(Error::Parameter { parameter, .. }) => parameter,
+            Ok(()) => "",
+        }
+    }
+
+    #[test]
+    fn what_has_no_meaning_is_refused_by_name() {
+        for usual in [Settings::simhash(), Settings::minhash(0.8), Settings::paper()] {
+            assert_eq!(refused(&usual), "");
+        }
+        let simhash = |net| refused(&Settings { net, ..Settings::simhash() });
+        assert_eq!(simhash(Net::Join { distance: 16 }), "distance");
+        let dial = |recall, key_bits| Net::Dial { distance: 3, recall, key_bits };
+        assert_eq!(simhash(dial(Recall::AtLeast(1.5), None)), "recall");
+        assert_eq!(simhash(dial(Recall::Probes(0), None)), "budget");
+        assert_eq!(simhash(dial(Recall::Exact, Some(65))), "key-bits");
+        assert_eq!(simhash(Net::Bphs { distance: 3, tables: Some(5) }), "tables");
+        assert_eq!(simhash(Net::Bands { similarity: 0.8, shape: BandShape::Recall(0.9) }), "search");
+        let minhash = |similarity, shape| {
+            refused(&Settings { net: Net::Bands { similarity, shape }, ..Settings::minhash(0.8) })
+        };
+        assert_eq!(minhash(0.0, BandShape::Recall(0.9)), "similarity");
+        assert_eq!(minhash(0.8, BandShape::Recall(1.0)), "recall");
+        assert_eq!(minhash(0.8, BandShape::Fixed(Banding { bands: 43, rows: 3 })), "bands");
+        let judged = |judge| refused(&Settings { judge, ..Settings::minhash(0.8) });
+        assert_eq!(judged(Judge::Weights(0.9)), "verify");
+        assert_eq!(judged(Judge::Cosine { at_least: f64::NAN, weighting: Weighting::Tf }), "verify-threshold");
+    }
+
+    #[test]
+    fn settings_are_data() {
+        let mut all = vec![Settings::simhash(), Settings::minhash(0.7), Settings::paper()];
+        for measure in Measure::JUDGED {
+            let judge = measure.at_least(measure.usual_threshold(), Weighting::TfIdf);
+            all.push(Settings { judge, ..Settings::simhash() });
+        }
+        for net in [
+            Net::Dial { distance: 12, recall: Recall::Probes(40), key_bits: Some(14) },
+            Net::Psm { distance: 3, recall: Recall::Exact, reading: Reading::X { filter_bits: 8 } },
+            Net::Bphs { distance: 4, tables: None },
+        ] {
+            all.push(Settings { net, ..Settings::simhash() });
+        }
+        for settings in all {
+            let json = serde_json::to_string(&settings).unwrap();
+            assert_eq!(serde_json::from_str::<Settings>(&json).unwrap(), settings, "{json}");
+        }
+        let json = serde_json::to_value(Settings::simhash()).unwrap();
+        assert_eq!(json["net"], serde_json::json!({ "join": { "distance": 10 } }));
+        assert_eq!(json["judge"], serde_json::json!({ "weights": 0.93 }));
+    }
+}

@@ -1,0 +1,181 @@
+//! How alike two documents are, by any measure, in one place.
+//!
+//! A measure looks at what a [`Page`] can show: features with their weights, a SimHash with its weights, a MinHash signature.
+//! Every measure is symmetric to the last bit, so that it depends on the two pages and on nothing else; it is 1 for equal
+//! texts and for no others above 1.
+
+use crate::minhash;
+use crate::settings::Measure;
+use crate::sketch::Hashed;
+use hashbrown::HashMap;
+
+/// What a measure can look at.
+pub trait Page {
+    /// [`text_digest`](crate::hash::text_digest) of the text.
+    fn digest(&self) -> u128;
+
+    /// The SimHash; none for a page with too few features, or where there are none.
+    fn hashed(&self) -> Option<&Hashed>;
+
+    /// The MinHash signature; none for a page with too few features, or where there are none.
+    fn signature(&self) -> Option<&[u32]>;
+
+    /// Calls `each` with every distinct feature once and its weight, which matters to [`Measure::Cosine`] alone.
+    fn features(&self, each: impl FnMut(u64, i64));
+}
+
+/// A page that others are compared with.
+pub struct Anchor<P> {
+    measure: Measure,
+    page: P,
+    /// The page's features with their weights, where the measure looks at them.
+    features: HashMap<u64, i64>,
+    /// The sum of the squares of the weights.
+    square: i128,
+}
+
+impl<P: Page> Anchor<P> {
+    /// Makes a page ready to be compared with many.
+    pub fn new(measure: Measure, page: P) -> Self {
+        let mut anchor = Self { measure, page, features: HashMap::new(), square: 0 };
+        if measure.needs_features() {
+            let Self { page, features, square, .. } = &mut anchor;
+            page.features(|feature, weight| {
+                *square += i128::from(weight) * i128::from(weight);
+                features.insert(feature, weight);
+            });
+        }
+        anchor
+    }
+
+    /// The similarity with another page, at most 1. 0 for different texts where a page has no sketch to compare.
+    pub fn with(&self, other: &impl Page) -> f32 {
+        if self.page.digest() == other.digest() {
+            return 1.0;
+        }
+        match self.measure {
+            Measure::Weights => self.of_hashes(other, |a, b| a.weights.cosine(&b.weights)),
+            Measure::Mismatch => self.of_hashes(other, |a, b| a.weights.agreement(&b.weights)),
+            Measure::Estimate => match (self.page.signature(), other.signature()) {
+                (Some(a), Some(b)) if !a.is_empty() => minhash::matches(a, b) as f32 / a.len() as f32,
+                _ => 0.0,
+            },
+            Measure::Jaccard => self.of_sets(other, |a, b, shared| a + b - shared),
+            Measure::Containment => self.of_sets(other, |a, b, _| a.min(b)),
+            Measure::Cosine => self.of_weights(other),
+        }
+    }
+
+    fn of_hashes(&self, other: &impl Page, of: impl FnOnce(&Hashed, &Hashed) -> f32) -> f32 {
+        self.page.hashed().zip(other.hashed()).map_or(0.0, |(a, b)| of(a, b))
+    }
+
+    /// The share of the features of both pages in a whole, told from the sizes of both sets and of what they share.
+    fn of_sets(&self, other: &impl Page, whole: impl FnOnce(usize, usize, usize) -> usize) -> f32 {
+        let (mut size, mut shared) = (0, 0);
+        other.features(|feature, _| {
+            size += 1;
+            shared += usize::from(self.features.contains_key(&feature));
+        });
+        let whole = whole(self.features.len(), size, shared);
+        if whole == 0 { 1.0 } else { (shared as f64 / whole as f64) as f32 }
+    }
+
+    fn of_weights(&self, other: &impl Page) -> f32 {
+        // Whole numbers, so that no order of adding changes a bit.
+        let (mut dot, mut square) = (0i128, 0i128);
+        other.features(|feature, weight| {
+            square += i128::from(weight) * i128::from(weight);
+            if let Some(&own) = self.features.get(&feature) {
+                dot += i128::from(own) * i128::from(weight);
+            }
+        });
+        let norms = (square as f64 * self.square as f64).sqrt();
+        if norms > 0.0 { (dot as f64 / norms).min(1.0) as f32 } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::features;
+    use crate::minhash::{MinHashParams, MinHasher};
+    use crate::simhash::hasher::SimHasher;
+    use proptest::prelude::*;
+
+    /// A page by the weights of its features.
+    #[derive(Clone)]
+    struct Plain {
+        weights: Vec<(u64, i64)>,
+        hashed: Hashed,
+        signature: Vec<u32>,
+    }
+
+    impl Plain {
+        fn new(weights: &[(u64, i64)]) -> Self {
+            let hasher = MinHasher::new(MinHashParams { permutations: 16, ..MinHashParams::default() }).unwrap();
+            let mut signature = vec![0; 16];
+            hasher.sign(&weights.iter().map(|&(feature, _)| feature).collect::<Vec<_>>(), &mut signature);
+            let hashed = Hashed::from(&SimHasher::default().hash(weights.iter().copied()));
+            Self { weights: weights.to_vec(), hashed, signature }
+        }
+    }
+
+    impl Page for &Plain {
+        fn digest(&self) -> u128 {
+            std::ptr::from_ref::<Plain>(self) as usize as u128
+        }
+
+        fn hashed(&self) -> Option<&Hashed> {
+            Some(&self.hashed)
+        }
+
+        fn signature(&self) -> Option<&[u32]> {
+            Some(&self.signature)
+        }
+
+        fn features(&self, mut each: impl FnMut(u64, i64)) {
+            self.weights.iter().for_each(|&(feature, weight)| each(feature, weight));
+        }
+    }
+
+    fn page() -> impl Strategy<Value = Vec<(u64, i64)>> {
+        prop::collection::btree_map(0u64..30, 1i64..1 << 36, 0..20).prop_map(|page| {
+            page.into_iter().map(|(feature, weight)| (crate::hash::fmix64(feature), weight)).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn measures_are_their_definitions_and_symmetric(a in page(), b in page()) {
+            let (mut x, mut y) = (Plain::new(&a), Plain::new(&b));
+            let with = |measure, x: &Plain, y: &Plain| Anchor::new(measure, x).with(&y);
+            let near = |a: f32, b: f64| (f64::from(a) - b).abs() < 1e-6;
+            let sorted = |page: &[(u64, i64)]| {
+                let mut sorted = page.to_vec();
+                sorted.sort_unstable();
+                sorted
+            };
+            let (a, b) = (sorted(&a), sorted(&b));
+            let sets = [&a, &b].map(|page| page.iter().map(|&(feature, _)| (feature, 1)).collect::<Vec<(u64, u32)>>());
+            let overlap = features::overlap(&sets[0], &sets[1]);
+            let smaller = overlap.shared + overlap.only_a.min(overlap.only_b);
+            let containment = if smaller == 0 { 1.0 } else { overlap.shared as f64 / smaller as f64 };
+            prop_assert!(near(with(Measure::Jaccard, &x, &y), overlap.jaccard()));
+            prop_assert!(near(with(Measure::Containment, &x, &y), containment));
+            if !a.is_empty() && !b.is_empty() {
+                prop_assert!(near(with(Measure::Cosine, &x, &y), features::cosine(&a, &b)));
+            }
+            for measure in [Measure::Weights, Measure::Mismatch, Measure::Estimate, Measure::Jaccard, Measure::Containment, Measure::Cosine] {
+                let there = with(measure, &x, &y);
+                prop_assert_eq!(there.to_bits(), with(measure, &y, &x).to_bits());
+                prop_assert_eq!(with(measure, &x, &x), 1.0);
+                prop_assert!(there <= 1.0 + 1e-6);
+                // Nor does the order of features matter.
+                x.weights.reverse();
+                y.weights.rotate_left(y.weights.len() / 3);
+                prop_assert_eq!(there.to_bits(), with(measure, &x, &y).to_bits());
+            }
+        }
+    }
+}

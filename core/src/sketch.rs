@@ -1,0 +1,261 @@
+//! What stays of a document, and the one place where it is made.
+
+use crate::error::Result;
+use crate::hash::text_digest;
+use crate::minhash::{MinHashParams, MinHasher};
+use crate::settings::Sketches;
+use crate::simhash::SimHash;
+use crate::simhash::hasher::SimHasher;
+use crate::simhash::quantised::QuantisedWeights;
+use crate::text::{FeatureExtractor, FeatureKind};
+use crate::weight::frequencies::Frequencies;
+use crate::weight::vocabulary::Vocabulary;
+use crate::weight::{Weigher, Weighting};
+use std::sync::Arc;
+
+/// What stays of a document: 28 bytes that every document has, and its sketch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sketch {
+    /// What is known of the text besides.
+    pub facts: Facts,
+    /// The sketch itself.
+    pub value: SketchValue,
+}
+
+/// What is known of every document.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// [`text_digest`] of the text: the same for equal texts alone.
+    pub digest: u128,
+    /// Length of the text in bytes.
+    pub text_bytes: u64,
+    /// Number of its distinct features.
+    pub features: u32,
+}
+
+/// A sketch of one kind.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum SketchValue {
+    /// A hash of 64 bits, and the weights behind them in 64 bytes.
+    SimHash(Hashed),
+    /// The minima of each permutation.
+    MinHash(Vec<u32>),
+}
+
+/// A SimHash as it is kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hashed {
+    /// The 64 bits.
+    pub hash: u64,
+    /// The weights behind them, rounded to a byte each.
+    pub weights: QuantisedWeights,
+}
+
+impl From<&SimHash> for Hashed {
+    fn from(simhash: &SimHash) -> Self {
+        Self { hash: simhash.hash, weights: QuantisedWeights::new(&simhash.weights) }
+    }
+}
+
+/// Makes sketches of texts. It holds buffers: make one for each thread.
+///
+/// ```
+/// use flipside_core::settings::Settings;
+/// use flipside_core::sketch::{Sketcher, SketchValue};
+///
+/// let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
+/// let [a, b] = ["one page about near-duplicates of pages", "One page, about near-duplicates of pages!"]
+///     .map(|text| sketcher.sketch(text));
+/// assert_eq!(a.value, b.value);
+/// assert_ne!(a.facts.digest, b.facts.digest);
+/// # Ok::<(), flipside_core::Error>(())
+/// ```
+pub struct Sketcher {
+    counter: Counter,
+    maker: Maker,
+    frequencies: Option<Arc<Frequencies>>,
+}
+
+enum Maker {
+    SimHash { weigher: Weigher, hasher: SimHasher },
+    MinHash(MinHasher),
+}
+
+impl Sketcher {
+    /// A sketcher as the settings want it. Where weights depend on document frequencies and none are given, every feature
+    /// counts as equally rare.
+    ///
+    /// # Errors
+    /// For sketches that have no meaning.
+    pub fn new(settings: &crate::settings::Settings, frequencies: Option<Arc<Frequencies>>) -> Result<Self> {
+        Self::of(settings.features, settings.sketches, settings.seed, frequencies)
+    }
+
+    /// The same from what it depends on: the kind of features, the kind of sketch, and the seed of MinHash's functions.
+    ///
+    /// # Errors
+    /// For sketches that have no meaning.
+    pub fn of(
+        features: FeatureKind,
+        sketches: Sketches,
+        seed: u64,
+        frequencies: Option<Arc<Frequencies>>,
+    ) -> Result<Self> {
+        let maker = match sketches {
+            Sketches::SimHash { weighting } => {
+                Maker::SimHash { weigher: Weigher::new(weighting), hasher: SimHasher::default() }
+            }
+            Sketches::MinHash { permutations, family } => {
+                Maker::MinHash(MinHasher::new(MinHashParams { permutations, family, seed })?)
+            }
+        };
+        Ok(Self { counter: Counter::new(features), maker, frequencies })
+    }
+
+    /// Sketches a text.
+    pub fn sketch(&mut self, text: &str) -> Sketch {
+        let Self { counter, maker, frequencies } = self;
+        counter.count(text);
+        let (features, value) = counter.vocabulary.finish_and_forget(|features, occurrences| {
+            let value = match maker {
+                Maker::SimHash { weigher, hasher } => {
+                    let simhash = weigh_and_hash(features, occurrences, weigher, hasher, frequencies.as_deref());
+                    SketchValue::SimHash(Hashed::from(&simhash))
+                }
+                Maker::MinHash(hasher) => {
+                    let mut signature = vec![0; hasher.params().permutations];
+                    hasher.sign(features, &mut signature);
+                    SketchValue::MinHash(signature)
+                }
+            };
+            (features.len(), value)
+        });
+        Sketch { facts: Facts::new(text, features), value }
+    }
+
+    /// The SimHash of a text with its weights unrounded, and the number of distinct features.
+    pub fn simhash(&mut self, text: &str) -> (SimHash, usize) {
+        let Self { counter, maker, frequencies } = self;
+        let (mut weigher, mut hasher) = (Weigher::new(Weighting::Binary), SimHasher::default());
+        let (weigher, hasher) = match maker {
+            Maker::SimHash { weigher, hasher } => (weigher, hasher),
+            Maker::MinHash(_) => (&mut weigher, &mut hasher),
+        };
+        counter.count(text);
+        counter.vocabulary.finish_and_forget(|features, occurrences| {
+            (weigh_and_hash(features, occurrences, weigher, hasher, frequencies.as_deref()), features.len())
+        })
+    }
+}
+
+impl Facts {
+    /// What is known of a text that has so many distinct features.
+    pub fn new(text: &str, features: usize) -> Self {
+        let features = u32::try_from(features).unwrap_or(u32::MAX);
+        Self { digest: text_digest(text), text_bytes: text.len() as u64, features }
+    }
+}
+
+fn weigh_and_hash(
+    features: &[u64],
+    occurrences: &[u16],
+    weigher: &Weigher,
+    hasher: &mut SimHasher,
+    frequencies: Option<&Frequencies>,
+) -> SimHash {
+    let flat = weigher.idf(0, 1);
+    let documents = frequencies.map_or(1, |frequencies| frequencies.documents().max(1));
+    hasher.hash(features.iter().zip(occurrences).map(|(&feature, &n)| {
+        // A document that nobody has counted is a document, too: there is one at least.
+        let idf = frequencies.map_or(flat, |known| weigher.idf(known.get(feature), documents));
+        (feature, weigher.weight(u32::from(n), idf))
+    }))
+}
+
+/// Counts the features of texts.
+pub(crate) struct Counter {
+    extractor: FeatureExtractor,
+    /// Some features of the text at hand, repeats included.
+    features: Vec<u64>,
+    /// What they are counted in.
+    pub(crate) vocabulary: Vocabulary,
+}
+
+impl Counter {
+    pub(crate) fn new(kind: FeatureKind) -> Self {
+        Self { extractor: FeatureExtractor::new(kind), features: Vec::new(), vocabulary: Vocabulary::default() }
+    }
+
+    /// Counts a text's features into the vocabulary's document at hand, which is not ended.
+    pub(crate) fn count(&mut self, text: &str) {
+        /// Features that are counted at a time, so that a page of 100 MB does not need eight times as much.
+        const LIST: usize = 1 << 16;
+        let Self { extractor, features, vocabulary } = self;
+        features.clear();
+        extractor.extract(text, |feature| {
+            features.push(feature);
+            if features.len() == LIST {
+                vocabulary.add_all(features);
+                features.clear();
+            }
+        });
+        vocabulary.add_all(features);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::SplitMix64;
+    use crate::settings::{Settings, Sketches};
+
+    /// The definition: features counted one by one, weighed, and summed.
+    fn naive(text: &str, kind: FeatureKind, weighting: Weighting, frequencies: &Frequencies) -> SimHash {
+        let weigher = Weigher::new(weighting);
+        let counts = FeatureExtractor::new(kind).counts(text);
+        let documents = frequencies.documents().max(1);
+        let weight = |&(feature, n)| (feature, weigher.weight(n, weigher.idf(frequencies.get(feature), documents)));
+        SimHasher::default().hash(counts.iter().map(weight))
+    }
+
+    #[test]
+    fn sketches_are_those_of_the_definition() {
+        let mut rng = SplitMix64::new(3);
+        for words in [0u64, 1, 2, 3, 9, 300, 8_000, 2] {
+            let text: Vec<String> = (0..words).map(|_| format!("w{}", rng.below(words / 2 + 1))).collect();
+            let text = text.join(" ");
+            for (kind, weighting) in [
+                (FeatureKind::Words, Weighting::Tf),
+                (FeatureKind::Words, Weighting::TfIdf),
+                (FeatureKind::Shingles(3), Weighting::Binary),
+            ] {
+                let sketches = Sketches::SimHash { weighting };
+                let known = Frequencies::from_entries(kind, 7, [(crate::hash::feature(b"w1"), 5)]);
+                for frequencies in [Frequencies::new(kind), known] {
+                    let expected = naive(&text, kind, weighting, &frequencies);
+                    let mut sketcher = Sketcher::of(kind, sketches, 0, Some(Arc::new(frequencies))).unwrap();
+                    let sketch = sketcher.sketch(&text);
+                    assert_eq!(sketch.value, SketchValue::SimHash(Hashed::from(&expected)));
+                    assert_eq!(sketch.facts.text_bytes, text.len() as u64);
+                    let (simhash, features) = sketcher.simhash(&text);
+                    assert_eq!((simhash, features), (expected, FeatureExtractor::new(kind).counts(&text).len()));
+                    assert_eq!(features, sketch.facts.features as usize);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn signatures_are_those_of_the_set_of_features() {
+        let settings = Settings::minhash(0.8);
+        let text = "a rose is a rose is a rose and nothing else than a rose";
+        let features: Vec<u64> =
+            FeatureExtractor::new(settings.features).counts(text).into_iter().map(|(feature, _)| feature).collect();
+        let hasher = MinHasher::new(settings.minhash_params().unwrap()).unwrap();
+        let mut expected = vec![0; 128];
+        hasher.sign(&features, &mut expected);
+        let sketch = Sketcher::new(&settings, None).unwrap().sketch(text);
+        assert_eq!(sketch.value, SketchValue::MinHash(expected));
+    }
+}

@@ -1,0 +1,49 @@
+//! How many probes a page each recall takes on a corpus.
+
+use super::stages::{Progress, Stages};
+use super::{Job, read};
+use crate::calibrate::Calibration;
+use crate::error::{Error, Result};
+use flipside_core::dedup::Prepared;
+use flipside_core::net::{Hashes, Probed};
+use serde::{Deserialize, Serialize};
+
+/// What probes buy on a corpus.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProbeTable {
+    /// Documents read.
+    pub documents: u64,
+    /// Pieces of damage met.
+    pub damaged: u64,
+    /// Probes of an exhaustive search.
+    pub all_probes: u64,
+    /// For each recall asked for, the number of probes and what that reached.
+    pub rows: Vec<(f64, Calibration)>,
+}
+
+/// Measures the number of probes for each recall on a corpus, as [`super::dedup`] does for one. Nothing is written.
+///
+/// # Errors
+/// If no document could be read, if a setting has no meaning, or if the settings' net makes no probes.
+pub fn calibrate(job: &Job, recalls: &[f64], progress: &dyn Progress) -> Result<ProbeTable> {
+    if let Some(recall) = recalls.iter().find(|&&recall| !(recall > 0.0 && recall <= 1.0)) {
+        return Err(Error::parameter("recalls", recall, "shares above 0 and at most 1"));
+    }
+    // A net that makes no probes is told before anything is read.
+    Probed::new(&[], &job.settings.net)?;
+    job.with_threads(|| {
+        let stages = Stages::new(progress);
+        let (pages, frequencies) = read(job, &job.settings, None, &stages)?;
+        let prepared = Prepared::new(&pages.collection, &job.settings, frequencies, &stages);
+        let evidence = prepared.evidence(&job.settings);
+        let hashes = Hashes::new(&evidence, &stages);
+        let index = Probed::new(hashes.hashes(), &job.settings.net)?;
+        let sample = index.sample(&hashes, job.settings.seed, &stages);
+        Ok(ProbeTable {
+            documents: pages.len() as u64,
+            damaged: pages.damaged(),
+            all_probes: index.all_probes(),
+            rows: recalls.iter().map(|&recall| (recall, sample.budget(recall))).collect(),
+        })
+    })?
+}

@@ -1,0 +1,148 @@
+//! The first pass: every page of the input read once, and what a run needs of it kept.
+
+use crate::corpus::{self, Document as Record, FileReading, Input, ReadOptions};
+use crate::document::DocumentTable;
+use crate::error::Result;
+use crate::weight::frequencies::Frequencies;
+use flipside_core::collection::{Collection, Keeping};
+use flipside_core::id::{Document, Id};
+use flipside_core::text::FeatureKind;
+use hashbrown::HashSet;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The pages of a corpus without their texts: names and places, and what was kept of each.
+pub struct Pages {
+    /// The files, in the order that numbers them.
+    pub inputs: Vec<Input>,
+    /// What reading each file came to.
+    pub files: Vec<FileReading>,
+    /// All pages, in order of files and rows.
+    pub documents: DocumentTable,
+    /// What was kept of each, in the same order.
+    pub collection: Collection,
+    /// Number of pages by the first language that their record names.
+    pub languages: BTreeMap<String, u64>,
+    /// Pages whose record id an earlier page has already.
+    pub repeated_ids: HashSet<Document>,
+}
+
+/// What a thread works with.
+struct Worker {
+    collection: Collection,
+    documents: DocumentTable,
+    languages: BTreeMap<String, u64>,
+}
+
+impl Worker {
+    fn add(&mut self, record: &Record<'_>) {
+        self.documents.push(record.id, record.place, (record.record_id, record.url));
+        self.collection.push(record.text);
+        let language = record.language.and_then(|languages| languages.split(',').next()).unwrap_or("").trim();
+        match self.languages.get_mut(language) {
+            Some(count) => *count += 1,
+            None => {
+                self.languages.insert(language.to_owned(), 1);
+            }
+        }
+    }
+}
+
+impl Pages {
+    /// Reads all pages of the inputs. `progress` hears of stored bytes as they are read.
+    ///
+    /// # Errors
+    /// If sketches are to be kept that have no meaning.
+    pub fn read(
+        inputs: Vec<Input>,
+        options: &ReadOptions,
+        features: FeatureKind,
+        keeping: Keeping,
+        frequencies: Option<Arc<Frequencies>>,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<Self> {
+        let collection = || Collection::new(features, keeping, frequencies.clone());
+        // What cannot be kept is told before anything is read.
+        collection()?;
+        let worker = || {
+            Ok(Worker {
+                collection: collection()?,
+                documents: DocumentTable::default(),
+                languages: BTreeMap::new(),
+            })
+        };
+        let add = |worker: &mut Result<Worker>, record: Record<'_>| {
+            if let Ok(worker) = worker {
+                worker.add(&record);
+            }
+        };
+        let reading = corpus::read(&inputs, options, worker, add, progress);
+        let mut languages: BTreeMap<String, u64> = BTreeMap::new();
+        let (mut tables, mut collections) = (Vec::new(), Vec::new());
+        for worker in reading.workers {
+            let worker = worker?;
+            for (language, count) in worker.languages {
+                *languages.entry(language).or_default() += count;
+            }
+            tables.push(worker.documents);
+            collections.push(worker.collection);
+        }
+        let (documents, order) = DocumentTable::merge(tables);
+        let collection = match collections.is_empty() {
+            true => collection()?,
+            false => Collection::gather(collections, &order)?,
+        };
+        let repeated_ids = repeated_ids(&documents);
+        Ok(Self { inputs, files: reading.files, documents, collection, languages, repeated_ids })
+    }
+
+    /// Number of pages.
+    pub fn len(&self) -> usize {
+        self.documents.len()
+    }
+
+    /// Pieces of damage met.
+    pub fn damaged(&self) -> u64 {
+        self.files.iter().map(|file| file.damaged).sum()
+    }
+
+    /// The URL of a page, if it has one.
+    pub fn url(&self, document: Document) -> Option<&str> {
+        self.documents.url(document)
+    }
+
+    /// A page's id in results: the record's own, or, where it has none or not for itself alone, the file and its place there.
+    pub fn id_of(&self, document: Document) -> Cow<'_, str> {
+        match self.documents.record_id(document) {
+            Some(id) if !self.repeated_ids.contains(&document) => Cow::Borrowed(id),
+            _ => Cow::Owned(self.place_of(document)),
+        }
+    }
+
+    /// A page's file and its place there.
+    pub fn place_of(&self, document: Document) -> String {
+        let id = self.documents.row(document).id;
+        self.inputs[id.shard as usize].name_of(id.row)
+    }
+
+    /// What a warning calls a page: its URL, or its place.
+    pub fn shown_name(&self, document: Document) -> String {
+        /// Characters of a name.
+        const CHARS: usize = 100;
+        let name = self.url(document).map_or_else(|| self.place_of(document), str::to_owned);
+        match name.char_indices().nth(CHARS) {
+            Some((end, _)) => format!("{}…", &name[..end]),
+            None => name,
+        }
+    }
+}
+
+/// Pages whose record id an earlier page has already.
+fn repeated_ids(documents: &DocumentTable) -> HashSet<Document> {
+    let mut seen = HashSet::new();
+    let is_repeated = |&document: &Document| {
+        documents.record_id(document).is_some_and(|id| !seen.insert(crate::hash::text_digest(id)))
+    };
+    Document::all(documents.len()).filter(is_repeated).collect()
+}

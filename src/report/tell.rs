@@ -1,0 +1,488 @@
+//! An outcome told in words: the only place where a run's numbers become sentences.
+
+use super::model::{
+    Corpus, DamageCount, DamageReport, DamagedRecord, Histogram, LanguageCount, Method, Outcome as Counts, Parameter,
+    Recall, Report, SCurve, SearchCost,
+};
+use crate::corpus::{Damage, FileReading};
+use crate::hash::FEATURE_HASH;
+use crate::text::TOKENIZER;
+use crate::wording::{counted, plural};
+use flipside_core::clusters::Linkage;
+use flipside_core::dedup::{Cohesion, Crowds, Judged, Kind, MeasuredRecall, Outcome, Ran, Scores, Searched};
+use flipside_core::id::{Cluster, Document, Id};
+use flipside_core::search::psm::Reading;
+use flipside_core::settings::{BandShape, Judge, Measure, Net, Settings, Sketches};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What a measure says of two pages.
+pub fn meaning(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Weights => "cosine of the weight vectors behind the pages' hashes",
+        Measure::Mismatch => "share of the weight behind the pages' hashes that is on bits where the hashes agree",
+        Measure::Estimate => "Jaccard coefficient of the pages' sets of features, estimated",
+        Measure::Jaccard => "Jaccard coefficient of the pages' sets of features, counted",
+        Measure::Containment => "share of the smaller page's set of features that the larger one has, counted",
+        Measure::Cosine => "cosine of the pages' feature weights, counted",
+        _ => "a similarity of this version's own",
+    }
+}
+
+/// The name, in `pairs.csv`, of the similarity that a pair has.
+pub fn measure_name(settings: &Settings, kind: Kind) -> &'static str {
+    match (kind, settings.judge.measure(), settings.sketches) {
+        (Kind::Exact, ..) => "text",
+        (Kind::Near, Some(measure), _) => measure.name(),
+        (Kind::Near, None, Sketches::MinHash { .. }) => "signature-jaccard",
+        (Kind::Near, None, _) => "hash-cosine",
+    }
+}
+
+/// The sketch that settings give a page, as `--method` spells it.
+pub fn method_name(settings: &Settings) -> &'static str {
+    match settings.sketches {
+        Sketches::MinHash { .. } => "minhash",
+        _ => "simhash",
+    }
+}
+
+/// What ran, in a few words.
+fn search_words(searched: &Searched) -> String {
+    match searched.ran {
+        Ran::Join { .. } if matches!(searched.crowds, Some(Crowds::Sampled { .. })) => {
+            "exact join of all hashes but those of crowds".to_owned()
+        }
+        Ran::Join { .. } => "exact join of all hashes".to_owned(),
+        Ran::Probing { probes: Some(_), .. } => "probes of an index, the likeliest first".to_owned(),
+        Ran::Probing { .. } => "all probes of an index, which is exact".to_owned(),
+        Ran::Bphs { .. } => "block-permuted tables, which is exact".to_owned(),
+        Ran::Bands { .. } => "bands of signatures".to_owned(),
+        _ => "a search of this version's own".to_owned(),
+    }
+}
+
+/// The method and its parameters, in words.
+pub fn method(
+    settings: &Settings,
+    frequencies: Option<&Path>,
+    searched: &Searched,
+    judged: Option<&Judged>,
+) -> Method {
+    let mut parameters: Vec<(&str, String)> = vec![
+        ("features", settings.features.to_string()),
+        ("tokenizer", TOKENIZER.to_owned()),
+        ("min features", settings.min_features.to_string()),
+    ];
+    let mut similarity = match settings.sketches {
+        Sketches::MinHash { permutations, family } => {
+            parameters.push(("permutations", permutations.to_string()));
+            parameters.push(("family", family.name().to_owned()));
+            format!("Jaccard coefficient of the pages' sets of {}, estimated", settings.features)
+        }
+        Sketches::SimHash { weighting } => {
+            parameters.push(("weighting", weighting.name().to_owned()));
+            "cosine of the pages' feature weights, as estimated by the distance d of their hashes: cos(π·d/64)".to_owned()
+        }
+        _ => String::new(),
+    };
+    if settings.needs_frequencies() {
+        let of_corpus = || "of this corpus".to_owned();
+        parameters.push(("frequencies", frequencies.map_or_else(of_corpus, |path| path.display().to_string())));
+    }
+    if let Some(distance) = settings.net.distance() {
+        parameters.push(("distance", format!("{distance} of 64 bits")));
+    }
+    if let Net::Bands { similarity, shape } = settings.net {
+        parameters.push(("similarity", similarity.to_string()));
+        if let BandShape::Recall(recall) = shape {
+            parameters.push(("recall", recall.to_string()));
+        }
+    }
+    if let Some(recall) = settings.net.recall().and_then(|recall| recall.share()) {
+        parameters.push(("recall", recall.to_string()));
+    }
+    parameters.push(("search", search_words(searched)));
+    match searched.ran {
+        Ran::Probing { tables, key_bits, flips, probes, all_probes, .. } => {
+            let index = match settings.net {
+                Net::Psm { reading: Reading::P { .. }, .. } => "one-table",
+                Net::Psm { reading: Reading::X { .. }, .. } => "all-bits",
+                _ => "dial",
+            };
+            parameters.extend([
+                ("index", index.to_owned()),
+                ("tables", tables.to_string()),
+                ("key bits", key_bits.to_string()),
+                ("flips in a key", flips.to_string()),
+                ("probes a page", probes.map_or_else(|| format!("{all_probes} (all)"), |n| n.to_string())),
+            ]);
+        }
+        Ran::Bphs { tables, .. } => parameters.push(("tables", tables.to_string())),
+        Ran::Bands { banding, .. } => {
+            parameters.push(("bands", banding.bands.to_string()));
+            parameters.push(("rows", banding.rows.to_string()));
+        }
+        _ => {}
+    }
+    parameters.push(("verify", settings.judge.name().to_owned()));
+    if let (Some(measure), Some(threshold)) = (settings.judge.measure(), settings.judge.threshold()) {
+        meaning(measure).clone_into(&mut similarity);
+        parameters.push(("verify threshold", threshold.to_string()));
+    }
+    if let Some(judged) = judged {
+        parameters.push(("verified candidates", judged.compared.to_string()));
+        parameters.push(("of these refused", judged.refused.to_string()));
+    }
+    parameters.push(("clusters", settings.linkage.name().to_owned()));
+    parameters.push(("keep", settings.keep.to_string()));
+    parameters.push(("all pairs", if settings.all_pairs { "yes" } else { "no" }.to_owned()));
+    Method {
+        name: method_name(settings).to_owned(),
+        similarity,
+        parameters: parameters
+            .into_iter()
+            .map(|(name, value)| Parameter { name: name.to_owned(), value })
+            .collect(),
+        seed: settings.seed,
+        hash: FEATURE_HASH.to_owned(),
+    }
+}
+
+/// What was measured of the recall.
+pub fn recall(searched: &Searched) -> Option<Recall> {
+    let MeasuredRecall { wanted, calibration, identical_pairs, with_identical, .. } = searched.recall?;
+    let Ran::Probing { distance: h, all_probes, .. } = searched.ran else { return None };
+    let mut denominator = match calibration.budget {
+        Some(_) => format!(
+            "of the pairs of distinct hashes at distance 1 to {h} around a sample of pages, exhaustively searched; half of \
+             the duplicate clusters chose the number of probes, the other half ({}) measured this recall",
+            counted(calibration.held_out_clusters, "cluster", "clusters")
+        ),
+        None => format!(
+            "no smaller number of probes was sure to reach the recall on the {} at distance 1 to {h} of the sample, so the \
+             search was exhaustive",
+            counted(calibration.chosen_on, "pair", "pairs")
+        ),
+    };
+    if let Some(share) = with_identical {
+        denominator.push_str(&format!(
+            ". With the {} of different texts of equal hashes, about {:.2} % of all pairs were found",
+            counted(identical_pairs, "pair", "pairs"),
+            100.0 * share
+        ));
+    }
+    Some(Recall {
+        wanted,
+        reached: calibration.reached,
+        low: calibration.low,
+        high: calibration.high,
+        confidence: 0.95,
+        denominator,
+        budget_probes: calibration.budget.map_or(all_probes, u64::from),
+        sample_pairs: calibration.held_out,
+    })
+}
+
+/// The S-curve of a search by bands.
+pub fn s_curve(settings: &Settings, searched: &Searched) -> Option<SCurve> {
+    match (searched.ran, settings.net) {
+        (Ran::Bands { banding, .. }, Net::Bands { similarity, .. }) => {
+            Some(SCurve::new(banding.bands as u32, banding.rows as u32, similarity))
+        }
+        _ => None,
+    }
+}
+
+/// The scores of each table or band.
+pub fn histograms(searched: &Searched) -> Vec<Histogram> {
+    let bands = matches!(searched.ran, Ran::Bands { .. });
+    let of = |Scores { table, counts, .. }: &Scores| {
+        let (one, unit) = if bands { ("band", "matching positions") } else { ("table", "64 − distance") };
+        let title = table.map_or_else(|| "all pairs".to_owned(), |table| format!("{one} {table}"));
+        Histogram::new(title, unit, counts)
+    };
+    searched.scores.iter().map(of).collect()
+}
+
+/// The counted work.
+pub fn cost(searched: &Searched) -> SearchCost {
+    SearchCost {
+        probes: searched.cost.probes,
+        candidates: searched.cost.candidates,
+        verified: searched.cost.verified,
+        index_bytes: searched.index_bytes,
+        distinct_hashes: searched.distinct,
+    }
+}
+
+/// What came of it, counted.
+pub fn counts(outcome: &Outcome, removed_text_bytes: u64) -> Counts {
+    let (removed, exact) = (outcome.removed() as u64, outcome.exact_duplicates() as u64);
+    Counts {
+        exact_duplicates: exact,
+        near_duplicates: removed - exact,
+        kept: outcome.documents as u64 - removed,
+        removed,
+        removed_text_bytes,
+        pairs_found: outcome.pairs_found,
+        pairs_written: outcome.pairs.len() as u64,
+        clusters: outcome.clusters.len() as u64,
+        documents_in_clusters: outcome.clusters.values().len() as u64,
+    }
+}
+
+/// What was read.
+pub fn corpus(
+    files: &[FileReading],
+    documents: u64,
+    documents_with_few_features: u64,
+    languages: &BTreeMap<String, u64>,
+) -> Corpus {
+    /// Languages that are listed.
+    const LISTED: usize = 20;
+    let mut languages: Vec<LanguageCount> = languages
+        .iter()
+        .filter(|(language, _)| !language.is_empty())
+        .map(|(language, &documents)| LanguageCount { language: language.clone(), documents })
+        .collect();
+    languages.sort_by(|a, b| b.documents.cmp(&a.documents).then_with(|| a.language.cmp(&b.language)));
+    languages.truncate(LISTED);
+    let sum = |field: fn(&FileReading) -> u64| files.iter().map(field).sum();
+    Corpus {
+        files: files.len() as u64,
+        stored_bytes: sum(|file| file.stored_bytes),
+        text_bytes: sum(|file| file.text_bytes),
+        records: sum(|file| file.records),
+        documents,
+        documents_with_few_features,
+        languages,
+    }
+}
+
+/// The damaged input, with what showed only later.
+pub fn damage(files: &[FileReading], later: &[Damage]) -> DamageReport {
+    /// Pieces that a report lists one by one.
+    const LISTED: usize = 200;
+    let mut by_kind: BTreeMap<String, u64> = BTreeMap::new();
+    let listed = || later.iter().chain(files.iter().flat_map(|file| &file.damage));
+    for damage in listed() {
+        *by_kind.entry(damage.kind.to_string()).or_default() += 1;
+    }
+    let beyond: u64 = files.iter().map(|file| file.damaged - file.damage.len() as u64).sum();
+    if beyond > 0 {
+        *by_kind.entry("not listed one by one".to_owned()).or_default() += beyond;
+    }
+    let mut by_kind: Vec<_> =
+        by_kind.into_iter().map(|(kind, records)| DamageCount { kind, records }).collect();
+    by_kind.sort_by(|a, b| b.records.cmp(&a.records).then_with(|| a.kind.cmp(&b.kind)));
+    DamageReport {
+        total: later.len() as u64 + files.iter().map(|file| file.damaged).sum::<u64>(),
+        by_kind,
+        listed: listed()
+            .take(LISTED)
+            .map(|damage| DamagedRecord {
+                file: damage.path.display().to_string(),
+                record: damage.record,
+                offset: Some(damage.offset),
+                kind: damage.kind.to_string(),
+                detail: damage.detail.clone(),
+            })
+            .collect(),
+    }
+}
+
+/// What to do about pages of one template.
+const TEMPLATE_ADVICE: &str = "Look at them: such pages may have little in common but the template. --verify looks closer, and \
+                               --clusters star joins a page only with one that it is near.";
+
+/// What the user should know of the search and of the judge. `name` says what a document is called.
+pub fn search_warnings(
+    searched: &Searched,
+    judged: Option<&Judged>,
+    name: &dyn Fn(Document) -> String,
+) -> Vec<String> {
+    let named = |examples: &[Document]| examples.iter().map(|&document| name(document)).collect::<Vec<_>>().join(", ");
+    let mut warnings = Vec::new();
+    match &searched.crowds {
+        Some(Crowds::Sampled { hashes, sampled, examples }) => warnings.push(format!(
+            "{} in crowds, most likely pages of one template, whose pairs would grow with the square of their number; each \
+             was compared with {} drawn from all, and joined with the nearest of them; all pairs of other pages \
+             were found; for example {}. {TEMPLATE_ADVICE}",
+            counted(*hashes, "hash lies", "hashes lie"),
+            counted(*sampled, "hash", "hashes"),
+            named(examples)
+        )),
+        Some(Crowds::Nearest { hashes, passed_over, examples }) => {
+            let most = flipside_core::search::selfjoin::MOST_NEIGHBOURS;
+            let distance = match searched.ran {
+                Ran::Join { distance } | Ran::Probing { distance, .. } | Ran::Bphs { distance, .. } => distance,
+                _ => 0,
+            };
+            warnings.push(format!(
+                "{} more than {most} neighbours within {}, most likely pages of one template; each was joined with its \
+                 {most} nearest, and {} passed over; for example {}. {TEMPLATE_ADVICE}",
+                counted(*hashes, "hash has", "hashes have"),
+                counted(u64::from(distance), "bit", "bits"),
+                counted(*passed_over, "neighbour was", "neighbours were"),
+                named(examples)
+            ));
+        }
+        Some(Crowds::Bands { skipped, full_bucket, neighbours, examples }) => warnings.push(format!(
+            "{} not compared, because more than {full_bucket} different pages share it, most likely pages of one template. \
+             Each was compared with its {neighbours} likeliest neighbours; for example {}. {TEMPLATE_ADVICE}",
+            counted(*skipped, "pair that shares a band was", "pairs that share a band were"),
+            named(examples)
+        )),
+        _ => {}
+    }
+    if let Some(judged) = judged.filter(|judged| judged.skipped > 0) {
+        warnings.push(format!(
+            "{} not compared, because too many pages with different texts share a sketch.",
+            counted(judged.skipped, "pair of pages was", "pairs of pages were")
+        ));
+    }
+    warnings
+}
+
+/// What the user should know of record ids that several pages have.
+pub fn repeated_ids_warning(repeated: u64) -> Option<String> {
+    (repeated > 0).then(|| {
+        format!(
+            "{} a record id that an earlier page has already; results name {} by file and place.",
+            counted(repeated, "page has", "pages have"),
+            plural(repeated, "it", "them")
+        )
+    })
+}
+
+/// Tells of clusters that hold pages unlike the one that stays, with the worst examples.
+pub fn chaining_warning(
+    outcome: &Outcome,
+    linkage: Linkage,
+    name: &dyn Fn(Document) -> String,
+) -> Option<String> {
+    /// Examples that are named.
+    const NAMED: usize = 3;
+    let (measure, floor) = outcome.cohesion_by;
+    let cohesion = &outcome.cohesion;
+    let unlike: u64 = cohesion.iter().map(|c| c.unlike).sum();
+    let mut worst: Vec<Cluster> =
+        Cluster::all(cohesion.len()).filter(|cluster| cohesion[cluster.index()].unlike > 0).collect();
+    let lowest = |cluster: Cluster| cohesion[cluster.index()].lowest;
+    worst.sort_by(|&a, &b| lowest(a).total_cmp(&lowest(b)).then(a.cmp(&b)));
+    let examples: Vec<String> = worst
+        .iter()
+        .take(NAMED)
+        .map(|cluster| {
+            let Cohesion { farthest, lowest, .. } = cohesion[cluster.index()];
+            let kept = outcome.representatives[cluster.index()];
+            format!("{} with {} ({lowest:.2}, cluster {cluster})", name(farthest), name(kept))
+        })
+        .collect();
+    (unlike > 0).then(|| {
+        format!(
+            "{} in {} {} unlike the page that stays (below {floor:.2}; {}), the worst: {}.{}",
+            counted(unlike, "page", "pages"),
+            counted(worst.len() as u64, "cluster", "clusters"),
+            plural(unlike, "is", "are"),
+            meaning(measure),
+            examples.join("; "),
+            match linkage {
+                Linkage::Connected =>
+                    " They may hang together through others in between: --clusters star joins a page only with the one that \
+                     stays.",
+                _ => "",
+            }
+        )
+    })
+}
+
+/// What the user should know of the size of clusters, and of pairs that are not listed.
+pub fn outcome_warnings(outcome: &Outcome, judged: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let largest = outcome.clusters.iter().map(<[Document]>::len).max().unwrap_or(0);
+    if largest > 100 && largest * 20 > outcome.documents {
+        warnings.push(format!(
+            "The largest cluster holds {largest} of {} pages. Pages far from each other may have been chained \
+             through others in between: look at it before you delete anything.",
+            outcome.documents
+        ));
+    }
+    let (listed, found) = (outcome.pairs.len() as u64, outcome.pairs_found);
+    if listed < found {
+        let once = if judged {
+            "copies of a text are"
+        } else {
+            "copies of a text, and pages with equal sketches, are"
+        };
+        warnings.push(format!(
+            "pairs.csv lists {listed} of {found} pairs: {once} listed once, with the page that leads them; --all-pairs lists \
+             every pair."
+        ));
+    }
+    warnings
+}
+
+/// What the design of a search says of the pairs within the threshold, if anything.
+pub fn promise(searched: &Searched) -> Option<&'static str> {
+    match (&searched.ran, &searched.crowds) {
+        (Ran::Join { .. }, Some(Crowds::Sampled { .. })) => Some(
+            "The search was exact except for crowds of pages of one template (see the warnings): it compared every other pair \
+             within the distance.",
+        ),
+        (Ran::Join { .. } | Ran::Bphs { .. } | Ran::Probing { probes: None, .. }, _) => {
+            Some("The search was exact: it compared every pair within the distance.")
+        }
+        _ => None,
+    }
+}
+
+/// A few sentences on what a run of `dedup` came to.
+pub fn closing(report: &Report, judge: Judge) -> String {
+    let outcome = &report.outcome;
+    let mut text = format!(
+        "{}: {} kept, {} can go ({}, {}), in {}.",
+        counted(report.corpus.documents, "page", "pages"),
+        outcome.kept,
+        outcome.removed,
+        counted(outcome.exact_duplicates, "exact copy", "exact copies"),
+        counted(outcome.near_duplicates, "near-duplicate", "near-duplicates"),
+        counted(outcome.clusters, "cluster", "clusters")
+    );
+    match &report.recall {
+        Some(recall) if recall.low >= 1.0 => {
+            text.push_str("\nThere were too few pairs to measure recall on, so the search made every probe.");
+        }
+        Some(recall) => text.push_str(&format!(
+            "\nRecall {:.1} % (95 % interval {:.1} to {:.1} %, {}); {:.1} % was asked for.",
+            100.0 * recall.reached,
+            100.0 * recall.low,
+            100.0 * recall.high,
+            counted(recall.sample_pairs, "held-out pair", "held-out pairs"),
+            100.0 * recall.wanted
+        )),
+        None => {
+            if let Some(promise) = report.promise() {
+                text.push('\n');
+                text.push_str(promise);
+            }
+        }
+    }
+    if let (Some(judged), Some(threshold)) = (&report.judged, judge.threshold()) {
+        text.push_str(&format!(
+            " Of {} compared, {} passed the check (--verify {} at {threshold}).",
+            counted(judged.compared, "pair of texts", "pairs of texts"),
+            judged.compared - judged.refused,
+            judge.name()
+        ));
+    }
+    if report.damage.total > 0 {
+        text.push_str(&format!(
+            "\n{} skipped; the report lists {}.",
+            counted(report.damage.total, "damaged piece of input was", "damaged pieces of input were"),
+            plural(report.damage.total, "it", "them")
+        ));
+    }
+    text
+}
