@@ -11,6 +11,7 @@ mod pages;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use parquet::basic::{ConvertedType, LogicalType, Type};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
@@ -19,18 +20,17 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::schema::types::ColumnDescriptor;
 
-use super::block::Block;
-use super::damage::{Damage, DamageKind};
+use super::damage::{Damage, DamageKind, FileReading, Tally};
+use super::document::Document;
+use super::filetype::PARQUET_MAGIC;
 use super::inputs::Input;
-use super::{Document, Place, ReadOptions};
-use crate::document::DocId;
+use super::options::ReadOptions;
+use crate::document::{DocId, Place};
 use crate::{Error, Result};
 pub(crate) use copy::write_kept;
 use pages::{Pages, Stored, Turn};
 
-/// How a Parquet file starts and ends.
-pub(crate) const MAGIC: [u8; 4] = *b"PAR1";
-/// How one ends whose footer is encrypted.
+/// How a file ends whose footer is encrypted.
 const MAGIC_ENCRYPTED: [u8; 4] = *b"PARE";
 /// The longest footer that is read.
 const FOOTER_CAP: u64 = 256 << 20;
@@ -103,7 +103,7 @@ fn read_metadata(stored: &Stored) -> Result<ParquetMetaData, Flaw> {
     if magic == MAGIC_ENCRYPTED {
         return Err((DamageKind::BadFooter, "the file is encrypted; decrypt it first".into()));
     }
-    if magic != MAGIC {
+    if magic != PARQUET_MAGIC {
         return Err(truncated());
     }
     let size = u64::from(u32::from_le_bytes(*size));
@@ -209,7 +209,7 @@ enum Name {
 
 /// A row as it was read.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+struct Row {
     row: u32,
     offset: u64,
     within: u64,
@@ -218,13 +218,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Its place in the file's order, and the start of its row group's text.
-    pub fn place(&self) -> (u64, u64) {
-        (u64::from(self.row), self.offset)
-    }
-
     /// What becomes of it: a document, or damage.
-    pub fn document<T>(
+    fn document<T>(
         &self,
         shard: u32,
         options: &ReadOptions,
@@ -422,8 +417,43 @@ impl Cursor {
     }
 }
 
+/// Rows as they were read, or a row group that whoever works on them is to read first, bit by bit.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    rows: Vec<Row>,
+    group: Option<Group>,
+}
+
+impl Batch {
+    /// Takes a close look at each row, and takes it out: hands on the documents, counts them, and notes damage.
+    pub fn process(
+        &mut self,
+        shard: u32,
+        input: &Input,
+        options: &ReadOptions,
+        part: &mut FileReading,
+        each: &mut impl FnMut(Document<'_>),
+    ) {
+        loop {
+            for row in self.rows.drain(..) {
+                part.take(&input.path, (u64::from(row.row), row.offset, 0), each, |found, each| {
+                    row.document(shard, options, found, each)
+                });
+            }
+            let Some(group) = &mut self.group else { return };
+            let (before, mut tally) = (Instant::now(), Tally::default());
+            let more = group.next(&mut self.rows, &mut tally);
+            part.decoding += before.elapsed();
+            part.count(tally);
+            if !more {
+                self.group = None;
+            }
+        }
+    }
+}
+
 /// Rows of a row group, in order.
-pub(crate) struct Group {
+struct Group {
     input: Input,
     layout: Arc<Layout>,
     index: usize,
@@ -520,14 +550,14 @@ impl Group {
         Ok(n)
     }
 
-    /// The next rows, as part of a block; false when there are none.
-    pub fn next(&mut self, block: &mut Block) -> bool {
+    /// Adds the next rows; false when there are none.
+    fn next(&mut self, rows: &mut Vec<Row>, tally: &mut Tally) -> bool {
         if self.done >= self.rows {
             return false;
         }
-        match self.read(&mut block.rows) {
+        match self.read(rows) {
             Ok(n) => {
-                block.records += n as u64;
+                tally.records += n as u64;
                 let bytes = |row: &Row| {
                     let names = row.names.iter().map(|name| match name {
                         Name::Text(name) => name.len(),
@@ -535,12 +565,12 @@ impl Group {
                     });
                     row.text.as_ref().map_or(0, ByteArray::len) + names.sum::<usize>()
                 };
-                block.decoded += block.rows[block.rows.len() - n..].iter().map(bytes).sum::<usize>() as u64;
+                tally.decoded += rows[rows.len() - n..].iter().map(bytes).sum::<usize>() as u64;
             }
             Err((kind, detail)) => {
                 let lost = (self.rows - self.done) as u64;
                 let (group, text) = (self.index, self.layout.text.descriptor.path().string());
-                block.damage.push(Damage {
+                tally.damage.push(Damage {
                     path: self.input.path.clone(),
                     record: Some(self.row()),
                     offset: self.layout.offset(group),
@@ -548,7 +578,7 @@ impl Group {
                     kind,
                     detail: format!("row group {group}, column {text:?}: {detail}; {lost} rows lost"),
                 });
-                block.records += lost;
+                tally.records += lost;
                 self.done = self.rows;
                 self.open = None;
             }
@@ -602,13 +632,15 @@ impl Rows {
         Ok(Self { input: input.clone(), layout, block_bytes, next: 0, group: None, stored, finished: false })
     }
 
-    /// Adds the next rows to an empty block, or a row group for the caller to read; false when there are none.
-    pub fn next_block(&mut self, block: &mut Block) -> bool {
+    /// Makes the next batch, which may be a row group for the caller to read; false when there are none.
+    pub fn next_block(&mut self, batch: &mut Batch, tally: &mut Tally) -> bool {
+        batch.rows.clear();
+        batch.group = None;
         if self.finished {
             return false;
         }
         if let Some(group) = &mut self.group {
-            if group.next(block) {
+            if group.next(&mut batch.rows, tally) {
                 return true;
             }
             self.group = None;
@@ -628,12 +660,12 @@ impl Rows {
                 let size = u64::try_from(group.compressed_size()).unwrap_or(0).min(self.stored);
                 self.next += 1;
                 self.stored -= size;
-                block.stored = size;
+                tally.stored = size;
                 let mut group = Group::new(&self.input, &self.layout, index, self.block_bytes);
                 if text <= OWN_GROUP {
-                    block.group = Some(group);
+                    batch.group = Some(group);
                 } else {
-                    group.next(block);
+                    group.next(&mut batch.rows, tally);
                     self.group = Some(group);
                 }
                 return true;
@@ -641,10 +673,10 @@ impl Rows {
         };
         if let Some((record, kind, detail)) = last {
             let (path, detail) = (self.input.path.clone(), detail.to_owned());
-            block.damage.push(Damage { path, record, offset: 0, within: 0, kind, detail });
+            tally.damage.push(Damage { path, record, offset: 0, within: 0, kind, detail });
         }
         self.finished = true;
-        block.stored = std::mem::take(&mut self.stored);
+        tally.stored = std::mem::take(&mut self.stored);
         true
     }
 }
