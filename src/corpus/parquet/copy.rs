@@ -21,8 +21,10 @@ use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedW
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 use rayon::prelude::*;
 
+use super::columns::{BATCH_ROWS, in_range, of_any_type, skip_values};
+use super::footer::Layout;
+use super::guard::{Flaw, guarded};
 use super::pages::{Pages, Stored, Turn};
-use super::{BATCH_ROWS, Flaw, Layout, guarded, in_range, of_any_type, skip_values};
 use crate::corpus::damage::{Damage, DamageKind};
 use crate::corpus::filetype::Format;
 use crate::corpus::inputs::Input;
