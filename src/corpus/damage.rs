@@ -6,10 +6,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::document::Document;
-use crate::wording::{printable, printable_path};
+use crate::wording::{counted, printable, printable_path};
 
 /// How many pieces of damage of one file are kept in detail; the rest are only counted.
 pub const DAMAGE_KEPT: usize = 1000;
+
+/// How many pieces of damage of one file are told at once.
+const TOLD: usize = 20;
 
 /// The sort of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -184,6 +187,16 @@ pub struct FileReading {
 }
 
 impl FileReading {
+    /// The damage in lines for a person: the first pieces, and how many more there are. None without damage.
+    pub fn damage_told(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.damage.iter().take(TOLD).map(Damage::to_string).collect();
+        if self.damaged > TOLD as u64 {
+            let more = counted(self.damaged - TOLD as u64, "more piece of damage", "more pieces of damage");
+            lines.push(format!("{}: {more}", printable_path(&self.path)));
+        }
+        lines
+    }
+
     /// Counts what a block took.
     pub(crate) fn count(&mut self, tally: Tally) {
         self.records += tally.records;
@@ -277,6 +290,20 @@ mod tests {
         assert_eq!(up.damaged, total);
         assert_eq!(up.damage.len(), DAMAGE_KEPT);
         assert_eq!(up.damage.last(), Some(&damage(DAMAGE_KEPT as u64 - 1)));
+    }
+
+    #[test]
+    fn tells_the_first_and_counts_the_rest() {
+        let mut file = FileReading { path: "a".into(), ..FileReading::default() };
+        assert!(file.damage_told().is_empty());
+        (0..20).for_each(|i| file.add(damage(i)));
+        let first: Vec<String> = (0..20).map(|i| damage(i).to_string()).collect();
+        assert_eq!(file.damage_told(), first);
+        file.add(damage(20));
+        assert_eq!(file.damage_told()[..20], first);
+        assert_eq!(file.damage_told()[20..], ["a: 1 more piece of damage"]);
+        file.add(damage(21));
+        assert_eq!(file.damage_told()[20..], ["a: 2 more pieces of damage"]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub use plan::{Plan, PlanRow, Purpose, plan};
 pub use review::{ReviewJob, ReviewSummary, SIMILARITY_CUTS, review};
 pub use stages::{Progress, Silent};
 
-use crate::corpus::{self, Input, JsonlFields, ReadOptions, discover};
+use crate::corpus::{self, FileReading, Input, JsonlFields, ReadOptions, discover};
 use crate::document::DocumentTable;
 use crate::error::{Error, Result};
 use crate::format;
@@ -30,7 +30,7 @@ use crate::hash::FEATURE_HASH;
 use crate::pairs::{Kind, Pair};
 use crate::report::model as report;
 use crate::weight::frequencies::Frequencies;
-use crate::wording::{counted, printable_path};
+use crate::wording::counted;
 use collect::{Collection, Keeping};
 use hashbrown::HashSet;
 use rayon::prelude::*;
@@ -152,7 +152,9 @@ fn prepare(job: &Job, needs_simhash: bool, keeping: Keeping, stages: &mut Stages
         collect::collect(inputs, &options, settings.features, keeping, progress)
     });
     stages.amend(collection.documents.len() as u64, collection.text_bytes());
-    tell_damage(&collection, stages.progress());
+    for line in collection.files.iter().flat_map(FileReading::damage_told) {
+        stages.progress().note(&line);
+    }
     if collection.documents.is_empty() {
         let damaged: u64 = collection.files.iter().map(|file| file.damaged).sum();
         let first = collection.files.iter().flat_map(|file| &file.damage).next();
@@ -183,20 +185,6 @@ fn prepare(job: &Job, needs_simhash: bool, keeping: Keeping, stages: &mut Stages
     }
     let repeated_ids = repeated_ids(&collection.documents);
     Ok(Prepared { collection, texts, frequencies, repeated_ids })
-}
-
-/// Tells the first pieces of damage of each file at once; the report lists more.
-fn tell_damage(collection: &Collection, progress: &dyn Progress) {
-    const TOLD: usize = 20;
-    for file in &collection.files {
-        for damage in file.damage.iter().take(TOLD) {
-            progress.note(&damage.to_string());
-        }
-        if file.damaged > TOLD as u64 {
-            let more = counted(file.damaged - TOLD as u64, "more piece of damage", "more pieces of damage");
-            progress.note(&format!("{}: {more}", printable_path(&file.path)));
-        }
-    }
 }
 
 fn simhashes(prepared: &Prepared, settings: &Settings, stages: &mut Stages<'_>) -> SimHashes {
