@@ -1,8 +1,9 @@
 //! `flipside explain`
 
-use super::arguments::{CheckArgs, FeatureArgs, FieldArgs, Given, SearchArgs, Use, refuse};
+use super::arguments::{CheckArgs, FeatureArgs, FieldArgs, Given, MethodName, SearchArgs, refuse};
 use super::progress::Bars;
 use super::{Done, tell, tell_json};
+use flipside::pipeline::explain::Methods;
 use flipside::pipeline::{Job, explain};
 use std::path::PathBuf;
 

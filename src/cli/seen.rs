@@ -9,7 +9,7 @@ use flipside::format;
 use flipside::settings::{MAX_DISTANCE, Settings, USUAL_DISTANCE};
 use flipside::seen::{Answer, COLUMNS, Page, Seen, SeenParams, Sketcher};
 use flipside::weight::frequencies::Frequencies;
-use flipside::wording::{counted, printable, printable_json, printable_path};
+use flipside::wording::{printable, printable_json, printable_path};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::io::IsTerminal;
@@ -111,7 +111,9 @@ impl Args {
         }
         for input in discover(&self.inputs, &DiscoverOptions::default())? {
             let (pages, reading) = sketched(&input, &options, &params, &frequencies);
-            tell_damage(&reading);
+            for line in reading.damage_told() {
+                eprintln!("flipside: {line}");
+            }
             damaged += reading.damaged;
             let mut lines = Vec::new();
             for (_, name, page) in &pages {
@@ -203,16 +205,4 @@ fn sketched(
     let mut pages: Vec<_> = reading.workers.into_iter().flat_map(|(_, pages)| pages).collect();
     pages.sort_unstable_by_key(|(id, ..)| *id);
     (pages, reading.files.pop().unwrap_or_default())
-}
-
-fn tell_damage(reading: &FileReading) {
-    const TOLD: usize = 20;
-    for damage in reading.damage.iter().take(TOLD) {
-        eprintln!("flipside: {damage}");
-    }
-    if reading.damaged > TOLD as u64 {
-        let path: &Path = &reading.path;
-        let more = counted(reading.damaged - TOLD as u64, "more piece of damage", "more pieces of damage");
-        eprintln!("flipside: {}: {more}", printable_path(path));
-    }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::damage::DamageKind;
-use super::source::Start;
+use super::feed::Start;
 
 /// What comes behind the bytes at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

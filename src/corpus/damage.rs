@@ -1,14 +1,18 @@
 //! What was wrong in the input: counted, skipped and named, never the end of a run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::wording::{printable, printable_path};
+use super::document::Document;
+use crate::wording::{counted, printable, printable_path};
 
 /// How many pieces of damage of one file are kept in detail; the rest are only counted.
 pub const DAMAGE_KEPT: usize = 1000;
+
+/// How many pieces of damage of one file are told at once.
+const TOLD: usize = 20;
 
 /// The sort of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -44,7 +48,7 @@ pub enum DamageKind {
     BadFooter,
     /// A header block without an end, or one that does not say what the record is.
     BadHeader,
-    /// A header block above [`super::wet::HEADER_CAP`].
+    /// A header block above 32 KiB.
     HeaderTooLong,
     /// A `Content-Length` that is missing, no number, or does not lead to the end of the record.
     BadLength,
@@ -145,6 +149,18 @@ impl std::fmt::Display for Damage {
     }
 }
 
+/// What a block of a file took to read, and what was damaged in it.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Records of any kind, damaged ones too.
+    pub records: u64,
+    /// Stored bytes used up.
+    pub stored: u64,
+    /// Decoded bytes used up.
+    pub decoded: u64,
+    pub damage: Vec<Damage>,
+}
+
 /// What reading one file came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileReading {
@@ -171,6 +187,65 @@ pub struct FileReading {
 }
 
 impl FileReading {
+    /// The damage in lines for a person: the first pieces, and how many more there are. None without damage.
+    pub fn damage_told(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.damage.iter().take(TOLD).map(Damage::to_string).collect();
+        if self.damaged > TOLD as u64 {
+            let more = counted(self.damaged - TOLD as u64, "more piece of damage", "more pieces of damage");
+            lines.push(format!("{}: {more}", printable_path(&self.path)));
+        }
+        lines
+    }
+
+    /// Counts what a block took.
+    pub(crate) fn count(&mut self, tally: Tally) {
+        self.records += tally.records;
+        self.stored_bytes += tally.stored;
+        self.decoded_bytes += tally.decoded;
+        tally.damage.into_iter().for_each(|damage| self.add(damage));
+    }
+
+    /// Reads one document: hands it on and counts it, or what is damaged of it. `read` tells damage to its first argument
+    /// and hands the document to its second, which returns its length.
+    pub(crate) fn take(
+        &mut self,
+        path: &Path,
+        (record, offset, within): (u64, u64, u64),
+        each: &mut impl FnMut(Document<'_>),
+        read: impl FnOnce(&mut dyn FnMut(DamageKind, String), &mut dyn FnMut(Document<'_>) -> u64) -> Option<u64>,
+    ) {
+        let mut found = Vec::new();
+        let length = read(&mut |kind, detail| found.push((kind, detail)), &mut |document| {
+            let length = document.text.len() as u64;
+            each(document);
+            length
+        });
+        if let Some(length) = length {
+            self.documents += 1;
+            self.text_bytes += length;
+        }
+        for (kind, detail) in found {
+            self.add(Damage { path: path.to_path_buf(), record: Some(record), offset, within, kind, detail });
+        }
+    }
+
+    /// Adds what a part of the file came to.
+    pub(crate) fn merge(&mut self, part: Self) {
+        self.stored_bytes += part.stored_bytes;
+        self.decoded_bytes += part.decoded_bytes;
+        self.text_bytes += part.text_bytes;
+        self.records += part.records;
+        self.documents += part.documents;
+        self.decoding += part.decoding;
+        self.processing += part.processing;
+        // A part keeps at most twice as many as are kept in all; what it dropped is counted here.
+        let kept = part.damage.len() as u64;
+        for damage in part.damage {
+            self.add(damage);
+        }
+        self.damaged += part.damaged - kept;
+    }
+
     /// Counts a piece of damage and keeps it for now.
     pub(crate) fn add(&mut self, damage: Damage) {
         self.damaged += 1;
@@ -215,6 +290,20 @@ mod tests {
         assert_eq!(up.damaged, total);
         assert_eq!(up.damage.len(), DAMAGE_KEPT);
         assert_eq!(up.damage.last(), Some(&damage(DAMAGE_KEPT as u64 - 1)));
+    }
+
+    #[test]
+    fn tells_the_first_and_counts_the_rest() {
+        let mut file = FileReading { path: "a".into(), ..FileReading::default() };
+        assert!(file.damage_told().is_empty());
+        (0..20).for_each(|i| file.add(damage(i)));
+        let first: Vec<String> = (0..20).map(|i| damage(i).to_string()).collect();
+        assert_eq!(file.damage_told(), first);
+        file.add(damage(20));
+        assert_eq!(file.damage_told()[..20], first);
+        assert_eq!(file.damage_told()[20..], ["a: 1 more piece of damage"]);
+        file.add(damage(21));
+        assert_eq!(file.damage_told()[20..], ["a: 2 more pieces of damage"]);
     }
 
     #[test]

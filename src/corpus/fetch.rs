@@ -2,12 +2,16 @@
 
 use std::io::{Seek, SeekFrom};
 
-use super::block::{Span, document};
 use super::damage::DamageKind;
-use super::inputs::{Compression, Format, Input};
-use super::source::{Feed, STEP, Source};
-use super::{Document, Place, ReadOptions, parquet, wet};
-use crate::document::DocId;
+use super::document::Document;
+use super::feed::{Feed, STEP};
+use super::filetype::{Compression, StreamFormat};
+use super::inputs::Input;
+use super::options::ReadOptions;
+use super::records::{Span, document};
+use super::source::Source;
+use super::{parquet, wet};
+use crate::document::{DocId, Place};
 use crate::{Error, Result};
 
 /// Decoded bytes from some place of a stored file on, decoded just as [`super::read`] does, damage and all.
@@ -19,10 +23,10 @@ struct Stream {
 }
 
 impl Stream {
-    fn open(input: &Input, offset: u64) -> std::io::Result<Self> {
+    fn open(input: &Input, format: StreamFormat, offset: u64) -> std::io::Result<Self> {
         let mut file = input.open()?;
         file.seek(SeekFrom::Start(offset))?;
-        let source = Source::new(file, input.compression, input.format)?;
+        let source = Source::new(file, input.compression, format)?;
         Ok(Self { source, feed: Feed::new(input.compression == Compression::None), offset })
     }
 
@@ -49,12 +53,11 @@ impl Stream {
 }
 
 /// The record that fills `bytes`.
-fn span(bytes: &[u8], format: Format, id: DocId, place: Place) -> Option<Span> {
+fn span(bytes: &[u8], format: StreamFormat, id: DocId, place: Place) -> Option<Span> {
     let content_start = match format {
         // The length it names is not looked at again: what was read as its text is what the place says.
-        Format::Wet => wet::content_of_conversion(bytes)?,
-        Format::Jsonl => 0,
-        Format::Parquet => return None,
+        StreamFormat::Wet => wet::content_of_conversion(bytes)?,
+        StreamFormat::Jsonl => 0,
     };
     Some(Span { start: 0, content_start, content_end: bytes.len(), id, record: 0, place, member: None })
 }
@@ -94,13 +97,13 @@ pub fn fetch(
             got,
             advice: "was the file changed during the run?",
         };
-        if input.format == Format::Parquet {
+        let Some(format) = StreamFormat::of(input.format) else {
             let of_file = 1 + behind.iter().take_while(|(next, _)| next.shard == id.shard).count();
             let (of_file, others) = wanted[wanted.len() - behind.len() - 1..].split_at(of_file);
             parquet::fetch(input, options, of_file, &mut each, changed)?;
             rest = others;
             continue;
-        }
+        };
         let stream = match &mut open {
             Some((shard, stream))
                 if *shard == id.shard
@@ -110,15 +113,16 @@ pub fn fetch(
                 stream
             }
             _ => {
-                let stream = Stream::open(input, place.offset).map_err(|e| Error::io(&input.path, e))?;
+                let stream =
+                    Stream::open(input, format, place.offset).map_err(|e| Error::io(&input.path, e))?;
                 &mut open.insert((id.shard, stream)).1
             }
         };
         let bytes = stream.record(place).unwrap_or_default();
         let mut wrong: Option<(DamageKind, String)> = None;
-        let done = span(bytes, input.format, id, place).and_then(|span| {
+        let done = span(bytes, format, id, place).and_then(|span| {
             let mut damage = |kind, detail| wrong = Some((kind, detail));
-            document(&span, bytes, input.format, options, &mut damage, |d| each(Document { place, ..d }))
+            document(&span, bytes, format, options, &mut damage, |d| each(Document { place, ..d }))
         });
         if done.is_none() {
             let got = wrong.map_or_else(|| "no whole record".to_owned(), |(_, detail)| detail);

@@ -11,15 +11,12 @@ use flate2::{Decompress, FlushDecompress, Status};
 use memchr::memmem;
 
 use super::damage::DamageKind;
-use super::inputs::Format;
-use super::source::{Feed, STEP};
-use super::window::Window;
-use super::zst::keep;
+use super::feed::{Feed, STEP};
+use super::filetype::{GZIP_MAGIC, StreamFormat};
+use super::window::{Window, keep};
 use crate::kernel::inflate::{InflateError, Inflater};
 use crate::wording::counted;
 
-/// How a member starts: two magic bytes and the only method there is (RFC 1952, 2.3.1).
-pub(crate) const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
 /// Members above this many decoded bytes are inflated as a stream.
 pub(crate) const MEMBER_CAP: usize = 8 << 20;
 /// No member within [`MEMBER_CAP`] is stored in more bytes than this: stored blocks cost 5 bytes in 65535.
@@ -48,7 +45,7 @@ struct Stream {
 #[derive(Debug)]
 pub(crate) struct GzipSource {
     window: Window,
-    format: Format,
+    format: StreamFormat,
     inflater: Inflater,
     raw: Decompress,
     stream: Option<Stream>,
@@ -66,7 +63,7 @@ enum Header {
 }
 
 fn header(bytes: &[u8]) -> Header {
-    if !bytes.starts_with(&MAGIC[..bytes.len().min(3)]) {
+    if !bytes.starts_with(&GZIP_MAGIC[..bytes.len().min(3)]) {
         return Header::Bad;
     }
     let Some(&flags) = bytes.get(3) else { return Header::Short };
@@ -98,7 +95,7 @@ fn header(bytes: &[u8]) -> Header {
 }
 
 impl GzipSource {
-    pub fn new(file: File, format: Format) -> Self {
+    pub fn new(file: File, format: StreamFormat) -> Self {
         Self {
             window: Window::new(file),
             format,
@@ -137,7 +134,7 @@ impl GzipSource {
             self.window.consume(zeros);
             return true;
         }
-        if !bytes.starts_with(&MAGIC[..bytes.len().min(3)]) {
+        if !bytes.starts_with(&GZIP_MAGIC[..bytes.len().min(3)]) {
             self.seek_member();
             let n = self.window.offset() - start;
             feed.gap(
@@ -269,7 +266,7 @@ impl GzipSource {
             feed.filled = from;
         }
         // The deflate stream found its end, but perhaps not its own: what follows decides where to go on.
-        if self.window.bytes().get(8..11).is_none_or(|next| next == MAGIC) {
+        if self.window.bytes().get(8..11).is_none_or(|next| next == GZIP_MAGIC) {
             self.window.consume(8);
             feed.gap(stream.start, DamageKind::Checksum, lost, detail);
         } else {
@@ -293,7 +290,7 @@ impl GzipSource {
 
     /// Moves to the next plausible member at or after this place, or to the end of the file.
     fn seek_member(&mut self) {
-        let finder = memmem::Finder::new(&MAGIC);
+        let finder = memmem::Finder::new(&GZIP_MAGIC);
         loop {
             self.window.ensure(AHEAD);
             let Some(i) = finder.find(self.window.bytes()) else {

@@ -6,55 +6,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use super::{gzip, parquet, wet, zst};
+use super::filetype::{Compression, FileType, Format, has_known_name};
 use crate::{Error, Result, format};
-
-/// What the records of a file are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Format {
-    /// WARC records, of which the `conversion` records are documents.
-    Wet,
-    /// One JSON object a line.
-    Jsonl,
-    /// Rows of a Parquet file.
-    Parquet,
-}
-
-impl Format {
-    /// True if decoded bytes start like a file, or a member on its own, of this format.
-    pub(crate) fn looks_like_start(self, bytes: &[u8]) -> bool {
-        let bytes = skip_blank(bytes);
-        match self {
-            Self::Wet => bytes.starts_with(b"WARC/"),
-            Self::Jsonl => bytes.starts_with(b"{"),
-            Self::Parquet => bytes.starts_with(&parquet::MAGIC),
-        }
-    }
-
-    /// True if decoded bytes hold more than one record.
-    pub(crate) fn holds_several(self, bytes: &[u8]) -> bool {
-        match self {
-            Self::Wet => wet::holds_several(bytes),
-            Self::Jsonl => memchr::memchr(b'\n', bytes).is_some_and(|i| !skip_blank(&bytes[i..]).is_empty()),
-            Self::Parquet => false,
-        }
-    }
-}
-
-/// How a file is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Compression {
-    /// As it is.
-    None,
-    /// Any number of gzip members (RFC 1952).
-    Gzip,
-    /// Any number of Zstandard frames (RFC 8878).
-    Zstd,
-}
 
 /// One file to read. Its position in the list of inputs is the shard of its documents.
 #[derive(Clone, Debug)]
@@ -110,71 +63,28 @@ impl Input {
         self.spool.is_some()
     }
 
+    fn new(path: PathBuf, stored: PathBuf, told: FileType, problem: Option<Problem>) -> Self {
+        let FileType { format, compression, misnamed, .. } = told;
+        Self { path, format, compression, stored, spool: None, problem, misnamed }
+    }
+
+    /// A file whose content cannot be had.
+    fn broken(path: &Path, stored: &Path, options: &DiscoverOptions, error: String) -> Self {
+        let told = FileType::by_name(path, options.format);
+        Self::new(path.to_path_buf(), stored.to_path_buf(), told, Some(Problem::CannotOpen(error)))
+    }
+
     /// Looks at the content of a regular file.
     fn look(path: &Path, stored: &Path, options: &DiscoverOptions) -> Self {
-        let (by_name, packed) = by_name(path);
-        let mut input = Self {
-            path: path.to_path_buf(),
-            format: options.format.or(by_name).unwrap_or(Format::Wet),
-            compression: Compression::None,
-            stored: stored.to_path_buf(),
-            spool: None,
-            problem: None,
-            misnamed: false,
-        };
-        let head = match head(stored) {
-            Ok(head) => head,
-            Err(error) => {
-                input.problem = Some(Problem::CannotOpen(error.to_string()));
-                return input;
+        match head(stored) {
+            Ok(head) => {
+                let told = FileType::by_content(path, &head, options.format);
+                let problem = told.unknown.then_some(Problem::UnknownFormat);
+                Self::new(path.to_path_buf(), stored.to_path_buf(), told, problem)
             }
-        };
-        // One whose first bytes are damaged is known by its name; all that is read of it stands elsewhere.
-        let named = by_name == Some(Format::Parquet) && packed == Compression::None && !head.is_empty();
-        let other = [Format::Wet, Format::Jsonl].iter().any(|format| format.looks_like_start(&head))
-            || head.starts_with(&gzip::MAGIC[..2])
-            || head.starts_with(&zst::MAGIC);
-        if options.format.unwrap_or(Format::Parquet) == Format::Parquet
-            && (head.starts_with(&parquet::MAGIC) || named && !other)
-        {
-            input.format = Format::Parquet;
-            return input;
+            Err(error) => Self::broken(path, stored, options, error.to_string()),
         }
-        // A stream of records that is called Parquet is none.
-        let by_name = by_name.filter(|&format| format != Format::Parquet);
-        // Magic bytes first; a compressed file whose very first bytes are damaged is known by its name.
-        let sniffed = [Format::Wet, Format::Jsonl].into_iter().find(|f| f.looks_like_start(&head));
-        input.compression = if head.starts_with(&gzip::MAGIC[..2]) {
-            Compression::Gzip
-        } else if head.starts_with(&zst::MAGIC) {
-            Compression::Zstd
-        } else if sniffed.is_some() || head.is_empty() {
-            input.misnamed = packed != Compression::None && !head.is_empty();
-            Compression::None
-        } else {
-            packed
-        };
-        let sniffed = match input.compression {
-            Compression::None => sniffed,
-            _ => {
-                let start = decoded_head(&head, input.compression);
-                [Format::Wet, Format::Jsonl].into_iter().find(|f| f.looks_like_start(&start))
-            }
-        };
-        match options.format.or(sniffed).or(by_name) {
-            Some(format) => input.format = format,
-            None if head.is_empty() => {}
-            None => input.problem = Some(Problem::UnknownFormat),
-        }
-        input
     }
-}
-
-/// Drops what may stand before the first record: a byte-order mark, blanks, zeros.
-pub(crate) fn skip_blank(bytes: &[u8]) -> &[u8] {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let n = bytes.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n' | 0)).count();
-    &bytes[n..]
 }
 
 /// The first 64 KiB of a file.
@@ -182,54 +92,6 @@ fn head(path: &Path) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     File::open(path)?.take(64 << 10).read_to_end(&mut head)?;
     Ok(head)
-}
-
-/// What the start of a compressed file decodes to, as far as it does.
-fn decoded_head(head: &[u8], compression: Compression) -> Vec<u8> {
-    let mut start = vec![0; 4 << 10];
-    let mut filled = 0;
-    let mut pull = |reader: &mut dyn Read| {
-        while filled < start.len() {
-            match reader.read(&mut start[filled..]) {
-                Ok(n) if n > 0 => filled += n,
-                _ => break,
-            }
-        }
-    };
-    match compression {
-        Compression::None => {}
-        Compression::Gzip => pull(&mut flate2::bufread::MultiGzDecoder::new(head)),
-        Compression::Zstd => {
-            if let Ok(mut decoder) = zstd::stream::read::Decoder::with_buffer(head) {
-                pull(&mut decoder);
-            }
-        }
-    }
-    start.truncate(filled);
-    start
-}
-
-/// What a file's name says: its format, if it is a name we know, and its compression.
-fn by_name(path: &Path) -> (Option<Format>, Compression) {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    let (stem, compression) = if let Some(stem) = name.strip_suffix(".gz") {
-        (stem, Compression::Gzip)
-    } else if let Some(stem) = name.strip_suffix(".zst") {
-        (stem, Compression::Zstd)
-    } else {
-        (&*name, Compression::None)
-    };
-    let ends = |endings: &[&str]| endings.iter().any(|e| stem.ends_with(e));
-    let format = if ends(&[".wet", ".warc", ".warc.txt"]) {
-        Some(Format::Wet)
-    } else if ends(&[".jsonl", ".ndjson"]) {
-        Some(Format::Jsonl)
-    } else if ends(&[".parquet"]) && compression == Compression::None {
-        Some(Format::Parquet)
-    } else {
-        None
-    };
-    (format, compression)
 }
 
 /// Copies a stream to a temporary file, so that it can be read more than once.
@@ -301,8 +163,8 @@ impl Found<'_> {
                 // The pages that an earlier run kept are copies of pages that are here anyway.
                 Ok(m) if m.is_dir() && format::is_result_folder(&path) => {}
                 Ok(m) if m.is_dir() => self.folder(&path),
-                Ok(m) if m.is_file() && by_name(&path).0.is_some() => self.file(&path),
-                Err(error) if by_name(&path).0.is_some() => {
+                Ok(m) if m.is_file() && has_known_name(&path) => self.file(&path),
+                Err(error) if has_known_name(&path) => {
                     self.broken.insert(path, error.to_string());
                 }
                 _ => {}
@@ -371,15 +233,7 @@ pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Vec<Inpu
     let mut inputs: Vec<Input> =
         found.files.iter().map(|(real, shown)| Input::look(shown, real, options)).collect();
     inputs.extend(found.streams.into_values());
-    inputs.extend(found.broken.into_iter().map(|(path, error)| Input {
-        format: options.format.or(by_name(&path).0).unwrap_or(Format::Wet),
-        compression: Compression::None,
-        stored: path.clone(),
-        path,
-        spool: None,
-        problem: Some(Problem::CannotOpen(error)),
-        misnamed: false,
-    }));
+    inputs.extend(found.broken.into_iter().map(|(path, error)| Input::broken(&path, &path, options, error)));
     if inputs.iter().all(|i| i.problem.is_some()) {
         let why = match inputs.first() {
             Some(input) => match &input.problem {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cut::{End, Step};
 use super::damage::DamageKind;
+use super::filetype::skip_blank;
 
 /// The names of the fields that are read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +31,11 @@ impl Default for JsonlFields {
 
 fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n' | 0))
+}
+
+/// True if there is a line behind the first one.
+pub(crate) fn holds_several(bytes: &[u8]) -> bool {
+    memchr(b'\n', bytes).is_some_and(|i| !skip_blank(&bytes[i..]).is_empty())
 }
 
 /// Cuts the next line off the start of `bytes`.

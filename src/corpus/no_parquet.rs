@@ -1,17 +1,14 @@
 //! What stands in for the reader of Parquet files in a build without it: such files are damage.
 
-use std::convert::Infallible;
 use std::path::Path;
 
-use super::block::Block;
-use super::damage::DamageKind;
+use super::damage::{DamageKind, FileReading, Tally};
+use super::document::Document;
 use super::inputs::Input;
-use super::{Document, KeptFile, Place, ReadOptions};
-use crate::document::DocId;
+use super::kept::KeptFile;
+use super::options::ReadOptions;
+use crate::document::{DocId, Place};
 use crate::{Error, Result};
-
-/// How a Parquet file starts.
-pub(crate) const MAGIC: [u8; 4] = *b"PAR1";
 
 const ABSENT: &str =
     "Parquet, which this build of flipside does not read; build it with the feature `parquet`";
@@ -20,47 +17,33 @@ pub(crate) fn panic_is_damage() -> bool {
     false
 }
 
-/// Rows that are never read.
+/// Rows that are never read: there is no such reader.
 #[derive(Debug)]
-pub(crate) struct Rows(Infallible);
+pub(crate) enum Rows {}
 
 impl Rows {
     pub fn open(_: &Input, _: &ReadOptions) -> Result<Self, (DamageKind, String)> {
         Err((DamageKind::UnknownFormat, ABSENT.to_owned()))
     }
 
-    pub fn next_block(&mut self, _: &mut Block) -> bool {
-        match self.0 {}
+    pub fn next_block(&mut self, _: &mut Batch, _: &mut Tally) -> bool {
+        match *self {}
     }
 }
 
-/// A row group that is never read.
-#[derive(Debug)]
-pub(crate) struct Group(Infallible);
+/// No rows.
+#[derive(Debug, Default)]
+pub(crate) struct Batch;
 
-impl Group {
-    pub fn next(&mut self, _: &mut Block) -> bool {
-        match self.0 {}
-    }
-}
-
-/// A row that is never read.
-#[derive(Debug)]
-pub(crate) struct Row(Infallible);
-
-impl Row {
-    pub fn place(&self) -> (u64, u64) {
-        match self.0 {}
-    }
-
-    pub fn document<T>(
-        &self,
+impl Batch {
+    pub fn process(
+        &mut self,
         _: u32,
+        _: &Input,
         _: &ReadOptions,
-        _: &mut dyn FnMut(DamageKind, String),
-        _: impl FnOnce(Document<'_>) -> T,
-    ) -> Option<T> {
-        match self.0 {}
+        _: &mut FileReading,
+        _: &mut impl FnMut(Document<'_>),
+    ) {
     }
 }
 

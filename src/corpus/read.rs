@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
-use super::block::{Block, BlockReader, Span, document};
-use super::damage::{Damage, DamageKind, FileReading};
+use super::damage::FileReading;
+use super::document::Document;
 use super::inputs::Input;
-use super::{Document, ReadOptions};
+use super::options::ReadOptions;
+use super::reader::{Block, Reader};
 
 /// What [`read`] came to.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub struct Reading<W> {
 /// A file as the threads share it.
 struct Shared {
     /// `None` before the first block and after the last.
-    reader: Mutex<Option<BlockReader>>,
+    reader: Mutex<Option<Reader>>,
     reading: Mutex<FileReading>,
 }
 
@@ -64,7 +65,7 @@ pub fn read<W: Send>(
         let mut worker = make_worker();
         let mut block = Block::default();
         // One block of file `index`; false if there is none any more.
-        let mut turn = |index: usize, mut held: MutexGuard<'_, Option<BlockReader>>| -> bool {
+        let mut turn = |index: usize, mut held: MutexGuard<'_, Option<Reader>>| -> bool {
             let Some(reader) = held.as_mut() else { return false };
             let before = Instant::now();
             let more = reader.next_block(&mut block);
@@ -78,11 +79,12 @@ pub fn read<W: Send>(
                 let mut part = FileReading::default();
                 let before = Instant::now();
                 let input = &inputs[index];
-                process(&mut block, index as u32, input, options, &mut part, |d| each(&mut worker, d));
+                let stored = block.tally.stored;
+                block.process(index as u32, input, options, &mut part, |d| each(&mut worker, d));
                 part.processing = before.elapsed().saturating_sub(part.decoding);
                 part.decoding += decoding;
-                merge(&mut lock(&files[index].reading), part);
-                progress(block.stored);
+                lock(&files[index].reading).merge(part);
+                progress(stored);
             }
             more
         };
@@ -92,7 +94,7 @@ pub fn read<W: Send>(
                 break;
             }
             let mut held = lock(&files[index].reader);
-            *held = Some(BlockReader::open(&inputs[index], index as u32, options));
+            *held = Some(Reader::open(&inputs[index], index as u32, options));
             states[index].store(OPEN, Ordering::Release);
             let mut more = turn(index, held);
             while more {
@@ -171,92 +173,3 @@ pub fn read<W: Send>(
 const UNOPENED: usize = 0;
 const OPEN: usize = 1;
 const DONE: usize = 2;
-
-/// Takes a close look at the records of a block.
-pub(crate) fn process(
-    block: &mut Block,
-    shard: u32,
-    input: &Input,
-    options: &ReadOptions,
-    part: &mut FileReading,
-    mut each: impl FnMut(Document<'_>),
-) {
-    part.stored_bytes += block.stored;
-    if let Some(mut group) = block.group.take() {
-        loop {
-            let before = Instant::now();
-            let more = group.next(block);
-            part.decoding += before.elapsed();
-            if !more {
-                return;
-            }
-            process_rows(block, shard, input, options, part, &mut each);
-        }
-    }
-    process_rows(block, shard, input, options, part, &mut each);
-    for span in &block.spans {
-        let Span { record, place, .. } = *span;
-        take(part, input, (record, place.offset, place.within), &mut each, |found, each| {
-            document(span, &block.bytes, input.format, options, found, each)
-        });
-    }
-}
-
-/// Rows and damage of a block, which has neither afterwards.
-fn process_rows(
-    block: &mut Block,
-    shard: u32,
-    input: &Input,
-    options: &ReadOptions,
-    part: &mut FileReading,
-    each: &mut impl FnMut(Document<'_>),
-) {
-    part.decoded_bytes += std::mem::take(&mut block.decoded);
-    part.records += std::mem::take(&mut block.records);
-    block.damage.drain(..).for_each(|damage| part.add(damage));
-    for row in block.rows.drain(..) {
-        let (record, offset) = row.place();
-        take(part, input, (record, offset, 0), each, |found, each| row.document(shard, options, found, each));
-    }
-}
-
-/// Reads one document: hands it on and counts it, or what is damaged of it. `read` tells damage to its first argument and
-/// hands the document to its second, which returns its length.
-fn take(
-    part: &mut FileReading,
-    input: &Input,
-    (record, offset, within): (u64, u64, u64),
-    each: &mut impl FnMut(Document<'_>),
-    read: impl FnOnce(&mut dyn FnMut(DamageKind, String), &mut dyn FnMut(Document<'_>) -> u64) -> Option<u64>,
-) {
-    let mut found = Vec::new();
-    let length = read(&mut |kind, detail| found.push((kind, detail)), &mut |document| {
-        let length = document.text.len() as u64;
-        each(document);
-        length
-    });
-    if let Some(length) = length {
-        part.documents += 1;
-        part.text_bytes += length;
-    }
-    for (kind, detail) in found {
-        part.add(Damage { path: input.path.clone(), record: Some(record), offset, within, kind, detail });
-    }
-}
-
-/// Adds what one block came to.
-fn merge(total: &mut FileReading, part: FileReading) {
-    total.stored_bytes += part.stored_bytes;
-    total.decoded_bytes += part.decoded_bytes;
-    total.text_bytes += part.text_bytes;
-    total.records += part.records;
-    total.documents += part.documents;
-    total.decoding += part.decoding;
-    total.processing += part.processing;
-    // A part keeps at most twice as many as are kept in all; what it dropped is counted here.
-    let kept = part.damage.len() as u64;
-    for damage in part.damage {
-        total.add(damage);
-    }
-    total.damaged += part.damaged - kept;
-}

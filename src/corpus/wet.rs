@@ -12,6 +12,7 @@ use memchr::{memchr, memmem};
 
 use super::cut::{Bounds, End, Step};
 use super::damage::DamageKind;
+use super::filetype::{GZIP_MAGIC, ZSTD_MAGIC};
 use crate::wording::counted;
 
 /// The largest header block that is believed, in bytes.
@@ -160,12 +161,11 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
             return flaw(DamageKind::Truncated, bytes.len(), "the version line has no end".into());
         }
         Version::No => {
-            let (kind, what) =
-                if bytes.starts_with(&super::gzip::MAGIC) || bytes.starts_with(&super::zst::MAGIC) {
-                    (DamageKind::NestedCompression, "compressed bytes inside compressed bytes")
-                } else {
-                    (DamageKind::Junk, "bytes between records")
-                };
+            let (kind, what) = if bytes.starts_with(&GZIP_MAGIC) || bytes.starts_with(&ZSTD_MAGIC) {
+                (DamageKind::NestedCompression, "compressed bytes inside compressed bytes")
+            } else {
+                (DamageKind::Junk, "bytes between records")
+            };
             return Step::Flaw { kind, at: 1.min(bytes.len()), record: false, detail: what.into() };
         }
     };

@@ -8,6 +8,16 @@ const FIRST_READ: usize = 64 << 10;
 /// The same for those who go on.
 const READ: usize = 1 << 20;
 
+/// Stored bytes of a member or frame that are kept, to look for another one in them should this one be damaged.
+const KEPT: u64 = 16 << 20;
+/// The same for a longer one: only this much before the damage.
+const KEPT_BEHIND: u64 = 64 << 10;
+
+/// From which stored offset on a search for the next member or frame may be wanted.
+pub(crate) fn keep(start: u64, now: u64) -> u64 {
+    if now - start <= KEPT { start } else { now - KEPT_BEHIND }
+}
+
 /// The bytes of a file from `keep` to wherever was read, of which the user stands at [`Window::offset`].
 #[derive(Debug)]
 pub(crate) struct Window {

@@ -6,22 +6,10 @@ use memchr::memmem;
 use zstd::stream::raw::{Decoder, Operation};
 
 use super::damage::DamageKind;
-use super::source::{Feed, STEP};
-use super::window::Window;
+use super::feed::{Feed, STEP};
+use super::filetype::ZSTD_MAGIC;
+use super::window::{Window, keep};
 use crate::wording::counted;
-
-/// How a frame starts (RFC 8878, 3.1.1).
-pub(crate) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-
-/// Stored bytes of a frame that are kept, to look for another frame in them should this one be damaged.
-const KEPT: u64 = 16 << 20;
-/// The same for a longer frame: only this much before the damage.
-const KEPT_BEHIND: u64 = 64 << 10;
-
-/// From which stored offset on a search for the next member may be wanted.
-pub(crate) fn keep(start: u64, now: u64) -> u64 {
-    if now - start <= KEPT { start } else { now - KEPT_BEHIND }
-}
 
 /// A Zstandard file being decoded.
 pub(crate) struct ZstdSource {
@@ -43,7 +31,7 @@ impl std::fmt::Debug for ZstdSource {
 
 fn starts_frame(bytes: &[u8]) -> bool {
     // The second form is a frame to be skipped (RFC 8878, 3.1.2).
-    bytes.starts_with(&MAGIC)
+    bytes.starts_with(&ZSTD_MAGIC)
         || (bytes.len() >= 4 && bytes[0] & 0xf0 == 0x50 && bytes[1..4] == [0x2a, 0x4d, 0x18])
 }
 
@@ -60,7 +48,7 @@ impl ZstdSource {
     fn seek_frame(&mut self) {
         loop {
             self.window.ensure(4);
-            if let Some(i) = memmem::find(self.window.bytes(), &MAGIC) {
+            if let Some(i) = memmem::find(self.window.bytes(), &ZSTD_MAGIC) {
                 return self.window.consume(i);
             }
             let left = self.window.bytes().len();

@@ -21,11 +21,15 @@ use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedW
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 use rayon::prelude::*;
 
+use super::columns::{BATCH_ROWS, in_range, of_any_type, skip_values};
+use super::footer::Layout;
+use super::guard::{Flaw, guarded};
 use super::pages::{Pages, Stored, Turn};
-use super::{BATCH_ROWS, Flaw, Layout, guarded, in_range, of_any_type, skip_values};
 use crate::corpus::damage::{Damage, DamageKind};
-use crate::corpus::inputs::{Format, Input};
-use crate::corpus::{KeptFile, ReadOptions};
+use crate::corpus::filetype::Format;
+use crate::corpus::inputs::Input;
+use crate::corpus::kept::KeptFile;
+use crate::corpus::options::ReadOptions;
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 

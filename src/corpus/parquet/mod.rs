@@ -2,214 +2,41 @@
 //!
 //! Values are read column by column as the file stores them, without a table in between. A file is not believed:
 //! [`claims`] and [`pages`] hold its numbers against its bytes, and should the reader behind panic on what is left,
-//! that ends the row group, not the run ([`guarded`]).
+//! that ends the row group, not the run ([`guard`]).
 
 mod claims;
+mod columns;
 mod copy;
+mod footer;
+mod guard;
 mod pages;
 
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
-use parquet::basic::{ConvertedType, LogicalType, Type};
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
-use parquet::data_type::{ByteArray, DataType};
+use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
-use parquet::schema::types::ColumnDescriptor;
 
-use super::block::Block;
-use super::damage::{Damage, DamageKind};
+use super::damage::{Damage, DamageKind, FileReading, Tally};
+use super::document::Document;
 use super::inputs::Input;
-use super::{Document, Place, ReadOptions};
-use crate::document::DocId;
+use super::options::ReadOptions;
+use crate::document::{DocId, Place};
 use crate::{Error, Result};
+use columns::{BATCH_ROWS, Cursor, Name};
 pub(crate) use copy::write_kept;
-use pages::{Pages, Stored, Turn};
+use footer::{Column, Layout};
+pub(crate) use guard::panic_is_damage;
+use guard::{Flaw, guarded};
+use pages::Stored;
 
-/// How a Parquet file starts and ends.
-pub(crate) const MAGIC: [u8; 4] = *b"PAR1";
-/// How one ends whose footer is encrypted.
-const MAGIC_ENCRYPTED: [u8; 4] = *b"PARE";
-/// The longest footer that is read.
-const FOOTER_CAP: u64 = 256 << 20;
-/// Most rows in a batch.
-const BATCH_ROWS: usize = 1024;
-/// The longest id, address or language.
-const NAME_CAP: usize = 64 << 10;
 /// Row groups up to this size are left to one thread each; larger ones are decoded under the file's lock, so that
 /// several threads share the work on their rows.
 const OWN_GROUP: i64 = 64 << 20;
 
-/// The sort of damage and what was found.
-type Flaw = (DamageKind, String);
-
-thread_local! {
-    static GUARDED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// See [`super::panic_is_damage`].
-pub(crate) fn panic_is_damage() -> bool {
-    GUARDED.get()
-}
-
-/// Runs what the file can lead astray.
-fn guarded<T>(kind: DamageKind, run: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Flaw> {
-    // Whatever was half done is dropped by the caller, who goes on with the next row group.
-    let before = GUARDED.replace(true);
-    let outcome = catch_unwind(AssertUnwindSafe(run));
-    GUARDED.set(before);
-    match outcome {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(ParquetError::External(error))) => Err((kind, error.to_string())),
-        Ok(Err(ParquetError::General(error))) => Err((kind, error)),
-        Ok(Err(error)) => Err((kind, error.to_string())),
-        Err(panic) => {
-            let said = panic.downcast_ref::<String>().map(String::as_str);
-            let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
-            Err((kind, format!("the decoder gave up: {said}")))
-        }
-    }
-}
-
-/// A column that is read.
-#[derive(Clone, Debug)]
-struct Column {
-    index: usize,
-    descriptor: Arc<ColumnDescriptor>,
-}
-
-/// What a file holds, and which of it is wanted.
-#[derive(Debug)]
-struct Layout {
-    metadata: ParquetMetaData,
-    text: Column,
-    /// Id, URL and language.
-    names: [Option<Column>; 3],
-    /// The row at which each row group begins, and the row behind the last.
-    starts: Vec<u64>,
-}
-
-/// Reads a footer.
-fn read_metadata(stored: &Stored) -> Result<ParquetMetaData, Flaw> {
-    let io = |error: std::io::Error| (DamageKind::ReadError, error.to_string());
-    let length = stored.length();
-    let lost =
-        "the footer is missing, and without it nothing of a Parquet file can be read; copy the file again";
-    let truncated = || (DamageKind::Truncated, lost.to_owned());
-    let tail = stored.bytes(length.saturating_sub(8), 8).map_err(io)?.ok_or_else(truncated)?;
-    let (size, magic) = tail.split_first_chunk::<4>().ok_or_else(truncated)?;
-    if magic == MAGIC_ENCRYPTED {
-        return Err((DamageKind::BadFooter, "the file is encrypted; decrypt it first".into()));
-    }
-    if magic != MAGIC {
-        return Err(truncated());
-    }
-    let size = u64::from(u32::from_le_bytes(*size));
-    if size > FOOTER_CAP || size + 12 > length {
-        let detail = format!("a footer of {size} bytes in a file of {length}");
-        return Err((DamageKind::BadFooter, detail));
-    }
-    let footer = stored.bytes(length - 8 - size, size).map_err(io)?.ok_or_else(truncated)?;
-    let bad = |refusal| (DamageKind::BadFooter, format!("the footer does not decode: {refusal}"));
-    claims::check_footer(&footer).map_err(bad)?;
-    guarded(DamageKind::BadFooter, || ParquetMetaDataReader::decode_metadata(&footer))
-        .map_err(|(kind, detail)| (kind, format!("the footer does not decode: {detail}")))
-}
-
-/// The first names of columns, for a person.
-fn listed(metadata: &ParquetMetaData) -> String {
-    const LISTED: usize = 40;
-    let columns = metadata.file_metadata().schema_descr().columns();
-    let mut names: Vec<String> = columns.iter().take(LISTED).map(|c| c.path().string()).collect();
-    if columns.len() > LISTED {
-        names.push(format!("and {} more", columns.len() - LISTED));
-    }
-    names.join(", ")
-}
-
-fn find_column(metadata: &ParquetMetaData, name: &str) -> Option<Column> {
-    let columns = metadata.file_metadata().schema_descr().columns();
-    let index = columns.iter().position(|column| column.path().string() == name)?;
-    Some(Column { index, descriptor: columns[index].clone() })
-}
-
-/// The column of the text.
-fn text_column(metadata: &ParquetMetaData, name: &str) -> Result<Column, Flaw> {
-    let advice = || format!("name the column of the text with --text-field; there are: {}", listed(metadata));
-    let Some(column) = find_column(metadata, name) else {
-        return Err((DamageKind::NoText, format!("no column {name:?}; {}", advice())));
-    };
-    let descriptor = &column.descriptor;
-    let what = match descriptor.physical_type() {
-        _ if descriptor.max_rep_level() > 0 => "a list".to_owned(),
-        Type::BYTE_ARRAY => return Ok(column),
-        other => other.to_string(),
-    };
-    Err((DamageKind::TextNotString, format!("column {name:?} is {what}, not strings; {}", advice())))
-}
-
-/// A column that may hold names: strings or numbers.
-fn name_column(metadata: &ParquetMetaData, name: &str) -> Option<Column> {
-    let named = |column: &Column| {
-        let descriptor = &column.descriptor;
-        let plain = matches!(descriptor.logical_type_ref(), None | Some(LogicalType::Integer { .. }));
-        descriptor.max_rep_level() == 0
-            && match descriptor.physical_type() {
-                Type::BYTE_ARRAY => true,
-                Type::INT32 | Type::INT64 => plain,
-                Type::FLOAT | Type::DOUBLE => true,
-                _ => false,
-            }
-    };
-    find_column(metadata, name).filter(named)
-}
-
-impl Layout {
-    fn of(stored: &Stored, options: &ReadOptions) -> Result<Self, Flaw> {
-        let metadata = read_metadata(stored)?;
-        let fields = &options.fields;
-        let text = text_column(&metadata, &fields.text)?;
-        let names = [&fields.id, &fields.url, &fields.language].map(|name| name_column(&metadata, name));
-        let mut starts = vec![0];
-        for group in metadata.row_groups() {
-            let rows = u64::try_from(group.num_rows()).ok();
-            let next = rows.and_then(|rows| starts.last().and_then(|&start: &u64| start.checked_add(rows)));
-            let next = next.ok_or_else(|| {
-                (DamageKind::BadFooter, format!("a row group of {} rows", group.num_rows()))
-            })?;
-            starts.push(next);
-        }
-        Ok(Self { metadata, text, names, starts })
-    }
-
-    /// Where the text of a row group stands in the file.
-    fn offset(&self, group: usize) -> u64 {
-        let chunk = self.metadata.row_group(group).column(self.text.index);
-        let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
-        u64::try_from(start).unwrap_or(0)
-    }
-
-    /// The row group that a row stands in.
-    fn group_of(&self, row: u32) -> Option<usize> {
-        let group = self.starts.partition_point(|&start| start <= u64::from(row)) - 1;
-        (group < self.metadata.num_row_groups()).then_some(group)
-    }
-}
-
-/// A name as it is stored.
-#[derive(Clone, Debug)]
-enum Name {
-    Absent,
-    Text(Box<str>),
-    /// It is there but cannot be used.
-    Unfit(&'static str),
-}
-
 /// A row as it was read.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+struct Row {
     row: u32,
     offset: u64,
     within: u64,
@@ -218,13 +45,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Its place in the file's order, and the start of its row group's text.
-    pub fn place(&self) -> (u64, u64) {
-        (u64::from(self.row), self.offset)
-    }
-
     /// What becomes of it: a document, or damage.
-    pub fn document<T>(
+    fn document<T>(
         &self,
         shard: u32,
         options: &ReadOptions,
@@ -267,163 +89,43 @@ impl Row {
     }
 }
 
-/// Whether levels are none but those from 0 up to the greatest.
-fn in_range(levels: &[i16], greatest: i16) -> bool {
-    levels.iter().all(|level| (0..=greatest).contains(level))
+/// Rows as they were read, or a row group that whoever works on them is to read first, bit by bit.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    rows: Vec<Row>,
+    group: Option<Group>,
 }
 
-/// Reads the next values of a column that is not repeated; fewer than wanted only at its end, or when their pages
-/// are large. Absent values have no place in `values` but a level below the greatest in `levels`.
-fn next_values<T: DataType>(
-    reader: &mut ColumnReaderImpl<T>,
-    turn: &Turn,
-    wanted: usize,
-    (levels, greatest): (&mut Vec<i16>, i16),
-    values: &mut Vec<T::T>,
-) -> Result<usize, ParquetError> {
-    levels.clear();
-    values.clear();
-    loop {
-        let wanted = turn.begin(wanted);
-        let (records, _, _) = reader.read_records(wanted, Some(levels), None, values)?;
-        if !in_range(levels, greatest) {
-            return Err(ParquetError::General("levels that make no rows".to_owned()));
-        }
-        if records > 0 || turn.ended() || wanted == 0 {
-            return Ok(records);
-        }
-    }
-}
-
-/// Passes over values; false if there are not as many.
-fn skip_values<T: DataType>(
-    reader: &mut ColumnReaderImpl<T>,
-    turn: &Turn,
-    values: usize,
-) -> Result<bool, ParquetError> {
-    let mut left = values;
-    while left > 0 {
-        turn.begin(left);
-        let skipped = reader.skip_records(left)?;
-        left -= skipped.min(left);
-        if skipped == 0 && turn.ended() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Does the same to a column's reader whatever its type.
-macro_rules! of_any_type {
-    ($column:expr, $reader:ident => $do:expr) => {
-        match $column {
-            ColumnReader::BoolColumnReader($reader) => $do,
-            ColumnReader::Int32ColumnReader($reader) => $do,
-            ColumnReader::Int64ColumnReader($reader) => $do,
-            ColumnReader::Int96ColumnReader($reader) => $do,
-            ColumnReader::FloatColumnReader($reader) => $do,
-            ColumnReader::DoubleColumnReader($reader) => $do,
-            ColumnReader::ByteArrayColumnReader($reader) => $do,
-            ColumnReader::FixedLenByteArrayColumnReader($reader) => $do,
-        }
-    };
-}
-use of_any_type;
-
-/// A column of a row group being read.
-struct Cursor {
-    reader: ColumnReader,
-    turn: Arc<Turn>,
-    present: i16,
-    levels: Vec<i16>,
-    /// Integers are read as unsigned.
-    unsigned: bool,
-}
-
-impl Cursor {
-    fn open(
-        stored: &Arc<Stored>,
-        metadata: &ParquetMetaData,
-        group: usize,
-        column: &Column,
-    ) -> Result<Self, ParquetError> {
-        let group = metadata.row_group(group);
-        let rows = usize::try_from(group.num_rows())?;
-        let descriptor = &column.descriptor;
-        let (pages, turn) = Pages::open(stored, group.column(column.index), descriptor.clone(), rows)?;
-        let reader = get_column_reader(descriptor.clone(), Box::new(pages));
-        let unsigned = matches!(descriptor.logical_type_ref(), Some(LogicalType::Integer(int)) if !int.is_signed)
-            || matches!(descriptor.converted_type(), ConvertedType::UINT_32 | ConvertedType::UINT_64);
-        Ok(Self { reader, turn, present: descriptor.max_def_level(), levels: Vec::new(), unsigned })
-    }
-
-    fn skip(&mut self, rows: usize) -> Result<bool, ParquetError> {
-        of_any_type!(&mut self.reader, reader => skip_values(reader, &self.turn, rows))
-    }
-
-    /// The next texts.
-    fn texts(
+impl Batch {
+    /// Takes a close look at each row, and takes it out: hands on the documents, counts them, and notes damage.
+    pub fn process(
         &mut self,
-        wanted: usize,
-        mut each: impl FnMut(Option<ByteArray>),
-    ) -> Result<usize, ParquetError> {
-        let ColumnReader::ByteArrayColumnReader(reader) = &mut self.reader else { return Ok(0) };
-        let mut values = Vec::new();
-        let n = next_values(reader, &self.turn, wanted, (&mut self.levels, self.present), &mut values)?;
-        let mut values = values.into_iter();
-        for at in 0..n {
-            let present = self.present == 0 || self.levels.get(at) == Some(&self.present);
-            let text = present.then(|| values.next()).flatten();
-            // An entry of a dictionary that was not stored has no bytes, and asking for its length panics: here.
-            text.as_ref().map(ByteArray::len);
-            each(text);
-        }
-        Ok(n)
-    }
-
-    /// The next names.
-    fn names(&mut self, wanted: usize, mut each: impl FnMut(Name)) -> Result<usize, ParquetError> {
-        fn number(value: impl ToString) -> Name {
-            Name::Text(value.to_string().into())
-        }
-        fn text(value: ByteArray) -> Name {
-            if value.len() > NAME_CAP {
-                return Name::Unfit("is too long");
+        shard: u32,
+        input: &Input,
+        options: &ReadOptions,
+        part: &mut FileReading,
+        each: &mut impl FnMut(Document<'_>),
+    ) {
+        loop {
+            for row in self.rows.drain(..) {
+                part.take(&input.path, (u64::from(row.row), row.offset, 0), each, |found, each| {
+                    row.document(shard, options, found, each)
+                });
             }
-            let text = simdutf8::basic::from_utf8(value.data());
-            text.map_or(Name::Unfit("is not UTF-8"), |text| Name::Text(text.into()))
-        }
-        let Self { reader, turn, present, levels, unsigned } = self;
-        let unsigned = *unsigned;
-        macro_rules! read {
-            ($reader:ident, $name:expr) => {{
-                let mut values = Vec::new();
-                let n = next_values($reader, turn, wanted, (levels, *present), &mut values)?;
-                let mut values = values.into_iter();
-                for at in 0..n {
-                    let here = *present == 0 || levels.get(at) == Some(present);
-                    each(here.then(|| values.next()).flatten().map_or(Name::Absent, $name));
-                }
-                Ok(n)
-            }};
-        }
-        match reader {
-            ColumnReader::ByteArrayColumnReader(reader) => read!(reader, text),
-            ColumnReader::Int32ColumnReader(reader) => {
-                read!(reader, |n| if unsigned { number(n as u32) } else { number(n) })
+            let Some(group) = &mut self.group else { return };
+            let (before, mut tally) = (Instant::now(), Tally::default());
+            let more = group.next(&mut self.rows, &mut tally);
+            part.decoding += before.elapsed();
+            part.count(tally);
+            if !more {
+                self.group = None;
             }
-            ColumnReader::Int64ColumnReader(reader) => {
-                read!(reader, |n| if unsigned { number(n as u64) } else { number(n) })
-            }
-            ColumnReader::FloatColumnReader(reader) => read!(reader, number),
-            ColumnReader::DoubleColumnReader(reader) => read!(reader, number),
-            _ => Ok(0),
         }
     }
 }
 
 /// Rows of a row group, in order.
-pub(crate) struct Group {
+struct Group {
     input: Input,
     layout: Arc<Layout>,
     index: usize,
@@ -520,14 +222,14 @@ impl Group {
         Ok(n)
     }
 
-    /// The next rows, as part of a block; false when there are none.
-    pub fn next(&mut self, block: &mut Block) -> bool {
+    /// Adds the next rows; false when there are none.
+    fn next(&mut self, rows: &mut Vec<Row>, tally: &mut Tally) -> bool {
         if self.done >= self.rows {
             return false;
         }
-        match self.read(&mut block.rows) {
+        match self.read(rows) {
             Ok(n) => {
-                block.records += n as u64;
+                tally.records += n as u64;
                 let bytes = |row: &Row| {
                     let names = row.names.iter().map(|name| match name {
                         Name::Text(name) => name.len(),
@@ -535,12 +237,12 @@ impl Group {
                     });
                     row.text.as_ref().map_or(0, ByteArray::len) + names.sum::<usize>()
                 };
-                block.decoded += block.rows[block.rows.len() - n..].iter().map(bytes).sum::<usize>() as u64;
+                tally.decoded += rows[rows.len() - n..].iter().map(bytes).sum::<usize>() as u64;
             }
             Err((kind, detail)) => {
                 let lost = (self.rows - self.done) as u64;
                 let (group, text) = (self.index, self.layout.text.descriptor.path().string());
-                block.damage.push(Damage {
+                tally.damage.push(Damage {
                     path: self.input.path.clone(),
                     record: Some(self.row()),
                     offset: self.layout.offset(group),
@@ -548,7 +250,7 @@ impl Group {
                     kind,
                     detail: format!("row group {group}, column {text:?}: {detail}; {lost} rows lost"),
                 });
-                block.records += lost;
+                tally.records += lost;
                 self.done = self.rows;
                 self.open = None;
             }
@@ -602,13 +304,15 @@ impl Rows {
         Ok(Self { input: input.clone(), layout, block_bytes, next: 0, group: None, stored, finished: false })
     }
 
-    /// Adds the next rows to an empty block, or a row group for the caller to read; false when there are none.
-    pub fn next_block(&mut self, block: &mut Block) -> bool {
+    /// Makes the next batch, which may be a row group for the caller to read; false when there are none.
+    pub fn next_block(&mut self, batch: &mut Batch, tally: &mut Tally) -> bool {
+        batch.rows.clear();
+        batch.group = None;
         if self.finished {
             return false;
         }
         if let Some(group) = &mut self.group {
-            if group.next(block) {
+            if group.next(&mut batch.rows, tally) {
                 return true;
             }
             self.group = None;
@@ -628,12 +332,12 @@ impl Rows {
                 let size = u64::try_from(group.compressed_size()).unwrap_or(0).min(self.stored);
                 self.next += 1;
                 self.stored -= size;
-                block.stored = size;
+                tally.stored = size;
                 let mut group = Group::new(&self.input, &self.layout, index, self.block_bytes);
                 if text <= OWN_GROUP {
-                    block.group = Some(group);
+                    batch.group = Some(group);
                 } else {
-                    group.next(block);
+                    group.next(&mut batch.rows, tally);
                     self.group = Some(group);
                 }
                 return true;
@@ -641,10 +345,10 @@ impl Rows {
         };
         if let Some((record, kind, detail)) = last {
             let (path, detail) = (self.input.path.clone(), detail.to_owned());
-            block.damage.push(Damage { path, record, offset: 0, within: 0, kind, detail });
+            tally.damage.push(Damage { path, record, offset: 0, within: 0, kind, detail });
         }
         self.finished = true;
-        block.stored = std::mem::take(&mut self.stored);
+        tally.stored = std::mem::take(&mut self.stored);
         true
     }
 }
@@ -686,47 +390,4 @@ pub(crate) fn fetch(
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use parquet::data_type::ByteArrayType;
-    use parquet::file::writer::SerializedFileWriter;
-    use parquet::schema::parser::parse_message_type;
-    use std::io::Write;
-
-    #[test]
-    fn a_column_that_ends_early_is_passed_over_to_its_end_and_no_further() {
-        let schema = parse_message_type("message rows { optional binary text (STRING); }").expect("a schema");
-        let mut bytes = Vec::new();
-        let mut writer =
-            SerializedFileWriter::new(&mut bytes, schema.into(), Default::default()).expect("memory");
-        let mut group = writer.next_row_group().expect("memory");
-        let mut column = group.next_column().expect("memory").expect("a column");
-        let values = ["a", "b", "c"].map(ByteArray::from);
-        column.typed::<ByteArrayType>().write_batch(&values, Some(&[1, 0, 1, 1]), None).expect("memory");
-        column.close().expect("memory");
-        group.close().expect("memory");
-        writer.close().expect("memory");
-        let mut file = tempfile::tempfile().expect("temp file");
-        file.write_all(&bytes).expect("writes");
-        let stored = Arc::new(Stored::new(file).expect("a size"));
-        let layout = Layout::of(&stored, &ReadOptions::default()).expect("a footer");
-        let open = || Cursor::open(&stored, &layout.metadata, 0, &layout.text).expect("a column");
-        let texts = |cursor: &mut Cursor| {
-            let mut texts = Vec::new();
-            let n = cursor.texts(9, |text| texts.push(text.map(|text| text.data().to_vec())));
-            (n.expect("pages"), texts)
-        };
-        let mut cursor = open();
-        assert!(cursor.skip(3).expect("pages"));
-        assert_eq!(texts(&mut cursor), (1, vec![Some(b"c".to_vec())]));
-        assert_eq!(texts(&mut cursor), (0, vec![]));
-        assert!(!cursor.skip(1).expect("pages"));
-        let mut cursor = open();
-        assert!(cursor.skip(4).expect("pages"));
-        assert!(!cursor.skip(1).expect("pages"));
-        assert!(!open().skip(1000).expect("pages"));
-    }
 }

@@ -1,0 +1,26 @@
+//! A document as it was read.
+
+use crate::document::{DocId, Place};
+
+/// A document as it was read. It borrows from the block it stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Document<'a> {
+    /// Its file and its row.
+    ///
+    /// Rows count the *candidates* of a file in file order: whole `conversion` records, or lines that are not blank; in Parquet,
+    /// rows.
+    /// A candidate that turns out to be damaged later (text that is not UTF-8, a line that is not JSON) keeps its
+    /// row, so rows have gaps there.
+    pub id: DocId,
+    /// `WARC-Record-ID` as written, with its angle brackets; or the id field of a line or row.
+    pub record_id: Option<&'a str>,
+    /// `WARC-Target-URI`, or the URL field of a line or row.
+    pub url: Option<&'a str>,
+    /// `WARC-Identified-Content-Language` (may name several, with commas), or the language field of a line
+    /// or row.
+    pub language: Option<&'a str>,
+    /// The text, verbatim; may be empty.
+    pub text: &'a str,
+    /// Where it is stored.
+    pub place: Place,
+}

@@ -1,0 +1,103 @@
+//! Decoded bytes, with the places where decoding can start and where bytes are missing.
+
+use std::collections::VecDeque;
+
+use super::damage::DamageKind;
+
+/// How many decoded bytes a streaming source adds at once.
+pub(crate) const STEP: usize = 256 << 10;
+
+/// The start of a gzip member or Zstandard frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    /// Offset in the decoded stream.
+    pub decoded: u64,
+    /// Offset in the stored file.
+    pub stored: u64,
+    /// Where it ends, decoded and stored, if that is known already.
+    pub end: Option<(u64, u64)>,
+}
+
+/// Something wrong, before it is known to which record it belongs.
+#[derive(Clone, Debug)]
+pub(crate) struct Flaw {
+    pub offset: u64,
+    pub within: u64,
+    pub kind: DamageKind,
+    pub detail: String,
+    /// A record is lost by it.
+    pub lost: bool,
+}
+
+/// A place in the decoded stream at which bytes are missing.
+#[derive(Clone, Debug)]
+pub(crate) struct Break {
+    pub decoded: u64,
+    pub flaw: Flaw,
+}
+
+/// What the sources decode into.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    /// Decoded bytes up to `filled`, room for more behind.
+    pub bytes: Vec<u8>,
+    pub filled: usize,
+    /// Offset of `bytes[0]` in the decoded stream.
+    pub base: u64,
+    /// In order of both offsets; the first one may lie before `base`.
+    pub starts: VecDeque<Start>,
+    pub breaks: VecDeque<Break>,
+    /// Offsets in the stored file and in the decoded stream are the same.
+    pub plain: bool,
+}
+
+impl Feed {
+    pub fn new(plain: bool) -> Self {
+        Self {
+            bytes: Vec::new(),
+            filled: 0,
+            base: 0,
+            starts: VecDeque::new(),
+            breaks: VecDeque::new(),
+            plain,
+        }
+    }
+
+    /// The decoded offset of what comes next.
+    pub fn decoded(&self) -> u64 {
+        self.base + self.filled as u64
+    }
+
+    /// Room for at least `n` bytes.
+    pub fn room(&mut self, n: usize) -> &mut [u8] {
+        if self.bytes.len() < self.filled + n {
+            self.bytes.resize(self.filled + n, 0);
+        }
+        &mut self.bytes[self.filled..]
+    }
+
+    /// Notes that a member or frame starts here.
+    pub fn start(&mut self, stored: u64, end: Option<(u64, u64)>) {
+        self.starts.push_back(Start { decoded: self.decoded(), stored, end });
+    }
+
+    /// Notes that bytes are missing here.
+    pub fn gap(&mut self, offset: u64, kind: DamageKind, lost: bool, detail: String) {
+        let flaw = Flaw { offset, within: 0, kind, detail, lost };
+        self.breaks.push_back(Break { decoded: self.decoded(), flaw });
+    }
+
+    /// The member or frame that holds the decoded offset.
+    pub fn start_of(&self, decoded: u64) -> Option<Start> {
+        let next = self.starts.partition_point(|s| s.decoded <= decoded);
+        next.checked_sub(1).map(|i| self.starts[i])
+    }
+
+    /// The stored offset at which decoding must start to reach a decoded offset, and the decoded bytes between.
+    pub fn place(&self, decoded: u64) -> (u64, u64) {
+        match self.start_of(decoded) {
+            Some(start) if !self.plain => (start.stored, decoded - start.decoded),
+            _ => (decoded, 0),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What a file is: the format of its records and how it is stored, told by its first bytes and its name.
+
+use std::io::Read;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// How a gzip member starts: two magic bytes and the only method there is (RFC 1952, 2.3.1).
+pub(crate) const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
+/// How a Zstandard frame starts (RFC 8878, 3.1.1).
+pub(crate) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// How a Parquet file starts and ends.
+pub(crate) const PARQUET_MAGIC: [u8; 4] = *b"PAR1";
+
+/// What the records of a file are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// WARC records, of which the `conversion` records are documents.
+    Wet,
+    /// One JSON object a line.
+    Jsonl,
+    /// Rows of a Parquet file.
+    Parquet,
+}
+
+/// How a file is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// As it is.
+    None,
+    /// Any number of gzip members (RFC 1952).
+    Gzip,
+    /// Any number of Zstandard frames (RFC 8878).
+    Zstd,
+}
+
+/// The formats whose records follow one another in a stream of bytes: all but Parquet, which is read by rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamFormat {
+    Wet,
+    Jsonl,
+}
+
+impl StreamFormat {
+    pub const ALL: [Self; 2] = [Self::Wet, Self::Jsonl];
+
+    /// `None` for Parquet.
+    pub fn of(format: Format) -> Option<Self> {
+        match format {
+            Format::Wet => Some(Self::Wet),
+            Format::Jsonl => Some(Self::Jsonl),
+            Format::Parquet => None,
+        }
+    }
+
+    pub fn format(self) -> Format {
+        match self {
+            Self::Wet => Format::Wet,
+            Self::Jsonl => Format::Jsonl,
+        }
+    }
+
+    /// True if decoded bytes start like a file, or a member on its own, of this format.
+    pub fn looks_like_start(self, bytes: &[u8]) -> bool {
+        let bytes = skip_blank(bytes);
+        match self {
+            Self::Wet => bytes.starts_with(b"WARC/"),
+            Self::Jsonl => bytes.starts_with(b"{"),
+        }
+    }
+
+    /// The format that decoded bytes start like.
+    fn by_start(bytes: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.looks_like_start(bytes))
+    }
+}
+
+impl Compression {
+    /// The compression that the first bytes of a file are a sign of.
+    fn by_magic(head: &[u8]) -> Self {
+        // A damaged third byte leaves a gzip file a gzip file.
+        if head.starts_with(&GZIP_MAGIC[..2]) {
+            Self::Gzip
+        } else if head.starts_with(&ZSTD_MAGIC) {
+            Self::Zstd
+        } else {
+            Self::None
+        }
+    }
+
+    /// What the start of a compressed file decodes to, as far as it does.
+    fn decoded_head(self, head: &[u8]) -> Vec<u8> {
+        let mut start = vec![0; 4 << 10];
+        let mut filled = 0;
+        let mut pull = |reader: &mut dyn Read| {
+            while filled < start.len() {
+                match reader.read(&mut start[filled..]) {
+                    Ok(n) if n > 0 => filled += n,
+                    _ => break,
+                }
+            }
+        };
+        match self {
+            Self::None => {}
+            Self::Gzip => pull(&mut flate2::bufread::MultiGzDecoder::new(head)),
+            Self::Zstd => {
+                if let Ok(mut decoder) = zstd::stream::read::Decoder::with_buffer(head) {
+                    pull(&mut decoder);
+                }
+            }
+        }
+        start.truncate(filled);
+        start
+    }
+}
+
+/// What can be told of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileType {
+    pub format: Format,
+    pub compression: Compression,
+    /// The name promises compression, the content has none.
+    pub misnamed: bool,
+    /// Neither content nor name is of a format we read; `format` is a guess.
+    pub unknown: bool,
+}
+
+impl FileType {
+    /// Tells a file whose content cannot be had. `wanted` is its format, whatever its name says.
+    pub fn by_name(name: &Path, wanted: Option<Format>) -> Self {
+        let format = wanted.or(by_name(name).0).unwrap_or(Format::Wet);
+        Self { format, compression: Compression::None, misnamed: false, unknown: false }
+    }
+
+    /// Tells a file by its first bytes and its name. `wanted` is its format, whatever it looks like.
+    pub fn by_content(name: &Path, head: &[u8], wanted: Option<Format>) -> Self {
+        let mut told = Self::by_name(name, wanted);
+        let (named, packed) = by_name(name);
+        let (magic, start) = (Compression::by_magic(head), StreamFormat::by_start(head));
+        // One whose first bytes are damaged is known by its name; all that is read of it stands elsewhere.
+        let only_named = named == Some(Format::Parquet)
+            && packed == Compression::None
+            && !head.is_empty()
+            && start.is_none()
+            && magic == Compression::None;
+        if wanted.is_none_or(|format| format == Format::Parquet)
+            && (head.starts_with(&PARQUET_MAGIC) || only_named)
+        {
+            told.format = Format::Parquet;
+            return told;
+        }
+        // A stream of records that is called Parquet is none.
+        let named = named.filter(|&format| format != Format::Parquet);
+        // Magic bytes first; a compressed file whose very first bytes are damaged is known by its name.
+        told.compression = match magic {
+            Compression::None if start.is_some() || head.is_empty() => {
+                told.misnamed = packed != Compression::None && !head.is_empty();
+                Compression::None
+            }
+            Compression::None => packed,
+            magic => magic,
+        };
+        let start = match told.compression {
+            Compression::None => start,
+            packed => StreamFormat::by_start(&packed.decoded_head(head)),
+        };
+        match wanted.or(start.map(StreamFormat::format)).or(named) {
+            Some(format) => told.format = format,
+            None => told.unknown = !head.is_empty(),
+        }
+        told
+    }
+}
+
+/// Drops what may stand before the first record: a byte-order mark, blanks, zeros.
+pub(crate) fn skip_blank(bytes: &[u8]) -> &[u8] {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let n = bytes.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n' | 0)).count();
+    &bytes[n..]
+}
+
+/// Whether a file's name is one we know.
+pub(crate) fn has_known_name(path: &Path) -> bool {
+    by_name(path).0.is_some()
+}
+
+/// What a file's name says: its format, if it is a name we know, and its compression.
+fn by_name(path: &Path) -> (Option<Format>, Compression) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let (stem, compression) = if let Some(stem) = name.strip_suffix(".gz") {
+        (stem, Compression::Gzip)
+    } else if let Some(stem) = name.strip_suffix(".zst") {
+        (stem, Compression::Zstd)
+    } else {
+        (&*name, Compression::None)
+    };
+    let ends = |endings: &[&str]| endings.iter().any(|e| stem.ends_with(e));
+    let format = if ends(&[".wet", ".warc", ".warc.txt"]) {
+        Some(Format::Wet)
+    } else if ends(&[".jsonl", ".ndjson"]) {
+        Some(Format::Jsonl)
+    } else if ends(&[".parquet"]) && compression == Compression::None {
+        Some(Format::Parquet)
+    } else {
+        None
+    };
+    (format, compression)
+}

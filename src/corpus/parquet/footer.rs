@@ -1,0 +1,144 @@
+//! What a footer says a file holds, and which of its columns are wanted.
+
+use std::sync::Arc;
+
+use parquet::basic::{LogicalType, Type};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::schema::types::ColumnDescriptor;
+
+use super::claims;
+use super::guard::{Flaw, guarded};
+use super::pages::Stored;
+use crate::corpus::damage::DamageKind;
+use crate::corpus::filetype::PARQUET_MAGIC;
+use crate::corpus::options::ReadOptions;
+
+/// How a file ends whose footer is encrypted.
+const MAGIC_ENCRYPTED: [u8; 4] = *b"PARE";
+/// The longest footer that is read.
+const FOOTER_CAP: u64 = 256 << 20;
+
+/// A column that is read.
+#[derive(Clone, Debug)]
+pub(super) struct Column {
+    pub index: usize,
+    pub descriptor: Arc<ColumnDescriptor>,
+}
+
+/// What a file holds, and which of it is wanted.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub metadata: ParquetMetaData,
+    pub text: Column,
+    /// Id, URL and language.
+    pub names: [Option<Column>; 3],
+    /// The row at which each row group begins, and the row behind the last.
+    pub starts: Vec<u64>,
+}
+
+/// Reads a footer.
+fn read_metadata(stored: &Stored) -> Result<ParquetMetaData, Flaw> {
+    let io = |error: std::io::Error| (DamageKind::ReadError, error.to_string());
+    let length = stored.length();
+    let lost =
+        "the footer is missing, and without it nothing of a Parquet file can be read; copy the file again";
+    let truncated = || (DamageKind::Truncated, lost.to_owned());
+    let tail = stored.bytes(length.saturating_sub(8), 8).map_err(io)?.ok_or_else(truncated)?;
+    let (size, magic) = tail.split_first_chunk::<4>().ok_or_else(truncated)?;
+    if magic == MAGIC_ENCRYPTED {
+        return Err((DamageKind::BadFooter, "the file is encrypted; decrypt it first".into()));
+    }
+    if magic != PARQUET_MAGIC {
+        return Err(truncated());
+    }
+    let size = u64::from(u32::from_le_bytes(*size));
+    if size > FOOTER_CAP || size + 12 > length {
+        let detail = format!("a footer of {size} bytes in a file of {length}");
+        return Err((DamageKind::BadFooter, detail));
+    }
+    let footer = stored.bytes(length - 8 - size, size).map_err(io)?.ok_or_else(truncated)?;
+    let bad = |refusal| (DamageKind::BadFooter, format!("the footer does not decode: {refusal}"));
+    claims::check_footer(&footer).map_err(bad)?;
+    guarded(DamageKind::BadFooter, || ParquetMetaDataReader::decode_metadata(&footer))
+        .map_err(|(kind, detail)| (kind, format!("the footer does not decode: {detail}")))
+}
+
+/// The first names of columns, for a person.
+fn listed(metadata: &ParquetMetaData) -> String {
+    const LISTED: usize = 40;
+    let columns = metadata.file_metadata().schema_descr().columns();
+    let mut names: Vec<String> = columns.iter().take(LISTED).map(|c| c.path().string()).collect();
+    if columns.len() > LISTED {
+        names.push(format!("and {} more", columns.len() - LISTED));
+    }
+    names.join(", ")
+}
+
+fn find_column(metadata: &ParquetMetaData, name: &str) -> Option<Column> {
+    let columns = metadata.file_metadata().schema_descr().columns();
+    let index = columns.iter().position(|column| column.path().string() == name)?;
+    Some(Column { index, descriptor: columns[index].clone() })
+}
+
+/// The column of the text.
+fn text_column(metadata: &ParquetMetaData, name: &str) -> Result<Column, Flaw> {
+    let advice = || format!("name the column of the text with --text-field; there are: {}", listed(metadata));
+    let Some(column) = find_column(metadata, name) else {
+        return Err((DamageKind::NoText, format!("no column {name:?}; {}", advice())));
+    };
+    let descriptor = &column.descriptor;
+    let what = match descriptor.physical_type() {
+        _ if descriptor.max_rep_level() > 0 => "a list".to_owned(),
+        Type::BYTE_ARRAY => return Ok(column),
+        other => other.to_string(),
+    };
+    Err((DamageKind::TextNotString, format!("column {name:?} is {what}, not strings; {}", advice())))
+}
+
+/// A column that may hold names: strings or numbers.
+fn name_column(metadata: &ParquetMetaData, name: &str) -> Option<Column> {
+    let named = |column: &Column| {
+        let descriptor = &column.descriptor;
+        let plain = matches!(descriptor.logical_type_ref(), None | Some(LogicalType::Integer { .. }));
+        descriptor.max_rep_level() == 0
+            && match descriptor.physical_type() {
+                Type::BYTE_ARRAY => true,
+                Type::INT32 | Type::INT64 => plain,
+                Type::FLOAT | Type::DOUBLE => true,
+                _ => false,
+            }
+    };
+    find_column(metadata, name).filter(named)
+}
+
+impl Layout {
+    pub fn of(stored: &Stored, options: &ReadOptions) -> Result<Self, Flaw> {
+        let metadata = read_metadata(stored)?;
+        let fields = &options.fields;
+        let text = text_column(&metadata, &fields.text)?;
+        let names = [&fields.id, &fields.url, &fields.language].map(|name| name_column(&metadata, name));
+        let mut starts = vec![0];
+        for group in metadata.row_groups() {
+            let rows = u64::try_from(group.num_rows()).ok();
+            let next = rows.and_then(|rows| starts.last().and_then(|&start: &u64| start.checked_add(rows)));
+            let next = next.ok_or_else(|| {
+                (DamageKind::BadFooter, format!("a row group of {} rows", group.num_rows()))
+            })?;
+            starts.push(next);
+        }
+        Ok(Self { metadata, text, names, starts })
+    }
+
+    /// Where the text of a row group stands in the file.
+    pub fn offset(&self, group: usize) -> u64 {
+        let chunk = self.metadata.row_group(group).column(self.text.index);
+        let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
+        u64::try_from(start).unwrap_or(0)
+    }
+
+    /// The row group that a row stands in.
+    pub fn group_of(&self, row: u32) -> Option<usize> {
+        let group = self.starts.partition_point(|&start| start <= u64::from(row)) - 1;
+        (group < self.metadata.num_row_groups()).then_some(group)
+    }
+}

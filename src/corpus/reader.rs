@@ -1,0 +1,82 @@
+//! A file of any format being read, block by block, by whoever holds it.
+
+use super::damage::{Damage, DamageKind, FileReading, Tally};
+use super::document::Document;
+use super::filetype::StreamFormat;
+use super::inputs::{Input, Problem};
+use super::options::ReadOptions;
+use super::parquet;
+use super::records::Records;
+use super::stream::StreamReader;
+
+/// What a reader read at once: whole records of a stream, or rows.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    pub records: Records,
+    pub rows: parquet::Batch,
+    /// What it took, and what was damaged.
+    pub tally: Tally,
+}
+
+impl Block {
+    /// Takes a close look at each record or row: hands on the documents, counts them, and notes damage.
+    pub fn process(
+        &mut self,
+        shard: u32,
+        input: &Input,
+        options: &ReadOptions,
+        part: &mut FileReading,
+        mut each: impl FnMut(Document<'_>),
+    ) {
+        part.count(std::mem::take(&mut self.tally));
+        match StreamFormat::of(input.format) {
+            Some(format) => self.records.process(format, input, options, part, &mut each),
+            None => self.rows.process(shard, input, options, part, &mut each),
+        }
+    }
+}
+
+/// A file being read.
+#[derive(Debug)]
+pub(crate) enum Reader {
+    /// Cuts records off a stream of bytes.
+    Stream(Box<StreamReader>),
+    /// Reads rows.
+    Rows(parquet::Rows),
+    /// Reads nothing; there is the damage that keeps the file from being read, until it is told.
+    Closed(Option<Damage>),
+}
+
+impl Reader {
+    /// Opens an input. One that cannot be opened is a file with one piece of damage.
+    pub fn open(input: &Input, shard: u32, options: &ReadOptions) -> Self {
+        let opened = match (&input.problem, StreamFormat::of(input.format)) {
+            (Some(Problem::CannotOpen(error)), _) => Err((DamageKind::CannotOpen, error.clone())),
+            (Some(Problem::UnknownFormat), _) => {
+                Err((DamageKind::UnknownFormat, "neither WARC records nor JSON objects nor Parquet".into()))
+            }
+            (None, Some(format)) => StreamReader::open(input, format, shard, options)
+                .map(|reader| Self::Stream(Box::new(reader)))
+                .map_err(|error| (DamageKind::CannotOpen, error.to_string())),
+            (None, None) => parquet::Rows::open(input, options).map(Self::Rows),
+        };
+        opened.unwrap_or_else(|(kind, detail)| {
+            let path = input.path.clone();
+            Self::Closed(Some(Damage { path, record: None, offset: 0, within: 0, kind, detail }))
+        })
+    }
+
+    /// Makes the next block; false when there is none. The block's buffers are used again.
+    pub fn next_block(&mut self, block: &mut Block) -> bool {
+        block.tally = Tally::default();
+        match self {
+            Self::Stream(stream) => stream.next_block(&mut block.records, &mut block.tally),
+            Self::Rows(rows) => rows.next_block(&mut block.rows, &mut block.tally),
+            Self::Closed(damage) => {
+                block.records.spans.clear();
+                block.tally.damage.extend(damage.take());
+                !block.tally.damage.is_empty()
+            }
+        }
+    }
+}

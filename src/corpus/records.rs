@@ -1,0 +1,138 @@
+//! Whole records of a stream of bytes: where each begins and ends, by format, and the documents in them.
+
+use super::cut::{Bounds, End, Step};
+use super::damage::{DamageKind, FileReading};
+use super::document::Document;
+use super::filetype::StreamFormat;
+use super::inputs::Input;
+use super::options::ReadOptions;
+use super::{jsonl, wet};
+use crate::document::{DocId, Place};
+
+/// A record in a block that may be a document. Positions are bytes in the block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub start: usize,
+    pub content_start: usize,
+    pub content_end: usize,
+    pub id: DocId,
+    pub record: u64,
+    pub place: Place,
+    /// The stored bytes from and to which a gzip member holds this record and nothing else.
+    pub member: Option<(u64, u64)>,
+}
+
+/// Whole records, decoded.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    pub bytes: Vec<u8>,
+    pub spans: Vec<Span>,
+}
+
+impl Records {
+    /// Takes a close look at each record: hands on the documents, counts them, and notes damage.
+    pub fn process(
+        &self,
+        format: StreamFormat,
+        input: &Input,
+        options: &ReadOptions,
+        part: &mut FileReading,
+        each: &mut impl FnMut(Document<'_>),
+    ) {
+        for span in &self.spans {
+            let Span { record, place, .. } = *span;
+            part.take(&input.path, (record, place.offset, place.within), each, |found, each| {
+                document(span, &self.bytes, format, options, found, each)
+            });
+        }
+    }
+}
+
+impl StreamFormat {
+    /// True if decoded bytes hold more than one record.
+    pub fn holds_several(self, bytes: &[u8]) -> bool {
+        match self {
+            Self::Wet => wet::holds_several(bytes),
+            Self::Jsonl => jsonl::holds_several(bytes),
+        }
+    }
+
+    /// Looks for the next record: how many bytes lie before it, or, if none is there yet, how many can be dropped.
+    pub fn seek(self, bytes: &[u8], end: End, bounds: &Bounds<'_>) -> Result<usize, usize> {
+        match self {
+            Self::Wet => wet::seek(bytes, end, bounds),
+            Self::Jsonl => jsonl::seek(bytes),
+        }
+    }
+
+    /// Cuts the next record off the start of `bytes`. `scanned` is how many of them are known to hold no line end; the
+    /// caller keeps it between calls.
+    pub fn step(self, bytes: &[u8], end: End, bounds: &Bounds<'_>, scanned: &mut usize, cap: usize) -> Step {
+        match self {
+            Self::Wet => wet::step(bytes, end, bounds, cap),
+            Self::Jsonl => jsonl::step(bytes, end, scanned, cap),
+        }
+    }
+}
+
+/// Stored bytes of the member that holds the record alone and is as WARC wants it: another would be damage in a copy. 0 if
+/// there is no such member.
+pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
+    let (header, content) =
+        (&bytes[span.start..span.content_start], &bytes[span.content_start..span.content_end]);
+    match span.member {
+        Some((from, to)) if wet::is_canonical(header, content.len(), &bytes[span.content_end..]) => to - from,
+        _ => 0,
+    }
+}
+
+/// What becomes of a record: a document, or damage that only a close look shows.
+pub(crate) fn document<T>(
+    span: &Span,
+    bytes: &[u8],
+    format: StreamFormat,
+    options: &ReadOptions,
+    damage: &mut dyn FnMut(DamageKind, String),
+    each: impl FnOnce(Document<'_>) -> T,
+) -> Option<T> {
+    let content = &bytes[span.content_start..span.content_end];
+    match format {
+        StreamFormat::Wet => {
+            let text = match simdutf8::basic::from_utf8(content) {
+                Ok(text) => text,
+                Err(_) => {
+                    let valid =
+                        simdutf8::compat::from_utf8(content).map_or_else(|e| e.valid_up_to(), str::len);
+                    damage(DamageKind::InvalidUtf8, format!("byte {valid} of the text is not UTF-8"));
+                    return None;
+                }
+            };
+            let fields = wet::fields(&bytes[span.start..span.content_start]);
+            if let Some(name) = fields.not_utf8 {
+                damage(DamageKind::HeaderCharset, format!("{name} is not UTF-8 and was left out"));
+            }
+            Some(each(Document {
+                id: span.id,
+                record_id: fields.record_id,
+                url: fields.url,
+                language: fields.language,
+                text,
+                place: Place { member: copyable(span, bytes), ..span.place },
+            }))
+        }
+        StreamFormat::Jsonl => match jsonl::parse(content, &options.fields) {
+            Ok(line) => Some(each(Document {
+                id: span.id,
+                record_id: line.id.as_deref(),
+                url: line.url.as_deref(),
+                language: line.language.as_deref(),
+                text: &line.text,
+                place: span.place,
+            })),
+            Err((kind, detail)) => {
+                damage(kind, detail);
+                None
+            }
+        },
+    }
+}

@@ -1,0 +1,295 @@
+//! Writing the documents that are kept.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use super::filetype::StreamFormat;
+use super::inputs::Input;
+use super::kept::KeptFile;
+use super::options::ReadOptions;
+use super::reader::{Block, Reader};
+use super::records::{Span, copyable};
+use super::{parquet, wet};
+use crate::document::{DocId, Place};
+use crate::hash::murmur3_x64_128;
+use crate::{Error, Result};
+
+/// A file that has its name only once it is whole.
+struct Output {
+    writer: BufWriter<File>,
+    partial: PathBuf,
+    path: PathBuf,
+    format: StreamFormat,
+    documents: u64,
+    stored_bytes: u64,
+}
+
+impl Output {
+    fn create(dir: &Path, format: StreamFormat) -> Result<Self> {
+        let name = match format {
+            StreamFormat::Wet => "kept.warc.wet.gz",
+            StreamFormat::Jsonl => "kept.jsonl.gz",
+        };
+        let (path, partial) = (dir.join(name), dir.join(format!("{name}.partial")));
+        let file = File::create(&partial).map_err(|e| Error::io(&partial, e))?;
+        let writer = BufWriter::with_capacity(1 << 20, file);
+        Ok(Self { writer, partial, path, format, documents: 0, stored_bytes: 0 })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stored_bytes += bytes.len() as u64;
+        self.writer.write_all(bytes).map_err(|e| Error::io(&self.partial, e))
+    }
+
+    fn finish(mut self) -> Result<KeptFile> {
+        let flushed = self.writer.flush().and_then(|()| self.writer.get_ref().sync_all());
+        flushed.map_err(|e| Error::io(&self.partial, e))?;
+        fs::rename(&self.partial, &self.path).map_err(|e| Error::io(&self.path, e))?;
+        let Self { path, format, documents, stored_bytes, .. } = self;
+        Ok(KeptFile { path, format: format.format(), documents, stored_bytes, lost: Vec::new() })
+    }
+}
+
+/// One gzip member.
+fn member(bytes: &[u8]) -> Vec<u8> {
+    let mut compressor = libdeflater::Compressor::new(libdeflater::CompressionLvl::default());
+    let mut out = vec![0; compressor.gzip_compress_bound(bytes.len())];
+    let n = compressor.gzip_compress(bytes, &mut out).expect("the output is as large as its bound");
+    out.truncate(n);
+    out
+}
+
+/// A record as WARC wants it: header lines ended by CRLF, the right length, two line ends behind.
+fn canonical(header: &[u8], content: &[u8]) -> Vec<u8> {
+    let mut record = Vec::with_capacity(header.len() + content.len() + 64);
+    let mut counted = false;
+    for line in header.split_inclusive(|&b| b == b'\n') {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        match wet::length_line(line) {
+            Some(written) if written == content.len().to_string().as_bytes() && !counted => {
+                record.extend_from_slice(line);
+            }
+            Some(_) if !counted => {
+                record.extend_from_slice(format!("Content-Length: {}", content.len()).as_bytes());
+            }
+            Some(_) => continue,
+            None => {
+                record.extend_from_slice(line);
+                record.extend_from_slice(b"\r\n");
+                continue;
+            }
+        }
+        record.extend_from_slice(b"\r\n");
+        counted = true;
+    }
+    record.extend_from_slice(content);
+    record.extend_from_slice(b"\r\n\r\n");
+    record
+}
+
+/// The first record of a WET file. Its date is that of the first document kept and its id is made from its content,
+/// so the same input always gives the same file.
+fn warcinfo(date: &str) -> Vec<u8> {
+    let content = concat!(
+        "software: flipside/",
+        env!("CARGO_PKG_VERSION"),
+        "\r\nformat: WARC File Format 1.0\r\ndescription: documents kept after near-duplicates were removed\r\n"
+    );
+    let (a, b) = murmur3_x64_128(format!("{date}\n{content}").as_bytes(), 0);
+    // The shape of a version 8 UUID (RFC 9562): any bits, but version and variant.
+    let id = format!(
+        "{:08x}-{:04x}-8{:03x}-{:04x}-{:012x}",
+        a >> 32,
+        (a >> 16) & 0xffff,
+        a & 0xfff,
+        0x8000 | (b >> 48 & 0x3fff),
+        b & 0xffff_ffff_ffff
+    );
+    let header = format!(
+        "WARC/1.0\r\nWARC-Type: warcinfo\r\nWARC-Date: {date}\r\nWARC-Filename: kept.warc.wet.gz\r\n\
+         WARC-Record-ID: <urn:uuid:{id}>\r\nContent-Type: application/warc-fields\r\nContent-Length: {}\r\n\r\n",
+        content.len()
+    );
+    canonical(header.as_bytes(), content.as_bytes())
+}
+
+/// The date of a record, for the warcinfo record; the start of time if it has none that can be used.
+fn date(header: &[u8]) -> String {
+    let plain = |d: &&str| d.len() <= 32 && d.bytes().all(|b| b.is_ascii_graphic());
+    wet::fields(header).date.filter(plain).unwrap_or("1970-01-01T00:00:00Z").to_owned()
+}
+
+/// Writes the documents of the list, which ascends by id, into `dir`; `kept` says what reading said of each.
+///
+/// WET documents go to `kept.warc.wet.gz`: a new warcinfo record, then one gzip member per record. A member that
+/// holds just the record, well formed, is copied as it is; any other record is compressed anew, with its header
+/// lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, each as it was. Rows of
+/// Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with other columns than the first go to
+/// `kept-2.parquet` and so on. A file is written for each format among the inputs, also if nothing of it is kept.
+///
+/// # Errors
+/// [`Error::Io`] if `dir` cannot be written to, or a file is no longer what it was.
+pub fn write_kept(
+    inputs: &[Input],
+    options: &ReadOptions,
+    kept: &[(DocId, Place)],
+    dir: &Path,
+) -> Result<Vec<KeptFile>> {
+    fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(options.threads.max(1))
+        .build()
+        .map_err(|e| Error::parameter("threads", options.threads, e.to_string()))?;
+    let mut files = Vec::new();
+    for format in StreamFormat::ALL {
+        let of_format = |input: &Input| input.format == format.format();
+        if !inputs.iter().any(|input| of_format(input) && input.problem.is_none()) {
+            continue;
+        }
+        let mut output = Output::create(dir, format)?;
+        for (shard, input) in (0..).zip(inputs).filter(|(_, input)| of_format(input)) {
+            let from = kept.partition_point(|(id, _)| id.shard < shard);
+            let of_file = &kept[from..kept.partition_point(|(id, _)| id.shard <= shard)];
+            if of_file.is_empty() {
+                continue;
+            }
+            if of_file.iter().all(|(_, place)| place.member > 0) {
+                copy_members(input, of_file, &mut output)?;
+            } else {
+                write_anew(input, shard, options, of_file, &mut output, &pool)?;
+            }
+        }
+        // A gzip file of no member would be none.
+        if output.documents == 0 {
+            let empty = match format {
+                StreamFormat::Wet => warcinfo(&date(b"")),
+                StreamFormat::Jsonl => Vec::new(),
+            };
+            output.write(&member(&empty))?;
+        }
+        files.push(output.finish()?);
+    }
+    files.extend(parquet::write_kept(inputs, options, kept, dir, &pool)?);
+    Ok(files)
+}
+
+/// Copies members without a look inside, but for the date of the first.
+fn copy_members(input: &Input, kept: &[(DocId, Place)], output: &mut Output) -> Result<()> {
+    let io = |e| Error::io(&input.path, e);
+    let mut file = input.open().map_err(io)?;
+    if output.documents == 0 {
+        let (_, first) = kept[0];
+        let mut decoded = Vec::new();
+        let stored = copy(&mut file, first.offset, first.offset + first.member).map_err(io)?;
+        flate2::read::GzDecoder::new(&stored[..]).read_to_end(&mut decoded).map_err(io)?;
+        output.write(&member(&warcinfo(&date(&decoded))))?;
+    }
+    output.documents += kept.len() as u64;
+    // Neighbours are copied in one piece, of bounded size.
+    const PIECE: u64 = 8 << 20;
+    let mut piece = kept[0].1.offset..kept[0].1.offset;
+    for (_, place) in kept {
+        if place.offset != piece.end || piece.end - piece.start > PIECE {
+            output.write(&copy(&mut file, piece.start, piece.end).map_err(io)?)?;
+            piece = place.offset..place.offset;
+        }
+        piece.end += place.member;
+    }
+    output.write(&copy(&mut file, piece.start, piece.end).map_err(io)?)
+}
+
+/// Reads a file again and writes what is kept of it, record by record.
+fn write_anew(
+    input: &Input,
+    shard: u32,
+    options: &ReadOptions,
+    kept: &[(DocId, Place)],
+    output: &mut Output,
+    pool: &rayon::ThreadPool,
+) -> Result<()> {
+    let mut block = Block::default();
+    let mut reader = Reader::open(input, shard, options);
+    let mut stored: Option<File> = None;
+    while reader.next_block(&mut block) {
+        let is_kept = |span: &&Span| kept.binary_search_by_key(&span.id, |&(id, _)| id).is_ok();
+        let chosen: Vec<&Span> = block.records.spans.iter().filter(is_kept).collect();
+        let Some(first) = chosen.first() else { continue };
+        let bytes = &block.records.bytes;
+        if output.format == StreamFormat::Jsonl {
+            output.documents += chosen.len() as u64;
+            output.write(&pool.install(|| lines(bytes, &chosen)))?;
+            continue;
+        }
+        if output.documents == 0 {
+            output.write(&member(&warcinfo(&date(&bytes[first.start..first.content_start]))))?;
+        }
+        output.documents += chosen.len() as u64;
+        for part in pool.install(|| records(bytes, &chosen)) {
+            match part {
+                Part::New(bytes) => output.write(&bytes)?,
+                Part::Stored(from, to) => {
+                    let file = match &mut stored {
+                        Some(file) => file,
+                        None => stored.insert(input.open().map_err(|e| Error::io(&input.path, e))?),
+                    };
+                    output.write(&copy(file, from, to).map_err(|e| Error::io(&input.path, e))?)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Lines, verbatim, as one gzip member.
+fn lines(bytes: &[u8], chosen: &[&Span]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for span in chosen {
+        text.extend_from_slice(&bytes[span.content_start..span.content_end]);
+        text.push(b'\n');
+    }
+    member(&text)
+}
+
+/// A piece of the output.
+enum Part {
+    New(Vec<u8>),
+    /// To be copied from the stored file, from and to these offsets.
+    Stored(u64, u64),
+}
+
+/// One gzip member per record; neighbours that are copied are one piece.
+fn records(bytes: &[u8], chosen: &[&Span]) -> Vec<Part> {
+    let parts: Vec<Part> = chosen
+        .par_iter()
+        .map(|span| {
+            let (header, content) = (span.start..span.content_start, span.content_start..span.content_end);
+            match span.member {
+                Some((from, to)) if copyable(span, bytes) > 0 => Part::Stored(from, to),
+                _ => Part::New(member(&canonical(&bytes[header], &bytes[content]))),
+            }
+        })
+        .collect();
+    let mut joined: Vec<Part> = Vec::new();
+    for part in parts {
+        match (joined.last_mut(), part) {
+            (Some(Part::Stored(_, end)), Part::Stored(from, to)) if *end == from => *end = to,
+            (_, part) => joined.push(part),
+        }
+    }
+    joined
+}
+
+/// Stored bytes from one offset to another.
+fn copy(file: &mut File, from: u64, to: u64) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(to - from).read_to_end(&mut bytes)?;
+    if (bytes.len() as u64) < to - from {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(bytes)
+}
