@@ -64,12 +64,7 @@ const NONE: u32 = u32::MAX;
 
 impl DocumentTable {
     /// Adds a document.
-    pub fn push(
-        &mut self,
-        id: DocId,
-        place: Place,
-        (record_id, url): (Option<&str>, Option<&str>),
-    ) {
+    pub fn push(&mut self, id: DocId, place: Place, (record_id, url): (Option<&str>, Option<&str>)) {
         let start = self.strings.len();
         let mut put = |string: Option<&str>| match string {
             // Names of 4 GiB are no names.

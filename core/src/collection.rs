@@ -107,7 +107,10 @@ pub struct Counted<'a> {
 impl Counted<'_> {
     /// The document's distinct features with their numbers of occurrences, in order of first occurrence.
     pub fn counts(&self) -> impl ExactSizeIterator<Item = (u64, u32)> {
-        self.terms.iter().zip(self.occurrences).map(|(&term, &n)| (self.features[term as usize], u32::from(n)))
+        self.terms
+            .iter()
+            .zip(self.occurrences)
+            .map(|(&term, &n)| (self.features[term as usize], u32::from(n)))
     }
 }
 
@@ -116,7 +119,11 @@ impl Collection {
     ///
     /// # Errors
     /// For sketches that have no meaning.
-    pub fn new(features: FeatureKind, keeping: Keeping, frequencies: Option<Arc<Frequencies>>) -> Result<Self> {
+    pub fn new(
+        features: FeatureKind,
+        keeping: Keeping,
+        frequencies: Option<Arc<Frequencies>>,
+    ) -> Result<Self> {
         let growing = match keeping {
             Keeping::Features => {
                 Growing::Features { counter: Counter::new(features), lists: TermLists::default() }
@@ -125,7 +132,9 @@ impl Collection {
                 sketcher: Sketcher::of(features, sketches, seed, frequencies)?,
                 kept: match sketches {
                     Sketches::SimHash { .. } => Part::SimHashes(Vec::new()),
-                    Sketches::MinHash { permutations, .. } => Part::Signatures(Signatures::new(permutations)?),
+                    Sketches::MinHash { permutations, .. } => {
+                        Part::Signatures(Signatures::new(permutations)?)
+                    }
                 },
             },
         };
@@ -166,7 +175,9 @@ impl Collection {
     /// If there are 2³² documents already.
     pub fn push_sketch(&mut self, sketch: &Sketch) -> Result<Document> {
         let expected = match &mut self.growing {
-            Growing::Features { .. } => "a text, as these settings look at features and not at sketches alone",
+            Growing::Features { .. } => {
+                "a text, as these settings look at features and not at sketches alone"
+            }
             Growing::Sketches { kept, .. } => {
                 if kept.push(&sketch.value) {
                     return Ok(self.put(sketch.facts));
@@ -203,8 +214,7 @@ impl Collection {
         self.parts.push(growing.finish());
         self.parts.extend(parts);
         self.facts.extend(facts);
-        self.origins
-            .extend(origins.into_iter().map(|Origin { part, at }| Origin { part: part + moved, at }));
+        self.origins.extend(origins.into_iter().map(|Origin { part, at }| Origin { part: part + moved, at }));
         Ok(())
     }
 
@@ -357,7 +367,9 @@ impl std::fmt::Debug for Collection {
 impl Growing {
     fn finish(self) -> Part {
         match self {
-            Self::Features { counter, lists } => Part::Features { terms: counter.vocabulary.into_terms(), lists },
+            Self::Features { counter, lists } => {
+                Part::Features { terms: counter.vocabulary.into_terms(), lists }
+            }
             Self::Sketches { kept, .. } => kept,
         }
     }
@@ -402,7 +414,9 @@ impl Part {
                 hashes.push(*hashed);
                 true
             }
-            (Self::Signatures(signatures), SketchValue::MinHash(signature)) => signatures.push(signature).is_ok(),
+            (Self::Signatures(signatures), SketchValue::MinHash(signature)) => {
+                signatures.push(signature).is_ok()
+            }
             _ => false,
         }
     }
@@ -423,8 +437,12 @@ pub struct Texts {
 impl Texts {
     /// Groups the documents of a collection by text.
     pub fn new(collection: &Collection, min_features: usize) -> Self {
-        let mut order: Vec<(u128, Document)> =
-            collection.all_facts().iter().map(|facts| facts.digest).zip(Document::all(collection.len())).collect();
+        let mut order: Vec<(u128, Document)> = collection
+            .all_facts()
+            .iter()
+            .map(|facts| facts.digest)
+            .zip(Document::all(collection.len()))
+            .collect();
         order.par_sort_unstable();
         let mut groups: Vec<&[(u128, Document)]> = order.chunk_by(|a, b| a.0 == b.0).collect();
         groups.par_sort_unstable_by_key(|group| group[0].1);

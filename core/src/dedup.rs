@@ -155,7 +155,8 @@ impl Deduper {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_with(&self, context: &Context<'_>) -> Result<Outcome> {
-        let prepared = Prepared::new(&self.collection, &self.settings, self.frequencies.clone(), context.progress);
+        let prepared =
+            Prepared::new(&self.collection, &self.settings, self.frequencies.clone(), context.progress);
         prepared.find(&self.settings, context)?.outcome()
     }
 }
@@ -313,11 +314,7 @@ impl<'a> Prepared<'a> {
     ///
     /// # Errors
     /// If an index cannot be built with these settings.
-    pub fn find<'p, 'c: 'p>(
-        &'p self,
-        settings: &'p Settings,
-        context: &'p Context<'c>,
-    ) -> Result<Found<'p>> {
+    pub fn find<'p, 'c: 'p>(&'p self, settings: &'p Settings, context: &'p Context<'c>) -> Result<Found<'p>> {
         let evidence = self.evidence(settings);
         let Caught { groups, joined, searched } = net::cast(settings, &evidence, context.progress)?;
         let verdicts = settings.judge.measure().and_then(|_| {
@@ -353,7 +350,8 @@ impl<'a> Prepared<'a> {
                     distance: pair.distance,
                     similarity: pair.similarity,
                 });
-                let sketched = groups.iter().map(|texts| texts.iter().flat_map(|&text| copies(text)).collect());
+                let sketched =
+                    groups.iter().map(|texts| texts.iter().flat_map(|&text| copies(text)).collect());
                 let all = sketched.chain(texts.unsketched.iter().map(|&text| copies(text)));
                 (Groups::new(all, collection, &*better), near.collect(), None)
             }
@@ -477,10 +475,11 @@ fn simhashes(
             chunk.iter().map(move |&text| {
                 let counted = collection.counted(texts.first(text))?;
                 let idf = &idf[counted.part];
-                let simhash = hasher.hash(counted.terms.iter().zip(counted.occurrences).map(|(&term, &n)| {
-                    let term = term as usize;
-                    (counted.features[term], weigher.weight(u32::from(n), idf[term]))
-                }));
+                let simhash =
+                    hasher.hash(counted.terms.iter().zip(counted.occurrences).map(|(&term, &n)| {
+                        let term = term as usize;
+                        (counted.features[term], weigher.weight(u32::from(n), idf[term]))
+                    }));
                 Some(Hashed::from(&simhash))
             })
         })
@@ -489,4 +488,222 @@ fn simhashes(
         hashed[text.index()] = made;
     }
     hashed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::SplitMix64;
+    use crate::settings::{BandShape, Net, Recall};
+    use crate::simhash::distance;
+    use crate::similarity::{Anchor, Page};
+    use crate::sketch::{SketchValue, Sketcher};
+    use crate::text::{FeatureExtractor, FeatureKind};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// Texts of a few templates with a few words changed, copies among them, and some with hardly a word.
+    fn texts(n: usize, seed: u64) -> Vec<String> {
+        let mut rng = SplitMix64::new(seed);
+        (0..n)
+            .map(|_| {
+                let template = rng.below(4);
+                let words = 3 + rng.below(2) * 30;
+                let mut text: Vec<String> = (0..words).map(|word| format!("t{template}w{word}")).collect();
+                for _ in 0..rng.below(4) {
+                    let at = rng.below(words) as usize;
+                    text[at] = format!("x{}", rng.below(3));
+                }
+                text.join(" ")
+            })
+            .collect()
+    }
+
+    fn run_on(settings: &Settings, texts: &[String]) -> Outcome {
+        let mut deduper = Deduper::new(settings.clone()).unwrap();
+        deduper.extend(texts);
+        deduper.run().unwrap()
+    }
+
+    fn all_settings() -> Vec<Settings> {
+        let base = || Settings { features: FeatureKind::Words, min_features: 4, ..Settings::simhash() };
+        let mut all = vec![base(), Settings { judge: Judge::Net, ..base() }];
+        for measure in Measure::JUDGED {
+            all.push(Settings { judge: measure.at_least(0.8, Weighting::Tf), ..base() });
+        }
+        for net in [
+            Net::Dial { distance: 6, recall: Recall::Exact, key_bits: None },
+            Net::Bphs { distance: 3, tables: None },
+        ] {
+            all.push(Settings { net, ..base() });
+        }
+        let minhash = || Settings { features: FeatureKind::Words, min_features: 4, ..Settings::minhash(0.7) };
+        all.push(minhash());
+        all.push(Settings { judge: Judge::Jaccard(0.7), ..minhash() });
+        all.push(Settings {
+            sketches: Sketches::SimHash { weighting: Weighting::TfIdf },
+            judge: Judge::Cosine { at_least: 0.9, weighting: Weighting::TfIdf },
+            ..base()
+        });
+        all
+    }
+
+    /// The pairs of texts that an outcome lists.
+    fn text_pairs(outcome: &Outcome, texts: &[String]) -> BTreeSet<[String; 2]> {
+        let of = |pair: &Pair| {
+            let mut pair = pair.documents().map(|document| texts[document.index()].clone());
+            pair.sort();
+            pair
+        };
+        outcome.pairs.iter().filter(|pair| pair.kind == Kind::Near).map(of).collect()
+    }
+
+    struct Naive {
+        digest: u128,
+        hashed: Hashed,
+        features: Vec<u64>,
+    }
+
+    impl Page for &Naive {
+        fn digest(&self) -> u128 {
+            self.digest
+        }
+        fn hashed(&self) -> Option<&Hashed> {
+            Some(&self.hashed)
+        }
+        fn signature(&self) -> Option<&[u32]> {
+            None
+        }
+        fn features(&self, mut each: impl FnMut(u64, i64)) {
+            self.features.iter().for_each(|&feature| each(feature, 1));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// All pairs of texts compared one by one, against the join with its judge.
+        #[test]
+        fn pairs_are_those_within_the_distance_that_pass(seed: u64, n in 2usize..24, h in 0u32..12, jaccard: bool) {
+            let texts = texts(n, seed);
+            let measure = if jaccard { Measure::Jaccard } else { Measure::Weights };
+            let settings = Settings {
+                features: FeatureKind::Words,
+                min_features: 4,
+                net: Net::Join { distance: h },
+                judge: measure.at_least(0.85, Weighting::Binary),
+                ..Settings::simhash()
+            };
+            let outcome = run_on(&settings, &texts);
+            let mut sketcher = Sketcher::new(&settings, None).unwrap();
+            let pages: Vec<Naive> = texts
+                .iter()
+                .map(|text| {
+                    let sketch = sketcher.sketch(text);
+                    let SketchValue::SimHash(hashed) = sketch.value else { unreachable!("SimHash was asked for") };
+                    let counts = FeatureExtractor::new(settings.features).counts(text);
+                    let features = counts.into_iter().map(|(feature, _)| feature).collect();
+                    Naive { digest: sketch.facts.digest, hashed, features }
+                })
+                .collect();
+            let mut expected = BTreeSet::new();
+            for (a, b) in (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b))) {
+                let (p, q) = (&pages[a], &pages[b]);
+                let near = p.digest != q.digest
+                    && p.features.len() >= 4
+                    && q.features.len() >= 4
+                    && distance(p.hashed.hash, q.hashed.hash) <= h
+                    && Anchor::new(measure, p).with(&q) >= 0.85;
+                if near {
+                    let mut pair = [texts[a].clone(), texts[b].clone()];
+                    pair.sort();
+                    expected.insert(pair);
+                }
+            }
+            prop_assert_eq!(text_pairs(&outcome, &texts), expected);
+        }
+
+        #[test]
+        fn batches_and_sketches_give_what_texts_give(seed: u64, n in 1usize..30, cut in 0usize..30) {
+            let texts = texts(n, seed);
+            for settings in all_settings() {
+                let whole = run_on(&settings, &texts);
+                let (first, second) = texts.split_at(cut.min(n));
+                let mut merged = Deduper::new(settings.clone()).unwrap();
+                first.iter().for_each(|text| {
+                    merged.push(text);
+                });
+                let mut other = Deduper::new(settings.clone()).unwrap();
+                other.extend(second);
+                merged.merge(other).unwrap();
+                prop_assert_eq!(&merged.run().unwrap(), &whole);
+                let mut sketched = Deduper::new(settings.clone()).unwrap();
+                let mut sketcher = Sketcher::new(&settings, None).unwrap();
+                let pushed: Result<Vec<Document>> =
+                    texts.iter().map(|text| sketched.push_sketch(&sketcher.sketch(text))).collect();
+                prop_assert_eq!(pushed.is_ok(), !settings.needs_features());
+                if pushed.is_ok() {
+                    prop_assert_eq!(sketched.run().unwrap(), whole);
+                }
+            }
+        }
+
+        /// The order of documents, and which of them stays, change no verdict.
+        #[test]
+        fn verdicts_depend_on_the_two_texts_alone(seed: u64, n in 1usize..40, by in 0usize..40) {
+            let texts = texts(n, seed);
+            let mut turned = texts.clone();
+            turned.rotate_left(by % n);
+            turned.reverse();
+            for settings in all_settings().into_iter().filter(|settings| settings.judge != Judge::Net) {
+                let pairs = text_pairs(&run_on(&settings, &texts), &texts);
+                prop_assert_eq!(&text_pairs(&run_on(&settings, &turned), &turned), &pairs);
+                let longest = Settings { keep: Keep::Longest, ..settings };
+                prop_assert_eq!(&text_pairs(&run_on(&longest, &texts), &texts), &pairs);
+            }
+        }
+    }
+
+    /// More texts of one sketch than are all compared with each other.
+    #[test]
+    fn which_pairs_of_a_crowd_are_compared_is_the_texts_own_affair() {
+        // The features are the same, and so are the hashes.
+        let words =
+            |n: usize| (0..20).map(|word| format!("w{word}")).collect::<Vec<_>>().join(&" ".repeat(n + 1));
+        let texts: Vec<String> = (0..60).map(words).collect();
+        let settings = Settings { features: FeatureKind::Words, min_features: 4, ..Settings::simhash() };
+        let outcome = run_on(&settings, &texts);
+        let judged = outcome.judged.unwrap();
+        assert_eq!(judged.compared + judged.skipped, 60 * 59 / 2);
+        assert!(judged.skipped > 0 && judged.refused == 0);
+        assert_eq!((outcome.clusters.len(), outcome.removed()), (1, 59));
+        let mut turned = texts.clone();
+        turned.reverse();
+        assert_eq!(text_pairs(&run_on(&settings, &turned), &turned), text_pairs(&outcome, &texts));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut deduper = Deduper::new(Settings::simhash()).unwrap();
+        let signed = Sketcher::new(&Settings::minhash(0.8), None).unwrap().sketch("a text of some words");
+        assert!(deduper.push_sketch(&signed).is_err());
+        assert!(deduper.merge(Deduper::new(Settings::minhash(0.8)).unwrap()).is_err());
+        let words = Settings { features: FeatureKind::Words, ..Settings::simhash() };
+        assert!(deduper.merge(Deduper::new(words).unwrap()).is_err());
+        let shape = BandShape::Recall(0.9);
+        let senseless = Settings { net: Net::Bands { similarity: 0.8, shape }, ..Settings::simhash() };
+        assert!(Deduper::new(senseless).is_err());
+        assert_eq!(deduper.run().unwrap().pairs, []);
+    }
+
+    #[test]
+    fn texts_with_few_features_are_compared_by_their_text_alone() {
+        let texts = ["", "one", "one", "two", "One"].map(str::to_owned);
+        let outcome = run_on(&Settings::simhash(), &texts);
+        assert_eq!(outcome.documents_with_few_features, 5);
+        assert_eq!(outcome.pairs.len(), 1);
+        assert_eq!(outcome.pairs[0].documents(), [Document(1), Document(2)]);
+        assert_eq!(outcome.pairs[0].kind, Kind::Exact);
+        assert_eq!(outcome.kept().collect::<Vec<_>>(), [0, 1, 3, 4].map(Document));
+    }
 }

@@ -220,9 +220,8 @@ mod tests {
         collection: &'a Collection,
         urls: &'a [String],
     ) -> impl Fn(Document, Document) -> Ordering + Sync + 'a {
-        let of = |document: Document| {
-            (collection.facts(document).text_bytes, Some(&urls[document.index()][..]))
-        };
+        let of =
+            |document: Document| (collection.facts(document).text_bytes, Some(&urls[document.index()][..]));
         move |a, b| keep.compare(of(a), of(b)).then(a.cmp(&b))
     }
 

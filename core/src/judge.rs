@@ -189,7 +189,13 @@ pub(crate) fn judge(
                 let [most_first, most_second] = shares(firsts.len(), seconds.len());
                 if at < most_first {
                     for &second in &seconds[..most_second] {
-                        part.compare(first, second, pair.distance, anchor.with(&evidence.page(second)), threshold);
+                        part.compare(
+                            first,
+                            second,
+                            pair.distance,
+                            anchor.with(&evidence.page(second)),
+                            threshold,
+                        );
                     }
                 }
             }
@@ -239,7 +245,10 @@ mod tests {
         for first in 1..40 {
             for second in 1..40 {
                 let [a, b] = shares(first, second);
-                assert!(a <= first && b <= second && a * b <= BETWEEN && a >= 1 && b >= 1, "{first} {second}");
+                assert!(
+                    a <= first && b <= second && a * b <= BETWEEN && a >= 1 && b >= 1,
+                    "{first} {second}"
+                );
                 assert_eq!(shares(second, first), [b, a], "{first} {second}");
                 if first * second <= BETWEEN {
                     assert_eq!([a, b], [first, second]);

@@ -1,4 +1,59 @@
-//! The core of flipside: near-duplicates of texts in memory. It knows no files and tells no stories.
+//! Near-duplicates of texts in memory: SimHash with the weights behind it, MinHash, the searches over both, and how many
+//! of the pairs they found. Texts or sketches in, numbers out: no files, no sentences, no C code.
+//!
+//! # Near-duplicates of some texts
+//!
+//! ```
+//! use flipside_core::{dedup::Deduper, settings::Settings};
+//!
+//! let texts = vec![
+//!     "Opening hours: Monday to Friday from nine to five, Saturday from ten to two. Closed on Sunday.",
+//!     "The harbour is deep enough for ships of every size, and open to them all year round.",
+//!     "Opening hours: Monday to Friday from nine to five, Saturday from ten to two; closed on Sunday!",
+//! ];
+//! let mut deduper = Deduper::new(Settings::simhash())?;
+//! deduper.extend(&texts);
+//! let outcome = deduper.run()?;
+//! let pairs: Vec<_> = outcome.pairs.iter().map(|pair| (pair.a.0, pair.b.0)).collect();
+//! assert_eq!(pairs, [(0, 2)]);
+//! assert_eq!(outcome.kept().map(|kept| kept.0).collect::<Vec<_>>(), [0, 1]);
+//! # Ok::<(), flipside_core::Error>(())
+//! ```
+//!
+//! [`Settings`](settings::Settings) say which sketch a document gets, which net brings up pairs and which judge decides about
+//! them; the [`Outcome`](dedup::Outcome) has pairs, clusters, the documents that stay, and what the search cost and found.
+//!
+//! # The neighbours of a hash
+//!
+//! A SimHash is the signs of 64 sums. A sum near zero says that its bit is about to flip, so a search that keeps the sums
+//! looks first where the likeliest flips lead:
+//!
+//! ```
+//! use flipside_core::search::dial::{Dial, DialParams};
+//! use flipside_core::search::{HammingIndex, Mode, Query, Scratch};
+//! use flipside_core::{settings::Settings, sketch::Sketcher};
+//!
+//! let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
+//! let [stored, asked] = ["a page on near-duplicates of web pages", "a page about near-duplicates of web pages"]
+//!     .map(|text| sketcher.simhash(text).0);
+//! let index = Dial::new(&[stored.hash], DialParams { radius: 15, tables: 6, ..DialParams::default() })?;
+//! let mut hits = Vec::new();
+//! let query = Query { hash: asked.hash, weights: &asked.weights };
+//! index.search(query, Mode::All, &mut Scratch::default(), &mut hits);
+//! let near = (stored.hash ^ asked.hash).count_ones() <= 15;
+//! assert_eq!(hits.len(), usize::from(near));
+//! # Ok::<(), flipside_core::Error>(())
+//! ```
+//!
+//! An index that grows is [`search::online::Online`]. The examples of this crate show both at work.
+//!
+//! # Which module answers which question?
+//!
+//! [`text`] and [`features`]: what is in a document? [`sketch`], [`simhash`], [`minhash`], [`weight`]: what stays of it?
+//! [`search`]: which sketches meet? [`judge`] and [`similarity`]: are these two near? [`clusters`]: who belongs together?
+//! [`calibrate`] and [`plan`]: how many probes, and what will it cost? [`dedup`]: all of it.
+//!
+//! Results do not depend on threads, on how documents were cut into batches, or on the processor.
 
 pub mod calibrate;
 pub mod clusters;
@@ -17,8 +72,8 @@ pub mod plan;
 pub mod progress;
 pub mod search;
 pub mod settings;
-pub mod similarity;
 pub mod simhash;
+pub mod similarity;
 pub mod sketch;
 pub mod text;
 pub mod weight;

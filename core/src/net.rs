@@ -225,9 +225,8 @@ fn by_hashes(net: &Net, seed: u64, evidence: &Evidence<'_>, progress: &dyn Progr
             .collect();
         join = run(progress, Step::Join, slots, |done| self_join(&*index, &hashes.distinct, &weights, done));
         index_bytes = index.bytes();
-        recall = calibration.map(|(wanted, calibration)| {
-            with_identical(wanted, calibration, &hashes.distinct, &join.pairs)
-        });
+        recall = calibration
+            .map(|(wanted, calibration)| with_identical(wanted, calibration, &hashes.distinct, &join.pairs));
         tables = (0..index.tables() as u32).map(Some).collect();
         tables_of = Box::new(move |a, b| index.tables_of(a, b));
     }
@@ -320,7 +319,13 @@ impl Probed {
         let (distance, key_bits, reading) = match *net {
             Net::Dial { distance, key_bits, .. } => (distance, key_bits, None),
             Net::Psm { distance, reading, .. } => (distance, None, Some(reading)),
-            _ => return Err(Error::parameter("search", net.name(), "dial or psm; the others make no probes to count")),
+            _ => {
+                return Err(Error::parameter(
+                    "search",
+                    net.name(),
+                    "dial or psm; the others make no probes to count",
+                ));
+            }
         };
         // Where the number of probes is given, the shape of the index is chosen for the usual recall.
         let recall = net.recall().and_then(Recall::share).unwrap_or(USUAL_RECALL);
@@ -524,8 +529,9 @@ fn by_bands(
         })
         .collect();
     let text = |&place: &u32| texts[place as usize];
-    let groups: Lists<Slot, Text> =
-        Slot::all(distinct.len()).map(|slot| distinct.documents(slot.number()).iter().map(text).collect::<Vec<_>>()).collect();
+    let groups: Lists<Slot, Text> = Slot::all(distinct.len())
+        .map(|slot| distinct.documents(slot.number()).iter().map(text).collect::<Vec<_>>())
+        .collect();
     let sum = |field: fn(&BandStats) -> u64| stats.iter().map(field).sum::<u64>();
     let skipped = sum(|band| band.skipped);
     let crowds = (skipped > 0).then(|| Crowds::Bands {

@@ -256,8 +256,12 @@ impl Settings {
     /// Whether anything depends on how many documents have a feature.
     pub fn needs_frequencies(&self) -> bool {
         let weightings = match (self.sketches, self.judge) {
-            (Sketches::SimHash { weighting }, Judge::Cosine { weighting: judged, .. }) => [Some(weighting), Some(judged)],
-            (Sketches::SimHash { weighting }, _) | (_, Judge::Cosine { weighting, .. }) => [Some(weighting), None],
+            (Sketches::SimHash { weighting }, Judge::Cosine { weighting: judged, .. }) => {
+                [Some(weighting), Some(judged)]
+            }
+            (Sketches::SimHash { weighting }, _) | (_, Judge::Cosine { weighting, .. }) => {
+                [Some(weighting), None]
+            }
             _ => [None; 2],
         };
         weightings.into_iter().flatten().any(Weighting::needs_frequencies)
@@ -438,7 +442,9 @@ impl BandShape {
                         "a share below 1 where the similarity ({similarity}) is below 1: bands miss some pair"
                     )
                 } else {
-                    format!("at most {most:.6}, which is what {m} permutations reach at similarity {similarity}")
+                    format!(
+                        "at most {most:.6}, which is what {m} permutations reach at similarity {similarity}"
+                    )
                 };
                 Err(Error::parameter("recall", recall, expected))
             }
@@ -571,7 +577,10 @@ mod tests {
         assert_eq!(minhash(0.8, BandShape::Fixed(Banding { bands: 43, rows: 3 })), "bands");
         let judged = |judge| refused(&Settings { judge, ..Settings::minhash(0.8) });
         assert_eq!(judged(Judge::Weights(0.9)), "verify");
-        assert_eq!(judged(Judge::Cosine { at_least: f64::NAN, weighting: Weighting::Tf }), "verify-threshold");
+        assert_eq!(
+            judged(Judge::Cosine { at_least: f64::NAN, weighting: Weighting::Tf }),
+            "verify-threshold"
+        );
     }
 
     #[test]

@@ -113,7 +113,8 @@ mod tests {
 
     impl Plain {
         fn new(weights: &[(u64, i64)]) -> Self {
-            let hasher = MinHasher::new(MinHashParams { permutations: 16, ..MinHashParams::default() }).unwrap();
+            let hasher =
+                MinHasher::new(MinHashParams { permutations: 16, ..MinHashParams::default() }).unwrap();
             let mut signature = vec![0; 16];
             hasher.sign(&weights.iter().map(|&(feature, _)| feature).collect::<Vec<_>>(), &mut signature);
             let hashed = Hashed::from(&SimHasher::default().hash(weights.iter().copied()));

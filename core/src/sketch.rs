@@ -120,7 +120,8 @@ impl Sketcher {
         let (features, value) = counter.vocabulary.finish_and_forget(|features, occurrences| {
             let value = match maker {
                 Maker::SimHash { weigher, hasher } => {
-                    let simhash = weigh_and_hash(features, occurrences, weigher, hasher, frequencies.as_deref());
+                    let simhash =
+                        weigh_and_hash(features, occurrences, weigher, hasher, frequencies.as_deref());
                     SketchValue::SimHash(Hashed::from(&simhash))
                 }
                 Maker::MinHash(hasher) => {
@@ -184,7 +185,11 @@ pub(crate) struct Counter {
 
 impl Counter {
     pub(crate) fn new(kind: FeatureKind) -> Self {
-        Self { extractor: FeatureExtractor::new(kind), features: Vec::new(), vocabulary: Vocabulary::default() }
+        Self {
+            extractor: FeatureExtractor::new(kind),
+            features: Vec::new(),
+            vocabulary: Vocabulary::default(),
+        }
     }
 
     /// Counts a text's features into the vocabulary's document at hand, which is not ended.
@@ -215,7 +220,8 @@ mod tests {
         let weigher = Weigher::new(weighting);
         let counts = FeatureExtractor::new(kind).counts(text);
         let documents = frequencies.documents().max(1);
-        let weight = |&(feature, n)| (feature, weigher.weight(n, weigher.idf(frequencies.get(feature), documents)));
+        let weight =
+            |&(feature, n)| (feature, weigher.weight(n, weigher.idf(frequencies.get(feature), documents)));
         SimHasher::default().hash(counts.iter().map(weight))
     }
 
@@ -239,7 +245,10 @@ mod tests {
                     assert_eq!(sketch.value, SketchValue::SimHash(Hashed::from(&expected)));
                     assert_eq!(sketch.facts.text_bytes, text.len() as u64);
                     let (simhash, features) = sketcher.simhash(&text);
-                    assert_eq!((simhash, features), (expected, FeatureExtractor::new(kind).counts(&text).len()));
+                    assert_eq!(
+                        (simhash, features),
+                        (expected, FeatureExtractor::new(kind).counts(&text).len())
+                    );
                     assert_eq!(features, sketch.facts.features as usize);
                 }
             }
@@ -250,8 +259,11 @@ mod tests {
     fn signatures_are_those_of_the_set_of_features() {
         let settings = Settings::minhash(0.8);
         let text = "a rose is a rose is a rose and nothing else than a rose";
-        let features: Vec<u64> =
-            FeatureExtractor::new(settings.features).counts(text).into_iter().map(|(feature, _)| feature).collect();
+        let features: Vec<u64> = FeatureExtractor::new(settings.features)
+            .counts(text)
+            .into_iter()
+            .map(|(feature, _)| feature)
+            .collect();
         let hasher = MinHasher::new(settings.minhash_params().unwrap()).unwrap();
         let mut expected = vec![0; 128];
         hasher.sign(&features, &mut expected);

@@ -8,8 +8,8 @@ use flipside::corpus::JsonlFields;
 use flipside::search::bands::Banding;
 use flipside::search::psm::Reading;
 use flipside::settings::{
-    BandShape, FARTHEST_JOINED, Judge, Measure, Net, PAPER_DISTANCE, Recall, Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL,
-    USUAL_SIMILARITY,
+    BandShape, FARTHEST_JOINED, Judge, Measure, Net, PAPER_DISTANCE, Recall, Settings, Sketches,
+    USUAL_DISTANCE, USUAL_RECALL, USUAL_SIMILARITY,
 };
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
@@ -315,14 +315,21 @@ impl Given<'_> {
     ///
     /// # Errors
     /// As [`settings`](Self::settings).
-    pub(crate) fn settings_of_all(&self, methods: &[MethodName], said: &str) -> anyhow::Result<Vec<Settings>> {
+    pub(crate) fn settings_of_all(
+        &self,
+        methods: &[MethodName],
+        said: &str,
+    ) -> anyhow::Result<Vec<Settings>> {
         let nets = methods.iter().map(|&method| self.net_name(method)).collect::<anyhow::Result<Vec<_>>>()?;
         let idle = methods.iter().zip(&nets).map(|(&method, &net)| self.idle(net, method));
         let mut common: Option<Vec<(&str, bool, &str)>> = None;
         for idle in idle {
             common = Some(match common {
                 None => idle,
-                Some(common) => common.into_iter().filter(|(name, ..)| idle.iter().any(|(other, ..)| other == name)).collect(),
+                Some(common) => common
+                    .into_iter()
+                    .filter(|(name, ..)| idle.iter().any(|(other, ..)| other == name))
+                    .collect(),
             });
         }
         for (name, given, why) in common.unwrap_or_default() {
@@ -370,7 +377,9 @@ impl Given<'_> {
     /// The distance that a net gets.
     fn distance(&self, net: NetName, method: MethodName) -> u32 {
         let usual = match (net, method) {
-            (NetName::OneTable | NetName::AllBits | NetName::Bphs, _) | (_, MethodName::Psm) => PAPER_DISTANCE,
+            (NetName::OneTable | NetName::AllBits | NetName::Bphs, _) | (_, MethodName::Psm) => {
+                PAPER_DISTANCE
+            }
             _ => USUAL_DISTANCE,
         };
         self.search.distance.unwrap_or(usual)
@@ -380,7 +389,8 @@ impl Given<'_> {
     fn idle(&self, net: NetName, method: MethodName) -> Vec<(&'static str, bool, &'static str)> {
         const JOINED: &str = "all hashes are joined with each other, which finds every pair within the distance. Leave it out, or \
                               give --search dial, which probes";
-        const PROBING: &str = "it has a meaning for searches that probe. Leave it out, or give --search dial or psm";
+        const PROBING: &str =
+            "it has a meaning for searches that probe. Leave it out, or give --search dial or psm";
         const MINHASH: &str = "it has a meaning for minhash only. Leave it out, or give --method minhash";
         const SIMHASH: &str = "it has a meaning for SimHash only. Leave it out, or give --method simhash";
         let search = self.search;
@@ -539,13 +549,7 @@ impl Given<'_> {
         settings
     }
 
-    fn judge(
-        &self,
-        measure: Option<Measure>,
-        net: NetName,
-        similarity: f64,
-        weighting: Weighting,
-    ) -> Judge {
+    fn judge(&self, measure: Option<Measure>, net: NetName, similarity: f64, weighting: Weighting) -> Judge {
         let Some(measure) = measure else { return Judge::Net };
         let usual = match (measure, net) {
             (Measure::Jaccard, NetName::Bands) => similarity,

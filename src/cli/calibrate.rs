@@ -3,7 +3,7 @@
 use super::arguments::{FeatureArgs, Given, InputArgs, MethodName, SearchArgs, refuse, threads};
 use super::progress::Bars;
 use super::{Done, print};
-use flipside::pipeline::{self, ProbeTable, Job};
+use flipside::pipeline::{self, Job, ProbeTable};
 use flipside::wording::counted;
 use std::fmt::Write;
 

@@ -54,8 +54,10 @@ impl Args {
         if self.inputs.is_empty() {
             let why = "A and B are files of plain text then. Leave it out, or name the corpus that the pages are of";
             refuse(&self.names.given(), "without INPUT", why)?;
-            let given = [("budget", self.search.budget.is_some()), ("key-bits", self.search.key_bits.is_some())];
-            let why = "two files alone are not searched. Leave it out, or name the corpus that the pages are of";
+            let given =
+                [("budget", self.search.budget.is_some()), ("key-bits", self.search.key_bits.is_some())];
+            let why =
+                "two files alone are not searched. Leave it out, or name the corpus that the pages are of";
             refuse(&given, "without INPUT", why)?;
         }
         let given = Given {

@@ -3,17 +3,18 @@
 use super::arguments::FeatureArgs;
 use super::{Done, print};
 use anyhow::Context;
-use flipside::simhash::hasher::SimHasher;
+use flipside::settings::Sketches;
 use flipside::simhash::volatility::{FlipCost, Volatility};
 use flipside::simhash::vosh::Vosh;
 use flipside::simhash::{BITS, SimHash};
-use flipside::text::FeatureExtractor;
-use flipside::weight::{Weigher, frequencies::Frequencies};
+use flipside::sketch::Sketcher;
+use flipside::weight::frequencies::Frequencies;
 use flipside::wording::printable_path;
 use serde::Serialize;
 use std::fmt::Write;
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Show a document's SimHash: its bits, the weights behind them, and which flip first.
 ///
@@ -74,14 +75,10 @@ impl Args {
             Some(path) => flipside::frequencies::load(path, kind)?,
             None => Frequencies::new(kind),
         };
-        let weigher = Weigher::new(self.features.weighting());
-        let counts = FeatureExtractor::new(kind).counts(&text);
-        // One document that nobody has seen before: N is at least 1.
-        let documents = frequencies.documents().max(1);
-        let simhash = SimHasher::default().hash(
-            counts.iter().map(|&(f, n)| (f, weigher.weight(n, weigher.idf(frequencies.get(f), documents)))),
-        );
-        let shown = show(&simhash, counts.len(), self.flips);
+        let sketches = Sketches::SimHash { weighting: self.features.weighting() };
+        let (simhash, features) =
+            Sketcher::of(kind, sketches, 0, Some(Arc::new(frequencies)))?.simhash(&text);
+        let shown = show(&simhash, features, self.flips);
         let output =
             if self.json { serde_json::to_string_pretty(&shown)? + "\n" } else { table(&simhash, &shown)? };
         print(output.as_bytes())

@@ -3,9 +3,9 @@
 use super::arguments::{FeatureArgs, FieldArgs, refuse, threads};
 use super::progress::Bars;
 use super::{Done, print};
-use flipside::settings::{Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL};
 use flipside::pipeline::{self, Job, Plan, PlanRow, Purpose};
 use flipside::plan::{Choice, Kind};
+use flipside::settings::{Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL};
 use flipside::wording::counted;
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -69,12 +69,11 @@ fn write(
     })?;
     let kept: Vec<Document> = Document::all(pages.len()).filter(|document| stays[document.index()]).collect();
     let kept_bytes: u64 = kept.iter().map(|&document| pages.collection.facts(document).text_bytes).sum();
-    let files =
-        stages.run("write kept pages", kept.len() as u64, "pages", kept_bytes.max(1), |_| {
-            let places = kept.iter().map(|&document| pages.documents.row(document));
-            let places: Vec<_> = places.map(|row| (row.id, row.place)).collect();
-            corpus::write_kept(&pages.inputs, &job.read_options(), &places, folder.path())
-        })?;
+    let files = stages.run("write kept pages", kept.len() as u64, "pages", kept_bytes.max(1), |_| {
+        let places = kept.iter().map(|&document| pages.documents.row(document));
+        let places: Vec<_> = places.map(|row| (row.id, row.place)).collect();
+        corpus::write_kept(&pages.inputs, &job.read_options(), &places, folder.path())
+    })?;
     let removed_text_bytes = pages.collection.text_bytes() - kept_bytes;
     let lost = files.into_iter().flat_map(|file| file.lost).collect();
     Ok(Written { stays, removed_text_bytes, lost })
@@ -90,8 +89,8 @@ fn report(
     stages: &Stages<'_>,
 ) -> Result<Summary> {
     let settings = &job.settings;
-    let (sample_pairs, largest_clusters) = stages
-        .run("samples", SHOWN_PAIRS as u64, "pairs", 0, |_| samples(job, pages, outcome))?;
+    let (sample_pairs, largest_clusters) =
+        stages.run("samples", SHOWN_PAIRS as u64, "pairs", 0, |_| samples(job, pages, outcome))?;
     let name = |document| pages.shown_name(document);
     let (searched, judged) = (&outcome.searched, outcome.judged);
     let mut warnings = tell::search_warnings(searched, judged.as_ref(), &name);
@@ -182,10 +181,7 @@ fn pair_row<'a>(pages: &'a Pages, pair: &Pair, settings: &Settings) -> PairRow<'
     }
 }
 
-fn cluster_rows<'a>(
-    pages: &'a Pages,
-    outcome: &'a Outcome,
-) -> impl Iterator<Item = Result<ClusterRow<'a>>> {
+fn cluster_rows<'a>(pages: &'a Pages, outcome: &'a Outcome) -> impl Iterator<Item = Result<ClusterRow<'a>>> {
     let clusters = outcome.clusters.iter().zip(&outcome.representatives);
     clusters.enumerate().flat_map(move |(cluster, (members, &kept))| {
         members.iter().map(move |&member| {

@@ -1,8 +1,8 @@
 //! An outcome told in words: the only place where a run's numbers become sentences.
 
 use super::model::{
-    Corpus, DamageCount, DamageReport, DamagedRecord, Histogram, LanguageCount, Method, Outcome as Counts, Parameter,
-    Recall, Report, SCurve, SearchCost,
+    Corpus, DamageCount, DamageReport, DamagedRecord, Histogram, LanguageCount, Method, Outcome as Counts,
+    Parameter, Recall, Report, SCurve, SearchCost,
 };
 use crate::corpus::{Damage, FileReading};
 use crate::hash::FEATURE_HASH;
@@ -20,10 +20,14 @@ use std::path::Path;
 pub fn meaning(measure: Measure) -> &'static str {
     match measure {
         Measure::Weights => "cosine of the weight vectors behind the pages' hashes",
-        Measure::Mismatch => "share of the weight behind the pages' hashes that is on bits where the hashes agree",
+        Measure::Mismatch => {
+            "share of the weight behind the pages' hashes that is on bits where the hashes agree"
+        }
         Measure::Estimate => "Jaccard coefficient of the pages' sets of features, estimated",
         Measure::Jaccard => "Jaccard coefficient of the pages' sets of features, counted",
-        Measure::Containment => "share of the smaller page's set of features that the larger one has, counted",
+        Measure::Containment => {
+            "share of the smaller page's set of features that the larger one has, counted"
+        }
         Measure::Cosine => "cosine of the pages' feature weights, counted",
         _ => "a similarity of this version's own",
     }
@@ -88,7 +92,8 @@ pub fn method(
     };
     if settings.needs_frequencies() {
         let of_corpus = || "of this corpus".to_owned();
-        parameters.push(("frequencies", frequencies.map_or_else(of_corpus, |path| path.display().to_string())));
+        parameters
+            .push(("frequencies", frequencies.map_or_else(of_corpus, |path| path.display().to_string())));
     }
     if let Some(distance) = settings.net.distance() {
         parameters.push(("distance", format!("{distance} of 64 bits")));
@@ -302,7 +307,9 @@ pub fn search_warnings(
     judged: Option<&Judged>,
     name: &dyn Fn(Document) -> String,
 ) -> Vec<String> {
-    let named = |examples: &[Document]| examples.iter().map(|&document| name(document)).collect::<Vec<_>>().join(", ");
+    let named = |examples: &[Document]| {
+        examples.iter().map(|&document| name(document)).collect::<Vec<_>>().join(", ")
+    };
     let mut warnings = Vec::new();
     match &searched.crowds {
         Some(Crowds::Sampled { hashes, sampled, examples }) => warnings.push(format!(

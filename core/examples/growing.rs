@@ -1,0 +1,37 @@
+//! A growing index: has a page, or nearly this page, been met before?
+//!
+//! `cargo run -p flipside-core --example growing`
+
+use flipside_core::search::dial::DialParams;
+use flipside_core::search::online::Online;
+use flipside_core::search::{HammingIndex, Mode, Query, Scratch};
+use flipside_core::{settings::Settings, sketch::Sketcher};
+
+fn main() -> flipside_core::Result<()> {
+    let pages = [
+        "Timetable of the night bus: it leaves the station at one, at two and at three, and calls at the old harbour.",
+        "A recipe for bread with rye flour, water, salt and a spoon of honey, baked for an hour.",
+        "Timetable of the night bus: it leaves the station at one, at two and at four, and calls at the old harbour.",
+    ];
+    let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
+    let params = DialParams { radius: 12, tables: 7, ..DialParams::default() };
+    let mut index = Online::new(params, 1 << 16)?;
+    let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
+    let mut near = Vec::new();
+    for (number, page) in pages.iter().enumerate() {
+        let (page, _) = sketcher.simhash(page);
+        hits.clear();
+        let query = Query { hash: page.hash, weights: &page.weights };
+        index.search(query, Mode::All, &mut scratch, &mut hits);
+        match hits.iter().min_by_key(|hit| hit.distance) {
+            Some(hit) => {
+                println!("page {number}: near an earlier one, {} bits away", hit.distance);
+                near.push(number);
+            }
+            None => println!("page {number}: new"),
+        }
+        index.insert(page.hash)?;
+    }
+    assert_eq!(near, [2]);
+    Ok(())
+}

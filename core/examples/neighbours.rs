@@ -1,0 +1,36 @@
+//! From hashes to neighbours: an index of SimHashes that probes where the likeliest flips lead, and what fewer probes find.
+//!
+//! `cargo run -p flipside-core --example neighbours`
+
+use flipside_core::search::dial::{Dial, DialParams};
+use flipside_core::search::distinct::DistinctHashes;
+use flipside_core::search::{Cost, HammingIndex, Mode, Query, Scratch};
+use flipside_core::{settings::Settings, sketch::Sketcher};
+
+fn main() -> flipside_core::Result<()> {
+    // Pages of one form each, with some of the words changed.
+    let page = |number: usize, changed: usize| -> String {
+        let word = |at: usize| match at % 40 < changed {
+            true => format!("new{number}x{at} "),
+            false => format!("page{number}word{at} "),
+        };
+        (0..120).map(word).collect()
+    };
+    let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
+    let stored: Vec<u64> = (0..500).map(|number| sketcher.simhash(&page(number, 0)).0.hash).collect();
+    let distinct = DistinctHashes::new(&stored);
+    for budget in [None, Some(2)] {
+        let params = DialParams { radius: 6, tables: 4, budget, ..DialParams::default() };
+        let index = Dial::new(distinct.hashes(), params)?;
+        let (mut scratch, mut hits, mut cost) = (Scratch::default(), Vec::new(), Cost::default());
+        for number in 0..500 {
+            let (asked, _) = sketcher.simhash(&page(number, 1));
+            // The weights say which bits are the likeliest to differ.
+            let query = Query { hash: asked.hash, weights: &asked.weights };
+            cost += index.search(query, Mode::All, &mut scratch, &mut hits);
+        }
+        println!("{}: {} neighbours within 6 bits, {} probes", index.name(), hits.len(), cost.probes);
+        assert!(hits.iter().all(|hit| hit.distance <= 6));
+    }
+    Ok(())
+}
