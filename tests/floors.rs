@@ -1,11 +1,12 @@
 //! The rule of floors: a module imports only from floors below its own.
 //!
-//! ARCHITECTURE.md has a table of floors for each crate, between `<!-- floors: FOLDER -->` and `<!-- end of floors -->`:
-//! a row for each floor, its number first, its modules second, in backticks. Modules of one floor do not import each
-//! other, except that a module may import what stands left of a `<` in its row; so there are no circles.
+//! ARCHITECTURE.md has a table of floors for each crate, between `<!-- floors: FOLDER -->` and
+//! `<!-- end of floors -->`: a row for each floor, its number first, its modules second, in backticks.
+//! Modules of one floor do not import each other, except that a module may import what stands left of a `<`
+//! in its row; so there are no circles.
 //!
-//! What counts is every path from the root of a crate, in `use` lines or in the midst of code, written with `crate::`,
-//! `super::` or the crate's name. Tests are free to import what they like.
+//! What counts is every path from the root of a crate, in `use` lines or in the midst of code, written with
+//! `crate::`, `super::` or the crate's name. Tests are free to import what they like.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -108,9 +109,11 @@ struct Import<'a> {
     line: usize,
 }
 
-/// What a file imports from the root of its crate, tests left out, and which of its modules in other files are tests.
+/// What a file imports from the root of its crate, tests left out, and which of its modules
+/// in other files are tests.
 ///
-/// `module` is the path of the file's module; `roots` are the names of the crate itself, `crate` and perhaps others.
+/// `module` is the path of the file's module; `roots` are the names of the crate itself,
+/// `crate` and perhaps others.
 fn imports<'a>(source: &'a str, module: &[&'a str], roots: &[&str]) -> (Vec<Import<'a>>, Vec<&'a str>) {
     let tokens = tokens(source);
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
@@ -270,8 +273,8 @@ fn sources(folder: &Path, inside: &str, found: &mut Vec<Source>) {
     }
 }
 
-/// What the root of a crate names: its modules, and other names with what they are taken from: one of its modules, or
-/// another crate.
+/// What the root of a crate names: its modules, and other names with what they are taken from: one of its
+/// modules, or another crate.
 fn names_of_root(text: &str) -> (Vec<&str>, BTreeMap<&str, &str>) {
     let tokens = tokens(text);
     let (mut modules, mut taken) = (Vec::new(), BTreeMap::new());
@@ -433,6 +436,17 @@ fn imports_within_a_floor_are_as_the_table_says() {
     assert_eq!(complaints_about("use crate::left;"), [""; 0]);
     assert_eq!(complaints_about("use crate::sibling;"), beside("sibling"));
     assert_eq!(complaints_about("use crate::right;"), beside("right"));
+}
+
+#[test]
+fn no_table_allows_a_circle() {
+    let files = [("lib.rs", "mod a;\nmod b;"), ("a.rs", "use crate::b;"), ("b.rs", "use crate::a;")];
+    let files = files.map(|(name, text)| Source::new(name, text.to_owned()));
+    for (row, reported) in [("`a`, `b`", 2), ("`a` < `b`", 1), ("`b` < `a`", 1)] {
+        let places =
+            table(&format!("<!-- floors: x -->\n| 0 | {row} |\n<!-- end of floors -->"), "x").unwrap();
+        assert_eq!(complaints(&places, &files, "x").len(), reported, "{row}");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The worked examples of the seeds, computed by this crate. The example of seed 001 stands beside `SimHasher`, the
-//! sketch estimate of seed 002 beside `MinHasher`.
+//! The worked examples of the seeds, computed by this crate. The example of seed 001 stands beside
+//! `SimHasher`, the sketch estimate of seed 002 beside `MinHasher`.
 
 use flipside_core::features::{Overlap, jaccard, overlap};
 use flipside_core::hash;
@@ -22,11 +22,11 @@ const HASHES: [(&str, u64); 10] = [
     ("a", 0b0111),
 ];
 
-/// The SimHash of a text whose words hash as in [`HASHES`] and count as often as they occur, and its sums, which are the
-/// weights with their norm taken out.
+/// The SimHash of a text whose words hash as in [`HASHES`] and count as often as they occur, and its sums,
+/// which are the weights with their norm taken out.
 ///
-/// The four bits are repeated sixteen times, so that they fill the 64 bits of ours: bit `j` is the example's bit
-/// 4 − `j` mod 4, counted from the left as the seed does.
+/// The four bits are repeated sixteen times, so that they fill the 64 bits of ours: bit `j` is the example's
+/// bit 4 − `j` mod 4, counted from the left as the seed does.
 fn simhash_of(text: &str) -> (SimHash, [i64; BITS]) {
     let weigher = Weigher::new(Weighting::Tf);
     let features: Vec<(u64, i64)> = FeatureExtractor::new(FeatureKind::Words)

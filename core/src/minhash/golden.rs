@@ -3,9 +3,11 @@
 use super::*;
 use crate::features::{Overlap, overlap};
 
-/// The permutations' factors as shares of the range, to as many digits as it takes to get every printed value.
+/// The permutations' factors as shares of the range, to as many digits as it takes to
+/// get every printed value.
 ///
-/// What is printed are multiples of a random number modulo 10,000. [`Family::Multiply32`] takes them modulo 2³².
+/// What is printed are multiples of a random number modulo 10,000.
+/// [`Family::Multiply32`] takes them modulo 2³².
 const FACTORS: [f64; 5] = [0.056845, 0.11507, 0.92239, 0.937615, 0.29764];
 
 /// The hasher with these five permutations in the place of random ones.
