@@ -18,6 +18,8 @@
 //! with probability 2⁻³² per position.
 
 pub mod bounds;
+#[cfg(test)]
+mod golden;
 mod one_permutation;
 mod signatures;
 pub mod sketch;

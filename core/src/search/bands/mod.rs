@@ -4,12 +4,12 @@
 //! least one band are equal. At Jaccard similarity s that happens with probability 1 − (1 − sʳ)ᵇ, the S-curve.
 //!
 //! ```
-//! use flipside::minhash::{DistinctSignatures, MinHashParams, MinHasher};
-//! use flipside::search::bands::{Banding, JoinParams, join, min_matches};
+//! use flipside_core::minhash::{DistinctSignatures, MinHashParams, MinHasher};
+//! use flipside_core::search::bands::{Banding, JoinParams, join, min_matches};
 //!
-//! # fn main() -> flipside::Result<()> {
+//! # fn main() -> flipside_core::Result<()> {
 //! // The features of three pages, the first two of which share 99 of 101.
-//! let feature = |i: u64| flipside::hash::feature(&i.to_le_bytes());
+//! let feature = |i: u64| flipside_core::hash::feature(&i.to_le_bytes());
 //! let pages: Vec<Vec<u64>> =
 //!     [0..100, 1..101, 1000..1100].map(|range: std::ops::Range<u64>| range.map(feature).collect()).to_vec();
 //!
