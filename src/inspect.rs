@@ -6,7 +6,7 @@
 
 use crate::corpus::{self, DiscoverOptions, ReadOptions};
 use crate::error::{Error, Result};
-use crate::evaluate::sample::{StratumJudgements, read_judgements};
+use crate::evaluate::judged::{StratumJudgements, read_judgements};
 use crate::format;
 use crate::hash::{feature, text_digest};
 use crate::pipeline::settings::MAX_DISTANCE;
@@ -480,7 +480,7 @@ fn inspect_clusters(path: &Path) -> Result<(Inspection, ClusterCounts)> {
 /// The first columns of judgements, as the page of a review saves them.
 const JUDGED_COLUMNS: [&str; 4] = ["a_id", "b_id", "stratum", "stratum_pairs"];
 
-/// Judgements of a review: [`crate::evaluate::sample`].
+/// Judgements of a review: [`crate::evaluate::judged`].
 fn inspect_judgements(path: &Path) -> Result<Inspection> {
     let mut inspection = Inspection::of("table of judged pairs");
     let strata = match read_judgements(path, 1.0, None) {

@@ -17,6 +17,7 @@ pub mod pipeline;
 pub mod report;
 pub mod resources;
 pub mod seen;
+mod table;
 pub mod wording;
 
 pub use flipside_core::{calibrate, clusters, features, hash, minhash, plan, search, simhash, text, weight};

@@ -1,8 +1,8 @@
 //! What is to be judged: the pairs and clusters of a result folder.
 
 use super::partition::Partition;
-use super::table::Table;
 use crate::error::{Error, Result};
+use crate::table::Table;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

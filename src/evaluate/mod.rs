@@ -8,11 +8,10 @@ pub mod corpus;
 pub mod diff;
 pub mod found;
 pub mod interval;
+pub mod judged;
 pub mod pair_score;
 pub mod partition;
 pub mod rand_index;
-pub mod sample;
-mod table;
 pub mod truth;
 
 use crate::error::{Error, Result};

@@ -18,7 +18,7 @@ use super::model::{
     FileRow, Histogram, LanguageCount, MethodResult, OtherScore, Outcome, PageSample, PairKind, PairSample,
     Parameter, Piece, Recall, Report, SCurve, SearchCost, Stage, Tool,
 };
-use crate::wording::{is_order, plural};
+use crate::wording::{clip, link, moment, plural};
 use crate::{Error, Result};
 
 const PAIRS: usize = 30;
@@ -170,7 +170,7 @@ fn page(template: &str, content: Value) -> Result<String> {
     env.add_filter("of", figures::percent_of);
     env.add_filter("decimals", |value: f64, decimals: usize| format!("{value:.decimals$}"));
     env.add_filter("address", |text: &str| clip(text, ADDRESS_CHARS));
-    env.add_filter("moment", moment);
+    env.add_filter("moment", |rfc3339: &str| clip(&moment(rfc3339), NAME_CHARS));
     env.add_filter("name", |text: &str| clip(text, NAME_CHARS));
     env.add_filter("warning", |text: &str| clip(text, WARNING_CHARS));
     env.add_filter("detail", |text: &str| clip(text, DETAIL_CHARS));
@@ -314,29 +314,6 @@ impl<T> Cut<T> {
         let shown: Vec<T> = list.iter().take(most).map(view).collect();
         Self { total: list.len(), left_out: list.len() - shown.len(), shown }
     }
-}
-
-/// The character, or a mark in place of one that is no text or that turns the direction of what follows.
-pub(crate) fn visible(c: char) -> char {
-    if is_order(c) { '\u{fffd}' } else { c }
-}
-
-/// The first `most` characters on one line, each [`visible`].
-pub(super) fn clip(text: &str, most: usize) -> String {
-    let clean = |c: char| if c.is_whitespace() { ' ' } else { visible(c) };
-    let mut out: String = text.chars().take(most).map(clean).collect();
-    if text.chars().nth(most).is_some() {
-        out.push('…');
-    }
-    out
-}
-
-/// The address if a browser may be sent there.
-pub(super) fn link(url: &str) -> Option<String> {
-    let scheme = url.split_once("://")?.0;
-    let web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
-    (web && url.len() <= 2_000 && !url.chars().any(|c| c.is_control() || c.is_whitespace()))
-        .then(|| url.to_string())
 }
 
 #[derive(Serialize)]
@@ -550,17 +527,6 @@ fn headline(documents: u64, removed: u64) -> (String, String) {
     }
 }
 
-/// `2027-03-14T15:09:26Z` as `2027-03-14 15:09 UTC`; anything else as it is.
-pub(super) fn moment(rfc3339: &str) -> String {
-    let parts = rfc3339.strip_suffix('Z').and_then(|rest| rest.split_once('T'));
-    match parts {
-        Some((date, time)) if date.is_ascii() && time.is_ascii() && time.len() >= 5 => {
-            clip(&format!("{date} {} UTC", &time[..5]), NAME_CHARS)
-        }
-        _ => clip(rfc3339, NAME_CHARS),
-    }
-}
-
 fn method_name(name: &str) -> String {
     match name {
         "psm" => "PSM, probabilistic SimHash matching".to_string(),
@@ -695,22 +661,22 @@ fn agreement_split(report: &CompareReport) -> Result<Option<SplitView>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample;
+    use crate::report::fixtures;
 
     /// The page's size limit in bytes.
     const LIMIT: usize = 2_000_000;
 
     #[test]
     fn sample_pages_say_the_figures() {
-        let page = render(&sample::psm()).expect("renders");
+        let page = render(&fixtures::psm()).expect("renders");
         for figure in ["58,213", "of 120,004 pages can go.", "<mark>", "41,002", "table 0", "--method psm"] {
             assert!(page.contains(figure), "{figure}");
         }
-        let page = render(&sample::minhash()).expect("renders");
+        let page = render(&fixtures::minhash()).expect("renders");
         for figure in ["6,396,799", "0.860731", "band 3", "Jaccard similarity of the pair"] {
             assert!(page.contains(figure), "{figure}");
         }
-        let page = render_compare(&sample::compare()).expect("renders");
+        let page = render_compare(&fixtures::compare()).expect("renders");
         for figure in ["Found by both", "Only psm", "Only minhash", "<mark>"] {
             assert!(page.contains(figure), "{figure}");
         }
@@ -718,13 +684,13 @@ mod tests {
         if let Some(folder) = std::env::var_os("FLIPSIDE_SAMPLES") {
             let folder = Path::new(&folder);
             fs::create_dir_all(folder).expect("makes the folder");
-            write(&sample::psm(), &folder.join("psm.html")).expect("writes");
-            write(&sample::minhash(), &folder.join("minhash.html")).expect("writes");
+            write(&fixtures::psm(), &folder.join("psm.html")).expect("writes");
+            write(&fixtures::minhash(), &folder.join("minhash.html")).expect("writes");
             write(&Report::default(), &folder.join("empty.html")).expect("writes");
-            write(&sample::one_page(), &folder.join("one.html")).expect("writes");
-            write(&sample::large(), &folder.join("large.html")).expect("writes");
-            write(&sample::hostile(), &folder.join("hostile.html")).expect("writes");
-            write_compare(&sample::compare(), &folder.join("compare.html")).expect("writes");
+            write(&fixtures::one_page(), &folder.join("one.html")).expect("writes");
+            write(&fixtures::large(), &folder.join("large.html")).expect("writes");
+            write(&fixtures::hostile(), &folder.join("hostile.html")).expect("writes");
+            write_compare(&fixtures::compare(), &folder.join("compare.html")).expect("writes");
         }
     }
 
@@ -784,9 +750,10 @@ mod tests {
 
     #[test]
     fn nothing_comes_from_elsewhere() {
-        for page in
-            [render(&sample::psm()).expect("renders"), render_compare(&sample::compare()).expect("renders")]
-        {
+        for page in [
+            render(&fixtures::psm()).expect("renders"),
+            render_compare(&fixtures::compare()).expect("renders"),
+        ] {
             for tag in ["<script", "<iframe", "<img", "src=", "@import", "url("] {
                 assert!(!page.contains(tag), "{tag}");
             }
@@ -802,36 +769,36 @@ mod tests {
         assert!(!page.contains("NaN") && !page.contains("inf "));
         let page = render_compare(&CompareReport::default()).expect("renders");
         assert!(page.contains("No pages were found"));
-        let page = render(&sample::one_page()).expect("renders");
+        let page = render(&fixtures::one_page()).expect("renders");
         assert!(page.contains("The only page stays.") && page.contains("Every record could be read."));
     }
 
     #[test]
     fn input_is_escaped_everywhere() {
-        let report = sample::hostile();
+        let report = fixtures::hostile();
         let page = render(&report).expect("renders");
-        assert!(!page.contains(sample::EVIL) && !page.contains("<script") && !page.contains("onerror=\""));
+        assert!(!page.contains(fixtures::EVIL) && !page.contains("<script") && !page.contains("onerror=\""));
         assert!(!page.contains("href=\"javascript:"));
         // One closing tag for each chart, and none from the input.
         assert_eq!(page.matches("<svg ").count(), page.matches("</svg>").count());
         let compare = CompareReport {
-            command_line: vec![sample::EVIL.to_string()],
-            methods: vec![MethodResult { label: sample::EVIL.to_string(), ..MethodResult::default() }],
+            command_line: vec![fixtures::EVIL.to_string()],
+            methods: vec![MethodResult { label: fixtures::EVIL.to_string(), ..MethodResult::default() }],
             agreement: vec![Agreement {
-                found_by: vec![sample::EVIL.to_string()],
+                found_by: vec![fixtures::EVIL.to_string()],
                 pairs: 1,
                 examples: report.sample_pairs.clone(),
             }],
-            warnings: vec![sample::EVIL.to_string()],
+            warnings: vec![fixtures::EVIL.to_string()],
             ..CompareReport::default()
         };
         let page = render_compare(&compare).expect("renders");
-        assert!(!page.contains(sample::EVIL) && !page.contains("<script"));
+        assert!(!page.contains(fixtures::EVIL) && !page.contains("<script"));
     }
 
     #[test]
     fn a_large_comparison_is_cut() {
-        let large = sample::large();
+        let large = fixtures::large();
         let method = MethodResult { method: large.method.clone(), ..MethodResult::default() };
         let agreement =
             Agreement { examples: large.sample_pairs[..40].to_vec(), pairs: 9, ..Agreement::default() };
@@ -848,19 +815,11 @@ mod tests {
 
     #[test]
     fn a_large_report_is_cut_and_says_so() {
-        let page = render(&sample::large()).expect("renders");
+        let page = render(&fixtures::large()).expect("renders");
         assert!(page.len() < LIMIT, "{}", page.len());
         assert!(page.contains("15 of 100,000 clusters are shown"));
         assert!(page.contains("The first 30 of 10,000 sampled pairs are shown"));
         assert!(page.contains("The first 100 of 90,000 files are shown"));
-    }
-
-    #[test]
-    fn only_web_addresses_become_links() {
-        assert!(link("https://example.org/a?b=c").is_some() && link("HTTP://example.org").is_some());
-        for url in ["javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "https://a b", "", "x"] {
-            assert_eq!(link(url), None, "{url}");
-        }
     }
 
     #[test]

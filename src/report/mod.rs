@@ -7,11 +7,11 @@
 mod charts;
 pub mod csv;
 mod figures;
+#[cfg(test)]
+mod fixtures;
 pub mod html;
 pub mod model;
 pub mod review;
-#[cfg(test)]
-mod sample;
 pub mod snippet;
 
 pub use model::{CompareReport, Report};

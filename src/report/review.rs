@@ -11,12 +11,12 @@ use minijinja::{Environment, UndefinedBehavior, Value, context};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::html::{ADDRESS_CHARS, NAME_CHARS, add_words, clip, link, moment, visible};
+use super::html::{ADDRESS_CHARS, NAME_CHARS, add_words};
 use super::model::Tool;
 use crate::evaluate::diff::{Alignment, DiffParams, Stretch};
-use crate::evaluate::sample::{ReviewSample, Stratum};
+use crate::evaluate::judged::{ReviewSample, Stratum};
 use crate::hash::text_digest;
-use crate::wording::{counted, printable_json};
+use crate::wording::{clip, counted, link, moment, printable_json, visible};
 use crate::{Error, Result};
 
 /// The title of every such page, by which it is known.
@@ -178,7 +178,7 @@ pub fn render(
         title => TITLE,
         data => Value::from_safe_string(data),
         tool => format!("{} {}", head.tool.name, head.tool.version),
-        created => moment(&head.created),
+        created => clip(&moment(&head.created), NAME_CHARS),
         result => clip(&head.result, ADDRESS_CHARS),
         similarity => clip(&head.similarity, ADDRESS_CHARS),
         listed => head.pairs,
@@ -378,8 +378,8 @@ fn clean(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::evaluate::found::FoundPair;
-    use crate::evaluate::sample::{SampleParams, read_judgements};
-    use crate::report::sample::EVIL;
+    use crate::evaluate::judged::{SampleParams, read_judgements};
+    use crate::report::fixtures::EVIL;
     use proptest::prelude::*;
     use serde_json::Value as Json;
 

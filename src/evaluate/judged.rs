@@ -6,10 +6,10 @@
 
 use super::found::{FoundPair, ListedPairs};
 use super::interval::{Interval, Z95, wilson};
-use super::table::Table;
 use super::truth::{LABELS, Verdict};
 use crate::error::{Error, Result};
 use crate::hash;
+use crate::table::Table;
 use crate::wording::{counted, plural, printable};
 use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
