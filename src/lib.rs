@@ -11,6 +11,7 @@ pub mod evaluate;
 pub mod format;
 pub mod frequencies;
 pub mod inspect;
+mod inspection;
 pub mod kernel;
 pub mod pairs;
 pub mod pipeline;

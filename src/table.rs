@@ -47,6 +47,23 @@ impl Table {
         names.iter().find_map(|name| self.header.iter().position(|column| column == *name))
     }
 
+    /// Nothing if the header begins with the columns of one of our tables.
+    ///
+    /// # Errors
+    /// [`Error::Format`] otherwise.
+    pub(crate) fn begins_with(&self, columns: &[&str]) -> Result<()> {
+        if self.header.iter().take(columns.len()).eq(columns.iter().copied()) {
+            return Ok(());
+        }
+        Err(Error::Format {
+            path: self.path.clone(),
+            field: "the first line",
+            expected: columns.join(","),
+            got: self.header.iter().collect::<Vec<_>>().join(","),
+            advice: "name a table that flipside wrote",
+        })
+    }
+
     /// The error for a header without the columns that are needed.
     pub(crate) fn header_error(&self, expected: impl Into<String>) -> Error {
         let got = self.header.iter().collect::<Vec<_>>().join(",");

@@ -5,6 +5,7 @@
 //! module writes it. The page shows a bounded part of long lists and says so; the JSON holds what it was given.
 
 mod charts;
+pub(crate) mod check;
 pub mod csv;
 mod figures;
 #[cfg(test)]

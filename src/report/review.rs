@@ -11,11 +11,13 @@ use minijinja::{Environment, UndefinedBehavior, Value, context};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::html::check::between;
 use super::html::{ADDRESS_CHARS, NAME_CHARS, add_words};
 use super::model::Tool;
 use crate::evaluate::diff::{Alignment, DiffParams, Stretch};
 use crate::evaluate::judged::{ReviewSample, Stratum};
 use crate::hash::text_digest;
+use crate::inspection::Inspection;
 use crate::wording::{clip, counted, link, moment, printable_json, visible};
 use crate::{Error, Result};
 
@@ -372,6 +374,26 @@ fn clean(text: &str) -> String {
         out.push(visible(c));
     }
     out
+}
+
+/// Checks the pairs on such a page: that they are those that it was written with.
+pub(super) fn check(path: &Path, page: &str, inspection: &mut Inspection) {
+    let data = between(page, "<script type=\"application/json\" id=\"data\">", "</script>");
+    let (Some(data), Some(id)) = (data, between(page, "data-id=\"", "\"")) else {
+        return inspection.problem(format!("{}: its pairs are not there", path.display()));
+    };
+    if format!("{:032x}", text_digest(data)) != id {
+        inspection.problem(format!("{}: its pairs do not fit their checksum", path.display()));
+    }
+    match serde_json::from_str::<serde_json::Value>(data) {
+        Ok(data) => {
+            let count = |name: &str| data[name].as_array().map_or(0, Vec::len);
+            inspection.fact("pairs to judge", count("pairs"));
+            inspection.fact("bands", count("strata"));
+        }
+        Err(error) => inspection.problem(format!("{}: its pairs are no JSON: {error}", path.display())),
+    }
+    inspection.fact("not here", "judgements: the browser keeps them, and saves them as judged.csv");
 }
 
 #[cfg(test)]

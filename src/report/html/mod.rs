@@ -4,6 +4,8 @@
 //! where the rest is. All text from the corpus is escaped by the template engine, and only `http` and `https`
 //! addresses become links.
 
+pub(crate) mod check;
+
 use std::fs;
 use std::path::Path;
 
@@ -153,11 +155,11 @@ fn page(template: &str, content: Value) -> Result<String> {
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(fail)?;
     env.set_syntax(syntax);
     for (name, source) in [
-        ("style.css", include_str!("templates/style.css")),
-        ("parts.html", include_str!("templates/parts.html")),
-        ("page.html", include_str!("templates/page.html")),
-        ("report.html", include_str!("templates/report.html")),
-        ("compare.html", include_str!("templates/compare.html")),
+        ("style.css", include_str!("../templates/style.css")),
+        ("parts.html", include_str!("../templates/parts.html")),
+        ("page.html", include_str!("../templates/page.html")),
+        ("report.html", include_str!("../templates/report.html")),
+        ("compare.html", include_str!("../templates/compare.html")),
     ] {
         env.add_template(name, source).map_err(fail)?;
     }
