@@ -136,14 +136,10 @@ impl Found {
             clusters: clusters.map(|path| read_clusters(&path, records)).transpose()?,
         })
     }
-
-    /// A result from plain values: pairs in any order; twins and pairs of a record with itself are dropped.
-    pub fn from_pairs(pairs: Vec<FoundPair>) -> Self {
-        Self { pairs: Some(in_order(pairs)), clusters: None }
-    }
 }
 
-fn in_order(mut pairs: Vec<FoundPair>) -> Vec<FoundPair> {
+/// Pairs in any order as a result has them: in ascending order, without twins and pairs of a record with itself.
+pub(super) fn in_order(mut pairs: Vec<FoundPair>) -> Vec<FoundPair> {
     for pair in &mut pairs {
         (pair.a, pair.b) = (pair.a.min(pair.b), pair.a.max(pair.b));
     }

@@ -424,7 +424,7 @@ mod tests {
 
     fn found(pairs: &[(u32, u32)]) -> Found {
         let pair = |&(a, b)| FoundPair { a, b, distance: None, similarity: None };
-        Found::from_pairs(pairs.iter().map(pair).collect())
+        Found { pairs: Some(found::in_order(pairs.iter().map(pair).collect())), clusters: None }
     }
 
     fn counts(score: &PairScore) -> (u64, u64, u64) {
