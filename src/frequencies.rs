@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::format::{self, FREQUENCIES};
 use crate::hash::FEATURE_HASH;
+use crate::inspection::Inspection;
 use crate::text::{FeatureKind, TOKENIZER};
 use crate::weight::frequencies::Frequencies;
 use serde::{Deserialize, Serialize};
@@ -58,6 +59,20 @@ pub fn load(path: &Path, kind: FeatureKind) -> Result<Frequencies> {
     let features = features.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes));
     let counts = counts.as_chunks().0.iter().map(|&bytes| u32::from_le_bytes(bytes));
     Ok(Frequencies::from_entries(kind, header.documents, features.zip(counts)))
+}
+
+/// Checks a file of frequencies whose envelope and checksum are right already: what its header says, and whether the
+/// frequencies can be used.
+pub(crate) fn check(path: &Path, header: serde_json::Value) -> Inspection {
+    let mut inspection = Inspection::default();
+    let kind = serde_json::from_value::<FeatureKind>(header["features"].clone()).ok();
+    if let serde_json::Value::Object(header) = header {
+        header.into_iter().for_each(|(name, value)| inspection.header_field(name, &value));
+    }
+    if let Some(Err(error)) = kind.map(|kind| load(path, kind)) {
+        inspection.problem(error.to_string());
+    }
+    inspection
 }
 
 #[cfg(test)]

@@ -11,11 +11,13 @@ pub mod evaluate;
 pub mod format;
 pub mod frequencies;
 pub mod inspect;
+mod inspection;
 pub mod kernel;
 pub mod pipeline;
 pub mod report;
 pub mod resources;
 pub mod seen;
+mod table;
 pub mod wording;
 
 pub use flipside_core::{

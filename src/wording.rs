@@ -1,6 +1,6 @@
 //! Words around what is told: counts with their nouns, and text of the input that is to be shown and not obeyed.
 
-pub use flipside_core::error::{is_order, printable};
+pub use flipside_core::error::{is_control, printable};
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -24,12 +24,46 @@ pub fn printable_path(path: &Path) -> String {
 /// `\u009b` and the like. It says the same.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
     // A line end within a string is escaped already; others lay the values out.
-    let order = |c: char| is_order(c) && c != '\n';
+    let order = |c: char| is_control(c) && c != '\n';
     if !json.chars().any(order) {
         return Cow::Borrowed(json);
     }
     let escaped = |c: char| if order(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
     Cow::Owned(json.chars().map(escaped).collect())
+}
+
+/// The character, or a mark in place of one that is no text or that turns the direction of what follows.
+pub(crate) fn visible(c: char) -> char {
+    if is_control(c) { '\u{fffd}' } else { c }
+}
+
+/// The first `most` characters on one line, each [`visible`].
+pub(crate) fn clip(text: &str, most: usize) -> String {
+    let clean = |c: char| if c.is_whitespace() { ' ' } else { visible(c) };
+    let mut out: String = text.chars().take(most).map(clean).collect();
+    if text.chars().nth(most).is_some() {
+        out.push('…');
+    }
+    out
+}
+
+/// The address if a browser may be sent there.
+pub(crate) fn link(url: &str) -> Option<String> {
+    let scheme = url.split_once("://")?.0;
+    let web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    (web && url.len() <= 2_000 && !url.chars().any(|c| c.is_control() || c.is_whitespace()))
+        .then(|| url.to_string())
+}
+
+/// `2027-03-14T15:09:26Z` as `2027-03-14 15:09 UTC`; anything else as it is.
+pub(crate) fn moment(rfc3339: &str) -> Cow<'_, str> {
+    let parts = rfc3339.strip_suffix('Z').and_then(|rest| rest.split_once('T'));
+    match parts {
+        Some((date, time)) if date.is_ascii() && time.is_ascii() && time.len() >= 5 => {
+            Cow::Owned(format!("{date} {} UTC", &time[..5]))
+        }
+        _ => Cow::Borrowed(rfc3339),
+    }
 }
 
 #[cfg(test)]
@@ -58,15 +92,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn only_web_addresses_become_links() {
+        assert!(link("https://example.org/a?b=c").is_some() && link("HTTP://example.org").is_some());
+        for url in ["javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "https://a b", "", "x"] {
+            assert_eq!(link(url), None, "{url}");
+        }
+    }
+
     proptest! {
         #[test]
         fn nothing_printable_is_an_order(text in any::<String>()) {
             let shown = printable(&text);
-            prop_assert!(!shown.chars().any(is_order));
-            prop_assert!(shown == text || text.chars().any(is_order));
+            prop_assert!(!shown.chars().any(is_control));
+            prop_assert!(shown == text || text.chars().any(is_control));
             let json = serde_json::to_string_pretty(&[&text]).unwrap();
             let shown = printable_json(&json);
-            prop_assert!(!shown.chars().any(|c| is_order(c) && c != '\n'));
+            prop_assert!(!shown.chars().any(|c| is_control(c) && c != '\n'));
             prop_assert_eq!(serde_json::from_str::<Vec<String>>(&shown).unwrap(), [text]);
         }
     }

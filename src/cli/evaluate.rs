@@ -7,7 +7,7 @@ use flipside::corpus::{ReadOptions, discover};
 use flipside::evaluate::corpus::record_names;
 use flipside::evaluate::found::{Found, ListedPairs, Records};
 use flipside::evaluate::interval::Bootstrap;
-use flipside::evaluate::sample::{estimate_precision, read_judgements};
+use flipside::evaluate::judged::{estimate_precision, read_judgements};
 use flipside::evaluate::truth::{Scope, TruthFile, TruthParams};
 use flipside::evaluate::{self};
 use flipside::report::model::Report;

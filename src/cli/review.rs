@@ -4,7 +4,7 @@ use super::arguments::FieldArgs;
 use super::progress::Bars;
 use super::{Done, tell};
 use clap::ValueEnum;
-use flipside::evaluate::sample::Bands;
+use flipside::evaluate::judged::Bands;
 use flipside::pipeline::{ReviewJob, SIMILARITY_CUTS, review};
 use flipside::wording::{counted, printable_path};
 use std::path::PathBuf;

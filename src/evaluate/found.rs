@@ -1,8 +1,9 @@
 //! What is to be judged: the pairs and clusters of a result folder.
 
 use super::partition::Partition;
-use super::table::Table;
 use crate::error::{Error, Result};
+use crate::report::csv::{ClustersReader, PairLine, PairsReader};
+use crate::report::model::PairKind;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -87,18 +88,19 @@ impl ListedPairs {
         let Some(path) = part(folder, "pairs.csv") else {
             return Err(Error::parameter("result", folder.display(), "a folder with pairs.csv"));
         };
-        let mut table = Table::open_ours(&path)?;
-        let columns = PairColumns::of(&table)?;
-        let kind = table.column(&["kind"]);
+        let mut reader = PairsReader::open(&path)?;
         let mut numbers: HashMap<String, u32> = HashMap::new();
-        let (mut near, mut copies, mut row) = (Vec::new(), Vec::new(), csv::StringRecord::new());
-        while let Some(line) = table.next(&mut row)? {
-            let pair = columns.pair(&table, line, &row, |id| {
+        let (mut near, mut copies) = (Vec::new(), Vec::new());
+        while let Some(row) = reader.next_row()? {
+            let pair = found_pair(row, |id| {
                 let next = u32::try_from(numbers.len())
-                    .map_err(|_| table.error(line, "one id more", "fewer than 2^32 ids"))?;
+                    .map_err(|_| row.error("one id more", "fewer than 2^32 ids"))?;
                 Ok(*numbers.entry_ref(id).or_insert(next))
             })?;
-            if kind.is_some_and(|kind| &row[kind] == "exact") { &mut copies } else { &mut near }.push(pair);
+            match row.kind() {
+                PairKind::Exact => copies.push(pair),
+                PairKind::Near => near.push(pair),
+            }
         }
         let mut ids = vec![String::new(); numbers.len()];
         for (id, number) in numbers {
@@ -134,14 +136,10 @@ impl Found {
             clusters: clusters.map(|path| read_clusters(&path, records)).transpose()?,
         })
     }
-
-    /// A result from plain values: pairs in any order; twins and pairs of a record with itself are dropped.
-    pub fn from_pairs(pairs: Vec<FoundPair>) -> Self {
-        Self { pairs: Some(in_order(pairs)), clusters: None }
-    }
 }
 
-fn in_order(mut pairs: Vec<FoundPair>) -> Vec<FoundPair> {
+/// Pairs in any order as a result has them: in ascending order, without twins and pairs of a record with itself.
+pub(super) fn in_order(mut pairs: Vec<FoundPair>) -> Vec<FoundPair> {
     for pair in &mut pairs {
         (pair.a, pair.b) = (pair.a.min(pair.b), pair.a.max(pair.b));
     }
@@ -151,12 +149,12 @@ fn in_order(mut pairs: Vec<FoundPair>) -> Vec<FoundPair> {
     pairs
 }
 
-fn record(table: &Table, line: u64, id: &str, records: &Records<'_>) -> Result<u32> {
-    let error = |expected| table.error(line, format!("the id {id:?}"), expected);
+/// The record of this id, or what is wrong with the id and what would be right.
+fn record(id: &str, records: &Records<'_>) -> Result<u32, (String, &'static str)> {
     match records.get(id) {
         Some(Some(record)) => Ok(record),
-        Some(None) => Err(error("an id that only one record of the corpus has")),
-        None => Err(error("the id of a record of the corpus")),
+        Some(None) => Err((format!("the id {id:?}"), "an id that only one record of the corpus has")),
+        None => Err((format!("the id {id:?}"), "the id of a record of the corpus")),
     }
 }
 
@@ -165,75 +163,34 @@ fn part(folder: &Path, name: &str) -> Option<PathBuf> {
     [folder.join(name), folder.join(format!("{name}.gz"))].into_iter().find(|path| path.exists())
 }
 
-/// Where a table of pairs has what.
-struct PairColumns {
-    a: usize,
-    b: usize,
-    distance: Option<usize>,
-    similarity: Option<usize>,
-}
-
-impl PairColumns {
-    fn of(table: &Table) -> Result<Self> {
-        let (Some(a), Some(b)) = (table.column(&["a_id"]), table.column(&["b_id"])) else {
-            return Err(table.header_error("a header with a_id and b_id"));
-        };
-        Ok(Self { a, b, distance: table.column(&["distance"]), similarity: table.column(&["similarity"]) })
-    }
-
-    fn pair(
-        &self,
-        table: &Table,
-        line: u64,
-        row: &csv::StringRecord,
-        mut number: impl FnMut(&str) -> Result<u32>,
-    ) -> Result<FoundPair> {
-        let distance = match self.distance.map(|column| &row[column]) {
-            None | Some("") => None,
-            Some(text) => Some(
-                text.parse::<u32>()
-                    .map_err(|_| table.error(line, format!("the distance {text:?}"), "a whole number"))?,
-            ),
-        };
-        let similarity = match self.similarity.map(|column| &row[column]) {
-            None | Some("") => None,
-            Some(text) => match text.parse::<f64>() {
-                Ok(value) if value.is_finite() => Some(value),
-                _ => return Err(table.error(line, format!("the similarity {text:?}"), "a number")),
-            },
-        };
-        Ok(FoundPair { a: number(&row[self.a])?, b: number(&row[self.b])?, distance, similarity })
-    }
+/// The pair of a row, its documents numbered by `number`.
+fn found_pair(row: PairLine<'_>, mut number: impl FnMut(&str) -> Result<u32>) -> Result<FoundPair> {
+    let (distance, similarity) = (row.distance()?, row.similarity()?);
+    Ok(FoundPair { a: number(row.a_id())?, b: number(row.b_id())?, distance, similarity })
 }
 
 fn read_pairs(path: &Path, records: &Records<'_>) -> Result<Vec<FoundPair>> {
-    let mut table = Table::open_ours(path)?;
-    let columns = PairColumns::of(&table)?;
-    let (mut pairs, mut row) = (Vec::new(), csv::StringRecord::new());
-    while let Some(line) = table.next(&mut row)? {
-        pairs.push(columns.pair(&table, line, &row, |id| record(&table, line, id, records))?);
+    let mut reader = PairsReader::open(path)?;
+    let mut pairs = Vec::new();
+    while let Some(row) = reader.next_row()? {
+        pairs.push(found_pair(row, |id| {
+            record(id, records).map_err(|(got, expected)| row.error(got, expected))
+        })?);
     }
     Ok(in_order(pairs))
 }
 
 fn read_clusters(path: &Path, records: &Records<'_>) -> Result<Partition> {
-    let mut table = Table::open_ours(path)?;
-    let (Some(id), Some(cluster)) = (table.column(&["id"]), table.column(&["cluster"])) else {
-        return Err(table.header_error("a header with id and cluster"));
-    };
+    let mut reader = ClustersReader::open(path)?;
     let mut first: HashMap<String, u32> = HashMap::new();
     let mut named = vec![false; records.count() as usize];
-    let (mut joins, mut row) = (Vec::new(), csv::StringRecord::new());
-    while let Some(line) = table.next(&mut row)? {
-        let record = record(&table, line, &row[id], records)?;
+    let mut joins = Vec::new();
+    while let Some(row) = reader.next_row()? {
+        let record = record(row.id(), records).map_err(|(got, expected)| row.error(got, expected))?;
         if std::mem::replace(&mut named[record as usize], true) {
-            return Err(table.error(
-                line,
-                format!("the id {:?} again", &row[id]),
-                "one cluster for each record",
-            ));
+            return Err(row.error(format!("the id {:?} again", row.id()), "one cluster for each record"));
         }
-        joins.push((record, *first.entry_ref(&row[cluster]).or_insert(record)));
+        joins.push((record, *first.entry_ref(row.cluster()).or_insert(record)));
     }
     Ok(Partition::from_pairs(records.count(), joins))
 }

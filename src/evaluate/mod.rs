@@ -8,11 +8,10 @@ pub mod corpus;
 pub mod diff;
 pub mod found;
 pub mod interval;
+pub mod judged;
 pub mod pair_score;
 pub mod partition;
 pub mod rand_index;
-pub mod sample;
-mod table;
 pub mod truth;
 
 use crate::error::{Error, Result};
@@ -425,7 +424,7 @@ mod tests {
 
     fn found(pairs: &[(u32, u32)]) -> Found {
         let pair = |&(a, b)| FoundPair { a, b, distance: None, similarity: None };
-        Found::from_pairs(pairs.iter().map(pair).collect())
+        Found { pairs: Some(found::in_order(pairs.iter().map(pair).collect())), clusters: None }
     }
 
     fn counts(score: &PairScore) -> (u64, u64, u64) {

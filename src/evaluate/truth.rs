@@ -2,8 +2,8 @@
 
 use super::found::Records;
 use super::partition::Partition;
-use super::table::Table;
 use crate::error::{Error, Result};
+use crate::table::Table;
 use crate::wording::counted;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};

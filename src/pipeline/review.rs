@@ -6,7 +6,7 @@ use crate::corpus::{self, Input, JsonlFields, ReadOptions, discover};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::evaluate::found::{FoundPair, ListedPairs};
-use crate::evaluate::sample::{Bands, ReviewSample, SampleParams};
+use crate::evaluate::judged::{Bands, ReviewSample, SampleParams};
 use crate::format;
 use crate::report::model::{FileRow, Report, Tool};
 use crate::report::review::{ReviewHead, Side, TITLE, write};

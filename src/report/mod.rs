@@ -5,13 +5,14 @@
 //! module writes it. The page shows a bounded part of long lists and says so; the JSON holds what it was given.
 
 mod charts;
+pub(crate) mod check;
 pub mod csv;
 mod figures;
+#[cfg(test)]
+mod fixtures;
 pub mod html;
 pub mod model;
 pub mod review;
-#[cfg(test)]
-mod sample;
 pub mod snippet;
 pub mod tell;
 

@@ -605,18 +605,18 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample;
+    use crate::report::fixtures;
     use proptest::prelude::*;
 
     #[test]
     fn json_round_trip() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("report.json");
-        for report in [sample::psm(), sample::minhash(), Report::default()] {
+        for report in [fixtures::psm(), fixtures::minhash(), Report::default()] {
             report.write_json(&path).expect("writes");
             assert_eq!(Report::read_json(&path).expect("reads"), report);
         }
-        let report = sample::compare();
+        let report = fixtures::compare();
         report.write_json(&path).expect("writes");
         assert_eq!(CompareReport::read_json(&path).expect("reads"), report);
     }

@@ -11,12 +11,14 @@ use minijinja::{Environment, UndefinedBehavior, Value, context};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::html::{ADDRESS_CHARS, NAME_CHARS, add_words, clip, link, moment, visible};
+use super::html::check::between;
+use super::html::{ADDRESS_CHARS, NAME_CHARS, add_words};
 use super::model::Tool;
 use crate::evaluate::diff::{Alignment, DiffParams, Stretch};
-use crate::evaluate::sample::{ReviewSample, Stratum};
+use crate::evaluate::judged::{ReviewSample, Stratum};
 use crate::hash::text_digest;
-use crate::wording::{counted, printable_json};
+use crate::inspection::Inspection;
+use crate::wording::{clip, counted, link, moment, printable_json, visible};
 use crate::{Error, Result};
 
 /// The title of every such page, by which it is known.
@@ -178,7 +180,7 @@ pub fn render(
         title => TITLE,
         data => Value::from_safe_string(data),
         tool => format!("{} {}", head.tool.name, head.tool.version),
-        created => moment(&head.created),
+        created => clip(&moment(&head.created), NAME_CHARS),
         result => clip(&head.result, ADDRESS_CHARS),
         similarity => clip(&head.similarity, ADDRESS_CHARS),
         listed => head.pairs,
@@ -374,12 +376,32 @@ fn clean(text: &str) -> String {
     out
 }
 
+/// Checks the pairs on such a page: that they are those that it was written with.
+pub(super) fn check(path: &Path, page: &str, inspection: &mut Inspection) {
+    let data = between(page, "<script type=\"application/json\" id=\"data\">", "</script>");
+    let (Some(data), Some(id)) = (data, between(page, "data-id=\"", "\"")) else {
+        return inspection.problem(format!("{}: its pairs are not there", path.display()));
+    };
+    if format!("{:032x}", text_digest(data)) != id {
+        inspection.problem(format!("{}: its pairs do not fit their checksum", path.display()));
+    }
+    match serde_json::from_str::<serde_json::Value>(data) {
+        Ok(data) => {
+            let count = |name: &str| data[name].as_array().map_or(0, Vec::len);
+            inspection.fact("pairs to judge", count("pairs"));
+            inspection.fact("bands", count("strata"));
+        }
+        Err(error) => inspection.problem(format!("{}: its pairs are no JSON: {error}", path.display())),
+    }
+    inspection.fact("not here", "judgements: the browser keeps them, and saves them as judged.csv");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::evaluate::found::FoundPair;
-    use crate::evaluate::sample::{SampleParams, read_judgements};
-    use crate::report::sample::EVIL;
+    use crate::evaluate::judged::{SampleParams, read_judgements};
+    use crate::report::fixtures::EVIL;
     use proptest::prelude::*;
     use serde_json::Value as Json;
 

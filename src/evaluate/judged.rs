@@ -6,10 +6,11 @@
 
 use super::found::{FoundPair, ListedPairs};
 use super::interval::{Interval, Z95, wilson};
-use super::table::Table;
 use super::truth::{LABELS, Verdict};
 use crate::error::{Error, Result};
 use crate::hash;
+use crate::inspection::Inspection;
+use crate::table::Table;
 use crate::wording::{counted, plural, printable};
 use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
@@ -305,6 +306,60 @@ pub fn read_judgements(
         return Err(table.error(1, got, expected));
     }
     Ok(strata.into_values().collect())
+}
+
+/// The first columns of judgements, by which a table of them is known.
+pub(crate) const COLUMNS: [&str; 4] = ["a_id", "b_id", "stratum", "stratum_pairs"];
+
+/// Checks judgements, as the page of a review saves them.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(crate) fn check(path: &Path) -> Result<Inspection> {
+    let mut inspection = Inspection::of("table of judged pairs");
+    let strata = match read_judgements(path, 1.0, None) {
+        Ok(strata) => strata,
+        Err(error @ Error::Table { .. }) => {
+            inspection.problem(error.to_string());
+            return Ok(inspection);
+        }
+        Err(error) => return Err(error),
+    };
+    // A row's weight says for how many pairs of its band it stands, and so how many rows the band was given.
+    let mut table = Table::open(path)?;
+    let columns = ["stratum", "stratum_pairs", "weight"].map(|name| table.column(&[name]));
+    let mut given: BTreeMap<String, u64> = BTreeMap::new();
+    if let [Some(band), Some(pairs), Some(weight)] = columns {
+        let mut row = csv::StringRecord::new();
+        while table.next(&mut row)?.is_some() {
+            if let (Ok(pairs), Ok(weight)) = (row[pairs].parse::<f64>(), row[weight].parse::<f64>()) {
+                given.insert(row[band].to_owned(), (pairs / weight).round() as u64);
+            }
+        }
+    }
+    let sum = |of: fn(&StratumJudgements) -> u64| strata.iter().map(of).sum::<u64>();
+    inspection.fact("bands", strata.len());
+    inspection.fact("pairs listed", sum(|band| band.pairs));
+    inspection.fact("pairs in the sample", given.values().sum::<u64>());
+    inspection.fact("judged right", sum(|band| band.right));
+    inspection.fact("judged wrong", sum(|band| band.wrong));
+    inspection.fact("not judged, or unknown", sum(|band| band.unknown));
+    inspection.fact(
+        "not known",
+        "whether the result is the one that was judged: flipside evaluate RESULT --judged checks that",
+    );
+    for band in &strata {
+        let rows = band.right + band.wrong + band.unknown;
+        if let Some(&sampled) = given.get(&band.name).filter(|&&sampled| sampled != rows) {
+            let rows = counted(rows, "row", "rows");
+            inspection.problem(format!(
+                "{}: {rows} of the band {:?}, and {sampled} were drawn",
+                path.display(),
+                band.name
+            ));
+        }
+    }
+    Ok(inspection)
 }
 
 /// Precision of one band.

@@ -1,58 +1,11 @@
-//! `pairs.csv` and `clusters.csv`, written row by row, so that their size is no matter of memory.
-//!
-//! UTF-8, comma, quotes where needed, one header line, lines end in a line feed. Rows stand in the order given; the
-//! caller gives them sorted by document id. Similarities have four decimals.
+//! The tables while they are written.
 
-use std::borrow::Cow;
+use super::{ClusterRow, PairRow};
+use crate::{Error, Result};
+use serde::Serialize;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-
-use serde::{Serialize, Serializer};
-
-use super::model::PairKind;
-use crate::{Error, Result};
-
-/// A row of `pairs.csv`.
-#[derive(Clone, Debug, Serialize)]
-pub struct PairRow<'a> {
-    /// Id of the first document.
-    pub a_id: Cow<'a, str>,
-    /// Id of the second document.
-    pub b_id: Cow<'a, str>,
-    /// Address of the first document.
-    pub a_url: Cow<'a, str>,
-    /// Address of the second document.
-    pub b_url: Cow<'a, str>,
-    /// Hamming distance in bits; empty for methods that have none.
-    pub distance: Option<u32>,
-    /// Similarity in 0..=1.
-    #[serde(serialize_with = "four_decimals")]
-    pub similarity: f64,
-    /// Whether the texts are the same.
-    pub kind: PairKind,
-    /// Which similarity it is, such as `hash-cosine`; `text` where the texts are the same.
-    pub measure: &'a str,
-}
-
-/// A row of `clusters.csv`.
-#[derive(Clone, Debug, Serialize)]
-pub struct ClusterRow<'a> {
-    /// Id of the document.
-    pub id: Cow<'a, str>,
-    /// Its address.
-    pub url: Cow<'a, str>,
-    /// Name of its cluster.
-    pub cluster: Cow<'a, str>,
-    /// Documents in that cluster, at least 2.
-    pub size: u64,
-    /// Whether this document stays.
-    pub kept: bool,
-}
-
-fn four_decimals<S: Serializer>(similarity: &f64, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(&format_args!("{similarity:.4}"))
-}
 
 /// `pairs.csv` while it is written.
 #[derive(Debug)]
@@ -174,6 +127,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::model::PairKind;
     use proptest::prelude::*;
 
     fn pair<'a>(a: &'a str, b: &'a str, distance: Option<u32>, similarity: f64) -> PairRow<'a> {

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// A CSV file that is open, its header row read.
-pub(super) struct Table {
+pub(crate) struct Table {
     path: PathBuf,
     reader: csv::Reader<Box<dyn Read>>,
     header: csv::StringRecord,
@@ -15,12 +15,12 @@ pub(super) struct Table {
 
 impl Table {
     /// Opens `path`; that it is gzip'd is seen from its first bytes, not from its name.
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         Self::trimmed(path, csv::Trim::All)
     }
 
     /// Opens a table that we wrote: its fields are as they are, ids with white space at the ends among them.
-    pub(super) fn open_ours(path: &Path) -> Result<Self> {
+    pub(crate) fn open_ours(path: &Path) -> Result<Self> {
         Self::trimmed(path, csv::Trim::Headers)
     }
 
@@ -43,23 +43,40 @@ impl Table {
     }
 
     /// The place of the first of these columns that the header has.
-    pub(super) fn column(&self, names: &[&str]) -> Option<usize> {
+    pub(crate) fn column(&self, names: &[&str]) -> Option<usize> {
         names.iter().find_map(|name| self.header.iter().position(|column| column == *name))
     }
 
+    /// Nothing if the header begins with the columns of one of our tables.
+    ///
+    /// # Errors
+    /// [`Error::Format`] otherwise.
+    pub(crate) fn begins_with(&self, columns: &[&str]) -> Result<()> {
+        if self.header.iter().take(columns.len()).eq(columns.iter().copied()) {
+            return Ok(());
+        }
+        Err(Error::Format {
+            path: self.path.clone(),
+            field: "the first line",
+            expected: columns.join(","),
+            got: self.header.iter().collect::<Vec<_>>().join(","),
+            advice: "name a table that flipside wrote",
+        })
+    }
+
     /// The error for a header without the columns that are needed.
-    pub(super) fn header_error(&self, expected: impl Into<String>) -> Error {
+    pub(crate) fn header_error(&self, expected: impl Into<String>) -> Error {
         let got = self.header.iter().collect::<Vec<_>>().join(",");
         self.error(1, format!("the header {got:?}"), expected)
     }
 
     /// The error for a line.
-    pub(super) fn error(&self, line: u64, got: impl Into<String>, expected: impl Into<String>) -> Error {
+    pub(crate) fn error(&self, line: u64, got: impl Into<String>, expected: impl Into<String>) -> Error {
         Error::Table { path: self.path.clone(), line, expected: expected.into(), got: got.into() }
     }
 
     /// Reads the next row into `row` and gives the line that it begins on, or `None` at the end.
-    pub(super) fn next(&mut self, row: &mut csv::StringRecord) -> Result<Option<u64>> {
+    pub(crate) fn next(&mut self, row: &mut csv::StringRecord) -> Result<Option<u64>> {
         while self.reader.read_record(row).map_err(|e| csv_error(&self.path, e))? {
             let line = row.position().map_or(0, csv::Position::line);
             if row.len() == self.header.len() {

@@ -1,0 +1,105 @@
+//! What a check of a file says: facts and problems.
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+/// What a file or folder is, and whether it is in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inspection {
+    /// What it is, in words.
+    pub what: String,
+    /// Facts as name and value, in the order to show them.
+    pub facts: Vec<(String, String)>,
+    /// What is wrong with it; empty if it is in order.
+    pub problems: Vec<String>,
+}
+
+/// Problems that are listed.
+const MOST_PROBLEMS: usize = 100;
+
+/// What a table by itself cannot show.
+pub(crate) const OF_TABLES: (&str, &str) =
+    ("not known", "whether rows are missing: inspect the folder of results for that");
+
+impl Inspection {
+    /// The inspection of something of which nothing is known yet but what it is.
+    pub(crate) fn of(what: impl Into<String>) -> Self {
+        Self { what: what.into(), ..Self::default() }
+    }
+
+    /// Adds a fact.
+    pub(crate) fn fact(&mut self, name: impl Into<String>, value: impl ToString) {
+        self.facts.push((name.into(), value.to_string()));
+    }
+
+    /// Adds a field of the JSON header of a binary file.
+    pub(crate) fn header_field(&mut self, name: String, value: &serde_json::Value) {
+        self.fact(name, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    }
+
+    /// Notes a problem unless two counts are the same.
+    pub(crate) fn same(&mut self, what: &str, expected: u64, got: u64) {
+        if expected != got {
+            self.problem(format!("{what}: {got}, but the report says {expected}"));
+        }
+    }
+
+    /// Notes a problem; a file with thousands is told by its first ones.
+    pub(crate) fn problem(&mut self, problem: String) {
+        match self.problems.len() {
+            0..MOST_PROBLEMS => self.problems.push(problem),
+            MOST_PROBLEMS => self.problems.push("more problems are not listed".to_owned()),
+            _ => {}
+        }
+    }
+
+    /// Notes a problem of a line.
+    pub(crate) fn problem_at(&mut self, path: &Path, line: u64, problem: &str) {
+        self.problem(format!("{}, line {line}: {problem}", path.display()));
+    }
+
+    /// A row of a table, or `None` at its end. A row that cannot be read is a problem, and ends the table.
+    pub(crate) fn row<R>(&mut self, row: Result<Option<R>>) -> Option<R> {
+        row.unwrap_or_else(|error| {
+            self.problem(error.to_string());
+            None
+        })
+    }
+
+    /// Takes over the problems of a part.
+    pub(crate) fn problems_of(&mut self, part: Self) {
+        part.problems.into_iter().for_each(|problem| self.problem(problem));
+    }
+
+    /// Notes a problem if a file of lines ends within one.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn check_end(&mut self, path: &Path) -> Result<()> {
+        let mut last = [0];
+        let read = |mut file: File| {
+            file.seek(SeekFrom::End(-1))?;
+            file.read_exact(&mut last)
+        };
+        File::open(path).and_then(read).map_err(|e| Error::io(path, e))?;
+        if last != *b"\n" {
+            self.problem(format!("{}: the last line has no end; the file was cut", path.display()));
+        }
+        Ok(())
+    }
+}
+
+/// The error for something that this program did not write.
+pub(crate) fn nothing_of_ours(path: &Path, got: String) -> Error {
+    Error::Format {
+        path: path.to_path_buf(),
+        field: "the content",
+        expected: "something that flipside writes".to_owned(),
+        got,
+        advice: "that is a folder of results, a table or page of one, judged.csv, what flipside seen prints, a file of pages, or a \
+                 file of document frequencies or seen pages",
+    }
+}

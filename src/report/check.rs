@@ -1,0 +1,107 @@
+//! Is a `report.json` in order?
+
+use super::model::{ClusterSizes, CompareReport, FileRow, Report, Tool};
+use crate::error::{Error, Result};
+use crate::inspection::{Inspection, nothing_of_ours};
+use std::fs;
+use std::path::Path;
+
+/// Whether a report compares methods; such a one has a list of them.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(crate) fn compares(path: &Path) -> Result<bool> {
+    let text = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+    Ok(serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|value| value.get("methods").is_some()))
+}
+
+/// Checks the `report.json` of a deduplication or of a comparison.
+///
+/// # Errors
+/// If the file cannot be read, or is no report of this program.
+pub(crate) fn check(path: &Path) -> Result<Inspection> {
+    if compares(path)? { check_comparison(path) } else { check_deduplication(path) }
+}
+
+fn check_comparison(path: &Path) -> Result<Inspection> {
+    let report = CompareReport::read_json(path)?;
+    let mut inspection = Inspection::of("report of a comparison");
+    check_tool(path, &report.tool)?;
+    inspection.fact("written by", format!("{} {}", report.tool.name, report.tool.version));
+    inspection.fact("created", &report.created);
+    inspection.fact("command", report.command_line.join(" "));
+    inspection.fact("documents", report.corpus.documents);
+    for method in &report.methods {
+        inspection.fact(format!("pairs by {}", method.label), method.pairs);
+        let of_method = report.agreement.iter().filter(|set| set.found_by.contains(&method.label));
+        let pairs = of_method.map(|set| set.pairs).sum();
+        inspection.same(
+            &format!("pairs that {} found, alone or with others", method.label),
+            method.pairs,
+            pairs,
+        );
+    }
+    Ok(inspection)
+}
+
+fn check_deduplication(path: &Path) -> Result<Inspection> {
+    let report = Report::read_json(path)?;
+    check_tool(path, &report.tool)?;
+    let mut inspection = Inspection::of("report of a deduplication");
+    inspection.fact("written by", format!("{} {}", report.tool.name, report.tool.version));
+    inspection.fact("created", &report.created);
+    inspection.fact("command", report.command_line.join(" "));
+    inspection.fact("method", &report.method.name);
+    inspection.fact("feature hash", &report.method.hash);
+    inspection.fact("seed", report.method.seed);
+    for parameter in &report.method.parameters {
+        inspection.fact(&parameter.name, &parameter.value);
+    }
+    let outcome = &report.outcome;
+    inspection.fact("documents", report.corpus.documents);
+    inspection.fact("kept", outcome.kept);
+    inspection.fact("exact duplicates", outcome.exact_duplicates);
+    inspection.fact("near-duplicates", outcome.near_duplicates);
+    inspection.fact("clusters", outcome.clusters);
+    inspection.fact("damaged input", report.damage.total);
+    check_sums(&report, &mut inspection);
+    Ok(inspection)
+}
+
+fn check_tool(path: &Path, tool: &Tool) -> Result<()> {
+    if tool.name == Tool::this().name {
+        return Ok(());
+    }
+    Err(nothing_of_ours(path, format!("a report of the tool {:?}", tool.name)))
+}
+
+/// Counts of a report that follow from others of it.
+fn check_sums(report: &Report, inspection: &mut Inspection) {
+    let (outcome, corpus) = (&report.outcome, &report.corpus);
+    inspection.same(
+        "kept and removed documents",
+        corpus.documents,
+        outcome.kept.saturating_add(outcome.removed),
+    );
+    let duplicates = outcome.exact_duplicates.saturating_add(outcome.near_duplicates);
+    inspection.same("exact duplicates and near-duplicates", outcome.removed, duplicates);
+    let beside_kept = outcome.documents_in_clusters.saturating_sub(outcome.clusters);
+    inspection.same("documents of clusters that do not stay", outcome.removed, beside_kept);
+    // Lists that an older version did not write are empty.
+    if !report.files.is_empty() {
+        let sum = |field: fn(&FileRow) -> u64| report.files.iter().map(field).fold(0, u64::saturating_add);
+        inspection.same("documents of all files", corpus.documents, sum(|file| file.documents));
+        inspection.same("kept documents of all files", outcome.kept, sum(|file| file.kept));
+    }
+    if !report.cluster_sizes.is_empty() {
+        let sum =
+            |of: fn(&ClusterSizes) -> u64| report.cluster_sizes.iter().map(of).fold(0, u64::saturating_add);
+        inspection.same("clusters of all sizes", outcome.clusters, sum(|row| row.clusters));
+        let documents = sum(|row| row.size.saturating_mul(row.clusters));
+        inspection.same("documents in clusters of all sizes", outcome.documents_in_clusters, documents);
+    }
+    if !report.damage.by_kind.is_empty() {
+        let pieces = report.damage.by_kind.iter().map(|kind| kind.records).fold(0, u64::saturating_add);
+        inspection.same("damaged input of all kinds", report.damage.total, pieces);
+    }
+}

@@ -1,0 +1,173 @@
+//! Are the tables in order, by themselves and beside one another?
+
+use super::read::{ClustersReader, PairsReader};
+use super::write::{ClustersCsv, PairsCsv};
+use crate::Result;
+use crate::hash::feature;
+use crate::inspection::{Inspection, OF_TABLES};
+use crate::report::model::PairKind;
+use crate::search::selfjoin::cosine_of_distance;
+use crate::simhash::BITS;
+use crate::table::Table;
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What the pairs of a result must fit.
+pub(crate) struct Together {
+    /// The cluster of each document, by the hash of its id.
+    pub(crate) cluster_of: HashMap<u64, u32>,
+    /// Whether every pair is within one cluster.
+    pub(crate) connected: bool,
+    /// The similarity from which a pair of different texts is listed, if a check was made.
+    pub(crate) passing: Option<f64>,
+}
+
+impl Together {
+    /// What is wrong with a pair, if anything.
+    fn problem(&self, [a, b]: [&str; 2], similarity: Option<f64>, near: bool) -> Option<&'static str> {
+        /// Similarities are written with four decimals.
+        const ROUNDED: f64 = 5.1e-5;
+        let [a, b] = [a, b].map(|id| self.cluster_of.get(&feature(id.as_bytes())));
+        if a.is_none() || b.is_none() {
+            return Some("a document that is in no cluster of clusters.csv");
+        }
+        if self.connected && a != b {
+            return Some("documents of two clusters of clusters.csv");
+        }
+        let below = near && self.passing.zip(similarity).is_some_and(|(least, s)| s < least - ROUNDED);
+        below.then_some("a similarity below the threshold of the check")
+    }
+}
+
+/// Checks a `pairs.csv`, and counts its rows.
+///
+/// # Errors
+/// If the file cannot be read, or has not the header of such a table.
+pub(crate) fn pairs(path: &Path, together: Option<&Together>) -> Result<(Inspection, u64)> {
+    let mut inspection = Inspection::of("table of pairs");
+    Table::open_ours(path)?.begins_with(&PairsCsv::COLUMNS[..6])?;
+    let mut reader = PairsReader::open(path)?;
+    let mut measures: BTreeMap<String, u64> = BTreeMap::new();
+    let (mut rows, mut least) = (0, f64::INFINITY);
+    while let Some(row) = inspection.row(reader.next_row()) {
+        rows += 1;
+        let mut wrong = |what: &str| inspection.problem_at(path, row.line, what);
+        let measure = row.measure();
+        if let Some(name) = measure {
+            match measures.get_mut(name) {
+                Some(count) => *count += 1,
+                None => {
+                    measures.insert(name.to_owned(), 1);
+                }
+            }
+        }
+        let similarity = row.similarity().ok().flatten().filter(|share| (0.0..=1.0).contains(share));
+        match similarity {
+            Some(similarity) => least = least.min(similarity),
+            None => wrong("no similarity from 0 to 1"),
+        }
+        let distance = match row.distance() {
+            Ok(distance) if distance.is_none_or(|bits| bits <= BITS as u32) => distance,
+            _ => {
+                wrong("no distance of 64 bits");
+                None
+            }
+        };
+        let exact = row.kind() == PairKind::Exact;
+        // Versions before the column told copies by their kind alone.
+        let copies = measure.map_or(exact, |measure| measure == "text");
+        if copies != exact || (copies && similarity != Some(1.0)) {
+            wrong("a pair of kind exact has the measure text and a similarity of 1, and no other pair has");
+        }
+        if let (Some("hash-cosine"), Some(distance), Some(similarity)) = (measure, distance, similarity)
+            && (f64::from(cosine_of_distance(distance)) - similarity).abs() > 1e-4
+        {
+            wrong("the similarity is not that of the distance");
+        }
+        let ids = [row.a_id(), row.b_id()];
+        if ids[0] == ids[1] {
+            wrong("a document paired with itself");
+        } else if let Some(problem) = together.and_then(|t| t.problem(ids, similarity, !copies)) {
+            wrong(problem);
+        }
+    }
+    inspection.check_end(path)?;
+    inspection.fact("pairs", rows);
+    if rows > 0 {
+        inspection.fact("least similarity", least);
+    }
+    for (name, pairs) in measures {
+        inspection.fact(format!("pairs by similarity {name}"), pairs);
+    }
+    inspection.fact(OF_TABLES.0, OF_TABLES.1);
+    Ok((inspection, rows))
+}
+
+/// What a `clusters.csv` holds.
+pub(crate) struct ClusterCounts {
+    /// Its rows: documents that are in a cluster.
+    pub(crate) documents: u64,
+    /// Its clusters.
+    pub(crate) clusters: u64,
+    /// The cluster of each document, by the hash of its id.
+    pub(crate) cluster_of: HashMap<u64, u32>,
+}
+
+/// Checks a `clusters.csv`, and counts what is in it.
+///
+/// # Errors
+/// If the file cannot be read, or has not the header of such a table.
+pub(crate) fn clusters(path: &Path) -> Result<(Inspection, ClusterCounts)> {
+    /// A cluster as its rows tell it.
+    struct Told {
+        number: u32,
+        /// The size that its first row says.
+        size: Option<u64>,
+        members: u64,
+        kept: u64,
+    }
+    let mut inspection = Inspection::of("table of clusters");
+    Table::open_ours(path)?.begins_with(&ClustersCsv::COLUMNS)?;
+    let mut reader = ClustersReader::open(path)?;
+    let mut told: BTreeMap<String, Told> = BTreeMap::new();
+    let mut cluster_of = HashMap::new();
+    let mut documents = 0;
+    while let Some(row) = inspection.row(reader.next_row()) {
+        let number = told.len() as u32;
+        let entry = told.entry(row.cluster().to_owned()).or_insert_with(|| Told {
+            number,
+            size: row.size(),
+            members: 0,
+            kept: 0,
+        });
+        entry.members += 1;
+        entry.kept += u64::from(row.kept() == Some(true));
+        documents += 1;
+        let mut wrong = |what: &str| inspection.problem_at(path, row.line, what);
+        if row.size() != entry.size {
+            wrong("another size than the rows before say of the cluster");
+        }
+        if row.kept().is_none() {
+            wrong("kept is neither true nor false");
+        }
+        if cluster_of.insert(feature(row.id().as_bytes()), entry.number).is_some() {
+            wrong("a document that is there already");
+        }
+    }
+    for (cluster, Told { size, members, kept, .. }) in &told {
+        if *size != Some(*members) || *kept != 1 || *members < 2 {
+            let size = size.map_or_else(|| "no number of".to_owned(), |size| size.to_string());
+            inspection.problem(format!(
+                "{}: cluster {cluster} says {size} documents, has {members}, and keeps {kept}",
+                path.display()
+            ));
+        }
+    }
+    inspection.check_end(path)?;
+    let clusters = told.len() as u64;
+    inspection.fact("clusters", clusters);
+    inspection.fact("documents", documents);
+    inspection.fact(OF_TABLES.0, OF_TABLES.1);
+    Ok((inspection, ClusterCounts { documents, clusters, cluster_of }))
+}

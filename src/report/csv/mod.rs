@@ -1,0 +1,61 @@
+//! `pairs.csv` and `clusters.csv`: written and read here, and nowhere else, row by row, so that their size is no matter of
+//! memory.
+//!
+//! UTF-8, comma, quotes where needed, one header line, lines end in a line feed. Rows stand in the order given; the
+//! caller gives them sorted by document id. Similarities have four decimals.
+//!
+//! [`PairsCsv`] and [`ClustersCsv`] write, [`PairsReader`] and [`ClustersReader`] read. Readers find columns by name, so that
+//! they take the tables of earlier versions, and those that a person has cut to a few columns; plain or gzip'd.
+
+pub(crate) mod check;
+mod read;
+mod write;
+
+pub use read::{ClusterLine, ClustersReader, PairLine, PairsReader};
+pub use write::{ClustersCsv, PairsCsv, write_clusters, write_pairs};
+
+use super::model::PairKind;
+use crate::Result;
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+
+/// A row of `pairs.csv`.
+#[derive(Clone, Debug, Serialize)]
+pub struct PairRow<'a> {
+    /// Id of the first document.
+    pub a_id: Cow<'a, str>,
+    /// Id of the second document.
+    pub b_id: Cow<'a, str>,
+    /// Address of the first document.
+    pub a_url: Cow<'a, str>,
+    /// Address of the second document.
+    pub b_url: Cow<'a, str>,
+    /// Hamming distance in bits; empty for methods that have none.
+    pub distance: Option<u32>,
+    /// Similarity in 0..=1.
+    #[serde(serialize_with = "four_decimals")]
+    pub similarity: f64,
+    /// Whether the texts are the same.
+    pub kind: PairKind,
+    /// Which similarity it is, such as `hash-cosine`; `text` where the texts are the same.
+    pub measure: &'a str,
+}
+
+/// A row of `clusters.csv`.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClusterRow<'a> {
+    /// Id of the document.
+    pub id: Cow<'a, str>,
+    /// Its address.
+    pub url: Cow<'a, str>,
+    /// Name of its cluster.
+    pub cluster: Cow<'a, str>,
+    /// Documents in that cluster, at least 2.
+    pub size: u64,
+    /// Whether this document stays.
+    pub kept: bool,
+}
+
+fn four_decimals<S: Serializer>(similarity: &f64, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&format_args!("{similarity:.4}"))
+}

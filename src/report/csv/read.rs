@@ -1,0 +1,326 @@
+//! The tables as they are read: typed rows, by the names of columns, each with its line.
+
+use super::super::model::PairKind;
+use crate::table::Table;
+use crate::{Error, Result};
+use csv::StringRecord;
+use std::path::Path;
+use std::str::FromStr;
+
+/// A `pairs.csv` that is read row by row.
+pub struct PairsReader {
+    table: Table,
+    row: StringRecord,
+    columns: PairColumns,
+}
+
+/// Where a table of pairs has what.
+struct PairColumns {
+    a_id: usize,
+    b_id: usize,
+    distance: Option<usize>,
+    similarity: Option<usize>,
+    kind: Option<usize>,
+    measure: Option<usize>,
+}
+
+impl PairsReader {
+    /// Opens a table. It must have the columns `a_id` and `b_id`.
+    ///
+    /// # Errors
+    /// If the file cannot be read or lacks one of these columns.
+    pub fn open(path: &Path) -> Result<Self> {
+        let table = Table::open_ours(path)?;
+        let (Some(a_id), Some(b_id)) = (table.column(&["a_id"]), table.column(&["b_id"])) else {
+            return Err(table.header_error("a header with a_id and b_id"));
+        };
+        let columns = PairColumns {
+            a_id,
+            b_id,
+            distance: table.column(&["distance"]),
+            similarity: table.column(&["similarity"]),
+            kind: table.column(&["kind"]),
+            measure: table.column(&["measure"]),
+        };
+        Ok(Self { table, row: StringRecord::new(), columns })
+    }
+
+    /// The next row; `None` at the end.
+    ///
+    /// # Errors
+    /// If the file cannot be read any further: it is no CSV, no UTF-8, or a row has another number of fields than the header.
+    pub fn next_row(&mut self) -> Result<Option<PairLine<'_>>> {
+        let line = self.table.next(&mut self.row)?;
+        Ok(line.map(|line| PairLine { line, table: &self.table, row: &self.row, columns: &self.columns }))
+    }
+}
+
+/// A row of `pairs.csv` as it is read.
+#[derive(Clone, Copy)]
+pub struct PairLine<'r> {
+    /// The line that it begins on, counted from 1.
+    pub line: u64,
+    table: &'r Table,
+    row: &'r StringRecord,
+    columns: &'r PairColumns,
+}
+
+impl<'r> PairLine<'r> {
+    /// Id of the first document.
+    pub fn a_id(&self) -> &'r str {
+        &self.row[self.columns.a_id]
+    }
+
+    /// Id of the second document.
+    pub fn b_id(&self) -> &'r str {
+        &self.row[self.columns.b_id]
+    }
+
+    /// Hamming distance in bits; `None` where nothing stands.
+    ///
+    /// # Errors
+    /// If there is something else than a whole number.
+    pub fn distance(&self) -> Result<Option<u32>> {
+        self.number(self.columns.distance, "distance", "a whole number", |_| true)
+    }
+
+    /// Similarity; `None` where nothing stands.
+    ///
+    /// # Errors
+    /// If there is something else than a finite number.
+    pub fn similarity(&self) -> Result<Option<f64>> {
+        self.number(self.columns.similarity, "similarity", "a number", |value: &f64| value.is_finite())
+    }
+
+    /// Whether the texts are the same. A table without this column has pairs of different texts only.
+    pub fn kind(&self) -> PairKind {
+        match self.field(self.columns.kind) {
+            Some("exact") => PairKind::Exact,
+            _ => PairKind::Near,
+        }
+    }
+
+    /// Which similarity it is; `None` in tables of versions that did not say so.
+    pub fn measure(&self) -> Option<&'r str> {
+        self.field(self.columns.measure)
+    }
+
+    /// The error for something in this row.
+    pub(crate) fn error(&self, got: impl Into<String>, expected: impl Into<String>) -> Error {
+        self.table.error(self.line, got, expected)
+    }
+
+    fn field(&self, column: Option<usize>) -> Option<&'r str> {
+        column.map(|column| field(self.row, column))
+    }
+
+    fn number<T: FromStr>(
+        &self,
+        column: Option<usize>,
+        name: &str,
+        expected: &str,
+        fits: impl Fn(&T) -> bool,
+    ) -> Result<Option<T>> {
+        match self.field(column) {
+            None | Some("") => Ok(None),
+            Some(text) => match text.parse().ok().filter(fits) {
+                Some(number) => Ok(Some(number)),
+                None => Err(self.error(format!("the {name} {text:?}"), expected)),
+            },
+        }
+    }
+}
+
+/// A `clusters.csv` that is read row by row.
+pub struct ClustersReader {
+    table: Table,
+    row: StringRecord,
+    columns: ClusterColumns,
+}
+
+/// Where a table of clusters has what.
+struct ClusterColumns {
+    id: usize,
+    cluster: usize,
+    size: Option<usize>,
+    kept: Option<usize>,
+}
+
+impl ClustersReader {
+    /// Opens a table. It must have the columns `id` and `cluster`.
+    ///
+    /// # Errors
+    /// If the file cannot be read or lacks one of these columns.
+    pub fn open(path: &Path) -> Result<Self> {
+        let table = Table::open_ours(path)?;
+        let (Some(id), Some(cluster)) = (table.column(&["id"]), table.column(&["cluster"])) else {
+            return Err(table.header_error("a header with id and cluster"));
+        };
+        let columns =
+            ClusterColumns { id, cluster, size: table.column(&["size"]), kept: table.column(&["kept"]) };
+        Ok(Self { table, row: StringRecord::new(), columns })
+    }
+
+    /// The next row; `None` at the end.
+    ///
+    /// # Errors
+    /// As [`PairsReader::next_row`].
+    pub fn next_row(&mut self) -> Result<Option<ClusterLine<'_>>> {
+        let line = self.table.next(&mut self.row)?;
+        Ok(line.map(|line| ClusterLine { line, table: &self.table, row: &self.row, columns: &self.columns }))
+    }
+}
+
+/// A row of `clusters.csv` as it is read.
+#[derive(Clone, Copy)]
+pub struct ClusterLine<'r> {
+    /// The line that it begins on, counted from 1.
+    pub line: u64,
+    table: &'r Table,
+    row: &'r StringRecord,
+    columns: &'r ClusterColumns,
+}
+
+impl<'r> ClusterLine<'r> {
+    /// Id of the document.
+    pub fn id(&self) -> &'r str {
+        &self.row[self.columns.id]
+    }
+
+    /// Name of its cluster.
+    pub fn cluster(&self) -> &'r str {
+        &self.row[self.columns.cluster]
+    }
+
+    /// Documents in that cluster; `None` where no whole number stands.
+    pub fn size(&self) -> Option<u64> {
+        self.columns.size.and_then(|column| field(self.row, column).parse().ok())
+    }
+
+    /// Whether this document stays; `None` where neither `true` nor `false` stands.
+    pub fn kept(&self) -> Option<bool> {
+        self.columns.kept.and_then(|column| field(self.row, column).parse().ok())
+    }
+
+    /// The error for something in this row.
+    pub(crate) fn error(&self, got: impl Into<String>, expected: impl Into<String>) -> Error {
+        self.table.error(self.line, got, expected)
+    }
+}
+
+/// A field that is no id. An editor may have put a carriage return behind the last one of a row.
+fn field(row: &StringRecord, column: usize) -> &str {
+    row[column].trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ClusterRow, PairRow, write_clusters, write_pairs};
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Everything that a table of pairs says, with lines.
+    #[derive(Debug, PartialEq)]
+    struct Pair(u64, [String; 2], Option<u32>, Option<f64>, PairKind, Option<String>);
+
+    fn pairs(text: &str) -> Result<Vec<Pair>> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let mut reader = PairsReader::open(file.path())?;
+        let mut rows = Vec::new();
+        while let Some(row) = reader.next_row()? {
+            let ids = [row.a_id(), row.b_id()].map(str::to_owned);
+            let measure = row.measure().map(str::to_owned);
+            rows.push(Pair(row.line, ids, row.distance()?, row.similarity()?, row.kind(), measure));
+        }
+        Ok(rows)
+    }
+
+    #[test]
+    fn tables_of_all_versions_are_read() {
+        let ids = || ["x".to_owned(), "y".to_owned()];
+        let text = Some("text".to_owned());
+        for (table, row) in [
+            (
+                "a_id,b_id,a_url,b_url,distance,similarity,kind,measure\nx,y,u,v,0,1.0000,exact,text\n",
+                Pair(2, ids(), Some(0), Some(1.0), PairKind::Exact, text.clone()),
+            ),
+            (
+                "a_id,b_id,a_url,b_url,distance,similarity,kind\nx,y,u,v,0,1.0000,exact\n",
+                Pair(2, ids(), Some(0), Some(1.0), PairKind::Exact, None),
+            ),
+            (
+                "a_id,b_id,a_url,b_url,distance,similarity\nx,y,u,v,,0.5\n",
+                Pair(2, ids(), None, Some(0.5), PairKind::Near, None),
+            ),
+            // Columns that a person chose, put in another order and saved with other line ends.
+            ("b_id,kind,a_id\r\ny,exact,x\r\n", Pair(2, ids(), None, None, PairKind::Exact, None)),
+            (
+                "measure,b_id,a_id,kind\r\ntext,y,x,exact\r\n",
+                Pair(2, ids(), None, None, PairKind::Exact, text),
+            ),
+        ] {
+            assert_eq!(pairs(table).unwrap(), [row], "{table}");
+        }
+    }
+
+    #[test]
+    fn errors_name_file_and_line() {
+        let told = |text: &str| match pairs(text) {
+            Err(Error::Table { line, got, expected, .. }) => (line, got, expected),
+            other => panic!("{other:?}"),
+        };
+        let table = |row: &str| told(&format!("a_id,b_id,distance,similarity\nx,y,1,0.5\n{row}\n"));
+        assert_eq!(told("a,b\n").0, 1);
+        assert_eq!(table("x,y,three,1"), (3, "the distance \"three\"".into(), "a whole number".into()));
+        assert_eq!(table("x,y,3,inf"), (3, "the similarity \"inf\"".into(), "a number".into()));
+        assert_eq!(table("x,y"), (3, "2 fields".into(), "4, as in the header,".into()));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn what_was_written_is_read(
+            fields in prop::collection::vec((".*", ".*", any::<Option<u32>>(), 0u32..=10_000, any::<bool>()), 0..20),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("pairs.csv");
+            let rows = fields.iter().map(|(a, b, distance, similarity, exact)| {
+                Ok(PairRow {
+                    a_id: a.into(),
+                    b_id: b.into(),
+                    a_url: b.into(),
+                    b_url: a.into(),
+                    distance: *distance,
+                    similarity: f64::from(*similarity) / 1e4,
+                    kind: if *exact { PairKind::Exact } else { PairKind::Near },
+                    measure: "text",
+                })
+            });
+            write_pairs(&path, rows).unwrap();
+            let mut reader = PairsReader::open(&path).unwrap();
+            for (a, b, distance, similarity, exact) in &fields {
+                let row = reader.next_row().unwrap().unwrap();
+                prop_assert_eq!((row.a_id(), row.b_id()), (&**a, &**b));
+                prop_assert_eq!(row.distance().unwrap(), *distance);
+                prop_assert_eq!(row.similarity().unwrap(), Some(f64::from(*similarity) / 1e4));
+                prop_assert_eq!((row.kind() == PairKind::Exact, row.measure()), (*exact, Some("text")));
+            }
+            prop_assert!(reader.next_row().unwrap().is_none());
+
+            let path = folder.path().join("clusters.csv");
+            let rows = fields.iter().map(|(id, cluster, _, size, kept)| {
+                let (id, cluster) = (id.into(), cluster.into());
+                Ok(ClusterRow { id, url: "".into(), cluster, size: u64::from(*size), kept: *kept })
+            });
+            write_clusters(&path, rows).unwrap();
+            let mut reader = ClustersReader::open(&path).unwrap();
+            for (id, cluster, _, size, kept) in &fields {
+                let row = reader.next_row().unwrap().unwrap();
+                prop_assert_eq!((row.id(), row.cluster()), (&**id, &**cluster));
+                prop_assert_eq!((row.size(), row.kept()), (Some(u64::from(*size)), Some(*kept)));
+            }
+            prop_assert!(reader.next_row().unwrap().is_none());
+        }
+    }
+}

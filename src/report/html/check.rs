@@ -1,0 +1,65 @@
+//! Is a page of ours in order?
+
+use super::super::check::compares;
+use super::super::model::{CompareReport, Report, Tool};
+use super::super::review;
+use super::{render, render_compare};
+use crate::error::{Error, Result};
+use crate::inspection::{Inspection, nothing_of_ours};
+use std::fs;
+use std::path::Path;
+
+/// What stands between two marks.
+pub(in crate::report) fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
+    text.split_once(from)?.1.split_once(to).map(|(inner, _)| inner)
+}
+
+/// Checks a page of ours: a report, or pairs to judge.
+///
+/// # Errors
+/// If the file cannot be read, or is no page of ours.
+pub(crate) fn check(path: &Path) -> Result<Inspection> {
+    let page = fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+    let title = between(&page, "<title>", "</title>").unwrap_or_default();
+    if !title.starts_with("flipside: ") {
+        return Err(nothing_of_ours(path, format!("a page of the title {title:?}")));
+    }
+    let reviews = title == review::TITLE;
+    let mut inspection = Inspection::of(if reviews { "page to judge pairs on" } else { "page of a report" });
+    if !page.trim_end().ends_with("</html>") {
+        inspection.problem(format!("{}: it has no end; the file was cut", path.display()));
+    } else if reviews {
+        review::check(path, &page, &mut inspection);
+    } else {
+        check_report_page(path, &page, &mut inspection)?;
+    }
+    Ok(inspection)
+}
+
+/// A report's page is made from report.json alone, so it can be made again.
+fn check_report_page(path: &Path, page: &str, inspection: &mut Inspection) -> Result<()> {
+    let json = path.with_file_name("report.json");
+    if !json.exists() {
+        inspection.fact("not known", "whether its figures are right: there is no report.json beside it");
+        return Ok(());
+    }
+    let (tool, made) = if compares(&json)? {
+        let report = CompareReport::read_json(&json)?;
+        (report.tool.clone(), render_compare(&report)?)
+    } else {
+        let report = Report::read_json(&json)?;
+        (report.tool.clone(), render(&report)?)
+    };
+    if tool != Tool::this() {
+        let by = format!("whether its figures are right: {} {} made it", tool.name, tool.version);
+        inspection.fact("not known", by);
+    } else if page == made {
+        inspection.fact("its figures", "those of report.json");
+    } else {
+        inspection.problem(format!(
+            "{}: not the page that report.json makes; one of the two was changed",
+            path.display()
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,256 @@
+//! The report as one self-contained page: no script, no font and no picture from elsewhere.
+//!
+//! Long lists are cut so that the page stays well below 2 MB whatever was found; each cut is told on the page, with
+//! where the rest is. All text from the corpus is escaped by the template engine, and only `http` and `https`
+//! addresses become links.
+
+pub(crate) mod check;
+
+mod compare;
+mod parts;
+mod report;
+
+pub use compare::render_compare;
+pub use report::render;
+
+use super::figures;
+use super::model::{CompareReport, Report};
+use crate::wording::{clip, moment, plural};
+use crate::{Error, Result};
+use minijinja::{Environment, UndefinedBehavior, Value, syntax::SyntaxConfig};
+use std::fs;
+use std::path::Path;
+
+/// Characters shown of an address or a path.
+pub(super) const ADDRESS_CHARS: usize = 240;
+/// Characters shown of an id or a name.
+pub(super) const NAME_CHARS: usize = 120;
+/// Characters shown of a parameter or a detail.
+const DETAIL_CHARS: usize = 400;
+/// Characters shown of a warning, which may name examples.
+const WARNING_CHARS: usize = 1_200;
+
+/// Writes [`render`]'s page.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write(report: &Report, path: &Path) -> Result<()> {
+    fs::write(path, render(report)?).map_err(|e| Error::io(path, e))
+}
+
+/// Writes [`render_compare`]'s page.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_compare(report: &CompareReport, path: &Path) -> Result<()> {
+    fs::write(path, render_compare(report)?).map_err(|e| Error::io(path, e))
+}
+
+/// A template, filled.
+fn page(template: &str, content: Value) -> Result<String> {
+    let fail = |e: minijinja::Error| Error::Render(format!("{e:#}"));
+    let mut env = Environment::new();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(fail)?;
+    env.set_syntax(syntax);
+    for (name, source) in [
+        ("style.css", include_str!("../templates/style.css")),
+        ("parts.html", include_str!("../templates/parts.html")),
+        ("page.html", include_str!("../templates/page.html")),
+        ("report.html", include_str!("../templates/report.html")),
+        ("compare.html", include_str!("../templates/compare.html")),
+    ] {
+        env.add_template(name, source).map_err(fail)?;
+    }
+    env.add_filter("count", figures::count);
+    add_words(&mut env);
+    env.add_filter("bytes", figures::bytes);
+    env.add_filter("seconds", figures::seconds);
+    env.add_filter("percent", figures::percent);
+    env.add_filter("round_percent", figures::round_percent);
+    env.add_filter("of", figures::percent_of);
+    env.add_filter("decimals", |value: f64, decimals: usize| format!("{value:.decimals$}"));
+    env.add_filter("address", |text: &str| clip(text, ADDRESS_CHARS));
+    env.add_filter("moment", |rfc3339: &str| clip(&moment(rfc3339), NAME_CHARS));
+    env.add_filter("name", |text: &str| clip(text, NAME_CHARS));
+    env.add_filter("warning", |text: &str| clip(text, WARNING_CHARS));
+    env.add_filter("detail", |text: &str| clip(text, DETAIL_CHARS));
+    env.get_template(template).and_then(|t| t.render(content)).map_err(fail)
+}
+
+/// Filters for counts with their nouns: `{{ n|counted("page", "pages") }}`, and the noun alone.
+pub(super) fn add_words(env: &mut Environment<'_>) {
+    let word = |n: u64, one: &str, many: &str| plural(n, one, many).to_owned();
+    env.add_filter("plural", word);
+    env.add_filter("counted", move |n: u64, one: &str, many: &str| {
+        format!("{} {}", figures::count(n), word(n, one, many))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixtures;
+    use crate::report::model::{
+        Agreement, Corpus, DamageReport, MethodResult, Outcome, Recall, SCurve, SearchCost, Stage,
+    };
+
+    /// The page's size limit in bytes.
+    const LIMIT: usize = 2_000_000;
+
+    #[test]
+    fn sample_pages_say_the_figures() {
+        let page = render(&fixtures::psm()).expect("renders");
+        for figure in ["58,213", "of 120,004 pages can go.", "<mark>", "41,002", "table 0", "--method psm"] {
+            assert!(page.contains(figure), "{figure}");
+        }
+        let page = render(&fixtures::minhash()).expect("renders");
+        for figure in ["6,396,799", "0.860731", "band 3", "Jaccard similarity of the pair"] {
+            assert!(page.contains(figure), "{figure}");
+        }
+        let page = render_compare(&fixtures::compare()).expect("renders");
+        for figure in ["Found by both", "Only psm", "Only minhash", "<mark>"] {
+            assert!(page.contains(figure), "{figure}");
+        }
+        // For a person to look at: FLIPSIDE_SAMPLES=folder cargo test sample_pages
+        if let Some(folder) = std::env::var_os("FLIPSIDE_SAMPLES") {
+            let folder = Path::new(&folder);
+            fs::create_dir_all(folder).expect("makes the folder");
+            write(&fixtures::psm(), &folder.join("psm.html")).expect("writes");
+            write(&fixtures::minhash(), &folder.join("minhash.html")).expect("writes");
+            write(&Report::default(), &folder.join("empty.html")).expect("writes");
+            write(&fixtures::one_page(), &folder.join("one.html")).expect("writes");
+            write(&fixtures::large(), &folder.join("large.html")).expect("writes");
+            write(&fixtures::hostile(), &folder.join("hostile.html")).expect("writes");
+            write_compare(&fixtures::compare(), &folder.join("compare.html")).expect("writes");
+        }
+    }
+
+    #[test]
+    fn one_of_each_is_in_the_singular() {
+        let outcome = Outcome {
+            exact_duplicates: 0,
+            near_duplicates: 1,
+            kept: 1,
+            removed: 1,
+            pairs_found: 1,
+            pairs_written: 1,
+            clusters: 1,
+            documents_in_clusters: 2,
+            ..Outcome::default()
+        };
+        let stage = |item_unit: &str| Stage { items: 1, item_unit: item_unit.to_owned(), ..Stage::default() };
+        let report = Report {
+            corpus: Corpus { files: 1, documents: 2, ..Corpus::default() },
+            outcome,
+            recall: Some(Recall { sample_pairs: 1, budget_probes: 1, ..Recall::default() }),
+            s_curve: Some(SCurve::new(1, 1, 0.8)),
+            search_cost: SearchCost { distinct_hashes: 1, ..SearchCost::default() },
+            damage: DamageReport { total: 1, ..DamageReport::default() },
+            stages: ["pages", "pairs of sketches", "distinct hashes", "distinct signatures"]
+                .map(stage)
+                .to_vec(),
+            ..Report::default()
+        };
+        let page = render(&report).expect("renders");
+        for said in [
+            "1 page remains (",
+            "2 pages in them",
+            "2 pages form 1 cluster of",
+            "1 pair was found",
+            "1 probe per page was",
+            "1 band of 1 row bring up",
+            "1 pair of sketches<",
+            "1 distinct hash<",
+            "1 distinct signature<",
+            "1 distinct sketch<",
+            "record could not be read and was",
+        ] {
+            assert!(page.contains(said), "{said}");
+        }
+        let compared = CompareReport {
+            corpus: Corpus { documents: 1, ..Corpus::default() },
+            agreement: vec![Agreement { pairs: 1, ..Agreement::default() }],
+            ..CompareReport::default()
+        };
+        let page = render_compare(&compared).expect("renders");
+        assert!(
+            page.contains("1 page ·") && page.contains("of 1 pair.") && page.contains(": 1 pair<"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn nothing_comes_from_elsewhere() {
+        for page in [
+            render(&fixtures::psm()).expect("renders"),
+            render_compare(&fixtures::compare()).expect("renders"),
+        ] {
+            for tag in ["<script", "<iframe", "<img", "src=", "@import", "url("] {
+                assert!(!page.contains(tag), "{tag}");
+            }
+            let links = page.matches("<link ").count();
+            assert_eq!(links, page.matches("<link rel=\"icon\" href=\"data:,\">").count());
+        }
+    }
+
+    #[test]
+    fn empty_reports_render() {
+        let page = render(&Report::default()).expect("renders");
+        assert!(page.contains("No pages were found"));
+        assert!(!page.contains("NaN") && !page.contains("inf "));
+        let page = render_compare(&CompareReport::default()).expect("renders");
+        assert!(page.contains("No pages were found"));
+        let page = render(&fixtures::one_page()).expect("renders");
+        assert!(page.contains("The only page stays.") && page.contains("Every record could be read."));
+    }
+
+    #[test]
+    fn input_is_escaped_everywhere() {
+        let report = fixtures::hostile();
+        let page = render(&report).expect("renders");
+        assert!(!page.contains(fixtures::EVIL) && !page.contains("<script") && !page.contains("onerror=\""));
+        assert!(!page.contains("href=\"javascript:"));
+        // One closing tag for each chart, and none from the input.
+        assert_eq!(page.matches("<svg ").count(), page.matches("</svg>").count());
+        let compare = CompareReport {
+            command_line: vec![fixtures::EVIL.to_string()],
+            methods: vec![MethodResult { label: fixtures::EVIL.to_string(), ..MethodResult::default() }],
+            agreement: vec![Agreement {
+                found_by: vec![fixtures::EVIL.to_string()],
+                pairs: 1,
+                examples: report.sample_pairs.clone(),
+            }],
+            warnings: vec![fixtures::EVIL.to_string()],
+            ..CompareReport::default()
+        };
+        let page = render_compare(&compare).expect("renders");
+        assert!(!page.contains(fixtures::EVIL) && !page.contains("<script"));
+    }
+
+    #[test]
+    fn a_large_comparison_is_cut() {
+        let large = fixtures::large();
+        let method = MethodResult { method: large.method.clone(), ..MethodResult::default() };
+        let agreement =
+            Agreement { examples: large.sample_pairs[..40].to_vec(), pairs: 9, ..Agreement::default() };
+        let report = CompareReport {
+            methods: vec![method; 3],
+            agreement: vec![agreement; 7],
+            warnings: large.warnings,
+            damage: large.damage,
+            ..CompareReport::default()
+        };
+        let page = render_compare(&report).expect("renders");
+        assert!(page.len() < LIMIT, "{}", page.len());
+    }
+
+    #[test]
+    fn a_large_report_is_cut_and_says_so() {
+        let page = render(&fixtures::large()).expect("renders");
+        assert!(page.len() < LIMIT, "{}", page.len());
+        assert!(page.contains("15 of 100,000 clusters are shown"));
+        assert!(page.contains("The first 30 of 10,000 sampled pairs are shown"));
+        assert!(page.contains("The first 100 of 90,000 files are shown"));
+    }
+}

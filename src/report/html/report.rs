@@ -1,0 +1,223 @@
+//! The page of one run.
+
+use super::super::charts::{self, Bar, Part};
+use super::super::figures;
+use super::super::model::{
+    ClusterSample, ClusterSizes, FileRow, Histogram, LanguageCount, Parameter, Report,
+};
+use super::parts::{
+    Cut, DamageView, Heads, LANGUAGES, METHOD_PARAMETERS, PageView, PairView, StageView, Total, WARNINGS,
+    command, method_name, stages,
+};
+use super::{NAME_CHARS, page};
+use crate::Result;
+use crate::wording::clip;
+use minijinja::Value;
+use minijinja::value::Serde;
+use serde::Serialize;
+
+const PAIRS: usize = 30;
+const CLUSTERS: usize = 15;
+const MEMBERS: usize = 5;
+const CHARTS: usize = 12;
+const HISTOGRAM_ROWS: usize = 1_200;
+const FILES: usize = 100;
+
+/// The page of one run.
+///
+/// # Errors
+/// [`Error::Render`], which no report should be able to cause.
+pub fn render(report: &Report) -> Result<String> {
+    let documents = report.corpus.documents;
+    let outcome = &report.outcome;
+    let split = charts::split(
+        "Pages by what happens to them",
+        &[
+            (Part::Second, outcome.exact_duplicates),
+            (Part::First, outcome.near_duplicates),
+            (Part::Rest, outcome.kept),
+        ],
+    )?;
+    let charted: Vec<&Histogram> =
+        report.histograms.iter().filter(|histogram| histogram.total() > 0).collect();
+    let drawn = &charted[..charted.len().min(CHARTS)];
+    let titles = drawn.iter().map(|histogram| clip(&histogram.title, NAME_CHARS));
+    let histograms =
+        titles.zip(charts::histograms(drawn)?.into_iter().map(Value::from_safe_string)).collect();
+    let sizes = match &report.cluster_sizes[..] {
+        [] => None,
+        sizes => Some([
+            charts::bars("Cluster sizes", "pages", "clusters", &size_bars(sizes, |_| 1))?,
+            charts::bars("Pages that can go", "cluster of", "pages", &size_bars(sizes, |size| size - 1))?,
+        ]),
+    };
+    let (rows, tables) = histogram_tables(&report.histograms);
+    let view = ReportView {
+        report: Heads::of_report(report),
+        seed: report.method.seed.to_string(),
+        promise: report.promise().unwrap_or("This was not measured."),
+        method: method_name(&report.method.name),
+        command: command(&report.command_line),
+        headline: headline(documents, outcome.removed),
+        split: Value::from_safe_string(split),
+        languages: Cut::new(&report.corpus.languages, LANGUAGES, Clone::clone),
+        parameters: Cut::new(&report.method.parameters, METHOD_PARAMETERS, Clone::clone),
+        pairs: Cut::new(&report.sample_pairs, PAIRS, PairView::new),
+        clusters: Cut::new(&report.largest_clusters, CLUSTERS, ClusterView::new),
+        sizes: sizes.map(|charts| charts.map(Value::from_safe_string)),
+        histograms,
+        histograms_left_out: charted.len() - drawn.len(),
+        tables,
+        table_rows_left_out: rows.saturating_sub(HISTOGRAM_ROWS),
+        recall_chart: report.recall.as_ref().map(safe(charts::recall)).transpose()?,
+        s_curve_chart: report.s_curve.as_ref().map(safe(charts::s_curve)).transpose()?,
+        stages: stages(&report.stages),
+        total: Total::new(&report.stages),
+        damage: DamageView::new(&report.damage),
+        warnings: Cut::new(&report.warnings, WARNINGS, Clone::clone),
+        files: Cut::new(&report.files, FILES, Clone::clone),
+    };
+    page("report.html", Value::from(Serde(view)))
+}
+
+/// A chart function whose result the template takes as it is.
+fn safe<T>(chart: impl Fn(&T) -> Result<String>) -> impl Fn(&T) -> Result<Value> {
+    move |data| chart(data).map(Value::from_safe_string)
+}
+
+/// What the template of a report sees. The report itself goes in without its long lists, which are cut beside it.
+#[derive(Serialize)]
+struct ReportView<'a> {
+    report: Heads<'a>,
+    /// In words, as a template's numbers may be signed.
+    seed: String,
+    promise: &'static str,
+    method: String,
+    command: String,
+    headline: (String, String),
+    split: Value,
+    languages: Cut<LanguageCount>,
+    parameters: Cut<Parameter>,
+    pairs: Cut<PairView>,
+    clusters: Cut<ClusterView>,
+    sizes: Option<[Value; 2]>,
+    histograms: Vec<(String, Value)>,
+    histograms_left_out: usize,
+    tables: Vec<TableView>,
+    table_rows_left_out: usize,
+    recall_chart: Option<Value>,
+    s_curve_chart: Option<Value>,
+    stages: Cut<StageView>,
+    total: Total,
+    damage: DamageView,
+    warnings: Cut<String>,
+    files: Cut<FileRow>,
+}
+
+#[derive(Serialize)]
+struct ClusterView {
+    cluster: String,
+    size: u64,
+    kept: PageView,
+    members: Vec<PageView>,
+    not_shown: u64,
+    lowest: Option<f64>,
+    median: Option<f64>,
+}
+
+impl ClusterView {
+    fn new(cluster: &ClusterSample) -> Self {
+        let members: Vec<_> = cluster.members.iter().take(MEMBERS).map(PageView::new).collect();
+        Self {
+            cluster: clip(&cluster.cluster, NAME_CHARS),
+            size: cluster.size,
+            kept: PageView::new(&cluster.kept),
+            not_shown: cluster.size.saturating_sub(1 + members.len() as u64),
+            members,
+            lowest: cluster.lowest_similarity,
+            median: cluster.median_similarity,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct TableView {
+    title: String,
+    unit: String,
+    rows: Vec<(u32, u64, f64)>,
+    total: u64,
+}
+
+/// All rows of the histograms up to the cap, and how many rows there are.
+fn histogram_tables(histograms: &[Histogram]) -> (usize, Vec<TableView>) {
+    let rows = histograms.iter().map(|histogram| histogram.rows.len()).sum();
+    let mut left = HISTOGRAM_ROWS;
+    let mut tables = Vec::new();
+    for histogram in histograms.iter().take(HISTOGRAM_ROWS) {
+        let rows: Vec<_> = histogram.rows.iter().take(left).map(|r| (r.score, r.number, r.portion)).collect();
+        left -= rows.len();
+        if !rows.is_empty() {
+            tables.push(TableView {
+                title: clip(&histogram.title, NAME_CHARS),
+                unit: clip(&histogram.unit, NAME_CHARS),
+                rows,
+                total: histogram.total(),
+            });
+        }
+    }
+    (rows, tables)
+}
+
+/// Clusters by size: 2, 3 and 4 by themselves, then sizes up to each power of two. A cluster counts for what `worth`
+/// says of its size.
+fn size_bars(sizes: &[ClusterSizes], worth: fn(u64) -> u64) -> Vec<Bar> {
+    let range = |size: u64| match size {
+        0..=4 => (size, size),
+        _ => {
+            let last = size.checked_next_power_of_two().unwrap_or(u64::MAX);
+            (last / 2 + 1, last)
+        }
+    };
+    let mut bars = std::collections::BTreeMap::<(u64, u64), u64>::new();
+    for row in sizes.iter().filter(|row| row.clusters > 0 && row.size > 1) {
+        let bar = bars.entry(range(row.size)).or_default();
+        *bar = bar.saturating_add(row.clusters.saturating_mul(worth(row.size)));
+    }
+    let label = |(first, last): (u64, u64)| {
+        if first == last {
+            figures::count(first)
+        } else if last < 10_000 {
+            format!("{first}–{last}")
+        } else {
+            format!("{}–{}", figures::short_count(first), figures::short_count(last))
+        }
+    };
+    bars.into_iter().map(|(range, number)| Bar { label: label(range), number }).collect()
+}
+
+/// The one sentence, as `(figure, words)`.
+fn headline(documents: u64, removed: u64) -> (String, String) {
+    let count = figures::count;
+    match (documents, removed) {
+        (0, _) => (String::new(), "No pages were found in the input.".to_string()),
+        (1, 0) => (String::new(), "The only page stays.".to_string()),
+        (n, 0) => (String::new(), format!("All {} pages stay: no page repeats another.", count(n))),
+        (n, 1) => ("1".to_string(), format!("of {} pages can go.", count(n))),
+        (n, r) => (count(r), format!("of {} pages can go.", count(n))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cluster_sizes_are_joined_and_none_is_lost() {
+        let sizes: Vec<_> = (2..=5_000).map(|size| ClusterSizes { size, clusters: 1 }).collect();
+        let bars = size_bars(&sizes, |_| 1);
+        assert_eq!(bars.iter().map(|bar| bar.number).sum::<u64>(), 4_999);
+        let labels: Vec<_> = bars.iter().take(5).map(|bar| bar.label.as_str()).collect();
+        assert_eq!(labels, ["2", "3", "4", "5–8", "9–16"]);
+        assert_eq!(size_bars(&[ClusterSizes { size: u64::MAX, clusters: u64::MAX }], |n| n).len(), 1);
+    }
+}

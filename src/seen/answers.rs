@@ -1,0 +1,107 @@
+//! What `flipside seen` prints: a table, or a JSON object a line.
+
+use crate::error::{Error, Result};
+use crate::inspection::Inspection;
+use crate::pipeline::settings::MAX_DISTANCE;
+use crate::table::Table;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+/// The columns of the table.
+pub const COLUMNS: [&str; 4] = ["page", "answer", "distance", "earlier"];
+
+/// Answers of `flipside seen`, counted by what they say.
+#[derive(Default)]
+struct Answers(BTreeMap<String, u64>);
+
+impl Answers {
+    /// Counts an answer and tells what is wrong with it.
+    fn add(
+        &mut self,
+        page: &str,
+        answer: &str,
+        distance: Option<u32>,
+        earlier: &str,
+    ) -> Option<&'static str> {
+        *self.0.entry(answer.to_owned()).or_default() += 1;
+        let fits = match (answer, distance) {
+            ("new", None) => earlier.is_empty(),
+            ("same", Some(0)) => true,
+            ("near", Some(distance)) => distance <= MAX_DISTANCE,
+            _ => false,
+        };
+        match (fits, page.is_empty()) {
+            (false, _) => {
+                Some("no answer of flipside seen: new, near with a distance, or same with a distance of 0")
+            }
+            (true, true) => Some("an answer about no page"),
+            (true, false) => None,
+        }
+    }
+
+    fn tell(self, inspection: &mut Inspection) {
+        inspection.fact("answers", self.0.values().sum::<u64>());
+        for (answer, count) in self.0 {
+            inspection.fact(format!("of these {answer}"), count);
+        }
+        inspection
+            .fact("not known", "whether answers are missing at the end: nothing says how many there were");
+    }
+}
+
+/// Checks answers that stand in a table.
+///
+/// # Errors
+/// If the file cannot be read, or has not the header of such a table.
+pub(crate) fn check(path: &Path) -> Result<Inspection> {
+    let mut inspection = Inspection::of("answers of flipside seen");
+    let mut table = Table::open_ours(path)?;
+    table.begins_with(&COLUMNS)?;
+    let mut answers = Answers::default();
+    let mut row = csv::StringRecord::new();
+    while let Some(line) = inspection.row(table.next(&mut row)) {
+        let [page, answer, distance, earlier] = [0, 1, 2, 3].map(|column| &row[column]);
+        if let Some(wrong) = answers.add(page, answer, distance.parse().ok(), earlier.trim_end_matches('\r'))
+        {
+            inspection.problem_at(path, line, wrong);
+        }
+    }
+    inspection.check_end(path)?;
+    answers.tell(&mut inspection);
+    Ok(inspection)
+}
+
+/// Checks answers in JSON, one on each line.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(crate) fn check_lines(path: &Path) -> Result<Inspection> {
+    #[derive(Deserialize)]
+    struct Line {
+        page: String,
+        answer: String,
+        distance: Option<u32>,
+        earlier: Option<String>,
+    }
+    let mut inspection = Inspection::of("answers of flipside seen");
+    let file = File::open(path).map_err(|e| Error::io(path, e))?;
+    let mut answers = Answers::default();
+    for (line, number) in BufReader::new(file).lines().zip(1..) {
+        let line = line.map_err(|e| Error::io(path, e))?;
+        let wrong = match serde_json::from_str::<Line>(&line) {
+            Ok(Line { page, answer, distance, earlier }) => answers
+                .add(&page, &answer, distance, earlier.as_deref().unwrap_or_default())
+                .map(str::to_owned),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(wrong) = wrong {
+            inspection.problem_at(path, number, &wrong);
+        }
+    }
+    inspection.check_end(path)?;
+    answers.tell(&mut inspection);
+    Ok(inspection)
+}
