@@ -350,7 +350,7 @@ mod tests {
             let counts: Vec<Vec<(u64, u32)>> =
                 PAGES.iter().map(|text| FeatureExtractor::new(FeatureKind::Words).counts(text)).collect();
             let weigher = Weigher::new(settings.weighting);
-            let weights = |page: usize| features::weights(&counts[page], &weigher, 5, |f| frequencies.get(f));
+            let weights = |page: usize| weigher.weights(&counts[page], 5, |f| frequencies.get(f));
             for (a, b) in (0..5usize).flat_map(|a| (0..5usize).map(move |b| (a, b))) {
                 let got = |verify| f64::from(of(verify).anchor(a as u32).with(b as u32));
                 let overlap = features::overlap(&counts[a], &counts[b]);
