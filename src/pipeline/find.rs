@@ -21,7 +21,7 @@ use crate::search::psm::{Psm, PsmParams, Reading};
 use crate::search::selfjoin::{MOST_NEIGHBOURS, SlotJoin, SlotPair, join_exactly, self_join};
 use crate::search::{HammingIndex, Hit, Mode, Query, Scratch, TableSet};
 use crate::wording::counted;
-use flipside_core::kernel::weakest;
+use flipside_core::internal::Level;
 use rayon::prelude::*;
 
 /// The near-duplicates that one method found, in terms of slots: groups of documents that share a sketch.
@@ -602,7 +602,7 @@ pub fn model(distinct: &DistinctHashes, sketches: &SimHashes, settings: &Setting
         // Where the search comes upon them is for the plan to say.
         hits.into_iter().map(|hit| (hit, 1)).collect()
     });
-    let kernel = weakest::Kernel::best();
+    let kernel = Level::in_use();
     let of = |(a, b): (u32, u32)| NearPair {
         differing: hashes[a as usize] ^ hashes[b as usize],
         strengths: [a, b].map(|slot| kernel.strengths(&weights(slot))),
