@@ -6,7 +6,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use flipside::hash::SplitMix64;
 use flipside::minhash::{DistinctSignatures, Family, MinHashParams, MinHasher};
 use flipside::search::bands::{BandIndex, Banding, JoinParams, join, min_matches};
-use flipside_core::kernel::minhash::Kernel;
+use flipside_core::internal::Level;
 use std::hint::black_box;
 
 /// Features of a page of usual length.
@@ -30,7 +30,7 @@ fn sign(c: &mut Criterion) {
         group.throughput(Throughput::Elements((sets.len() * FEATURES) as u64));
         let params = MinHashParams { permutations, family, seed: 1 };
         let expected = MinHasher::new(params).expect("possible").sign_all(&sets);
-        for kernel in Kernel::available() {
+        for kernel in Level::available() {
             let hasher = MinHasher::with_kernel(params, kernel).expect("possible");
             let mut signature = vec![0; permutations];
             for (i, set) in sets.iter().enumerate() {
@@ -58,7 +58,7 @@ fn compare(c: &mut Criterion) {
     let signatures = hasher.sign_all(&sets(1000, 20));
     let mut group = c.benchmark_group("matches/128");
     group.throughput(Throughput::Elements(signatures.len() as u64));
-    for kernel in Kernel::available() {
+    for kernel in Level::available() {
         let count = || {
             (0..signatures.len()).map(|i| kernel.matches(signatures.get(0), signatures.get(i))).sum::<usize>()
         };

@@ -16,7 +16,7 @@ use flipside::search::{HammingIndex, Mode, Query, Scratch, join};
 use flipside::simhash::BITS;
 use flipside::text::FeatureKind;
 use flipside::weight::{Weigher, Weighting};
-use flipside_core::kernel::hamming::Kernel;
+use flipside_core::internal::Level;
 use std::hint::black_box;
 use std::path::Path;
 
@@ -52,7 +52,7 @@ fn cosine_cost(corpus: &Corpus, pairs: usize, seed: u64) -> (f64, f64, f64) {
 }
 
 fn hamming_cost(hashes: &[u64], queries: usize) -> f64 {
-    let kernel = Kernel::best();
+    let kernel = Level::in_use();
     let clock = Clock::start();
     let mut found = 0u64;
     for &query in &hashes[..queries] {

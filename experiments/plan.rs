@@ -11,7 +11,7 @@ use flipside::hash::fmix64;
 use flipside::plan::{Kind, Machine, Model, NearPair, Task, choose};
 use flipside::search::dial::{Dial, DialParams};
 use flipside::search::{Cost, HammingIndex, Hit, Mode, Query, Scratch};
-use flipside_core::kernel::weakest::Kernel;
+use flipside_core::internal::Level;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "plan",
@@ -56,7 +56,7 @@ fn run_on(config: &Config, workload: &Workload, table: &mut Table) -> Result<()>
     let hashes = workload.stored.hashes();
     let machine = Machine::measure(flipside::resources::thread_seconds);
     let queries = asked(&workload.queries);
-    let kernel = Kernel::best();
+    let kernel = Level::in_use();
     for (radius, recalls) in TASKS {
         let shape = if radius > 3 { 4 } else { 2 };
         let exact = Dial::new(hashes, DialParams { radius, tables: shape, ..DialParams::default() })?;

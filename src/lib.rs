@@ -4,6 +4,8 @@
 //! each counts, [`simhash`] and [`minhash`] sketch it, [`search`] finds what is near, [`pairs`] and [`clusters`]
 //! say what belongs together, [`report`] tells a person. [`pipeline`] is the only module that knows all the stops.
 
+#![deny(unsafe_code)]
+
 pub mod corpus;
 pub mod document;
 pub mod error;
@@ -12,6 +14,7 @@ pub mod format;
 pub mod frequencies;
 pub mod inspect;
 mod inspection;
+#[allow(unsafe_code)]
 pub mod kernel;
 pub mod pipeline;
 pub mod report;

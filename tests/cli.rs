@@ -425,6 +425,23 @@ fn a_comparison_shows_the_similarity_that_a_deduplication_lists() {
 }
 
 #[test]
+fn kernels_can_be_chosen_and_a_wrong_choice_is_refused() {
+    let hash = |kernel: Option<&str>| {
+        let mut command = flipside();
+        command.env_remove("FLIPSIDE_KERNEL").args(["hash", "-", "--json"]);
+        command.envs(kernel.map(|kernel| ("FLIPSIDE_KERNEL", kernel)));
+        command.write_stdin("near-duplicate pages of the web").assert()
+    };
+    let usual = hash(None).success().get_output().stdout.clone();
+    assert_eq!(hash(Some("portable")).success().get_output().stdout, usual);
+    assert_eq!(hash(Some("")).success().get_output().stdout, usual);
+    let refused = hash(Some("abacus")).code(2).get_output().stderr.clone();
+    let told = String::from_utf8(refused).unwrap();
+    assert!(told.starts_with("flipside: FLIPSIDE_KERNEL=abacus: expected one of"), "{told}");
+    assert!(told.contains("portable") && told.lines().count() == 1, "{told}");
+}
+
+#[test]
 fn a_hash_is_shown_with_its_weakest_bits_first() {
     let output = flipside()
         .args(["hash", "-", "--json"])

@@ -9,7 +9,6 @@
 //! so each similarity is 1; an empty document and one that is not share nothing, so each is 0. Containment follows from
 //! its question instead: nothing is missing from an empty document, so its containment in any other is 1.
 
-use crate::weight::Weigher;
 use std::cmp::Ordering;
 
 /// How two sets of features lie to each other.
@@ -75,20 +74,6 @@ pub fn jaccard(a: &[(u64, u32)], b: &[(u64, u32)]) -> f64 {
     overlap(a, b).jaccard()
 }
 
-/// The weights of a document's features, in multiples of 2⁻²⁴, before normalisation; `frequency` gives the number of
-/// documents, of `documents` in all, that have a feature.
-pub fn weights(
-    counts: &[(u64, u32)],
-    weigher: &Weigher,
-    documents: u64,
-    frequency: impl Fn(u64) -> u32,
-) -> Vec<(u64, i64)> {
-    counts
-        .iter()
-        .map(|&(feature, n)| (feature, weigher.weight(n, weigher.idf(frequency(feature), documents))))
-        .collect()
-}
-
 /// The weighted Jaccard coefficient Σ min(aᵢ, bᵢ) / Σ max(aᵢ, bᵢ) (Ruzicka similarity); a negative weight counts as 0.
 ///
 /// Sums are exact integers. 1 if all weights of both are 0. It does depend on the scale of the weights: a text and the
@@ -130,7 +115,7 @@ pub fn cosine(a: &[(u64, i64)], b: &[(u64, i64)]) -> f64 {
 mod tests {
     use super::*;
     use crate::text::{FeatureExtractor, FeatureKind};
-    use crate::weight::Weighting;
+    use crate::weight::{Weigher, Weighting};
     use proptest::prelude::*;
     use std::collections::{HashMap, HashSet};
 
@@ -164,7 +149,7 @@ mod tests {
         near(overlap.jaccard(), 2.0 / 6.0);
         near(overlap.containment_of_a(), 2.0 / 5.0);
         near(overlap.containment_of_b(), 2.0 / 3.0);
-        let weigh = |counts: &[(u64, u32)]| weights(counts, &Weigher::new(Weighting::Tf), 2, |_| 1);
+        let weigh = |counts: &[(u64, u32)]| Weigher::new(Weighting::Tf).weights(counts, 2, |_| 1);
         let (a, b) = (weigh(&a), weigh(&b));
         near(weighted_jaccard(&a, &b), 2.0 / 7.0);
         near(cosine(&a, &b), 3.0 / (8f64.sqrt() * 3f64.sqrt()));

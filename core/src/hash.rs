@@ -5,6 +5,9 @@
 /// Name of the feature hash, written into every file that depends on it.
 pub const FEATURE_HASH: &str = "murmur3-x64-128-low64-v1";
 
+/// Bits of a feature's hash, and so of a SimHash.
+pub const BITS: usize = 64;
+
 const C1: u64 = 0x87c3_7b91_1142_53d5;
 const C2: u64 = 0x4cf5_ad43_2745_937f;
 

@@ -55,6 +55,8 @@
 //!
 //! Results do not depend on threads, on how documents were cut into batches, or on the processor.
 
+#![deny(unsafe_code)]
+
 pub mod calibrate;
 pub mod clusters;
 pub mod collection;
@@ -65,7 +67,8 @@ mod groups;
 pub mod hash;
 pub mod id;
 pub mod judge;
-pub mod kernel;
+#[allow(unsafe_code)]
+pub(crate) mod kernel;
 pub mod minhash;
 pub mod net;
 pub mod plan;
@@ -78,4 +81,12 @@ pub mod sketch;
 pub mod text;
 pub mod weight;
 
+/// What the benchmarks, the experiments and the pipeline of this workspace use besides. It is no part of the stable
+/// interface: it may change or go with any release.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::kernel::Level;
+}
+
 pub use error::{Error, Result};
+pub use kernel::cpu::{KERNEL_VARIABLE, KernelChoice, kernel_choice};

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::id::{Document, Id, Lists, Slot, Text};
 use crate::judge::Evidence;
-use crate::kernel::weakest;
+use crate::kernel::Level;
 use crate::minhash::{DistinctSignatures, MinHashParams, MinHasher, Signatures};
 use crate::plan::{self, Kind, Model, NearPair, Task};
 use crate::progress::{Progress, Step, run};
@@ -610,7 +610,7 @@ pub fn model(hashes: &Hashes<'_>, distance: u32, recall: f64, seed: u64) -> Resu
         // Where the search comes upon them is for the plan to say.
         hits.into_iter().map(|hit| (hit, 1)).collect()
     });
-    let kernel = weakest::Kernel::best();
+    let kernel = Level::in_use();
     let of = |(a, b): (u32, u32)| NearPair {
         differing: all[a as usize] ^ all[b as usize],
         strengths: [a, b].map(|slot| kernel.strengths(&hashes.weights(Slot(slot)))),

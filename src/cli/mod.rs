@@ -71,6 +71,10 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     }));
     let (cli, options) = parse(arguments);
+    if let Some(error) = refused_kernel(&flipside_core::kernel_choice()) {
+        eprintln!("flipside: {}", harmless(&error));
+        return ExitCode::from(2);
+    }
     let result = match cli.command {
         Command::Dedup(args) => args.run(typed),
         Command::Compare(args) => args.run(typed),
@@ -98,6 +102,14 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// What is wrong with the environment variable that chooses kernels.
+fn refused_kernel(choice: &flipside_core::KernelChoice) -> Option<String> {
+    let refused = choice.refused.as_deref()?;
+    let available = choice.available.join(", ");
+    let variable = flipside_core::KERNEL_VARIABLE;
+    Some(format!("{variable}={refused}: expected one of this processor's kernels, {available}"))
 }
 
 /// The command that was typed, and the options that it knows.

@@ -354,8 +354,7 @@ fn explanation(
     let weigher = Weigher::new(methods.weighting());
     // A page that nobody has seen before is a document, too.
     let documents = frequencies.documents().max(1);
-    let weights = [0, 1]
-        .map(|side| features::weights(&sides[side].counts, &weigher, documents, |f| frequencies.get(f)));
+    let weights = [0, 1].map(|side| weigher.weights(&sides[side].counts, documents, |f| frequencies.get(f)));
     let hashes = [&weights[0], &weights[1]].map(|w| SimHasher::default().hash(w.iter().copied()));
     let d = distance(hashes[0].hash, hashes[1].hash);
     let overlap = features::overlap(&sides[0].counts, &sides[1].counts);

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::inspection::Inspection;
-use crate::pipeline::settings::MAX_DISTANCE;
+use crate::settings::MAX_DISTANCE;
 use crate::table::Table;
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -1,30 +1,32 @@
-//! SimHash's inner loop: for each of the 64 bits, the sum of the weights of the features whose hash has that bit.
+//! SimHash's inner loop: for each of the 64 bits, the sum of the weights of the features whose hash has that
+//! bit.
 
-/// Sums over features: `sums[j]` is the total of `weights[i]` over all `i` whose `hashes[i]` has bit `j`. Integers, so every
-/// kernel and every order gives the same sums.
-///
-/// # Panics
-/// If the slices differ in length.
-#[inline]
-pub fn accumulate(hashes: &[u64], weights: &[i64], sums: &mut [i64; 64]) {
-    assert_eq!(hashes.len(), weights.len(), "one weight a feature");
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has AVX-512F, which is all that the function needs.
-            return unsafe { x86::avx512(hashes, weights, sums) };
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has AVX2, which is all that the function needs.
-            return unsafe { x86::avx2(hashes, weights, sums) };
+use super::cpu::{Isa, Level};
+
+impl Level {
+    /// Sums over features: `sums[j]` is the total of `weights[i]` over all `i` whose `hashes[i]` has bit `j`.
+    /// Integers, so every kernel and every order gives the same sums.
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    #[inline]
+    pub fn accumulate(self, hashes: &[u64], weights: &[i64], sums: &mut [i64; 64]) {
+        assert_eq!(hashes.len(), weights.len(), "one weight a feature");
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => unsafe { x86::avx2(hashes, weights, sums) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
+                x86::avx512(hashes, weights, sums)
+            },
+            // SAFETY: as above.
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => unsafe { aarch64::neon(hashes, weights, sums) },
+            _ => scalar(hashes, weights, sums),
         }
     }
-    #[cfg(target_arch = "aarch64")]
-    if super::neon::available() {
-        // SAFETY: the processor has NEON, which is all that the function needs.
-        return unsafe { aarch64::neon(hashes, weights, sums) };
-    }
-    scalar(hashes, weights, sums);
 }
 
 /// The twin, and the kernel of processors without vectors.
@@ -61,8 +63,8 @@ mod x86 {
         }
     }
 
-    /// Four sums a register; a lane's mask is the comparison of the hash with the lane's bit. In four sweeps of four
-    /// registers each, so that sums and bits stay in registers.
+    /// Four sums a register; a lane's mask is the comparison of the hash with the lane's bit. In four sweeps
+    /// of four registers each, so that sums and bits stay in registers.
     #[target_feature(enable = "avx2")]
     pub(super) fn avx2(hashes: &[u64], weights: &[i64], sums: &mut [i64; 64]) {
         for (sweep, sums) in sums.as_chunks_mut::<16>().0.iter_mut().enumerate() {
@@ -105,11 +107,12 @@ mod aarch64 {
         }
     }
 
-    /// Adds the 32 bits of the weights from bit `SHIFT` on, as numbers without sign: modulo 2⁶⁴ the upper half's sign makes no
-    /// difference.
+    /// Adds the 32 bits of the weights from bit `SHIFT` on, as numbers without sign: modulo 2⁶⁴ the upper
+    /// half's sign makes no difference.
     ///
-    /// Four masks a register, which are added to sums of twice the width. In a sweep for each half of the hash, so that
-    /// sums and bits stay in registers; the compiler keeps the sums of the scalar loop in memory.
+    /// Four masks a register, which are added to sums of twice the width. In a sweep for each half of the
+    /// hash, so that sums and bits stay in registers; the compiler keeps the sums of the scalar loop in
+    /// memory.
     #[target_feature(enable = "neon")]
     fn half<const SHIFT: i32>(hashes: &[u64], weights: &[i64], sums: &mut [i64; 64]) {
         let bits: [uint32x4_t; 8] = std::array::from_fn(|i| {
@@ -140,33 +143,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    type Kernel = fn(&[u64], &[i64], &mut [i64; 64]);
-
-    fn kernels() -> Vec<(&'static str, Kernel)> {
-        #[cfg_attr(
-            not(any(target_arch = "x86_64", target_arch = "aarch64")),
-            expect(unused_mut, reason = "there is no other kernel")
-        )]
-        let mut kernels: Vec<(&str, Kernel)> = vec![("chosen", accumulate)];
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx2") {
-                // SAFETY: the processor has AVX2.
-                kernels.push(("avx2", |h, w, s| unsafe { x86::avx2(h, w, s) }));
-            }
-            if is_x86_feature_detected!("avx512f") {
-                // SAFETY: the processor has AVX-512F.
-                kernels.push(("avx512", |h, w, s| unsafe { x86::avx512(h, w, s) }));
-            }
-        }
-        #[cfg(target_arch = "aarch64")]
-        if crate::kernel::neon::available() {
-            // SAFETY: the processor has NEON.
-            kernels.push(("neon", |h, w, s| unsafe { aarch64::neon(h, w, s) }));
-        }
-        kernels
-    }
-
     proptest! {
         #[test]
         fn every_kernel_gives_the_sums_of_the_scalar_one(
@@ -178,10 +154,10 @@ mod tests {
             let (hashes, weights): (Vec<u64>, Vec<i64>) = features.into_iter().unzip();
             let mut want = [start; 64];
             scalar(&hashes, &weights, &mut want);
-            for (name, kernel) in kernels() {
+            for level in Level::available() {
                 let mut got = [start; 64];
-                kernel(&hashes, &weights, &mut got);
-                prop_assert_eq!(got, want, "{}", name);
+                level.accumulate(&hashes, &weights, &mut got);
+                prop_assert_eq!(got, want, "{:?}", level);
             }
         }
     }

@@ -1,15 +1,16 @@
-//! Picks the cheapest flips of one or two bits of a key: what a query of the dial index does for radii at which one flip
-//! for each table is not enough.
+//! Picks the cheapest flips of one or two bits of a key: what a query of the dial index does for radii at
+//! which one flip for each table is not enough.
 //!
-//! A flip costs the sum of |W| over its bits. How many flips cost less than a bound is counted with masks of the bits that
-//! cost less than something, each from one or two comparisons of vector registers; the bound that as many flips as wanted
-//! cost less than is found by a binary search. No heap, and nothing is sorted.
+//! A flip costs the sum of |W| over its bits. How many flips cost less than a bound is counted with masks of
+//! the bits that cost less than something, each from one or two comparisons of vector registers; the bound
+//! that as many flips as wanted cost less than is found by a binary search. No heap, and nothing is sorted.
 
-use super::weakest::{Isa, Kernel, Strengths};
-use crate::simhash::BITS;
+use super::cpu::{Isa, Level};
+use super::weakest::Strengths;
+use crate::hash::BITS;
 
-/// A flip of one or two bits of one key, with its place in the order of all flips: a cheaper one is less, of equally cheap
-/// ones the one with the lower first, then second, bit.
+/// A flip of one or two bits of one key, with its place in the order of all flips: a cheaper one is less, of
+/// equally cheap ones the one with the lower first, then second, bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Flip(u32);
 
@@ -72,25 +73,27 @@ impl Costs {
     }
 }
 
-impl Kernel {
-    /// Puts the `count` least of the flips of one or two bits of one of the `keys`, which are disjoint masks, into `flips`, in
-    /// no particular order; or all of them, if there are no more.
+impl Level {
+    /// Puts the `count` least of the flips of one or two bits of one of the `keys`, which are disjoint masks,
+    /// into `flips`, in no particular order; or all of them, if there are no more.
     #[inline]
     pub fn least_flips(self, strengths: &Strengths, keys: &[u64], count: usize, flips: &mut Vec<Flip>) {
-        match self.0 {
-            Isa::Portable => {
-                let costs = Costs::new(strengths);
-                least(|bound| below_portable(&costs, bound), &costs, keys, count, flips);
-            }
-            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { x86::least_avx2(strengths, keys, count, flips) },
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe {
+                x86::least_avx2(strengths, keys, count, flips)
+            },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { x86::least_avx512(strengths, keys, count, flips) },
+            Isa::Avx512Vbmi => unsafe { x86::least_avx512(strengths, keys, count, flips) },
             // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => unsafe { aarch64::least_neon(strengths, keys, count, flips) },
+            _ => {
+                let costs = Costs::new(strengths);
+                least(|bound| below_portable(&costs, bound), &costs, keys, count, flips);
+            }
         }
     }
 
@@ -130,8 +133,8 @@ fn least(below: impl Fn(u16) -> u64, costs: &Costs, keys: &[u64], count: usize, 
 
 /// How many flips cost less than the bound; counting ends at `enough`.
 ///
-/// Of two bits that together cost less than the bound, one at least costs less than half of it. So partners are looked for
-/// for those bits only, and a pair of two such bits is counted for the one that comes first.
+/// Of two bits that together cost less than the bound, one at least costs less than half of it. So partners
+/// are looked for for those bits only, and a pair of two such bits is counted for the one that comes first.
 #[inline(always)]
 fn number(below: &impl Fn(u16) -> u64, costs: &Costs, keys: &[u64], bound: u16, enough: usize) -> usize {
     let (single, half) = (below(bound), below(bound.div_ceil(2)));
@@ -276,7 +279,7 @@ mod tests {
             all.sort_unstable();
             let mut expected: Vec<u64> = all.iter().take(count).map(|flip| flip.3).collect();
             expected.sort_unstable();
-            for kernel in Kernel::available() {
+            for kernel in Level::available() {
                 let mut flips = Vec::new();
                 kernel.least_flips(&strengths, &keys, count, &mut flips);
                 let mut sets: Vec<u64> = flips.iter().map(|flip| flip.set()).collect();
@@ -285,7 +288,7 @@ mod tests {
             }
             for (number, &(.., set)) in (0..).zip(&all).step_by(7) {
                 let flip = Flip::new(&strengths, set);
-                prop_assert_eq!((flip.set(), Kernel::best().lesser_flips(&strengths, &keys, flip)), (set, number));
+                prop_assert_eq!((flip.set(), Level::in_use().lesser_flips(&strengths, &keys, flip)), (set, number));
             }
         }
     }

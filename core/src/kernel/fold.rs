@@ -1,5 +1,7 @@
 //! The tokeniser's inner loop: 64 bytes folded and classed at once, as far as they are ASCII.
 
+use super::cpu::{Isa, Level};
+
 /// What 64 bytes are; bit `i` speaks of byte `i`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes {
@@ -9,20 +11,22 @@ pub struct Bytes {
     pub other: u64,
 }
 
-/// Copies 64 bytes to `folded`, where ASCII capital letters become small ones, and says what they are.
-#[inline]
-pub fn fold_ascii(bytes: &[u8; 64], folded: &mut [u8; 64]) -> Bytes {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, which is all that the function needs.
-        return unsafe { x86::avx2(bytes, folded) };
+impl Level {
+    /// Copies 64 bytes to `folded`, where ASCII capital letters become small ones, and says what they are.
+    #[inline]
+    pub fn fold_ascii(self, bytes: &[u8; 64], folded: &mut [u8; 64]) -> Bytes {
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
+                x86::avx2(bytes, folded)
+            },
+            // SAFETY: as above.
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => unsafe { aarch64::neon(bytes, folded) },
+            _ => portable(bytes, folded),
+        }
     }
-    #[cfg(target_arch = "aarch64")]
-    if super::neon::available() {
-        // SAFETY: the processor has NEON, which is all that the function needs.
-        return unsafe { aarch64::neon(bytes, folded) };
-    }
-    portable(bytes, folded)
 }
 
 /// Eight bytes at a time in a general register.
@@ -52,7 +56,8 @@ mod x86 {
     use super::Bytes;
     use std::arch::x86_64::*;
 
-    /// Two registers of 32 bytes. Bytes are compared as signed numbers: those beyond ASCII are negative, and so in no range.
+    /// Two registers of 32 bytes. Bytes are compared as signed numbers: those beyond ASCII are negative, and
+    /// so in no range.
     #[target_feature(enable = "avx2")]
     pub(super) fn avx2(bytes: &[u8; 64], folded: &mut [u8; 64]) -> Bytes {
         let mut what = Bytes { alphanumeric: 0, other: 0 };
@@ -119,10 +124,10 @@ mod tests {
     }
 
     fn check(bytes: &[u8; 64]) {
-        for kernel in [fold_ascii, portable] {
+        for level in Level::available() {
             let mut folded = [0; 64];
-            let what = kernel(bytes, &mut folded);
-            assert_eq!((folded, what), naive(bytes), "{bytes:?}");
+            let what = level.fold_ascii(bytes, &mut folded);
+            assert_eq!((folded, what), naive(bytes), "{level:?} {bytes:?}");
         }
     }
 

@@ -2,72 +2,11 @@
 
 use std::ops::ControlFlow;
 
-/// A way to scan that this processor can run; having one is the proof.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kernel(Isa);
+use super::cpu::{Isa, Level};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Isa {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Popcnt,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-    #[cfg(target_arch = "aarch64")]
-    Neon,
-}
-
-impl Kernel {
-    /// The portable loop, which runs everywhere.
-    pub const PORTABLE: Self = Self(Isa::Portable);
-
-    /// All kernels that this processor can run, the fastest on short runs first.
-    pub fn available() -> Vec<Self> {
-        let mut kernels = Vec::new();
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vpopcntdq") {
-                kernels.push(Self(Isa::Avx512));
-            }
-            if is_x86_feature_detected!("popcnt") {
-                kernels.push(Self(Isa::Popcnt));
-            }
-            if is_x86_feature_detected!("avx2") {
-                kernels.push(Self(Isa::Avx2));
-            }
-        }
-        #[cfg(target_arch = "aarch64")]
-        if super::neon::available() {
-            kernels.push(Self(Isa::Neon));
-        }
-        kernels.push(Self::PORTABLE);
-        kernels
-    }
-
-    /// The fastest kernel of this processor.
-    pub fn best() -> Self {
-        Self::available().first().copied().unwrap_or(Self::PORTABLE)
-    }
-
-    /// The kernel's name, for reports.
-    pub fn name(self) -> &'static str {
-        match self.0 {
-            Isa::Portable => "portable",
-            #[cfg(target_arch = "x86_64")]
-            Isa::Popcnt => "popcnt",
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => "avx2",
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => "avx512",
-            #[cfg(target_arch = "aarch64")]
-            Isa::Neon => "neon",
-        }
-    }
-
-    /// Calls `found` with the position and the distance of every hash of `stored` within `radius` of `query`, in order,
-    /// until it breaks. Returns how many hashes were compared: all, or those up to the break.
+impl Level {
+    /// Calls `found` with the position and the distance of every hash of `stored` within `radius` of `query`,
+    /// in order, until it breaks. Returns how many hashes were compared: all, or those up to the break.
     #[inline]
     pub fn scan<F>(self, stored: &[u64], query: u64, radius: u32, mut found: F) -> usize
     where
@@ -76,27 +15,24 @@ impl Kernel {
         self.scan_runs(&[stored], query, radius, |_, at, distance| found(at, distance)).1
     }
 
-    /// Scans several runs one after the other; `found` gets the number of the run as well. Returns how many runs were
-    /// scanned, the last of them perhaps in part, and how many hashes were compared.
+    /// Scans several runs one after the other; `found` gets the number of the run as well. Returns how many
+    /// runs were scanned, the last of them perhaps in part, and how many hashes were compared.
     #[inline]
     pub fn scan_runs<F>(self, runs: &[&[u64]], query: u64, radius: u32, mut found: F) -> (usize, usize)
     where
         F: FnMut(usize, usize, u32) -> ControlFlow<()>,
     {
         let found = &mut found;
-        match self.0 {
+        match self.isa() {
             Isa::Portable => each_run(runs, |run, stored| {
                 scan_portable(stored, 0, query, radius, &mut |at, distance| found(run, at, distance))
             }),
-            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+            // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Popcnt => unsafe { x86::scan_popcnt(runs, query, radius, found) },
+            Isa::Popcnt | Isa::Avx2 | Isa::Avx512 => unsafe { x86::scan_popcnt(runs, query, radius, found) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { x86::scan_avx2(runs, query, radius, found) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { x86::scan_avx512(runs, query, radius, found) },
+            Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe { x86::scan_avx512(runs, query, radius, found) },
             // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => unsafe { aarch64::scan_neon(runs, query, radius, found) },
@@ -104,16 +40,10 @@ impl Kernel {
     }
 }
 
-impl Default for Kernel {
-    fn default() -> Self {
-        Self::best()
-    }
-}
-
 /// How the scan of one run went: to its end, or to a break after so many comparisons.
 type Scanned = ControlFlow<usize>;
 
-/// Scans runs with `scan` until it breaks, and adds up what [`Kernel::scan_runs`] returns.
+/// Scans runs with `scan` until it breaks, and adds up what [`Level::scan_runs`] returns.
 #[inline(always)]
 fn each_run(runs: &[&[u64]], mut scan: impl FnMut(usize, &[u64]) -> Scanned) -> (usize, usize) {
     let mut compared = 0;
@@ -126,7 +56,8 @@ fn each_run(runs: &[&[u64]], mut scan: impl FnMut(usize, &[u64]) -> Scanned) -> 
     (runs.len(), compared)
 }
 
-/// The scan as it is defined, from position `from` on. Inlined where hardware counting is allowed, it uses it.
+/// The scan as it is defined, from position `from` on. Inlined where hardware counting is allowed, it uses
+/// it.
 #[inline(always)]
 fn scan_portable(
     stored: &[u64],
@@ -180,38 +111,6 @@ mod x86 {
         ControlFlow::Continue(())
     }
 
-    /// Four hashes at a time: the bits of each half byte from a table, the bytes summed per hash.
-    #[target_feature(enable = "avx2")]
-    pub fn scan_avx2<F>(runs: &[&[u64]], query: u64, radius: u32, found: &mut F) -> (usize, usize)
-    where
-        F: FnMut(usize, usize, u32) -> ControlFlow<()>,
-    {
-        let bits_of_half_byte = _mm256_setr_epi8(
-            0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
-        );
-        let low_half = _mm256_set1_epi8(0x0f);
-        let queries = _mm256_set1_epi64x(query as i64);
-        let radii = _mm256_set1_epi64x(i64::from(radius));
-        each_run(runs, |run, stored| {
-            let mut found = |at, distance| found(run, at, distance);
-            let mut at = 0;
-            while at + 4 <= stored.len() {
-                // SAFETY: four hashes from `at` on lie inside of the slice; the load may be unaligned.
-                let hashes = unsafe { _mm256_loadu_si256(stored.as_ptr().add(at).cast()) };
-                let differing = _mm256_xor_si256(hashes, queries);
-                let low = _mm256_shuffle_epi8(bits_of_half_byte, _mm256_and_si256(differing, low_half));
-                let high = _mm256_and_si256(_mm256_srli_epi16::<4>(differing), low_half);
-                let bytes = _mm256_add_epi8(low, _mm256_shuffle_epi8(bits_of_half_byte, high));
-                let distances = _mm256_sad_epu8(bytes, _mm256_setzero_si256());
-                let beyond = _mm256_castsi256_pd(_mm256_cmpgt_epi64(distances, radii));
-                let within = !(_mm256_movemask_pd(beyond) as u32) & 0xf;
-                report(stored, at, within, query, &mut found)?;
-                at += 4;
-            }
-            scan_portable(stored, at, query, radius, &mut found)
-        })
-    }
-
     /// Eight hashes at a time, the last few under a mask.
     #[target_feature(enable = "avx512f,avx512vpopcntdq,popcnt")]
     pub fn scan_avx512<F>(runs: &[&[u64]], query: u64, radius: u32, found: &mut F) -> (usize, usize)
@@ -248,8 +147,9 @@ mod aarch64 {
     use super::{each_run, scan_portable};
     use crate::kernel::neon;
 
-    /// Eight hashes at a time, the last eight of a run perhaps in part for the second time: 28 instructions for eight. The
-    /// portable loop counts bits with vector instructions too, but of one hash at a time, and takes 11 to 14 for each.
+    /// Eight hashes at a time, the last eight of a run perhaps in part for the second time: 28 instructions
+    /// for eight. The portable loop counts bits with vector instructions too, but of one hash at a time, and
+    /// takes 11 to 14 for each.
     #[target_feature(enable = "neon")]
     pub fn scan_neon<F>(runs: &[&[u64]], query: u64, radius: u32, found: &mut F) -> (usize, usize)
     where
@@ -290,7 +190,7 @@ mod tests {
 
     /// All matches, or those up to the `limit`-th, and the number of comparisons.
     fn collect(
-        kernel: Kernel,
+        kernel: Level,
         stored: &[u64],
         query: u64,
         radius: u32,
@@ -307,7 +207,7 @@ mod tests {
     #[test]
     fn the_radius_is_inclusive() {
         let stored = [0b11u64, 0b111, 0b1111, u64::MAX, 0];
-        for kernel in Kernel::available() {
+        for kernel in Level::available() {
             assert_eq!(collect(kernel, &stored, 0, 3, 9), (vec![(0, 2), (1, 3), (4, 0)], 5), "{kernel:?}");
             assert_eq!(collect(kernel, &stored, 0, 3, 2), (vec![(0, 2), (1, 3)], 2), "{kernel:?}");
             assert_eq!(collect(kernel, &stored, 0, 64, 9).0.len(), 5, "{kernel:?}");
@@ -331,9 +231,9 @@ mod tests {
             let stored: Vec<u64> =
                 (0..).zip(stored).map(|(i, hash)| if inverted >> i & 1 == 1 { !hash } else { hash }).collect();
             let stored = &stored[offset.min(stored.len())..];
-            let expected = collect(Kernel::PORTABLE, stored, query, radius, limit);
+            let expected = collect(Level::PORTABLE, stored, query, radius, limit);
             let (head, tail) = stored.split_at(stored.len() / 3);
-            for kernel in Kernel::available() {
+            for kernel in Level::available() {
                 prop_assert_eq!(&collect(kernel, stored, query, radius, limit), &expected, "{:?}", kernel);
                 // In two runs and an empty one.
                 let mut found = Vec::new();

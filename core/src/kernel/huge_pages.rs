@@ -1,5 +1,5 @@
-//! Large lists that are read at random places: in pages of 2 MiB, where the operating system has such, a read does not miss
-//! the address cache as well.
+//! Large lists that are read at random places: in pages of 2 MiB, where the operating system has such, a read
+//! does not miss the address cache as well.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
@@ -9,7 +9,8 @@ use std::ptr::NonNull;
 /// Huge pages of x86-64 and of most ARM systems.
 const HUGE: usize = 1 << 21;
 
-/// A list of fixed length. A large one fills whole huge pages, from its first number to its last, if they are to be had.
+/// A list of fixed length. A large one fills whole huge pages, from its first number to its last, if they are
+/// to be had.
 pub struct HugeList<T: Copy> {
     /// The start of memory of `layout(len)`, all of whose `len` numbers are written.
     start: NonNull<T>,
@@ -110,11 +111,12 @@ impl<T: Copy + fmt::Debug> fmt::Debug for HugeList<T> {
     }
 }
 
-/// Asks for huge pages under memory that has not been written yet. A wish: whether it is granted changes no result.
+/// Asks for huge pages under memory that has not been written yet. A wish: whether it is granted changes no
+/// result.
 #[cfg(target_os = "linux")]
 fn advise(memory: *mut u8, bytes: usize) {
-    // SAFETY: whole pages of memory that we hold exclusively. The advice changes neither their contents nor what may be
-    // done with them.
+    // SAFETY: whole pages of memory that we hold exclusively. The advice changes neither their contents nor
+    // what may be done with them.
     let granted = unsafe { rustix::mm::madvise(memory.cast(), bytes, rustix::mm::Advice::LinuxHugepage) };
     // Without huge pages it is only slower.
     let _ = granted;

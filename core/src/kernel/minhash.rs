@@ -1,12 +1,14 @@
-//! The inner loops of MinHash: the least value of many affine functions over a set, and counting equal positions.
+//! The inner loops of MinHash: the least value of many affine functions over a set, and counting equal
+//! positions.
 //!
-//! Every kernel gives the same bits. [`Kernel::best`] is what this processor runs fastest; [`Kernel::available`]
-//! lists all it can run, for tests and benchmarks.
+//! Every kernel gives the same bits.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
+
+use super::cpu::{Isa, Level};
 
 /// Functions that are evaluated together: their minima fit the registers of every kernel.
 pub const BLOCK: usize = 32;
@@ -23,128 +25,60 @@ pub struct Affine<T> {
     pub b: [T; BLOCK],
 }
 
-/// A set of instructions that this processor has; other values cannot be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kernel(Isa);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Isa {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-    #[cfg(target_arch = "aarch64")]
-    Neon,
-}
-
-impl Kernel {
-    /// Plain Rust, the twin that the others are tested against.
-    pub const PORTABLE: Self = Self(Isa::Portable);
-
-    /// The fastest kernel of this processor.
-    #[inline]
-    pub fn best() -> Self {
-        // The standard library remembers what it detected: this is a load and a branch each.
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx2") {
-                let avx512 = is_x86_feature_detected!("avx512f");
-                return Self(if avx512 { Isa::Avx512 } else { Isa::Avx2 });
-            }
-        }
-        #[cfg(target_arch = "aarch64")]
-        if super::neon::available() {
-            return Self(Isa::Neon);
-        }
-        Self::PORTABLE
-    }
-
-    /// All kernels that this processor can run, from the slowest to the fastest.
-    pub fn available() -> Vec<Self> {
-        #[cfg_attr(
-            not(any(target_arch = "x86_64", target_arch = "aarch64")),
-            expect(unused_mut, reason = "there is no other kernel")
-        )]
-        let mut kernels = vec![Self::PORTABLE];
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx2") {
-                kernels.push(Self(Isa::Avx2));
-                if is_x86_feature_detected!("avx512f") {
-                    kernels.push(Self(Isa::Avx512));
-                }
-            }
-        }
-        #[cfg(target_arch = "aarch64")]
-        if super::neon::available() {
-            kernels.push(Self(Isa::Neon));
-        }
-        kernels
-    }
-
-    /// The kernel's name: `portable`, `avx2`, `avx512` or `neon`.
-    pub fn name(self) -> &'static str {
-        match self.0 {
-            Isa::Portable => "portable",
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => "avx2",
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => "avx512",
-            #[cfg(target_arch = "aarch64")]
-            Isa::Neon => "neon",
-        }
-    }
-
-    /// Sets `minima[i]` to the least `a·x + b mod 2³²` of function `i`, where `x` is the low half of a feature.
+impl Level {
+    /// Sets `minima[i]` to the least `a·x + b mod 2³²` of function `i`, where `x` is the low half of a
+    /// feature.
     ///
     /// No features give `u32::MAX`. Positions beyond the functions are left alone.
     pub fn minima32(self, functions: &[Affine<u32>], features: &[u64], minima: &mut [u32]) {
-        match self.0 {
-            Isa::Portable => portable::minima32(functions, features, minima),
-            // SAFETY: a `Kernel` with this value is only made where the processor has AVX2.
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => unsafe { x86_64::avx2::minima32(functions, features, minima) },
-            // SAFETY: a `Kernel` with this value is only made where the processor has AVX-512F.
+            // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { x86_64::avx512::minima32(functions, features, minima) },
-            // SAFETY: a `Kernel` with this value is only made where the processor has NEON.
+            Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
+                x86_64::avx512::minima32(functions, features, minima)
+            },
+            // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => unsafe { aarch64::minima32(functions, features, minima) },
+            _ => portable::minima32(functions, features, minima),
         }
     }
 
     /// Sets `minima[i]` to the low half of the least `(a·x + b) mod (2⁶¹ − 1)` of function `i`.
     ///
-    /// Factors and summands must be below [`PRIME`]; otherwise the values are not the reduced ones. No features
-    /// give `u32::MAX`. Positions beyond the functions are left alone.
+    /// Factors and summands must be below [`PRIME`]; otherwise the values are not the reduced ones. No
+    /// features give `u32::MAX`. Positions beyond the functions are left alone.
     pub fn minima61(self, functions: &[Affine<u64>], features: &[u64], minima: &mut [u32]) {
-        match self.0 {
-            Isa::Portable => portable::minima61(functions, features, minima),
-            // SAFETY: a `Kernel` with this value is only made where the processor has AVX2.
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => unsafe { x86_64::avx2::minima61(functions, features, minima) },
-            // SAFETY: a `Kernel` with this value is only made where the processor has AVX-512F.
+            // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { x86_64::avx512::minima61(functions, features, minima) },
-            // SAFETY: a `Kernel` with this value is only made where the processor has NEON.
+            Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
+                x86_64::avx512::minima61(functions, features, minima)
+            },
+            // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => unsafe { aarch64::minima61(functions, features, minima) },
+            _ => portable::minima61(functions, features, minima),
         }
     }
 
     /// Number of positions in which two signatures are equal; the longer one's surplus is not looked at.
     #[inline]
     pub fn matches(self, a: &[u32], b: &[u32]) -> usize {
-        match self.0 {
-            Isa::Portable => portable::matches(a, b),
+        match self.isa() {
             // Signatures are short: adding up the longer vectors at the end costs more than they save.
-            // SAFETY: a `Kernel` with one of these values is only made where the processor has AVX2.
+            // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 => unsafe { x86_64::avx2::matches(a, b) },
-            // The compiler makes five instructions for four positions of the portable loop.
-            #[cfg(target_arch = "aarch64")]
-            Isa::Neon => portable::matches(a, b),
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
+                x86_64::avx2::matches(a, b)
+            },
+            _ => portable::matches(a, b),
         }
     }
 }
@@ -187,7 +121,8 @@ mod portable {
         }
     }
 
-    /// `(a·x + b) mod (2⁶¹ − 1)` of reduced numbers: the product's upper part is worth as much as its lower part.
+    /// `(a·x + b) mod (2⁶¹ − 1)` of reduced numbers: the product's upper part is worth as much as its lower
+    /// part.
     #[inline(always)]
     fn affine61(a: u64, b: u64, x: u64) -> u64 {
         let product = u128::from(a) * u128::from(x);
@@ -195,7 +130,8 @@ mod portable {
     }
 
     pub(super) fn matches(a: &[u32], b: &[u32]) -> usize {
-        // Counted in 32 bits, as wide as the numbers compared, so that the loop is vectorised without conversions.
+        // Counted in 32 bits, as wide as the numbers compared, so that the loop is vectorised without
+        // conversions.
         a.iter().zip(b).map(|(x, y)| u32::from(x == y)).sum::<u32>() as usize
     }
 }
@@ -262,7 +198,7 @@ mod tests {
         #[test]
         fn every_kernel_computes_the_definition(seed: u64, features in features(), m in 0usize..300) {
             let (f32s, f61s) = (functions32(m.div_ceil(BLOCK), seed), functions61(m.div_ceil(BLOCK), seed));
-            for kernel in Kernel::available() {
+            for kernel in Level::available() {
                 let mut minima = vec![7; m];
                 kernel.minima32(&f32s, &features, &mut minima);
                 for (i, &value) in minima.iter().enumerate() {
@@ -281,7 +217,7 @@ mod tests {
             let mut rng = SplitMix64::new(seed);
             let b: Vec<u32> = a.iter().map(|_| rng.below(3) as u32).collect();
             let naive = (0..a.len()).filter(|&i| a[i] == b[i]).count();
-            for kernel in Kernel::available() {
+            for kernel in Level::available() {
                 prop_assert_eq!(kernel.matches(&a, &b), naive, "{}", kernel.name());
                 prop_assert_eq!(kernel.matches(&a, &a), a.len());
                 prop_assert_eq!(kernel.matches(&a, &b[..a.len() / 2]), kernel.matches(&a[..a.len() / 2], &b));
@@ -291,17 +227,12 @@ mod tests {
 
     #[test]
     fn positions_beyond_the_functions_are_left_alone() {
-        for kernel in Kernel::available() {
+        for kernel in Level::available() {
             let mut minima = [7; BLOCK + 1];
             kernel.minima32(&functions32(1, 1), &[5], &mut minima);
             assert_eq!(minima[BLOCK], 7, "{}", kernel.name());
             kernel.minima61(&functions61(1, 1), &[5], &mut minima);
             assert_eq!(minima[BLOCK], 7, "{}", kernel.name());
         }
-    }
-
-    #[test]
-    fn the_best_kernel_is_the_last_of_the_available_ones() {
-        assert_eq!(Kernel::available().last(), Some(&Kernel::best()));
     }
 }

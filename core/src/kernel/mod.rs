@@ -1,10 +1,12 @@
-//! The loops that a compiler does not make fast enough by itself. All `unsafe` of the crate is in this folder, behind safe
-//! functions that choose at run time what the processor can do; each kernel is tested against its scalar twin.
+//! The loops that a compiler does not make fast enough by itself. All `unsafe` of the crate is in this
+//! folder, behind safe methods of [`Level`], which says what the processor can do. It is found once ([`cpu`]),
+//! and a lower one can be forced. Whoever calls a kernel often keeps a copy of the level. Each kernel is tested
+//! against its scalar twin.
 //!
 //! # aarch64
 //!
-//! NEON is part of every aarch64, so the compiler uses it in the portable loops too. Where that was found wanting there is a NEON
-//! kernel. In instructions executed, which emulation counts exactly:
+//! NEON is part of every aarch64, so the compiler uses it in the portable loops too. Where that was found
+//! wanting there is a NEON kernel. In instructions executed, which emulation counts exactly:
 //!
 //! | loop | portable | NEON |
 //! |---|---:|---:|
@@ -22,11 +24,12 @@
 //! | [`minhash`], a feature for 32 functions, 32 bits | 78 | 31 |
 //! | the same, 61 bits | 492 | 347 |
 //!
-//! Left to the compiler are the scale of strengths (3 instructions a weight) and the count of equal MinHash positions (1.25 a
-//! position). Tested, like all others, against their twins, with qemu-user 11.1 and rustc 1.97. No times were taken: there was
-//! no ARM processor, and instructions are not times.
+//! Left to the compiler are the scale of strengths (3 instructions a weight) and the count of equal MinHash
+//! positions (1.25 a position). Tested, like all others, against their twins, with qemu-user 11.1 and rustc
+//! 1.97. No times were taken: there was no ARM processor, and instructions are not times.
 
 pub mod accumulate;
+pub mod cpu;
 pub mod flips;
 pub mod fold;
 pub mod hamming;
@@ -39,3 +42,5 @@ pub mod packed;
 pub mod prefetch;
 pub mod rank;
 pub mod weakest;
+
+pub use cpu::Level;

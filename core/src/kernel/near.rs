@@ -2,51 +2,12 @@
 
 use std::ops::Range;
 
-/// A way to compare that this processor can run; having one is the proof.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kernel(Isa);
+use super::cpu::{Isa, Level};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Isa {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Popcnt,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-    #[cfg(target_arch = "aarch64")]
-    Neon,
-}
-
-impl Kernel {
-    /// The portable loop, which runs everywhere.
-    pub const PORTABLE: Self = Self(Isa::Portable);
-
-    /// All kernels that this processor can run, the fastest first.
-    pub fn available() -> Vec<Self> {
-        let mut kernels = Vec::new();
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("popcnt") {
-            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vpopcntdq") {
-                kernels.push(Self(Isa::Avx512));
-            }
-            kernels.push(Self(Isa::Popcnt));
-        }
-        #[cfg(target_arch = "aarch64")]
-        if super::neon::available() {
-            kernels.push(Self(Isa::Neon));
-        }
-        kernels.push(Self::PORTABLE);
-        kernels
-    }
-
-    /// The fastest kernel of this processor.
-    pub fn best() -> Self {
-        Self::available().first().copied().unwrap_or(Self::PORTABLE)
-    }
-
-    /// Calls `found` with the positions in `hashes`, the lesser first, of every two hashes of one group within `radius` of
-    /// each other. Groups are ranges of positions. Pairs come in order of groups; within a group their order is not
-    /// specified.
+impl Level {
+    /// Calls `found` with the positions in `hashes`, the lesser first, of every two hashes of one group
+    /// within `radius` of each other. Groups are ranges of positions. Pairs come in order of groups; within a
+    /// group their order is not specified.
     ///
     /// # Panics
     /// If a group lies outside of `hashes`.
@@ -59,24 +20,22 @@ impl Kernel {
         mut found: impl FnMut(usize, usize),
     ) {
         assert!(groups.iter().all(|group| group.end <= hashes.len()), "groups inside of the list");
-        match self.0 {
+        match self.isa() {
             Isa::Portable => pairs(hashes, groups, radius, &mut found),
-            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+            // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Popcnt => unsafe { x86::pairs_popcnt(hashes, groups, radius, &mut found) },
+            Isa::Popcnt | Isa::Avx2 | Isa::Avx512 => unsafe {
+                x86::pairs_popcnt(hashes, groups, radius, &mut found)
+            },
             // SAFETY: as above, and the groups have just been checked.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { x86::pairs_avx512(hashes, groups, radius, &mut found) },
+            Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
+                x86::pairs_avx512(hashes, groups, radius, &mut found)
+            },
             // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => unsafe { aarch64::pairs_neon(hashes, groups, radius, &mut found) },
         }
-    }
-}
-
-impl Default for Kernel {
-    fn default() -> Self {
-        Self::best()
     }
 }
 
@@ -129,7 +88,8 @@ mod x86 {
                 // Rows beyond the group's end repeat its last hash, whose pairs are all dropped.
                 let rows: [usize; ROWS] = std::array::from_fn(|row| (first + row).min(group.end - 1));
                 let wanted = rows.map(|row| _mm512_set1_epi64(hashes[row] as i64));
-                // The first load begins with the second row: a row's own lane and those before it do not count.
+                // The first load begins with the second row: a row's own lane and those before it do not
+                // count.
                 let mut counted: [__mmask8; ROWS] = [0xff, 0xfe, 0xfc, 0xf8];
                 let mut at = first + 1;
                 while at < group.end {
@@ -221,17 +181,17 @@ mod tests {
             let mut from = 0;
             let groups: Vec<Range<usize>> =
                 ends.into_iter().map(|end| std::mem::replace(&mut from, end)..end).collect();
-            let all = |kernel: Kernel| {
+            let all = |kernel: Level| {
                 let mut found = Vec::new();
                 kernel.pairs(&hashes, &groups, radius, |i, j| found.push((i, j)));
                 found.sort_unstable();
                 found
             };
-            let expected = all(Kernel::PORTABLE);
+            let expected = all(Level::PORTABLE);
             for (i, j) in &expected {
                 prop_assert!(i < j && (hashes[*i] ^ hashes[*j]).count_ones() <= radius);
             }
-            for kernel in Kernel::available() {
+            for kernel in Level::available() {
                 prop_assert_eq!(&all(kernel), &expected, "{:?}", kernel);
             }
         }

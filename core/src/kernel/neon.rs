@@ -1,5 +1,5 @@
-//! What the NEON kernels share. NEON is part of every aarch64 that Rust's standard library runs on; the loops count on
-//! little-endian lanes.
+//! What the NEON kernels share. NEON is part of every aarch64 that Rust's standard library runs on; the loops
+//! count on little-endian lanes.
 
 use std::arch::aarch64::*;
 
@@ -9,8 +9,8 @@ pub(super) fn available() -> bool {
     cfg!(target_endian = "little") && std::arch::is_aarch64_feature_detected!("neon")
 }
 
-/// One bit for each of 64 bytes, which must all be ones or all be zeros. What x86 has an instruction for takes three rounds
-/// of adding neighbours here.
+/// One bit for each of 64 bytes, which must all be ones or all be zeros. What x86 has an instruction for
+/// takes three rounds of adding neighbours here.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn mask(bytes: [uint8x16_t; 4]) -> u64 {

@@ -1,8 +1,11 @@
-//! Numbers of some 30 to 57 bits without gaps between them, and a scan over a run of them for those within h bits of
-//! another.
+//! Numbers of some 30 to 57 bits without gaps between them, and a scan over a run of them for those within h
+//! bits of another.
 
+mod listing;
 pub mod settle;
 
+use self::listing::Listing;
+use super::cpu::{Isa, Level};
 use super::{huge_pages::HugeList, prefetch};
 use crate::{Error, Result};
 
@@ -21,50 +24,14 @@ const NARROW_RADIUS: u32 = 6;
 #[cfg(target_arch = "x86_64")]
 const LINES_AHEAD: usize = 4;
 
-/// Positions in packed lists, each with a tag that tells what it was found for.
-#[derive(Clone, Debug, Default)]
-pub struct Shortlist {
-    /// Of those behind `len` nothing is asked.
-    positions: Vec<u32>,
-    tags: Vec<u32>,
-    len: usize,
-}
+/// Positions of values that may be near what is wanted, each with its run's tag.
+pub type Shortlist = Listing<()>;
 
 impl Shortlist {
-    /// Number of positions.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Forgets all.
-    pub fn clear(&mut self) {
-        self.len = 0;
-    }
-
     /// Positions with their tags, in the order in which they came.
     #[inline(always)]
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.positions[..self.len].iter().copied().zip(self.tags[..self.len].iter().copied())
-    }
-
-    /// For so many more, and sixteen that may be written behind them.
-    #[inline(always)]
-    fn make_room(&mut self, count: usize) {
-        if self.positions.len() < self.len + count + 16 {
-            self.grow(count);
-        }
-    }
-
-    #[cold]
-    fn grow(&mut self, count: usize) {
-        let room = (self.len + count + 16).next_power_of_two();
-        self.positions.resize(room, 0);
-        self.tags.resize(room, 0);
+        self.rows().map(|(position, tag, ())| (position, tag))
     }
 }
 
@@ -99,8 +66,9 @@ pub struct Packed {
     lines: HugeList<Line>,
     len: usize,
     width: u32,
-    isa: Isa,
-    /// How eight numbers are brought into the lanes of a register, by the bits before the first of them in its byte.
+    level: Level,
+    /// How eight numbers are brought into the lanes of a register, by the bits before the first of them in
+    /// its byte.
     lanes: [Lanes<u64, 8>; 8],
     /// The same for the low bits of sixteen.
     #[cfg(target_arch = "x86_64")]
@@ -109,19 +77,8 @@ pub struct Packed {
     at_once: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Isa {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Popcnt,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-    #[cfg(target_arch = "aarch64")]
-    Neon,
-}
-
-/// For each of N numbers: the 64/N bytes that it, or its low bits, lie in, counted from the first number's byte, and the bits
-/// before it.
+/// For each of N numbers: the 64/N bytes that it, or its low bits, lie in, counted from the first number's
+/// byte, and the bits before it.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Lanes<Shift, const N: usize> {
@@ -155,7 +112,7 @@ impl Packed {
             lines: HugeList::filled(lines, Line([0; 64])),
             len: 0,
             width,
-            isa: Self::available()[0],
+            level: Level::in_use(),
             lanes: std::array::from_fn(|phase| Lanes::new(width, phase as u32)),
             #[cfg(target_arch = "x86_64")]
             narrow: std::array::from_fn(|phase| Lanes::new(width, phase as u32)),
@@ -179,36 +136,9 @@ impl Packed {
         }
     }
 
-    /// All ways to scan that this processor can run, the fastest first.
-    fn available() -> Vec<Isa> {
-        let mut kernels = Vec::new();
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("popcnt") {
-            if is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512vbmi")
-                && is_x86_feature_detected!("avx512vpopcntdq")
-            {
-                kernels.push(Isa::Avx512);
-            }
-            kernels.push(Isa::Popcnt);
-        }
-        #[cfg(target_arch = "aarch64")]
-        if super::neon::available() {
-            kernels.push(Isa::Neon);
-        }
-        kernels.push(Isa::Portable);
-        kernels
-    }
-
     /// Number of values.
     pub fn len(&self) -> usize {
         self.len
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// Memory in bytes.
@@ -240,17 +170,17 @@ impl Packed {
         let first_bit = from * self.width as usize;
         let last_bit = first_bit + (len * self.width as usize).saturating_sub(1);
         let (first, last) = (first_bit / 512, last_bit / 512);
-        // Most runs lie in one line to four. No branch for others, because it would have to wait for the directory: a scan
-        // asks for what comes later.
+        // Most runs lie in one line to four. No branch for others, because it would have to wait for the
+        // directory: a scan asks for what comes later.
         prefetch::read(&self.lines, first);
         prefetch::read(&self.lines, (first + 1).min(last));
         prefetch::read(&self.lines, first.midpoint(last));
         prefetch::read(&self.lines, last);
     }
 
-    /// Appends to `list` where in each of the runs those values are that may be within its radius of what is wanted, in order
-    /// and with its tag: all that are, and a few others where only a part of each value was compared. No radius may be above
-    /// `radius`. Returns how many values were compared.
+    /// Appends to `list` where in each of the runs those values are that may be within its radius of what is
+    /// wanted, in order and with its tag: all that are, and a few others where only a part of each value was
+    /// compared. No radius may be above `radius`. Returns how many values were compared.
     ///
     /// # Panics
     /// For a run that is not in the list.
@@ -262,10 +192,10 @@ impl Packed {
             total += run.len as usize;
             assert!(run.from as usize + run.len as usize <= self.len, "inside of the list");
         }
-        match self.isa {
-            // SAFETY: this kind is chosen only where the features have been detected; the runs were checked.
+        match self.level.isa() {
+            // SAFETY: the level is the proof that this processor has the features; the runs were checked.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 if radius <= NARROW_RADIUS => unsafe { self.shortlist_narrow(runs, total, list) },
+            Isa::Avx512Vbmi if radius <= NARROW_RADIUS => unsafe { self.shortlist_narrow(runs, total, list) },
             _ => self.shortlist_whole(runs, total, list),
         }
         total
@@ -279,29 +209,30 @@ impl Packed {
             let (from, len, wanted) = (run.from as usize, run.len as usize, run.wanted);
             for at in (0..len).step_by(64) {
                 let (from, n) = (from + at, (len - at).min(64));
-                let mut within = match self.isa {
+                let mut within = match self.level.isa() {
                     Isa::Portable => self.within_portable(from, n, wanted, radius),
-                    // SAFETY: this kind is chosen only where the features have been detected.
+                    // SAFETY: the level is the proof that this processor has the features.
                     #[cfg(target_arch = "x86_64")]
-                    Isa::Popcnt => unsafe { self.within_popcnt(from, n, wanted, radius) },
+                    Isa::Popcnt | Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe {
+                        self.within_popcnt(from, n, wanted, radius)
+                    },
                     // SAFETY: as above; the caller has checked the run.
                     #[cfg(target_arch = "x86_64")]
-                    Isa::Avx512 => unsafe { self.within_avx512(from, n, wanted, radius) },
+                    Isa::Avx512Vbmi => unsafe { self.within_avx512(from, n, wanted, radius) },
                     // SAFETY: as above.
                     #[cfg(target_arch = "aarch64")]
                     Isa::Neon => unsafe { self.within_neon(from, n, wanted, radius) },
                 };
                 while within != 0 {
-                    list.positions[list.len] = (from + within.trailing_zeros() as usize) as u32;
-                    list.tags[list.len] = run.tag;
-                    list.len += 1;
+                    list.write((from + within.trailing_zeros() as usize) as u32, run.tag, (), true);
                     within &= within - 1;
                 }
             }
         }
     }
 
-    /// By comparing the low bits of up to sixteen values at a time, without a branch that depends on what is found.
+    /// By comparing the low bits of up to sixteen values at a time, without a branch that depends on what is
+    /// found.
     ///
     /// # Safety
     /// The runs must lie inside of the list and be `total` long together.
@@ -339,8 +270,8 @@ impl Packed {
         list.len = found;
     }
 
-    /// Which of the `n` values from `from` on, at most [`at_once`](Self::at_once), are within `radius` of `wanted` in their
-    /// low [`NARROW`] bits.
+    /// Which of the `n` values from `from` on, at most [`at_once`](Self::at_once), are within `radius` of
+    /// `wanted` in their low [`NARROW`] bits.
     ///
     /// # Safety
     /// The run must lie inside of the list.
@@ -352,8 +283,9 @@ impl Packed {
         let bit = from * self.width as usize;
         let last_bit = bit + (n * self.width as usize).saturating_sub(1);
         let lanes = &self.narrow[bit % 8];
-        // SAFETY: both arrays are 64 bytes long and aligned to 64. An empty run may begin where the lines end, but there are
-        // eight bytes more than the values need; a run's last bit lies in a line of the list.
+        // SAFETY: both arrays are 64 bytes long and aligned to 64. An empty run may begin where the lines
+        // end, but there are eight bytes more than the values need; a run's last bit lies in a line of the
+        // list.
         let (bytes, shifts, low, high) = unsafe {
             let line = self.lines.as_ptr();
             (
@@ -387,10 +319,11 @@ impl Packed {
                 len = half;
             }
         }
-        let mut same = match self.isa {
-            // SAFETY: this kind is chosen only where the features have been detected; the run was checked, and is short.
+        let mut same = match self.level.isa() {
+            // SAFETY: the level is the proof that this processor has the features; the run was checked, and
+            // is short.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { self.near_narrow(from, len, value, 0) },
+            Isa::Avx512Vbmi => unsafe { self.near_narrow(from, len, value, 0) },
             _ => (0..len).fold(0, |same, place| same | u16::from(self.read(from + place) == value) << place),
         };
         while same != 0 {
@@ -418,7 +351,8 @@ impl Packed {
         self.within_portable(from, n, wanted, radius)
     }
 
-    /// Eight numbers at a time: one permutation of the bytes of the two cache lines that they can lie in, one shift.
+    /// Eight numbers at a time: one permutation of the bytes of the two cache lines that they can lie in, one
+    /// shift.
     ///
     /// # Safety
     /// The run must lie inside of the list and not be longer than 64.
@@ -441,14 +375,14 @@ impl Packed {
         let mut within = 0;
         for at in (0..n).step_by(8) {
             let (first, last) = (byte / 64, last_byte.min(byte + width) / 64);
-            // SAFETY: the bytes of numbers inside of the list lie in lines of the list; no later byte than the run's last
-            // is looked for.
+            // SAFETY: the bytes of numbers inside of the list lie in lines of the list; no later byte than
+            // the run's last is looked for.
             let (low, high) = unsafe {
                 let line = self.lines.as_ptr();
                 (_mm512_load_si512(line.add(first).cast()), _mm512_load_si512(line.add(last).cast()))
             };
-            // Bytes 0 to 63 are the first line's, 64 to 127 the last line's. If those are one, no byte above 63 is
-            // needed by a lane that counts.
+            // Bytes 0 to 63 are the first line's, 64 to 127 the last line's. If those are one, no byte above
+            // 63 is needed by a lane that counts.
             let places = _mm512_add_epi8(bytes, _mm512_set1_epi8((byte % 64) as i8));
             let words = _mm512_permutex2var_epi8(low, places, high);
             let values = _mm512_and_si512(_mm512_srlv_epi64(words, shifts), kept);
@@ -460,8 +394,9 @@ impl Packed {
         within & (u64::MAX >> (64 - n))
     }
 
-    /// Eight numbers at a time, two of which always lie in sixteen bytes. They are compared where they are in their words: what
-    /// is wanted is moved there instead, once for the run, at the price of six numbers of the portable loop.
+    /// Eight numbers at a time, two of which always lie in sixteen bytes. They are compared where they are in
+    /// their words: what is wanted is moved there instead, once for the run, at the price of six numbers of
+    /// the portable loop.
     #[cfg(target_arch = "aarch64")]
     #[target_feature(enable = "neon")]
     fn within_neon(&self, from: usize, n: usize, wanted: u64, radius: u32) -> u64 {
@@ -546,10 +481,10 @@ mod tests {
                 let near = |at: usize| ((values[at] ^ wanted) & kept & compared).count_ones() <= radius;
                 (from..from + len).filter(|&at| near(at)).map(|at| (at as u32, tag)).collect()
             };
-            for isa in Packed::available() {
-                packed.isa = isa;
+            for level in Level::available() {
+                packed.level = level;
                 #[cfg(target_arch = "x86_64")]
-                let narrow = isa == Isa::Avx512 && radius <= NARROW_RADIUS;
+                let narrow = level.isa() == Isa::Avx512Vbmi && radius <= NARROW_RADIUS;
                 #[cfg(target_arch = "x86_64")]
                 let compared = if narrow { (1 << NARROW) - 1 } else { u64::MAX };
                 #[cfg(not(target_arch = "x86_64"))]
@@ -561,7 +496,7 @@ mod tests {
                     prop_assert_eq!(compared, 3 * len);
                 }
                 let found: Vec<(u32, u32)> = list.iter().collect();
-                prop_assert_eq!(found, near(compared).repeat(4), "{:?}", isa);
+                prop_assert_eq!(found, near(compared).repeat(4), "{:?}", level);
             }
         }
 
@@ -577,11 +512,11 @@ mod tests {
             let mut packed = packed(&values, width);
             let from = run.0.min(values.len());
             let len = run.1.min(values.len() - from);
-            for isa in Packed::available() {
-                packed.isa = isa;
+            for level in Level::available() {
+                packed.level = level;
                 for &value in values.iter().chain([&wanted]) {
                     let place = values[from..from + len].binary_search(&value).ok().map(|place| from + place);
-                    prop_assert_eq!(packed.find_in_ascending((from, len), value), place, "{:?}", isa);
+                    prop_assert_eq!(packed.find_in_ascending((from, len), value), place, "{:?}", level);
                 }
             }
         }
@@ -594,7 +529,7 @@ mod tests {
         let none = Packed::with_room(0, 40).unwrap();
         let mut list = Shortlist::default();
         none.shortlist(&[Run { from: 0, len: 0, wanted: 0, radius: 3, tag: 1 }], 3, &mut list);
-        assert!(none.is_empty() && list.is_empty() && none.find_in_ascending((0, 0), 0).is_none());
+        assert!(none.len() == 0 && list.is_empty() && none.find_in_ascending((0, 0), 0).is_none());
         none.prefetch(0, 0);
     }
 }

@@ -1,31 +1,30 @@
 //! Ranks a few dozen numbers by counting, which vector units do faster than any sort.
 
+use super::cpu::{Isa, Level};
+
 /// Most numbers that can be ranked at once.
 pub const MAX: usize = 64;
 
-/// Writes to `ranks[i]`, for each of the first `n` keys, how many of them come before key `i`: smaller ones, and equal
-/// ones at an earlier place. Keys must not be negative; `n` above [`MAX`] counts as [`MAX`]. What is written beyond the
-/// first `n` ranks has no meaning.
-#[inline]
-pub fn ranks(keys: &[i32; MAX], n: usize, ranks: &mut [i32; MAX]) {
-    let n = n.min(MAX);
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the feature has just been detected.
-            return unsafe { x86::ranks_avx512(keys, n, ranks) };
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the feature has just been detected.
-            return unsafe { x86::ranks_avx2(keys, n, ranks) };
+impl Level {
+    /// Writes to `ranks[i]`, for each of the first `n` keys, how many of them come before key `i`: smaller
+    /// ones, and equal ones at an earlier place. Keys must not be negative; `n` above [`MAX`] counts as
+    /// [`MAX`]. What is written beyond the first `n` ranks has no meaning.
+    #[inline]
+    pub fn ranks(self, keys: &[i32; MAX], n: usize, ranks: &mut [i32; MAX]) {
+        let n = n.min(MAX);
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => unsafe { x86::ranks_avx2(keys, n, ranks) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe { x86::ranks_avx512(keys, n, ranks) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => unsafe { aarch64::ranks_neon(keys, n, ranks) },
+            _ => ranks_portable(keys, n, ranks),
         }
     }
-    #[cfg(target_arch = "aarch64")]
-    if super::neon::available() {
-        // SAFETY: the processor has NEON, which is all that the function needs.
-        return unsafe { aarch64::ranks_neon(keys, n, ranks) };
-    }
-    ranks_portable(keys, n, ranks);
 }
 
 fn ranks_portable(keys: &[i32; MAX], n: usize, ranks: &mut [i32; MAX]) {
@@ -159,15 +158,9 @@ mod tests {
             padded[..keys.len()].copy_from_slice(&keys);
             let expected = by_sorting(&keys);
             let mut got = [0; MAX];
-            ranks(&padded, keys.len(), &mut got);
-            prop_assert_eq!(&got[..keys.len()], &expected[..]);
-            ranks_portable(&padded, keys.len(), &mut got);
-            prop_assert_eq!(&got[..keys.len()], &expected[..]);
-            #[cfg(target_arch = "x86_64")]
-            if is_x86_feature_detected!("avx2") {
-                // SAFETY: the feature has just been detected.
-                unsafe { x86::ranks_avx2(&padded, keys.len(), &mut got) };
-                prop_assert_eq!(&got[..keys.len()], &expected[..]);
+            for level in Level::available() {
+                level.ranks(&padded, keys.len(), &mut got);
+                prop_assert_eq!(&got[..keys.len()], &expected[..], "{:?}", level);
             }
         }
     }

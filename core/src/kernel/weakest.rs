@@ -1,36 +1,24 @@
-//! Picks the weakest of the 64 bits of a hash, and splits a hash into keys and rests: what a query of the dial index costs
-//! before it touches memory.
+//! Picks the weakest of the 64 bits of a hash, and splits a hash into keys and rests: what a query of the
+//! dial index costs before it touches memory.
 //!
-//! A bit's strength is a byte, so the strengths of a hash are one vector register; a comparison gives a mask of all bits
-//! that are weaker than a bound. The k weakest are found by a binary search for the bound, or digit by digit, and nothing is
-//! sorted; a few are taken one by one.
+//! A bit's strength is a byte, so the strengths of a hash are one vector register; a comparison gives a mask
+//! of all bits that are weaker than a bound. The k weakest are found by a binary search for the bound, or
+//! digit by digit, and nothing is sorted; a few are taken one by one.
 
-use crate::simhash::BITS;
+use super::cpu::{Isa, Level};
+use crate::hash::BITS;
 
 /// Most tables that a hash is split for.
 pub const MAX_TABLES: usize = 8;
 
-/// The strength of each bit: |W| in one byte, three bits of exponent and five of mantissa. Smaller flips sooner.
+/// The strength of each bit: |W| in one byte, three bits of exponent and five of mantissa. Smaller flips
+/// sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Strengths(pub [u8; BITS]);
 
-/// A way to compute that this processor can run; having one is the proof.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kernel(pub(super) Isa);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Isa {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-    #[cfg(target_arch = "aarch64")]
-    Neon,
-}
-
-/// Work for [`Kernel::compiled_for`]. Its `run` must be `#[inline(always)]`, or it is compiled for the least processor.
+/// Work for [`Level::compiled_for`]. Its `run` must be `#[inline(always)]`, or it is compiled for the least
+/// processor.
 pub trait Job {
     /// What comes out.
     type Output;
@@ -48,90 +36,53 @@ pub struct Split {
     pub rest: u64,
 }
 
-impl Kernel {
-    /// The portable way, which runs everywhere.
-    pub const PORTABLE: Self = Self(Isa::Portable);
-
-    /// All kernels that this processor can run, the fastest first.
-    pub fn available() -> Vec<Self> {
-        let mut kernels = Vec::new();
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("popcnt") {
-            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1");
-            if avx2
-                && is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512vbmi")
-                && is_x86_feature_detected!("avx512vpopcntdq")
-            {
-                kernels.push(Self(Isa::Avx512));
-            }
-            if avx2 {
-                kernels.push(Self(Isa::Avx2));
-            }
-        }
-        #[cfg(target_arch = "aarch64")]
-        if super::neon::available() {
-            kernels.push(Self(Isa::Neon));
-        }
-        kernels.push(Self::PORTABLE);
-        kernels
-    }
-
-    /// The fastest kernel of this processor.
-    pub fn best() -> Self {
-        Self::available().first().copied().unwrap_or(Self::PORTABLE)
-    }
-
-    /// Runs a job that is compiled for what this kernel may use, so that the kernels which it calls become part of its code.
+impl Level {
+    /// Runs a job that is compiled for what this kernel may use, so that the kernels which it calls become
+    /// part of its code.
     #[inline]
     pub fn compiled_for<J: Job>(self, job: J) -> J::Output {
-        match self.0 {
-            Isa::Portable => job.run(),
-            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { x86::run_avx2(job) },
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe { x86::run_avx2(job) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { x86::run_avx512(job) },
-            // Every aarch64 processor that we are compiled for has it.
-            #[cfg(target_arch = "aarch64")]
-            Isa::Neon => job.run(),
+            Isa::Avx512Vbmi => unsafe { x86::run_avx512(job) },
+            _ => job.run(),
         }
     }
 
-    /// Ranks |W| on a scale of 32 steps an octave over the octave of the largest finite |W| and the seven below it; what
-    /// is smaller counts as 0, what is no number or infinite as 255.
+    /// Ranks |W| on a scale of 32 steps an octave over the octave of the largest finite |W| and the seven
+    /// below it; what is smaller counts as 0, what is no number or infinite as 255.
     #[inline]
     pub fn strengths(self, weights: &[f32; BITS]) -> Strengths {
-        match self.0 {
-            Isa::Portable => strengths(weights),
-            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { x86::strengths_avx2(weights) },
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe { x86::strengths_avx2(weights) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { x86::strengths_avx512(weights) },
-            // The compiler makes three instructions for each weight of the portable way, all of them on vectors.
-            #[cfg(target_arch = "aarch64")]
-            Isa::Neon => strengths(weights),
+            Isa::Avx512Vbmi => unsafe { x86::strengths_avx512(weights) },
+            _ => strengths(weights),
         }
     }
 
     /// The `count` weakest of the bits in `among`; of equally weak ones those at lower places.
     #[inline]
     pub fn weakest(self, strengths: &Strengths, among: u64, count: u32) -> u64 {
-        match self.0 {
-            Isa::Portable => weakest(|bound| below(strengths, bound), among, count),
-            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { x86::weakest_avx2(strengths, among, count) },
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe {
+                x86::weakest_avx2(strengths, among, count)
+            },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { x86::weakest_avx512(strengths, among, count) },
+            Isa::Avx512Vbmi => unsafe { x86::weakest_avx512(strengths, among, count) },
             // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => unsafe { aarch64::weakest_neon(strengths, among, count) },
+            _ => weakest(|bound| below(strengths, bound), among, count),
         }
     }
 
@@ -146,46 +97,45 @@ impl Kernel {
     /// Splits a hash by the keys' masks, of which the first [`MAX_TABLES`] are used.
     #[inline]
     pub fn split(self, hash: u64, masks: &[u64], splits: &mut [Split; MAX_TABLES]) {
-        match self.0 {
-            Isa::Portable => split_with(extract_portable, hash, masks, splits),
-            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 => unsafe { x86::split_bmi2(hash, masks, splits) },
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
+                x86::split_bmi2(hash, masks, splits)
+            },
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => split_with(aarch64::extract, hash, masks, splits),
+            _ => split_with(extract_portable, hash, masks, splits),
         }
     }
 
     /// The bits of `value` at the places that are set in `mask`, moved together to the low end.
     #[inline]
     pub fn extract(self, value: u64, mask: u64) -> u64 {
-        match self.0 {
-            Isa::Portable => extract_portable(value, mask),
-            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 => unsafe { std::arch::x86_64::_pext_u64(value, mask) },
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
+                std::arch::x86_64::_pext_u64(value, mask)
+            },
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => aarch64::extract(value, mask),
+            _ => extract_portable(value, mask),
         }
     }
 
-    /// The low bits of `value` moved to the places that are set in `mask`: the reverse of [`extract`](Self::extract).
+    /// The low bits of `value` moved to the places that are set in `mask`: the reverse of
+    /// [`extract`](Self::extract).
     #[inline]
     pub fn deposit(self, value: u64, mask: u64) -> u64 {
-        match self.0 {
-            Isa::Portable => deposit_portable(value, mask),
-            // SAFETY: a `Kernel` of this kind is made only where `available` has detected the features.
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 => unsafe { std::arch::x86_64::_pdep_u64(value, mask) },
-            #[cfg(target_arch = "aarch64")]
-            Isa::Neon => deposit_portable(value, mask),
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
+                std::arch::x86_64::_pdep_u64(value, mask)
+            },
+            _ => deposit_portable(value, mask),
         }
-    }
-}
-
-impl Default for Kernel {
-    fn default() -> Self {
-        Self::best()
     }
 }
 
@@ -195,7 +145,7 @@ const DROPPED: u32 = 18;
 /// Where the steps of numbers end.
 const INFINITE: i32 = (f32::INFINITY.to_bits() >> DROPPED) as i32;
 
-/// The scale of [`Kernel::strengths`]. Written so that compilers make vector code of it.
+/// The scale of [`Level::strengths`]. Written so that compilers make vector code of it.
 #[inline(always)]
 fn strengths(weights: &[f32; BITS]) -> Strengths {
     let mut steps = [0i32; BITS];
@@ -244,7 +194,8 @@ fn last_wanted(number_below: impl Fn(u8) -> u32, count: u32) -> u8 {
     bound
 }
 
-/// The bits weaker than `bound`, of which there are fewer than wanted, and as many as strong as it as are then missing.
+/// The bits weaker than `bound`, of which there are fewer than wanted, and as many as strong as it as are
+/// then missing.
 #[inline(always)]
 fn up_to(bound: u8, below: impl Fn(u8) -> u64, among: u64, count: u32) -> u64 {
     let weaker = below(bound) & among;
@@ -352,8 +303,8 @@ mod x86 {
         if count >= among.count_ones() {
             return among;
         }
-        // From the highest digit down: if those with a 0 are too few, all of them are among the weakest, and the others are
-        // asked further; if not, the others are not among them.
+        // From the highest digit down: if those with a 0 are too few, all of them are among the weakest, and
+        // the others are asked further; if not, the others are not among them.
         let (mut left, mut chosen, mut missing) = (among, 0, count);
         for digit in (0..8).rev() {
             let ones = _mm512_test_epi8_mask(strengths, _mm512_set1_epi8((1u8 << digit) as i8));
@@ -418,10 +369,10 @@ mod aarch64 {
     use super::Strengths;
     use crate::kernel::neon;
 
-    /// A bit moves down by as many places as there are zeros below it in the mask; in step i all bits move by 2ⁱ of which
-    /// the number of zeros has bit i (Warren, Hacker's Delight, section 7-4). Of the zeros then only every second counts, and
-    /// of those below a bit that has moved all are still below it. Six steps of 18 instructions, since a shift comes free with
-    /// an exclusive or; bit by bit takes nine for each of 64.
+    /// A bit moves down by as many places as there are zeros below it in the mask; in step i all bits move by
+    /// 2ⁱ of which the number of zeros has bit i (Warren, Hacker's Delight, section 7-4). Of the zeros then
+    /// only every second counts, and of those below a bit that has moved all are still below it. Six steps of
+    /// 18 instructions, since a shift comes free with an exclusive or; bit by bit takes nine for each of 64.
     #[inline]
     pub fn extract(value: u64, mut mask: u64) -> u64 {
         let mut value = value & mask;
@@ -447,7 +398,8 @@ mod aarch64 {
             unsafe { vld1q_u8(strengths.0.as_ptr().add(16 * i)) }
         });
         let below = |strengths: [uint8x16_t; 4], bound: u8| strengths.map(|s| vcltq_u8(s, vdupq_n_u8(bound)));
-        // Numbers are cheaper to get than masks. Bits that are not asked for become 255, below which is no bound.
+        // Numbers are cheaper to get than masks. Bits that are not asked for become 255, below which is no
+        // bound.
         let asked = neon::spread(among);
         let wanted: [uint8x16_t; 4] = std::array::from_fn(|i| vornq_u8(all[i], asked[i]));
         let number_below = |bound| {
@@ -475,7 +427,7 @@ mod tests {
             let mut order: Vec<u32> = (0..64).filter(|bit| among >> bit & 1 == 1).collect();
             order.sort_by_key(|&bit| (strengths.0[bit as usize], bit));
             let expected = order.iter().take(count as usize).fold(0u64, |set, bit| set | 1 << bit);
-            for kernel in Kernel::available() {
+            for kernel in Level::available() {
                 prop_assert_eq!(kernel.weakest(&strengths, among, count), expected, "{:?}", kernel);
                 for (rank, &bit) in order.iter().enumerate() {
                     prop_assert_eq!(kernel.rank(&strengths, among, bit), rank as u32);
@@ -485,7 +437,7 @@ mod tests {
 
         #[test]
         fn extracting_and_depositing(value: u64, mask: u64) {
-            for kernel in Kernel::available() {
+            for kernel in Level::available() {
                 let (key, rest) = (kernel.extract(value, mask), kernel.extract(value, !mask));
                 prop_assert_eq!(key, extract_portable(value, mask));
                 prop_assert_eq!(kernel.deposit(key, mask) | kernel.deposit(rest, !mask), value);
@@ -506,7 +458,7 @@ mod tests {
         ) {
             let weights = std::array::from_fn(|bit| weights[bit % 32] * if bit < 32 { scale } else { -scale });
             let expected = strengths(&weights);
-            for kernel in Kernel::available() {
+            for kernel in Level::available() {
                 prop_assert_eq!(kernel.strengths(&weights), expected);
             }
             for i in 0..BITS {
@@ -522,7 +474,7 @@ mod tests {
     fn strengths_tell_near_weights_apart_at_any_scale() {
         for scale in [1e-30f32, 1.0, 1e30] {
             let weights = std::array::from_fn(|bit| scale * 2f32.powf(-(bit as f32) / 9.0));
-            let strengths = Kernel::best().strengths(&weights);
+            let strengths = Level::in_use().strengths(&weights);
             assert!(strengths.0.is_sorted_by(|a, b| a > b), "{strengths:?}");
         }
     }

@@ -26,7 +26,8 @@ pub mod sketch;
 
 use crate::error::{Error, Result};
 use crate::hash::SplitMix64;
-use crate::kernel::minhash::{Affine, BLOCK, Kernel, PRIME};
+use crate::kernel::Level;
+use crate::kernel::minhash::{Affine, BLOCK, PRIME};
 use one_permutation::OnePermutation;
 use serde::{Deserialize, Serialize};
 pub(crate) use signatures::hash_positions;
@@ -117,7 +118,7 @@ impl MinHashParams {
 pub struct MinHasher {
     params: MinHashParams,
     functions: Functions,
-    kernel: Kernel,
+    kernel: Level,
 }
 
 #[derive(Clone, Debug)]
@@ -133,14 +134,14 @@ impl MinHasher {
     /// # Errors
     /// [`Error::Parameter`] if the number of permutations is 0 or above [`MAX_PERMUTATIONS`].
     pub fn new(params: MinHashParams) -> Result<Self> {
-        Self::with_kernel(params, Kernel::best())
+        Self::with_kernel(params, Level::in_use())
     }
 
     /// The same with a kernel of the caller's choice; signatures do not depend on it.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn with_kernel(params: MinHashParams, kernel: Kernel) -> Result<Self> {
+    pub fn with_kernel(params: MinHashParams, kernel: Level) -> Result<Self> {
         let m = params.permutations;
         if m == 0 || m > MAX_PERMUTATIONS {
             return Err(Error::parameter("permutations", m, format!("1 to {MAX_PERMUTATIONS}")));
@@ -208,7 +209,7 @@ impl MinHasher {
 /// Number of positions in which two signatures are equal. The estimate of the similarity is this divided by `m`.
 #[inline]
 pub fn matches(a: &[u32], b: &[u32]) -> usize {
-    Kernel::best().matches(a, b)
+    Level::in_use().matches(a, b)
 }
 
 #[cfg(test)]
@@ -363,7 +364,7 @@ mod tests {
                 let signatures = hasher.sign_all(&[&set, &other]);
                 assert_eq!((signatures.permutations(), signatures.len()), (permutations, 2));
                 assert_eq!(signatures.get(0), signatures.get(1), "{params:?}");
-                for kernel in Kernel::available() {
+                for kernel in Level::available() {
                     let mut again = vec![0; permutations];
                     MinHasher::with_kernel(params, kernel).unwrap().sign(&set, &mut again);
                     assert_eq!(again, signatures.get(0), "{params:?} {}", kernel.name());

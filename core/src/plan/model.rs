@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::hash::SplitMix64;
-use crate::kernel::weakest::{Kernel, Strengths};
+use crate::kernel::{Level, weakest::Strengths};
 use crate::search::dial::Looks;
 use crate::simhash::{BITS, SimHash, distance};
 
@@ -40,7 +40,7 @@ impl Model {
     /// cosine that is uniform from 1 − 0.02·max(1, h²/9) to .9999, of which those at distance 1 to h remain. Hashes are
     /// spread evenly.
     pub fn built_in(distance_at_most: u32, pairs: usize) -> Self {
-        let (kernel, mut rng) = (Kernel::best(), SplitMix64::new(0x706c_616e));
+        let (kernel, mut rng) = (Level::in_use(), SplitMix64::new(0x706c_616e));
         let h = distance_at_most.clamp(1, 32);
         let far = 0.02 * (f64::from(h * h) / 9.0).max(1.0);
         let mut made = Vec::with_capacity(pairs);
@@ -151,7 +151,7 @@ mod tests {
             let other = SimHash::from_weights(moved);
             let differing = one.hash ^ other.hash;
             if (1..=5).contains(&differing.count_ones()) {
-                let strengths = [&one, &other].map(|side| Kernel::best().strengths(&side.weights));
+                let strengths = [&one, &other].map(|side| Level::in_use().strengths(&side.weights));
                 pairs.push(NearPair { differing, strengths });
                 queries.push(one);
                 partners.push(other.hash);

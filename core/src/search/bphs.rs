@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::buckets::{Buckets, Course, Look};
 use super::directory::{KeyBits, Table, log2};
 use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
-use crate::kernel::hamming::Kernel;
+use crate::kernel::Level;
 use crate::simhash::BITS;
 use crate::{Error, Result};
 use rayon::prelude::*;
@@ -132,7 +132,7 @@ pub struct Bphs {
     keys: Vec<u64>,
     /// Table 0 has a key of leading bits: it is the ascending list that slots refer to.
     tables: Vec<Table>,
-    kernel: Kernel,
+    kernel: Level,
 }
 
 impl Bphs {
@@ -152,7 +152,7 @@ impl Bphs {
                 Table::new(hashes, key, cell_bits)
             })
             .collect::<Result<_>>()?;
-        Ok(Self { params, keys, tables, kernel: Kernel::best() })
+        Ok(Self { params, keys, tables, kernel: Level::in_use() })
     }
 
     /// The parameters that the index was built with.
@@ -176,7 +176,7 @@ impl Buckets for Bphs {
         self.params.radius
     }
 
-    fn kernel(&self) -> Kernel {
+    fn kernel(&self) -> Level {
         self.kernel
     }
 

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use super::directory::Table;
 use super::{Cost, Hit, Mode, Query};
-use crate::kernel::hamming::Kernel;
+use crate::kernel::Level;
 use crate::simhash::volatility::Volatility;
 use crate::simhash::vosh::Vosh;
 
@@ -36,7 +36,7 @@ pub(super) trait Buckets {
 
     fn search_radius(&self) -> u32;
 
-    fn kernel(&self) -> Kernel;
+    fn kernel(&self) -> Level;
 
     /// Prepares the sequence of looks for a query.
     fn begin(&self, query: Query<'_>, course: &mut Course);

@@ -5,16 +5,16 @@
 //! most f bits. So looks at each key as it is, and with each set of at most f of its bits flipped, find every match: t(p + 1)
 //! looks for keys of p bits and one flip. As every bit lies in one key at most, a look with one flip *is* a bit, and the
 //! likeliest looks are those of the weakest bits: no heap, no sort, one choice of the k weakest among the keys' bits (see
-//! [`crate::kernel::weakest`]). With two flips a look costs the sum of both bits' |W| ([`crate::kernel::flips`]). A budget
+//! `kernel::weakest`). With two flips a look costs the sum of both bits' |W| (`kernel::flips`). A budget
 //! buys the keys as they are and the likeliest flips; a budget for all looks makes the search exact.
 //!
 //! Inside of a group of equal keys the key's bits are known, so that a table holds the other bits only, without gaps
-//! ([`crate::kernel::packed`]). A directory entry is two bytes.
+//! (`kernel::packed`). A directory entry is two bytes.
 //!
 //! A look costs two reads that no cache predicts. A query goes through three stages: choose the looks and ask for the
 //! directory; read it and ask for the hashes; compare. While one query is compared, the hashes of the next few and the
 //! directory entries of the few after them are on their way. Comparing makes a list of what may match, without a branch that
-//! depends on it; the list is settled for several queries together ([`crate::kernel::packed::settle`]), and slots of matches
+//! depends on it; the list is settled for several queries together (`kernel::packed::settle`), and slots of matches
 //! in later tables go through stages of their own.
 
 use rayon::prelude::*;
@@ -25,8 +25,8 @@ use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
 use crate::kernel::flips::Flip;
 use crate::kernel::packed::settle::{KeysInRests, LANES, Settled, Tag, Unsettled, Wanted};
 use crate::kernel::packed::{self, Packed, Shortlist, WIDEST};
-use crate::kernel::weakest::{Job, Kernel, MAX_TABLES, Split, Strengths};
-use crate::kernel::{huge_pages::HugeList, prefetch};
+use crate::kernel::weakest::{Job, MAX_TABLES, Split, Strengths};
+use crate::kernel::{Level, huge_pages::HugeList, prefetch};
 use crate::simhash::BITS;
 use crate::{Error, Result};
 
@@ -133,11 +133,11 @@ fn default_key_bits(n: usize) -> u32 {
 /// Where a hash stands in the order of the first table, which is the order of slots: by its key's bits, then by the
 /// others. For a key of leading bits, the hash itself.
 pub fn order_of(hash: u64, first_key: u64) -> u64 {
-    order_with(Kernel::best(), hash, first_key)
+    order_with(Level::in_use(), hash, first_key)
 }
 
 #[inline]
-fn order_with(kernel: Kernel, hash: u64, key: u64) -> u64 {
+fn order_with(kernel: Level, hash: u64, key: u64) -> u64 {
     // A mask of no bits or of all is not one of a key; the shift is below 64 for all that are.
     kernel.extract(hash, key) << (!key).count_ones().min(63) | kernel.extract(hash, !key)
 }
@@ -240,7 +240,7 @@ pub struct Dial {
     /// Of each table the rests of all hashes in order of their keys, one table after the other.
     rests: Packed,
     keys: KeysInRests,
-    kernel: Kernel,
+    kernel: Level,
 }
 
 impl Dial {
@@ -255,7 +255,7 @@ impl Dial {
             let expected = format!("fewer than 2^32 in {} tables, in one index", masks.len());
             return Err(Error::parameter("distinct hashes", hashes.len(), expected));
         }
-        let kernel = Kernel::best();
+        let kernel = Level::in_use();
         let p = masks[0].count_ones();
         let width = 64 - p;
         let cells = 1usize << p;
@@ -466,7 +466,7 @@ impl Dial {
         let Settling { list, settled, placed, unplaced: [new, located, last] } = work;
         let differing_bits = |lane: &Lane, tag: Tag, in_rest: u64| {
             let mask = self.looks.masks[tag.table()];
-            let stored_key = self.kernel.deposit(u64::from(lane.keys[tag.look()]), mask);
+            let stored_key = self.kernel.deposit(u64::from(lane.keys[tag.probe()]), mask);
             (stored_key ^ lane.hash) & mask | self.kernel.deposit(in_rest, !mask)
         };
         let unplaced = |lane: &Lane, differing: u64| {
@@ -736,14 +736,14 @@ pub struct Looks {
     key_bits: u64,
     /// f: most bits flipped in a key.
     flips: u32,
-    kernel: Kernel,
+    kernel: Level,
 }
 
 impl Looks {
     /// The looks at tables with these disjoint keys, with at most `flips` bits flipped, two at the most.
     pub fn new(masks: Vec<u64>, flips: u32) -> Self {
         let key_bits = masks.iter().fold(0, |all, mask| all | mask);
-        Self { masks, key_bits, flips: flips.min(MOST_FLIPS), kernel: Kernel::best() }
+        Self { masks, key_bits, flips: flips.min(MOST_FLIPS), kernel: Level::in_use() }
     }
 
     /// Number of all looks.

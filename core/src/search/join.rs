@@ -8,7 +8,7 @@
 //! between those taken differ, which is true for one choice.
 //!
 //! Ours: nothing is sorted. A list is parted by only as many bits as make its parts small, and small parts are compared
-//! all against all with vector instructions ([`crate::kernel::near`]), which is cheaper than parting them further.
+//! all against all with vector instructions (`kernel::near`), which is cheaper than parting them further.
 //! B follows from a model of both costs. A part that stays large after all its blocks, because the data are skewed, is
 //! joined anew on those of its bits that vary. All parting but the first happens in the processor's caches, and the first
 //! goes through the list in pieces that fit there.
@@ -20,9 +20,7 @@ use std::sync::{Arc, Mutex};
 use rayon::prelude::*;
 
 use super::Cost;
-use crate::kernel::hamming;
-use crate::kernel::near::Kernel;
-use crate::kernel::{huge_pages::HugeList, weakest};
+use crate::kernel::{self, huge_pages::HugeList};
 use crate::{Error, Result};
 
 /// Two slots whose hashes are near.
@@ -193,7 +191,7 @@ pub fn join_unless(
 
 /// Every hash against every later one: where the radius is so large that no block agrees for sure, or hashes are few.
 fn scan_all(hashes: &[u64], radius: u32, limits: Limits, sink: &mut impl FnMut(&[NearPair])) -> Option<Cost> {
-    let kernel = hamming::Kernel::best();
+    let kernel = kernel::Level::in_use();
     let mut cost = Cost { probes: 1, ..Cost::default() };
     for from in (0..hashes.len()).step_by(BATCH * 16) {
         let rows: Vec<Vec<NearPair>> = (from..hashes.len().min(from + BATCH * 16))
@@ -297,7 +295,7 @@ struct Digit {
     shift: u32,
     /// Whether the bits are neighbours.
     run: bool,
-    kernel: weakest::Kernel,
+    kernel: kernel::Level,
 }
 
 impl Digit {
@@ -306,7 +304,7 @@ impl Digit {
         let mask = leading(block, most.min(block.count_ones()));
         let shift = mask.trailing_zeros() % 64;
         let run = (mask >> shift).wrapping_add(1).is_power_of_two();
-        Self { mask, shift, run, kernel: weakest::Kernel::best() }
+        Self { mask, shift, run, kernel: kernel::Level::in_use() }
     }
 
     fn parts(&self) -> usize {
@@ -433,7 +431,7 @@ struct Path<'a> {
 /// What a thread works with.
 struct Worker {
     radius: u32,
-    kernel: Kernel,
+    kernel: kernel::Level,
     levels: Vec<Level>,
     /// Masks of blocks in each of which a pair must differ, because it is reported elsewhere if it does not.
     differ: Vec<u64>,
@@ -449,7 +447,7 @@ impl Worker {
         Self {
             watch,
             radius,
-            kernel: Kernel::best(),
+            kernel: kernel::Level::in_use(),
             levels: std::iter::repeat_with(Level::default).take(MOST_LEVELS).collect(),
             differ: Vec::new(),
             groups: Vec::new(),

@@ -1,7 +1,7 @@
 //! The linear scan: the oracle of all indexes, and the fastest of them for a few thousand hashes.
 
 use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, Sink, TableSet};
-use crate::kernel::hamming::Kernel;
+use crate::kernel::Level;
 use crate::{Error, Result};
 
 /// All hashes, compared one after the other. One table, one probe.
@@ -9,7 +9,7 @@ use crate::{Error, Result};
 pub struct Linear {
     hashes: Vec<u64>,
     radius: u32,
-    kernel: Kernel,
+    kernel: Level,
 }
 
 impl Linear {
@@ -25,7 +25,7 @@ impl Linear {
                 "fewer than 2^32 distinct hashes in one index",
             ));
         }
-        Ok(Self { hashes: hashes.to_vec(), radius, kernel: Kernel::best() })
+        Ok(Self { hashes: hashes.to_vec(), radius, kernel: Level::in_use() })
     }
 
     fn run(&self, query: Query<'_>, mode: Mode, sink: &mut impl Sink) -> Cost {

@@ -13,8 +13,7 @@
 use super::dial::{Dial, DialParams, order_of};
 use super::keys::Keys;
 use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
-use crate::kernel::hamming;
-use crate::kernel::weakest::{Kernel, Strengths};
+use crate::kernel::{Level, weakest::Strengths};
 use crate::{Error, Result};
 use std::ops::ControlFlow;
 
@@ -46,8 +45,7 @@ pub struct Online {
     merged: usize,
     /// Part i holds at most `MOST_WAITING · GROWTH^(i + 1)` hashes.
     parts: Vec<Option<Part>>,
-    scan: hamming::Kernel,
-    kernel: Kernel,
+    kernel: Level,
 }
 
 impl Online {
@@ -71,8 +69,7 @@ impl Online {
             hashes: Vec::new(),
             merged: 0,
             parts: Vec::new(),
-            scan: hamming::Kernel::best(),
-            kernel: Kernel::best(),
+            kernel: Level::in_use(),
         })
     }
 
@@ -252,7 +249,7 @@ impl Online {
         let mut ended = false;
         let waiting = &self.hashes[self.merged..];
         cost.probes += u64::from(!waiting.is_empty());
-        cost.candidates += self.scan.scan(waiting, query.hash, self.params.radius, |at, distance| {
+        cost.candidates += self.kernel.scan(waiting, query.hash, self.params.radius, |at, distance| {
             cost.verified += 1;
             let slot = (self.merged + at) as u32;
             let step = look_at(slot).map(|look| found(Hit { slot, distance: distance as u8 }, look));

@@ -16,8 +16,7 @@ use super::buckets::{Buckets, Course, Look};
 use super::directory::{KeyBits, Table, log2};
 use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, Sink, TableSet, one_by_one};
 use crate::hash::fmix64;
-use crate::kernel::hamming::Kernel;
-use crate::kernel::prefetch;
+use crate::kernel::{Level, prefetch};
 use crate::simhash::BITS;
 use crate::simhash::volatility::FlipCost;
 use crate::simhash::vosh::StaticOrder;
@@ -120,7 +119,7 @@ pub struct Psm {
     among: u64,
     filter: Option<Filter>,
     fixed: Option<StaticOrder>,
-    kernel: Kernel,
+    kernel: Level,
 }
 
 impl Psm {
@@ -146,7 +145,7 @@ impl Psm {
         };
         let table = Table::new(hashes, KeyBits::leading(key_bits), cells)?;
         let filter = (filter_bits > 0 && !hashes.is_empty()).then(|| Filter::new(hashes, filter_bits));
-        let mut psm = Self { params, table, among, filter, fixed: None, kernel: Kernel::best() };
+        let mut psm = Self { params, table, among, filter, fixed: None, kernel: Level::in_use() };
         if params.order == FlipOrder::Static {
             let sets = psm.all_probes().min(psm.budget());
             if sets > MAX_STATIC {
@@ -305,7 +304,7 @@ impl Buckets for Psm {
         self.params.radius
     }
 
-    fn kernel(&self) -> Kernel {
+    fn kernel(&self) -> Level {
         self.kernel
     }
 

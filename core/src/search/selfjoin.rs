@@ -7,7 +7,7 @@ use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch};
 use crate::error::Result;
 use crate::hash::fmix64;
 use crate::id::Slot;
-use crate::kernel::hamming;
+use crate::kernel::Level;
 use crate::simhash::BITS;
 use crate::simhash::quantised::QuantisedWeights;
 use hashbrown::HashMap;
@@ -199,7 +199,7 @@ impl Crowds {
         }
         let slots: Vec<u32> = sample.iter().map(|&(_, slot)| slot).collect();
         let drawn: Vec<u64> = slots.iter().map(|&slot| hashes[slot as usize]).collect();
-        let kernel = hamming::Kernel::best();
+        let kernel = Level::in_use();
         let looked: Vec<(u32, Vec<NearPair>, u64)> = (0..hashes.len() as u32)
             .into_par_iter()
             .map(|own| {

@@ -1,7 +1,7 @@
 //! From weighted features to a SimHash.
 
 use super::{BITS, SimHash};
-use crate::kernel::accumulate::accumulate;
+use crate::kernel::Level;
 
 /// Hashes documents given as features and weights. Holds buffers; make one per thread.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,7 @@ impl SimHasher {
             squares += u128::from(weight.unsigned_abs()) * u128::from(weight.unsigned_abs());
         }
         let mut sums = [0; BITS];
-        accumulate(&self.features, &self.weights, &mut sums);
+        Level::in_use().accumulate(&self.features, &self.weights, &mut sums);
         let norm = (squares as f64).sqrt().max(f64::MIN_POSITIVE);
         // What has the bit, minus what has not, is twice what has it, minus all. The sign is that of the integer: a
         // quotient of a non-zero integer by the norm is far from rounding to zero.

@@ -5,8 +5,7 @@ pub mod quantised;
 pub mod volatility;
 pub mod vosh;
 
-/// Bits in a hash.
-pub const BITS: usize = 64;
+pub use crate::hash::BITS;
 
 /// A SimHash with the weight vector that it was made from.
 ///

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::rank;
+use crate::kernel::Level;
 use crate::simhash::BITS;
 use crate::{Error, Result};
 
@@ -179,7 +179,7 @@ impl Volatility {
             rest &= rest - 1;
         }
         let mut ranks = [0i32; BITS];
-        rank::ranks(&keys, n, &mut ranks);
+        Level::in_use().ranks(&keys, n, &mut ranks);
         for (&rank, &place) in ranks[..n].iter().zip(&places) {
             self.bits[rank as usize % BITS] = place;
         }

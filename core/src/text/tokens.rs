@@ -3,7 +3,7 @@
 
 use super::fold::{Class, Classes};
 use crate::hash::ShortKey;
-use crate::kernel::fold::fold_ascii;
+use crate::kernel::Level;
 
 /// A piece of folded text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +101,7 @@ impl Tokenizer {
         self.inside.clear();
         // Folding may lengthen a character by a byte (Ⱥ to ⱥ), and a joined unit takes a byte for the join.
         self.folded.reserve(text.len() + text.len() / 2 + 64);
+        let kernel = Level::in_use();
         let (mut bits, mut filled) = (0u64, 0u32);
         let mut rest = text;
         // What the last character was, to know what a mark or a unit belongs to.
@@ -108,7 +109,7 @@ impl Tokenizer {
         while !rest.is_empty() {
             let mut folded = [0; 64];
             while let Some(chunk) = rest.as_bytes().first_chunk::<64>() {
-                let bytes = fold_ascii(chunk, &mut folded);
+                let bytes = kernel.fold_ascii(chunk, &mut folded);
                 // As far as the first byte that is not ASCII.
                 let length = bytes.other.trailing_zeros() as usize;
                 if length == 0 {

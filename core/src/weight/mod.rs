@@ -77,6 +77,18 @@ impl Weigher {
         };
         (part * f64::from(idf) * f64::from(1 << FIXED_POINT_BITS)).round_ties_even() as i64
     }
+
+    /// The weights of a document's features, given with how often each occurs in it; `frequency` gives the number of
+    /// documents, of `documents` in all, that have a feature.
+    pub fn weights(
+        &self,
+        counts: &[(u64, u32)],
+        documents: u64,
+        frequency: impl Fn(u64) -> u32,
+    ) -> Vec<(u64, i64)> {
+        let weight = |n, feature| self.weight(n, self.idf(frequency(feature), documents));
+        counts.iter().map(|&(feature, n)| (feature, weight(n, feature))).collect()
+    }
 }
 
 fn occurrences_part(weighting: Weighting, occurrences: u32) -> f64 {

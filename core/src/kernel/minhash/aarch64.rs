@@ -1,7 +1,8 @@
 //! The loops in NEON.
 //!
-//! Of the portable loops the compiler makes vector code too, but it takes many features for one function and runs out of
-//! registers (32 bits), or multiplies in general registers and carries the products over (61 bits).
+//! Of the portable loops the compiler makes vector code too, but it takes many features for one function and
+//! runs out of registers (32 bits), or multiplies in general registers and carries the products over (61
+//! bits).
 
 use std::arch::aarch64::*;
 
@@ -35,9 +36,9 @@ pub(super) fn minima32(functions: &[Affine<u32>], features: &[u64], minima: &mut
     }
 }
 
-/// Two functions a register, with the product put together from 32-bit halves. With a = a₁2³² + a₀ and x = x₁2³² + x₀, both
-/// below 2⁶¹, and 2⁶⁴ ≡ 8, the sum of b, a₁·8x₁, the upper and the lower part of a₁x₀ + a₀x₁ at 2³² and of a₀x₀ is congruent
-/// to a·x + b and below 2⁶³; 8x₁ still fits 32 bits.
+/// Two functions a register, with the product put together from 32-bit halves. With a = a₁2³² + a₀ and x =
+/// x₁2³² + x₀, both below 2⁶¹, and 2⁶⁴ ≡ 8, the sum of b, a₁·8x₁, the upper and the lower part of a₁x₀ + a₀x₁
+/// at 2³² and of a₀x₀ is congruent to a·x + b and below 2⁶³; 8x₁ still fits 32 bits.
 #[target_feature(enable = "neon")]
 pub(super) fn minima61(functions: &[Affine<u64>], features: &[u64], minima: &mut [u32]) {
     /// Functions of which factors, summands and minima stay in registers.
@@ -68,7 +69,8 @@ pub(super) fn minima61(functions: &[Affine<u64>], features: &[u64], minima: &mut
                     // The lower 29 bits of the middle product stay below 2⁶¹ when moved up by 32.
                     let sum = vsraq_n_u64::<29>(sum, middle);
                     let sum = vsraq_n_u64::<3>(sum, vshlq_n_u64::<35>(middle));
-                    // At most the prime and three more, so that one more tells by bit 61 whether to subtract it.
+                    // At most the prime and three more, so that one more tells by bit 61 whether to subtract
+                    // it.
                     let folded = vsraq_n_u64::<61>(vandq_u64(sum, prime), sum);
                     let value = vandq_u64(vsraq_n_u64::<61>(folded, vaddq_u64(folded, one)), prime);
                     least[i] = vbslq_u64(vcltq_u64(value, least[i]), value, least[i]);

@@ -1,8 +1,8 @@
 //! The loops in AVX2 and AVX-512.
 //!
-//! The product modulo 2⁶¹ − 1 is put together from 32-bit halves: with a = a₁2³² + a₀ and x = x₁2³² + x₀, both below
-//! 2⁶¹, and 2⁶⁴ ≡ 8, the sum 8·a₁x₁ + fold(a₁x₀ + a₀x₁ at 2³²) + fold(a₀x₀) + b is congruent to a·x + b and below
-//! 2⁶³ + 2³⁴, so nothing is lost in 64 bits.
+//! The product modulo 2⁶¹ − 1 is put together from 32-bit halves: with a = a₁2³² + a₀ and x = x₁2³² + x₀,
+//! both below 2⁶¹, and 2⁶⁴ ≡ 8, the sum 8·a₁x₁ + fold(a₁x₀ + a₀x₁ at 2³²) + fold(a₀x₀) + b is congruent to
+//! a·x + b and below 2⁶³ + 2³⁴, so nothing is lost in 64 bits.
 
 use super::{Affine, BLOCK, PRIME, reduce61};
 
@@ -80,7 +80,8 @@ pub(super) mod avx2 {
                         least[i] = _mm256_blendv_epi8(least[i], value, _mm256_cmpgt_epi64(least[i], value));
                     }
                 }
-                // SAFETY: both types are plain numbers of the same size, for which every bit pattern is valid.
+                // SAFETY: both types are plain numbers of the same size, for which every bit pattern is
+                // valid.
                 let least: [u64; PART] = unsafe { std::mem::transmute(least) };
                 for (out, least) in out.iter_mut().zip(least) {
                     *out = least as u32;
@@ -113,7 +114,8 @@ pub(super) mod avx512 {
 
     const LANES_32: usize = 16;
     const LANES_64: usize = 8;
-    /// Blocks that are evaluated together in 32 bits: 8 vectors each of minima, factors and summands of 32 registers.
+    /// Blocks that are evaluated together in 32 bits: 8 vectors each of minima, factors and summands of 32
+    /// registers.
     const WIDE: usize = 4;
 
     /// Loads consecutive vectors, as many as `N`.
@@ -189,7 +191,8 @@ pub(super) mod avx512 {
                     );
                     let sum = _mm512_add_epi64(_mm512_add_epi64(high, middle), _mm512_add_epi64(low, b[i]));
                     let folded = _mm512_add_epi64(_mm512_and_si512(sum, prime), _mm512_srli_epi64(sum, 61));
-                    // Below the prime the difference wraps to a number above all others, so the lesser is right.
+                    // Below the prime the difference wraps to a number above all others, so the lesser is
+                    // right.
                     let value = _mm512_min_epu64(folded, _mm512_sub_epi64(folded, prime));
                     least[i] = _mm512_min_epu64(least[i], value);
                 }

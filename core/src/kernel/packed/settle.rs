@@ -1,6 +1,10 @@
-//! Settles what was listed for looks of the dial index: which values are matches, and which look reports each.
+//! Settles what was listed for probes of the dial index: which values are matches, and which probe reports
+//! each.
 
-use super::{Isa, Packed, Shortlist};
+use super::listing::Listing;
+use super::{Packed, Shortlist};
+#[cfg(target_arch = "x86_64")]
+use crate::kernel::cpu::Isa;
 use crate::kernel::weakest::MAX_TABLES;
 
 /// Queries of which something is known at the same time.
@@ -16,7 +20,7 @@ pub struct Wanted {
     pub flipped: [u64; MAX_TABLES],
 }
 
-/// What a position is listed for: the look of a query at a table.
+/// What a position is listed for: the probe of a query at a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag(u32);
 
@@ -25,15 +29,16 @@ const FLIP_BITS: u32 = 2;
 const LANE_BITS: u32 = LANES.ilog2();
 const FLIPS_AT: u32 = TABLE_BITS;
 const LANE_AT: u32 = FLIPS_AT + FLIP_BITS;
-const LOOK_AT: u32 = LANE_AT + LANE_BITS;
+const PROBE_AT: u32 = LANE_AT + LANE_BITS;
 
 impl Tag {
-    /// Look number `look`, below 2²¹, of the query in `lane`, at a table with so many bits of its key flipped, three at most.
+    /// Probe number `probe`, below 2²¹, of the query in `lane`, at a table with so many bits of its key
+    /// flipped, three at most.
     #[inline(always)]
-    pub fn new(table: usize, flips: u32, lane: usize, look: usize) -> Self {
+    pub fn new(table: usize, flips: u32, lane: usize, probe: usize) -> Self {
         debug_assert!(table < MAX_TABLES && flips >> FLIP_BITS == 0 && lane < LANES);
-        debug_assert!(look >> (32 - LOOK_AT) == 0);
-        Self(table as u32 | flips << FLIPS_AT | (lane as u32) << LANE_AT | (look as u32) << LOOK_AT)
+        debug_assert!(probe >> (32 - PROBE_AT) == 0);
+        Self(table as u32 | flips << FLIPS_AT | (lane as u32) << LANE_AT | (probe as u32) << PROBE_AT)
     }
 
     /// The tag that was written as a number.
@@ -66,10 +71,10 @@ impl Tag {
         (self.0 >> LANE_AT) as usize % LANES
     }
 
-    /// The number of the look.
+    /// The number of the probe.
     #[inline(always)]
-    pub fn look(self) -> usize {
-        (self.0 >> LOOK_AT) as usize
+    pub fn probe(self) -> usize {
+        (self.0 >> PROBE_AT) as usize
     }
 }
 
@@ -82,7 +87,8 @@ pub struct KeysInRests {
 }
 
 impl KeysInRests {
-    /// Of disjoint masks, of which the first [`MAX_TABLES`] are used; `extract` moves the bits of a mask together.
+    /// Of disjoint masks, of which the first [`MAX_TABLES`] are used; `extract` moves the bits of a mask
+    /// together.
     pub fn new(masks: &[u64], extract: impl Fn(u64, u64) -> u64) -> Self {
         let mut keys = [[0; MAX_TABLES]; MAX_TABLES];
         for (of, &key) in keys.iter_mut().zip(masks) {
@@ -104,7 +110,7 @@ impl KeysInRests {
     }
 }
 
-/// A list of what may match, with what decides about it. Its tags are of looks that flip at most one bit.
+/// A list of what may match, with what decides about it. Its tags are of probes that flip at most one bit.
 #[derive(Clone, Copy, Debug)]
 pub struct Unsettled<'a> {
     /// The list.
@@ -117,46 +123,14 @@ pub struct Unsettled<'a> {
     pub radius: u32,
 }
 
-/// Matches in the order in which they were listed.
-#[derive(Clone, Debug, Default)]
-pub struct Matches {
-    /// Of those behind `len` nothing is asked.
-    positions: Vec<u32>,
-    tags: Vec<u32>,
-    differing: Vec<u64>,
-    len: usize,
-}
+/// Matches in the order in which they were listed, each with the differing bits of its rest.
+pub type Matches = Listing<u64>;
 
 impl Matches {
     /// Positions in the packed list, what they were listed for, and the differing bits of the rest.
     #[inline(always)]
     pub fn iter(&self) -> impl Iterator<Item = (u32, Tag, u64)> {
-        let Self { positions, tags, differing, len } = self;
-        let places = positions[..*len].iter().zip(&tags[..*len]).zip(&differing[..*len]);
-        places.map(|((&position, &tag), &differing)| (position, Tag(tag), differing))
-    }
-
-    /// Number of matches.
-    #[inline(always)]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Forgets all, and makes room for so many and eight more.
-    #[inline(always)]
-    fn restart(&mut self, count: usize) {
-        self.len = 0;
-        if self.positions.len() < count + 8 {
-            let room = (count + 8).next_power_of_two();
-            self.positions.resize(room, 0);
-            self.tags.resize(room, 0);
-            self.differing.resize(room, 0);
-        }
+        self.rows().map(|(position, tag, differing)| (position, Tag(tag), differing))
     }
 }
 
@@ -170,19 +144,21 @@ pub struct Settled {
 }
 
 impl Packed {
-    /// Of a list, those values within the radius of what was wanted that no table before the look's finds too. Returns how
-    /// many values are within the radius.
+    /// Of a list, those values within the radius of what was wanted that no table before the probe's finds
+    /// too. Returns how many values are within the radius.
     ///
     /// # Panics
     /// If the list is one of positions elsewhere.
     #[inline(always)]
     pub fn settle(&self, unsettled: Unsettled<'_>, settled: &mut Settled) -> usize {
-        settled.first.restart(unsettled.list.len());
-        settled.later.restart(unsettled.list.len());
-        match self.isa {
-            // SAFETY: this kind is chosen only where the features have been detected.
+        for matches in [&mut settled.first, &mut settled.later] {
+            matches.clear();
+            matches.make_room(unsettled.list.len());
+        }
+        match self.level.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { self.settle_avx512(unsettled, settled) },
+            Isa::Avx512Vbmi => unsafe { self.settle_avx512(unsettled, settled) },
             _ => self.settle_one_by_one(unsettled, settled),
         }
     }
@@ -197,10 +173,8 @@ impl Packed {
             let differing = self.get(position as usize) ^ wanted.rests[tag.table()];
             let near = differing.count_ones() + tag.flips() <= radius;
             within += usize::from(near);
-            // Written whether it stays or not, because nobody can foresee which does.
             let to = if tag.table() == 0 { &mut settled.first } else { &mut settled.later };
-            (to.positions[to.len], to.tags[to.len], to.differing[to.len]) = (position, tag.0, differing);
-            to.len += usize::from(near && !keys.found_before(tag, wanted, differing));
+            to.write(position, tag.0, differing, near && !keys.found_before(tag, wanted, differing));
         }
         within
     }
@@ -213,8 +187,8 @@ impl Packed {
         use std::arch::x86_64::*;
         let Unsettled { list, wanted, keys, radius } = unsettled;
         let (positions, tags) = (&list.positions[..list.len], &list.tags[..list.len]);
-        for Matches { positions, tags, differing, .. } in [&settled.first, &settled.later] {
-            assert!(positions.len().min(tags.len()).min(differing.len()) >= list.len + 8, "room for all");
+        for Matches { positions, tags, with, .. } in [&settled.first, &settled.later] {
+            assert!(positions.len().min(tags.len()).min(with.len()) >= list.len + 8, "room for all");
         }
         let number = |n: u64| _mm512_set1_epi64(n as i64);
         let kept = number(u64::MAX >> (64 - self.width));
@@ -240,8 +214,8 @@ impl Packed {
             let of_rests = _mm512_add_epi64(_mm512_slli_epi64::<4>(lane), table);
             let of_flipped = _mm512_add_epi64(of_rests, number(MAX_TABLES as u64));
             let bit = _mm512_mul_epu32(position, number(u64::from(self.width)));
-            // SAFETY: lanes and tables are cut to their numbers; the positions are in the list (0 where there is none), and from
-            // the first byte of each value on eight can be read.
+            // SAFETY: lanes and tables are cut to their numbers; the positions are in the list (0 where there
+            // is none), and from the first byte of each value on eight can be read.
             let (rest, flipped, word) = unsafe {
                 let none = _mm512_setzero_si512();
                 (
@@ -268,12 +242,13 @@ impl Packed {
             let first = own & _mm512_testn_epi64_mask(table, table);
             for (these, to) in [(first, &mut settled.first), (own & !first, &mut settled.later)] {
                 let narrow = |numbers| _mm512_cvtepi64_epi32(_mm512_maskz_compress_epi64(these, numbers));
-                // SAFETY: there is room for the whole list and eight more, and no more than `at` have been written.
+                // SAFETY: there is room for the whole list and eight more, and no more than `at` have been
+                // written.
                 unsafe {
                     _mm256_storeu_si256(to.positions.as_mut_ptr().add(to.len).cast(), narrow(position));
                     _mm256_storeu_si256(to.tags.as_mut_ptr().add(to.len).cast(), narrow(tag));
                     let differing = _mm512_maskz_compress_epi64(these, differing);
-                    _mm512_storeu_si512(to.differing.as_mut_ptr().add(to.len).cast(), differing);
+                    _mm512_storeu_si512(to.with.as_mut_ptr().add(to.len).cast(), differing);
                 }
                 to.len += these.count_ones() as usize;
             }
@@ -285,15 +260,15 @@ impl Packed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::cpu::Level;
     use crate::kernel::packed::Run;
-    use crate::kernel::weakest::Kernel;
     use proptest::prelude::*;
 
     #[test]
     fn a_tag_says_what_it_was_made_of() {
-        for (table, flips, lane, look) in [(0, 0, 0, 0), (7, 2, 63, (1 << 21) - 1), (3, 1, 17, 5)] {
-            let tag = Tag::from_bits(Tag::new(table, flips, lane, look).bits());
-            assert_eq!((tag.table(), tag.flips(), tag.lane(), tag.look()), (table, flips, lane, look));
+        for (table, flips, lane, probe) in [(0, 0, 0, 0), (7, 2, 63, (1 << 21) - 1), (3, 1, 17, 5)] {
+            let tag = Tag::from_bits(Tag::new(table, flips, lane, probe).bits());
+            assert_eq!((tag.table(), tag.flips(), tag.lane(), tag.probe()), (table, flips, lane, probe));
         }
     }
 
@@ -306,7 +281,7 @@ mod tests {
         long.shortlist(&[Run { from: 10, len: 3, wanted: 0, radius: 3, tag: 0 }], 3, &mut list);
         let mut short = Packed::with_room(9, 40).unwrap();
         short.extend(0..9);
-        let keys = KeysInRests::new(&[0xff], |value, mask| Kernel::PORTABLE.extract(value, mask));
+        let keys = KeysInRests::new(&[0xff], |value, mask| Level::PORTABLE.extract(value, mask));
         let wanted = [Wanted::default(); LANES];
         let unsettled = Unsettled { list: &list, wanted: &wanted, keys: &keys, radius: 3 };
         short.settle(unsettled, &mut Settled::default());
@@ -321,7 +296,7 @@ mod tests {
             queries in prop::collection::vec((any::<prop::sample::Index>(), prop::collection::vec(0u32..64, 0..6), any::<u64>()), LANES),
             listed in prop::collection::vec((any::<prop::sample::Index>(), 0..LANES, 0usize..8, 0u32..=1, 0usize..99), 0..70),
         ) {
-            let kernel = Kernel::PORTABLE;
+            let kernel = Level::PORTABLE;
             let masks: Vec<u64> = (0..tables as u32).map(|t| ((1u64 << p) - 1) << (t * p)).collect();
             let keys = KeysInRests::new(&masks, |value, mask| kernel.extract(value, mask));
             let width = 64 - p;
@@ -342,10 +317,10 @@ mod tests {
             }
             let (mut list, mut within) = (Shortlist::default(), 0);
             let mut expected = [Vec::new(), Vec::new()];
-            for (of, lane, t, flips, look) in listed {
+            for (of, lane, t, flips, probe) in listed {
                 let (at, t) = (of.index(hashes.len()), t % tables);
                 let position = (t * hashes.len() + at) as u32;
-                let tag = Tag::new(t, flips, lane, look);
+                let tag = Tag::new(t, flips, lane, probe);
                 let (hash, flipped) = queries[lane];
                 // Whatever is there is listed: a radius of all bits.
                 let run = Run { from: position, len: 1, wanted: 0, radius: 64, tag: tag.bits() };
@@ -363,12 +338,12 @@ mod tests {
                 }
             }
             let mut settled = Settled::default();
-            for isa in Packed::available() {
-                packed.isa = isa;
+            for level in Level::available() {
+                packed.level = level;
                 let unsettled = Unsettled { list: &list, wanted: &wanted, keys: &keys, radius };
                 prop_assert_eq!(packed.settle(unsettled, &mut settled), within);
                 for (matches, expected) in [&settled.first, &settled.later].into_iter().zip(&expected) {
-                    prop_assert_eq!(&matches.iter().collect::<Vec<_>>(), expected, "{:?}", isa);
+                    prop_assert_eq!(&matches.iter().collect::<Vec<_>>(), expected, "{:?}", level);
                     prop_assert_eq!((matches.len(), matches.is_empty()), (expected.len(), expected.is_empty()));
                 }
             }

@@ -2,7 +2,7 @@
 
 use super::Banding;
 use crate::error::{Error, Result};
-use crate::kernel::minhash::Kernel;
+use crate::kernel::Level;
 use crate::minhash::Signatures;
 use crate::search::Cost;
 use hashbrown::HashMap;
@@ -120,7 +120,7 @@ impl BandIndex {
         }
         slots.sort_unstable();
         slots.dedup();
-        let kernel = Kernel::best();
+        let kernel = Level::in_use();
         let hits: Vec<SignatureHit> = slots
             .iter()
             .map(|&slot| (slot, kernel.matches(self.signatures.get(slot as usize), signature)))

@@ -5,7 +5,7 @@
 
 use super::Banding;
 use crate::error::{Error, Result};
-use crate::kernel::minhash::Kernel;
+use crate::kernel::Level;
 use crate::minhash::{DistinctSignatures, Signatures};
 use crate::search::Cost;
 use rayon::prelude::*;
@@ -142,7 +142,7 @@ pub fn join_with(
     }
     let equal_documents: u64 =
         (0..distinct.len() as u32).map(|slot| pairs_of(distinct.documents(slot).len())).sum();
-    let mut joiner = Joiner { distinct, signatures, params, kernel: Kernel::best(), places: Vec::new() };
+    let mut joiner = Joiner { distinct, signatures, params, kernel: Level::in_use(), places: Vec::new() };
     let mut all = Vec::with_capacity(params.banding.bands);
     for band in 0..params.banding.bands {
         let (order, mut stats) = joiner.sort(band);
@@ -171,7 +171,7 @@ struct Joiner<'a> {
     distinct: &'a DistinctSignatures,
     signatures: &'a Signatures,
     params: JoinParams,
-    kernel: Kernel,
+    kernel: Level,
     /// `places[slot · bands + band]`: 0 if the slot's bucket is compared in full, else 1 + its place in the band's
     /// order. Empty until there is a bucket that is not.
     places: Vec<u32>,
