@@ -3,6 +3,7 @@
 mod cli;
 mod parquet;
 mod reading;
+mod results_v1;
 mod review;
 mod specimens;
 mod worst;

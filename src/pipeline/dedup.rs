@@ -214,6 +214,7 @@ fn write(
         corpus: describe_corpus(prepared),
         outcome,
         method: describe(settings, &found.chosen),
+        settings: None,
         recall: found.recall,
         s_curve: found.s_curve,
         histograms: found.histograms,

@@ -14,5 +14,6 @@ pub mod html;
 pub mod model;
 pub mod review;
 pub mod snippet;
+pub mod told;
 
 pub use model::{CompareReport, Report};

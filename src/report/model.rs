@@ -10,6 +10,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::snippet::{differences, opening};
+use super::told::{Reach, RunFacts};
 use crate::search::bands::Banding;
 use crate::{Error, Result};
 
@@ -30,8 +31,11 @@ pub struct Report {
     pub corpus: Corpus,
     /// What came of it.
     pub outcome: Outcome,
-    /// How it was done.
+    /// How it was done, in words.
     pub method: Method,
+    /// The settings as data; none in reports of version 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settings: Option<serde_json::Value>,
     /// How many of the pairs were found, where that was measured.
     pub recall: Option<Recall>,
     /// Which pairs a banded MinHash index compares, where there is one.
@@ -513,18 +517,12 @@ impl PairSample {
 impl Report {
     /// What the design of the search promises of the pairs within the threshold, if anything.
     pub fn promise(&self) -> Option<&'static str> {
-        let has = |wanted: (&str, &str)| {
-            let is = |parameter: &Parameter| (&*parameter.name, &*parameter.value) == wanted;
-            self.method.parameters.iter().any(is)
-        };
-        if self.method.name == "bphs" || has(EXACT_JOIN) {
-            Some("An exact search: every pair within the distance.")
-        } else if has(THINNED_JOIN) {
-            Some(
+        match RunFacts::of(self).reach {
+            Reach::All => Some("An exact search: every pair within the distance."),
+            Reach::AllButCrowds => Some(
                 "An exact search but for crowds of pages of one template, see the warnings: every other pair within the distance.",
-            )
-        } else {
-            None
+            ),
+            Reach::Measured => None,
         }
     }
 
