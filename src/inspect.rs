@@ -7,6 +7,7 @@
 
 pub use crate::inspection::Inspection;
 
+use crate::clusters::Linkage;
 use crate::corpus::{self, DiscoverOptions, ReadOptions};
 use crate::error::{Error, Result};
 use crate::evaluate::judged;
@@ -16,6 +17,7 @@ use crate::report::csv::check::{Together, clusters, pairs};
 use crate::report::csv::{ClustersCsv, PairsCsv};
 use crate::report::html::check::check as check_page;
 use crate::report::model::Report;
+use crate::report::facts::RunFacts;
 use crate::seen::answers;
 use crate::{format, frequencies, seen};
 use std::fs::{self, File};
@@ -95,17 +97,16 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
         return Ok(inspection);
     }
     let report = Report::read_json(&path)?;
-    let outcome = report.outcome;
+    let (facts, outcome) = (RunFacts::of(&report), report.outcome);
     inspection.what = "folder of results".to_owned();
     let (table, counts) = clusters(&folder.join("clusters.csv"))?;
     inspection.problems_of(table);
     inspection.same("rows of clusters.csv", outcome.documents_in_clusters, counts.documents);
     inspection.same("clusters of clusters.csv", outcome.clusters, counts.clusters);
-    let chosen = |name: &str| report.method.parameters.iter().find(|p| p.name == name).map(|p| &*p.value);
     let together = Together {
         cluster_of: counts.cluster_of,
-        connected: chosen("clusters") == Some("connected"),
-        passing: chosen("verify threshold").and_then(|value| value.parse().ok()),
+        connected: facts.clusters == Some(Linkage::Connected),
+        passing: facts.threshold,
     };
     let (table, rows) = pairs(&folder.join("pairs.csv"), Some(&together))?;
     inspection.problems_of(table);

@@ -4,6 +4,7 @@ mod cli;
 mod floors;
 mod parquet;
 mod reading;
+mod results_v1;
 mod review;
 mod specimens;
 mod worst;

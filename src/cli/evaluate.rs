@@ -8,7 +8,7 @@ use flipside::evaluate::corpus::record_names;
 use flipside::evaluate::found::{Found, ListedPairs, Records};
 use flipside::evaluate::interval::Bootstrap;
 use flipside::evaluate::judged::{estimate_precision, read_judgements};
-use flipside::evaluate::truth::{Scope, TruthFile, TruthParams};
+use flipside::evaluate::truth::{Rule, Scope, TruthFile, TruthParams};
 use flipside::evaluate::{self};
 use flipside::report::model::Report;
 use flipside::wording::{counted, printable_path};
@@ -122,7 +122,7 @@ impl Args {
         let records = Records::new(&names)?;
         let params = TruthParams { min_score: self.min_score, min_label, scope: self.scope };
         let truth = TruthFile::read(truth, &records, &params)?;
-        let labelled = truth.rule.starts_with("label");
+        let labelled = matches!(truth.rule, Rule::Label(_));
         refuse(
             &[("min-label", self.min_label.is_some() && !labelled)],
             "on this truth",

@@ -218,7 +218,7 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
             corpus: u64::from(records),
             documents,
             scope: truth.scope,
-            rule: truth.rule.clone(),
+            rule: truth.rule.to_string(),
             duplicates: duplicate_pairs,
             listed_distinct: distinct.len() as u64,
             listed_unknown: unknown.len() as u64,
@@ -418,7 +418,7 @@ mod tests {
             scope,
             counts: TruthCounts::default(),
             min_score: None,
-            rule: "label >= 1".into(),
+            rule: truth::Rule::Label(1.0),
         }
     }
 

@@ -158,8 +158,32 @@ pub struct TruthFile {
     pub counts: TruthCounts,
     /// The score from which on a pair counts as duplicate, see [`TruthParams::min_score`].
     pub min_score: Option<f64>,
-    /// From what on a pair counts as duplicate, in words.
-    pub rule: String,
+    /// From what on a pair counts as duplicate.
+    pub rule: Rule,
+}
+
+/// From what on a truth counts a pair as duplicate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    /// Its label is a number of at least this, or says so.
+    Label(f64),
+    /// Its score is at least this.
+    Score(f64),
+    /// It is listed.
+    Listed,
+    /// Both documents are in one cluster.
+    Together,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Label(least) => write!(f, "label >= {least}"),
+            Self::Score(least) => write!(f, "score >= {least}"),
+            Self::Listed => f.write_str("every listed pair"),
+            Self::Together => f.write_str("one cluster"),
+        }
+    }
 }
 
 /// How a file names records.
@@ -290,9 +314,9 @@ fn read_pairs(
     });
     counts.repeats = (rows - pairs.len()) as u64;
     let rule = match (label, score, params.min_score) {
-        (Some(_), ..) => format!("label >= {}", params.min_label),
-        (None, Some(_), Some(least)) => format!("score >= {least}"),
-        _ => "every listed pair".to_string(),
+        (Some(_), ..) => Rule::Label(params.min_label),
+        (None, Some(_), Some(least)) => Rule::Score(least),
+        _ => Rule::Listed,
     };
     let scope = params.scope.unwrap_or(if label.is_some() { Scope::LabelledPairs } else { Scope::Corpus });
     Ok(TruthFile { truth: Truth::Pairs(pairs), scope, counts, min_score: params.min_score, rule })
@@ -345,7 +369,7 @@ fn read_clusters(
         scope,
         counts,
         min_score: None,
-        rule: "one cluster".to_string(),
+        rule: Rule::Together,
     })
 }
 
@@ -375,7 +399,7 @@ mod tests {
         let text = "a,b,jaccard\n3,1,0.9000\n0,1,0.5100\n0,9,0.8000\n2,2,1.0\n";
         let file = read(text, &TruthParams { min_score: Some(0.8), ..TruthParams::default() }).unwrap();
         assert_eq!(verdicts(&file), [(0, 1, Distinct), (1, 3, Duplicate)]);
-        assert_eq!((file.scope, &*file.rule), (Scope::Corpus, "score >= 0.8"));
+        assert_eq!((file.scope, &*file.rule.to_string()), (Scope::Corpus, "score >= 0.8"));
         let want = TruthCounts {
             rows: 4,
             rows_not_in_corpus: 1,
@@ -397,7 +421,7 @@ mod tests {
         }
         let all = read(text, &TruthParams::default()).unwrap();
         assert_eq!(verdicts(&all), [(0, 1, Duplicate), (1, 3, Duplicate)]);
-        assert_eq!(all.rule, "every listed pair");
+        assert_eq!(all.rule.to_string(), "every listed pair");
     }
 
     #[test]

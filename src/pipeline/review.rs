@@ -10,6 +10,7 @@ use crate::evaluate::judged::{Bands, ReviewSample, SampleParams};
 use crate::format;
 use crate::report::model::{FileRow, Report, Tool};
 use crate::report::review::{ReviewHead, Side, TITLE, write};
+use crate::report::facts::RunFacts;
 use crate::wording::counted;
 use hashbrown::HashMap;
 use std::fs::File;
@@ -121,8 +122,7 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
 
 /// What pairs were joined by says into which bands they are best put.
 fn usual_bands(report: &Report, pairs: &[FoundPair]) -> Bands {
-    let checked = report.method.parameters.iter().any(|p| p.name == "verify" && p.value != "none");
-    if !checked && pairs.iter().all(|pair| pair.distance.is_some()) {
+    if !RunFacts::of(report).checked && pairs.iter().all(|pair| pair.distance.is_some()) {
         Bands::Distance
     } else {
         Bands::Similarity(SIMILARITY_CUTS.to_vec())

@@ -184,6 +184,7 @@ pub fn psm() -> Report {
             seed: 15_402_117_203_377_121_889,
             hash: "murmur3-x64-128-low64-v1".into(),
         },
+        settings: None,
         recall: Some(Recall {
             wanted: 0.95,
             reached: 0.9624,

@@ -7,6 +7,7 @@
 mod charts;
 pub(crate) mod check;
 pub mod csv;
+pub mod facts;
 mod figures;
 #[cfg(test)]
 mod fixtures;

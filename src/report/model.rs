@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::snippet::{differences, opening};
+use super::facts::RunFacts;
 use super::tell;
 use crate::search::bands::Banding;
 use crate::{Error, Result};
@@ -530,24 +531,7 @@ impl PairSample {
 impl Report {
     /// What the design of the search says of the pairs within the threshold, if anything.
     pub fn promise(&self) -> Option<&'static str> {
-        match &self.searched {
-            Some(searched) => tell::promise(searched),
-            // Schema 1 says it in words alone.
-            None => {
-                let parameters = &self.method.parameters;
-                let search = parameters.iter().find(|p| p.name == "search").map_or("", |p| &p.value);
-                match (&*self.method.name, search) {
-                    ("bphs", _) | (_, "exact join of all hashes") => {
-                        Some("The search was exact: it compared every pair within the distance.")
-                    }
-                    (_, "exact join of all hashes but those of crowds") => Some(
-                        "The search was exact except for crowds of pages of one template (see the warnings): it compared \
-                         every other pair within the distance.",
-                    ),
-                    _ => None,
-                }
-            }
-        }
+        tell::promise(RunFacts::of(self).reach)
     }
 
     /// Writes `report.json`.

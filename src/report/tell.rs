@@ -1,5 +1,6 @@
 //! An outcome told in words: the only place where a run's numbers become sentences.
 
+use super::facts::Reach;
 use super::model::{
     Corpus, DamageCount, DamageReport, DamagedRecord, Histogram, LanguageCount, Method, Outcome as Counts,
     Parameter, Recall, Report, SCurve, SearchCost,
@@ -432,16 +433,14 @@ pub fn outcome_warnings(outcome: &Outcome, judged: bool) -> Vec<String> {
 }
 
 /// What the design of a search says of the pairs within the threshold, if anything.
-pub fn promise(searched: &Searched) -> Option<&'static str> {
-    match (&searched.ran, &searched.crowds) {
-        (Ran::Join { .. }, Some(Crowds::Sampled { .. })) => Some(
+pub fn promise(reach: Reach) -> Option<&'static str> {
+    match reach {
+        Reach::All => Some("The search was exact: it compared every pair within the distance."),
+        Reach::AllButCrowds => Some(
             "The search was exact except for crowds of pages of one template (see the warnings): it compared every other pair \
              within the distance.",
         ),
-        (Ran::Join { .. } | Ran::Bphs { .. } | Ran::Probing { probes: None, .. }, _) => {
-            Some("The search was exact: it compared every pair within the distance.")
-        }
-        _ => None,
+        Reach::Measured => None,
     }
 }
 

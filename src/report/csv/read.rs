@@ -254,7 +254,7 @@ mod tests {
                 Pair(2, ids(), None, Some(0.5), PairKind::Near, None),
             ),
             // Columns that a person chose, put in another order and saved with other line ends.
-            ("b_id,kind,a_id\r\ny,exact,x\r\n", Pair(2, ids(), None, None, PairKind::Exact, None)),
+            ("b_id,a_id,kind\r\ny,x,exact\r\n", Pair(2, ids(), None, None, PairKind::Exact, None)),
             (
                 "measure,b_id,a_id,kind\r\ntext,y,x,exact\r\n",
                 Pair(2, ids(), None, None, PairKind::Exact, text),
