@@ -128,7 +128,8 @@ pub fn by_simhash(
         group(distinct.len(), |slot| distinct.members(crate::Slot(slot)), texts, collection, settings);
     let histograms = stages.run("histograms", join.pairs.len() as u64, "pairs", 0, |_| {
         let names: Vec<String> = (0..index.tables()).map(|table| format!("table {table}")).collect();
-        hamming_histograms(index.radius(), &names, |a, b| index.tables_of(a, b), &distinct, &join.pairs)
+        let reach = index.reach();
+        hamming_histograms(reach.radius, &names, |a, b| reach.tables_of(a, b), &distinct, &join.pairs)
     });
     Ok(found(collection, groups, join, index.bytes() as u64, slots, histograms, recall, chosen, settings))
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::buckets::{Buckets, Course, Look};
 use super::directory::{KeyBits, Table, log2};
-use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
+use super::{Cost, HammingIndex, Match, Mode, Query, Reach, Scratch, TableSet};
 use crate::kernel::hamming::Kernel;
 use crate::simhash::BITS;
 use crate::{Error, Result};
@@ -191,44 +191,24 @@ impl HammingIndex for Bphs {
         format!("bphs-{}", self.params.tables)
     }
 
-    fn radius(&self) -> u32 {
-        self.params.radius
+    fn reach(&self) -> Reach<'_> {
+        Reach { keys: &self.keys, flips: 0, radius: self.params.radius }
     }
 
     fn bytes(&self) -> usize {
         size_of_val(&self.keys[..]) + self.tables.iter().map(Table::bytes).sum::<usize>()
     }
 
-    fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
-        scratch.answer(self, query, mode, |hit, _, _| hits.push(hit))
-    }
-
-    fn search_traced(
-        &self,
-        query: Query<'_>,
-        mode: Mode,
-        scratch: &mut Scratch,
-        hits: &mut Vec<(Hit, u32)>,
-    ) -> Cost {
-        scratch.answer(self, query, mode, |hit, _, look| hits.push((hit, look.table + 1)))
-    }
-
-    fn search_many(
+    fn answer(
         &self,
         queries: &[Query<'_>],
         mode: Mode,
+        _: bool,
         scratch: &mut Scratch,
-        hits: &mut Vec<(u32, Hit)>,
+        found: &mut dyn FnMut(Match),
     ) -> Cost {
-        scratch.answer_many(self, queries, mode, hits)
-    }
-
-    fn tables(&self) -> usize {
-        self.tables.len()
-    }
-
-    fn tables_of(&self, query: u64, hit: u64) -> TableSet {
-        reaching(&self.keys, 0, self.params.radius, query ^ hit)
+        // Tables are taken in order, so a probe's number is its table's.
+        scratch.answer(self, queries, mode, found)
     }
 }
 

@@ -8,7 +8,7 @@
 use std::ops::ControlFlow;
 
 use super::directory::Table;
-use super::{Cost, Hit, Mode, Query};
+use super::{Cost, Hit, Match, Mode, Query};
 use crate::kernel::hamming::Kernel;
 use crate::simhash::volatility::Volatility;
 use crate::simhash::vosh::Vosh;
@@ -72,37 +72,26 @@ pub(super) struct Lane {
     done: bool,
 }
 
-/// A match and how it was found.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
-    /// Position of the query.
-    pub number: usize,
-    pub hit: Hit,
-    /// The number of the look, from 1.
-    pub step: u64,
-    pub look: Look,
-}
-
 /// Matches of later tables, whose slots are not known yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unplaced {
     /// The first table's directory has been asked for.
-    new: Vec<(u64, Found)>,
+    new: Vec<(u64, Match)>,
     /// Its hashes as well.
-    located: Vec<(u64, Found)>,
+    located: Vec<(u64, Match)>,
 }
 
 impl Unplaced {
-    fn push(&mut self, first: &Table, stored: u64, found: Found) {
+    fn push(&mut self, first: &Table, stored: u64, found: Match) {
         first.prefetch_cell(first.cell(stored));
         self.new.push((stored, found));
     }
 
     /// Finds the slots of those whose hashes have been asked for, and asks for the hashes of the others.
-    pub fn advance(&mut self, first: &Table, mut placed: impl FnMut(Found)) {
+    pub fn advance(&mut self, first: &Table, placed: &mut dyn FnMut(Match)) {
         for (stored, found) in self.located.drain(..) {
             let slot = first.find(stored).0.expect("every table holds the same hashes") as u32;
-            placed(Found { hit: Hit { slot, ..found.hit }, ..found });
+            placed(Match { hit: Hit { slot, ..found.hit }, ..found });
         }
         for (stored, _) in &self.new {
             first.prefetch_hashes(&first.range(*stored));
@@ -123,7 +112,7 @@ pub(super) fn answer<B: Buckets>(
     mode: Mode,
     lanes: &mut [Lane],
     unplaced: &mut Unplaced,
-    mut found: impl FnMut(Found),
+    found: &mut dyn FnMut(Match),
 ) -> Cost {
     let mut cost = Cost::default();
     let lanes = &mut lanes[..queries.len()];
@@ -142,12 +131,12 @@ pub(super) fn answer<B: Buckets>(
             if lane.done {
                 continue;
             }
-            let any = compare(index, query.hash, mode, lane, &mut cost, |stored, hit, step, look| {
-                let match_found = Found { number: position + number, hit, step, look };
-                if look.table == 0 {
-                    found(match_found);
+            let any = compare(index, query.hash, mode, lane, &mut cost, |stored, hit, probe, table| {
+                let matching = Match { query: (position + number) as u32, hit, probe: probe as u32 };
+                if table == 0 {
+                    found(matching);
                 } else {
-                    unplaced.push(&index.tables()[0], stored, match_found);
+                    unplaced.push(&index.tables()[0], stored, matching);
                 }
             });
             lane.finished += lane.n as u64;
@@ -191,8 +180,8 @@ fn ask_for_groups<B: Buckets>(index: &B, query: u64, lane: &mut Lane) {
     }
 }
 
-/// Phase 3: compares. `found` gets the stored hash and its position in its table for a slot. Returns whether there was a
-/// match.
+/// Phase 3: compares. `found` gets the stored hash, its position in its table for a slot, the number of the look, from 1,
+/// and the table. Returns whether there was a match.
 #[inline]
 fn compare<B: Buckets>(
     index: &B,
@@ -200,7 +189,7 @@ fn compare<B: Buckets>(
     mode: Mode,
     lane: &Lane,
     cost: &mut Cost,
-    mut found: impl FnMut(u64, Hit, u64, Look),
+    mut found: impl FnMut(u64, Hit, u64, u32),
 ) -> bool {
     let mut runs: [&[u64]; ROUND] = [&[]; ROUND];
     for (run, (look, &(from, to))) in runs.iter_mut().zip(lane.looks[..lane.n].iter().zip(&lane.ranges)) {
@@ -219,7 +208,7 @@ fn compare<B: Buckets>(
             }
             any = true;
             let hit = Hit { slot: lane.ranges[run].0 + at as u32, distance: distance as u8 };
-            found(stored, hit, lane.finished + run as u64 + 1, look);
+            found(stored, hit, lane.finished + run as u64 + 1, look.table);
             mode.after_hit()
         });
     *cost += Cost { probes: scanned as u64, candidates: compared as u64, verified };

@@ -21,7 +21,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::directory::log2;
-use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
+use super::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch};
 use crate::kernel::flips::Flip;
 use crate::kernel::packed::settle::{KeysInRests, LANES, Settled, Tag, Unsettled, Wanted};
 use crate::kernel::packed::{self, Packed, Shortlist, WIDEST};
@@ -357,20 +357,17 @@ impl Dial {
     #[inline(always)]
     fn choose(
         &self,
-        asked: Asked<'_>,
+        query: &Query<'_>,
         (from, to): (u32, u32),
         place: usize,
         lane: &mut Lane,
         wanted: &mut Wanted,
     ) {
         let tables = self.looks.masks.len() as u32;
-        let strengths = match asked.strength {
-            Strength::Weights(weights) => self.kernel.strengths(weights),
-            Strength::Known(strengths) => *strengths,
-        };
-        (lane.hash, lane.matched) = (asked.hash, false);
+        let strengths = self.kernel.strengths(query.weights);
+        (lane.hash, lane.matched) = (query.hash, false);
         let mut splits = [Split::default(); MAX_TABLES];
-        self.kernel.split(asked.hash, &self.looks.masks, &mut splits);
+        self.kernel.split(query.hash, &self.looks.masks, &mut splits);
         let at_keys = from.min(tables)..to.min(tables);
         let (from, to) = (from.saturating_sub(tables), to.saturating_sub(tables));
         let mut chosen = 0;
@@ -481,7 +478,7 @@ impl Dial {
             cost.verified += near as u64;
             placed.extend(settled.first.iter().map(|(slot, tag, in_rest)| {
                 let lane = &ring[tag.lane()];
-                Match { number: lane.number, slot, differing: differing_bits(lane, tag, in_rest) }
+                Placed { number: lane.number, slot, differing: differing_bits(lane, tag, in_rest) }
             }));
             new.extend(settled.later.iter().map(|(_, tag, in_rest)| {
                 let lane = &ring[tag.lane()];
@@ -500,7 +497,7 @@ impl Dial {
                     Mode::First => near && !std::mem::replace(&mut lane.matched, true),
                 };
                 if counts && t == 0 {
-                    placed.push(Match { number: lane.number, slot: position, differing });
+                    placed.push(Placed { number: lane.number, slot: position, differing });
                 } else if counts {
                     new.push(unplaced(lane, differing));
                 }
@@ -510,7 +507,7 @@ impl Dial {
         // The directory was asked for one round ago, the first table's hashes a round later.
         placed.extend(last.iter().map(|found| {
             let slot = self.slot(found.stored, found.run).expect("every table holds the same hashes");
-            Match { number: found.number, slot, differing: found.differing }
+            Placed { number: found.number, slot, differing: found.differing }
         }));
         last.clear();
         found(placed);
@@ -534,20 +531,20 @@ impl Dial {
     }
 
     /// Answers all queries within the budget. `found` gets the position of the query, the match, and the bits that differ.
-    fn answer(
+    fn run(
         &self,
-        questions: Questions<'_>,
+        queries: &[Query<'_>],
         mode: Mode,
         scratch: &mut DialScratch,
-        mut found: impl FnMut(usize, Hit, u64),
+        mut found: impl FnMut(u32, Hit, u64),
     ) -> Cost {
         let budget = self.budget();
         let mut run = |of: Option<&[u32]>, looks, found: &mut FoundIn<'_>| {
-            self.kernel.compiled_for(Run { dial: self, questions, of, looks, mode, scratch, found })
+            self.kernel.compiled_for(Run { dial: self, queries, of, looks, mode, scratch, found })
         };
-        let mut found = |matches: &[Match]| {
-            for &Match { number, slot, differing, .. } in matches {
-                found(number as usize, Hit { slot, distance: differing.count_ones() as u8 }, differing);
+        let mut found = |matches: &[Placed]| {
+            for &Placed { number, slot, differing } in matches {
+                found(number, Hit { slot, distance: differing.count_ones() as u8 }, differing);
             }
         };
         if mode == Mode::All {
@@ -555,7 +552,7 @@ impl Dial {
         }
         // Rounds of more and more looks; who has found something is done.
         let mut cost = Cost::default();
-        let mut left: Vec<u32> = (0..questions.len() as u32).collect();
+        let mut left: Vec<u32> = (0..queries.len() as u32).collect();
         let mut done = vec![false; left.len()];
         let (mut from, mut to) = (0, budget.min(FIRST_ROUND));
         while from < to && !left.is_empty() {
@@ -568,31 +565,12 @@ impl Dial {
         }
         cost
     }
-
-    /// [`search_many`](HammingIndex::search_many) for hashes whose bits' strengths are known: 64 bytes a query instead of
-    /// 256.
-    ///
-    /// # Panics
-    /// If the lists differ in length or have 2³² entries or more.
-    pub fn search_many_by_strength(
-        &self,
-        hashes: &[u64],
-        strengths: &[Strengths],
-        mode: Mode,
-        scratch: &mut Scratch,
-        hits: &mut Vec<(u32, Hit)>,
-    ) -> Cost {
-        assert_eq!(hashes.len(), strengths.len(), "strengths of every hash");
-        assert!(u32::try_from(hashes.len()).is_ok(), "fewer than 2^32 queries in one batch");
-        let questions = Questions::Known(hashes, strengths);
-        self.answer(questions, mode, &mut scratch.dial, |number, hit, _| hits.push((number as u32, hit)))
-    }
 }
 
 /// One run over queries: looks `looks.0..looks.1` of each, every match to `found`.
 struct Run<'a> {
     dial: &'a Dial,
-    questions: Questions<'a>,
+    queries: &'a [Query<'a>],
     /// Of which only these; of all of them if it does not say.
     of: Option<&'a [u32]>,
     looks: (u32, u32),
@@ -602,17 +580,17 @@ struct Run<'a> {
 }
 
 /// What gets the matches, some at a time, with their slots.
-type FoundIn<'a> = dyn FnMut(&[Match]) + 'a;
+type FoundIn<'a> = dyn FnMut(&[Placed]) + 'a;
 
 impl Job for Run<'_> {
     type Output = Cost;
 
     #[inline(always)]
     fn run(self) -> Cost {
-        let Self { dial, questions, of, looks, mode, scratch, found } = self;
-        let count = of.map_or(questions.len(), <[u32]>::len);
+        let Self { dial, queries, of, looks, mode, scratch, found } = self;
+        let count = of.map_or(queries.len(), <[u32]>::len);
         let number = |turn: usize| of.map_or(Some(turn), |of| of.get(turn).map(|&number| number as usize));
-        let asked = |turn: usize| questions.get(number(turn)?);
+        let asked = |turn: usize| queries.get(number(turn)?);
         let DialScratch { ring, wanted, settling } = scratch;
         let mut cost = Cost::default();
         // Queries between two stages: enough looks under way to hide the waiting, few enough that what has been asked for
@@ -629,7 +607,9 @@ impl Job for Run<'_> {
         for turn in 0..count + 2 * gap {
             if let Some(now) = asked(turn) {
                 if let Some(ahead) = asked(turn + ASKED_AHEAD) {
-                    ahead.prefetch();
+                    for line in (0..BITS).step_by(64 / size_of::<f32>()) {
+                        prefetch::read(ahead.weights, line);
+                    }
                 }
                 let place = turn % lanes;
                 ring[place].number = number(turn).unwrap_or(turn) as u32;
@@ -669,64 +649,6 @@ const ASKED_AHEAD: usize = 16;
 
 /// Looks in the first round of a search that may end at its first match.
 const FIRST_ROUND: u32 = 4;
-
-/// How strong the bits of a query are.
-#[derive(Clone, Copy, Debug)]
-enum Strength<'a> {
-    Weights(&'a [f32; BITS]),
-    Known(&'a Strengths),
-}
-
-/// A query.
-#[derive(Clone, Copy, Debug)]
-struct Asked<'a> {
-    hash: u64,
-    strength: Strength<'a>,
-}
-
-/// Queries.
-#[derive(Clone, Copy, Debug)]
-enum Questions<'a> {
-    Weighted(&'a [Query<'a>]),
-    /// Hashes with their strengths, of the same number.
-    Known(&'a [u64], &'a [Strengths]),
-}
-
-impl<'a> Questions<'a> {
-    #[inline(always)]
-    fn len(self) -> usize {
-        match self {
-            Self::Weighted(queries) => queries.len(),
-            Self::Known(hashes, _) => hashes.len(),
-        }
-    }
-
-    #[inline(always)]
-    fn get(self, number: usize) -> Option<Asked<'a>> {
-        match self {
-            Self::Weighted(queries) => queries
-                .get(number)
-                .map(|query| Asked { hash: query.hash, strength: Strength::Weights(query.weights) }),
-            Self::Known(hashes, strengths) => {
-                Some(Asked { hash: *hashes.get(number)?, strength: Strength::Known(strengths.get(number)?) })
-            }
-        }
-    }
-}
-
-impl Asked<'_> {
-    #[inline(always)]
-    fn prefetch(&self) {
-        match self.strength {
-            Strength::Weights(weights) => {
-                for line in (0..BITS).step_by(64 / size_of::<f32>()) {
-                    prefetch::read(weights, line);
-                }
-            }
-            Strength::Known(strengths) => prefetch::read(&strengths.0, 0),
-        }
-    }
-}
 
 /// Which looks there are, and in which order a query takes them; needs no index.
 #[derive(Clone, Debug)]
@@ -799,9 +721,9 @@ enum Turn {
     Flipped(Flip),
 }
 
-/// A match.
+/// A match whose slot is known.
 #[derive(Clone, Copy, Debug)]
-struct Match {
+struct Placed {
     /// Position of the query.
     number: u32,
     slot: u32,
@@ -825,7 +747,7 @@ struct Settling {
     list: Shortlist,
     settled: Settled,
     /// Matches with their slots.
-    placed: Vec<Match>,
+    placed: Vec<Placed>,
     /// Matches in other tables than the first, by the stage of placing that they are in.
     unplaced: [Vec<Unplaced>; 3],
 }
@@ -882,50 +804,29 @@ impl HammingIndex for Dial {
         format!("dial-{}x{}/{}", self.looks.masks.len(), self.key_bits(), self.looks.flips)
     }
 
-    fn radius(&self) -> u32 {
-        self.params.radius
+    fn reach(&self) -> Reach<'_> {
+        Reach { keys: &self.looks.masks, flips: self.looks.flips, radius: self.params.radius }
     }
 
     fn bytes(&self) -> usize {
         self.directory.bytes() + self.rests.bytes()
     }
 
-    fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
-        self.answer(Questions::Weighted(&[query]), mode, &mut scratch.dial, |_, hit, _| hits.push(hit))
-    }
-
-    fn search_traced(
-        &self,
-        query: Query<'_>,
-        mode: Mode,
-        scratch: &mut Scratch,
-        hits: &mut Vec<(Hit, u32)>,
-    ) -> Cost {
-        let strengths = self.kernel.strengths(query.weights);
-        self.answer(Questions::Weighted(&[query]), mode, &mut scratch.dial, |_, hit, differing| {
-            let first = self.looks.first(differing, &strengths);
-            hits.push((hit, first.expect("a look has found it")));
-        })
-    }
-
-    fn search_many(
+    fn answer(
         &self,
         queries: &[Query<'_>],
         mode: Mode,
+        traced: bool,
         scratch: &mut Scratch,
-        hits: &mut Vec<(u32, Hit)>,
+        found: &mut dyn FnMut(Match),
     ) -> Cost {
-        assert!(u32::try_from(queries.len()).is_ok(), "fewer than 2^32 queries in one batch");
-        let questions = Questions::Weighted(queries);
-        self.answer(questions, mode, &mut scratch.dial, |number, hit, _| hits.push((number as u32, hit)))
-    }
-
-    fn tables(&self) -> usize {
-        self.looks.masks.len()
-    }
-
-    fn tables_of(&self, query: u64, hit: u64) -> TableSet {
-        reaching(&self.looks.masks, self.looks.flips, self.params.radius, query ^ hit)
+        self.run(queries, mode, &mut scratch.dial, |number, hit, differing| {
+            let look = traced.then(|| {
+                let strengths = self.kernel.strengths(queries[number as usize].weights);
+                self.looks.first(differing, &strengths).expect("a look has found it")
+            });
+            found(Match { query: number, hit, probe: look.unwrap_or_default() });
+        })
     }
 }
 
@@ -1084,16 +985,6 @@ mod tests {
                 let mut first = Vec::new();
                 cut.search(query, Mode::First, &mut scratch, &mut first);
                 prop_assert!(first.len() == within.len().min(1) && first.iter().all(|hit| within.contains(hit)));
-            }
-            // Known strengths give what weights give.
-            let strengths = vec![index.kernel.strengths(&weights); seeds.len()];
-            let queries: Vec<Query<'_>> = seeds.iter().map(|&hash| Query { hash, weights: &weights }).collect();
-            for mode in [Mode::All, Mode::First] {
-                let (mut by_weight, mut by_strength) = (Vec::new(), Vec::new());
-                let cost = cut.search_many(&queries, mode, &mut scratch, &mut by_weight);
-                let same = cut.search_many_by_strength(&seeds, &strengths, mode, &mut scratch, &mut by_strength);
-                prop_assert_eq!(cost, same);
-                prop_assert_eq!(by_weight, by_strength);
             }
         }
     }

@@ -12,7 +12,7 @@
 
 use super::dial::{Dial, DialParams, order_of};
 use super::keys::Keys;
-use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
+use super::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch};
 use crate::kernel::hamming;
 use crate::kernel::weakest::{Kernel, Strengths};
 use crate::{Error, Result};
@@ -232,7 +232,7 @@ impl Online {
     }
 
     /// All matches that the budget finds, each with its look.
-    fn answer(
+    fn answer_one(
         &self,
         query: Query<'_>,
         mode: Mode,
@@ -292,8 +292,8 @@ impl HammingIndex for Online {
         format!("online-{}x{}", self.masks.len(), self.masks[0].count_ones())
     }
 
-    fn radius(&self) -> u32 {
-        self.params.radius
+    fn reach(&self) -> Reach<'_> {
+        Reach { keys: &self.masks, flips: self.flips(), radius: self.params.radius }
     }
 
     fn bytes(&self) -> usize {
@@ -301,32 +301,22 @@ impl HammingIndex for Online {
         size_of_val(&self.hashes[..]) + self.parts.iter().flatten().map(part).sum::<usize>()
     }
 
-    fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
-        self.answer(query, mode, scratch, |hit, _| {
-            hits.push(hit);
-            mode.after_hit()
-        })
-    }
-
-    fn search_traced(
+    fn answer(
         &self,
-        query: Query<'_>,
+        queries: &[Query<'_>],
         mode: Mode,
+        _: bool,
         scratch: &mut Scratch,
-        hits: &mut Vec<(Hit, u32)>,
+        found: &mut dyn FnMut(Match),
     ) -> Cost {
-        self.answer(query, mode, scratch, |hit, look| {
-            hits.push((hit, look));
-            mode.after_hit()
-        })
-    }
-
-    fn tables(&self) -> usize {
-        self.masks.len()
-    }
-
-    fn tables_of(&self, query: u64, hit: u64) -> TableSet {
-        reaching(&self.masks, self.flips(), self.params.radius, query ^ hit)
+        let mut cost = Cost::default();
+        for (number, &query) in (0..).zip(queries) {
+            cost += self.answer_one(query, mode, scratch, |hit, probe| {
+                found(Match { query: number, hit, probe });
+                mode.after_hit()
+            });
+        }
+        cost
     }
 }
 
