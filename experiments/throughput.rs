@@ -9,6 +9,7 @@ use crate::generate::{Donors, Recipe};
 use crate::progress::Points;
 use crate::results::{Clock, Table};
 use anyhow::{Result, anyhow};
+use flipside::Id;
 use flipside::hash::fmix64;
 use flipside::plan::Machine;
 use flipside::search::bphs::{Bphs, BphsParams};
@@ -260,7 +261,7 @@ impl Built {
                 let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
                 let index = self.index().expect("the rivals are dealt with above");
                 let cost = index.search_many(queries, mode, &mut scratch, &mut hits);
-                answers.extend(hits.iter().map(|(query, hit)| (*query, hit.slot)));
+                answers.extend(hits.iter().map(|(query, hit)| (*query, hit.slot.number())));
                 return cost;
             }
         }

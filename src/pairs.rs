@@ -1,5 +1,6 @@
 //! Near-duplicate pairs: what near pairs of sketches mean for documents.
 
+use crate::Id;
 use crate::clusters::{Keep, Linkage, Partition};
 use crate::document::DocumentTable;
 use crate::error::{Error, Result};
@@ -92,7 +93,7 @@ impl Groups {
     pub fn count_pairs(&self, joined: &[SlotPair]) -> u64 {
         let size = |slot: u32| self.documents(slot).len() as u64;
         let within: u64 = (0..self.len() as u32).map(|slot| size(slot) * (size(slot) - 1) / 2).sum();
-        within + joined.iter().map(|pair| size(pair.a) * size(pair.b)).sum::<u64>()
+        within + joined.iter().map(|pair| size(pair.a.number()) * size(pair.b.number())).sum::<u64>()
     }
 
     /// The pairs that say it all, ascending: every copy with the copy of its text that leads, every text of a slot with the
@@ -115,7 +116,7 @@ impl Groups {
             }
         }
         for pair in joined {
-            let (a, b) = (self.documents(pair.a)[0], self.documents(pair.b)[0]);
+            let (a, b) = (self.documents(pair.a.number())[0], self.documents(pair.b.number())[0]);
             pairs.push(pair_of(a, b, pair.distance, pair.similarity, Kind::Near));
         }
         pairs.par_sort_unstable_by_key(|pair| (pair.a, pair.b));
@@ -168,8 +169,8 @@ impl Groups {
             }
         }
         for pair in joined {
-            for &a in self.documents(pair.a) {
-                for &b in self.documents(pair.b) {
+            for &a in self.documents(pair.a.number()) {
+                for &b in self.documents(pair.b.number()) {
                     pairs.push(pair_of(a, b, pair.distance, pair.similarity, Kind::Near));
                 }
             }
@@ -199,7 +200,8 @@ pub fn partition(
     };
     let mut order: Vec<u32> = (0..groups.len() as u32).collect();
     order.par_sort_unstable_by(|&a, &b| keep.compare(of(a), of(b)).then(leader(a).cmp(&leader(b))));
-    let edges: Vec<(u32, u32, f32)> = joined.iter().map(|pair| (pair.a, pair.b, pair.similarity)).collect();
+    let edges: Vec<(u32, u32, f32)> =
+        joined.iter().map(|pair| (pair.a.number(), pair.b.number(), pair.similarity)).collect();
     let centres = linkage.link(&order, &edges);
     let mut partition = Partition::singletons(documents.len());
     for (slot, &centre) in (0..).zip(&centres) {
@@ -222,6 +224,7 @@ pub fn connect(documents: usize, pairs: &[Pair]) -> Partition {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Slot;
     use crate::document::{DocId, Place};
     use proptest::prelude::*;
 
@@ -236,7 +239,7 @@ mod tests {
     }
 
     fn slot_pair(a: u32, b: u32) -> SlotPair {
-        SlotPair { a, b, distance: 2, similarity: 0.9 }
+        SlotPair { a: Slot(a), b: Slot(b), distance: 2, similarity: 0.9 }
     }
 
     proptest! {

@@ -11,6 +11,7 @@
 //! fewer hashes has keys of leading bits. Asked within another distance, which takes another number of tables, it is
 //! given keys anew.
 
+use crate::Id;
 use crate::error::{Error, Result};
 use crate::format;
 use crate::hash::{FEATURE_HASH, text_digest};
@@ -211,12 +212,12 @@ impl Seen {
         }
         let Some(hash) = page.hash else { return Answer::New };
         self.hits.clear();
-        // All looks are made, so their order does not matter.
+        // All probes are made, so their order does not matter.
         let query = Query { hash, weights: &[0.0; BITS] };
         self.index.search(query, Mode::All, &mut self.scratch, &mut self.hits);
-        let nearest = self.hits.iter().min_by_key(|hit| (hit.distance, self.first[hit.slot as usize]));
+        let nearest = self.hits.iter().min_by_key(|hit| (hit.distance, self.first[hit.slot.index()]));
         nearest.map_or(Answer::New, |hit| Answer::Near {
-            document: self.first[hit.slot as usize],
+            document: self.first[hit.slot.index()],
             distance: u32::from(hit.distance),
         })
     }
@@ -239,7 +240,7 @@ impl Seen {
                 if new {
                     self.first.push(document);
                 }
-                slot
+                slot.number()
             }
             None => NO_HASH,
         };

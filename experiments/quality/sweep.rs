@@ -187,17 +187,14 @@ fn candidates(
     }
     // Texts of one hash are found by any search.
     let mut pairs: Vec<(u32, u32, u32, u8)> = Vec::new();
-    for slot in 0..distinct.len() as u32 {
-        let same = distinct.members(flipside::Slot(slot));
+    for same in distinct.groups().iter() {
         for (at, &a) in same.iter().enumerate() {
             pairs.extend(same[at + 1..].iter().map(|&b| (a, b, 0, u8::MAX)));
         }
     }
     for ((a, b), (distance, finders)) in found {
-        for &a in distinct.members(flipside::Slot(a)) {
-            pairs.extend(
-                distinct.members(flipside::Slot(b)).iter().map(|&b| (a.min(b), a.max(b), distance, finders)),
-            );
+        for &a in distinct.members(a) {
+            pairs.extend(distinct.members(b).iter().map(|&b| (a.min(b), a.max(b), distance, finders)));
         }
     }
     pairs.par_sort_unstable();
@@ -252,16 +249,15 @@ pub fn minhash(
             let pairs = join(&distinct, JoinParams::new(banding, least as usize))?.pairs;
             let cpu_seconds = signing + clock.read().0;
             let mut near: Vec<(u32, u32, usize)> = Vec::new();
-            for slot in 0..distinct.len() as u32 {
-                let same = distinct.documents(slot);
+            for same in distinct.groups().iter() {
                 for (at, &a) in same.iter().enumerate() {
                     near.extend(same[at + 1..].iter().map(|&b| (a, b, positions)));
                 }
             }
             for pair in pairs {
-                for &a in distinct.documents(pair.a) {
-                    let others = distinct.documents(pair.b).iter();
-                    near.extend(others.map(|&b| (a.min(b), a.max(b), pair.matches as usize)));
+                for &a in distinct.members(pair.a) {
+                    let others = distinct.members(pair.b).iter();
+                    near.extend(others.map(|&b| (a.min(b), a.max(b), positions - pair.distance as usize)));
                 }
             }
             near.par_sort_unstable();

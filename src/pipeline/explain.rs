@@ -187,7 +187,7 @@ fn of_corpus(job: &Job, names: [&str; 2], progress: &dyn Progress) -> Result<Exp
     let trace = |from: &SimHash, to: &SimHash| {
         let weights = QuantisedWeights::new(&from.weights).weights();
         let hits = index.trace(Query { hash: from.hash, weights: &weights });
-        let found = hits.iter().find(|(hit, _)| distinct.hashes()[hit.slot as usize] == to.hash);
+        let found = hits.iter().find(|(hit, _)| distinct.hash(hit.slot) == to.hash);
         found.map(|&(_, probe)| probe).filter(|&probe| probe != NEVER)
     };
     explanation(settings, sides, frequencies, pair[0] < pair[1], weighed, |hashes| {

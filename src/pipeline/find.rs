@@ -19,8 +19,9 @@ use crate::search::distinct::DistinctHashes;
 use crate::search::join::BYTES_PER_HASH as JOIN_BYTES_PER_HASH;
 use crate::search::psm::{Psm, PsmParams, Reading};
 use crate::search::selfjoin::{MOST_NEIGHBOURS, SlotJoin, SlotPair, join_exactly, self_join};
-use crate::search::{HammingIndex, Hit, Mode, Query, Scratch, TableSet};
+use crate::search::{self, HammingIndex, Hit, Mode, Query, Scratch, TableSet};
 use crate::wording::counted;
+use crate::{Id, Slot};
 use flipside_core::kernel::weakest;
 use rayon::prelude::*;
 
@@ -65,8 +66,7 @@ pub fn by_simhash(
         let histograms = stages.run("histograms", join.pairs.len() as u64, "pairs", 0, |_| {
             hamming_histograms(settings.distance, &["all pairs".to_owned()], |_, _| 1, &distinct, &join.pairs)
         });
-        let groups =
-            group(distinct.len(), |slot| distinct.members(crate::Slot(slot)), texts, collection, settings);
+        let groups = group(distinct.len(), |slot| distinct.members(Slot(slot)), texts, collection, settings);
         let search = if join.sampled > 0 { THINNED_JOIN } else { EXACT_JOIN };
         let chosen = vec![(search.0, search.1.to_owned())];
         return Ok(found(
@@ -83,7 +83,7 @@ pub fn by_simhash(
     }
     // A slot's query is its first document; copies of a hash differ a little in their weights.
     let weights: Vec<_> = (0..distinct.len() as u32)
-        .map(|slot| sketches.weights[distinct.members(crate::Slot(slot))[0] as usize])
+        .map(|slot| sketches.weights[distinct.members(Slot(slot))[0] as usize])
         .collect();
     let (index, recall, chosen): (Box<dyn HammingIndex>, _, _) = match settings.method {
         Method::Bphs => {
@@ -102,8 +102,8 @@ pub fn by_simhash(
                     CalibrationParams { recall: settings.recall, seed: settings.seed, ..Default::default() };
                 let calibration = stages.run("calibrate", n, "pages", 0, |_| {
                     calibrate(distinct.hashes(), &params, |slot| {
-                        let weights = weights[slot as usize].weights();
-                        psm.trace(Query { hash: distinct.hashes()[slot as usize], weights: &weights })
+                        let weights = weights[slot.index()].weights();
+                        psm.trace(Query { hash: distinct.hash(slot), weights: &weights })
                     })
                 });
                 budget = calibration.budget;
@@ -124,8 +124,7 @@ pub fn by_simhash(
         self_join(&*index, &distinct, &weights, progress)
     });
     let recall = recall.map(|recall| with_identical(recall, &distinct, &join.pairs));
-    let groups =
-        group(distinct.len(), |slot| distinct.members(crate::Slot(slot)), texts, collection, settings);
+    let groups = group(distinct.len(), |slot| distinct.members(Slot(slot)), texts, collection, settings);
     let histograms = stages.run("histograms", join.pairs.len() as u64, "pairs", 0, |_| {
         let names: Vec<String> = (0..index.tables()).map(|table| format!("table {table}")).collect();
         let reach = index.reach();
@@ -226,8 +225,8 @@ fn most_neighbours(collection: &Collection, groups: &Groups, joined: &[SlotPair]
     const NAMED: usize = 3;
     let mut neighbours = vec![0u32; groups.len()];
     for pair in joined {
-        neighbours[pair.a as usize] += 1;
-        neighbours[pair.b as usize] += 1;
+        neighbours[pair.a.index()] += 1;
+        neighbours[pair.b.index()] += 1;
     }
     let mut slots: Vec<u32> = (0..groups.len() as u32).collect();
     slots.sort_by_key(|&slot| (std::cmp::Reverse(neighbours[slot as usize]), slot));
@@ -366,8 +365,8 @@ pub fn traced_sample(
     let params = CalibrationParams { seed: settings.seed, ..Default::default() };
     let sample = stages.run("calibrate", n, "pages", 0, |_| {
         Sample::take(distinct.hashes(), &params, |slot| {
-            let weights = sketches.weights[distinct.members(crate::Slot(slot))[0] as usize].weights();
-            psm.trace(Query { hash: distinct.hashes()[slot as usize], weights: &weights })
+            let weights = sketches.weights[distinct.members(slot)[0] as usize].weights();
+            psm.trace(Query { hash: distinct.hash(slot), weights: &weights })
         })
     });
     Ok((sample, psm.all_probes()))
@@ -376,8 +375,8 @@ pub fn traced_sample(
 /// Adds what the recall is if pairs of equal hashes, which are always found, count as well. The pairs at distance 1 to h
 /// that were not found are estimated from the recall.
 fn with_identical(mut recall: Recall, distinct: &DistinctHashes, joined: &[SlotPair]) -> Recall {
-    let size = |slot: u32| distinct.members(crate::Slot(slot)).len() as f64;
-    let identical: f64 = (0..distinct.len() as u32).map(|slot| size(slot) * (size(slot) - 1.0) / 2.0).sum();
+    let size = |slot: Slot| distinct.members(slot).len() as f64;
+    let identical: f64 = distinct.slots().map(|slot| size(slot) * (size(slot) - 1.0) / 2.0).sum();
     let near: f64 = joined.iter().map(|pair| size(pair.a) * size(pair.b)).sum();
     let all = identical + near / recall.reached.max(f64::MIN_POSITIVE);
     if all > 0.0 {
@@ -446,9 +445,9 @@ fn hamming_histograms(
     joined: &[SlotPair],
 ) -> Vec<Histogram> {
     let scores = radius as usize + 1;
-    let size = |slot: u32| distinct.members(crate::Slot(slot)).len() as u64;
-    let identical: u64 = (0..distinct.len() as u32).map(|slot| size(slot) * (size(slot) - 1) / 2).sum();
-    let hash = |slot: u32| distinct.hashes()[slot as usize];
+    let size = |slot: Slot| distinct.members(slot).len() as u64;
+    let identical: u64 = distinct.slots().map(|slot| size(slot) * (size(slot) - 1) / 2).sum();
+    let hash = |slot: Slot| distinct.hash(slot);
     let nothing = || vec![vec![0u64; scores]; tables.len()];
     let counts = joined
         .par_chunks(4096)
@@ -511,14 +510,14 @@ pub fn by_minhash(
             (m * s - 4.0 * (m * s * (1.0 - s)).sqrt()).max(0.0) as usize
         }
     };
-    let jaccard_of = |a: u32, b: u32| {
-        let first = |slot| texts.copies(texts.sketched[distinct.documents(slot)[0] as usize])[0];
+    let jaccard_of = |a: Slot, b: Slot| {
+        let first = |slot| texts.copies(texts.sketched[distinct.members(slot)[0] as usize])[0];
         exact_jaccard(collection, first(a), first(b))
     };
     let params = JoinParams::new(banding, enough);
-    let mut found: Vec<bands::SlotPair> = Vec::new();
+    let mut found: Vec<search::NearPair> = Vec::new();
     let stats = stages.run("join", slots, "distinct signatures", 0, |_| {
-        let accept = |pair: bands::SlotPair| !exact || jaccard_of(pair.a, pair.b) >= settings.similarity;
+        let accept = |pair: search::NearPair| !exact || jaccard_of(pair.a, pair.b) >= settings.similarity;
         bands::join_with(&distinct, params, accept, |pairs| found.extend_from_slice(pairs))
     })?;
     found.par_sort_unstable();
@@ -528,16 +527,16 @@ pub fn by_minhash(
         .map(|pair| SlotPair {
             a: pair.a,
             b: pair.b,
-            distance: m as u32 - pair.matches,
+            distance: pair.distance,
             similarity: if exact {
                 jaccard_of(pair.a, pair.b) as f32
             } else {
-                pair.matches as f32 / m as f32
+                (m as u32 - pair.distance) as f32 / m as f32
             },
         })
         .collect();
     let sum = |field: fn(&BandStats) -> u64| stats.iter().map(field).sum::<u64>();
-    let groups = group(distinct.len(), |slot| distinct.documents(slot), texts, collection, settings);
+    let groups = group(distinct.len(), |slot| distinct.members(Slot(slot)), texts, collection, settings);
     let mut warnings = Vec::new();
     if sum(|band| band.skipped) > 0 {
         warnings.push(format!(
@@ -594,18 +593,18 @@ fn band_histograms(stats: &[BandStats], least: usize) -> Vec<Histogram> {
 pub fn model(distinct: &DistinctHashes, sketches: &SimHashes, settings: &Settings) -> Result<Model> {
     let hashes = distinct.hashes();
     let dial = Dial::new(hashes, dial_params(hashes.len(), settings, None)?)?;
-    let weights = |slot: u32| sketches.weights[distinct.members(crate::Slot(slot))[0] as usize].weights();
+    let weights = |slot: Slot| sketches.weights[distinct.members(slot)[0] as usize].weights();
     let params = CalibrationParams { seed: settings.seed, ..CalibrationParams::default() };
     let pairs = near_pairs(hashes, &params, |slot| {
         let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
-        let query = Query { hash: hashes[slot as usize], weights: &weights(slot) };
+        let query = Query { hash: hashes[slot.index()], weights: &weights(slot) };
         dial.search(query, Mode::All, &mut scratch, &mut hits);
         // Where the search comes upon them is for the plan to say.
         hits.into_iter().map(|hit| (hit, 1)).collect()
     });
     let kernel = weakest::Kernel::best();
-    let of = |(a, b): (u32, u32)| NearPair {
-        differing: hashes[a as usize] ^ hashes[b as usize],
+    let of = |(a, b): (Slot, Slot)| NearPair {
+        differing: hashes[a.index()] ^ hashes[b.index()],
         strengths: [a, b].map(|slot| kernel.strengths(&weights(slot))),
     };
     let mut sample = hashes.to_vec();

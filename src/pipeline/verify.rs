@@ -12,6 +12,7 @@ use crate::pairs::Groups;
 use crate::search::selfjoin::SlotPair;
 use crate::weight::Weigher;
 use crate::weight::frequencies::Frequencies;
+use crate::{Id, Slot};
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
@@ -273,21 +274,27 @@ pub fn verify(
         .map(|pairs| {
             let (mut passed, mut compared, mut skipped) = (Vec::new(), 0, 0);
             let all = |slot: u32| u64::from(starts[slot as usize + 1] - starts[slot as usize]);
-            for a in units(pairs[0].a) {
+            for a in units(pairs[0].a.number()) {
                 let anchor = measure.anchor(leader(a));
                 for pair in pairs {
-                    for b in units(pair.b) {
+                    for b in units(pair.b.number()) {
                         compared += 1;
                         let similarity = anchor.with(leader(b));
                         if similarity >= threshold {
-                            passed.push(SlotPair { a, b, distance: pair.distance, similarity });
+                            passed.push(SlotPair {
+                                a: Slot(a),
+                                b: Slot(b),
+                                distance: pair.distance,
+                                similarity,
+                            });
                         }
                     }
                 }
             }
             for pair in pairs {
-                let done = (units(pair.a).len() * units(pair.b).len()) as u64;
-                skipped += all(pair.a) * all(pair.b) - done;
+                let (a, b) = (pair.a.number(), pair.b.number());
+                let done = (units(a).len() * units(b).len()) as u64;
+                skipped += all(a) * all(b) - done;
             }
             (passed, compared, skipped)
         })
@@ -378,7 +385,7 @@ mod tests {
             // Pages 0, 1, 3 and 4 in one slot as if they had one hash; page 2 in another, joined with it.
             let slots: [&[u32]; 2] = [&[0, 1, 3, 4], &[2]];
             let groups = Groups::new(slots.into_iter(), &collection.documents, Keep::First);
-            let joined = [SlotPair { a: 0, b: 1, distance: 2, similarity: 0.9 }];
+            let joined = [SlotPair { a: Slot(0), b: Slot(1), distance: 2, similarity: 0.9 }];
             let at = |threshold| verify(&measure, threshold, &groups, &joined, Keep::First);
             let strict = at(0.8);
             let lists: Vec<&[u32]> =

@@ -137,6 +137,7 @@ fn normal(rng: &mut SplitMix64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::Id;
     use crate::search::dial::{Dial, DialParams};
     use crate::search::{HammingIndex, Mode, Query, Scratch};
 
@@ -177,7 +178,7 @@ mod tests {
                 let mut hits = Vec::new();
                 let query = Query { hash: query.hash, weights: &query.weights };
                 index.search(query, Mode::All, &mut scratch, &mut hits);
-                hits.iter().any(|hit| hashes[hit.slot as usize] == **partner)
+                hits.iter().any(|hit| hashes[hit.slot.index()] == **partner)
             });
             assert!(reached >= recall && (found.count() as f64 / 400.0 - reached).abs() < 1e-9);
         }

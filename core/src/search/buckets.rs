@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 
 use super::directory::Table;
 use super::{Cost, Hit, Match, Mode, Query};
+use crate::id::Slot;
 use crate::kernel::hamming::Kernel;
 use crate::simhash::volatility::Volatility;
 use crate::simhash::vosh::Vosh;
@@ -90,7 +91,8 @@ impl Unplaced {
     /// Finds the slots of those whose hashes have been asked for, and asks for the hashes of the others.
     pub fn advance(&mut self, first: &Table, placed: &mut dyn FnMut(Match)) {
         for (stored, found) in self.located.drain(..) {
-            let slot = first.find(stored).0.expect("every table holds the same hashes") as u32;
+            let slot = first.find(stored).0.expect("every table holds the same hashes");
+            let slot = Slot(slot as u32);
             placed(Match { hit: Hit { slot, ..found.hit }, ..found });
         }
         for (stored, _) in &self.new {
@@ -207,7 +209,8 @@ fn compare<B: Buckets>(
                 return ControlFlow::Continue(());
             }
             any = true;
-            let hit = Hit { slot: lane.ranges[run].0 + at as u32, distance: distance as u8 };
+            let slot = Slot(lane.ranges[run].0 + at as u32);
+            let hit = Hit { slot, distance: distance as u8 };
             found(stored, hit, lane.finished + run as u64 + 1, look.table);
             mode.after_hit()
         });

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::directory::log2;
 use super::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch};
+use crate::id::Slot;
 use crate::kernel::flips::Flip;
 use crate::kernel::packed::settle::{KeysInRests, LANES, Settled, Tag, Unsettled, Wanted};
 use crate::kernel::packed::{self, Packed, Shortlist, WIDEST};
@@ -340,9 +341,9 @@ impl Dial {
     }
 
     /// The slot of a hash, if it is stored: its position in the first table.
-    pub fn find(&self, hash: u64) -> Option<u32> {
+    pub fn find(&self, hash: u64) -> Option<Slot> {
         let cell = self.kernel.extract(hash, self.looks.masks[0]) as u32;
-        self.slot(hash, self.directory.range(cell))
+        self.slot(hash, self.directory.range(cell)).map(Slot)
     }
 
     /// The slot of a hash, if it is in this run of the first table.
@@ -544,7 +545,7 @@ impl Dial {
         };
         let mut found = |matches: &[Placed]| {
             for &Placed { number, slot, differing } in matches {
-                found(number, Hit { slot, distance: differing.count_ones() as u8 }, differing);
+                found(number, Hit { slot: Slot(slot), distance: differing.count_ones() as u8 }, differing);
             }
         };
         if mode == Mode::All {
@@ -834,6 +835,7 @@ impl HammingIndex for Dial {
 mod tests {
     use super::*;
     use crate::hash::SplitMix64;
+    use crate::id::Id;
     use crate::simhash::distance;
     use proptest::prelude::*;
 
@@ -960,7 +962,7 @@ mod tests {
                 let query = Query { hash, weights: &weights };
                 let expected: Vec<Hit> = (0..)
                     .zip(&hashes)
-                    .map(|(slot, &stored)| Hit { slot, distance: distance(hash, stored) as u8 })
+                    .map(|(slot, &stored)| Hit { slot: Slot(slot), distance: distance(hash, stored) as u8 })
                     .filter(|hit| u32::from(hit.distance) <= radius)
                     .collect();
                 let mut traced = Vec::new();
@@ -970,7 +972,7 @@ mod tests {
                 found.sort();
                 prop_assert_eq!(found, expected);
                 for (hit, look) in &traced {
-                    let differing = hash ^ hashes[hit.slot as usize];
+                    let differing = hash ^ hashes[hit.slot.index()];
                     let strengths = index.kernel.strengths(&weights);
                     prop_assert_eq!(index.looks.first(differing, &strengths), Some(*look));
                 }

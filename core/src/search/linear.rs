@@ -1,6 +1,7 @@
 //! The linear scan: the oracle of all indexes, and the fastest of them for a few thousand hashes.
 
 use super::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch};
+use crate::id::Slot;
 use crate::kernel::hamming::Kernel;
 use crate::{Error, Result};
 
@@ -55,7 +56,7 @@ impl HammingIndex for Linear {
             let mut verified = 0;
             let compared = self.kernel.scan(&self.hashes, query.hash, self.radius, |at, distance| {
                 verified += 1;
-                let hit = Hit { slot: at as u32, distance: distance as u8 };
+                let hit = Hit { slot: Slot(at as u32), distance: distance as u8 };
                 found(Match { query: number, hit, probe: 1 });
                 mode.after_hit()
             });

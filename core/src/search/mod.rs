@@ -21,6 +21,7 @@ use std::ops::ControlFlow;
 
 use buckets::{Buckets, Course, LANES, Lane, Unplaced};
 
+use crate::id::Slot;
 use crate::kernel::prefetch;
 use crate::simhash::BITS;
 
@@ -58,9 +59,20 @@ impl Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hit {
     /// Position of the hash in the list of distinct hashes that the index was built from.
-    pub slot: u32,
+    pub slot: Slot,
     /// Hamming distance to the query, at most the radius.
     pub distance: u8,
+}
+
+/// Two slots that are near.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NearPair {
+    /// The lesser slot.
+    pub a: Slot,
+    /// The greater slot.
+    pub b: Slot,
+    /// Hamming distance of hashes, or number of differing positions of signatures.
+    pub distance: u32,
 }
 
 /// The counted work of searches; costs add up.
@@ -253,6 +265,7 @@ mod tests {
     use super::psm::{FlipOrder, Psm, PsmParams, Reading};
     use super::*;
     use crate::hash::SplitMix64;
+    use crate::id::Id;
     use crate::simhash::distance;
     use proptest::prelude::*;
 
@@ -261,7 +274,7 @@ mod tests {
         (0..)
             .zip(hashes)
             .filter(|&(_, &hash)| distance(hash, query) <= radius)
-            .map(|(slot, &hash)| Hit { slot, distance: distance(hash, query) as u8 })
+            .map(|(slot, &hash)| Hit { slot: Slot(slot), distance: distance(hash, query) as u8 })
             .collect()
     }
 
@@ -316,7 +329,7 @@ mod tests {
         assert_eq!(index.search_traced(query, Mode::All, scratch, &mut traced), cost, "{name}");
         assert!(traced.iter().map(|&(hit, _)| hit).eq(hits.iter().copied()), "{name}");
         for &(hit, step) in &traced {
-            let tables = index.reach().tables_of(query.hash, hashes[hit.slot as usize]);
+            let tables = index.reach().tables_of(query.hash, hashes[hit.slot.index()]);
             assert!(tables != 0 && tables.checked_shr(index.tables() as u32).unwrap_or(0) == 0, "{name}");
             if name.starts_with("bphs") {
                 assert_eq!(step, tables.trailing_zeros() + 1, "{name}: reported by the first table");

@@ -13,6 +13,7 @@
 use super::dial::{Dial, DialParams, order_of};
 use super::keys::Keys;
 use super::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch};
+use crate::id::{Id, Slot};
 use crate::kernel::hamming;
 use crate::kernel::weakest::{Kernel, Strengths};
 use crate::{Error, Result};
@@ -29,7 +30,7 @@ const GROWTH: usize = 8;
 struct Part {
     dial: Dial,
     /// For each slot of the dial, the slot that the hash was given when it was added.
-    slots: Vec<u32>,
+    slots: Vec<Slot>,
 }
 
 /// An index that grows. Slots count distinct hashes in the order in which they were added.
@@ -103,7 +104,7 @@ impl Online {
         if !self.hashes.is_empty() {
             let place = self.place_for(self.hashes.len());
             self.parts.resize_with(place + 1, || None);
-            let all = (0..self.hashes.len() as u32).collect();
+            let all = Slot::all(self.hashes.len()).collect();
             self.parts[place] = Some(self.part(all)?);
             self.merged = self.hashes.len();
         }
@@ -114,12 +115,12 @@ impl Online {
     ///
     /// # Errors
     /// If there are 2³² − 1 hashes already.
-    pub fn insert(&mut self, hash: u64) -> Result<(u32, bool)> {
+    pub fn insert(&mut self, hash: u64) -> Result<(Slot, bool)> {
         if let Some(slot) = self.find(hash) {
             return Ok((slot, false));
         }
         let slot = u32::try_from(self.hashes.len()).ok().filter(|&slot| slot < u32::MAX);
-        let slot = slot.ok_or_else(|| too_many(self.hashes.len()))?;
+        let slot = Slot(slot.ok_or_else(|| too_many(self.hashes.len()))?);
         self.hashes.push(hash);
         if self.hashes.len() - self.merged >= MOST_WAITING {
             self.merge()?;
@@ -128,12 +129,12 @@ impl Online {
     }
 
     /// The slot of a hash, if it has been added.
-    pub fn find(&self, hash: u64) -> Option<u32> {
+    pub fn find(&self, hash: u64) -> Option<Slot> {
         let waiting = self.hashes[self.merged..].iter().position(|&other| other == hash);
         if let Some(at) = waiting {
-            return Some((self.merged + at) as u32);
+            return Some(Slot((self.merged + at) as u32));
         }
-        self.parts.iter().flatten().find_map(|part| part.dial.find(hash).map(|at| part.slots[at as usize]))
+        self.parts.iter().flatten().find_map(|part| part.dial.find(hash).map(|at| part.slots[at.index()]))
     }
 
     /// All hashes in the order of their slots.
@@ -178,7 +179,7 @@ impl Online {
 
     /// Moves what waits to the first part that has room for it and for all parts before.
     fn merge(&mut self) -> Result<()> {
-        let mut slots: Vec<u32> = (self.merged as u32..self.hashes.len() as u32).collect();
+        let mut slots: Vec<Slot> = (self.merged as u32..self.hashes.len() as u32).map(Slot).collect();
         let mut place = 0;
         loop {
             if self.parts.len() == place {
@@ -199,17 +200,17 @@ impl Online {
         Ok(())
     }
 
-    fn part(&self, slots: Vec<u32>) -> Result<Part> {
+    fn part(&self, slots: Vec<Slot>) -> Result<Part> {
         let usual = DialParams { key_bits: None, keys: None, ..self.params.clone() }.masks(slots.len())?;
         let key_bits = usual[0].count_ones().min(self.masks[0].count_ones());
         let masks = self.keys.masks(key_bits)?;
-        let mut order: Vec<(u64, u32)> =
-            slots.into_iter().map(|slot| (order_of(self.hashes[slot as usize], masks[0]), slot)).collect();
+        let mut order: Vec<(u64, Slot)> =
+            slots.into_iter().map(|slot| (order_of(self.hashes[slot.index()], masks[0]), slot)).collect();
         // A stable sort merges runs. With leading bits each part that is merged is one; other bits put keys of other widths
         // in another order.
         order.sort();
-        let slots: Vec<u32> = order.into_iter().map(|(_, slot)| slot).collect();
-        let sorted: Vec<u64> = slots.iter().map(|&slot| self.hashes[slot as usize]).collect();
+        let slots: Vec<Slot> = order.into_iter().map(|(_, slot)| slot).collect();
+        let sorted: Vec<u64> = slots.iter().map(|&slot| self.hashes[slot.index()]).collect();
         let params = DialParams { key_bits: Some(key_bits), keys: Some(masks), ..self.params.clone() };
         Ok(Part { dial: Dial::new(&sorted, params)?, slots })
     }
@@ -242,8 +243,8 @@ impl Online {
         let strengths = self.kernel.strengths(query.weights);
         let budget = self.budget();
         let mut cost = Cost::default();
-        let look_at = |slot: u32| {
-            let look = self.first_look(self.hashes[slot as usize] ^ query.hash, &strengths);
+        let look_at = |slot: Slot| {
+            let look = self.first_look(self.hashes[slot.index()] ^ query.hash, &strengths);
             look.filter(|&look| look <= budget)
         };
         if budget == 0 {
@@ -254,7 +255,7 @@ impl Online {
         cost.probes += u64::from(!waiting.is_empty());
         cost.candidates += self.scan.scan(waiting, query.hash, self.params.radius, |at, distance| {
             cost.verified += 1;
-            let slot = (self.merged + at) as u32;
+            let slot = Slot((self.merged + at) as u32);
             let step = look_at(slot).map(|look| found(Hit { slot, distance: distance as u8 }, look));
             ended = step.is_some_and(|step| step.is_break());
             step.unwrap_or(ControlFlow::Continue(()))
@@ -266,7 +267,7 @@ impl Online {
             }
             let mut report = |hits: &mut Vec<Hit>| {
                 hits.drain(..).any(|hit| {
-                    let slot = part.slots[hit.slot as usize];
+                    let slot = part.slots[hit.slot.index()];
                     look_at(slot).is_some_and(|look| found(Hit { slot, ..hit }, look).is_break())
                 })
             };
@@ -361,7 +362,7 @@ mod tests {
         let mut hits = Vec::new();
         index.search(query, Mode::All, &mut Scratch::default(), &mut hits);
         let mut found: Vec<(u64, u8)> =
-            hits.iter().map(|hit| (hashes[hit.slot as usize], hit.distance)).collect();
+            hits.iter().map(|hit| (hashes[hit.slot.index()], hit.distance)).collect();
         found.sort_unstable();
         found
     }
@@ -387,15 +388,15 @@ mod tests {
             index.search(query, Mode::First, &mut Scratch::default(), &mut first);
             assert_eq!(first.len(), expected.len().min(1));
             assert!(
-                first.iter().all(|hit| expected.contains(&(index.hashes()[hit.slot as usize], hit.distance)))
+                first.iter().all(|hit| expected.contains(&(index.hashes()[hit.slot.index()], hit.distance)))
             );
             // Looks are those of the dial.
             let (mut mine, mut its) = (Vec::new(), Vec::new());
             index.search_traced(query, Mode::All, &mut Scratch::default(), &mut mine);
             dial.search_traced(query, Mode::All, &mut Scratch::default(), &mut its);
             let mut mine: Vec<_> =
-                mine.iter().map(|(h, look)| (index.hashes()[h.slot as usize], *look)).collect();
-            let mut its: Vec<_> = its.iter().map(|(h, look)| (sorted[h.slot as usize], *look)).collect();
+                mine.iter().map(|(h, look)| (index.hashes()[h.slot.index()], *look)).collect();
+            let mut its: Vec<_> = its.iter().map(|(h, look)| (sorted[h.slot.index()], *look)).collect();
             mine.sort_unstable();
             its.sort_unstable();
             assert_eq!(mine, its);
@@ -490,7 +491,7 @@ mod tests {
         let again =
             Online::new(DialParams::default(), 1 << 20).unwrap().filled(index.hashes().to_vec()).unwrap();
         for (slot, &hash) in (0..).zip(index.hashes()).step_by(77) {
-            assert_eq!(again.find(hash), Some(slot));
+            assert_eq!(again.find(hash), Some(Slot(slot)));
             let weights = weights(hash);
             let query = Query { hash: hash ^ 3, weights: &weights };
             assert_eq!(answers(&again, again.hashes(), query), answers(&index, index.hashes(), query));

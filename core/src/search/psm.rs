@@ -16,6 +16,7 @@ use super::buckets::{Buckets, Course, Look};
 use super::directory::{KeyBits, Table, log2};
 use super::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch};
 use crate::hash::fmix64;
+use crate::id::Slot;
 use crate::kernel::hamming::Kernel;
 use crate::kernel::prefetch;
 use crate::simhash::BITS;
@@ -291,7 +292,7 @@ impl Psm {
             any = true;
             cost.verified += 1;
             let probe = before + number as u64 + 1;
-            found(Hit { slot: slot as u32, distance: mask.count_ones() as u8 }, probe as u32);
+            found(Hit { slot: Slot(slot as u32), distance: mask.count_ones() as u8 }, probe as u32);
             if mode == Mode::First {
                 cost.probes = probe;
                 break;

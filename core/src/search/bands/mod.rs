@@ -20,8 +20,10 @@
 //!
 //! let params = JoinParams::new(banding, min_matches(128, 0.8));
 //! let found = join(&signatures, params)?;
-//! let pairs: Vec<(u32, u32)> = found.pairs.iter().map(|pair| (pair.a, pair.b)).collect();
-//! assert_eq!(pairs, [(0, 1)]);
+//! let [pair] = found.pairs[..] else { panic!("one pair") };
+//! let mut pages = [signatures.members(pair.a), signatures.members(pair.b)].concat();
+//! pages.sort_unstable();
+//! assert_eq!(pages, [0, 1]);
 //! assert_eq!(found.skipped(), 0);
 //! # Ok(())
 //! # }
@@ -33,7 +35,7 @@ mod join;
 use crate::error::{Error, Result};
 use crate::minhash::{MAX_PERMUTATIONS, hash_positions};
 pub use index::{Answer, BandIndex, SignatureHit};
-pub use join::{BandStats, Join, JoinParams, SlotPair, join, join_with};
+pub use join::{BandStats, Join, JoinParams, join, join_with};
 use serde::{Deserialize, Serialize};
 
 /// How a signature is cut. Positions beyond the last band are only compared, never looked up.
