@@ -539,12 +539,12 @@ impl<'a> Bench<'a> {
         if !method.budgeted() {
             return self.on_one_and_all(&ready, None);
         }
-        let all_looks = match &ready.built {
-            Built::Dial(dial) => Some(dial.all_looks()),
+        let all_probes = match &ready.built {
+            Built::Dial(dial) => Some(dial.all_probes()),
             _ => None,
         };
         let mut recalls = ON_ALL_CORES.to_vec();
-        for &budget in budgets.iter().filter(|&&budget| all_looks.is_none_or(|all| budget < all)) {
+        for &budget in budgets.iter().filter(|&&budget| all_probes.is_none_or(|all| budget < all)) {
             ready.built = ready.built.with_budget(Some(budget));
             let recall = self.point(&ready, Mode::All, Some(budget), 1)?;
             let reached = recalls.len();
@@ -553,7 +553,7 @@ impl<'a> Bench<'a> {
                 self.point(&ready, Mode::All, Some(budget), self.cores)?;
             }
         }
-        if all_looks.is_some() {
+        if all_probes.is_some() {
             ready.built = ready.built.with_budget(None);
             self.on_one_and_all(&ready, None)?;
         }

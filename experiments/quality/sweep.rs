@@ -5,6 +5,7 @@ use super::summary::is_shown;
 use crate::corpus::Corpus;
 use crate::results::Clock;
 use anyhow::Result;
+use flipside::Slot;
 use flipside::features::{cosine, overlap};
 use flipside::minhash::DistinctSignatures;
 use flipside::pipeline::find;
@@ -173,7 +174,7 @@ fn candidates(
     let sketches = sketch::simhashes(collection, texts, &base, frequencies, &|_| ());
     let (sketching, _) = clock.read();
     let distinct = DistinctHashes::new(&sketches.hashes);
-    let mut found: HashMap<(u32, u32), (u32, u8)> = HashMap::new();
+    let mut found: HashMap<(Slot, Slot), (u32, u8)> = HashMap::new();
     let mut seconds = Vec::new();
     let psm = (0..).zip(DISTANCES).map(|(bit, distance)| (Method::Psm, distance, 1u8 << bit));
     for (method, distance, finder) in psm.chain([(Method::Bphs, DISTANCES[DISTANCES.len() - 1], EXACT)]) {

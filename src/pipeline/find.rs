@@ -293,7 +293,7 @@ impl Dialled {
 
     fn all_probes(&self) -> u64 {
         match self {
-            Self::Dial(dial) => u64::from(dial.all_looks()),
+            Self::Dial(dial) => u64::from(dial.all_probes()),
             Self::Psm { index, .. } => index.all_probes(),
         }
     }

@@ -10,8 +10,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::buckets::{Buckets, Course, Look};
-use super::directory::{KeyBits, Table, log2};
+use super::buckets::{Buckets, Course, Probe};
+use super::table::{KeyBits, Table, log2};
 use super::{Cost, HammingIndex, Match, Mode, Query, Reach, Scratch, TableSet};
 use crate::kernel::hamming::Kernel;
 use crate::simhash::BITS;
@@ -173,16 +173,16 @@ impl Buckets for Bphs {
     fn begin(&self, _: Query<'_>, _: &mut Course) {}
 
     #[inline]
-    fn next(&self, course: &mut Course) -> Option<Look> {
+    fn next(&self, course: &mut Course) -> Option<Probe> {
         let table = course.taken as usize;
-        (table < self.tables.len()).then_some(Look { table: table as u32, mask: 0 })
+        (table < self.tables.len()).then_some(Probe { table: table as u32, mask: 0 })
     }
 
     /// All tables are asked, so the first one that must find a match reports it. A search that ends with its first match
     /// takes it from wherever it turns up.
     #[inline]
-    fn owns(&self, _: &Course, look: Look, differing: u64, mode: Mode) -> bool {
-        mode == Mode::First || self.first_agreeing(differing) == look.table as usize
+    fn owns(&self, _: &Course, probe: Probe, differing: u64, mode: Mode) -> bool {
+        mode == Mode::First || self.first_agreeing(differing) == probe.table as usize
     }
 }
 

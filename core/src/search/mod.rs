@@ -8,7 +8,6 @@ pub mod batch;
 pub mod bphs;
 mod buckets;
 pub mod dial;
-pub mod directory;
 pub mod distinct;
 pub mod join;
 pub mod keys;
@@ -16,6 +15,7 @@ pub mod linear;
 pub mod online;
 pub mod psm;
 pub mod selfjoin;
+pub mod table;
 
 use std::ops::ControlFlow;
 
@@ -226,7 +226,7 @@ impl Scratch {
         &mut self.lanes[0].course
     }
 
-    /// Answers queries by looks into groups, several at a time.
+    /// Answers queries by probes of groups, several at a time.
     fn answer<B: Buckets>(
         &mut self,
         index: &B,
@@ -471,7 +471,7 @@ mod tests {
 
     #[test]
     fn a_budget_cuts_the_trace() {
-        // What a budget of b finds is what the unlimited search finds in its first b probes: the dial rests on it.
+        // What a budget of b finds is what the unlimited search finds in its first b probes: calibration rests on it.
         let mut rng = SplitMix64::new(13);
         let query = rng.next_u64();
         let hashes =

@@ -10,16 +10,16 @@
 //! fewer bits no more differ, and a bit that is among the weakest of all keys' bits is so among fewer. What the one large
 //! dial would not find is struck out: the answers depend on what has been added, never on when it was merged.
 
-use super::dial::{Dial, DialParams, order_of};
+use super::dial::{Dial, DialParams, Probes, order_of};
 use super::keys::Keys;
 use super::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch};
 use crate::id::{Id, Slot};
 use crate::kernel::hamming;
-use crate::kernel::weakest::{Kernel, Strengths};
+use crate::kernel::weakest::Kernel;
 use crate::{Error, Result};
 use std::ops::ControlFlow;
 
-/// Hashes that wait to be merged: their scan costs about as much as a few looks.
+/// Hashes that wait to be merged: their scan costs about as much as a few probes.
 const MOST_WAITING: usize = 2048;
 
 /// How many times larger each part may be than the one before.
@@ -39,9 +39,8 @@ pub struct Online {
     params: DialParams,
     /// The bits of the keys, which a part takes as many of as its size calls for.
     keys: Keys,
-    /// The keys of the dial whose answers are given.
-    masks: Vec<u64>,
-    key_bits: u64,
+    /// The probes of the dial whose answers are given.
+    probes: Probes,
     /// All hashes by slot; those from `merged` on are in no part yet.
     hashes: Vec<u64>,
     merged: usize,
@@ -66,9 +65,8 @@ impl Online {
         }
         Ok(Self {
             params: DialParams { key_bits: Some(masks[0].count_ones()), flips: Some(flips), ..params },
-            key_bits: masks.iter().fold(0, |all, mask| all | mask),
             keys: Keys::of_masks(&masks),
-            masks,
+            probes: Probes::new(masks, flips),
             hashes: Vec::new(),
             merged: 0,
             parts: Vec::new(),
@@ -157,18 +155,14 @@ impl Online {
         &self.params
     }
 
-    /// Looks that are made as each of its hashes is stored now.
+    /// Probes that are made as each of its hashes is stored now.
     fn budget(&self) -> u32 {
         self.params.budget.unwrap_or(u32::MAX)
     }
 
-    /// The number of all looks: the budget from which on nothing more is found.
-    pub fn all_looks(&self) -> u32 {
-        self.masks.len() as u32 + if self.flips() == 0 { 0 } else { self.key_bits.count_ones() }
-    }
-
-    fn flips(&self) -> u32 {
-        self.params.flips.unwrap_or(0)
+    /// The number of all probes: the budget from which on nothing more is found.
+    pub fn all_probes(&self) -> u32 {
+        self.probes.all()
     }
 
     /// The part that `n` hashes fit into.
@@ -202,7 +196,7 @@ impl Online {
 
     fn part(&self, slots: Vec<Slot>) -> Result<Part> {
         let usual = DialParams { key_bits: None, keys: None, ..self.params.clone() }.masks(slots.len())?;
-        let key_bits = usual[0].count_ones().min(self.masks[0].count_ones());
+        let key_bits = usual[0].count_ones().min(self.probes.masks()[0].count_ones());
         let masks = self.keys.masks(key_bits)?;
         let mut order: Vec<(u64, Slot)> =
             slots.into_iter().map(|slot| (order_of(self.hashes[slot.index()], masks[0]), slot)).collect();
@@ -215,24 +209,7 @@ impl Online {
         Ok(Part { dial: Dial::new(&sorted, params)?, slots })
     }
 
-    /// The first look of the one large dial that would find a hash with these differing bits, from 1; none if no look would.
-    fn first_look(&self, differing: u64, strengths: &Strengths) -> Option<u32> {
-        let tables = self.masks.len() as u32;
-        let look = |(table, mask): (u32, &u64)| {
-            let flipped = differing & mask;
-            match flipped.count_ones() {
-                0 => Some(table + 1),
-                1 if self.flips() == 1 => {
-                    let bit = flipped.trailing_zeros();
-                    Some(tables + 1 + self.kernel.rank(strengths, self.key_bits, bit))
-                }
-                _ => None,
-            }
-        };
-        (0..).zip(&self.masks).filter_map(look).min()
-    }
-
-    /// All matches that the budget finds, each with its look.
+    /// All matches that the budget finds, each with its probe.
     fn answer_one(
         &self,
         query: Query<'_>,
@@ -243,9 +220,9 @@ impl Online {
         let strengths = self.kernel.strengths(query.weights);
         let budget = self.budget();
         let mut cost = Cost::default();
-        let look_at = |slot: Slot| {
-            let look = self.first_look(self.hashes[slot.index()] ^ query.hash, &strengths);
-            look.filter(|&look| look <= budget)
+        let probe_of = |slot: Slot| {
+            let probe = self.probes.first(self.hashes[slot.index()] ^ query.hash, &strengths);
+            probe.filter(|&probe| probe <= budget)
         };
         if budget == 0 {
             return cost;
@@ -256,7 +233,7 @@ impl Online {
         cost.candidates += self.scan.scan(waiting, query.hash, self.params.radius, |at, distance| {
             cost.verified += 1;
             let slot = Slot((self.merged + at) as u32);
-            let step = look_at(slot).map(|look| found(Hit { slot, distance: distance as u8 }, look));
+            let step = probe_of(slot).map(|probe| found(Hit { slot, distance: distance as u8 }, probe));
             ended = step.is_some_and(|step| step.is_break());
             step.unwrap_or(ControlFlow::Continue(()))
         }) as u64;
@@ -268,7 +245,7 @@ impl Online {
             let mut report = |hits: &mut Vec<Hit>| {
                 hits.drain(..).any(|hit| {
                     let slot = part.slots[hit.slot.index()];
-                    look_at(slot).is_some_and(|look| found(Hit { slot, ..hit }, look).is_break())
+                    probe_of(slot).is_some_and(|probe| found(Hit { slot, ..hit }, probe).is_break())
                 })
             };
             cost += part.dial.search(query, mode, scratch, &mut hits);
@@ -290,11 +267,11 @@ fn too_many(n: usize) -> Error {
 
 impl HammingIndex for Online {
     fn name(&self) -> String {
-        format!("online-{}x{}", self.masks.len(), self.masks[0].count_ones())
+        format!("online-{}x{}", self.probes.masks().len(), self.probes.masks()[0].count_ones())
     }
 
     fn reach(&self) -> Reach<'_> {
-        Reach { keys: &self.masks, flips: self.flips(), radius: self.params.radius }
+        Reach { keys: self.probes.masks(), flips: self.probes.flips(), radius: self.params.radius }
     }
 
     fn bytes(&self) -> usize {
@@ -370,9 +347,9 @@ mod tests {
     /// Compares a growing index with the dial over the same hashes.
     fn check(index: &Online, queries: &[u64], seed: u64) {
         let mut sorted = index.hashes().to_vec();
-        sorted.sort_unstable_by_key(|&hash| order_of(hash, index.masks[0]));
+        sorted.sort_unstable_by_key(|&hash| order_of(hash, index.probes.masks()[0]));
         let dial = Dial::new(&sorted, index.params().clone()).unwrap();
-        assert_eq!(index.all_looks(), dial.all_looks());
+        assert_eq!(index.all_probes(), dial.all_probes());
         for &hash in queries {
             let weights = weights(seed ^ hash);
             let query = Query { hash, weights: &weights };
@@ -390,13 +367,13 @@ mod tests {
             assert!(
                 first.iter().all(|hit| expected.contains(&(index.hashes()[hit.slot.index()], hit.distance)))
             );
-            // Looks are those of the dial.
+            // Probes are those of the dial.
             let (mut mine, mut its) = (Vec::new(), Vec::new());
             index.search_traced(query, Mode::All, &mut Scratch::default(), &mut mine);
             dial.search_traced(query, Mode::All, &mut Scratch::default(), &mut its);
             let mut mine: Vec<_> =
-                mine.iter().map(|(h, look)| (index.hashes()[h.slot.index()], *look)).collect();
-            let mut its: Vec<_> = its.iter().map(|(h, look)| (sorted[h.slot.index()], *look)).collect();
+                mine.iter().map(|(h, probe)| (index.hashes()[h.slot.index()], *probe)).collect();
+            let mut its: Vec<_> = its.iter().map(|(h, probe)| (sorted[h.slot.index()], *probe)).collect();
             mine.sort_unstable();
             its.sort_unstable();
             assert_eq!(mine, its);
@@ -429,7 +406,7 @@ mod tests {
             let params = DialParams { radius, tables, budget, ..DialParams::default() };
             let keys = Keys::choose(&hashes, tables).unwrap();
             let mut index = Online::with_keys(params.clone(), keys.clone(), 60_000).unwrap();
-            assert_eq!(index.params().keys, Some(index.masks.clone()));
+            assert_eq!(index.params().keys, Some(index.probes.masks().to_vec()));
             assert_eq!(index.params().key_bits, Online::new(params, 60_000).unwrap().params().key_bits);
             for (i, &hash) in hashes.iter().enumerate() {
                 index.insert(hash).unwrap();
@@ -442,7 +419,7 @@ mod tests {
             for part in index.parts.iter().flatten() {
                 let narrow = part.dial.key_bits();
                 assert_eq!(part.dial.masks(), keys.masks(narrow).unwrap());
-                assert!(narrow < index.masks[0].count_ones() || tables == 6);
+                assert!(narrow < index.probes.masks()[0].count_ones() || tables == 6);
             }
         }
     }

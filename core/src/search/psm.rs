@@ -12,8 +12,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::buckets::{Buckets, Course, Look};
-use super::directory::{KeyBits, Table, log2};
+use super::buckets::{Buckets, Course, Probe};
+use super::table::{KeyBits, Table, log2};
 use super::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch};
 use crate::hash::fmix64;
 use crate::id::Slot;
@@ -320,14 +320,14 @@ impl Buckets for Psm {
     }
 
     #[inline]
-    fn next(&self, course: &mut Course) -> Option<Look> {
-        self.next_mask(course).map(|mask| Look { table: 0, mask })
+    fn next(&self, course: &mut Course) -> Option<Probe> {
+        self.next_mask(course).map(|mask| Probe { table: 0, mask })
     }
 
     /// A group may hold several keys; each is another probe's.
     #[inline]
-    fn owns(&self, _: &Course, look: Look, differing: u64, _: Mode) -> bool {
-        differing & self.among == look.mask
+    fn owns(&self, _: &Course, probe: Probe, differing: u64, _: Mode) -> bool {
+        differing & self.among == probe.mask
     }
 }
 
