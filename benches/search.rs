@@ -135,7 +135,7 @@ fn search(c: &mut Criterion) {
         }
         // With a budget: the bench of its own, `dial`.
         let index = Dial::new(hashes, DialParams { radius: RADIUS, ..DialParams::default() }).expect("valid");
-        measure(c, &workload, &format!("{kind}/dial/all looks"), &index, QUERIES, QUERIES);
+        measure(c, &workload, &format!("{kind}/dial/all probes"), &index, QUERIES, QUERIES);
     }
 }
 

@@ -395,7 +395,10 @@ mod tests {
             assert_eq!((strict.compared, strict.refused, strict.skipped), (4, 3, 0));
             let loose = at(0.3);
             assert_eq!(loose.joined.len(), 1);
-            assert_eq!((loose.joined[0].a, loose.joined[0].b, loose.joined[0].distance), (0, 2, 2));
+            assert_eq!(
+                (loose.joined[0].a, loose.joined[0].b, loose.joined[0].distance),
+                (Slot(0), Slot(2), 2)
+            );
             assert!((loose.joined[0].similarity - 4.0 / 12.0).abs() < 1e-6);
             let everything = at(0.0);
             assert_eq!(everything.groups.len(), 2);

@@ -1,4 +1,4 @@
-//! What near pairs probe like: the part of a plan that the data decides.
+//! What near pairs look like: the part of a plan that the data decides.
 
 use rayon::prelude::*;
 

@@ -116,11 +116,13 @@ impl Dial {
     }
 
     /// The parameters that the index was built with.
+    #[inline]
     pub fn params(&self) -> &DialParams {
         &self.params
     }
 
     /// The bits of each table's key.
+    #[inline]
     pub fn masks(&self) -> &[u64] {
         self.probes.masks()
     }
@@ -142,6 +144,7 @@ impl Dial {
     }
 
     /// f: most bits flipped in a key.
+    #[inline]
     pub fn flips(&self) -> u32 {
         self.probes.flips()
     }
