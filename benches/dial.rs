@@ -14,6 +14,7 @@ fn main() {
 }
 
 mod dial {
+    use flipside::Id;
     use flipside::hash::SplitMix64;
     use flipside::search::bphs::{Bphs, BphsParams};
     use flipside::search::dial::{Dial, DialParams};
@@ -78,7 +79,7 @@ mod dial {
             let mut found = vec![false; queries.len()];
             for (query, hit) in &hits {
                 found[*query as usize] |= mode == Mode::First
-                    || workload.hashes[hit.slot as usize] == workload.partners[*query as usize];
+                    || workload.hashes[hit.slot.index()] == workload.partners[*query as usize];
             }
             let n = queries.len() as f64;
             println!(

@@ -66,7 +66,7 @@ fn partners_found(workload: &Workload, index: &dyn HammingIndex, asked: usize) -
         let mut hits = Vec::new();
         let query = Query { hash: query.hash, weights: &query.weights };
         index.search(query, Mode::All, &mut scratch, &mut hits);
-        found += usize::from(hits.iter().any(|hit| workload.hashes.hashes()[hit.slot as usize] == partner));
+        found += usize::from(hits.iter().any(|hit| workload.hashes.hash(hit.slot) == partner));
     }
     found
 }
@@ -135,7 +135,7 @@ fn search(c: &mut Criterion) {
         }
         // With a budget: the bench of its own, `dial`.
         let index = Dial::new(hashes, DialParams { radius: RADIUS, ..DialParams::default() }).expect("valid");
-        measure(c, &workload, &format!("{kind}/dial/all looks"), &index, QUERIES, QUERIES);
+        measure(c, &workload, &format!("{kind}/dial/all probes"), &index, QUERIES, QUERIES);
     }
 }
 

@@ -4,9 +4,9 @@
 //! method; one thread, the best of three runs each, one after the other in one process.
 
 use flipside::kernel::inflate::Inflater;
-use flipside::pipeline::settings::{Method, Settings};
 use flipside::pipeline::{self, Job, Silent};
 use flipside::resources::{cpu_seconds, peak_memory_bytes};
+use flipside::settings::{Judge, Net, Recall, Settings};
 use std::error::Error;
 use std::path::PathBuf;
 
@@ -24,17 +24,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("decompressing    {plain:8.3} s  {decoded} bytes");
     drop(stored);
     let folder = tempfile::tempdir()?;
-    for method in Method::ALL {
+    let searched = |net| Settings::simhash().with(|settings| settings.net = net);
+    let dial = Net::Dial { distance: 3, recall: Recall::AtLeast(0.95), key_bits: None };
+    for (name, settings) in [
+        ("simhash", Settings::simhash()),
+        ("psm", searched(dial)),
+        ("bphs", searched(Net::Bphs { distance: 3, tables: None })),
+        ("minhash", Settings::minhash(0.8)),
+        ("minhash, counted", Settings::minhash(0.8).with(|settings| settings.judge = Judge::Jaccard(0.8))),
+    ] {
         let job = Job {
             inputs: inputs.clone(),
-            out: folder.path().join(method.name()),
+            out: folder.path().join(name),
             force: true,
             threads: 1,
-            settings: Settings::of(method),
+            settings,
             ..Job::default()
         };
         let whole = best(|| Ok(pipeline::dedup(&job, &Silent).map(drop)?))?;
-        println!("dedup {:8}   {whole:8.3} s  {:.2} times decompressing", method.name(), whole / plain);
+        println!("dedup {name:16} {whole:8.3} s  {:.2} times decompressing", whole / plain);
     }
     if let Some(peak) = peak_memory_bytes() {
         println!("peak memory      {:8.1} MB of all these runs together", peak as f64 / 1e6);

@@ -89,28 +89,27 @@ fn run(config: &Config) -> Result<()> {
             params.full_bucket = corpus.len();
             let mut pairs: Vec<Scored> = Vec::new();
             for pair in join(&signatures, params)?.pairs {
-                for &a in signatures.documents(pair.a) {
-                    for &b in signatures.documents(pair.b) {
-                        pairs.push((a.min(b), a.max(b), pair.matches));
+                for &a in signatures.members(pair.a) {
+                    for &b in signatures.members(pair.b) {
+                        pairs.push((a.min(b), a.max(b), MINHASH as u32 - pair.distance));
                     }
                 }
             }
-            for slot in 0..signatures.len() as u32 {
-                let documents = signatures.documents(slot);
+            for documents in signatures.groups().iter() {
                 for (at, &a) in documents.iter().enumerate() {
                     pairs.extend(documents[at + 1..].iter().map(|&b| (a, b, MINHASH as u32)));
                 }
             }
             let slot_of = {
-                let mut slots = vec![0u32; corpus.len()];
-                for slot in 0..signatures.len() as u32 {
-                    signatures.documents(slot).iter().for_each(|&document| slots[document as usize] = slot);
+                let mut slots = vec![0; corpus.len()];
+                for (slot, documents) in signatures.groups().iter().enumerate() {
+                    documents.iter().for_each(|&document| slots[document as usize] = slot);
                 }
                 slots
             };
             let rows = MINHASH / BANDS;
             let band_of = |text: u32, band: usize| {
-                &signatures.signatures().get(slot_of[text as usize] as usize)[band * rows..(band + 1) * rows]
+                &signatures.signatures().get(slot_of[text as usize])[band * rows..(band + 1) * rows]
             };
             (0..BANDS)
                 .map(|band| {

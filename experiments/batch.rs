@@ -114,8 +114,7 @@ fn bphs(queries: &[Query<'_>], tables: u32, hashes: &[u64], medium: Medium<'_>) 
         let asked: Vec<Query<'_>> = part.iter().map(|&hash| Query { hash, weights: &none }).collect();
         cost += index.search_many(&asked, Mode::All, &mut scratch, &mut hits);
         let near_ones = hits.iter().filter(|(_, hit)| hit.distance > 0);
-        near +=
-            near_ones.map(|(_, hit)| distinct.members(flipside::Slot(hit.slot)).len() as u64).sum::<u64>();
+        near += near_ones.map(|(_, hit)| distinct.members(hit.slot).len() as u64).sum::<u64>();
         Ok(())
     })?;
     Ok((near, cost, index.bytes()))

@@ -11,6 +11,7 @@ use crate::generate::{Donors, Recipe};
 use crate::results::{Clock, Row, Table, distinct};
 use crate::{Config, Experiment};
 use anyhow::Result;
+use flipside::Id;
 use flipside::clusters::Partition;
 use flipside::hash::{SplitMix64, fmix64};
 use flipside::search::bphs::{Bphs, BphsParams};
@@ -89,8 +90,8 @@ fn near_pairs(distinct: &DistinctHashes, seed: u64) -> Result<[Vec<Directed>; 3]
                 hits.clear();
                 let query = Query { hash: hashes[slot], weights: &none };
                 index.search(query, Mode::All, scratch, hits);
-                let above = hits.iter().filter(|hit| hit.slot as usize > slot);
-                above.map(|hit| (slot as u32, hit.slot)).collect::<Vec<_>>()
+                let above = hits.iter().filter(|hit| hit.slot.index() > slot);
+                above.map(|hit| (slot as u32, hit.slot.number())).collect::<Vec<_>>()
             },
         )
         .flatten_iter()

@@ -7,6 +7,7 @@ use crate::results::{Clock, Row, Table, distinct};
 use crate::throughput::{Workload, asked, for_each_workload};
 use crate::{Config, Experiment};
 use anyhow::{Context, Result};
+use flipside::Id;
 use flipside::hash::fmix64;
 use flipside::plan::{Kind, Machine, Model, NearPair, Task, choose};
 use flipside::search::dial::{Dial, DialParams};
@@ -66,7 +67,7 @@ fn run_on(config: &Config, workload: &Workload, table: &mut Table) -> Result<()>
         let pairs = answer(&exact, &others).0.into_iter().filter(|(_, hit)| hit.distance > 0);
         let pairs = pairs.map(|(number, hit)| {
             let query = others[number as usize];
-            let differing = query.hash ^ hashes[hit.slot as usize];
+            let differing = query.hash ^ hashes[hit.slot.index()];
             NearPair { differing, strengths: [kernel.strengths(query.weights); 2] }
         });
         let mut sample: Vec<u64> = hashes.to_vec();
@@ -106,8 +107,8 @@ fn run_on(config: &Config, workload: &Workload, table: &mut Table) -> Result<()>
                 ("tables", &choice.tables),
                 ("key_bits", &choice.key_bits),
                 ("flips", &choice.flips),
-                ("looks", &choice.looks),
-                ("all_looks", &choice.all_looks),
+                ("looks", &choice.probes),
+                ("all_looks", &choice.all_probes),
                 ("recall_told", &format_args!("{:.5}", choice.recall)),
                 ("recall", &format_args!("{recall:.5}")),
                 ("candidates_told", &format_args!("{:.3}", choice.candidates)),
@@ -125,7 +126,7 @@ fn run_on(config: &Config, workload: &Workload, table: &mut Table) -> Result<()>
                 choice.tables,
                 choice.key_bits,
                 choice.flips,
-                choice.looks,
+                choice.probes,
                 choice.recall,
                 short(told),
                 short(measured),

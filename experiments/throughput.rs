@@ -9,6 +9,7 @@ use crate::generate::{Donors, Recipe};
 use crate::progress::Points;
 use crate::results::{Clock, Table};
 use anyhow::{Result, anyhow};
+use flipside::Id;
 use flipside::hash::fmix64;
 use flipside::plan::Machine;
 use flipside::search::bphs::{Bphs, BphsParams};
@@ -260,7 +261,7 @@ impl Built {
                 let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
                 let index = self.index().expect("the rivals are dealt with above");
                 let cost = index.search_many(queries, mode, &mut scratch, &mut hits);
-                answers.extend(hits.iter().map(|(query, hit)| (*query, hit.slot)));
+                answers.extend(hits.iter().map(|(query, hit)| (*query, hit.slot.number())));
                 return cost;
             }
         }
@@ -538,12 +539,12 @@ impl<'a> Bench<'a> {
         if !method.budgeted() {
             return self.on_one_and_all(&ready, None);
         }
-        let all_looks = match &ready.built {
-            Built::Dial(dial) => Some(dial.all_looks()),
+        let all_probes = match &ready.built {
+            Built::Dial(dial) => Some(dial.all_probes()),
             _ => None,
         };
         let mut recalls = ON_ALL_CORES.to_vec();
-        for &budget in budgets.iter().filter(|&&budget| all_looks.is_none_or(|all| budget < all)) {
+        for &budget in budgets.iter().filter(|&&budget| all_probes.is_none_or(|all| budget < all)) {
             ready.built = ready.built.with_budget(Some(budget));
             let recall = self.point(&ready, Mode::All, Some(budget), 1)?;
             let reached = recalls.len();
@@ -552,7 +553,7 @@ impl<'a> Bench<'a> {
                 self.point(&ready, Mode::All, Some(budget), self.cores)?;
             }
         }
-        if all_looks.is_some() {
+        if all_probes.is_some() {
             ready.built = ready.built.with_budget(None);
             self.on_one_and_all(&ready, None)?;
         }

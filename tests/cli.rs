@@ -651,7 +651,7 @@ fn a_plan_without_pages_is_of_the_built_in_model() {
     for row in rows {
         let choice = &row["choice"];
         assert!(choice["recall"].as_f64().unwrap() >= 0.99, "{row}");
-        assert!(choice["looks"].as_u64() < choice["all_looks"].as_u64(), "{row}");
+        assert!(choice["probes"].as_u64() < choice["all_probes"].as_u64(), "{row}");
         assert!(row["queries_per_second"].as_f64().unwrap() > 0.0, "{row}");
     }
     assert!(rows[5]["choice"]["parts"].as_u64().unwrap() > 1, "2^32 hashes are the most of one index");

@@ -1,9 +1,9 @@
 //! The worst cases, small enough for every run of the tests: what comes of them, and that the counted work stays bounded.
 
 use flipside::clusters::Linkage;
-use flipside::pipeline::settings::{Method, Settings, Verify};
 use flipside::pipeline::{Job, Silent, dedup};
 use flipside::report::Report;
+use flipside::settings::{Judge, Net, Recall, Settings, Sketches};
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
 use std::fs;
@@ -11,14 +11,13 @@ use std::path::Path;
 
 /// Words by TF-IDF within 3 bits, whatever the defaults are: what is asserted here holds for these.
 fn usual() -> Settings {
-    Settings {
-        features: FeatureKind::Words,
-        weighting: Weighting::TfIdf,
-        distance: 3,
-        verify: Verify::None,
-        linkage: Linkage::Connected,
-        ..Settings::default()
-    }
+    Settings::simhash().with(|settings| {
+        settings.features = FeatureKind::Words;
+        settings.sketches = Sketches::SimHash { weighting: Weighting::TfIdf };
+        settings.net = Net::Join { distance: 3 };
+        settings.judge = Judge::Net;
+        settings.linkage = Linkage::Connected;
+    })
 }
 
 /// Runs over these texts.
@@ -44,7 +43,10 @@ fn report(input: &Path, out: &Path, settings: Settings, longest_page: Option<usi
 }
 
 fn methods() -> impl Iterator<Item = Settings> {
-    Method::ALL.into_iter().map(|method| Settings { method, ..usual() })
+    let net = |net| usual().with(|settings| settings.net = net);
+    let probing = Net::Dial { distance: 3, recall: Recall::AtLeast(0.95), key_bits: None };
+    let minhash = Settings::minhash(0.8).with(|settings| settings.features = FeatureKind::Words);
+    [usual(), net(probing), net(Net::Bphs { distance: 3, tables: None }), minhash].into_iter()
 }
 
 /// The pages of one template: what all of them share, and four words of their own.
@@ -92,7 +94,10 @@ fn what_all_pages_share_weighs_nothing() {
 #[test]
 fn a_template_that_weighs_is_bounded_told_and_taken_apart() {
     let n = 1_200u64;
-    let tf = Settings { weighting: Weighting::Tf, recall: 1.0, distance: 6, ..usual() };
+    let tf = usual().with(|settings| {
+        settings.sketches = Sketches::SimHash { weighting: Weighting::Tf };
+        settings.net = Net::Join { distance: 6 };
+    });
     let connected = run(template(n as usize), tf.clone(), None);
     let (outcome, cost) = (&connected.outcome, &connected.search_cost);
     // Nearly all chain together; each brings its 256 nearest and no more, and each candidate is compared once a table.
@@ -106,8 +111,10 @@ fn a_template_that_weighs_is_bounded_told_and_taken_apart() {
     }
 
     // Checked, and each near the page that stays: nothing chains any more.
-    let star =
-        Settings { verify: Verify::Weights, linkage: Linkage::Star, verify_threshold: Some(0.98), ..tf };
+    let star = tf.with(|settings| {
+        settings.judge = Judge::Weights(0.98);
+        settings.linkage = Linkage::Star;
+    });
     let apart = run(template(n as usize), star, None);
     assert!(apart.outcome.kept > connected.outcome.kept);
     let lowest = apart.largest_clusters.iter().filter_map(|cluster| cluster.lowest_similarity);
@@ -116,7 +123,7 @@ fn a_template_that_weighs_is_bounded_told_and_taken_apart() {
 
 #[test]
 fn minhash_of_a_template_is_bounded_too() {
-    let settings = Settings { method: Method::Minhash, ..usual() };
+    let settings = Settings::minhash(0.8).with(|settings| settings.features = FeatureKind::Words);
     let report = run(template(3_000), settings, None);
     assert!(report.outcome.kept < 100, "{:?}", report.outcome);
     let (n, bands) = (3_000, report.s_curve.unwrap().bands as u64);
@@ -136,12 +143,7 @@ fn one_very_large_page_is_a_page_and_one_beyond_the_cap_is_damage() {
     for settings in methods() {
         let all = run(pages(), settings.clone(), None);
         assert_eq!((all.corpus.documents, all.damage.total), (203, 0));
-        assert_eq!(
-            (all.outcome.exact_duplicates, all.outcome.near_duplicates),
-            (1, 1),
-            "{:?}",
-            settings.method
-        );
+        assert_eq!((all.outcome.exact_duplicates, all.outcome.near_duplicates), (1, 1), "{:?}", settings.net);
         let capped = run(pages(), settings, Some(1_000_000));
         assert_eq!((capped.corpus.documents, capped.damage.total, capped.outcome.kept), (200, 3, 200));
         assert!(capped.damage.listed[0].detail.contains("--longest-page"));

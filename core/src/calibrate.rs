@@ -1,4 +1,4 @@
-//! The dial: how many probes a wanted recall needs, measured on a sample of the very data that is searched.
+//! Calibration: how many probes a wanted recall needs, measured on a sample of the very data that is searched.
 //!
 //! For a sample of stored hashes all neighbours within the radius are found by an exhaustive search, and for each pair it is
 //! noted at which probe a search from one side, or from the other, would have come upon it. The budget is the smallest
@@ -8,6 +8,7 @@
 
 use crate::clusters::Partition;
 use crate::hash::{SplitMix64, fmix64};
+use crate::id::{Id, Slot};
 use crate::search::Hit;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -65,8 +66,8 @@ const MOST_NEIGHBOURS: usize = 256;
 /// A pair of slots and the probe at which a search from either side finds it first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Traced {
-    a: u32,
-    b: u32,
+    a: Slot,
+    b: Slot,
     probe: u32,
 }
 
@@ -76,7 +77,7 @@ struct Traced {
 /// which a search for it comes upon it, or [`NEVER`].
 pub fn calibrate<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Calibration
 where
-    F: Fn(u32) -> Vec<(Hit, u32)> + Sync,
+    F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
 {
     let sample = if params.recall < 1.0 { Sample::take(hashes, params, trace) } else { Sample::default() };
     sample.budget(params.recall)
@@ -97,7 +98,7 @@ impl Sample {
     /// Traces the pairs of a sample; the parameters' recall plays no part. See [`calibrate`].
     pub fn take<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Self
     where
-        F: Fn(u32) -> Vec<(Hit, u32)> + Sync,
+        F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
     {
         let (pairs, searches) = sample_pairs(hashes, params, trace);
         let mut chosen_on = cluster_probes(hashes, &pairs, params.seed);
@@ -148,9 +149,9 @@ fn smallest_sure_budget(clusters: &[Vec<u32>], recall: f64, seed: u64) -> Option
 }
 
 /// Near pairs that touch a random sample of slots, each once, the lesser slot first. See [`calibrate`].
-pub fn near_pairs<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Vec<(u32, u32)>
+pub fn near_pairs<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Vec<(Slot, Slot)>
 where
-    F: Fn(u32) -> Vec<(Hit, u32)> + Sync,
+    F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
 {
     sample_pairs(hashes, params, trace).0.into_iter().map(|pair| (pair.a, pair.b)).collect()
 }
@@ -158,10 +159,10 @@ where
 /// Pairs that touch a random sample of slots, each once, and the number of searches made.
 fn sample_pairs<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> (Vec<Traced>, u64)
 where
-    F: Fn(u32) -> Vec<(Hit, u32)> + Sync,
+    F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
 {
-    let mut order: Vec<u32> = (0..hashes.len() as u32).collect();
-    order.sort_unstable_by_key(|&slot| fmix64(hashes[slot as usize] ^ params.seed.wrapping_add(0x6361_6c69)));
+    let mut order: Vec<Slot> = Slot::all(hashes.len()).collect();
+    order.sort_unstable_by_key(|&slot| fmix64(hashes[slot.index()] ^ params.seed.wrapping_add(0x6361_6c69)));
     let mut pairs: Vec<Traced> = Vec::new();
     let mut searches = 0;
     // In batches, so that the sample ends at the same place for any number of threads.
@@ -172,7 +173,7 @@ where
                 let mut near: Vec<_> = trace(slot).into_iter().filter(|(hit, _)| hit.distance > 0).collect();
                 // Of a crowd, as pages of one template make it, a random part says as much.
                 if near.len() > MOST_NEIGHBOURS {
-                    near.sort_unstable_by_key(|(hit, _)| fmix64(hashes[hit.slot as usize] ^ params.seed));
+                    near.sort_unstable_by_key(|(hit, _)| fmix64(hashes[hit.slot.index()] ^ params.seed));
                     near.truncate(MOST_NEIGHBOURS);
                 }
                 let searches = 1 + near.len() as u64;
@@ -201,11 +202,11 @@ where
 fn cluster_probes(hashes: &[u64], pairs: &[Traced], seed: u64) -> Vec<Vec<u32>> {
     let mut partition = Partition::singletons(hashes.len());
     for pair in pairs {
-        partition.join(pair.a, pair.b);
+        partition.join(pair.a.number(), pair.b.number());
     }
     let mut clusters: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
     for pair in pairs {
-        let name = partition.find(pair.a);
+        let name = partition.find(pair.a.number());
         clusters.entry(fmix64(hashes[name as usize] ^ seed)).or_default().push(pair.probe);
     }
     clusters.into_values().collect()
@@ -245,11 +246,12 @@ mod tests {
     fn pairs_of(
         n: u32,
         probe: impl Fn(u32) -> u32 + Sync,
-    ) -> (Vec<u64>, impl Fn(u32) -> Vec<(Hit, u32)> + Sync) {
+    ) -> (Vec<u64>, impl Fn(Slot) -> Vec<(Hit, u32)> + Sync) {
         let hashes = (0..n).map(|i| fmix64(u64::from(i) + 1)).collect();
-        let trace = move |slot: u32| {
+        let trace = move |slot: Slot| {
             let itself = Hit { slot, distance: 0 };
-            vec![(itself, 1), (Hit { slot: slot ^ 1, distance: 2 }, probe(slot / 2) + slot % 2)]
+            let other = Slot(slot.0 ^ 1);
+            vec![(itself, 1), (Hit { slot: other, distance: 2 }, probe(slot.0 / 2) + slot.0 % 2)]
         };
         (hashes, trace)
     }
@@ -304,11 +306,12 @@ mod tests {
     fn a_large_cluster_does_not_stand_on_both_sides() {
         // One cluster of 200 slots, all near each other at probe 50, and 300 pairs at probe 2.
         let hashes: Vec<u64> = (0..800).map(|i| fmix64(i + 1)).collect();
-        let trace = |slot: u32| -> Vec<(Hit, u32)> {
-            if slot < 200 {
-                (0..200).map(|other| (Hit { slot: other, distance: u8::from(other != slot) }, 50)).collect()
+        let trace = |slot: Slot| -> Vec<(Hit, u32)> {
+            if slot < Slot(200) {
+                let near = |other| (Hit { slot: other, distance: u8::from(other != slot) }, 50);
+                Slot::all(200).map(near).collect()
             } else {
-                vec![(Hit { slot: slot ^ 1, distance: 1 }, 2)]
+                vec![(Hit { slot: Slot(slot.0 ^ 1), distance: 1 }, 2)]
             }
         };
         let got = calibrate(&hashes, &CalibrationParams { pairs: usize::MAX, ..Default::default() }, trace);

@@ -2,8 +2,8 @@
 //!
 //! A document is a list of (feature hash, number), by strictly ascending hash, as
 //! [`FeatureExtractor::counts`](crate::text::FeatureExtractor::counts) gives it. The number is an occurrence count for
-//! [`overlap`] (which ignores it) and a weight in any unit for [`weighted_jaccard`] and [`cosine`]. Two features with
-//! the same 64-bit hash are taken for one.
+//! [`overlap`] (which ignores it) and a weight in any unit for [`cosine`]. Two features with the same 64-bit hash are taken
+//! for one.
 //!
 //! What holds for documents without features is a choice, and it is ours: two empty documents are the same document,
 //! so each similarity is 1; an empty document and one that is not share nothing, so each is 0. Containment follows from
@@ -74,20 +74,6 @@ pub fn jaccard(a: &[(u64, u32)], b: &[(u64, u32)]) -> f64 {
     overlap(a, b).jaccard()
 }
 
-/// The weighted Jaccard coefficient Σ min(aᵢ, bᵢ) / Σ max(aᵢ, bᵢ) (Ruzicka similarity); a negative weight counts as 0.
-///
-/// Sums are exact integers. 1 if all weights of both are 0. It does depend on the scale of the weights: a text and the
-/// same text twice over have 1/2 under bare counts.
-pub fn weighted_jaccard(a: &[(u64, i64)], b: &[(u64, i64)]) -> f64 {
-    let (mut smaller, mut larger) = (0u128, 0u128);
-    merge(a, b, |a, b| {
-        let (a, b) = (a.unwrap_or(0).max(0).unsigned_abs(), b.unwrap_or(0).max(0).unsigned_abs());
-        smaller += u128::from(a.min(b));
-        larger += u128::from(a.max(b));
-    });
-    if larger == 0 { 1.0 } else { smaller as f64 / larger as f64 }
-}
-
 /// The cosine Σ aᵢ·bᵢ / (√Σ aᵢ² · √Σ bᵢ²) of two weight vectors, within [-1, 1]; 1 if both are 0, and 0 if one is.
 ///
 /// It does not depend on the scale of either vector, so weights need not be normalised first.
@@ -132,12 +118,10 @@ mod tests {
         assert_eq!(overlap(empty, one).containment_of_b(), 0.0);
         assert_eq!(overlap(empty, empty).containment_of_b(), 1.0);
         let (empty, one): (&[(u64, i64)], _) = (&[], &[(7u64, 2i64)]);
-        for similarity in [weighted_jaccard, cosine] {
-            assert_eq!(similarity(empty, empty), 1.0);
-            assert_eq!(similarity(empty, one), 0.0);
-            assert_eq!(similarity(one, empty), 0.0);
-            assert_eq!(similarity(&[(7, 0)], empty), 1.0, "a weight of 0 is no weight");
-        }
+        assert_eq!(cosine(empty, empty), 1.0);
+        assert_eq!(cosine(empty, one), 0.0);
+        assert_eq!(cosine(one, empty), 0.0);
+        assert_eq!(cosine(&[(7, 0)], empty), 1.0, "a weight of 0 is no weight");
     }
 
     #[test]
@@ -151,14 +135,12 @@ mod tests {
         near(overlap.containment_of_b(), 2.0 / 3.0);
         let weigh = |counts: &[(u64, u32)]| Weigher::new(Weighting::Tf).weights(counts, 2, |_| 1);
         let (a, b) = (weigh(&a), weigh(&b));
-        near(weighted_jaccard(&a, &b), 2.0 / 7.0);
         near(cosine(&a, &b), 3.0 / (8f64.sqrt() * 3f64.sqrt()));
     }
 
     #[test]
     fn heavy_weights_do_not_overflow() {
         let heavy: Vec<(u64, i64)> = (0..1000).map(|f| (f, i64::MAX)).collect();
-        assert_eq!(weighted_jaccard(&heavy, &heavy), 1.0);
         assert_eq!(cosine(&heavy, &heavy), 1.0);
     }
 
@@ -189,7 +171,7 @@ mod tests {
         }
 
         #[test]
-        fn weighted_similarities_agree_with_hash_maps((a, b) in prop_oneof![
+        fn cosines_agree_with_hash_maps((a, b) in prop_oneof![
             (document(4), document(4)), (document(40), document(40)), (document(3), document(500)),
         ]) {
             let (a, b) = (signed(&a), signed(&b));
@@ -198,9 +180,6 @@ mod tests {
             let all: HashSet<u64> = ma.keys().chain(mb.keys()).copied().collect();
             let at = |m: &HashMap<u64, i64>, f: &u64| m.get(f).copied().unwrap_or(0);
             let sum = |term: &dyn Fn(i64, i64) -> i64| all.iter().map(|f| term(at(&ma, f), at(&mb, f))).sum::<i64>() as f64;
-            let larger = sum(&|x, y| x.max(y));
-            let ruzicka = if larger == 0.0 { 1.0 } else { sum(&|x, y| x.min(y)) / larger };
-            prop_assert_eq!(weighted_jaccard(&a, &b), ruzicka);
             let (xx, yy) = (sum(&|x, _| x * x), sum(&|_, y| y * y));
             let want = match (xx == 0.0, yy == 0.0) {
                 (true, true) => 1.0,

@@ -17,7 +17,7 @@ use crate::search::distinct::DistinctHashes;
 use crate::search::join::BYTES_PER_HASH as JOIN_BYTES_PER_HASH;
 use crate::search::psm::{Psm, PsmParams};
 use crate::search::selfjoin::{SlotJoin, SlotPair, join_exactly, self_join};
-use crate::search::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet};
+use crate::search::{self, Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet};
 use crate::settings::{BandShape, Judge, Net, Recall, Settings, USUAL_RECALL};
 use crate::simhash::BITS;
 use rayon::prelude::*;
@@ -201,13 +201,14 @@ fn by_hashes(net: &Net, seed: u64, evidence: &Evidence<'_>, progress: &dyn Progr
     let slots = hashes.distinct.len();
     let distance = net.distance().unwrap_or_default();
     let (join, index_bytes, ran, recall, tables): (SlotJoin, usize, Ran, _, Vec<Option<u32>>);
-    let tables_of: Box<dyn Fn(u64, u64) -> TableSet + Sync>;
+    let index: Box<dyn HammingIndex>;
+    let tables_of: Box<dyn Fn(u64, u64) -> TableSet + Sync + '_>;
     if let Net::Join { .. } = net {
         join = run(progress, Step::Join, slots, |done| join_exactly(&hashes.distinct, distance, done))?;
         (index_bytes, ran, recall) = (JOIN_BYTES_PER_HASH * slots, Ran::Join { distance }, None);
         (tables, tables_of) = (vec![None], Box::new(|_, _| 1));
     } else {
-        let (index, calibration);
+        let calibration;
         (index, ran, calibration) = match *net {
             Net::Bphs { tables, .. } => {
                 let tables = tables.unwrap_or_else(|| BphsParams::usual_tables(distance));
@@ -228,7 +229,8 @@ fn by_hashes(net: &Net, seed: u64, evidence: &Evidence<'_>, progress: &dyn Progr
         recall = calibration
             .map(|(wanted, calibration)| with_identical(wanted, calibration, &hashes.distinct, &join.pairs));
         tables = (0..index.tables() as u32).map(Some).collect();
-        tables_of = Box::new(move |a, b| index.tables_of(a, b));
+        let reach = index.reach();
+        tables_of = Box::new(move |a, b| reach.tables_of(a, b));
     }
     let scores = run(progress, Step::Histograms, join.pairs.len(), |_| {
         hamming_scores(distance, &tables, tables_of, &hashes.distinct, &join.pairs)
@@ -261,7 +263,7 @@ fn probing(net: &Net, seed: u64, hashes: &Hashes<'_>, progress: &dyn Progress) -
         Some(Recall::AtLeast(recall)) => {
             let params = CalibrationParams { recall, seed, ..Default::default() };
             let calibration = run(progress, Step::Calibrate, slots, |_| {
-                calibrate(hashes.hashes(), &params, |slot| index.trace_slot(hashes, Slot(slot)))
+                calibrate(hashes.hashes(), &params, |slot| index.trace_slot(hashes, slot))
             });
             measured = Some((recall, calibration));
             calibration.budget
@@ -361,7 +363,7 @@ impl Probed {
     /// Probes of a query that finds everything.
     pub fn all_probes(&self) -> u64 {
         match self {
-            Self::Dial(dial) => u64::from(dial.all_looks()),
+            Self::Dial(dial) => u64::from(dial.all_probes()),
             Self::Psm { index, .. } => index.all_probes(),
         }
     }
@@ -396,7 +398,7 @@ impl Probed {
     pub fn sample(&self, hashes: &Hashes<'_>, seed: u64, progress: &dyn Progress) -> Sample {
         let params = CalibrationParams { seed, ..Default::default() };
         run(progress, Step::Calibrate, hashes.distinct.len(), |_| {
-            Sample::take(hashes.hashes(), &params, |slot| self.trace_slot(hashes, Slot(slot)))
+            Sample::take(hashes.hashes(), &params, |slot| self.trace_slot(hashes, slot))
         })
     }
 
@@ -503,7 +505,7 @@ fn by_bands(
     let banding = shape.banding(m, similarity)?;
     let texts = &evidence.texts.sketched;
     let signatures = signatures(params, evidence.collection, evidence.texts, progress)?;
-    let distinct = run(progress, Step::Group, texts.len(), |_| DistinctSignatures::new(signatures));
+    let distinct = run(progress, Step::Group, texts.len(), |_| DistinctSignatures::of(signatures, texts));
     let least = match judge {
         // A pair whose estimate is four standard errors below the threshold is not counted.
         Judge::Jaccard(threshold) => {
@@ -513,7 +515,7 @@ fn by_bands(
         _ => min_matches(m, similarity),
     };
     let params = JoinParams::new(banding, least);
-    let mut found: Vec<bands::SlotPair> = Vec::new();
+    let mut found: Vec<search::NearPair> = Vec::new();
     let stats = run(progress, Step::Join, distinct.len(), |_| {
         bands::join_with(&distinct, params, |_| true, |pairs| found.extend_from_slice(pairs))
     })?;
@@ -521,24 +523,19 @@ fn by_bands(
     found.dedup();
     let joined: Vec<SlotPair> = found
         .par_iter()
-        .map(|pair| SlotPair {
-            a: Slot(pair.a),
-            b: Slot(pair.b),
-            distance: m as u32 - pair.matches,
-            similarity: pair.matches as f32 / m as f32,
+        .map(|&search::NearPair { a, b, distance }| {
+            let similarity = (m as u32 - distance) as f32 / m as f32;
+            SlotPair { a, b, distance, similarity }
         })
         .collect();
-    let text = |&place: &u32| texts[place as usize];
-    let groups: Lists<Slot, Text> = Slot::all(distinct.len())
-        .map(|slot| distinct.documents(slot.number()).iter().map(text).collect::<Vec<_>>())
-        .collect();
+    let groups = distinct.groups();
     let sum = |field: fn(&BandStats) -> u64| stats.iter().map(field).sum::<u64>();
     let skipped = sum(|band| band.skipped);
     let crowds = (skipped > 0).then(|| Crowds::Bands {
         skipped,
         full_bucket: params.full_bucket as u32,
         neighbours: params.neighbours as u32,
-        examples: most_neighbours(evidence.texts, &groups, &joined),
+        examples: most_neighbours(evidence.texts, groups, &joined),
     });
     let searched = Searched {
         ran: Ran::Bands { banding, least: least as u32, permutations: m as u32 },
@@ -553,7 +550,7 @@ fn by_bands(
         crowds,
         scores: band_scores(&stats, least.saturating_sub(m / 8)),
     };
-    Ok(Caught { groups, joined, searched })
+    Ok(Caught { groups: groups.clone(), joined, searched })
 }
 
 /// The signatures of the sketched texts, in their order.
@@ -605,15 +602,15 @@ pub fn model(hashes: &Hashes<'_>, distance: u32, recall: f64, seed: u64) -> Resu
     let params = CalibrationParams { seed, ..CalibrationParams::default() };
     let pairs = near_pairs(all, &params, |slot| {
         let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
-        let query = Query { hash: all[slot as usize], weights: &hashes.weights(Slot(slot)) };
+        let query = Query { hash: hashes.distinct.hash(slot), weights: &hashes.weights(slot) };
         dial.search(query, Mode::All, &mut scratch, &mut hits);
         // Where the search comes upon them is for the plan to say.
         hits.into_iter().map(|hit| (hit, 1)).collect()
     });
     let kernel = Level::in_use();
-    let of = |(a, b): (u32, u32)| NearPair {
-        differing: all[a as usize] ^ all[b as usize],
-        strengths: [a, b].map(|slot| kernel.strengths(&hashes.weights(Slot(slot)))),
+    let of = |(a, b): (Slot, Slot)| NearPair {
+        differing: hashes.distinct.hash(a) ^ hashes.distinct.hash(b),
+        strengths: [a, b].map(|slot| kernel.strengths(&hashes.weights(slot))),
     };
     let mut sample = all.to_vec();
     sample.par_sort_unstable_by_key(|&hash| fmix64(hash ^ seed));

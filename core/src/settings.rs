@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 /// ```
 /// use flipside_core::settings::{Net, Recall, Settings};
 ///
-/// let mut settings = Settings::simhash();
-/// settings.net = Net::Dial { distance: 6, recall: Recall::AtLeast(0.99), key_bits: None };
+/// let net = Net::Dial { distance: 6, recall: Recall::AtLeast(0.99), key_bits: None };
+/// let settings = Settings::simhash().with(|settings| settings.net = net);
 /// settings.check()?;
 /// # Ok::<(), flipside_core::Error>(())
 /// ```
@@ -251,6 +251,20 @@ impl Settings {
             judge: Judge::Net,
             ..Self::simhash()
         }
+    }
+
+    /// These settings with some of them changed.
+    ///
+    /// ```
+    /// use flipside_core::{clusters::Linkage, settings::Settings};
+    ///
+    /// let settings = Settings::minhash(0.7).with(|settings| settings.linkage = Linkage::Star);
+    /// assert_eq!(settings.linkage, Linkage::Star);
+    /// ```
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 
     /// Whether anything depends on how many documents have a feature.

@@ -174,7 +174,8 @@ mod tests {
                 prop_assert!(there <= 1.0 + 1e-6);
                 // Nor does the order of features matter.
                 x.weights.reverse();
-                y.weights.rotate_left(y.weights.len() / 3);
+                let third = y.weights.len() / 3;
+                y.weights.rotate_left(third);
                 prop_assert_eq!(there.to_bits(), with(measure, &x, &y).to_bits());
             }
         }

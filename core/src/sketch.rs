@@ -102,15 +102,23 @@ impl Sketcher {
         seed: u64,
         frequencies: Option<Arc<Frequencies>>,
     ) -> Result<Self> {
-        let maker = match sketches {
-            Sketches::SimHash { weighting } => {
-                Maker::SimHash { weigher: Weigher::new(weighting), hasher: SimHasher::default() }
-            }
+        match sketches {
+            Sketches::SimHash { weighting } => Ok(Self::of_simhash(features, weighting, frequencies)),
             Sketches::MinHash { permutations, family } => {
-                Maker::MinHash(MinHasher::new(MinHashParams { permutations, family, seed })?)
+                let maker = Maker::MinHash(MinHasher::new(MinHashParams { permutations, family, seed })?);
+                Ok(Self { counter: Counter::new(features), maker, frequencies })
             }
-        };
-        Ok(Self { counter: Counter::new(features), maker, frequencies })
+        }
+    }
+
+    /// A sketcher of SimHashes.
+    pub fn of_simhash(
+        features: FeatureKind,
+        weighting: Weighting,
+        frequencies: Option<Arc<Frequencies>>,
+    ) -> Self {
+        let maker = Maker::SimHash { weigher: Weigher::new(weighting), hasher: SimHasher::default() };
+        Self { counter: Counter::new(features), maker, frequencies }
     }
 
     /// Sketches a text.

@@ -5,6 +5,7 @@ use super::summary::is_shown;
 use crate::corpus::Corpus;
 use crate::results::Clock;
 use anyhow::Result;
+use flipside::Slot;
 use flipside::features::{cosine, overlap};
 use flipside::minhash::DistinctSignatures;
 use flipside::pipeline::find;
@@ -173,7 +174,7 @@ fn candidates(
     let sketches = sketch::simhashes(collection, texts, &base, frequencies, &|_| ());
     let (sketching, _) = clock.read();
     let distinct = DistinctHashes::new(&sketches.hashes);
-    let mut found: HashMap<(u32, u32), (u32, u8)> = HashMap::new();
+    let mut found: HashMap<(Slot, Slot), (u32, u8)> = HashMap::new();
     let mut seconds = Vec::new();
     let psm = (0..).zip(DISTANCES).map(|(bit, distance)| (Method::Psm, distance, 1u8 << bit));
     for (method, distance, finder) in psm.chain([(Method::Bphs, DISTANCES[DISTANCES.len() - 1], EXACT)]) {
@@ -187,17 +188,14 @@ fn candidates(
     }
     // Texts of one hash are found by any search.
     let mut pairs: Vec<(u32, u32, u32, u8)> = Vec::new();
-    for slot in 0..distinct.len() as u32 {
-        let same = distinct.members(flipside::Slot(slot));
+    for same in distinct.groups().iter() {
         for (at, &a) in same.iter().enumerate() {
             pairs.extend(same[at + 1..].iter().map(|&b| (a, b, 0, u8::MAX)));
         }
     }
     for ((a, b), (distance, finders)) in found {
-        for &a in distinct.members(flipside::Slot(a)) {
-            pairs.extend(
-                distinct.members(flipside::Slot(b)).iter().map(|&b| (a.min(b), a.max(b), distance, finders)),
-            );
+        for &a in distinct.members(a) {
+            pairs.extend(distinct.members(b).iter().map(|&b| (a.min(b), a.max(b), distance, finders)));
         }
     }
     pairs.par_sort_unstable();
@@ -252,16 +250,15 @@ pub fn minhash(
             let pairs = join(&distinct, JoinParams::new(banding, least as usize))?.pairs;
             let cpu_seconds = signing + clock.read().0;
             let mut near: Vec<(u32, u32, usize)> = Vec::new();
-            for slot in 0..distinct.len() as u32 {
-                let same = distinct.documents(slot);
+            for same in distinct.groups().iter() {
                 for (at, &a) in same.iter().enumerate() {
                     near.extend(same[at + 1..].iter().map(|&b| (a, b, positions)));
                 }
             }
             for pair in pairs {
-                for &a in distinct.documents(pair.a) {
-                    let others = distinct.documents(pair.b).iter();
-                    near.extend(others.map(|&b| (a.min(b), a.max(b), pair.matches as usize)));
+                for &a in distinct.members(pair.a) {
+                    let others = distinct.members(pair.b).iter();
+                    near.extend(others.map(|&b| (a.min(b), a.max(b), positions - pair.distance as usize)));
                 }
             }
             near.par_sort_unstable();

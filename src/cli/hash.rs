@@ -3,7 +3,6 @@
 use super::arguments::FeatureArgs;
 use super::{Done, print};
 use anyhow::Context;
-use flipside::settings::Sketches;
 use flipside::simhash::volatility::{FlipCost, Volatility};
 use flipside::simhash::vosh::Vosh;
 use flipside::simhash::{BITS, SimHash};
@@ -75,9 +74,9 @@ impl Args {
             Some(path) => flipside::frequencies::load(path, kind)?,
             None => Frequencies::new(kind),
         };
-        let sketches = Sketches::SimHash { weighting: self.features.weighting() };
+        let weighting = self.features.weighting();
         let (simhash, features) =
-            Sketcher::of(kind, sketches, 0, Some(Arc::new(frequencies)))?.simhash(&text);
+            Sketcher::of_simhash(kind, weighting, Some(Arc::new(frequencies))).simhash(&text);
         let shown = show(&simhash, features, self.flips);
         let output =
             if self.json { serde_json::to_string_pretty(&shown)? + "\n" } else { table(&simhash, &shown)? };

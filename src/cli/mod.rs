@@ -200,7 +200,8 @@ mod tests {
     use flipside::corpus::JsonlFields;
     use flipside::evaluate::interval::Bootstrap;
     use flipside::evaluate::truth::TruthParams;
-    use flipside::pipeline::settings::Settings;
+    use flipside::settings::{Settings, USUAL_RECALL, USUAL_SIMILARITY};
+    use flipside::weight::Weighting;
 
     #[test]
     fn causes_are_told_once() {
@@ -223,14 +224,13 @@ mod tests {
         let usual = Settings::default();
         let defaults = [
             ("features", usual.features.to_string()),
-            ("weighting", usual.weighting.name().to_owned()),
-            ("distance", usual.distance.to_string()),
-            ("recall", usual.recall.to_string()),
-            ("similarity", usual.similarity.to_string()),
-            ("index", usual.index.name().to_owned()),
-            ("permutations", usual.permutations.to_string()),
-            ("family", usual.family.name().to_owned()),
-            ("flip-cost", usual.flip_cost.to_string()),
+            ("weighting", Weighting::Binary.name().to_owned()),
+            ("recall", USUAL_RECALL.to_string()),
+            ("similarity", USUAL_SIMILARITY.to_string()),
+            (
+                "permutations",
+                Settings::minhash(USUAL_SIMILARITY).minhash_params().unwrap().permutations.to_string(),
+            ),
             ("min-label", TruthParams::default().min_label.to_string()),
             ("resamples", Bootstrap::default().resamples.to_string()),
             ("text-field", JsonlFields::default().text),

@@ -223,9 +223,9 @@ fn line(row: &PlanRow, choice: &Choice) -> String {
     if choice.parts > 1 {
         index = format!("{} × {index}", choice.parts);
     }
-    let probes = match choice.looks < choice.all_looks {
-        true => choice.looks.to_string(),
-        false => format!("all {}", choice.looks),
+    let probes = match choice.probes < choice.all_probes {
+        true => choice.probes.to_string(),
+        false => format!("all {}", choice.probes),
     };
     format!(
         "{:>14}  {:<11}  {:>6}  {:>8}  {:>5}  {:>6}  {:>6.3}  {:>9}  {:>10}  {:>11}  {:>10}",

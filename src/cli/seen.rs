@@ -6,7 +6,7 @@ use anyhow::Context;
 use flipside::corpus::{self, DiscoverOptions, Document, FileReading, Input, ReadOptions, discover};
 use flipside::document::DocId;
 use flipside::format;
-use flipside::seen::{Answer, COLUMNS, Page, Seen, SeenParams, Sketcher};
+use flipside::seen::{Answer, COLUMNS, Page, Seen, SeenParams};
 use flipside::settings::{MAX_DISTANCE, Settings, USUAL_DISTANCE};
 use flipside::weight::frequencies::Frequencies;
 use flipside::wording::{printable, printable_json, printable_path};
@@ -14,6 +14,7 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// Say of each page whether it, or one nearly the same, has been seen before, and remember it.
@@ -141,7 +142,7 @@ impl Args {
     }
 
     /// How pages are sketched, and the frequencies for it.
-    fn params(&self) -> anyhow::Result<(SeenParams, Frequencies)> {
+    fn params(&self) -> anyhow::Result<(SeenParams, Arc<Frequencies>)> {
         self.features.check()?;
         let (kind, weighting) = (self.features.features(), self.features.weighting());
         let (frequencies, checksum) = match &self.features.frequencies {
@@ -153,7 +154,10 @@ impl Args {
             None => (Frequencies::new(kind), None),
         };
         let min_features = self.min_features;
-        Ok((SeenParams { features: kind, weighting, min_features, frequencies: checksum }, frequencies))
+        Ok((
+            SeenParams { features: kind, weighting, min_features, frequencies: checksum },
+            Arc::new(frequencies),
+        ))
     }
 
     /// Appends the line of one answer.
@@ -187,7 +191,7 @@ fn sketched(
     input: &Input,
     options: &ReadOptions,
     params: &SeenParams,
-    frequencies: &Frequencies,
+    frequencies: &Arc<Frequencies>,
 ) -> (Vec<(DocId, String, Page)>, FileReading) {
     let name = |document: &Document<'_>| {
         let own = document.url.or(document.record_id);
@@ -196,9 +200,9 @@ fn sketched(
     let mut reading = corpus::read(
         std::slice::from_ref(input),
         options,
-        || (Sketcher::new(params, frequencies), Vec::new()),
+        || (params.sketcher(frequencies), Vec::new()),
         |(sketcher, pages), document| {
-            pages.push((document.id, name(&document), sketcher.page(document.text)));
+            pages.push((document.id, name(&document), params.page(&sketcher.sketch(document.text))));
         },
         &|_| (),
     );

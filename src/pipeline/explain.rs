@@ -209,7 +209,7 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
         // As the search sees them: rounded.
         let weights = Hashed::from(from).weights.weights();
         let hits = index.trace(Query { hash: from.hash, weights: &weights });
-        let found = hits.iter().find(|(hit, _)| hashes.hashes()[hit.slot as usize] == to.hash);
+        let found = hits.iter().find(|(hit, _)| hashes.hashes()[hit.slot.index()] == to.hash);
         found.map(|&(_, probe)| probe).filter(|&probe| probe != NEVER)
     };
     explanation(methods, sides, frequencies, weighed, |pair| {

@@ -156,6 +156,11 @@ pub fn psm() -> Report {
         Histogram::new(format!("table {n}"), "64 − distance", &counts)
     };
     Report {
+        schema: SCHEMA,
+        settings: None,
+        frequencies: None,
+        searched: None,
+        judged: None,
         tool: Tool::this(),
         created: "2027-03-14T15:09:26Z".into(),
         command_line: ["flipside", "dedup", "crawl/", "--out", "results", "--method", "psm", "--recall", "0.95"].map(String::from).to_vec(),
@@ -184,7 +189,6 @@ pub fn psm() -> Report {
             seed: 15_402_117_203_377_121_889,
             hash: "murmur3-x64-128-low64-v1".into(),
         },
-        settings: None,
         recall: Some(Recall {
             wanted: 0.95,
             reached: 0.9624,
@@ -271,6 +275,11 @@ pub fn minhash() -> Report {
 /// A run on one page.
 pub fn one_page() -> Report {
     Report {
+        schema: SCHEMA,
+        settings: None,
+        frequencies: None,
+        searched: None,
+        judged: None,
         tool: Tool::this(),
         created: "2027-03-14T15:09:26Z".into(),
         command_line: vec!["flipside".into(), "dedup".into(), "one.jsonl".into()],
@@ -409,6 +418,8 @@ pub fn compare() -> CompareReport {
     let (a, b) = (psm(), minhash());
     let result = |label: &str, report: &Report, pairs, wall_seconds, index_bytes, recall| MethodResult {
         label: label.into(),
+        settings: None,
+        frequencies: None,
         method: report.method.clone(),
         pairs,
         clusters: report.outcome.clusters,
@@ -430,6 +441,7 @@ pub fn compare() -> CompareReport {
     ];
     methods[1].kept -= 3_120;
     CompareReport {
+        schema: SCHEMA,
         tool: a.tool.clone(),
         created: a.created.clone(),
         command_line: ["flipside", "compare", "crawl/", "--out", "results", "--methods", "psm,minhash"]

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::snippet::{differences, opening};
 use super::facts::RunFacts;
+use super::snippet::{differences, opening};
 use super::tell;
 use crate::search::bands::Banding;
 use crate::{Error, Result};

@@ -17,18 +17,19 @@ pub(crate) mod format;
 pub use answers::COLUMNS;
 
 use crate::error::{Error, Result};
-use crate::hash::text_digest;
 use crate::search::dial::DialParams;
 use crate::search::keys::{self, Keys};
 use crate::search::online::Online;
 use crate::search::{HammingIndex, Hit, Mode, Query, Scratch};
 use crate::simhash::BITS;
-use crate::simhash::hasher::SimHasher;
-use crate::text::{FeatureExtractor, FeatureKind};
+use crate::sketch::{Sketch, SketchValue, Sketcher};
+use crate::text::FeatureKind;
+use crate::weight::Weighting;
 use crate::weight::frequencies::Frequencies;
-use crate::weight::{Weigher, Weighting};
+use flipside_core::id::Id;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// How the pages of an index are sketched: all of them in the same way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,16 +45,6 @@ pub struct SeenParams {
     pub frequencies: Option<String>,
 }
 
-/// Turns texts into pages. Holds buffers; make one per thread.
-#[derive(Clone, Debug)]
-pub struct Sketcher<'a> {
-    params: &'a SeenParams,
-    frequencies: &'a Frequencies,
-    weigher: Weigher,
-    extractor: FeatureExtractor,
-    hasher: SimHasher,
-}
-
 /// What is known of a page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Page {
@@ -63,28 +54,20 @@ pub struct Page {
     pub hash: Option<u64>,
 }
 
-impl<'a> Sketcher<'a> {
-    /// A sketcher for pages of an index with these parameters, with the frequencies that they name.
-    pub fn new(params: &'a SeenParams, frequencies: &'a Frequencies) -> Self {
-        Self {
-            params,
-            frequencies,
-            weigher: Weigher::new(params.weighting),
-            extractor: FeatureExtractor::new(params.features),
-            hasher: SimHasher::default(),
-        }
+impl SeenParams {
+    /// What makes the sketches of an index with these parameters, weighed by the frequencies that they name.
+    pub fn sketcher(&self, frequencies: &Arc<Frequencies>) -> Sketcher {
+        Sketcher::of_simhash(self.features, self.weighting, Some(Arc::clone(frequencies)))
     }
 
-    /// Sketches a text.
-    pub fn page(&mut self, text: &str) -> Page {
-        let counts = self.extractor.counts(text);
-        let (weigher, frequencies) = (&self.weigher, self.frequencies);
-        let documents = frequencies.documents().max(1);
-        let weighted = counts.iter().map(|&(feature, n)| {
-            (feature, weigher.weight(n, weigher.idf(frequencies.get(feature), documents)))
-        });
-        let enough = counts.len() >= self.params.min_features.max(1);
-        Page { digest: text_digest(text), hash: enough.then(|| self.hasher.hash(weighted).hash) }
+    /// What is known of a page by its sketch.
+    pub fn page(&self, sketch: &Sketch) -> Page {
+        let enough = sketch.facts.features as usize >= self.min_features.max(1);
+        let hash = match &sketch.value {
+            SketchValue::SimHash(hashed) if enough => Some(hashed.hash),
+            _ => None,
+        };
+        Page { digest: sketch.facts.digest, hash }
     }
 }
 
@@ -199,9 +182,9 @@ impl Seen {
         // All looks are made, so their order does not matter.
         let query = Query { hash, weights: &[0.0; BITS] };
         self.index.search(query, Mode::All, &mut self.scratch, &mut self.hits);
-        let nearest = self.hits.iter().min_by_key(|hit| (hit.distance, self.first[hit.slot as usize]));
+        let nearest = self.hits.iter().min_by_key(|hit| (hit.distance, self.first[hit.slot.index()]));
         nearest.map_or(Answer::New, |hit| Answer::Near {
-            document: self.first[hit.slot as usize],
+            document: self.first[hit.slot.index()],
             distance: u32::from(hit.distance),
         })
     }
@@ -224,7 +207,7 @@ impl Seen {
                 if new {
                     self.first.push(document);
                 }
-                slot
+                slot.number()
             }
             None => NO_HASH,
         };

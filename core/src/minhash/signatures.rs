@@ -3,6 +3,7 @@
 use super::MAX_PERMUTATIONS;
 use crate::error::{Error, Result};
 use crate::hash::{SHINGLE_START, extend_shingle};
+use crate::id::{Id, Lists, Slot};
 use rayon::prelude::*;
 
 /// Signatures of equal length, one after the other.
@@ -88,6 +89,38 @@ impl Signatures {
     pub fn values(&self) -> &[u32] {
         &self.values
     }
+
+    /// Keeps the signatures at these places, which must be different ones, in this order. They change places where they
+    /// are: a second list would take as much memory again.
+    fn take(&mut self, places: Vec<u32>) {
+        let m = self.permutations;
+        // First to the front, in the order that they are in; so each only ever moves forward, over what is not wanted.
+        let mut slots: Vec<u32> = (0..places.len() as u32).collect();
+        slots.par_sort_unstable_by_key(|&slot| places[slot as usize]);
+        let mut now = vec![0u32; places.len()];
+        for (to, &slot) in slots.iter().enumerate() {
+            let from = places[slot as usize] as usize * m;
+            self.values.copy_within(from..from + m, to * m);
+            now[slot as usize] = to as u32;
+        }
+        self.values.truncate(places.len() * m);
+        // Then cycle by cycle to their slots: a slot gets what is at `now[slot]`. A slot that has its own is done.
+        let mut first = vec![0; m];
+        for start in 0..now.len() {
+            if now[start] as usize == start {
+                continue;
+            }
+            first.copy_from_slice(self.get(start));
+            let mut slot = start;
+            while now[slot] as usize != start {
+                let from = std::mem::replace(&mut now[slot], slot as u32) as usize;
+                self.values.copy_within(from * m..(from + 1) * m, slot * m);
+                slot = from;
+            }
+            now[slot] = slot as u32;
+            self.values[slot * m..(slot + 1) * m].copy_from_slice(&first);
+        }
+    }
 }
 
 /// A 64-bit hash of some positions of a signature, told apart by `label`.
@@ -100,73 +133,80 @@ pub(crate) fn hash_positions(label: u64, positions: &[u32]) -> u64 {
     words.chain(odd).fold(start, extend_shingle)
 }
 
-/// The distinct signatures in the order of their first documents, and for each the documents that have it.
+/// The distinct signatures of a list, in an order that follows from what they are, and for each of them who has it: ids of
+/// type `K`, such as the texts that were signed, or plain places in the list.
 ///
-/// A slot is a position in [`signatures`](Self::signatures); `documents(slot)` are positions in the original list,
-/// ascending.
+/// A slot is a place in [`signatures`](Self::signatures). As slots go by content alone, a join that cannot compare all pairs
+/// of a crowd compares the same ones in whatever order the pages come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DistinctSignatures {
+pub struct DistinctSignatures<K = u32> {
+    /// By hash, those of equal hashes by their values.
     signatures: Signatures,
-    /// `starts[s]..starts[s + 1]` is slot `s`'s part of `documents`; one entry more than there are slots.
-    starts: Vec<u32>,
-    documents: Vec<u32>,
+    members: Lists<Slot, K>,
 }
 
 impl DistinctSignatures {
-    /// Groups equal signatures, `signatures.get(i)` being document `i`'s. Needs little memory beyond the argument's.
+    /// Groups `signatures.get(i)` under the place `i`. Needs little memory beyond the argument's.
     ///
     /// # Panics
-    /// If there are 2³² documents or more; a run is split into parts well before.
-    pub fn new(mut signatures: Signatures) -> Self {
+    /// If there are 2³² signatures or more; a run is split into parts well before.
+    pub fn new(signatures: Signatures) -> Self {
+        let places: Vec<u32> = (0..).take(signatures.len()).collect();
+        Self::of(signatures, &places)
+    }
+}
+
+impl<K: Copy + Ord + Send + Sync> DistinctSignatures<K> {
+    /// Groups whoever has a signature under it: `ids[i]` has `signatures.get(i)`.
+    ///
+    /// # Panics
+    /// If there are 2³² signatures or more, and if there are not as many ids.
+    pub fn of(mut signatures: Signatures, ids: &[K]) -> Self {
         let n = signatures.len();
-        assert!(u32::try_from(n).is_ok(), "more than 2^32 documents in one index");
-        let m = signatures.permutations;
+        assert!(u32::try_from(n).is_ok(), "more than 2^32 signatures in one index");
+        assert_eq!(ids.len(), n, "an id for each signature");
         let mut order: Vec<(u64, u32)> =
             (0..n).into_par_iter().map(|i| (hash_positions(0, signatures.get(i)), i as u32)).collect();
         order.par_sort_unstable();
-        // Each document with the first one of equal signature. Equal hashes of different signatures are possible,
-        // if hardly ever seen, so a run of equal hashes may hold several groups.
-        let mut firsts: Vec<(u32, u32)> = Vec::with_capacity(n);
-        for run in order.chunk_by(|a, b| a.0 == b.0) {
-            let mut found: Vec<u32> = Vec::new();
-            for &(_, document) in run {
-                let signature = signatures.get(document as usize);
-                let first = found.iter().copied().find(|&f| signatures.get(f as usize) == signature);
-                if first.is_none() {
-                    found.push(document);
-                }
-                firsts.push((first.unwrap_or(document), document));
+        let values = |place: u32| signatures.get(place as usize);
+        // Where in the list the signature of each slot is.
+        let mut places: Vec<u32> = Vec::new();
+        let mut members = Lists::with_capacity(0, n);
+        for run in order.chunk_by_mut(|a, b| a.0 == b.0) {
+            // Equal hashes of different signatures are possible, if hardly ever seen.
+            if run.iter().any(|&(_, place)| values(place) != values(run[0].1)) {
+                run.sort_by(|a, b| values(a.1).cmp(values(b.1)));
+            }
+            for same in run.chunk_by(|a, b| values(a.1) == values(b.1)) {
+                places.push(same[0].1);
+                let mut group: Vec<K> = same.iter().map(|&(_, place)| ids[place as usize]).collect();
+                group.sort_unstable();
+                members.push(group);
             }
         }
         drop(order);
-        firsts.par_sort_unstable();
-        let (mut starts, mut documents) = (Vec::new(), Vec::with_capacity(n));
-        for (first, document) in firsts {
-            if first == document {
-                // Slots are ordered by their first documents, so a signature only ever moves towards the front.
-                let (from, to) = (first as usize * m, starts.len() * m);
-                signatures.values.copy_within(from..from + m, to);
-                starts.push(documents.len() as u32);
-            }
-            documents.push(document);
-        }
-        signatures.values.truncate(starts.len() * m);
-        starts.push(documents.len() as u32);
-        Self { signatures, starts, documents }
+        signatures.take(places);
+        Self { signatures, members }
     }
 
-    /// The distinct signatures.
+    /// The distinct signatures, by slot.
     pub fn signatures(&self) -> &Signatures {
         &self.signatures
     }
 
-    /// The documents whose signature is the one of this slot, ascending.
-    ///
-    /// # Panics
-    /// If `slot` is not below [`len`](Self::len).
-    pub fn documents(&self, slot: u32) -> &[u32] {
-        let slot = slot as usize;
-        &self.documents[self.starts[slot] as usize..self.starts[slot + 1] as usize]
+    /// Those that have the signature of a slot, ascending.
+    pub fn members(&self, slot: Slot) -> &[K] {
+        self.members.get(slot)
+    }
+
+    /// The members of every slot.
+    pub fn groups(&self) -> &Lists<Slot, K> {
+        &self.members
+    }
+
+    /// All slots, ascending.
+    pub fn slots(&self) -> impl ExactSizeIterator<Item = Slot> + use<K> {
+        Slot::all(self.len())
     }
 
     /// Number of distinct signatures.
@@ -191,17 +231,35 @@ mod tests {
         fn equal_signatures_share_a_slot(values in prop::collection::vec(0u32..3, 0..120), m in 1usize..4) {
             let values = values[..values.len() / m * m].to_vec();
             let signatures = Signatures::from_values(m, values).unwrap();
-            let mut naive: BTreeMap<&[u32], Vec<u32>> = BTreeMap::new();
+            let mut naive: BTreeMap<(u64, &[u32]), Vec<u32>> = BTreeMap::new();
             for i in 0..signatures.len() {
-                naive.entry(signatures.get(i)).or_default().push(i as u32);
+                let signature = signatures.get(i);
+                naive.entry((hash_positions(0, signature), signature)).or_default().push(i as u32);
             }
-            let mut naive: Vec<(Vec<u32>, &[u32])> = naive.into_iter().map(|(s, d)| (d, s)).collect();
-            naive.sort();
+            let naive: Vec<(Vec<u32>, &[u32])> = naive.into_iter().map(|((_, s), d)| (d, s)).collect();
             let distinct = DistinctSignatures::new(signatures.clone());
-            let slots: Vec<(Vec<u32>, &[u32])> = (0..distinct.len() as u32)
-                .map(|s| (distinct.documents(s).to_vec(), distinct.signatures().get(s as usize)))
+            let slots: Vec<(Vec<u32>, &[u32])> = distinct
+                .slots()
+                .map(|slot| (distinct.members(slot).to_vec(), distinct.signatures().get(slot.index())))
                 .collect();
             prop_assert_eq!(slots, naive);
+        }
+
+        #[test]
+        fn slots_follow_from_content(
+            pages in prop::collection::vec(prop::collection::vec(0u32..3, 3), 0..60).prop_shuffle(), turn: prop::sample::Index,
+        ) {
+            let of = |pages: &[(Vec<u32>, u32)]| {
+                let values = pages.iter().flat_map(|(page, _)| page.iter().copied()).collect();
+                let ids: Vec<u32> = pages.iter().map(|&(_, id)| id).collect();
+                DistinctSignatures::of(Signatures::from_values(3, values).unwrap(), &ids)
+            };
+            let mut pages: Vec<(Vec<u32>, u32)> = pages.into_iter().zip(0..).collect();
+            let distinct = of(&pages);
+            let n = pages.len();
+            pages.rotate_left(if n > 0 { turn.index(n) } else { 0 });
+            pages[n / 2..].reverse();
+            prop_assert_eq!(of(&pages), distinct);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What looks and candidates cost: the part of a plan that the machine decides.
+//! What probes and candidates cost: the part of a plan that the machine decides.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +13,12 @@ use crate::simhash::BITS;
 /// Nanoseconds of one thread for each step of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// A query, before its first look.
+    /// A query, before its first probe.
     pub query: f64,
     /// What choosing among pairs of flips adds to a query.
     pub pairs_of_flips: f64,
-    /// A look, besides waiting for memory.
-    pub look: f64,
+    /// A probe, besides waiting for memory.
+    pub probe: f64,
     /// A candidate of the dial index.
     pub candidate: f64,
     /// A hash of a linear scan.
@@ -35,7 +35,7 @@ impl Machine {
     pub const REFERENCE: Self = Self {
         query: 120.0,
         pairs_of_flips: 300.0,
-        look: 8.0,
+        probe: 8.0,
         candidate: 0.7,
         scanned: 0.5,
         line: [1.0, 4.0, 9.0, 12.0],
@@ -46,14 +46,15 @@ impl Machine {
         if choice.kind == Kind::Linear {
             return self.query + choice.candidates * self.scanned;
         }
-        let (parts, looks) = (choice.parts as f64, f64::from(choice.looks));
+        let (parts, probes) = (choice.parts as f64, f64::from(choice.probes));
         let line = self.line(choice.bytes);
-        let group = choice.candidates / (parts * looks).max(1.0);
+        let group = choice.candidates / (parts * probes).max(1.0);
         let group_bytes = group * f64::from(64 - choice.key_bits) / 8.0;
         // One line of the directory; of the group, unless it is empty, one, and another one for every 64 bytes.
         let lines = 1.0 + (1.0 - libm::exp(-group)) + group_bytes / 64.0;
         let pairs = if choice.flips > 1 { self.pairs_of_flips } else { 0.0 };
-        parts * (self.query + pairs + looks * (self.look + lines * line)) + choice.candidates * self.candidate
+        parts * (self.query + pairs + probes * (self.probe + lines * line))
+            + choice.candidates * self.candidate
     }
 
     /// A random read in so many bytes: between two measured sizes by their logarithm, beyond the largest as there.
@@ -96,21 +97,21 @@ impl Machine {
             };
             Dial::new(&hashes, params).map_or(0.0, |index| per_query(&index, &queries, &clock))
         };
-        // In the nearest caches: few and many looks at small groups, then at groups of 64 more.
+        // In the nearest caches: few and many probes of small groups, then at groups of 64 more.
         let (few, many) = (time(2, 1, 14, 4), time(2, 1, 14, 20));
         let crowded = time(2, 1, 9, 20);
         // Of four tables, for which it takes longest.
         let pairs_of_flips = time(4, 2, 14, 32) - time(4, 1, 14, 32);
         let near = line[0];
         let candidate = ((crowded - many) / (20.0 * 62.0)).max(0.01);
-        let (per_look, group) = ((many - few) / 16.0, 2.0);
-        let look = (per_look - 2.0 * near - group * candidate).max(0.1);
-        let query = (few - 4.0 * per_look).max(1.0);
+        let (per_probe, group) = ((many - few) / 16.0, 2.0);
+        let probe = (per_probe - 2.0 * near - group * candidate).max(0.1);
+        let query = (few - 4.0 * per_probe).max(1.0);
         let scan = Linear::new(&hashes, 3).map_or(0.0, |index| per_query(&index, &queries[..128], &clock));
         let mut machine = Self {
             query,
             pairs_of_flips: pairs_of_flips.max(0.0),
-            look,
+            probe,
             candidate,
             scanned: (scan / hashes.len() as f64).max(0.001),
             line,
@@ -126,8 +127,8 @@ impl Machine {
             tables: 2,
             flips: 1,
             key_bits: 17,
-            looks: 12,
-            all_looks: 36,
+            probes: 12,
+            all_probes: 36,
             recall: 1.0,
             bytes: Dial::bytes_for(hashes.len() as u64, 2, 17),
             candidates: 12.0 * 8.0,
@@ -195,9 +196,12 @@ mod tests {
     fn all_costs_are_measured() {
         let start = std::time::Instant::now();
         let machine = Machine::measure(|| start.elapsed().as_secs_f64());
-        let Machine { query, look, candidate, scanned, line, .. } = machine;
+        let Machine { query, probe, candidate, scanned, line, .. } = machine;
         assert!(
-            [query, look, candidate, scanned].iter().chain(&line).all(|cost| *cost > 0.0 && cost.is_finite())
+            [query, probe, candidate, scanned]
+                .iter()
+                .chain(&line)
+                .all(|cost| *cost > 0.0 && cost.is_finite())
         );
     }
 }

@@ -1,9 +1,9 @@
-//! Which index a task calls for: how many tables, how wide their keys, how many flips and looks, at what price. Ours, not
+//! Which index a task calls for: how many tables, how wide their keys, how many flips and probes, at what price. Ours, not
 //! the paper's.
 //!
 //! A model says how often a near pair is found: a list of near pairs with the strengths of their bits, either of a sample
-//! of the data or made up (see [`Model::built_in`]). For each shape of the dial index the look that finds each pair is
-//! known without building anything, and with it the budget for a wanted recall. A [`Machine`] says what looks and
+//! of the data or made up (see [`Model::built_in`]). For each shape of the dial index the probe that finds each pair is
+//! known without building anything, and with it the budget for a wanted recall. A [`Machine`] says what probes and
 //! candidates cost. [`choose`] takes the shape with the fewest bytes among those that cost little more than the cheapest.
 //!
 //! The choice counts with [`Machine::REFERENCE`], never with what this machine measures, so that a run decides the same
@@ -19,8 +19,8 @@ pub use machine::Machine;
 pub use model::{Model, NearPair};
 
 use crate::error::{Error, Result};
-use crate::search::dial::{self, Dial, DialParams, Looks, MOST_FLIPS, MOST_TABLES};
-use crate::search::directory::log2;
+use crate::search::dial::{self, Dial, DialParams, MOST_FLIPS, MOST_TABLES, Probes};
+use crate::search::table::log2;
 
 /// What is to be searched.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,11 +74,11 @@ pub struct Choice {
     pub flips: u32,
     /// p: bits of each key.
     pub key_bits: u32,
-    /// Looks of a query, in each part.
-    pub looks: u32,
-    /// Looks that an exact search takes.
-    pub all_looks: u32,
-    /// Share of the model's pairs that the looks find.
+    /// Probes of a query, in each part.
+    pub probes: u32,
+    /// Probes that an exact search takes.
+    pub all_probes: u32,
+    /// Share of the model's pairs that the probes find.
     pub recall: f64,
     /// Memory of the index: hashes and directories, all parts.
     pub bytes: u64,
@@ -87,7 +87,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The dial index's parameters, with a budget if not all looks are taken.
+    /// The dial index's parameters, with a budget if not all probes are taken.
     pub fn params(&self, radius: u32) -> DialParams {
         DialParams {
             radius,
@@ -95,7 +95,7 @@ impl Choice {
             flips: Some(self.flips),
             key_bits: Some(self.key_bits),
             keys: None,
-            budget: (self.looks < self.all_looks).then_some(self.looks),
+            budget: (self.probes < self.all_probes).then_some(self.probes),
         }
     }
 }
@@ -105,7 +105,7 @@ const SLOWER: f64 = 1.25;
 
 /// Chooses an index; none if nothing fits the memory.
 ///
-/// Of the dial index only shapes are taken that are exact with all looks. Fewer looks are taken only where their number is
+/// Of the dial index only shapes are taken that are exact with all probes. Fewer probes are taken only where their number is
 /// less than half of all.
 ///
 /// # Errors
@@ -154,10 +154,10 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
     for tables in 1..=MOST_TABLES {
         let (_, n) = divided(tables);
         for flips in 0..=MOST_FLIPS {
-            let looks = Looks::new(vec![0; tables as usize], flips);
+            let probes = Probes::new(vec![0; tables as usize], flips);
             // More tables than that, or more flips, only add.
-            let fewer = Looks::new(vec![0; tables as usize], flips.saturating_sub(1));
-            if !looks.reach(task.distance) || (task.recall == 1.0 && flips > 0 && fewer.reach(task.distance))
+            let fewer = Probes::new(vec![0; tables as usize], flips.saturating_sub(1));
+            if !probes.reach(task.distance) || (task.recall == 1.0 && flips > 0 && fewer.reach(task.distance))
             {
                 continue;
             }
@@ -176,10 +176,10 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
             DialParams { radius: task.distance, tables, key_bits: Some(key_bits), ..DialParams::default() };
         let masks = params.masks(n).ok()?;
         let crowding = model.crowding(&masks);
-        let order = Looks::new(masks, flips);
-        let all_looks = order.all();
-        let (looks, recall) = match task.recall {
-            1.0 => (all_looks, 1.0),
+        let order = Probes::new(masks, flips);
+        let all_probes = order.all();
+        let (probes, recall) = match task.recall {
+            1.0 => (all_probes, 1.0),
             recall => model.budget(&order, recall, task.join),
         };
         let group = n as f64 / (1u64 << key_bits) as f64 * crowding;
@@ -189,11 +189,11 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
             tables,
             flips,
             key_bits,
-            looks,
-            all_looks,
+            probes,
+            all_probes,
             recall,
             bytes: parts * Dial::bytes_for(n as u64, tables, key_bits),
-            candidates: parts as f64 * f64::from(looks) * group,
+            candidates: parts as f64 * f64::from(probes) * group,
         })
     };
     let mut choices: Vec<Choice> = shapes.par_iter().filter_map(of_shape).collect();
@@ -203,8 +203,8 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
         tables: 1,
         flips: 0,
         key_bits: 0,
-        looks: 1,
-        all_looks: 1,
+        probes: 1,
+        all_probes: 1,
         recall: 1.0,
         bytes: 8 * task.hashes,
         candidates: task.hashes as f64,
@@ -215,8 +215,8 @@ fn choices(task: &Task, model: &Model) -> Result<Vec<Choice>> {
     choices.retain(|choice| task.kind.is_none_or(|kind| choice.kind == kind));
     if let (Some(p), true) = (task.key_bits, choices.is_empty()) {
         let most = (1..=MOST_TABLES).filter_map(|tables| {
-            let looks = Looks::new(vec![0; tables as usize], MOST_FLIPS);
-            looks.reach(task.distance).then(|| *dial::key_widths(divided(tables).1, tables).end())
+            let probes = Probes::new(vec![0; tables as usize], MOST_FLIPS);
+            probes.reach(task.distance).then(|| *dial::key_widths(divided(tables).1, tables).end())
         });
         let most = most.max().unwrap_or(0);
         return Err(Error::parameter(
@@ -243,7 +243,7 @@ mod tests {
             for recall in [0.9, 1.0] {
                 for n in [1, 2, 1_000, 1_000_000, 1 << 31, 10_000_000_000] {
                     let choice = choose(&task(n, distance, recall), &model).unwrap().unwrap();
-                    assert!(choice.recall >= recall && choice.looks <= choice.all_looks, "{choice:?}");
+                    assert!(choice.recall >= recall && choice.probes <= choice.all_probes, "{choice:?}");
                     if choice.kind == Kind::Dial {
                         let index =
                             Dial::new(&[1, 2], DialParams { key_bits: None, ..choice.params(distance) });
@@ -286,10 +286,10 @@ mod tests {
     }
 
     #[test]
-    fn more_recall_takes_more_looks() {
+    fn more_recall_takes_more_probes() {
         let model = Model::built_in(6, 300);
-        let looks = |recall| choose(&task(1 << 22, 6, recall), &model).unwrap().unwrap().looks;
-        assert!(looks(0.5) < looks(0.9) && looks(0.9) < looks(0.99) && looks(0.99) < looks(1.0));
+        let probes = |recall| choose(&task(1 << 22, 6, recall), &model).unwrap().unwrap().probes;
+        assert!(probes(0.5) < probes(0.9) && probes(0.9) < probes(0.99) && probes(0.99) < probes(1.0));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::hash::SplitMix64;
 use crate::kernel::{Level, weakest::Strengths};
-use crate::search::dial::Looks;
+use crate::search::dial::Probes;
 use crate::simhash::{BITS, SimHash, distance};
 
 /// Two hashes that are near, and how strong the bits of each are.
@@ -69,22 +69,24 @@ impl Model {
         self.pairs.len()
     }
 
-    /// The fewest looks that find the wanted share of the pairs, and the share that they find; all looks and 1 if there
+    /// The fewest probes that find the wanted share of the pairs, and the share that they find; all probes and 1 if there
     /// are no pairs. `join` says whether a pair may be found from either side.
-    pub(super) fn budget(&self, order: &Looks, recall: f64, join: bool) -> (u32, f64) {
-        let look_of = |pair: &NearPair| {
+    pub(super) fn budget(&self, order: &Probes, recall: f64, join: bool) -> (u32, f64) {
+        let probe_of = |pair: &NearPair| {
             let [one, other] = [0, 1].map(|side| order.first(pair.differing, &pair.strengths[side]));
             match (one, other) {
                 (Some(one), Some(other)) if join => one.min(other),
-                (Some(look), _) => look,
+                (Some(probe), _) => probe,
                 (None, _) => u32::MAX,
             }
         };
-        let mut looks: Vec<u32> = self.pairs.iter().map(look_of).collect();
-        looks.sort_unstable();
-        let wanted = (recall * looks.len() as f64).ceil().max(1.0) as usize;
-        match looks.get(wanted - 1).filter(|&&look| look <= order.all()) {
-            Some(&look) => (look, looks.partition_point(|&other| other <= look) as f64 / looks.len() as f64),
+        let mut probes: Vec<u32> = self.pairs.iter().map(probe_of).collect();
+        probes.sort_unstable();
+        let wanted = (recall * probes.len() as f64).ceil().max(1.0) as usize;
+        match probes.get(wanted - 1).filter(|&&probe| probe <= order.all()) {
+            Some(&probe) => {
+                (probe, probes.partition_point(|&other| other <= probe) as f64 / probes.len() as f64)
+            }
             None => (order.all(), 1.0),
         }
     }
@@ -137,6 +139,7 @@ fn normal(rng: &mut SplitMix64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::Id;
     use crate::search::dial::{Dial, DialParams};
     use crate::search::{HammingIndex, Mode, Query, Scratch};
 
@@ -169,15 +172,15 @@ mod tests {
                 key_bits: Some(12),
                 ..DialParams::default()
             };
-            let order = Looks::new(params.masks(hashes.len()).unwrap(), flips);
-            let (looks, reached) = model.budget(&order, recall, false);
-            let index = Dial::new(&hashes, params).unwrap().with_budget(Some(looks));
+            let order = Probes::new(params.masks(hashes.len()).unwrap(), flips);
+            let (probes, reached) = model.budget(&order, recall, false);
+            let index = Dial::new(&hashes, params).unwrap().with_budget(Some(probes));
             let mut scratch = Scratch::default();
             let found = queries.iter().zip(&partners).filter(|(query, partner)| {
                 let mut hits = Vec::new();
                 let query = Query { hash: query.hash, weights: &query.weights };
                 index.search(query, Mode::All, &mut scratch, &mut hits);
-                hits.iter().any(|hit| hashes[hit.slot as usize] == **partner)
+                hits.iter().any(|hit| hashes[hit.slot.index()] == **partner)
             });
             assert!(reached >= recall && (found.count() as f64 / 400.0 - reached).abs() < 1e-9);
         }

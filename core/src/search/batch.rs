@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{Cost, Hit, Query};
+use crate::id::Slot;
 use crate::simhash::BITS;
 use crate::simhash::volatility::FlipCost;
 use crate::simhash::vosh::Vosh;
@@ -124,7 +125,7 @@ impl Batch {
                         let query = probe as u32;
                         let distance = (self.hashes[query as usize] ^ stored[j]).count_ones();
                         if distance <= self.params.radius {
-                            let slot = first_slot + j as u32;
+                            let slot = Slot(first_slot + j as u32);
                             hits.push((query, Hit { slot, distance: distance as u8 }));
                             cost.verified += 1;
                         }
@@ -172,7 +173,7 @@ mod tests {
             for (&hash, slot) in stored.iter().zip(0..) {
                 let distance = (hash ^ query.hash).count_ones();
                 if distance <= params.radius && masks.contains(&((hash ^ query.hash) & among)) {
-                    found.push((number, Hit { slot, distance: distance as u8 }));
+                    found.push((number, Hit { slot: Slot(slot), distance: distance as u8 }));
                 }
             }
         }

@@ -10,9 +10,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::buckets::{Buckets, Course, Look};
-use super::directory::{KeyBits, Table, log2};
-use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
+use super::buckets::{Buckets, Course, Probe};
+use super::table::{KeyBits, Table, log2};
+use super::{Cost, HammingIndex, Match, Mode, Query, Reach, Scratch, TableSet};
 use crate::kernel::Level;
 use crate::simhash::BITS;
 use crate::{Error, Result};
@@ -183,16 +183,16 @@ impl Buckets for Bphs {
     fn begin(&self, _: Query<'_>, _: &mut Course) {}
 
     #[inline]
-    fn next(&self, course: &mut Course) -> Option<Look> {
+    fn next(&self, course: &mut Course) -> Option<Probe> {
         let table = course.taken as usize;
-        (table < self.tables.len()).then_some(Look { table: table as u32, mask: 0 })
+        (table < self.tables.len()).then_some(Probe { table: table as u32, mask: 0 })
     }
 
     /// All tables are asked, so the first one that must find a match reports it. A search that ends with its first match
     /// takes it from wherever it turns up.
     #[inline]
-    fn owns(&self, _: &Course, look: Look, differing: u64, mode: Mode) -> bool {
-        mode == Mode::First || self.first_agreeing(differing) == look.table as usize
+    fn owns(&self, _: &Course, probe: Probe, differing: u64, mode: Mode) -> bool {
+        mode == Mode::First || self.first_agreeing(differing) == probe.table as usize
     }
 }
 
@@ -201,44 +201,24 @@ impl HammingIndex for Bphs {
         format!("bphs-{}", self.params.tables)
     }
 
-    fn radius(&self) -> u32 {
-        self.params.radius
+    fn reach(&self) -> Reach<'_> {
+        Reach { keys: &self.keys, flips: 0, radius: self.params.radius }
     }
 
     fn bytes(&self) -> usize {
         size_of_val(&self.keys[..]) + self.tables.iter().map(Table::bytes).sum::<usize>()
     }
 
-    fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
-        scratch.answer(self, query, mode, |hit, _, _| hits.push(hit))
-    }
-
-    fn search_traced(
-        &self,
-        query: Query<'_>,
-        mode: Mode,
-        scratch: &mut Scratch,
-        hits: &mut Vec<(Hit, u32)>,
-    ) -> Cost {
-        scratch.answer(self, query, mode, |hit, _, look| hits.push((hit, look.table + 1)))
-    }
-
-    fn search_many(
+    fn answer(
         &self,
         queries: &[Query<'_>],
         mode: Mode,
+        _: bool,
         scratch: &mut Scratch,
-        hits: &mut Vec<(u32, Hit)>,
+        found: &mut dyn FnMut(Match),
     ) -> Cost {
-        scratch.answer_many(self, queries, mode, hits)
-    }
-
-    fn tables(&self) -> usize {
-        self.tables.len()
-    }
-
-    fn tables_of(&self, query: u64, hit: u64) -> TableSet {
-        reaching(&self.keys, 0, self.params.radius, query ^ hit)
+        // Tables are taken in order, so a probe's number is its table's.
+        scratch.answer(self, queries, mode, found)
     }
 }
 

@@ -19,20 +19,10 @@ use std::sync::{Arc, Mutex};
 
 use rayon::prelude::*;
 
-use super::Cost;
+use super::{Cost, NearPair};
+use crate::id::Slot;
 use crate::kernel::{self, huge_pages::HugeList};
 use crate::{Error, Result};
-
-/// Two slots whose hashes are near.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NearPair {
-    /// The lesser slot.
-    pub a: u32,
-    /// The greater slot.
-    pub b: u32,
-    /// Their Hamming distance.
-    pub distance: u8,
-}
 
 /// Parts of at most so many hashes are compared all against all.
 const SMALL: usize = 64;
@@ -199,7 +189,7 @@ fn scan_all(hashes: &[u64], radius: u32, limits: Limits, sink: &mut impl FnMut(&
             .map(|a| {
                 let mut found = Vec::new();
                 kernel.scan(&hashes[a + 1..], hashes[a], radius, |at, distance| {
-                    found.push(NearPair { a: a as u32, b: (a + 1 + at) as u32, distance: distance as u8 });
+                    found.push(NearPair { a: Slot(a as u32), b: Slot((a + 1 + at) as u32), distance });
                     std::ops::ControlFlow::Continue(())
                 });
                 found
@@ -552,8 +542,8 @@ impl Worker {
         positions.sort_unstable();
         found.extend(positions.iter().map(|&(i, j)| {
             let (i, j) = (i as usize, j as usize);
-            let distance = (hashes[i] ^ hashes[j]).count_ones() as u8;
-            NearPair { a: slots[i].min(slots[j]), b: slots[i].max(slots[j]), distance }
+            let distance = (hashes[i] ^ hashes[j]).count_ones();
+            NearPair { a: Slot(slots[i].min(slots[j])), b: Slot(slots[i].max(slots[j])), distance }
         }));
     }
 }
@@ -562,6 +552,7 @@ impl Worker {
 mod tests {
     use super::*;
     use crate::hash::SplitMix64;
+    use crate::id::Id;
     use crate::simhash::distance;
     use proptest::prelude::*;
 
@@ -572,7 +563,7 @@ mod tests {
             for (b, &second) in (0..).zip(hashes).skip(a as usize + 1) {
                 let distance = distance(first, second);
                 if distance <= radius {
-                    pairs.push(NearPair { a, b, distance: distance as u8 });
+                    pairs.push(NearPair { a: Slot(a), b: Slot(b), distance });
                 }
             }
         }
@@ -659,7 +650,7 @@ mod tests {
         for a in (0..hashes.len()).step_by(997) {
             let near = |&b: &usize| b != a && distance(hashes[a], hashes[b]) <= 2;
             let expected = (0..hashes.len()).filter(near).count();
-            assert_eq!(pairs.iter().filter(|p| p.a as usize == a || p.b as usize == a).count(), expected);
+            assert_eq!(pairs.iter().filter(|p| p.a.index() == a || p.b.index() == a).count(), expected);
         }
     }
 

@@ -167,6 +167,7 @@ fn products(sample: &[u64]) -> Vec<[f64; BITS]> {
 mod tests {
     use super::*;
     use crate::hash::SplitMix64;
+    use crate::id::Id;
     use crate::search::dial::{Dial, DialParams, order_of};
     use crate::search::linear::Linear;
     use crate::search::{HammingIndex, Mode, Query, Scratch};
@@ -293,7 +294,7 @@ mod tests {
                 let cost =
                     index.search(Query { hash, weights: &weights }, Mode::All, &mut scratch, &mut hits);
                 candidates += cost.candidates;
-                all.extend(hits.iter().map(|hit| (hash, list[hit.slot as usize], hit.distance)));
+                all.extend(hits.iter().map(|hit| (hash, list[hit.slot.index()], hit.distance)));
             }
             all.sort_unstable();
             (all, candidates)

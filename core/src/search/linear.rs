@@ -1,6 +1,7 @@
 //! The linear scan: the oracle of all indexes, and the fastest of them for a few thousand hashes.
 
-use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, Sink, TableSet};
+use super::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch};
+use crate::id::Slot;
 use crate::kernel::Level;
 use crate::{Error, Result};
 
@@ -27,16 +28,6 @@ impl Linear {
         }
         Ok(Self { hashes: hashes.to_vec(), radius, kernel: Level::in_use() })
     }
-
-    fn run(&self, query: Query<'_>, mode: Mode, sink: &mut impl Sink) -> Cost {
-        let mut verified = 0;
-        let compared = self.kernel.scan(&self.hashes, query.hash, self.radius, |at, distance| {
-            verified += 1;
-            sink.push(Hit { slot: at as u32, distance: distance as u8 }, 1);
-            mode.after_hit()
-        });
-        Cost { probes: 1, candidates: compared as u64, verified }
-    }
 }
 
 impl HammingIndex for Linear {
@@ -44,33 +35,33 @@ impl HammingIndex for Linear {
         "linear".into()
     }
 
-    fn radius(&self) -> u32 {
-        self.radius
+    fn reach(&self) -> Reach<'_> {
+        Reach { keys: &[0], flips: 0, radius: self.radius }
     }
 
     fn bytes(&self) -> usize {
         size_of_val(&self.hashes[..])
     }
 
-    fn search(&self, query: Query<'_>, mode: Mode, _: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
-        self.run(query, mode, hits)
-    }
-
-    fn search_traced(
+    fn answer(
         &self,
-        query: Query<'_>,
+        queries: &[Query<'_>],
         mode: Mode,
+        _: bool,
         _: &mut Scratch,
-        hits: &mut Vec<(Hit, u32)>,
+        found: &mut dyn FnMut(Match),
     ) -> Cost {
-        self.run(query, mode, hits)
-    }
-
-    fn tables(&self) -> usize {
-        1
-    }
-
-    fn tables_of(&self, query: u64, hit: u64) -> TableSet {
-        TableSet::from((query ^ hit).count_ones() <= self.radius)
+        let mut cost = Cost::default();
+        for (number, query) in (0..).zip(queries) {
+            let mut verified = 0;
+            let compared = self.kernel.scan(&self.hashes, query.hash, self.radius, |at, distance| {
+                verified += 1;
+                let hit = Hit { slot: Slot(at as u32), distance: distance as u8 };
+                found(Match { query: number, hit, probe: 1 });
+                mode.after_hit()
+            });
+            cost += Cost { probes: 1, candidates: compared as u64, verified };
+        }
+        cost
     }
 }

@@ -8,7 +8,6 @@ pub mod batch;
 pub mod bphs;
 mod buckets;
 pub mod dial;
-pub mod directory;
 pub mod distinct;
 pub mod join;
 pub mod keys;
@@ -16,11 +15,13 @@ pub mod linear;
 pub mod online;
 pub mod psm;
 pub mod selfjoin;
+pub mod table;
 
 use std::ops::ControlFlow;
 
-use buckets::{Buckets, Found, LANES, Lane, Look, Unplaced};
+use buckets::{Buckets, Course, LANES, Lane, Unplaced};
 
+use crate::id::Slot;
 use crate::kernel::prefetch;
 use crate::simhash::BITS;
 
@@ -58,9 +59,20 @@ impl Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hit {
     /// Position of the hash in the list of distinct hashes that the index was built from.
-    pub slot: u32,
+    pub slot: Slot,
     /// Hamming distance to the query, at most the radius.
     pub distance: u8,
+}
+
+/// Two slots that are near.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NearPair {
+    /// The lesser slot.
+    pub a: Slot,
+    /// The greater slot.
+    pub b: Slot,
+    /// Hamming distance of hashes, or number of differing positions of signatures.
+    pub distance: u32,
 }
 
 /// The counted work of searches; costs add up.
@@ -82,42 +94,106 @@ impl std::ops::AddAssign for Cost {
     }
 }
 
+/// A match of one of several queries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Match {
+    /// Position of the query among those that were asked together.
+    pub query: u32,
+    /// The stored hash.
+    pub hit: Hit,
+    /// The number of the probe that found it, from 1 on, where the search is traced; otherwise any number. For BPHS a
+    /// probe is a table.
+    pub probe: u32,
+}
+
 /// A set of tables of one index: bit `t` stands for table `t`. No index has more than 64.
 pub type TableSet = u64;
+
+/// What the tables of an index can find, whatever order and number of probes it is searched with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach<'a> {
+    /// For each table the bits in which a hash must agree with the query, but for flips. Where all stored hashes are
+    /// reached, the bits are none.
+    pub keys: &'a [u64],
+    /// Most bits flipped in a key.
+    pub flips: u32,
+    /// h: the largest distance of a match.
+    pub radius: u32,
+}
+
+impl Reach<'_> {
+    /// The tables that would report the stored hash `hit` to `query` if nobody dropped repeated matches. Empty beyond
+    /// the radius.
+    pub fn tables_of(&self, query: u64, hit: u64) -> TableSet {
+        let differing = query ^ hit;
+        if differing.count_ones() > self.radius {
+            return 0;
+        }
+        let reaches = |&key: &u64| (differing & key).count_ones() <= self.flips;
+        (0..).zip(self.keys).fold(0, |set, (t, key)| set | TableSet::from(reaches(key)) << t)
+    }
+}
 
 /// An index over distinct hashes that answers: which of them are within the radius of this hash?
 ///
 /// Answers are the same on every processor and in every thread. An exact index, or a probabilistic one without a budget,
 /// finds every such hash; identical hashes are one slot.
+///
+/// An index says how it answers a list of queries; the ways to ask follow from that.
 pub trait HammingIndex: Send + Sync {
     /// A short name with the parameters that matter most, such as `bphs-10` or `psm-x/8`.
     fn name(&self) -> String;
 
-    /// The radius h: a hash at distance h is a match.
-    fn radius(&self) -> u32;
+    /// What its tables can find.
+    fn reach(&self) -> Reach<'_>;
 
     /// Memory in bytes of what an answer needs beyond the query: all tables of hashes, directories and bit arrays. The
     /// list of distinct hashes is counted where the index holds a copy of it, and it always does (slots are positions
     /// in it); the documents behind a slot are not.
     fn bytes(&self) -> usize;
 
-    /// Appends the matches that the search reaches to `hits`, each slot once ([`Mode::First`]: at most one). The order
-    /// is not specified, but always the same.
-    fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost;
+    /// Answers fewer than 2³² queries. `found` gets the matches that the search reaches, each slot once for each query
+    /// ([`Mode::First`]: at most one for each), in an order that is not specified, but always the same. To number the
+    /// probes of matches may cost time, so that is done only if `traced`.
+    ///
+    /// Neither matches nor cost depend on which queries are asked together: indexes that wait for memory overlap the
+    /// waiting of neighbours.
+    fn answer(
+        &self,
+        queries: &[Query<'_>],
+        mode: Mode,
+        traced: bool,
+        scratch: &mut Scratch,
+        found: &mut dyn FnMut(Match),
+    ) -> Cost;
 
-    /// Like [`search`](Self::search), and says for each match with which probe it was found, from 1 on. For BPHS a probe
-    /// is a table.
+    /// The radius h: a hash at distance h is a match.
+    fn radius(&self) -> u32 {
+        self.reach().radius
+    }
+
+    /// Number of tables.
+    fn tables(&self) -> usize {
+        self.reach().keys.len()
+    }
+
+    /// Appends the matches of one query to `hits`.
+    fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
+        self.answer(&[query], mode, false, scratch, &mut |found| hits.push(found.hit))
+    }
+
+    /// Like [`search`](Self::search), each match with the number of the probe that found it, from 1 on.
     fn search_traced(
         &self,
         query: Query<'_>,
         mode: Mode,
         scratch: &mut Scratch,
         hits: &mut Vec<(Hit, u32)>,
-    ) -> Cost;
+    ) -> Cost {
+        self.answer(&[query], mode, true, scratch, &mut |found| hits.push((found.hit, found.probe)))
+    }
 
-    /// Answers many queries; a match comes with the position of its query in `queries`. The answers and the cost are
-    /// those of [`search`](Self::search), in an order that is always the same; indexes that wait for memory overlap the
-    /// waiting of neighbouring queries.
+    /// Appends the matches of many queries to `hits`, each with the position of its query in `queries`.
     ///
     /// # Panics
     /// For 2³² queries or more.
@@ -128,96 +204,38 @@ pub trait HammingIndex: Send + Sync {
         scratch: &mut Scratch,
         hits: &mut Vec<(u32, Hit)>,
     ) -> Cost {
-        one_by_one(self, queries, mode, scratch, hits)
+        assert!(u32::try_from(queries.len()).is_ok(), "fewer than 2^32 queries in one batch");
+        self.answer(queries, mode, false, scratch, &mut |found| hits.push((found.query, found.hit)))
     }
-
-    /// Number of tables.
-    fn tables(&self) -> usize;
-
-    /// The tables that would report the stored hash `hit` to `query` if nobody dropped repeated matches. Empty beyond
-    /// the radius.
-    fn tables_of(&self, query: u64, hit: u64) -> TableSet;
-}
-
-/// The tables that find a hash with these differing bits, each by its key with at most `flips` bits flipped; none beyond the
-/// radius.
-fn reaching(keys: &[u64], flips: u32, radius: u32, differing: u64) -> TableSet {
-    if differing.count_ones() > radius {
-        return 0;
-    }
-    let reaches = |&key: &u64| (differing & key).count_ones() <= flips;
-    (0..).zip(keys).fold(0, |set, (t, key)| set | TableSet::from(reaches(key)) << t)
-}
-
-/// A batch without any overlap.
-fn one_by_one<I: HammingIndex + ?Sized>(
-    index: &I,
-    queries: &[Query<'_>],
-    mode: Mode,
-    scratch: &mut Scratch,
-    hits: &mut Vec<(u32, Hit)>,
-) -> Cost {
-    let mut cost = Cost::default();
-    let mut own = Vec::new();
-    for (number, &query) in queries.iter().enumerate() {
-        let number = u32::try_from(number).expect("fewer than 2^32 queries in one batch");
-        cost += index.search(query, mode, scratch, &mut own);
-        hits.extend(own.drain(..).map(|hit| (number, hit)));
-    }
-    cost
 }
 
 /// What a search needs to work with. Reused from query to query, it makes searching free of allocations.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Scratch {
     lanes: Vec<Lane>,
     unplaced: Unplaced,
     dial: dial::DialScratch,
 }
 
-impl Default for Scratch {
-    fn default() -> Self {
-        Self {
-            lanes: vec![Lane::default()],
-            unplaced: Unplaced::default(),
-            dial: dial::DialScratch::default(),
-        }
-    }
-}
-
 impl Scratch {
-    /// Answers one query by looks into groups.
-    fn answer<B: Buckets>(
-        &mut self,
-        index: &B,
-        query: Query<'_>,
-        mode: Mode,
-        mut found: impl FnMut(Hit, u64, Look),
-    ) -> Cost {
-        let mut found = |Found { hit, step, look, .. }: Found| found(hit, step, look);
-        let cost =
-            buckets::answer(index, (&[query], 0), mode, &mut self.lanes, &mut self.unplaced, &mut found);
-        self.place_all(index, found);
-        cost
-    }
-
-    /// Finds the slots of all matches that have none yet.
-    fn place_all<B: Buckets>(&mut self, index: &B, mut found: impl FnMut(Found)) {
-        while !self.unplaced.is_empty() {
-            self.unplaced.advance(&index.tables()[0], &mut found);
+    /// The sequence of probes of one query.
+    fn course(&mut self) -> &mut Course {
+        if self.lanes.is_empty() {
+            self.lanes.push(Lane::default());
         }
+        &mut self.lanes[0].course
     }
 
-    /// Answers many queries by looks into groups, several at a time.
-    fn answer_many<B: Buckets>(
+    /// Answers queries by probes of groups, several at a time.
+    fn answer<B: Buckets>(
         &mut self,
         index: &B,
         queries: &[Query<'_>],
         mode: Mode,
-        hits: &mut Vec<(u32, Hit)>,
+        found: &mut dyn FnMut(Match),
     ) -> Cost {
-        assert!(u32::try_from(queries.len()).is_ok(), "fewer than 2^32 queries in one batch");
-        self.lanes.resize_with(LANES, Lane::default);
+        let Self { lanes, unplaced, .. } = self;
+        lanes.resize_with(queries.len().clamp(lanes.len(), LANES), Lane::default);
         let mut cost = Cost::default();
         for (group, now) in queries.chunks(LANES).enumerate() {
             // The weights of the next group are on their way while this one is answered.
@@ -227,32 +245,13 @@ impl Scratch {
                     prefetch::read(query.weights, line);
                 }
             }
-            let mut found = |Found { number, hit, .. }: Found| hits.push((number as u32, hit));
-            let now = (now, group * LANES);
-            cost += buckets::answer(index, now, mode, &mut self.lanes, &mut self.unplaced, &mut found);
-            self.unplaced.advance(&index.tables()[0], found);
+            cost += buckets::answer(index, (now, group * LANES), mode, lanes, unplaced, found);
+            unplaced.advance(&index.tables()[0], found);
         }
-        self.place_all(index, |Found { number, hit, .. }| hits.push((number as u32, hit)));
+        while !unplaced.is_empty() {
+            unplaced.advance(&index.tables()[0], found);
+        }
         cost
-    }
-}
-
-/// Where matches go, with or without the step at which they were found.
-trait Sink {
-    fn push(&mut self, hit: Hit, step: u32);
-}
-
-impl Sink for Vec<Hit> {
-    #[inline]
-    fn push(&mut self, hit: Hit, _: u32) {
-        Self::push(self, hit);
-    }
-}
-
-impl Sink for Vec<(Hit, u32)> {
-    #[inline]
-    fn push(&mut self, hit: Hit, step: u32) {
-        Self::push(self, (hit, step));
     }
 }
 
@@ -266,6 +265,7 @@ mod tests {
     use super::psm::{FlipOrder, Psm, PsmParams, Reading};
     use super::*;
     use crate::hash::SplitMix64;
+    use crate::id::Id;
     use crate::simhash::distance;
     use proptest::prelude::*;
 
@@ -274,7 +274,7 @@ mod tests {
         (0..)
             .zip(hashes)
             .filter(|&(_, &hash)| distance(hash, query) <= radius)
-            .map(|(slot, &hash)| Hit { slot, distance: distance(hash, query) as u8 })
+            .map(|(slot, &hash)| Hit { slot: Slot(slot), distance: distance(hash, query) as u8 })
             .collect()
     }
 
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(index.search_traced(query, Mode::All, scratch, &mut traced), cost, "{name}");
         assert!(traced.iter().map(|&(hit, _)| hit).eq(hits.iter().copied()), "{name}");
         for &(hit, step) in &traced {
-            let tables = index.tables_of(query.hash, hashes[hit.slot as usize]);
+            let tables = index.reach().tables_of(query.hash, hashes[hit.slot.index()]);
             assert!(tables != 0 && tables.checked_shr(index.tables() as u32).unwrap_or(0) == 0, "{name}");
             if name.starts_with("bphs") {
                 assert_eq!(step, tables.trailing_zeros() + 1, "{name}: reported by the first table");
@@ -471,7 +471,7 @@ mod tests {
 
     #[test]
     fn a_budget_cuts_the_trace() {
-        // What a budget of b finds is what the unlimited search finds in its first b probes: the dial rests on it.
+        // What a budget of b finds is what the unlimited search finds in its first b probes: calibration rests on it.
         let mut rng = SplitMix64::new(13);
         let query = rng.next_u64();
         let hashes =

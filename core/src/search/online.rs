@@ -10,14 +10,15 @@
 //! fewer bits no more differ, and a bit that is among the weakest of all keys' bits is so among fewer. What the one large
 //! dial would not find is struck out: the answers depend on what has been added, never on when it was merged.
 
-use super::dial::{Dial, DialParams, order_of};
+use super::dial::{Dial, DialParams, Probes, order_of};
 use super::keys::Keys;
-use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet, reaching};
-use crate::kernel::{Level, weakest::Strengths};
+use super::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch};
+use crate::id::{Id, Slot};
+use crate::kernel::Level;
 use crate::{Error, Result};
 use std::ops::ControlFlow;
 
-/// Hashes that wait to be merged: their scan costs about as much as a few looks.
+/// Hashes that wait to be merged: their scan costs about as much as a few probes.
 const MOST_WAITING: usize = 2048;
 
 /// How many times larger each part may be than the one before.
@@ -28,7 +29,7 @@ const GROWTH: usize = 8;
 struct Part {
     dial: Dial,
     /// For each slot of the dial, the slot that the hash was given when it was added.
-    slots: Vec<u32>,
+    slots: Vec<Slot>,
 }
 
 /// An index that grows. Slots count distinct hashes in the order in which they were added.
@@ -37,9 +38,8 @@ pub struct Online {
     params: DialParams,
     /// The bits of the keys, which a part takes as many of as its size calls for.
     keys: Keys,
-    /// The keys of the dial whose answers are given.
-    masks: Vec<u64>,
-    key_bits: u64,
+    /// The probes of the dial whose answers are given.
+    probes: Probes,
     /// All hashes by slot; those from `merged` on are in no part yet.
     hashes: Vec<u64>,
     merged: usize,
@@ -63,9 +63,8 @@ impl Online {
         }
         Ok(Self {
             params: DialParams { key_bits: Some(masks[0].count_ones()), flips: Some(flips), ..params },
-            key_bits: masks.iter().fold(0, |all, mask| all | mask),
             keys: Keys::of_masks(&masks),
-            masks,
+            probes: Probes::new(masks, flips),
             hashes: Vec::new(),
             merged: 0,
             parts: Vec::new(),
@@ -100,7 +99,7 @@ impl Online {
         if !self.hashes.is_empty() {
             let place = self.place_for(self.hashes.len());
             self.parts.resize_with(place + 1, || None);
-            let all = (0..self.hashes.len() as u32).collect();
+            let all = Slot::all(self.hashes.len()).collect();
             self.parts[place] = Some(self.part(all)?);
             self.merged = self.hashes.len();
         }
@@ -111,12 +110,12 @@ impl Online {
     ///
     /// # Errors
     /// If there are 2³² − 1 hashes already.
-    pub fn insert(&mut self, hash: u64) -> Result<(u32, bool)> {
+    pub fn insert(&mut self, hash: u64) -> Result<(Slot, bool)> {
         if let Some(slot) = self.find(hash) {
             return Ok((slot, false));
         }
         let slot = u32::try_from(self.hashes.len()).ok().filter(|&slot| slot < u32::MAX);
-        let slot = slot.ok_or_else(|| too_many(self.hashes.len()))?;
+        let slot = Slot(slot.ok_or_else(|| too_many(self.hashes.len()))?);
         self.hashes.push(hash);
         if self.hashes.len() - self.merged >= MOST_WAITING {
             self.merge()?;
@@ -125,12 +124,12 @@ impl Online {
     }
 
     /// The slot of a hash, if it has been added.
-    pub fn find(&self, hash: u64) -> Option<u32> {
+    pub fn find(&self, hash: u64) -> Option<Slot> {
         let waiting = self.hashes[self.merged..].iter().position(|&other| other == hash);
         if let Some(at) = waiting {
-            return Some((self.merged + at) as u32);
+            return Some(Slot((self.merged + at) as u32));
         }
-        self.parts.iter().flatten().find_map(|part| part.dial.find(hash).map(|at| part.slots[at as usize]))
+        self.parts.iter().flatten().find_map(|part| part.dial.find(hash).map(|at| part.slots[at.index()]))
     }
 
     /// All hashes in the order of their slots.
@@ -153,18 +152,14 @@ impl Online {
         &self.params
     }
 
-    /// Looks that are made as each of its hashes is stored now.
+    /// Probes that are made as each of its hashes is stored now.
     fn budget(&self) -> u32 {
         self.params.budget.unwrap_or(u32::MAX)
     }
 
-    /// The number of all looks: the budget from which on nothing more is found.
-    pub fn all_looks(&self) -> u32 {
-        self.masks.len() as u32 + if self.flips() == 0 { 0 } else { self.key_bits.count_ones() }
-    }
-
-    fn flips(&self) -> u32 {
-        self.params.flips.unwrap_or(0)
+    /// The number of all probes: the budget from which on nothing more is found.
+    pub fn all_probes(&self) -> u32 {
+        self.probes.all()
     }
 
     /// The part that `n` hashes fit into.
@@ -175,7 +170,7 @@ impl Online {
 
     /// Moves what waits to the first part that has room for it and for all parts before.
     fn merge(&mut self) -> Result<()> {
-        let mut slots: Vec<u32> = (self.merged as u32..self.hashes.len() as u32).collect();
+        let mut slots: Vec<Slot> = (self.merged as u32..self.hashes.len() as u32).map(Slot).collect();
         let mut place = 0;
         loop {
             if self.parts.len() == place {
@@ -196,40 +191,23 @@ impl Online {
         Ok(())
     }
 
-    fn part(&self, slots: Vec<u32>) -> Result<Part> {
+    fn part(&self, slots: Vec<Slot>) -> Result<Part> {
         let usual = DialParams { key_bits: None, keys: None, ..self.params.clone() }.masks(slots.len())?;
-        let key_bits = usual[0].count_ones().min(self.masks[0].count_ones());
+        let key_bits = usual[0].count_ones().min(self.probes.masks()[0].count_ones());
         let masks = self.keys.masks(key_bits)?;
-        let mut order: Vec<(u64, u32)> =
-            slots.into_iter().map(|slot| (order_of(self.hashes[slot as usize], masks[0]), slot)).collect();
+        let mut order: Vec<(u64, Slot)> =
+            slots.into_iter().map(|slot| (order_of(self.hashes[slot.index()], masks[0]), slot)).collect();
         // A stable sort merges runs. With leading bits each part that is merged is one; other bits put keys of other widths
         // in another order.
         order.sort();
-        let slots: Vec<u32> = order.into_iter().map(|(_, slot)| slot).collect();
-        let sorted: Vec<u64> = slots.iter().map(|&slot| self.hashes[slot as usize]).collect();
+        let slots: Vec<Slot> = order.into_iter().map(|(_, slot)| slot).collect();
+        let sorted: Vec<u64> = slots.iter().map(|&slot| self.hashes[slot.index()]).collect();
         let params = DialParams { key_bits: Some(key_bits), keys: Some(masks), ..self.params.clone() };
         Ok(Part { dial: Dial::new(&sorted, params)?, slots })
     }
 
-    /// The first look of the one large dial that would find a hash with these differing bits, from 1; none if no look would.
-    fn first_look(&self, differing: u64, strengths: &Strengths) -> Option<u32> {
-        let tables = self.masks.len() as u32;
-        let look = |(table, mask): (u32, &u64)| {
-            let flipped = differing & mask;
-            match flipped.count_ones() {
-                0 => Some(table + 1),
-                1 if self.flips() == 1 => {
-                    let bit = flipped.trailing_zeros();
-                    Some(tables + 1 + self.kernel.rank(strengths, self.key_bits, bit))
-                }
-                _ => None,
-            }
-        };
-        (0..).zip(&self.masks).filter_map(look).min()
-    }
-
-    /// All matches that the budget finds, each with its look.
-    fn answer(
+    /// All matches that the budget finds, each with its probe.
+    fn answer_one(
         &self,
         query: Query<'_>,
         mode: Mode,
@@ -239,9 +217,9 @@ impl Online {
         let strengths = self.kernel.strengths(query.weights);
         let budget = self.budget();
         let mut cost = Cost::default();
-        let look_at = |slot: u32| {
-            let look = self.first_look(self.hashes[slot as usize] ^ query.hash, &strengths);
-            look.filter(|&look| look <= budget)
+        let probe_of = |slot: Slot| {
+            let probe = self.probes.first(self.hashes[slot.index()] ^ query.hash, &strengths);
+            probe.filter(|&probe| probe <= budget)
         };
         if budget == 0 {
             return cost;
@@ -251,8 +229,8 @@ impl Online {
         cost.probes += u64::from(!waiting.is_empty());
         cost.candidates += self.kernel.scan(waiting, query.hash, self.params.radius, |at, distance| {
             cost.verified += 1;
-            let slot = (self.merged + at) as u32;
-            let step = look_at(slot).map(|look| found(Hit { slot, distance: distance as u8 }, look));
+            let slot = Slot((self.merged + at) as u32);
+            let step = probe_of(slot).map(|probe| found(Hit { slot, distance: distance as u8 }, probe));
             ended = step.is_some_and(|step| step.is_break());
             step.unwrap_or(ControlFlow::Continue(()))
         }) as u64;
@@ -263,8 +241,8 @@ impl Online {
             }
             let mut report = |hits: &mut Vec<Hit>| {
                 hits.drain(..).any(|hit| {
-                    let slot = part.slots[hit.slot as usize];
-                    look_at(slot).is_some_and(|look| found(Hit { slot, ..hit }, look).is_break())
+                    let slot = part.slots[hit.slot.index()];
+                    probe_of(slot).is_some_and(|probe| found(Hit { slot, ..hit }, probe).is_break())
                 })
             };
             cost += part.dial.search(query, mode, scratch, &mut hits);
@@ -286,11 +264,11 @@ fn too_many(n: usize) -> Error {
 
 impl HammingIndex for Online {
     fn name(&self) -> String {
-        format!("online-{}x{}", self.masks.len(), self.masks[0].count_ones())
+        format!("online-{}x{}", self.probes.masks().len(), self.probes.masks()[0].count_ones())
     }
 
-    fn radius(&self) -> u32 {
-        self.params.radius
+    fn reach(&self) -> Reach<'_> {
+        Reach { keys: self.probes.masks(), flips: self.probes.flips(), radius: self.params.radius }
     }
 
     fn bytes(&self) -> usize {
@@ -298,32 +276,22 @@ impl HammingIndex for Online {
         size_of_val(&self.hashes[..]) + self.parts.iter().flatten().map(part).sum::<usize>()
     }
 
-    fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
-        self.answer(query, mode, scratch, |hit, _| {
-            hits.push(hit);
-            mode.after_hit()
-        })
-    }
-
-    fn search_traced(
+    fn answer(
         &self,
-        query: Query<'_>,
+        queries: &[Query<'_>],
         mode: Mode,
+        _: bool,
         scratch: &mut Scratch,
-        hits: &mut Vec<(Hit, u32)>,
+        found: &mut dyn FnMut(Match),
     ) -> Cost {
-        self.answer(query, mode, scratch, |hit, look| {
-            hits.push((hit, look));
-            mode.after_hit()
-        })
-    }
-
-    fn tables(&self) -> usize {
-        self.masks.len()
-    }
-
-    fn tables_of(&self, query: u64, hit: u64) -> TableSet {
-        reaching(&self.masks, self.flips(), self.params.radius, query ^ hit)
+        let mut cost = Cost::default();
+        for (number, &query) in (0..).zip(queries) {
+            cost += self.answer_one(query, mode, scratch, |hit, probe| {
+                found(Match { query: number, hit, probe });
+                mode.after_hit()
+            });
+        }
+        cost
     }
 }
 
@@ -368,7 +336,7 @@ mod tests {
         let mut hits = Vec::new();
         index.search(query, Mode::All, &mut Scratch::default(), &mut hits);
         let mut found: Vec<(u64, u8)> =
-            hits.iter().map(|hit| (hashes[hit.slot as usize], hit.distance)).collect();
+            hits.iter().map(|hit| (hashes[hit.slot.index()], hit.distance)).collect();
         found.sort_unstable();
         found
     }
@@ -376,9 +344,9 @@ mod tests {
     /// Compares a growing index with the dial over the same hashes.
     fn check(index: &Online, queries: &[u64], seed: u64) {
         let mut sorted = index.hashes().to_vec();
-        sorted.sort_unstable_by_key(|&hash| order_of(hash, index.masks[0]));
+        sorted.sort_unstable_by_key(|&hash| order_of(hash, index.probes.masks()[0]));
         let dial = Dial::new(&sorted, index.params().clone()).unwrap();
-        assert_eq!(index.all_looks(), dial.all_looks());
+        assert_eq!(index.all_probes(), dial.all_probes());
         for &hash in queries {
             let weights = weights(seed ^ hash);
             let query = Query { hash, weights: &weights };
@@ -394,15 +362,15 @@ mod tests {
             index.search(query, Mode::First, &mut Scratch::default(), &mut first);
             assert_eq!(first.len(), expected.len().min(1));
             assert!(
-                first.iter().all(|hit| expected.contains(&(index.hashes()[hit.slot as usize], hit.distance)))
+                first.iter().all(|hit| expected.contains(&(index.hashes()[hit.slot.index()], hit.distance)))
             );
-            // Looks are those of the dial.
+            // Probes are those of the dial.
             let (mut mine, mut its) = (Vec::new(), Vec::new());
             index.search_traced(query, Mode::All, &mut Scratch::default(), &mut mine);
             dial.search_traced(query, Mode::All, &mut Scratch::default(), &mut its);
             let mut mine: Vec<_> =
-                mine.iter().map(|(h, look)| (index.hashes()[h.slot as usize], *look)).collect();
-            let mut its: Vec<_> = its.iter().map(|(h, look)| (sorted[h.slot as usize], *look)).collect();
+                mine.iter().map(|(h, probe)| (index.hashes()[h.slot.index()], *probe)).collect();
+            let mut its: Vec<_> = its.iter().map(|(h, probe)| (sorted[h.slot.index()], *probe)).collect();
             mine.sort_unstable();
             its.sort_unstable();
             assert_eq!(mine, its);
@@ -435,7 +403,7 @@ mod tests {
             let params = DialParams { radius, tables, budget, ..DialParams::default() };
             let keys = Keys::choose(&hashes, tables).unwrap();
             let mut index = Online::with_keys(params.clone(), keys.clone(), 60_000).unwrap();
-            assert_eq!(index.params().keys, Some(index.masks.clone()));
+            assert_eq!(index.params().keys, Some(index.probes.masks().to_vec()));
             assert_eq!(index.params().key_bits, Online::new(params, 60_000).unwrap().params().key_bits);
             for (i, &hash) in hashes.iter().enumerate() {
                 index.insert(hash).unwrap();
@@ -448,7 +416,7 @@ mod tests {
             for part in index.parts.iter().flatten() {
                 let narrow = part.dial.key_bits();
                 assert_eq!(part.dial.masks(), keys.masks(narrow).unwrap());
-                assert!(narrow < index.masks[0].count_ones() || tables == 6);
+                assert!(narrow < index.probes.masks()[0].count_ones() || tables == 6);
             }
         }
     }
@@ -497,7 +465,7 @@ mod tests {
         let again =
             Online::new(DialParams::default(), 1 << 20).unwrap().filled(index.hashes().to_vec()).unwrap();
         for (slot, &hash) in (0..).zip(index.hashes()).step_by(77) {
-            assert_eq!(again.find(hash), Some(slot));
+            assert_eq!(again.find(hash), Some(Slot(slot)));
             let weights = weights(hash);
             let query = Query { hash: hash ^ 3, weights: &weights };
             assert_eq!(answers(&again, again.hashes(), query), answers(&index, index.hashes(), query));

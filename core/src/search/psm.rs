@@ -12,10 +12,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::buckets::{Buckets, Course, Look};
-use super::directory::{KeyBits, Table, log2};
-use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch, Sink, TableSet, one_by_one};
+use super::buckets::{Buckets, Course, Probe};
+use super::table::{KeyBits, Table, log2};
+use super::{Cost, HammingIndex, Hit, Match, Mode, Query, Reach, Scratch};
 use crate::hash::fmix64;
+use crate::id::Slot;
 use crate::kernel::{Level, prefetch};
 use crate::simhash::BITS;
 use crate::simhash::volatility::FlipCost;
@@ -220,8 +221,13 @@ impl Psm {
     }
 
     /// Reading X: looks flipped hashes up, in groups whose memory accesses overlap.
-    fn run_equal(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, sink: &mut impl Sink) -> Cost {
-        let course = &mut scratch.lanes[0].course;
+    fn run_equal(
+        &self,
+        query: Query<'_>,
+        mode: Mode,
+        course: &mut Course,
+        found: &mut impl FnMut(Hit, u32),
+    ) -> Cost {
         course.taken = 0;
         self.start(query, course);
         let mut cost = Cost::default();
@@ -239,8 +245,8 @@ impl Psm {
                 group[n] = mask;
                 n += 1;
             }
-            let found = self.probe_equal(query.hash, &group[..n], mode, &mut cost, sink);
-            if n < room || found && mode == Mode::First {
+            let any = self.probe_equal(query.hash, &group[..n], mode, &mut cost, found);
+            if n < room || any && mode == Mode::First {
                 return cost;
             }
             room = GROUP;
@@ -254,7 +260,7 @@ impl Psm {
         masks: &[u64],
         mode: Mode,
         cost: &mut Cost,
-        sink: &mut impl Sink,
+        found: &mut impl FnMut(Hit, u32),
     ) -> bool {
         // Numbers of the masks in the group that pass the filter.
         let mut passed = [0u8; GROUP];
@@ -279,15 +285,15 @@ impl Psm {
         let mut any = false;
         for number in passed {
             let mask = masks[number];
-            let (found, compared) = self.table.find(query ^ mask);
+            let (slot, compared) = self.table.find(query ^ mask);
             cost.candidates += compared;
-            let Some(slot) = found else { continue };
+            let Some(slot) = slot else { continue };
             any = true;
             cost.verified += 1;
-            let step = before + number as u64 + 1;
-            sink.push(Hit { slot: slot as u32, distance: mask.count_ones() as u8 }, step as u32);
+            let probe = before + number as u64 + 1;
+            found(Hit { slot: Slot(slot as u32), distance: mask.count_ones() as u8 }, probe as u32);
             if mode == Mode::First {
-                cost.probes = step;
+                cost.probes = probe;
                 break;
             }
         }
@@ -313,14 +319,14 @@ impl Buckets for Psm {
     }
 
     #[inline]
-    fn next(&self, course: &mut Course) -> Option<Look> {
-        self.next_mask(course).map(|mask| Look { table: 0, mask })
+    fn next(&self, course: &mut Course) -> Option<Probe> {
+        self.next_mask(course).map(|mask| Probe { table: 0, mask })
     }
 
     /// A group may hold several keys; each is another probe's.
     #[inline]
-    fn owns(&self, _: &Course, look: Look, differing: u64, _: Mode) -> bool {
-        differing & self.among == look.mask
+    fn owns(&self, _: &Course, probe: Probe, differing: u64, _: Mode) -> bool {
+        differing & self.among == probe.mask
     }
 }
 
@@ -332,8 +338,9 @@ impl HammingIndex for Psm {
         }
     }
 
-    fn radius(&self) -> u32 {
-        self.params.radius
+    fn reach(&self) -> Reach<'_> {
+        // Up to h flips reach every hash of the table.
+        Reach { keys: &[0], flips: 0, radius: self.params.radius }
     }
 
     fn bytes(&self) -> usize {
@@ -342,47 +349,24 @@ impl HammingIndex for Psm {
             + self.fixed.as_ref().map_or(0, StaticOrder::bytes)
     }
 
-    fn search(&self, query: Query<'_>, mode: Mode, scratch: &mut Scratch, hits: &mut Vec<Hit>) -> Cost {
-        match self.params.reading {
-            Reading::X { .. } => self.run_equal(query, mode, scratch, hits),
-            Reading::P { .. } => scratch.answer(self, query, mode, |hit, _, _| hits.push(hit)),
-        }
-    }
-
-    fn search_traced(
-        &self,
-        query: Query<'_>,
-        mode: Mode,
-        scratch: &mut Scratch,
-        hits: &mut Vec<(Hit, u32)>,
-    ) -> Cost {
-        match self.params.reading {
-            Reading::X { .. } => self.run_equal(query, mode, scratch, hits),
-            Reading::P { .. } => {
-                scratch.answer(self, query, mode, |hit, step, _| hits.push((hit, step as u32)))
-            }
-        }
-    }
-
-    fn search_many(
+    fn answer(
         &self,
         queries: &[Query<'_>],
         mode: Mode,
+        _: bool,
         scratch: &mut Scratch,
-        hits: &mut Vec<(u32, Hit)>,
+        found: &mut dyn FnMut(Match),
     ) -> Cost {
-        match self.params.reading {
-            Reading::X { .. } => one_by_one(self, queries, mode, scratch, hits),
-            Reading::P { .. } => scratch.answer_many(self, queries, mode, hits),
+        if let Reading::P { .. } = self.params.reading {
+            return scratch.answer(self, queries, mode, found);
         }
-    }
-
-    fn tables(&self) -> usize {
-        1
-    }
-
-    fn tables_of(&self, query: u64, hit: u64) -> TableSet {
-        TableSet::from((query ^ hit).count_ones() <= self.params.radius)
+        let mut cost = Cost::default();
+        for (number, &query) in (0..).zip(queries) {
+            cost += self.run_equal(query, mode, scratch.course(), &mut |hit, probe| {
+                found(Match { query: number, hit, probe });
+            });
+        }
+        cost
     }
 }
 

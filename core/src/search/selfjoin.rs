@@ -2,11 +2,11 @@
 //! templates kept in bounds.
 
 use super::distinct::DistinctHashes;
-use super::join::{self, Limits, NearPair};
-use super::{Cost, HammingIndex, Hit, Mode, Query, Scratch};
+use super::join::{self, Limits};
+use super::{Cost, HammingIndex, Hit, Mode, NearPair, Query, Scratch};
 use crate::error::Result;
 use crate::hash::fmix64;
-use crate::id::Slot;
+use crate::id::{Id, Slot};
 use crate::kernel::Level;
 use crate::simhash::BITS;
 use crate::simhash::quantised::QuantisedWeights;
@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 use std::ops::ControlFlow;
 
-/// Two slots that are near: groups of documents that share a sketch.
+/// Two slots that are near, with how similar they are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlotPair {
     /// The lesser slot.
@@ -23,7 +23,7 @@ pub struct SlotPair {
     pub b: Slot,
     /// Hamming distance of hashes, or number of differing positions of signatures.
     pub distance: u32,
-    /// Estimated cosine (SimHash) or Jaccard coefficient (MinHash).
+    /// The cosine (SimHash) or the Jaccard coefficient (MinHash), estimated or measured.
     pub similarity: f32,
 }
 
@@ -78,10 +78,10 @@ pub fn self_join<K: Copy + Ord + Send + Sync>(
             let queries: Vec<Query<'_>> =
                 hashes.iter().zip(&weights).map(|(&hash, weights)| Query { hash, weights }).collect();
             cost += index.search_many(&queries, Mode::All, &mut scratch, &mut hits);
-            hits.retain(|(number, hit)| hit.slot != start as u32 + number);
+            hits.retain(|(number, hit)| hit.slot != Slot(start as u32 + number));
             hits.sort_unstable_by_key(|(number, hit)| (*number, hit.distance, hit.slot));
             for near in hits.chunk_by(|a, b| a.0 == b.0) {
-                let slot = start as u32 + near[0].0;
+                let slot = Slot(start as u32 + near[0].0);
                 let passed = near.len().saturating_sub(MOST_NEIGHBOURS) as u64;
                 crowded += u64::from(passed > 0);
                 passed_over += passed;
@@ -89,7 +89,7 @@ pub fn self_join<K: Copy + Ord + Send + Sync>(
                 found.extend(nearest.map(|(_, hit)| NearPair {
                     a: slot.min(hit.slot),
                     b: slot.max(hit.slot),
-                    distance: hit.distance,
+                    distance: u32::from(hit.distance),
                 }));
             }
             progress((distinct.len().min(start + TASK) - start) as u64);
@@ -160,10 +160,8 @@ fn join_within(
 }
 
 fn as_slot_pairs(pairs: Vec<NearPair>) -> Vec<SlotPair> {
-    let of = |NearPair { a, b, distance }| {
-        let distance = u32::from(distance);
-        SlotPair { a: Slot(a), b: Slot(b), distance, similarity: cosine_of_distance(distance) }
-    };
+    let of =
+        |NearPair { a, b, distance }| SlotPair { a, b, distance, similarity: cosine_of_distance(distance) };
     pairs.into_par_iter().map(of).collect()
 }
 
@@ -171,7 +169,7 @@ fn as_slot_pairs(pairs: Vec<NearPair>) -> Vec<SlotPair> {
 const CROWDED: [u32; 3] = [32, 8, 1];
 /// Neighbours in the sample that a hash of a crowd is joined with.
 const SHOWN: usize = 32;
-/// Neighbours in the sample that these are the nearest of: more are not looked for.
+/// Neighbours in the sample that these are the nearest of: more are not seen for.
 const SEEN: usize = 1024;
 
 /// What a sample of the hashes shows of all.
@@ -191,22 +189,23 @@ impl Crowds {
         const LEAST: usize = 1 << 10;
         const MOST: usize = 1 << 16;
         let size = (hashes.len() / 16).clamp(LEAST, MOST).min(hashes.len());
-        let mut sample: Vec<(u64, u32)> =
-            hashes.iter().zip(0..).map(|(&h, slot)| (fmix64(h), slot)).collect();
+        let mut sample: Vec<(u64, Slot)> =
+            hashes.iter().zip(0..).map(|(&h, slot)| (fmix64(h), Slot(slot))).collect();
         if size < sample.len() {
             sample.select_nth_unstable(size);
             sample.truncate(size);
         }
-        let slots: Vec<u32> = sample.iter().map(|&(_, slot)| slot).collect();
-        let drawn: Vec<u64> = slots.iter().map(|&slot| hashes[slot as usize]).collect();
+        let slots: Vec<Slot> = sample.iter().map(|&(_, slot)| slot).collect();
+        let drawn: Vec<u64> = slots.iter().map(|&slot| hashes[slot.index()]).collect();
         let kernel = Level::in_use();
-        let looked: Vec<(u32, Vec<NearPair>, u64)> = (0..hashes.len() as u32)
+        let seen: Vec<(u32, Vec<NearPair>, u64)> = (0..hashes.len())
             .into_par_iter()
             .map(|own| {
-                let mut near: Vec<(u8, u32)> = Vec::new();
-                let compared = kernel.scan(&drawn, hashes[own as usize], radius, |at, distance| {
+                let (hash, own) = (hashes[own], Slot(own as u32));
+                let mut near: Vec<(u32, Slot)> = Vec::new();
+                let compared = kernel.scan(&drawn, hash, radius, |at, distance| {
                     if slots[at] != own {
-                        near.push((distance as u8, slots[at]));
+                        near.push((distance, slots[at]));
                     }
                     if near.len() < SEEN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                 });
@@ -214,26 +213,26 @@ impl Crowds {
                 near.sort_unstable();
                 near.truncate(SHOWN);
                 let pair =
-                    |(distance, slot): (u8, u32)| NearPair { a: own.min(slot), b: own.max(slot), distance };
+                    |(distance, slot): (u32, Slot)| NearPair { a: own.min(slot), b: own.max(slot), distance };
                 (count, near.into_iter().map(pair).collect(), compared as u64)
             })
             .collect();
         let cost = Cost {
             probes: hashes.len() as u64,
-            candidates: looked.iter().map(|(.., compared)| compared).sum(),
-            verified: looked.iter().map(|(count, ..)| u64::from(*count)).sum(),
+            candidates: seen.iter().map(|(.., compared)| compared).sum(),
+            verified: seen.iter().map(|(count, ..)| u64::from(*count)).sum(),
         };
-        let neighbours = looked.iter().map(|(count, ..)| *count).collect();
-        let pairs = looked.into_iter().flat_map(|(_, pairs, _)| pairs).collect();
+        let neighbours = seen.iter().map(|(count, ..)| *count).collect();
+        let pairs = seen.into_iter().flat_map(|(_, pairs, _)| pairs).collect();
         Self { sampled: size, neighbours, pairs, cost }
     }
 
     /// All pairs of hashes that are of no crowd, and of the others those that the sample shows. None if even that is too
     /// much.
     fn join(&self, hashes: &[u64], radius: u32, threshold: u32, limits: Limits) -> Result<Option<SlotJoin>> {
-        let crowded = |slot: u32| self.neighbours[slot as usize] > threshold;
-        let others: Vec<u32> = (0..hashes.len() as u32).filter(|&slot| !crowded(slot)).collect();
-        let rest: Vec<u64> = others.iter().map(|&slot| hashes[slot as usize]).collect();
+        let crowded = |slot: Slot| self.neighbours[slot.index()] > threshold;
+        let others: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| !crowded(slot)).collect();
+        let rest: Vec<u64> = others.iter().map(|&slot| hashes[slot.index()]).collect();
         let mut nearest = Nearest::new(rest.len(), MOST_LISTED);
         let Some(cost) = join::join_unless(&rest, radius, limits, &|_| (), |pairs| nearest.add(pairs))?
         else {
@@ -241,14 +240,14 @@ impl Crowds {
         };
         let (mut pairs, _, passed_over) = nearest.finish();
         for pair in &mut pairs {
-            (pair.a, pair.b) = (others[pair.a as usize], others[pair.b as usize]);
+            (pair.a, pair.b) = (others[pair.a.index()], others[pair.b.index()]);
         }
         Ok(Some(self.joined(crowded, pairs, cost, passed_over)))
     }
 
     fn joined(
         &self,
-        crowded: impl Fn(u32) -> bool,
+        crowded: impl Fn(Slot) -> bool,
         mut pairs: Vec<NearPair>,
         mut cost: Cost,
         mut passed_over: u64,
@@ -257,7 +256,7 @@ impl Crowds {
         pairs.extend(self.pairs.iter().filter(|pair| crowded(pair.a) || crowded(pair.b)));
         pairs.par_sort_unstable();
         pairs.dedup();
-        let of_crowds = (0..).zip(&self.neighbours).filter(|&(slot, _)| crowded(slot));
+        let of_crowds = (0..).zip(&self.neighbours).filter(|&(slot, _)| crowded(Slot(slot)));
         passed_over +=
             of_crowds.clone().map(|(_, &n)| (n as usize).saturating_sub(SHOWN) as u64).sum::<u64>();
         let crowded = of_crowds.count() as u64;
@@ -286,7 +285,7 @@ impl Nearest {
     fn add(&mut self, pairs: &[NearPair]) {
         for pair in pairs {
             for slot in [pair.a, pair.b] {
-                let count = &mut self.neighbours[slot as usize];
+                let count = &mut self.neighbours[slot.index()];
                 *count = count.saturating_add(1);
             }
         }
@@ -300,8 +299,8 @@ impl Nearest {
 
     /// Strikes out pairs that are among the nearest of neither slot. What comes later can only push them farther back.
     fn strike(&mut self) {
-        let crowded = |slot: u32| self.neighbours[slot as usize] as usize > MOST_NEIGHBOURS;
-        let mut near: HashMap<u32, Vec<(u8, u32)>> = HashMap::new();
+        let crowded = |slot: Slot| self.neighbours[slot.index()] as usize > MOST_NEIGHBOURS;
+        let mut near: HashMap<Slot, Vec<(u32, Slot)>> = HashMap::new();
         for pair in &self.pairs {
             for (slot, other) in [(pair.a, pair.b), (pair.b, pair.a)] {
                 if crowded(slot) {
@@ -309,7 +308,7 @@ impl Nearest {
                 }
             }
         }
-        let last: HashMap<u32, (u8, u32)> = near
+        let last: HashMap<Slot, (u32, Slot)> = near
             .into_iter()
             .filter(|(_, near)| near.len() > MOST_NEIGHBOURS)
             .map(|(slot, mut near)| (slot, *near.select_nth_unstable(MOST_NEIGHBOURS - 1).1))
@@ -356,7 +355,7 @@ mod tests {
         })
         .unwrap();
         let listed = nearest.finish().0;
-        assert!(listed.iter().map(|p| (p.a, p.b)).eq(join.pairs.iter().map(|p| (p.a.0, p.b.0))));
+        assert!(listed.iter().map(|p| (p.a, p.b)).eq(join.pairs.iter().map(|p| (p.a, p.b))));
         join
     }
 
@@ -365,6 +364,29 @@ mod tests {
         fn a_join_is_what_queries_find(seeds in prop::collection::vec(any::<u64>(), 1..9), n in 0usize..300, radius in 0u32..9) {
             let flip = |i: usize| (0..i % 7).fold(seeds[i % seeds.len()], |hash, k| hash ^ 1 << ((i * (k + 3)) % 64));
             joined(&(0..n).map(flip).collect::<Vec<_>>(), radius);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn what_is_thinned_follows_from_the_hashes_alone(
+            seed: u64, n in 0usize..700, spread in 1u32..6, met in prop::sample::select(&[u64::MAX, 20_000, 0][..]), turn: prop::sample::Index,
+        ) {
+            let mut rng = SplitMix64::new(seed);
+            let hashes: Vec<u64> = (0..n).map(|_| (0..spread).fold(seed, |hash, _| hash ^ 1 << rng.below(64))).collect();
+            // The same pages in another order: some rotated to the front, the rest reversed.
+            let mut other = hashes.clone();
+            other.rotate_left(if n > 0 { turn.index(n) } else { 0 });
+            other[n / 2..].reverse();
+            let of = |hashes: &[u64]| {
+                let distinct = DistinctHashes::new(hashes);
+                let limits = Limits { met, waiting: u64::MAX };
+                let join = join_within(distinct.hashes(), 7, limits, &|_| ()).unwrap();
+                let pairs: Vec<_> = join.pairs.iter().map(|p| (distinct.hash(p.a), distinct.hash(p.b))).collect();
+                (pairs, join.cost, join.crowded, join.passed_over, join.sampled)
+            };
+            prop_assert_eq!(of(&hashes), of(&other));
         }
     }
 
@@ -381,7 +403,7 @@ mod tests {
         assert!(join.pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
         let mut partition = Partition::singletons(hashes.len());
         join.pairs.iter().for_each(|pair| {
-            partition.join(pair.a.0, pair.b.0);
+            partition.join(pair.a.number(), pair.b.number());
         });
         assert_eq!(partition.clusters().len(), 1);
     }
@@ -396,10 +418,10 @@ mod tests {
         hashes.extend(others.iter().flat_map(|&hash| [hash, flips(hash, 3)]));
         hashes.sort_unstable();
         hashes.dedup();
-        let in_crowd = |slot: u32| (hashes[slot as usize] ^ 0xfeed_f00d_dead_beef).count_ones() <= 4;
+        let in_crowd = |slot: Slot| (hashes[slot.index()] ^ 0xfeed_f00d_dead_beef).count_ones() <= 4;
         let limits = Limits { met: 400_000, waiting: u64::MAX };
         let join = join_within(&hashes, 8, limits, &|_| ()).unwrap();
-        let crowd = (0..hashes.len() as u32).filter(|&slot| in_crowd(slot)).count() as u64;
+        let crowd = Slot::all(hashes.len()).filter(|&slot| in_crowd(slot)).count() as u64;
         assert_eq!((join.sampled, join.crowded), (1024, crowd));
         assert!(join.pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
         // Pairs of others are all there.
@@ -417,10 +439,10 @@ mod tests {
         for pair in &join.pairs {
             assert_eq!(
                 pair.distance,
-                (hashes[pair.a as usize] ^ hashes[pair.b as usize]).count_ones(),
+                (hashes[pair.a.index()] ^ hashes[pair.b.index()]).count_ones(),
                 "{pair:?}"
             );
-            partition.join(pair.a.0, pair.b.0);
+            partition.join(pair.a.number(), pair.b.number());
         }
         assert!(partition.clusters().iter().any(|members| members.len() as u64 >= crowd));
         // Too dense for any threshold: what the sample shows.

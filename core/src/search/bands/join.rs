@@ -5,9 +5,10 @@
 
 use super::Banding;
 use crate::error::{Error, Result};
+use crate::id::Slot;
 use crate::kernel::Level;
 use crate::minhash::{DistinctSignatures, Signatures};
-use crate::search::Cost;
+use crate::search::{Cost, NearPair};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -44,17 +45,6 @@ impl JoinParams {
     }
 }
 
-/// Two slots of [`DistinctSignatures`] whose signatures are alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SlotPair {
-    /// The smaller slot.
-    pub a: u32,
-    /// The larger slot.
-    pub b: u32,
-    /// Number of equal positions.
-    pub matches: u32,
-}
-
 /// What one band of a join cost and found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BandStats {
@@ -89,7 +79,7 @@ impl BandStats {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Join {
     /// The pairs, each once, ascending.
-    pub pairs: Vec<SlotPair>,
+    pub pairs: Vec<NearPair>,
     /// One entry per band.
     pub bands: Vec<BandStats>,
 }
@@ -114,7 +104,10 @@ impl Join {
 ///
 /// # Errors
 /// [`Error::Parameter`] if the banding does not fit the signatures, or `neighbours` is 0.
-pub fn join(signatures: &DistinctSignatures, params: JoinParams) -> Result<Join> {
+pub fn join<K: Copy + Ord + Send + Sync>(
+    signatures: &DistinctSignatures<K>,
+    params: JoinParams,
+) -> Result<Join> {
     let mut pairs = Vec::new();
     let bands = join_with(signatures, params, |_| true, |found| pairs.extend_from_slice(found))?;
     pairs.par_sort_unstable();
@@ -129,20 +122,20 @@ pub fn join(signatures: &DistinctSignatures, params: JoinParams) -> Result<Join>
 ///
 /// # Errors
 /// As [`join`].
-pub fn join_with(
-    distinct: &DistinctSignatures,
+pub fn join_with<K: Copy + Ord + Send + Sync>(
+    distinct: &DistinctSignatures<K>,
     params: JoinParams,
-    accept: impl Fn(SlotPair) -> bool + Sync,
-    mut found: impl FnMut(&[SlotPair]),
+    accept: impl Fn(NearPair) -> bool + Sync,
+    mut found: impl FnMut(&[NearPair]),
 ) -> Result<Vec<BandStats>> {
     let signatures = distinct.signatures();
     params.banding.check(signatures.permutations())?;
     if params.neighbours == 0 {
         return Err(Error::parameter("neighbours", 0, "must be at least 1"));
     }
-    let equal_documents: u64 =
-        (0..distinct.len() as u32).map(|slot| pairs_of(distinct.documents(slot).len())).sum();
-    let mut joiner = Joiner { distinct, signatures, params, kernel: Level::in_use(), places: Vec::new() };
+    let sizes: Vec<u32> = distinct.groups().iter().map(|members| members.len() as u32).collect();
+    let equal_documents: u64 = sizes.iter().map(|&size| pairs_of(size as usize)).sum();
+    let mut joiner = Joiner { sizes, signatures, params, kernel: Level::in_use(), places: Vec::new() };
     let mut all = Vec::with_capacity(params.banding.bands);
     for band in 0..params.banding.bands {
         let (order, mut stats) = joiner.sort(band);
@@ -150,7 +143,7 @@ pub fn join_with(
         stats.scores[signatures.permutations()] = equal_documents;
         for batch in (0..order.len()).step_by(BATCH) {
             let end = order.len().min(batch + BATCH);
-            let parts: Vec<(Vec<SlotPair>, BandStats)> = (batch..end)
+            let parts: Vec<(Vec<NearPair>, BandStats)> = (batch..end)
                 .into_par_iter()
                 .step_by(TASK)
                 .map(|start| joiner.compare(band, &order, start..end.min(start + TASK), &accept))
@@ -168,7 +161,8 @@ pub fn join_with(
 }
 
 struct Joiner<'a> {
-    distinct: &'a DistinctSignatures,
+    /// Number of documents of each slot.
+    sizes: Vec<u32>,
     signatures: &'a Signatures,
     params: JoinParams,
     kernel: Level,
@@ -226,8 +220,8 @@ impl Joiner<'_> {
         band: usize,
         order: &[(u64, u32)],
         places: std::ops::Range<usize>,
-        accept: &impl Fn(SlotPair) -> bool,
-    ) -> (Vec<SlotPair>, BandStats) {
+        accept: &impl Fn(NearPair) -> bool,
+    ) -> (Vec<NearPair>, BandStats) {
         let (mut pairs, mut stats) = (Vec::new(), BandStats::default());
         for place in places {
             let (key, first) = order[place];
@@ -240,12 +234,13 @@ impl Joiner<'_> {
                 }
                 let matches =
                     self.kernel.matches(self.signatures.get(a as usize), self.signatures.get(b as usize));
-                let pair = SlotPair { a, b, matches: matches as u32 };
+                let distance = (self.signatures.permutations() - matches) as u32;
+                let pair = NearPair { a: Slot(a), b: Slot(b), distance };
                 stats.candidates += 1;
                 if stats.scores.is_empty() {
                     stats.scores = vec![0; self.signatures.permutations() + 1];
                 }
-                let documents = |slot| self.distinct.documents(slot).len() as u64;
+                let documents = |slot: u32| u64::from(self.sizes[slot as usize]);
                 stats.scores[matches] += documents(a) * documents(b);
                 if matches >= self.params.min_matches {
                     stats.verified += 1;
@@ -283,11 +278,12 @@ fn pairs_of(n: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::SplitMix64;
+    use crate::hash::{SplitMix64, fmix64};
+    use crate::id::Id;
     use proptest::prelude::*;
 
     /// Groups of similar signatures of 12 positions: each position is its group's, or one of few others.
-    fn clustered(n: usize, groups: u64, changed: f64, seed: u64) -> DistinctSignatures {
+    fn pages(n: usize, groups: u64, changed: f64, seed: u64) -> Signatures {
         let mut rng = SplitMix64::new(seed);
         let mut signatures = Signatures::new(12).unwrap();
         for _ in 0..n {
@@ -298,7 +294,11 @@ mod tests {
             };
             signatures.push(&std::array::from_fn::<u32, 12, _>(|i| position(i as u64))).unwrap();
         }
-        DistinctSignatures::new(signatures)
+        signatures
+    }
+
+    fn clustered(n: usize, groups: u64, changed: f64, seed: u64) -> DistinctSignatures {
+        DistinctSignatures::new(pages(n, groups, changed, seed))
     }
 
     fn params(bands: usize, rows: usize, min_matches: usize, neighbours: usize) -> JoinParams {
@@ -307,26 +307,27 @@ mod tests {
     }
 
     /// Every pair against every other, and the histograms with them.
-    fn naive(distinct: &DistinctSignatures, params: JoinParams) -> (Vec<SlotPair>, Vec<Vec<u64>>) {
+    fn naive(distinct: &DistinctSignatures, params: JoinParams) -> (Vec<NearPair>, Vec<Vec<u64>>) {
         let Banding { bands, rows } = params.banding;
         let (mut pairs, m) = (Vec::new(), distinct.signatures().permutations());
         let mut scores = vec![vec![0; m + 1]; bands];
-        for a in 0..distinct.len() as u32 {
-            let documents = distinct.documents(a).len() as u64;
+        let signature = |slot: Slot| distinct.signatures().get(slot.index());
+        for a in distinct.slots() {
+            let documents = distinct.members(a).len() as u64;
             for band in &mut scores {
                 band[m] += documents * (documents - 1) / 2;
             }
-            for b in a + 1..distinct.len() as u32 {
-                let (x, y) = (distinct.signatures().get(a as usize), distinct.signatures().get(b as usize));
+            for b in distinct.slots().skip(a.index() + 1) {
+                let (x, y) = (signature(a), signature(b));
                 let matches = (0..m).filter(|&i| x[i] == y[i]).count();
                 let shared: Vec<usize> = (0..bands)
                     .filter(|k| x[k * rows..(k + 1) * rows] == y[k * rows..(k + 1) * rows])
                     .collect();
                 for &k in &shared {
-                    scores[k][matches] += documents * distinct.documents(b).len() as u64;
+                    scores[k][matches] += documents * distinct.members(b).len() as u64;
                 }
                 if !shared.is_empty() && matches >= params.min_matches {
-                    pairs.push(SlotPair { a, b, matches: matches as u32 });
+                    pairs.push(NearPair { a, b, distance: (m - matches) as u32 });
                 }
             }
         }
@@ -371,12 +372,35 @@ mod tests {
                 prop_assert_eq!(limited.limited > 0, limited.largest > in_full as u64);
             }
             // What shares a small bucket in any band is found.
-            let rows = |k: usize, slot: u32| &distinct.signatures().get(slot as usize)[3 * k..3 * k + 3];
-            let size = |k: usize, slot: u32| (0..distinct.len() as u32).filter(|&s| rows(k, s) == rows(k, slot)).count();
+            let rows = |k: usize, slot: Slot| &distinct.signatures().get(slot.index())[3 * k..3 * k + 3];
+            let size = |k: usize, slot: Slot| distinct.slots().filter(|&s| rows(k, s) == rows(k, slot)).count();
             for pair in &full.pairs {
                 let small = (0..4).any(|k| rows(k, pair.a) == rows(k, pair.b) && size(k, pair.a) <= in_full);
                 prop_assert!(!small || limited.pairs.binary_search(pair).is_ok(), "{:?}", pair);
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_of_pages_changes_nothing(
+            n in 0usize..150, groups in 1u64..4, changed in 0.0f64..0.5, seed: u64, shuffle: u64,
+            full_bucket in 0usize..60, neighbours in 1usize..40,
+        ) {
+            let pages = pages(n, groups, changed, seed);
+            let mut order: Vec<usize> = (0..n).collect();
+            order.sort_unstable_by_key(|&page| fmix64(page as u64 ^ shuffle));
+            let mut shuffled = Signatures::new(12).unwrap();
+            order.iter().for_each(|&page| shuffled.push(pages.get(page)).unwrap());
+            let params = JoinParams { full_bucket, neighbours, ..params(4, 3, 6, 0) };
+            let [one, other] = [pages, shuffled].map(|pages| {
+                let distinct = DistinctSignatures::new(pages);
+                let join = join(&distinct, params).unwrap();
+                let signature = |slot: Slot| distinct.signatures().get(slot.index()).to_vec();
+                let pairs: Vec<_> = join.pairs.iter().map(|p| (signature(p.a), signature(p.b))).collect();
+                (pairs, join.bands)
+            });
+            prop_assert_eq!(one, other);
         }
     }
 
@@ -405,7 +429,7 @@ mod tests {
             i
         }
         for pair in &join.pairs {
-            let (a, b) = (root(&parent, pair.a as usize), root(&parent, pair.b as usize));
+            let (a, b) = (root(&parent, pair.a.index()), root(&parent, pair.b.index()));
             parent[a.max(b)] = a.min(b);
         }
         let clusters = (0..parent.len()).filter(|&i| parent[i] == i).count();
@@ -422,8 +446,12 @@ mod tests {
             let last = 10_000 + i;
             signatures.push(&[0, 0, own(2), own(3), own(4), own(5), own(6), last]).unwrap();
         }
-        let join = join(&DistinctSignatures::new(signatures), params(1, 2, 7, 1)).unwrap();
-        let pairs: Vec<(u32, u32)> = join.pairs.iter().map(|p| (p.a, p.b)).collect();
+        let distinct = DistinctSignatures::new(signatures);
+        let join = join(&distinct, params(1, 2, 7, 1)).unwrap();
+        let pages = |p: &NearPair| [p.a, p.b].map(|slot| distinct.members(slot)[0]);
+        let mut pairs: Vec<(u32, u32)> =
+            join.pairs.iter().map(pages).map(|[a, b]| (a.min(b), a.max(b))).collect();
+        pairs.sort_unstable();
         assert_eq!(pairs, (0..1000).map(|i| (i, i + 1000)).collect::<Vec<_>>());
     }
 
@@ -450,10 +478,11 @@ mod tests {
         let distinct = clustered(200, 5, 0.3, 7);
         let params = params(4, 3, 3, 1000);
         let mut found = Vec::new();
-        join_with(&distinct, params, |pair| pair.a % 2 == 0, |batch| found.extend_from_slice(batch)).unwrap();
+        join_with(&distinct, params, |pair| pair.a.number() % 2 == 0, |batch| found.extend_from_slice(batch))
+            .unwrap();
         found.sort_unstable();
         let mut all = join(&distinct, params).unwrap().pairs;
-        all.retain(|pair| pair.a % 2 == 0);
+        all.retain(|pair| pair.a.number() % 2 == 0);
         assert_eq!(found, all);
     }
 

@@ -1,0 +1,111 @@
+//! Where in the tables of the dial the hashes of each key are: two bytes a cell.
+
+use crate::kernel::{huge_pages::HugeList, prefetch};
+
+/// Cells that share a line of the directory.
+pub(super) const CELLS: usize = 30;
+
+/// A line of a directory: where its first cell begins, and where each cell ends, counted from there.
+///
+/// In lines whose cells hold 65,535 hashes or more, `base` is a place in the list of wide entries instead, and the last
+/// end says so.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct DirectoryLine {
+    base: u32,
+    ends: [u16; CELLS],
+}
+
+/// The last end of a line with wide entries.
+const WIDE: u16 = u16::MAX;
+
+/// Where the hashes of each key are, for one table after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Directory {
+    lines: HugeList<DirectoryLine>,
+    /// For each line with wide entries, where its cells begin, and where the last one ends.
+    wide: Vec<[u32; CELLS + 1]>,
+}
+
+impl Directory {
+    /// For `tables` tables of so many cells each, all of them empty.
+    pub fn new(tables: usize, cells: usize) -> Self {
+        let empty = DirectoryLine { base: 0, ends: [0; CELLS] };
+        Self { lines: HugeList::filled(tables * cells.div_ceil(CELLS), empty), wide: Vec::new() }
+    }
+
+    /// Fills in table number `table`, of `cells` cells, over ascending values, whose cell is what stands above the low
+    /// `width` bits and of which the first has the position `offset`. The cells begin with a line; between them and the
+    /// next table's are empty ones, if lines are not full.
+    pub fn fill(&mut self, table: usize, cells: usize, sorted: &[u64], width: u32, offset: usize) {
+        let Self { lines, wide } = self;
+        let each = cells.div_ceil(CELLS);
+        let mut at = 0;
+        for (first, line) in (0..).step_by(CELLS).zip(&mut lines[table * each..(table + 1) * each]) {
+            let mut starts = [0u32; CELLS + 1];
+            starts[0] = (offset + at) as u32;
+            for (cell, end) in (first..).zip(&mut starts[1..]) {
+                while at < sorted.len() && sorted[at] >> width == cell as u64 {
+                    at += 1;
+                }
+                *end = (offset + at) as u32;
+            }
+            if starts[CELLS] - starts[0] < u32::from(WIDE) {
+                let ends = std::array::from_fn(|cell| (starts[cell + 1] - starts[0]) as u16);
+                *line = DirectoryLine { base: starts[0], ends };
+            } else {
+                *line = DirectoryLine { base: wide.len() as u32, ends: [WIDE; CELLS] };
+                wide.push(starts);
+            }
+        }
+    }
+
+    #[inline]
+    pub fn prefetch(&self, cell: u32) {
+        prefetch::read(&self.lines, cell as usize / CELLS);
+    }
+
+    /// Where the hashes of a cell begin, and how many there are.
+    #[inline]
+    pub fn range(&self, cell: u32) -> (u32, u32) {
+        let (line, place) = (&self.lines[cell as usize / CELLS], cell as usize % CELLS);
+        if line.ends[CELLS - 1] == WIDE {
+            return self.wide_range(line.base, place);
+        }
+        let start = if place == 0 { 0 } else { line.ends[place - 1] };
+        (line.base + u32::from(start), u32::from(line.ends[place] - start))
+    }
+
+    #[cold]
+    fn wide_range(&self, base: u32, place: usize) -> (u32, u32) {
+        let starts = &self.wide[base as usize];
+        (starts[place], starts[place + 1] - starts[place])
+    }
+
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.lines[..]) + size_of_val(&self.wide[..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_with_crowded_cells() {
+        // Cells 0 and 31 hold more than two bytes can count, cell 1 a few, the others nothing.
+        let sorted: Vec<u64> = [(0u64, 70_000u64), (1, 5), (31, 65_535)]
+            .iter()
+            .flat_map(|&(c, n)| (0..n).map(move |i| c << 40 | i))
+            .collect();
+        let mut directory = Directory::new(1, 256);
+        directory.fill(0, 256, &sorted, 40, 0);
+        assert_eq!(
+            (directory.range(0), directory.range(1), directory.range(2)),
+            ((0, 70_000), (70_000, 5), (70_005, 0))
+        );
+        assert_eq!((directory.range(29), directory.range(30)), ((70_005, 0), (70_005, 0)));
+        assert_eq!((directory.range(31), directory.range(32)), ((70_005, 65_535), (135_540, 0)));
+        assert_eq!((directory.range(255), directory.wide.len()), ((135_540, 0), 2));
+    }
+}

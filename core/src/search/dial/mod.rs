@@ -1,0 +1,358 @@
+//! The dial: one index from fast to exact. Few compact tables, each keyed on its own bits of the hash, probed with at
+//! most one or two bits of the key flipped, the weakest bits first. Ours, not the paper's.
+//!
+//! Give t tables disjoint sets of bits as keys. Of two hashes within h < t(f + 1) bits of each other, some key differs in at
+//! most f bits. So probes of each key as it is, and with each set of at most f of its bits flipped, find every match: t(p + 1)
+//! probes for keys of p bits and one flip. As every bit lies in one key at most, a probe with one flip *is* a bit, and the
+//! likeliest probes are those of the weakest bits: no heap, no sort, one choice of the k weakest among the keys' bits (see
+//! `kernel::weakest`). With two flips a probe costs the sum of both bits' |W| (`kernel::flips`). A budget
+//! buys the keys as they are and the likeliest flips; a budget for all probes makes the search exact.
+//!
+//! Inside of a group of equal keys the key's bits are known, so that a table holds the other bits only, without gaps
+//! (`kernel::packed`). A directory entry is two bytes.
+//!
+//! A probe costs two reads that no cache predicts. A query goes through three stages: choose the probes and ask for the
+//! directory; read it and ask for the hashes; compare. While one query is compared, the hashes of the next few and the
+//! directory entries of the few after them are on their way. Comparing makes a list of what may match, without a branch that
+//! depends on it; the list is settled for several queries together (`kernel::packed::settle`), and slots of matches
+//! in later tables go through stages of their own.
+//!
+//! Here is the index itself. Beside it are its parameters, the order of its probes ([`Probes`], which needs no index), its
+//! directory, and the engine: the stages of a search.
+
+mod directory;
+mod engine;
+mod params;
+mod probes;
+
+use rayon::prelude::*;
+
+use super::{Cost, HammingIndex, Match, Mode, Query, Reach, Scratch};
+use crate::id::Slot;
+use crate::kernel::Level;
+use crate::kernel::packed::Packed;
+use crate::kernel::packed::settle::KeysInRests;
+use crate::simhash::BITS;
+use crate::{Error, Result};
+use directory::{CELLS, Directory};
+pub(super) use engine::DialScratch;
+pub use params::{DialParams, MOST_FLIPS, MOST_TABLES, key_widths, most_hashes};
+pub use probes::Probes;
+
+/// Where a hash stands in the order of the first table, which is the order of slots: by its key's bits, then by the
+/// others. For a key of leading bits, the hash itself.
+pub fn order_of(hash: u64, first_key: u64) -> u64 {
+    order_with(Level::in_use(), hash, first_key)
+}
+
+#[inline]
+fn order_with(kernel: Level, hash: u64, key: u64) -> u64 {
+    // A mask of no bits or of all is not one of a key; the shift is below 64 for all that are.
+    kernel.extract(hash, key) << (!key).count_ones().min(63) | kernel.extract(hash, !key)
+}
+
+/// The dial index over distinct hashes.
+#[derive(Clone, Debug)]
+pub struct Dial {
+    params: DialParams,
+    probes: Probes,
+    /// For each bit of the hash that is in a key, the table whose key it is, and the same bit in that key alone. Bits in no
+    /// key are never flipped.
+    places: [(u32, u32); BITS],
+    /// From one table's first cell to the next one's.
+    cells: u32,
+    directory: Directory,
+    /// Of each table the rests of all hashes in order of their keys, one table after the other.
+    rests: Packed,
+    keys: KeysInRests,
+    kernel: Level,
+}
+
+impl Dial {
+    /// Builds the tables over `hashes`, in parallel on the current pool. They must ascend strictly in the order of
+    /// [`order_of`] with the first key, which for default keys is their own.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for parameters without meaning, and for hashes in another order or too many.
+    pub fn new(hashes: &[u64], params: DialParams) -> Result<Self> {
+        let masks = params.masks(hashes.len())?;
+        if hashes.len() > most_hashes(params.tables) as usize {
+            let expected = format!("fewer than 2^32 in {} tables, in one index", masks.len());
+            return Err(Error::parameter("distinct hashes", hashes.len(), expected));
+        }
+        let kernel = Level::in_use();
+        let p = masks[0].count_ones();
+        let width = 64 - p;
+        let cells = 1usize << p;
+        let mut directory = Directory::new(masks.len(), cells);
+        let mut rests = Packed::with_room(hashes.len() * masks.len(), width)?;
+        for (t, &mask) in masks.iter().enumerate() {
+            let mut sorted: Vec<u64> =
+                hashes.par_iter().map(|&hash| order_with(kernel, hash, mask)).collect();
+            if t > 0 {
+                sorted.par_sort_unstable();
+            } else if !sorted.is_sorted_by(|a, b| a < b) {
+                return Err(Error::parameter(
+                    "hashes",
+                    "a list in another order",
+                    "distinct hashes, ascending by the bits of the first key, then by the others",
+                ));
+            }
+            directory.fill(t, cells, &sorted, width, rests.len());
+            rests.extend(sorted.into_iter());
+        }
+        let cells = cells.next_multiple_of(CELLS) as u32;
+        let flips = params.flips.unwrap_or(params.radius / params.tables);
+        let mut places = [(0, 0); BITS];
+        for (t, &mask) in (0..).zip(&masks) {
+            for (bit, place) in (0..).zip(&mut places) {
+                if mask >> bit & 1 == 1 {
+                    *place = (t, 1 << (mask & ((1 << bit) - 1)).count_ones());
+                }
+            }
+        }
+        let keys = KeysInRests::new(&masks, |value, mask| kernel.extract(value, mask));
+        Ok(Self { params, probes: Probes::new(masks, flips), places, cells, directory, rests, keys, kernel })
+    }
+
+    /// The parameters that the index was built with.
+    #[inline]
+    pub fn params(&self) -> &DialParams {
+        &self.params
+    }
+
+    /// The bits of each table's key.
+    #[inline]
+    pub fn masks(&self) -> &[u64] {
+        self.probes.masks()
+    }
+
+    /// p: bits of each key.
+    pub fn key_bits(&self) -> u32 {
+        self.masks()[0].count_ones()
+    }
+
+    /// The same index with another budget.
+    pub fn with_budget(mut self, budget: Option<u32>) -> Self {
+        self.params.budget = budget;
+        self
+    }
+
+    /// Number of all probes: the budget from which on nothing more is found.
+    pub fn all_probes(&self) -> u32 {
+        self.probes.all()
+    }
+
+    /// f: most bits flipped in a key.
+    #[inline]
+    pub fn flips(&self) -> u32 {
+        self.probes.flips()
+    }
+
+    /// Memory in bytes of an index over `n` hashes, if nowhere very many share a key.
+    pub fn bytes_for(n: u64, tables: u32, key_bits: u32) -> u64 {
+        let (cells, width) = (1u64 << key_bits.min(63), u64::from(64 - key_bits.min(63)));
+        let tables = u64::from(tables);
+        let rests = (tables * n * width).div_ceil(8).saturating_add(8).div_ceil(64);
+        64 * (tables * cells.div_ceil(CELLS as u64) + rests)
+    }
+
+    /// Whether the probes of the budget find every match.
+    pub fn is_exact(&self) -> bool {
+        self.probes.reach(self.params.radius) && self.budget() >= self.all_probes()
+    }
+
+    /// Probes that a query takes.
+    fn budget(&self) -> u32 {
+        self.params.budget.unwrap_or(u32::MAX).min(self.all_probes())
+    }
+
+    /// The slot of a hash, if it is stored: its position in the first table.
+    pub fn find(&self, hash: u64) -> Option<Slot> {
+        let cell = self.kernel.extract(hash, self.masks()[0]) as u32;
+        self.slot(hash, self.directory.range(cell)).map(Slot)
+    }
+
+    /// The slot of a hash, if it is in this run of the first table.
+    #[inline(always)]
+    fn slot(&self, hash: u64, (start, len): (u32, u32)) -> Option<u32> {
+        let rest = self.kernel.extract(hash, !self.masks()[0]);
+        let run = (start as usize, len as usize);
+        self.rests.find_in_ascending(run, rest).map(|position| position as u32)
+    }
+}
+
+impl HammingIndex for Dial {
+    fn name(&self) -> String {
+        format!("dial-{}x{}/{}", self.masks().len(), self.key_bits(), self.flips())
+    }
+
+    fn reach(&self) -> Reach<'_> {
+        Reach { keys: self.masks(), flips: self.flips(), radius: self.params.radius }
+    }
+
+    fn bytes(&self) -> usize {
+        self.directory.bytes() + self.rests.bytes()
+    }
+
+    fn answer(
+        &self,
+        queries: &[Query<'_>],
+        mode: Mode,
+        traced: bool,
+        scratch: &mut Scratch,
+        found: &mut dyn FnMut(Match),
+    ) -> Cost {
+        self.run(queries, mode, &mut scratch.dial, |number, hit, differing| {
+            let probe = traced.then(|| {
+                let strengths = self.kernel.strengths(queries[number as usize].weights);
+                self.probes.first(differing, &strengths).expect("a probe has found it")
+            });
+            found(Match { query: number, hit, probe: probe.unwrap_or_default() });
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Hit;
+    use super::*;
+    use crate::hash::SplitMix64;
+    use crate::id::Id;
+    use crate::simhash::distance;
+    use proptest::prelude::*;
+
+    #[test]
+    fn probes_and_exactness() {
+        let index = |params| Dial::new(&[1, 5], params).unwrap();
+        let two = index(DialParams { key_bits: Some(14), ..DialParams::default() });
+        assert_eq!((two.all_probes(), two.is_exact()), (30, true));
+        assert!(!two.clone().with_budget(Some(29)).is_exact());
+        assert!(!index(DialParams { radius: 4, flips: Some(1), ..DialParams::default() }).is_exact());
+        assert!(index(DialParams { radius: 5, ..DialParams::default() }).is_exact());
+        let plain = index(DialParams { radius: 1, ..DialParams::default() });
+        assert_eq!((plain.all_probes(), plain.is_exact()), (2, true));
+        let four = index(DialParams { radius: 7, tables: 4, key_bits: Some(14), ..DialParams::default() });
+        assert_eq!((four.all_probes(), four.is_exact()), (4 * 15, true));
+        let more = DialParams { radius: 8, tables: 3, key_bits: Some(14), ..DialParams::default() };
+        let three = index(more.clone());
+        assert_eq!((three.all_probes(), three.is_exact(), three.flips()), (3 * (1 + 14 + 91), true, 2));
+        assert!(!three.with_budget(Some(317)).is_exact());
+        assert!(!index(DialParams { flips: Some(1), ..more.clone() }).is_exact());
+        assert!(!index(DialParams { radius: 9, ..more }).is_exact());
+    }
+
+    #[test]
+    fn impossible_parameters_are_refused() {
+        let default = DialParams::default;
+        for params in [
+            DialParams { radius: 65, ..default() },
+            DialParams { tables: 0, ..default() },
+            DialParams { tables: 9, ..default() },
+            DialParams { flips: Some(3), ..default() },
+            DialParams { key_bits: Some(15), ..default() },
+            DialParams { key_bits: Some(7), ..default() },
+            DialParams { keys: Some(vec![]), ..default() },
+            DialParams { keys: Some(vec![0xff, 0x1ff00]), ..default() },
+            DialParams { keys: Some(vec![0xff, 0xff0]), ..default() },
+            DialParams { keys: Some(vec![0xff, 0xff00, 0xff_0000]), ..default() },
+        ] {
+            assert!(Dial::new(&[1], params.clone()).is_err(), "{params:?}");
+        }
+        assert!(Dial::new(&[2, 1], default()).is_err());
+        assert!(Dial::new(&[1, 1], default()).is_err());
+    }
+
+    #[test]
+    fn bytes_are_known_before() {
+        let mut rng = SplitMix64::new(5);
+        let mut hashes: Vec<u64> = (0..5_000).map(|_| rng.next_u64()).collect();
+        hashes.sort_unstable();
+        for (tables, p) in [(1, 8), (2, 14), (3, 11)] {
+            let index = Dial::new(&hashes, DialParams { tables, key_bits: Some(p), ..DialParams::default() })
+                .unwrap();
+            assert_eq!(index.bytes() as u64, Dial::bytes_for(5_000, tables, p));
+        }
+    }
+
+    #[test]
+    fn bytes_are_few() {
+        let mut rng = SplitMix64::new(1);
+        let mut hashes: Vec<u64> = (0..1 << 18).map(|_| rng.next_u64()).collect();
+        hashes.sort_unstable();
+        let bytes = |tables| {
+            let index = Dial::new(&hashes, DialParams { tables, ..DialParams::default() }).unwrap();
+            index.bytes() as f64 / hashes.len() as f64 / 8.0
+        };
+        // Keys of 16 bits save less than those of larger lists.
+        assert!(bytes(1) < 0.82 && bytes(2) < 1.64, "{} {}", bytes(1), bytes(2));
+    }
+
+    /// Disjoint masks of `p` bits, from a seed.
+    fn any_keys(tables: u32, p: u32, seed: u64) -> Vec<u64> {
+        let mut rng = SplitMix64::new(seed);
+        let mut bits: Vec<u32> = (0..64).collect();
+        for i in (1..64).rev() {
+            bits.swap(i, rng.below(i as u64 + 1) as usize);
+        }
+        bits.chunks(p as usize)
+            .take(tables as usize)
+            .map(|key| key.iter().fold(0, |mask, bit| mask | 1 << bit))
+            .collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn any_disjoint_keys_are_exact(
+            seeds in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..64, Just(0), Just(!0)], 1..40),
+            planted in prop::collection::vec((any::<prop::sample::Index>(), prop::collection::vec(0u32..64, 0..9)), 0..80),
+            weights in prop::array::uniform32(prop_oneof![4 => Just(0f32), 8 => -2f32..2.0, 1 => Just(f32::NAN)]),
+            (tables, p) in prop::sample::select(&[(1u32, 8u32), (1, 14), (2, 13), (3, 12), (4, 14), (8, 8)][..]),
+            flips in 0u32..=2, radius in 0u32..16, seed: u64, budget in 0u32..200,
+        ) {
+            let radius = radius.min((flips + 1) * tables - 1);
+            let keys = any_keys(tables, p, seed);
+            let mut hashes = seeds.clone();
+            hashes.extend(planted.iter().map(|(at, bits)| bits.iter().fold(*at.get(&seeds), |hash, bit| hash ^ 1 << bit)));
+            hashes.sort_unstable_by_key(|&hash| order_of(hash, keys[0]));
+            hashes.dedup();
+            let params = DialParams { radius, tables, flips: Some(flips), keys: Some(keys), ..DialParams::default() };
+            let index = Dial::new(&hashes, params).unwrap();
+            prop_assert!(index.is_exact());
+            let cut = index.clone().with_budget(Some(budget));
+            let weights = std::array::from_fn(|j| weights[(j * 7) % 32]);
+            let mut scratch = Scratch::default();
+            for &hash in &seeds {
+                let query = Query { hash, weights: &weights };
+                let expected: Vec<Hit> = (0..)
+                    .zip(&hashes)
+                    .map(|(slot, &stored)| Hit { slot: Slot(slot), distance: distance(hash, stored) as u8 })
+                    .filter(|hit| u32::from(hit.distance) <= radius)
+                    .collect();
+                let mut traced = Vec::new();
+                let cost = index.search_traced(query, Mode::All, &mut scratch, &mut traced);
+                prop_assert_eq!(cost.probes, u64::from(index.all_probes()));
+                let mut found: Vec<Hit> = traced.iter().map(|&(hit, _)| hit).collect();
+                found.sort();
+                prop_assert_eq!(found, expected);
+                for (hit, probe) in &traced {
+                    let differing = hash ^ hashes[hit.slot.index()];
+                    let strengths = index.kernel.strengths(&weights);
+                    prop_assert_eq!(index.probes.first(differing, &strengths), Some(*probe));
+                }
+                // A budget finds what the trace says.
+                let mut hits = Vec::new();
+                cut.search(query, Mode::All, &mut scratch, &mut hits);
+                let mut within: Vec<Hit> = traced.iter().filter(|(_, probe)| *probe <= budget).map(|&(hit, _)| hit).collect();
+                hits.sort();
+                within.sort();
+                prop_assert_eq!(&hits, &within);
+                // The first match is one of the earliest round that has any.
+                let mut first = Vec::new();
+                cut.search(query, Mode::First, &mut scratch, &mut first);
+                prop_assert!(first.len() == within.len().min(1) && first.iter().all(|hit| within.contains(hit)));
+            }
+        }
+    }
+}

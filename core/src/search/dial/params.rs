@@ -1,0 +1,109 @@
+//! What a dial index is built with, and what it may be built with.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::table::log2;
+use crate::kernel::packed::WIDEST;
+use crate::kernel::weakest::MAX_TABLES;
+use crate::simhash::BITS;
+use crate::{Error, Result};
+
+/// What a dial index is built with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DialParams {
+    /// h: the largest distance of a match, at most 64.
+    pub radius: u32,
+    /// t: number of tables, 1 to 8. All probes together are exact for h < t(f + 1).
+    pub tables: u32,
+    /// f: most bits flipped in a key, 0 to 2; by default ⌊h/t⌋, the fewest for which the search can be exact, or 2.
+    pub flips: Option<u32>,
+    /// p: bits of each key, at least 8, at most 30, 64/t and, for n hashes, the greater of 14 and log₂(n) + 3; by default
+    /// about log₂(n) − 2.
+    pub key_bits: Option<u32>,
+    /// The bits of each table's key as masks: disjoint, all of p bits. By default the leading bits of the t equal parts of
+    /// the hash.
+    pub keys: Option<Vec<u64>>,
+    /// Probes per query; `None` for all.
+    pub budget: Option<u32>,
+}
+
+impl Default for DialParams {
+    fn default() -> Self {
+        Self { radius: 3, tables: 2, flips: None, key_bits: None, keys: None, budget: None }
+    }
+}
+
+/// Fewest bits of a key: a rest must fit 57 bits.
+const FEWEST_KEY_BITS: u32 = 64 - WIDEST + 1;
+
+/// The widths that a key may have for so many hashes and tables.
+pub fn key_widths(n: usize, tables: u32) -> std::ops::RangeInclusive<u32> {
+    FEWEST_KEY_BITS..=(BITS as u32 / tables.max(1)).min(most_key_bits(n))
+}
+
+/// Most bits of a key over `n` hashes: more would make a directory of nearly empty cells, and the cells of all tables are
+/// numbered together in 32 bits.
+fn most_key_bits(n: usize) -> u32 {
+    (log2(n) + 3).clamp(14, 30)
+}
+
+/// Most hashes that an index with so many tables holds: positions in all of them are numbered together in 32 bits.
+pub fn most_hashes(tables: u32) -> u32 {
+    u32::MAX / tables.max(1)
+}
+
+/// Most bits flipped in a key.
+pub const MOST_FLIPS: u32 = 2;
+
+/// Most tables: of eight bits each at the least.
+pub const MOST_TABLES: u32 = 8;
+
+const _: () = assert!(MOST_TABLES as usize <= MAX_TABLES && MOST_TABLES * FEWEST_KEY_BITS <= 64);
+
+impl DialParams {
+    /// The masks of the keys for an index over `n` hashes.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for parameters without meaning.
+    pub fn masks(&self, n: usize) -> Result<Vec<u64>> {
+        if self.radius > 64 {
+            return Err(Error::parameter("radius", self.radius, "at most 64"));
+        }
+        if !(1..=MOST_TABLES).contains(&self.tables) {
+            return Err(Error::parameter("tables", self.tables, format!("1 to {MOST_TABLES}")));
+        }
+        if let Some(flips) = self.flips.filter(|&flips| flips > MOST_FLIPS) {
+            return Err(Error::parameter("flips", flips, format!("at most {MOST_FLIPS} in a key")));
+        }
+        let part = BITS as u32 / self.tables;
+        let most = part.min(most_key_bits(n));
+        let p = match (&self.keys, self.key_bits) {
+            (Some(keys), None) => keys.first().map_or(0, |key| key.count_ones()),
+            (_, Some(p)) => p,
+            (None, None) => default_key_bits(n).min(most),
+        };
+        if !(FEWEST_KEY_BITS..=most).contains(&p) {
+            return Err(Error::parameter(
+                "key-bits",
+                p,
+                format!("{FEWEST_KEY_BITS} to {most} for these tables"),
+            ));
+        }
+        let Some(keys) = &self.keys else {
+            let leading = u64::MAX << (64 - p);
+            return Ok((0..self.tables).map(|t| leading >> (t * part)).collect());
+        };
+        let disjoint = keys.iter().fold(0, |all, key| all | key).count_ones() == p * keys.len() as u32;
+        if keys.len() != self.tables as usize || !disjoint || keys.iter().any(|key| key.count_ones() != p) {
+            let expected = format!("{} disjoint masks of {p} bits each", self.tables);
+            return Err(Error::parameter("keys", format!("{keys:x?}"), expected));
+        }
+        Ok(keys.clone())
+    }
+}
+
+/// Four to eight hashes to a group: they lie in one or two cache lines, and the directory stays small beside them.
+fn default_key_bits(n: usize) -> u32 {
+    log2(n).saturating_sub(2).max(FEWEST_KEY_BITS)
+}

@@ -1,0 +1,96 @@
+//! The probes of the dial, and in which order a query takes them: first every key as it is, then keys with flips, the
+//! weakest bits first.
+
+use super::MOST_FLIPS;
+use crate::kernel::flips::Flip;
+use crate::kernel::{Level, weakest::Strengths};
+
+/// Which probes there are, and in which order a query takes them; needs no index.
+#[derive(Clone, Debug)]
+pub struct Probes {
+    masks: Vec<u64>,
+    /// All bits of all keys.
+    key_bits: u64,
+    /// f: most bits flipped in a key.
+    flips: u32,
+    kernel: Level,
+}
+
+impl Probes {
+    /// The probes of tables with these disjoint keys, with at most `flips` bits flipped, two at the most.
+    pub fn new(masks: Vec<u64>, flips: u32) -> Self {
+        let key_bits = masks.iter().fold(0, |all, mask| all | mask);
+        Self { masks, key_bits, flips: flips.min(MOST_FLIPS), kernel: Level::in_use() }
+    }
+
+    /// The bits of each table's key.
+    #[inline]
+    pub fn masks(&self) -> &[u64] {
+        &self.masks
+    }
+
+    /// All bits of all keys.
+    #[inline]
+    pub fn key_bits(&self) -> u64 {
+        self.key_bits
+    }
+
+    /// f: most bits flipped in a key.
+    #[inline]
+    pub fn flips(&self) -> u32 {
+        self.flips
+    }
+
+    /// Number of all probes.
+    pub fn all(&self) -> u32 {
+        let sets = |p: u32| match self.flips {
+            0 => 1,
+            1 => 1 + p,
+            _ => 1 + p + p * p.saturating_sub(1) / 2,
+        };
+        self.masks.iter().map(|mask| sets(mask.count_ones())).sum()
+    }
+
+    /// Whether all probes together find every hash within `radius`.
+    pub fn reach(&self, radius: u32) -> bool {
+        radius < self.masks.len() as u32 * (self.flips + 1)
+    }
+
+    /// The number, from 1, of the first probe that finds a hash with these differing bits, if one does.
+    pub fn first(&self, differing: u64, strengths: &Strengths) -> Option<u32> {
+        let turns = (0..self.masks.len()).filter_map(|t| Some((self.turn(t, differing, strengths)?, t)));
+        turns.min().map(|(_, t)| self.number(t, differing, strengths))
+    }
+
+    /// The place in the order of probes of the one of table `t` that finds a hash with these differing bits, if one does:
+    /// keys as they are come first, in order of tables, then flips.
+    #[inline]
+    pub(super) fn turn(&self, t: usize, differing: u64, strengths: &Strengths) -> Option<Turn> {
+        let flipped = differing & self.masks[t];
+        if flipped == 0 {
+            return Some(Turn::AsItIs(t));
+        }
+        (flipped.count_ones() <= self.flips).then(|| Turn::Flipped(Flip::new(strengths, flipped)))
+    }
+
+    /// The number of a probe in the order of probes, from 1.
+    fn number(&self, t: usize, differing: u64, strengths: &Strengths) -> u32 {
+        let lesser = match self.turn(t, differing, strengths) {
+            None | Some(Turn::AsItIs(_)) => return t as u32 + 1,
+            Some(Turn::Flipped(flip)) if self.flips == 1 => {
+                self.kernel.rank(strengths, self.key_bits, flip.bits().0 as u32)
+            }
+            Some(Turn::Flipped(flip)) => self.kernel.lesser_flips(strengths, &self.masks, flip),
+        };
+        self.masks.len() as u32 + 1 + lesser
+    }
+}
+
+/// The order of probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Turn {
+    /// Of the key of a table as it is.
+    AsItIs(usize),
+    /// Of a key with bits flipped.
+    Flipped(Flip),
+}
