@@ -3,7 +3,7 @@
 use crate::check::Verdict;
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series, short};
-use crate::results::{Clock, Row, Table, distinct, read};
+use crate::results::{Clock, Row, Table, distinct, expected};
 use crate::throughput::{RADIUS, Workload};
 use crate::{Config, Experiment};
 use all_pairs_hamming::ChunkedJoiner;
@@ -18,7 +18,6 @@ use flipside::text::FeatureKind;
 use flipside::weight::{Weigher, Weighting};
 use flipside_core::kernel::hamming::Kernel;
 use std::hint::black_box;
-use std::path::Path;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "all-pairs-cost",
@@ -199,7 +198,7 @@ fn run(config: &Config) -> Result<()> {
 }
 
 fn draw(config: &Config, rows: &[Row]) -> Result<()> {
-    let expected = read(Path::new("experiments/expected/all-pairs-cost.csv"))?;
+    let expected = expected(EXPERIMENT.name)?;
     for corpus in distinct(rows, "corpus") {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.text("corpus") == corpus).collect();
         let panel = |column: &str, published: [&str; 2], title: &str, label: &'static str| {
@@ -222,7 +221,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
             panel("cpu_seconds", ["cosine_seconds", "hamming_seconds"], "time", "processor seconds"),
             panel("bytes", ["cosine_bytes", "hamming_bytes"], "memory", "bytes"),
         ];
-        let path = config.figures.join(format!("all-pairs-cost-{corpus}.svg"));
+        let path = config.figures().join(format!("all-pairs-cost-{corpus}.svg"));
         let note = "dashed: one comparison measured, times the number of pairs; solid: measured joins at distance up to 3";
         figure::draw(&path, &format!("All pairs, {corpus}"), note, 2, &panels)?;
     }

@@ -209,7 +209,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
             quality("SimHash", "SimHash against Jaccard >= 0.8", 56.0, 64.0),
             quality("MinHash", "MinHash against Jaccard >= 0.8", 10.0, 20.0),
         ];
-        let path = config.figures.join(format!("band-scores-{corpus}.svg"));
+        let path = config.figures().join(format!("band-scores-{corpus}.svg"));
         let note = "above: pairs of pages that share a band, copies included; below: pairs of different texts, all bands";
         figure::draw(&path, &format!("Scores per band, {corpus}"), note, 2, &panels)?;
     }

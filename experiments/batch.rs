@@ -242,7 +242,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
             panel("n", "stored", "stored distinct hashes n", "(b) speed against n"),
         ];
         let note = "generated hashes, distance up to 3, one thread, index of the queries included; PSM at 95 % recall";
-        let path = config.figures.join(format!("batch-{corpus}.svg"));
+        let path = config.figures().join(format!("batch-{corpus}.svg"));
         figure::draw(&path, &format!("Batches, {corpus}"), note, 2, &panels)?;
     }
     Ok(())

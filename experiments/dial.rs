@@ -143,7 +143,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
                 first.text("source"),
                 short(first.number("stored"))
             );
-            let path = config.figures.join(format!("dial-{workload}-h{radius}.svg"));
+            let path = config.figures().join(format!("dial-{workload}-h{radius}.svg"));
             figure::draw(&path, &format!("Speed against recall, {workload}"), &note, 1, &[panel])?;
         }
     }

@@ -170,7 +170,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
                 ["true", "random"].map(|kind| panel(kind, features, format!("{features}, {kind} pairs")))
             })
             .collect();
-        let path = config.figures.join(format!("feature-choice-{corpus}.svg"));
+        let path = config.figures().join(format!("feature-choice-{corpus}.svg"));
         let note = "true: Jaccard coefficient of 5-word shingles of .8 or more, counted exactly";
         figure::draw(&path, &format!("Features and weights, {corpus}"), note, 2, &panels)?;
     }

@@ -8,7 +8,7 @@ use crate::check::Verdict;
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series};
 use crate::generate::{Donors, Recipe};
-use crate::results::{Clock, Row, Table, distinct};
+use crate::results::{Clock, Row, Table, distinct, expected};
 use crate::{Config, Experiment};
 use anyhow::Result;
 use flipside::clusters::Partition;
@@ -350,7 +350,7 @@ fn panels(series: &[(String, Look, Vec<&Row>, bool)], expected: &[Row]) -> Vec<P
 }
 
 fn draw(config: &Config, rows: &[Row]) -> Result<()> {
-    let expected = crate::results::read(std::path::Path::new("experiments/expected/flips-vs-recall.csv"))?;
+    let expected = expected(EXPERIMENT.name)?;
     let bases = distinct(rows.iter().filter(|row| row.text("source") == "real"), "base");
     let pick = |base: &str, source: &str, order: &str| -> Vec<&Row> {
         rows.iter()
@@ -371,7 +371,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
         .collect();
     let note =
         "VOSH by |W| over all 64 bits, both directions of each pair; bands: 95 % over duplicate clusters";
-    let path = config.figures.join("flips-vs-recall.svg");
+    let path = config.figures().join("flips-vs-recall.svg");
     figure::draw(
         &path,
         "Flips until a near-duplicate is found, on real pages",
@@ -388,7 +388,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
                 ((*name).to_owned(), look, pick(base, "real", name), colour == 0)
             })
             .collect();
-        let path = config.figures.join(format!("flips-vs-recall-orders-{base}.svg"));
+        let path = config.figures().join(format!("flips-vs-recall-orders-{base}.svg"));
         let title = format!("Orders of flips compared, {base}");
         figure::draw(
             &path,
@@ -399,7 +399,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
         )?;
         let both = [("real", 0), ("generated", 1)]
             .map(|(source, colour)| (source.to_owned(), line(colour), pick(base, source, "VOSH, |W|"), true));
-        let path = config.figures.join(format!("flips-vs-recall-generated-{base}.svg"));
+        let path = config.figures().join(format!("flips-vs-recall-generated-{base}.svg"));
         let title = format!("May the generator be trusted? {base}, and documents generated from it");
         figure::draw(&path, &title, note, 2, &panels(&both, &expected))?;
     }

@@ -1,6 +1,6 @@
 //! The paper and the seeds reproduced: one runner per figure or table. See `experiments/README.md`.
 //!
-//! `cargo run --release --example experiments -- <name> [--corpus PATH]… [--quick]`. A run measures and appends rows to
+//! `cargo run --release -p flipside-experiments -- <name> [--corpus PATH]… [--quick]`. A run measures and appends rows to
 //! CSV files; `draw` draws figures from CSV alone; `check` compares CSV with what was published. The three never mix.
 
 mod all_pairs_cost;
@@ -27,7 +27,7 @@ use anyhow::{Result, bail};
 use check::Verdict;
 use clap::Parser;
 use results::Row;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is measured, on what, and where it goes.
 #[derive(Clone, Debug, Parser)]
@@ -46,7 +46,7 @@ pub struct Config {
     /// Only with quality: score what rivals found, files NAME.RIVAL.csv of this folder, instead of measuring.
     #[arg(long, value_name = "DIR")]
     pub rivals: Option<PathBuf>,
-    /// Small sizes, a few seconds each; results go to target/experiments unless told otherwise.
+    /// Small sizes, a few seconds each; results and figures go to target/experiments unless told otherwise.
     #[arg(long)]
     pub quick: bool,
     /// Stored hashes, where they are generated.
@@ -62,22 +62,12 @@ pub struct Config {
     /// Seed of whatever is random.
     #[arg(long, default_value_t = 2011)]
     pub seed: u64,
-    /// Folder of result files.
-    #[arg(
-        long,
-        value_name = "DIR",
-        default_value = "experiments/results",
-        default_value_if("quick", "true", "target/experiments/results")
-    )]
-    pub results: PathBuf,
-    /// Folder of figures.
-    #[arg(
-        long,
-        value_name = "DIR",
-        default_value = "figures",
-        default_value_if("quick", "true", "target/experiments/figures")
-    )]
-    pub figures: PathBuf,
+    /// Folder of result files [default: experiments/results in the repository].
+    #[arg(long, value_name = "DIR")]
+    pub results: Option<PathBuf>,
+    /// Folder of figures [default: figures in the repository].
+    #[arg(long, value_name = "DIR")]
+    pub figures: Option<PathBuf>,
     /// What is shown meanwhile.
     #[arg(skip)]
     pub progress: progress::Progress,
@@ -86,13 +76,34 @@ pub struct Config {
 impl Config {
     /// The corpora of this run.
     pub fn corpora(&self) -> Vec<PathBuf> {
-        if self.corpora.is_empty() { vec![corpus::SMALL.into()] } else { self.corpora.clone() }
+        if self.corpora.is_empty() { vec![root().join("data")] } else { self.corpora.clone() }
+    }
+
+    /// The folder of result files.
+    pub fn results(&self) -> PathBuf {
+        self.folder(&self.results, "experiments/results", "target/experiments/results")
+    }
+
+    /// The folder of figures.
+    pub fn figures(&self) -> PathBuf {
+        self.folder(&self.figures, "figures", "target/experiments/figures")
+    }
+
+    fn folder(&self, given: &Option<PathBuf>, full: &str, quick: &str) -> PathBuf {
+        let usual = if self.quick { quick } else { full };
+        given.clone().unwrap_or_else(|| root().join(usual))
     }
 
     /// One size or the other.
     pub fn size(&self, full: usize, quick: usize) -> usize {
         if self.quick { quick } else { full }
     }
+}
+
+/// The repository, where data, results and figures are, from wherever this is run.
+pub fn root() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package)
 }
 
 /// A figure or table: its runner, its picture and its judge.
@@ -179,11 +190,11 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn config(what: &str, folder: &std::path::Path) -> Config {
+    fn config(what: &str, folder: &Path) -> Config {
         let (results, figures) = (folder.join("results"), folder.join("figures"));
         let flags = ["experiments", what, "--quick", "--stored", "4000", "--queries", "200"];
         let mut config = Config::parse_from(flags);
-        (config.results, config.figures) = (results, figures);
+        (config.results, config.figures) = (Some(results), Some(figures));
         config
     }
 
@@ -196,7 +207,7 @@ mod tests {
             let rows = results::read_all(&config, what).unwrap();
             assert!(!rows.is_empty() && rows.iter().all(|row| row.text("corpus_hash").len() == 16), "{what}");
             let figure = || {
-                let mut drawn: Vec<PathBuf> = fs::read_dir(&config.figures)
+                let mut drawn: Vec<PathBuf> = fs::read_dir(config.figures())
                     .unwrap()
                     .map(|entry| entry.unwrap().path())
                     .filter(|path| path.to_string_lossy().contains(what))
@@ -211,7 +222,7 @@ mod tests {
         }
         let config = config("check", folder.path());
         run(&config).unwrap();
-        let verdicts = fs::read_to_string(config.results.join("VERDICTS.md")).unwrap();
+        let verdicts = fs::read_to_string(config.results().join("VERDICTS.md")).unwrap();
         assert!(verdicts.contains("PSM-P / BPHS 10") && verdicts.contains("1.024 billion"));
     }
 

@@ -2,11 +2,10 @@
 
 use crate::check::Verdict;
 use crate::figure::{self, Axis, Look, Panel, Series, short};
-use crate::results::{Row, distinct, read};
+use crate::results::{Row, distinct, expected};
 use crate::throughput::{ALL, Bench, RADIUS, for_each_workload};
 use crate::{Config, Experiment};
 use anyhow::Result;
-use std::path::Path;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "online-throughput",
@@ -43,7 +42,7 @@ fn family(method: &str) -> &str {
 }
 
 fn draw(config: &Config, rows: &[Row]) -> Result<()> {
-    let expected = read(Path::new("experiments/expected/online-throughput.csv"))?;
+    let expected = expected(EXPERIMENT.name)?;
     for (workload, rows) in workloads(rows) {
         let panel = |mode: &str, title: &str| {
             let rows: Vec<&&Row> = rows.iter().filter(|row| row.text("mode") == mode).collect();
@@ -87,7 +86,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
             short(first.number("stored"))
         );
         let panels = [panel("all", "(A) every match"), panel("first", "(F) the first match")];
-        let path = config.figures.join(format!("online-throughput-{workload}.svg"));
+        let path = config.figures().join(format!("online-throughput-{workload}.svg"));
         figure::draw(&path, &format!("Speed against memory, {}", first.text("corpus")), &note, 2, &panels)?;
     }
     Ok(())

@@ -171,7 +171,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
             Panel { title: title.into(), x, y, series }
         })
         .collect();
-    let path = config.figures.join("plan.svg");
+    let path = config.figures().join("plan.svg");
     figure::draw(&path, "What plan tells, and what is", "one point for each index that it chose", 3, &panels)
 }
 

@@ -82,7 +82,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
         };
         let panels = [panel("all", "(A) every match"), panel("first", "(F) the first match")];
         let note = "generated hashes, distance up to 3; probabilistic methods at 95 % recall, calibrated at each size";
-        let path = config.figures.join(format!("scalability-{corpus}.svg"));
+        let path = config.figures().join(format!("scalability-{corpus}.svg"));
         figure::draw(&path, &format!("Growth with the number of stored hashes, {corpus}"), note, 2, &panels)?;
     }
     Ok(())

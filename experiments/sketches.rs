@@ -368,7 +368,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
             bound,
             found,
         ];
-        let path = config.figures.join(format!("sketches-{corpus}.svg"));
+        let path = config.figures().join(format!("sketches-{corpus}.svg"));
         let note = "pairs with exact resemblance of .3 or more, as many of every tenth as there are";
         figure::draw(&path, &format!("Sketches against exact values, {corpus}"), note, 2, &panels)?;
     }

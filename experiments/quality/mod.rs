@@ -125,7 +125,7 @@ mod tests {
     /// What the sweep says of a setting is what the tool itself finds with it.
     #[test]
     fn a_row_is_what_the_tool_finds() {
-        let path = PathBuf::from("data/debian-faq.warc.wet.gz");
+        let path = crate::root().join("data/debian-faq.warc.wet.gz");
         let config = Config::parse_from(["experiments", "quality"]);
         let reference = Corpus::load(&path, FeatureKind::Shingles(5)).unwrap();
         let set = Set::open(&path, &config, &reference).unwrap();

@@ -212,8 +212,8 @@ pub fn draw(config: &Config, rows: &[Row]) -> Result<()> {
     let note =
         "pairs of pages; a curve runs over radius or threshold; hollow marks and crosses are other tools";
     let columns = panels.len().clamp(1, 3);
-    figure::draw(&config.figures.join("quality.svg"), "Precision against recall", note, columns, &panels)?;
-    let path = config.results.join("quality").join("TABLE.md");
+    figure::draw(&config.figures().join("quality.svg"), "Precision against recall", note, columns, &panels)?;
+    let path = config.results().join("quality").join("TABLE.md");
     std::fs::write(&path, table(&rows_by)?).with_context(|| path.display().to_string())?;
     println!("written {}", path.display());
     Ok(())
