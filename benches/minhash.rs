@@ -5,7 +5,7 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use flipside::hash::SplitMix64;
 use flipside::minhash::{DistinctSignatures, Family, MinHashParams, MinHasher};
-use flipside::search::bands::{BandIndex, Banding, JoinParams, join, min_matches};
+use flipside::search::bands::{Banding, JoinParams, join, min_matches};
 use flipside_core::kernel::minhash::Kernel;
 use std::hint::black_box;
 
@@ -104,20 +104,6 @@ fn search(c: &mut Criterion) {
     assert!(joined.pairs.iter().all(|p| distinct.documents(p.a)[0] / 4 == distinct.documents(p.b)[0] / 4));
     group.bench_with_input(BenchmarkId::new("join", PAGES), &distinct, |b, distinct| {
         b.iter(|| black_box(join(distinct, params)));
-    });
-
-    let mut index = BandIndex::new(128, banding, 256).expect("possible");
-    for i in 0..signatures.len() {
-        index.insert(signatures.get(i)).expect("fits");
-    }
-    let answer = index.query(signatures.get(0), least).expect("fits");
-    assert_eq!((answer.hits[0].slot, answer.hits[0].matches), (0, 128));
-    group.bench_with_input(BenchmarkId::new("query", PAGES), &index, |b, index| {
-        b.iter(|| {
-            for i in 0..signatures.len() {
-                black_box(index.query(signatures.get(i), least).expect("fits"));
-            }
-        });
     });
 }
 

@@ -1,7 +1,7 @@
 //! Many queries at once: speed against the number of queries, and against the number of stored hashes.
 //!
 //! Both batch methods index the queries and let the stored hashes pass, from memory or from a file. PSM batch sorts the
-//! probes of all queries by key and meets the ascending hashes in one pass ([`flipside::search::batch`]); BPHS batch is
+//! probes of all queries by key and meets the ascending hashes in one pass ([`crate::psm_batch`]); BPHS batch is
 //! Manku's: tables over the queries, every stored hash looked up in them. Making the index is part of the time, and here
 //! time is wall time: waiting for a disk takes no processor.
 
@@ -9,12 +9,12 @@ use crate::check::Verdict;
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series, short};
 use crate::progress::Points;
+use crate::psm_batch::{Batch, BatchParams};
 use crate::results::{Clock, Row, Table, distinct};
 use crate::throughput::{RADIUS, Workload, asked, key_and_budget};
 use crate::{Config, Experiment};
 use anyhow::Result;
 use flipside::hash::fmix64;
-use flipside::search::batch::{Batch, BatchParams};
 use flipside::search::bphs::{Bphs, BphsParams};
 use flipside::search::distinct::DistinctHashes;
 use flipside::search::{Cost, HammingIndex, Hit, Mode, Query, Scratch};

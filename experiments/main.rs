@@ -4,8 +4,10 @@
 //! CSV files; `draw` draws figures from CSV alone; `check` compares CSV with what was published. The three never mix.
 
 mod all_pairs_cost;
+mod band_index;
 mod band_scores;
 mod batch;
+mod bounds;
 mod check;
 mod corpus;
 mod dial;
@@ -13,9 +15,11 @@ mod feature_choice;
 mod figure;
 mod flips_vs_recall;
 mod generate;
+mod modulo_sketch;
 mod online_throughput;
 mod plan;
 mod progress;
+mod psm_batch;
 mod quality;
 mod results;
 mod scalability;
