@@ -4,6 +4,8 @@ pub mod calibrate;
 pub mod clusters;
 pub mod error;
 pub mod features;
+#[doc(hidden)]
+pub mod generate;
 pub mod hash;
 pub mod id;
 pub mod kernel;
