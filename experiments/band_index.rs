@@ -166,7 +166,9 @@ mod tests {
         assert!(BandIndex::new(3, banding, 1).is_err());
         assert!(BandIndex::new(4, banding, 0).is_err());
         let mut index = BandIndex::new(4, banding, 1).unwrap();
-        assert!(index.signatures.is_empty() && index.insert(&[1; 5]).is_err() && index.query(&[1; 3], 0).is_err());
+        assert!(
+            index.signatures.is_empty() && index.insert(&[1; 5]).is_err() && index.query(&[1; 3], 0).is_err()
+        );
         // A refused signature leaves nothing behind.
         assert_eq!((index.signatures.len(), index.query(&[1; 4], 0).unwrap().hits), (0, vec![]));
     }

@@ -8,19 +8,24 @@
 //! the real ones they were drawn from.
 
 use crate::corpus::Corpus;
+use crate::{Options, config};
+use anyhow::Result;
 use flipside::hash::{SplitMix64, fmix64};
 use flipside::simhash::SimHash;
 use flipside::simhash::hasher::SimHasher;
 use flipside::weight::{Weigher, Weighting};
 use rayon::prelude::*;
+use serde::Deserialize;
 
 /// A document: features with their weights before normalisation.
 pub type Features = Vec<(u64, i64)>;
 
 /// What makes a corpus.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Recipe {
     /// Number of documents.
+    #[serde(skip)]
     pub documents: usize,
     /// s: a cluster has k documents with a probability in proportion to k^−s.
     pub exponent: f64,
@@ -29,13 +34,14 @@ pub struct Recipe {
     /// Features of the longest document; longer ones are drawn at this length.
     pub longest: usize,
     /// Seed; clusters do not depend on each other, nor on the number of threads.
+    #[serde(skip)]
     pub seed: u64,
 }
 
 impl Recipe {
-    /// About as many copies as in crawled pages: a third of the documents could go.
-    pub fn new(documents: usize, seed: u64) -> Self {
-        Self { documents, exponent: 2.4, largest: 1_000, longest: 512, seed }
+    /// So many documents as `configs/generate.toml` has them.
+    pub fn read(options: &Options, documents: usize) -> Result<Self> {
+        Ok(Self { documents, seed: options.seed, ..config::read(options, "generate")? })
     }
 }
 
@@ -272,7 +278,7 @@ mod tests {
     #[test]
     fn documents_are_the_same_for_any_number_of_threads_and_kept_apart() {
         let donors = donors();
-        let recipe = Recipe::new(2_000, 7);
+        let recipe = Recipe { documents: 2_000, exponent: 2.4, largest: 1_000, longest: 512, seed: 7 };
         let hashes = || donors.generate(&recipe, |document, simhash| (document, simhash.hash));
         let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(hashes);
         assert_eq!(one, hashes());

@@ -9,6 +9,7 @@ mod band_scores;
 mod batch;
 mod bounds;
 mod check;
+mod config;
 mod corpus;
 mod dial;
 mod feature_choice;
@@ -30,13 +31,14 @@ mod truth;
 use anyhow::{Result, bail};
 use check::Verdict;
 use clap::Parser;
+use config::Size;
 use results::Row;
 use std::path::{Path, PathBuf};
 
 /// What is measured, on what, and where it goes.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "experiments", about = "The published curves and tables, measured again")]
-pub struct Config {
+pub struct Options {
     /// An experiment, or: list, all, check (verdicts from results), draw (figures from results).
     what: String,
     /// Only with draw and check: the experiment; all if none is named.
@@ -53,6 +55,9 @@ pub struct Config {
     /// Small sizes, a few seconds each; results and figures go to target/experiments unless told otherwise.
     #[arg(long)]
     pub quick: bool,
+    /// Only with dial: uniform hashes, and queries that each have one stored partner, instead of a corpus.
+    #[arg(long, conflicts_with = "corpora")]
+    pub near_pairs: bool,
     /// Stored hashes, where they are generated.
     #[arg(long, value_name = "N")]
     pub stored: Option<usize>,
@@ -66,6 +71,9 @@ pub struct Config {
     /// Seed of whatever is random.
     #[arg(long, default_value_t = 2011)]
     pub seed: u64,
+    /// Folder of what the experiments measure [default: experiments/configs in the repository].
+    #[arg(long, value_name = "DIR")]
+    pub configs: Option<PathBuf>,
     /// Folder of result files [default: experiments/results in the repository].
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
@@ -77,10 +85,15 @@ pub struct Config {
     pub progress: progress::Progress,
 }
 
-impl Config {
+impl Options {
     /// The corpora of this run.
     pub fn corpora(&self) -> Vec<PathBuf> {
         if self.corpora.is_empty() { vec![root().join("data")] } else { self.corpora.clone() }
+    }
+
+    /// The folder of what the experiments measure.
+    pub fn configs(&self) -> PathBuf {
+        self.configs.clone().unwrap_or_else(|| root().join("experiments/configs"))
     }
 
     /// The folder of result files.
@@ -99,8 +112,13 @@ impl Config {
     }
 
     /// One size or the other.
-    pub fn size(&self, full: usize, quick: usize) -> usize {
-        if self.quick { quick } else { full }
+    pub fn size(&self, size: Size) -> usize {
+        if self.quick { size.quick } else { size.full }
+    }
+
+    /// Numbers of stored hashes and of queries, those that were asked for first.
+    pub fn sizes(&self, stored: Size, queries: Size) -> (usize, usize) {
+        (self.stored.unwrap_or(self.size(stored)), self.queries.unwrap_or(self.size(queries)))
     }
 }
 
@@ -114,9 +132,9 @@ pub fn root() -> &'static Path {
 struct Experiment {
     name: &'static str,
     about: &'static str,
-    run: fn(&Config) -> Result<()>,
-    draw: fn(&Config, &[Row]) -> Result<()>,
-    verdicts: fn(&[Row], &[Row]) -> Vec<Verdict>,
+    run: fn(&Options) -> Result<()>,
+    draw: fn(&Options, &[Row]) -> Result<()>,
+    verdicts: fn(&Options, &[Row], &[Row]) -> Result<Vec<Verdict>>,
 }
 
 const EXPERIMENTS: &[Experiment] = &[
@@ -134,25 +152,25 @@ const EXPERIMENTS: &[Experiment] = &[
 ];
 
 fn main() -> Result<()> {
-    run(&Config::parse())
+    run(&Options::parse())
 }
 
-fn run(config: &Config) -> Result<()> {
-    match config.what.as_str() {
+fn run(options: &Options) -> Result<()> {
+    match options.what.as_str() {
         "list" => EXPERIMENTS.iter().for_each(|e| println!("{:18} {}", e.name, e.about)),
         "all" => {
             for experiment in EXPERIMENTS {
-                measure(config, experiment)?;
+                measure(options, experiment)?;
             }
-            check::check(config, &EXPERIMENTS.iter().collect::<Vec<_>>())?;
+            check::check(options, &EXPERIMENTS.iter().collect::<Vec<_>>())?;
         }
-        "check" => check::check(config, &chosen(config)?)?,
+        "check" => check::check(options, &chosen(options)?)?,
         "draw" => {
-            for experiment in chosen(config)? {
-                draw(config, experiment)?;
+            for experiment in chosen(options)? {
+                draw(options, experiment)?;
             }
         }
-        name => measure(config, find(name)?)?,
+        name => measure(options, find(name)?)?,
     }
     Ok(())
 }
@@ -164,29 +182,29 @@ fn find(name: &str) -> Result<&'static Experiment> {
     }
 }
 
-fn chosen(config: &Config) -> Result<Vec<&'static Experiment>> {
-    match &config.only {
+fn chosen(options: &Options) -> Result<Vec<&'static Experiment>> {
+    match &options.only {
         Some(name) => Ok(vec![find(name)?]),
         None => Ok(EXPERIMENTS.iter().collect()),
     }
 }
 
-fn measure(config: &Config, experiment: &Experiment) -> Result<()> {
-    config.progress.say(format!("{}: {}", experiment.name, experiment.about));
+fn measure(options: &Options, experiment: &Experiment) -> Result<()> {
+    options.progress.say(format!("{}: {}", experiment.name, experiment.about));
     let clock = results::Clock::start();
-    (experiment.run)(config)?;
+    (experiment.run)(options)?;
     let (cpu, wall) = clock.read();
-    config.progress.say(format!("{}: {wall:.1} s, {cpu:.1} s of processor time", experiment.name));
-    draw(config, experiment)
+    options.progress.say(format!("{}: {wall:.1} s, {cpu:.1} s of processor time", experiment.name));
+    draw(options, experiment)
 }
 
-fn draw(config: &Config, experiment: &Experiment) -> Result<()> {
-    let rows = results::read_all(config, experiment.name)?;
+fn draw(options: &Options, experiment: &Experiment) -> Result<()> {
+    let rows = results::read_all(options, experiment.name)?;
     if rows.is_empty() {
         println!("{}: no results", experiment.name);
         return Ok(());
     }
-    (experiment.draw)(config, &rows)
+    (experiment.draw)(options, &rows)
 }
 
 #[cfg(test)]
@@ -194,24 +212,24 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn config(what: &str, folder: &Path) -> Config {
+    fn options(what: &str, folder: &Path) -> Options {
         let (results, figures) = (folder.join("results"), folder.join("figures"));
         let flags = ["experiments", what, "--quick", "--stored", "4000", "--queries", "200"];
-        let mut config = Config::parse_from(flags);
-        (config.results, config.figures) = (Some(results), Some(figures));
-        config
+        let mut options = Options::parse_from(flags);
+        (options.results, options.figures) = (Some(results), Some(figures));
+        options
     }
 
     #[test]
     fn the_cheap_experiments_run_and_are_drawn_again_from_their_results_alone() {
         let folder = tempfile::tempdir().unwrap();
         for what in ["online-throughput", "dial", "batch", "all-pairs-cost", "band-scores"] {
-            let config = config(what, folder.path());
-            run(&config).unwrap();
-            let rows = results::read_all(&config, what).unwrap();
+            let options = options(what, folder.path());
+            run(&options).unwrap();
+            let rows = results::read_all(&options, what).unwrap();
             assert!(!rows.is_empty() && rows.iter().all(|row| row.text("corpus_hash").len() == 16), "{what}");
             let figure = || {
-                let mut drawn: Vec<PathBuf> = fs::read_dir(config.figures())
+                let mut drawn: Vec<PathBuf> = fs::read_dir(options.figures())
                     .unwrap()
                     .map(|entry| entry.unwrap().path())
                     .filter(|path| path.to_string_lossy().contains(what))
@@ -221,21 +239,21 @@ mod tests {
             };
             let before = figure();
             assert!(!before.is_empty(), "{what}");
-            run(&Config { what: "draw".into(), only: Some(what.into()), ..config.clone() }).unwrap();
+            run(&Options { what: "draw".into(), only: Some(what.into()), ..options.clone() }).unwrap();
             assert_eq!(before, figure(), "{what}");
         }
-        let config = config("check", folder.path());
-        run(&config).unwrap();
-        let verdicts = fs::read_to_string(config.results().join("VERDICTS.md")).unwrap();
+        let options = options("check", folder.path());
+        run(&options).unwrap();
+        let verdicts = fs::read_to_string(options.results().join("VERDICTS.md")).unwrap();
         assert!(verdicts.contains("PSM-P / BPHS 10") && verdicts.contains("1.024 billion"));
     }
 
     #[test]
     fn exact_methods_find_everything() {
         let folder = tempfile::tempdir().unwrap();
-        let config = config("online-throughput", folder.path());
-        run(&config).unwrap();
-        let rows = results::read_all(&config, "online-throughput").unwrap();
+        let options = options("online-throughput", folder.path());
+        run(&options).unwrap();
+        let rows = results::read_all(&options, "online-throughput").unwrap();
         let exact = rows.iter().filter(|row| row.text("budget").is_empty());
         assert!(exact.clone().count() >= 9);
         assert!(
@@ -246,8 +264,33 @@ mod tests {
     }
 
     #[test]
+    fn near_pairs_need_no_corpus_and_exact_methods_find_all_of_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { near_pairs: true, ..options("dial", folder.path()) };
+        run(&options).unwrap();
+        let rows = results::read_all(&options, "dial").unwrap();
+        for mode in ["all", "first"] {
+            let exact = rows.iter().filter(|r| r.text("budget").is_empty() && r.text("mode") == mode);
+            assert!(exact.clone().count() >= 9, "{mode}");
+            // Each query has its partner, and strangers are near by chance alone.
+            assert!(
+                exact.clone().all(|r| r.number("recall") == 1.0 && r.number("pairs") >= r.number("queries"))
+            );
+        }
+        assert!(!folder.path().join("figures").read_dir().unwrap().next().is_none());
+    }
+
+    #[test]
+    fn every_experiment_says_what_it_measures() {
+        let configs = root().join("experiments/configs");
+        for experiment in EXPERIMENTS {
+            assert!(configs.join(format!("{}.toml", experiment.name)).exists(), "{}", experiment.name);
+        }
+    }
+
+    #[test]
     fn an_unknown_name_is_refused() {
-        let config = Config::parse_from(["experiments", "nothing"]);
-        assert!(run(&config).is_err());
+        let options = Options::parse_from(["experiments", "nothing"]);
+        assert!(run(&options).is_err());
     }
 }
