@@ -10,7 +10,6 @@ use crate::{Experiment, Options};
 use all_pairs_hamming::ChunkedJoiner;
 use anyhow::{Result, anyhow, ensure};
 use flipside::features::cosine;
-use flipside::hash::SplitMix64;
 use flipside::search::bphs::{Bphs, BphsParams};
 use flipside::search::dial::{Dial, DialParams};
 use flipside::search::{HammingIndex, Mode, Query, Scratch, join};
@@ -18,6 +17,8 @@ use flipside::simhash::BITS;
 use flipside::text::FeatureKind;
 use flipside::weight::{Weigher, Weighting};
 use flipside_core::kernel::hamming::Kernel;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 use serde::Deserialize;
 use std::hint::black_box;
 
@@ -65,8 +66,8 @@ fn cosine_cost(corpus: &Corpus, most: usize, pairs: usize, seed: u64) -> (f64, f
         (0..corpus.len()).take(most).map(|text| corpus.features(text, &weigher)).collect();
     documents.iter_mut().for_each(|features| features.sort_unstable());
     let features = documents.iter().map(Vec::len).sum::<usize>() as f64 / documents.len() as f64;
-    let mut rng = SplitMix64::new(seed);
-    let mut draw = || rng.below(documents.len() as u64) as usize;
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut draw = || rng.random_range(0..documents.len());
     let drawn: Vec<(usize, usize)> = (0..pairs).map(|_| (draw(), draw())).collect();
     let clock = Clock::start();
     let sum: f64 = drawn.iter().map(|&(a, b)| cosine(&documents[a], &documents[b])).sum();

@@ -10,10 +10,11 @@ use crate::truth::similar_pairs;
 use crate::{Experiment, Options};
 use anyhow::Result;
 use flipside::features::cosine;
-use flipside::hash::SplitMix64;
 use flipside::simhash::{BITS, SimHash, distance};
 use flipside::text::FeatureKind;
 use flipside::weight::{Weigher, Weighting};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 use serde::Deserialize;
 use std::collections::HashMap;
 
@@ -87,8 +88,8 @@ fn run(options: &Options) -> Result<()> {
             .into_iter()
             .map(|(a, b, _)| (document(a), document(b)))
             .collect();
-        let mut rng = SplitMix64::new(options.seed);
-        let mut draw = || document(rng.below(reference.len() as u64) as u32);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(options.seed);
+        let mut draw = || document(rng.random_range(0..reference.len() as u32));
         let random: Vec<(u32, u32)> =
             (0..config.random_pairs).map(|_| (draw(), draw())).filter(|(a, b)| a != b).collect();
         let (name, pairs) = (&reference.name, truth.len());

@@ -13,7 +13,7 @@ use crate::results::{Clock, Row, Table, distinct, expected};
 use crate::{Experiment, Options};
 use anyhow::Result;
 use flipside::clusters::Partition;
-use flipside::hash::{SplitMix64, fmix64};
+use flipside::hash::fmix64;
 use flipside::search::bphs::{Bphs, BphsParams};
 use flipside::search::distinct::DistinctHashes;
 use flipside::search::{HammingIndex, Mode, Query, Scratch};
@@ -22,6 +22,8 @@ use flipside::simhash::vosh::{StaticOrder, Vosh};
 use flipside::simhash::{BITS, SimHash};
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 use rayon::prelude::*;
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -222,8 +224,8 @@ fn curve(pairs: &[Directed], found: &[u32], h: u32, config: &Config, seed: u64) 
     let resamples: Vec<Vec<f64>> = (0..config.resamples as u64)
         .into_par_iter()
         .map(|resample| {
-            let mut rng = SplitMix64::new(fmix64(seed ^ resample));
-            let draws: Vec<usize> = all.iter().map(|_| rng.below(all.len() as u64) as usize).collect();
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(fmix64(seed ^ resample));
+            let draws: Vec<usize> = all.iter().map(|_| rng.random_range(0..all.len())).collect();
             cumulate(&draws)
         })
         .collect();

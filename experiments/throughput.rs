@@ -9,7 +9,7 @@ use crate::progress::Points;
 use crate::results::{Clock, Table};
 use crate::{Options, config};
 use anyhow::{Result, anyhow};
-use flipside::hash::{SplitMix64, fmix64};
+use flipside::hash::fmix64;
 use flipside::plan::Machine;
 use flipside::search::bphs::{Bphs, BphsParams};
 use flipside::search::dial::{Dial, DialParams};
@@ -22,6 +22,8 @@ use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
 use flipside_core::generate::NearPairs;
 use gaoya::simhash::SimHashIndex;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -128,8 +130,8 @@ impl Workload {
     /// Uniform hashes, and queries that each have one stored partner at distance 1 to `distance`: no corpus at all.
     pub fn near_pairs(searches: &Searches, distance: u32, stored: usize, queries: usize, seed: u64) -> Self {
         let pairs: Vec<[SimHash; 2]> = NearPairs::new(distance, seed).take(queries).collect();
-        let mut rng = SplitMix64::new(seed);
-        let strangers = (queries..stored).map(|_| rng.next_u64());
+        let strangers = Xoshiro256PlusPlus::seed_from_u64(fmix64(seed)).random_iter();
+        let strangers = strangers.take(stored.saturating_sub(queries));
         let hashes: Vec<u64> = pairs.iter().map(|[_, partner]| partner.hash).chain(strangers).collect();
         let digest = hashes.iter().fold(0, |sum, &hash| fmix64(sum ^ hash));
         Self {
