@@ -1,7 +1,8 @@
 //! The paper and the seeds reproduced: one runner per figure or table. See `experiments/README.md`.
 //!
-//! `cargo run --release -p flipside-experiments -- <name> [--corpus PATH]… [--quick]`. A run measures and appends rows to
-//! CSV files; `draw` draws figures from CSV alone; `check` compares CSV with what was published. The three never mix.
+//! `cargo run --release -p flipside-experiments -- <name> [--corpus PATH]… [--quick]`. A run measures and appends
+//! rows to CSV files; `draw` draws figures from CSV alone; `check` compares CSV with what was published. The three
+//! never mix.
 
 mod all_pairs_cost;
 mod band_index;
@@ -278,6 +279,49 @@ mod tests {
             );
         }
         assert!(!folder.path().join("figures").read_dir().unwrap().next().is_none());
+    }
+
+    /// Copies the files of a folder, and of the folders in it.
+    fn copy(from: &Path, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let (path, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+            if path.is_dir() {
+                copy(&path, &to);
+            } else {
+                fs::copy(&path, &to).unwrap();
+            }
+        }
+    }
+
+    /// Every file of a folder, and of the folders in it, is the same in another.
+    fn assert_kept(new: &Path, kept: &Path) {
+        for entry in fs::read_dir(new).unwrap() {
+            let (path, kept) = (entry.as_ref().unwrap().path(), kept.join(entry.unwrap().file_name()));
+            if path.is_dir() {
+                assert_kept(&path, &kept);
+            } else {
+                assert!(
+                    fs::read(&path).unwrap() == fs::read(&kept).unwrap(),
+                    "{} is another",
+                    kept.display()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn figures_and_verdicts_in_the_repository_are_those_of_its_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let (results, figures) = (folder.path().join("results"), folder.path().join("figures"));
+        copy(&root().join("experiments/results"), &results);
+        for what in ["draw", "check"] {
+            let mut options = Options::parse_from(["experiments", what]);
+            (options.results, options.figures) = (Some(results.clone()), Some(figures.clone()));
+            run(&options).unwrap();
+        }
+        assert_kept(&results, &root().join("experiments/results"));
+        assert_kept(&figures, &root().join("figures"));
     }
 
     #[test]

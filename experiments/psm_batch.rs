@@ -1,10 +1,11 @@
 //! Probabilistic SimHash matching in batches: the probes of many queries, sorted by key, meet the stored hashes in one
 //! sequential pass.
 //!
-//! The paper's abstract and slides name a batch mode and its speed but do not describe it; indexing the flipped queries
-//! and streaming the stored hashes past them is our reading. Flips are made among the leading p bits (reading P of
-//! [`flipside::search::psm`]), so what a stored hash meets are the queries that have its key flipped to; each is compared in full.
-//! The stored hashes need no index at all: they only have to ascend, and may come in chunks from a file.
+//! The paper's abstract and slides name a batch mode and its speed but do not describe it; indexing the flipped
+//! queries and streaming the stored hashes past them is our reading. Flips are made among the leading p bits (reading
+//! P of [`flipside::search::psm`]), so what a stored hash meets are the queries that have its key flipped to; each is
+//! compared in full. The stored hashes need no index at all: they only have to ascend, and may come in chunks from a
+//! file.
 
 use anyhow::{Result, ensure};
 use flipside::search::{Cost, Hit, Query};
@@ -18,7 +19,8 @@ use rayon::prelude::*;
 pub struct BatchParams {
     /// h: the largest distance of a match, at most 64.
     pub radius: u32,
-    /// p: number of leading bits among which flips are made, 1 to 32. About log₂ of the number of stored hashes is good.
+    /// p: number of leading bits among which flips are made, 1 to 32. About log₂ of the number of stored hashes is
+    /// good.
     pub key_bits: u32,
     /// What a flip costs.
     pub cost: FlipCost,
@@ -84,9 +86,9 @@ impl Batch {
         size_of_val(&self.probes[..]) + size_of_val(&self.hashes[..])
     }
 
-    /// Lets stored hashes pass and appends the matches, each with the number of its query, in the order of the hashes.
-    /// Every pair that the probes reach comes once. `stored` must ascend; it may be a part of all hashes, whose first has
-    /// the slot `first_slot`, and parts may be streamed in any order, from several threads.
+    /// Lets stored hashes pass and appends the matches, each with the number of its query, in the order of the
+    /// hashes. Every pair that the probes reach comes once. `stored` must ascend; it may be a part of all hashes,
+    /// whose first has the slot `first_slot`, and parts may be streamed in any order, from several threads.
     ///
     /// Only comparisons are counted; the number of probes is [`probes`](Self::probes), however many parts there are.
     ///

@@ -1,7 +1,8 @@
 //! Queries per second of every method on one workload: what the experiments on searches share.
 //!
-//! Every method answers the same queries on one thread and is timed by processor time. Methods with a budget get the one
-//! that finds 95 % on queries set apart for that, or each of several ([`Bench::curve`]); exact ones find everything.
+//! Every method answers the same queries on one thread and is timed by processor time. Methods with a budget get the
+//! one that finds 95 % on queries set apart for that, or each of several ([`Bench::curve`]); exact ones find
+//! everything.
 
 use crate::corpus::Corpus;
 use crate::generate::{Donors, Recipe};
@@ -71,7 +72,7 @@ impl Searches {
 pub struct Workload {
     pub corpus: String,
     pub digest: String,
-    /// `real` or `generated`.
+    /// `real`, `generated` or `near-pairs`.
     pub source: &'static str,
     /// Documents stored.
     pub documents: usize,
@@ -171,8 +172,8 @@ impl Workload {
     }
 }
 
-/// The workloads of a run, one after the other, each with an empty table: large corpora as they are, and what is generated
-/// from each, unless no hashes are to be stored.
+/// The workloads of a run, one after the other, each with an empty table: large corpora as they are, and what is
+/// generated from each, unless no hashes are to be stored.
 pub fn for_each_workload(
     options: &Options,
     experiment: &str,
@@ -589,8 +590,8 @@ impl<'a> Bench<'a> {
         Self { first_matches: true, ..self }
     }
 
-    /// A row for each budget, every match wanted, and one without a budget for the methods that end; and a row on all cores
-    /// for the first budget that reaches each of [`Searches::recalls_on_all_cores`].
+    /// A row for each budget, every match wanted, and one without a budget for the methods that end; and a row on all
+    /// cores for the first budget that reaches each of [`Searches::recalls_on_all_cores`].
     pub fn curve(&mut self, method: Method, budgets: &[u32]) -> Result<()> {
         let mut ready = self.build(method)?;
         if !method.budgeted() {

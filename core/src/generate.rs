@@ -16,8 +16,8 @@ const NEAREST: f64 = 0.9999;
 
 /// Pairs of a SimHash and one at distance 1 to h, without end.
 ///
-/// The cosine of the two weight vectors is uniform from 1 − 0.02·max(1, h²/9) to .9999 (from .1 where that is less), and
-/// pairs at another distance are passed over.
+/// The cosine of the two weight vectors is uniform from 1 − 0.02·max(1, h²/9) to .9999 (from .1 where that is less),
+/// and pairs at another distance are passed over.
 #[derive(Clone, Debug)]
 pub struct NearPairs {
     rng: Xoshiro256PlusPlus,
@@ -36,8 +36,8 @@ impl NearPairs {
         }
     }
 
-    /// Moves the weights behind some bits, those set in `bits`, so that hashes crowd: these bits are 1 more often than 0
-    /// if `by` is positive.
+    /// Moves the weights behind some bits, those set in `bits`, so that hashes crowd: these bits are 1 more often
+    /// than 0 if `by` is positive.
     pub fn skewed(mut self, bits: u64, by: f64) -> Self {
         for (bit, mean) in self.means.iter_mut().enumerate() {
             *mean = if bits >> bit & 1 == 1 { by } else { 0.0 };

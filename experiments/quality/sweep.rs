@@ -148,8 +148,8 @@ pub fn simhash(
     Ok(())
 }
 
-/// All pairs of texts that a search finds at some distance, and the processor seconds of each psm search and of the exact
-/// one, sketching included.
+/// All pairs of texts that a search finds at some distance, and the processor seconds of each psm search and of the
+/// exact one, sketching included.
 fn candidates(
     distances: &[u32],
     corpus: &Corpus,

@@ -24,7 +24,8 @@ pub struct Machine {
     pub candidate: f64,
     /// A hash of a linear scan.
     pub scanned: f64,
-    /// Waiting for one cache line at a random place that has been asked for ahead, in memory of [`Machine::SIZES`] bytes.
+    /// Waiting for one cache line at a random place that has been asked for ahead, in memory of [`Machine::SIZES`]
+    /// bytes.
     pub line: [f64; 4],
 }
 
@@ -115,8 +116,8 @@ impl Machine {
             scanned: (scan / hashes.len() as f64).max(0.001),
             line,
         };
-        // A search has fewer reads under way than a loop that does nothing else: how much longer they take it is told by an
-        // index outside of the nearest caches.
+        // A search has fewer reads under way than a loop that does nothing else: how much longer they take it is told
+        // by an index outside of the nearest caches.
         let mut hashes: Vec<u64> = (0..1 << 20).map(|_| rng.random()).collect();
         hashes.sort_unstable();
         hashes.dedup();
