@@ -15,3 +15,7 @@ cost *FILES:
 
 bench:
     cargo bench
+
+# The published curves and tables, measured again: just experiment list.
+experiment *ARGS:
+    cargo run --release -p flipside-experiments -- {{ARGS}}

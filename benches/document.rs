@@ -3,21 +3,22 @@
 //! Each benchmark first checks what it computes, so one run of them (`cargo test --bench document`) is a test.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use flipside::hash::SplitMix64;
 use flipside::simhash::hasher::SimHasher;
 use flipside::text::{FeatureExtractor, FeatureKind};
 use flipside::weight::vocabulary::Vocabulary;
 use flipside::weight::{Weigher, Weighting};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 use std::hint::black_box;
 
 /// About 64 kB of words drawn from a list by a skewed law, in the shape of prose.
 fn prose(words: &[&str]) -> String {
-    let mut rng = SplitMix64::new(1);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut text = String::new();
     while text.len() < 1 << 16 {
-        let place = (words.len() as f64 * rng.unit().powi(3)) as usize;
+        let place = (words.len() as f64 * rng.random::<f64>().powi(3)) as usize;
         text.push_str(words[place]);
-        text.push_str(if rng.below(12) == 0 { ". " } else { " " });
+        text.push_str(if rng.random_range(0..12) == 0 { ". " } else { " " });
     }
     text
 }
@@ -69,10 +70,10 @@ fn features(criterion: &mut Criterion) {
 
 fn vocabulary(criterion: &mut Criterion) {
     // 2,000 documents of 300 features each, of half a million different ones.
-    let mut rng = SplitMix64::new(2);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
     let documents: Vec<Vec<u64>> = (0..2_000)
         .map(|_| {
-            let rank = |rng: &mut SplitMix64| (500_000.0 * rng.unit().powi(3)) as u64;
+            let rank = |rng: &mut Xoshiro256PlusPlus| (500_000.0 * rng.random::<f64>().powi(3)) as u64;
             (0..300).map(|_| flipside::hash::fmix64(rank(&mut rng) + 1)).collect()
         })
         .collect();
@@ -92,13 +93,13 @@ fn vocabulary(criterion: &mut Criterion) {
 }
 
 fn simhash(criterion: &mut Criterion) {
-    let mut rng = SplitMix64::new(3);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     let weigher = Weigher::new(Weighting::TfIdf);
     let features: Vec<(u64, i64)> = (0..300)
         .map(|_| {
             (
-                rng.next_u64(),
-                weigher.weight(1 + rng.below(5) as u32, weigher.idf(1 + rng.below(900) as u32, 1_000)),
+                rng.random(),
+                weigher.weight(rng.random_range(1..6), weigher.idf(rng.random_range(1..901), 1_000)),
             )
         })
         .collect();

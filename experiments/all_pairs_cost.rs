@@ -1,15 +1,15 @@
 //! What comparing all pairs costs, by cosine and by Hamming distance (Table 1), and what a join needs instead.
 
 use crate::check::Verdict;
+use crate::config::{self, Size};
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series, short};
-use crate::results::{Clock, Row, Table, distinct, read};
-use crate::throughput::{RADIUS, Workload};
-use crate::{Config, Experiment};
+use crate::results::{Clock, Row, Table, distinct, expected};
+use crate::throughput::{Searches, Workload};
+use crate::{Experiment, Options};
 use all_pairs_hamming::ChunkedJoiner;
 use anyhow::{Result, anyhow, ensure};
 use flipside::features::cosine;
-use flipside::hash::SplitMix64;
 use flipside::search::bphs::{Bphs, BphsParams};
 use flipside::search::dial::{Dial, DialParams};
 use flipside::search::{HammingIndex, Mode, Query, Scratch, join};
@@ -17,8 +17,10 @@ use flipside::simhash::BITS;
 use flipside::text::FeatureKind;
 use flipside::weight::{Weigher, Weighting};
 use flipside_core::internal::Level;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+use serde::Deserialize;
 use std::hint::black_box;
-use std::path::Path;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "all-pairs-cost",
@@ -29,20 +31,43 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 /// A self-join by a rival: pairs, and bytes.
-type RivalJoin = fn(&[u64]) -> Result<(u64, usize)>;
+type RivalJoin = fn(&[u64], u32) -> Result<(u64, usize)>;
 
-/// Sizes of the published table.
-const PAGES: [f64; 3] = [1e6, 64e6, 8e9];
+/// What is measured.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// Sizes of the published table.
+    pages: Vec<f64>,
+    /// Pairs whose cosine is timed.
+    cosines: Size,
+    /// Documents that they are drawn from.
+    cosine_documents: usize,
+    hamming_hashes: usize,
+    hamming_queries: Size,
+    /// Documents of the joins.
+    documents: Size,
+    /// Of their hashes every so-and-so-manieth is joined.
+    every: Vec<usize>,
+    /// Of the join by BPHS.
+    tables: u32,
+    /// Hashes beyond which a rival's join in four chunks does not fit.
+    most_for_four_chunks: f64,
+    /// Pages from which on the published row contradicts the others.
+    inconsistent_from: f64,
+    /// Of the logarithm of a time.
+    agree_within: f64,
+}
 
 /// Seconds for each cosine of two documents, and bytes for each document.
-fn cosine_cost(corpus: &Corpus, pairs: usize, seed: u64) -> (f64, f64, f64) {
+fn cosine_cost(corpus: &Corpus, most: usize, pairs: usize, seed: u64) -> (f64, f64, f64) {
     let weigher = Weigher::new(Weighting::TfIdf);
     let mut documents: Vec<Vec<(u64, i64)>> =
-        (0..corpus.len()).take(20_000).map(|text| corpus.features(text, &weigher)).collect();
+        (0..corpus.len()).take(most).map(|text| corpus.features(text, &weigher)).collect();
     documents.iter_mut().for_each(|features| features.sort_unstable());
     let features = documents.iter().map(Vec::len).sum::<usize>() as f64 / documents.len() as f64;
-    let mut rng = SplitMix64::new(seed);
-    let mut draw = || rng.below(documents.len() as u64) as usize;
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut draw = || rng.random_range(0..documents.len());
     let drawn: Vec<(usize, usize)> = (0..pairs).map(|_| (draw(), draw())).collect();
     let clock = Clock::start();
     let sum: f64 = drawn.iter().map(|&(a, b)| cosine(&documents[a], &documents[b])).sum();
@@ -51,12 +76,12 @@ fn cosine_cost(corpus: &Corpus, pairs: usize, seed: u64) -> (f64, f64, f64) {
     (clock.read().0 / pairs as f64, features * 8.0, features)
 }
 
-fn hamming_cost(hashes: &[u64], queries: usize) -> f64 {
+fn hamming_cost(hashes: &[u64], queries: usize, radius: u32) -> f64 {
     let kernel = Level::in_use();
     let clock = Clock::start();
     let mut found = 0u64;
     for &query in &hashes[..queries] {
-        kernel.scan(hashes, query, RADIUS, |_, _| {
+        kernel.scan(hashes, query, radius, |_, _| {
             found += 1;
             std::ops::ControlFlow::Continue(())
         });
@@ -82,6 +107,7 @@ fn by_queries(index: &dyn HammingIndex, hashes: &[u64]) -> u64 {
 /// The rival's join in chunks of one width; pairs, and bytes that it tells.
 fn rival<S: all_pairs_hamming::sketch::Sketch>(
     hashes: &[u64],
+    radius: u32,
     chunks: usize,
     cut: impl Fn(u64) -> Vec<S>,
 ) -> Result<(u64, usize)> {
@@ -90,22 +116,25 @@ fn rival<S: all_pairs_hamming::sketch::Sketch>(
         joiner.add(cut(hash)).map_err(|e| anyhow!("all-pairs-hamming: {e}"))?;
     }
     // Its radius is a share of the bits, inclusive.
-    let pairs = joiner.similar_pairs(f64::from(RADIUS) / BITS as f64);
+    let pairs = joiner.similar_pairs(f64::from(radius) / BITS as f64);
     Ok((pairs.len() as u64, joiner.memory_in_bytes()))
 }
 
-fn run(config: &Config) -> Result<()> {
-    for path in config.corpora() {
+fn run(options: &Options) -> Result<()> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let searches = Searches::read(options)?;
+    let radius = searches.distance;
+    for path in options.corpora() {
         let corpus = Corpus::load(&path, FeatureKind::Words)?;
-        let mut table = Table::create(config, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
+        let mut table = Table::create(options, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
         let mut row = |what: &str, n: f64, seconds: f64, bytes: f64, by: &str, pairs: u64, features: f64| {
-            config
+            options
                 .progress
                 .say(format!("  {what:34} n {n:>13}: {seconds:>14.3} s {bytes:>14.0} bytes ({by})"));
             table.row(&[
                 ("what", &what),
                 ("pages", &n),
-                ("radius", &RADIUS),
+                ("radius", &radius),
                 ("cpu_seconds", &format_args!("{seconds:.6e}")),
                 ("bytes", &format_args!("{bytes:.0}")),
                 ("by", &by),
@@ -113,12 +142,13 @@ fn run(config: &Config) -> Result<()> {
                 ("features_per_page", &format_args!("{features:.1}")),
             ])
         };
-        let (cosine, document, features) = cosine_cost(&corpus, config.size(2_000_000, 20_000), config.seed);
-        let most = config.stored.unwrap_or(config.size(2_000_000, 20_000));
-        let workload = Workload::generated(config, &corpus, most, 1);
-        let sample: Vec<u64> = workload.stored.hashes().iter().copied().take(1_000_000).collect();
-        let hamming = hamming_cost(&sample, config.size(2_000, 200).min(sample.len()));
-        for n in PAGES {
+        let (cosine, document, features) =
+            cosine_cost(&corpus, config.cosine_documents, options.size(config.cosines), options.seed);
+        let most = options.stored.unwrap_or(options.size(config.documents));
+        let workload = Workload::generated(options, &searches, &corpus, most, 1)?;
+        let sample: Vec<u64> = workload.stored.hashes().iter().copied().take(config.hamming_hashes).collect();
+        let hamming = hamming_cost(&sample, options.size(config.hamming_queries).min(sample.len()), radius);
+        for &n in &config.pages {
             let pairs = n * (n - 1.0) / 2.0;
             row("cosine, all pairs", n, cosine * pairs, document * n, "computed from one", 0, features)?;
             row(
@@ -132,15 +162,15 @@ fn run(config: &Config) -> Result<()> {
             )?;
         }
         // Every so-and-so-manieth hash, so that a part is like the whole.
-        for part in [16, 4, 1] {
+        for &part in &config.every {
             let hashes: Vec<u64> = workload.stored.hashes().iter().copied().step_by(part).collect();
             let n = hashes.len() as f64;
             let clock = Clock::start();
-            let index = Bphs::new(&hashes, BphsParams { radius: RADIUS, tables: 10 })?;
+            let index = Bphs::new(&hashes, BphsParams { radius, tables: config.tables })?;
             let exact = by_queries(&index, &hashes);
             let pairs = exact;
             row(
-                "join by BPHS, 10 tables",
+                &format!("join by BPHS, {} tables", config.tables),
                 n,
                 clock.read().0,
                 index.bytes() as f64,
@@ -150,7 +180,7 @@ fn run(config: &Config) -> Result<()> {
             )?;
             let clock = Clock::start();
             let mut pairs = 0;
-            join::join(&hashes, RADIUS, &|_| (), |part| pairs += part.len() as u64)?;
+            join::join(&hashes, radius, &|_| (), |part| pairs += part.len() as u64)?;
             ensure!(pairs == exact, "the join by parting finds {pairs} pairs, and there are {exact}");
             row(
                 "join by parting, exact",
@@ -162,7 +192,7 @@ fn run(config: &Config) -> Result<()> {
                 features,
             )?;
             let clock = Clock::start();
-            let index = Dial::new(&hashes, DialParams { radius: RADIUS, ..DialParams::default() })?;
+            let index = Dial::new(&hashes, DialParams { radius, ..DialParams::default() })?;
             let pairs = by_queries(&index, &hashes);
             ensure!(pairs == exact, "half tables find {pairs} pairs, and there are {exact}");
             row(
@@ -175,21 +205,23 @@ fn run(config: &Config) -> Result<()> {
                 features,
             )?;
             let rivals: [(&str, RivalJoin); 3] = [
-                ("join by all-pairs-hamming, 1 x u64", |hashes| rival(hashes, 1, |hash| vec![hash])),
-                ("join by all-pairs-hamming, 2 x u32", |hashes| {
-                    rival(hashes, 2, |hash| vec![hash as u32, (hash >> 32) as u32])
+                ("join by all-pairs-hamming, 1 x u64", |hashes, radius| {
+                    rival(hashes, radius, 1, |hash| vec![hash])
                 }),
-                ("join by all-pairs-hamming, 4 x u16", |hashes| {
-                    rival(hashes, 4, |hash| (0..4).map(|i| (hash >> (16 * i)) as u16).collect())
+                ("join by all-pairs-hamming, 2 x u32", |hashes, radius| {
+                    rival(hashes, radius, 2, |hash| vec![hash as u32, (hash >> 32) as u32])
+                }),
+                ("join by all-pairs-hamming, 4 x u16", |hashes, radius| {
+                    rival(hashes, radius, 4, |hash| (0..4).map(|i| (hash >> (16 * i)) as u16).collect())
                 }),
             ];
             for (name, join) in rivals {
                 // Its list of candidates grows with the square of a chunk's bucket: only where it fits.
-                if name.ends_with("u16") && n > 200_000.0 {
+                if name.ends_with("u16") && n > config.most_for_four_chunks {
                     continue;
                 }
                 let clock = Clock::start();
-                let (pairs, bytes) = join(&hashes)?;
+                let (pairs, bytes) = join(&hashes, radius)?;
                 row(name, n, clock.read().0, bytes as f64, "measured", pairs, features)?;
                 ensure!(pairs == exact, "{name} finds {pairs} pairs, and there are {exact}");
             }
@@ -198,8 +230,8 @@ fn run(config: &Config) -> Result<()> {
     Ok(())
 }
 
-fn draw(config: &Config, rows: &[Row]) -> Result<()> {
-    let expected = read(Path::new("experiments/expected/all-pairs-cost.csv"))?;
+fn draw(options: &Options, rows: &[Row]) -> Result<()> {
+    let expected = expected(EXPERIMENT.name)?;
     for corpus in distinct(rows, "corpus") {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.text("corpus") == corpus).collect();
         let panel = |column: &str, published: [&str; 2], title: &str, label: &'static str| {
@@ -222,14 +254,15 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
             panel("cpu_seconds", ["cosine_seconds", "hamming_seconds"], "time", "processor seconds"),
             panel("bytes", ["cosine_bytes", "hamming_bytes"], "memory", "bytes"),
         ];
-        let path = config.figures.join(format!("all-pairs-cost-{corpus}.svg"));
+        let path = options.figures().join(format!("all-pairs-cost-{corpus}.svg"));
         let note = "dashed: one comparison measured, times the number of pairs; solid: measured joins at distance up to 3";
         figure::draw(&path, &format!("All pairs, {corpus}"), note, 2, &panels)?;
     }
     Ok(())
 }
 
-fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
+fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Verdict>> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
     let mut all = Vec::new();
     for corpus in distinct(rows, "corpus") {
         for row in expected {
@@ -245,12 +278,12 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
                 let pairs = n * (n - 1.0) / 2.0;
                 let each = |seconds: f64| format!("{:.2} ns a pair", seconds / pairs * 1e9);
                 let (paper, ours) = (row.number(seconds), found.number("cpu_seconds"));
-                let inconsistent = n > 1e9;
+                let inconsistent = n > config.inconsistent_from;
                 all.push(Verdict {
                     item: format!("{corpus}: {what}, {} pages", short(n)),
                     paper: format!("{paper:.3e} s ({}), {} bytes", each(paper), short(row.number(bytes))),
                     ours: format!("{ours:.3e} s ({}), {} bytes", each(ours), short(found.number("bytes"))),
-                    agrees: Some((ours / paper).ln().abs() < 0.7),
+                    agrees: Some((ours / paper).ln().abs() < config.agree_within),
                     because: if inconsistent {
                         "the published times of this row fit 1.024 billion pages, not 8: from 64M on they grow by 16², not 125²".into()
                     } else if what.starts_with("cosine") {
@@ -280,5 +313,5 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
             });
         }
     }
-    all
+    Ok(all)
 }

@@ -2,17 +2,19 @@
 //! band, and which of the two is the better, judged by exact Jaccard coefficients.
 
 use crate::check::Verdict;
+use crate::config;
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series};
 use crate::results::{Clock, Row, Table, distinct};
 use crate::truth::similar_pairs;
-use crate::{Config, Experiment};
+use crate::{Experiment, Options};
 use anyhow::Result;
 use flipside::minhash::{DistinctSignatures, Family, MinHashParams, MinHasher};
 use flipside::search::bands::{Banding, JoinParams, join};
-use flipside::simhash::{SimHash, distance};
+use flipside::simhash::{BITS, SimHash, distance};
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
+use serde::Deserialize;
 use std::collections::HashSet;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -23,49 +25,62 @@ pub const EXPERIMENT: Experiment = Experiment {
     verdicts,
 };
 
-const BANDS: usize = 4;
-/// The seed lists pairs from these scores on.
-const SIMHASH_FROM: u32 = 56;
-const MINHASH: usize = 20;
-const MINHASH_FROM: usize = 10;
-/// Jaccard coefficient of 3-word shingles, the seed's unit, from which on two pages are near-duplicates.
-const NEAR: f64 = 0.8;
+/// What is measured.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    bands: usize,
+    minhash_positions: usize,
+    /// The seed lists pairs from these scores on.
+    simhash_from: u32,
+    minhash_from: u32,
+    /// Words of a shingle.
+    shingle: usize,
+    /// Jaccard coefficient of shingles from which on two pages are near-duplicates.
+    near: f64,
+    agree_within: f64,
+}
 
 /// A pair of texts and its score.
 type Scored = (u32, u32, u32);
 
-/// Pairs that share 16 bits in the same place, in each band, with a score of at least 56.
-fn simhash_bands(hashes: &[SimHash]) -> [Vec<Scored>; BANDS] {
-    std::array::from_fn(|band| {
-        let key = |hash: u64| (hash >> (16 * (BANDS - 1 - band))) as u16;
-        let mut order: Vec<(u16, u32)> = hashes.iter().zip(0..).map(|(h, i)| (key(h.hash), i)).collect();
+/// Pairs whose bits of a band are equal, for each band, with a score of at least `from`.
+fn simhash_bands(hashes: &[SimHash], bands: usize, from: u32) -> Vec<Vec<Scored>> {
+    let of_band = |band| {
+        let width = BITS / bands;
+        let key = |hash: u64| hash << (width * band) >> (BITS - width);
+        let mut order: Vec<(u64, u32)> = hashes.iter().zip(0..).map(|(h, i)| (key(h.hash), i)).collect();
         order.sort_unstable();
         let mut pairs = Vec::new();
         for bucket in order.chunk_by(|a, b| a.0 == b.0) {
             for (at, &(_, a)) in bucket.iter().enumerate() {
                 for &(_, b) in &bucket[at + 1..] {
-                    let score = 64 - distance(hashes[a as usize].hash, hashes[b as usize].hash);
-                    if score >= SIMHASH_FROM {
+                    let score = BITS as u32 - distance(hashes[a as usize].hash, hashes[b as usize].hash);
+                    if score >= from {
                         pairs.push((a, b, score));
                     }
                 }
             }
         }
         pairs
-    })
+    };
+    (0..bands).map(of_band).collect()
 }
 
-fn run(config: &Config) -> Result<()> {
-    for path in config.corpora() {
-        let corpus = Corpus::load(&path, FeatureKind::Shingles(3))?;
-        let mut table = Table::create(config, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
+fn run(options: &Options) -> Result<()> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let Config { bands: count, minhash_positions: positions, .. } = config;
+    let features = FeatureKind::Shingles(config.shingle);
+    for path in options.corpora() {
+        let corpus = Corpus::load(&path, features)?;
+        let mut table = Table::create(options, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
         let sets: Vec<Vec<(u64, u32)>> = (0..corpus.len()).map(|text| corpus.counts(text)).collect();
         let truth: HashSet<(u32, u32)> =
-            similar_pairs(&sets, NEAR).into_iter().map(|(a, b, _)| (a, b)).collect();
+            similar_pairs(&sets, config.near).into_iter().map(|(a, b, _)| (a, b)).collect();
         let copies = |text: u32| corpus.copies(text as usize) as u64;
         // Copies of one text are alike by any method; they count as pages, as they do in the seed.
         let same: u64 = (0..corpus.len() as u32).map(|text| copies(text) * (copies(text) - 1) / 2).sum();
-        config.progress.say(format!(
+        options.progress.say(format!(
             "  {}: {} texts, {} near-duplicate pairs of texts, {same} pairs of copies",
             corpus.name,
             corpus.len(),
@@ -74,18 +89,18 @@ fn run(config: &Config) -> Result<()> {
 
         let clock = Clock::start();
         let hashes = corpus.simhashes(Weighting::Tf);
-        let simhash = simhash_bands(&hashes);
+        let simhash = simhash_bands(&hashes, count, config.simhash_from);
         let simhash_time = clock.read();
 
         let clock = Clock::start();
-        let params = MinHashParams { permutations: MINHASH, family: Family::Prime61, seed: config.seed };
-        let features: Vec<Vec<u64>> =
+        let params = MinHashParams { permutations: positions, family: Family::Prime61, seed: options.seed };
+        let hashed: Vec<Vec<u64>> =
             sets.iter().map(|set| set.iter().map(|&(feature, _)| feature).collect()).collect();
-        let signatures = DistinctSignatures::new(MinHasher::new(params)?.sign_all(&features));
+        let signatures = DistinctSignatures::new(MinHasher::new(params)?.sign_all(&hashed));
         let bands: Vec<Vec<Scored>> = {
             // One join per band tells the pairs of that band; buckets are compared in full.
-            let banding = Banding { bands: BANDS, rows: MINHASH / BANDS };
-            let mut params = JoinParams::new(banding, MINHASH_FROM);
+            let banding = Banding { bands: count, rows: positions / count };
+            let mut params = JoinParams::new(banding, config.minhash_from as usize);
             params.full_bucket = corpus.len();
             let mut pairs: Vec<Scored> = Vec::new();
             for pair in join(&signatures, params)?.pairs {
@@ -97,7 +112,7 @@ fn run(config: &Config) -> Result<()> {
             }
             for documents in signatures.groups().iter() {
                 for (at, &a) in documents.iter().enumerate() {
-                    pairs.extend(documents[at + 1..].iter().map(|&b| (a, b, MINHASH as u32)));
+                    pairs.extend(documents[at + 1..].iter().map(|&b| (a, b, positions as u32)));
                 }
             }
             let slot_of = {
@@ -107,11 +122,11 @@ fn run(config: &Config) -> Result<()> {
                 }
                 slots
             };
-            let rows = MINHASH / BANDS;
+            let rows = positions / count;
             let band_of = |text: u32, band: usize| {
                 &signatures.signatures().get(slot_of[text as usize])[band * rows..(band + 1) * rows]
             };
-            (0..BANDS)
+            (0..count)
                 .map(|band| {
                     let share = |&&(a, b, _): &&Scored| band_of(a, band) == band_of(b, band);
                     pairs.iter().filter(share).copied().collect()
@@ -120,11 +135,10 @@ fn run(config: &Config) -> Result<()> {
         };
         let minhash_time = clock.read();
 
-        for (method, bands, top, (cpu, wall)) in [
-            ("SimHash", &simhash[..], 64u32, simhash_time),
-            ("MinHash", &bands[..], MINHASH as u32, minhash_time),
+        for (method, bands, from, top, (cpu, wall)) in [
+            ("SimHash", &simhash[..], config.simhash_from, BITS as u32, simhash_time),
+            ("MinHash", &bands[..], config.minhash_from, positions as u32, minhash_time),
         ] {
-            let from = if top == 64 { SIMHASH_FROM } else { MINHASH_FROM as u32 };
             let union: HashSet<Scored> = bands.iter().flatten().copied().collect();
             let of_bands = bands.iter().cloned().chain([union.iter().copied().collect()]);
             for (band, all) in of_bands.enumerate() {
@@ -143,10 +157,10 @@ fn run(config: &Config) -> Result<()> {
                     table.row(&[
                         ("documents", &corpus.documents()),
                         ("texts", &corpus.len()),
-                        ("features", &"shingles:3"),
+                        ("features", &features),
                         ("weighting", &"tf"),
                         ("method", &method),
-                        ("band", &if band < BANDS { band.to_string() } else { "all".into() }),
+                        ("band", &if band < count { band.to_string() } else { "all".into() }),
                         ("score", &score),
                         ("number", &number),
                         ("portion", &format_args!("{:.6}", number as f64 / total.max(1) as f64)),
@@ -167,7 +181,11 @@ fn run(config: &Config) -> Result<()> {
     Ok(())
 }
 
-fn draw(config: &Config, rows: &[Row]) -> Result<()> {
+fn draw(options: &Options, rows: &[Row]) -> Result<()> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let simhash = (f64::from(config.simhash_from), BITS as f64);
+    let minhash = (f64::from(config.minhash_from), config.minhash_positions as f64);
+    let Config { bands, minhash_positions: positions, near, .. } = config;
     for corpus in distinct(rows, "corpus") {
         let of = |method: &str, band: &str, column: &'static str| -> Vec<(f64, f64)> {
             rows.iter()
@@ -177,19 +195,19 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
                 .map(|r| (r.number("score"), r.number(column)))
                 .collect()
         };
-        let histogram = |method: &str, title: &str, from: f64, to: f64| Panel {
-            title: title.into(),
+        let histogram = |method: &str, title: String, (from, to): (f64, f64)| Panel {
+            title,
             x: Axis::linear("equal positions of the pair").between(from, to),
             y: Axis::log("share of the band's pairs").between(1e-4, 1.2),
-            series: (0..BANDS)
+            series: (0..bands)
                 .map(|band| {
                     let look = Look::Marked { colour: band, dashed: band > 1 };
                     Series::new(format!("band {band}"), look, of(method, &band.to_string(), "portion"))
                 })
                 .collect(),
         };
-        let quality = |method: &str, title: &str, from: f64, to: f64| Panel {
-            title: title.into(),
+        let quality = |method: &str, title: String, (from, to): (f64, f64)| Panel {
+            title,
             x: Axis::linear("pairs from this score on").between(from, to),
             y: Axis::share("share").between(0.0, 1.02),
             series: [
@@ -203,19 +221,20 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
             .into(),
         };
         let panels = [
-            histogram("SimHash", "SimHash, 64 bits in 4 bands", 56.0, 64.0),
-            histogram("MinHash", "MinHash, 20 hashes in 4 bands", 10.0, 20.0),
-            quality("SimHash", "SimHash against Jaccard >= 0.8", 56.0, 64.0),
-            quality("MinHash", "MinHash against Jaccard >= 0.8", 10.0, 20.0),
+            histogram("SimHash", format!("SimHash, {BITS} bits in {bands} bands"), simhash),
+            histogram("MinHash", format!("MinHash, {positions} hashes in {bands} bands"), minhash),
+            quality("SimHash", format!("SimHash against Jaccard >= {near}"), simhash),
+            quality("MinHash", format!("MinHash against Jaccard >= {near}"), minhash),
         ];
-        let path = config.figures.join(format!("band-scores-{corpus}.svg"));
+        let path = options.figures().join(format!("band-scores-{corpus}.svg"));
         let note = "above: pairs of pages that share a band, copies included; below: pairs of different texts, all bands";
         figure::draw(&path, &format!("Scores per band, {corpus}"), note, 2, &panels)?;
     }
     Ok(())
 }
 
-fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
+fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Verdict>> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
     let mut all = Vec::new();
     for corpus in distinct(rows, "corpus") {
         let of = |method: &str| -> Vec<&Row> {
@@ -250,12 +269,12 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
                 .into(),
         });
         for row in expected {
-            let top = if row.text("method") == "SimHash" { 64.0 } else { 20.0 };
+            let top = if row.text("method") == "SimHash" { BITS } else { config.minhash_positions };
             let found = rows.iter().find(|r| {
                 r.text("corpus") == corpus
                     && r.text("method") == row.text("method")
                     && r.text("band") == row.text("band")
-                    && r.number("score") == top
+                    && r.number("score") == top as f64
             });
             let Some(found) = found else { continue };
             let (paper, ours) = (row.number("portion"), found.number("portion"));
@@ -263,10 +282,10 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
                 item: format!("{corpus}: {}, band {}, full score", row.text("method"), row.text("band")),
                 paper: format!("{:.1} % of {} pairs", paper * 100.0, row.text("pairs")),
                 ours: format!("{:.1} % of the band's pairs, {}", ours * 100.0, found.text("number")),
-                agrees: Some((paper - ours).abs() < 0.1),
+                agrees: Some((paper - ours).abs() < config.agree_within),
                 because: "another corpus: the share of pairs with the full score follows from how many copies it has".into(),
             });
         }
     }
-    all
+    Ok(all)
 }

@@ -1,25 +1,27 @@
 //! Many queries at once: speed against the number of queries, and against the number of stored hashes.
 //!
-//! Both batch methods index the queries and let the stored hashes pass, from memory or from a file. PSM batch sorts the
-//! probes of all queries by key and meets the ascending hashes in one pass ([`flipside::search::batch`]); BPHS batch is
-//! Manku's: tables over the queries, every stored hash looked up in them. Making the index is part of the time, and here
-//! time is wall time: waiting for a disk takes no processor.
+//! Both batch methods index the queries and let the stored hashes pass, from memory or from a file. PSM batch sorts
+//! the probes of all queries by key and meets the ascending hashes in one pass ([`crate::psm_batch`]); BPHS batch is
+//! Manku's: tables over the queries, every stored hash looked up in them. Making the index is part of the time, and
+//! here time is wall time: waiting for a disk takes no processor.
 
 use crate::check::Verdict;
+use crate::config::{self, Size};
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series, short};
 use crate::progress::Points;
+use crate::psm_batch::{Batch, BatchParams};
 use crate::results::{Clock, Row, Table, distinct};
-use crate::throughput::{RADIUS, Workload, asked, key_and_budget};
-use crate::{Config, Experiment};
+use crate::throughput::{Searches, Workload, asked, key_and_budget};
+use crate::{Experiment, Options};
 use anyhow::Result;
 use flipside::hash::fmix64;
-use flipside::search::batch::{Batch, BatchParams};
 use flipside::search::bphs::{Bphs, BphsParams};
 use flipside::search::distinct::DistinctHashes;
 use flipside::search::{Cost, HammingIndex, Hit, Mode, Query, Scratch};
 use flipside::simhash::BITS;
 use flipside::text::FeatureKind;
+use serde::Deserialize;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 
@@ -31,8 +33,28 @@ pub const EXPERIMENT: Experiment = Experiment {
     verdicts,
 };
 
-/// Hashes that pass at a time.
-const CHUNK: usize = 1 << 16;
+/// What is measured.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    stored: Size,
+    queries: Size,
+    /// Sizes of each of the two curves.
+    steps: u32,
+    /// Measurements of each point.
+    rounds: usize,
+    /// Hashes that pass at a time.
+    chunk: usize,
+    methods: Vec<Method>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Method {
+    name: String,
+    /// Of BPHS; none is PSM.
+    tables: Option<u32>,
+}
 
 /// Where the stored hashes pass from.
 #[derive(Clone, Copy)]
@@ -62,10 +84,15 @@ fn read_from_disk() -> f64 {
 }
 
 /// Calls `each` with the stored hashes part by part, and the slot of the first.
-fn chunks(hashes: &[u64], medium: Medium<'_>, each: &mut dyn FnMut(&[u64], u32) -> Result<()>) -> Result<()> {
+fn chunks(
+    hashes: &[u64],
+    chunk: usize,
+    medium: Medium<'_>,
+    each: &mut dyn FnMut(&[u64], u32) -> Result<()>,
+) -> Result<()> {
     let mut file = match medium {
         Medium::Memory => {
-            return hashes.chunks(CHUNK).zip(0..).try_for_each(|(part, at)| each(part, at * CHUNK as u32));
+            return hashes.chunks(chunk).zip(0..).try_for_each(|(part, at)| each(part, at * chunk as u32));
         }
         Medium::File(file) => file,
         Medium::Disk(file) => {
@@ -75,10 +102,10 @@ fn chunks(hashes: &[u64], medium: Medium<'_>, each: &mut dyn FnMut(&[u64], u32) 
         }
     };
     file.seek(SeekFrom::Start(0))?;
-    let mut part = vec![0u64; CHUNK];
+    let mut part = vec![0u64; chunk];
     let mut slot = 0;
     while (slot as usize) < hashes.len() {
-        let n = CHUNK.min(hashes.len() - slot as usize);
+        let n = chunk.min(hashes.len() - slot as usize);
         file.read_exact(bytemuck::cast_slice_mut(&mut part[..n]))?;
         each(&part[..n], slot)?;
         slot += n as u32;
@@ -89,11 +116,14 @@ fn chunks(hashes: &[u64], medium: Medium<'_>, each: &mut dyn FnMut(&[u64], u32) 
 /// Pairs found at distance 1 to h, cost, and bytes of the index.
 type Answer = (u64, Cost, usize);
 
-fn psm(queries: &[Query<'_>], params: BatchParams, hashes: &[u64], medium: Medium<'_>) -> Result<Answer> {
+/// Stored hashes, how many pass at a time, and from where.
+type Stored<'a> = (&'a [u64], usize, Medium<'a>);
+
+fn psm(queries: &[Query<'_>], params: BatchParams, (hashes, chunk, medium): Stored<'_>) -> Result<Answer> {
     let batch = Batch::new(queries, params)?;
     let (mut cost, mut hits, mut near) =
         (Cost { probes: batch.probes() as u64, ..Cost::default() }, Vec::new(), 0);
-    chunks(hashes, medium, &mut |part, slot| {
+    chunks(hashes, chunk, medium, &mut |part, slot| {
         hits.clear();
         cost += batch.stream(part, slot, &mut hits)?;
         near += hits.iter().filter(|(_, hit)| hit.distance > 0).count() as u64;
@@ -102,14 +132,14 @@ fn psm(queries: &[Query<'_>], params: BatchParams, hashes: &[u64], medium: Mediu
     Ok((near, cost, batch.bytes()))
 }
 
-fn bphs(queries: &[Query<'_>], tables: u32, hashes: &[u64], medium: Medium<'_>) -> Result<Answer> {
+fn bphs(queries: &[Query<'_>], params: BphsParams, (hashes, chunk, medium): Stored<'_>) -> Result<Answer> {
     let own: Vec<u64> = queries.iter().map(|query| query.hash).collect();
     let distinct = DistinctHashes::new(&own);
-    let index = Bphs::new(distinct.hashes(), BphsParams { radius: RADIUS, tables })?;
+    let index = Bphs::new(distinct.hashes(), params)?;
     let (mut cost, mut near) = (Cost::default(), 0);
     let (mut scratch, mut hits): (Scratch, Vec<(u32, Hit)>) = Default::default();
     let none = [0f32; BITS];
-    chunks(hashes, medium, &mut |part, _| {
+    chunks(hashes, chunk, medium, &mut |part, _| {
         hits.clear();
         let asked: Vec<Query<'_>> = part.iter().map(|&hash| Query { hash, weights: &none }).collect();
         cost += index.search_many(&asked, Mode::All, &mut scratch, &mut hits);
@@ -120,39 +150,34 @@ fn bphs(queries: &[Query<'_>], tables: u32, hashes: &[u64], medium: Medium<'_>) 
     Ok((near, cost, index.bytes()))
 }
 
-fn run(config: &Config) -> Result<()> {
-    let stored = config.stored.unwrap_or(config.size(8_000_000, 64_000));
-    let queries = config.queries.unwrap_or(config.size(1_000_000, 8_000));
+fn run(options: &Options) -> Result<()> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let searches = Searches::read(options)?;
+    let (stored, queries) = options.sizes(config.stored, config.queries);
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
-    for path in config.corpora() {
+    for path in options.corpora() {
         let corpus = Corpus::load(&path, FeatureKind::Words)?;
-        let mut table = Table::create(config, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
-        let workload = Workload::generated(config, &corpus, stored, queries);
-        let points = config.progress.points(2 * STEPS * 3 * METHODS.len());
+        let mut table = Table::create(options, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
+        let workload = Workload::generated(options, &searches, &corpus, stored, queries)?;
+        let points = options.progress.points(2 * config.steps as usize * 3 * config.methods.len());
         let halve =
-            |most: usize| (0..STEPS as u32).rev().map(move |quarterings| (most >> (2 * quarterings)).max(1));
+            |most: usize| (0..config.steps).rev().map(move |quarterings| (most >> (2 * quarterings)).max(1));
         for m in halve(queries) {
-            one.install(|| point(&workload, "m", stored, m, &mut table, &points))?;
+            one.install(|| point(&config, &workload, "m", (stored, m), &mut table, &points))?;
         }
         for n in halve(stored) {
-            one.install(|| point(&workload, "n", n, queries / 4, &mut table, &points))?;
+            one.install(|| point(&config, &workload, "n", (n, queries / 4), &mut table, &points))?;
         }
     }
     Ok(())
 }
 
-/// Sizes of each of the two curves.
-const STEPS: usize = 4;
-/// Methods, with their tables if they are BPHS.
-const METHODS: [(&str, u32); 3] =
-    [("BPHS batch, 10 tables", 10), ("BPHS batch, 4 tables", 4), ("PSM batch", 0)];
-
 /// All methods with m queries and about n stored hashes, a random sample of the workload's.
 fn point(
+    config: &Config,
     workload: &Workload,
     varied: &str,
-    n: usize,
-    m: usize,
+    (n, m): (usize, usize),
     table: &mut Table,
     points: &Points,
 ) -> Result<()> {
@@ -161,20 +186,22 @@ fn point(
     let hashes: Vec<u64> = all.filter(|&hash| fmix64(hash) as f64 <= share * u64::MAX as f64).collect();
     let queries = &asked(&workload.queries)[..m.min(workload.queries.len())];
     let (key_bits, budget) = key_and_budget(workload, &hashes)?;
-    let params = BatchParams { radius: RADIUS, key_bits, budget: Some(budget), ..BatchParams::default() };
+    let radius = workload.searches.distance;
+    let params = BatchParams { radius, key_bits, budget: Some(budget), ..BatchParams::default() };
     let mut file = tempfile::tempfile()?;
     file.write_all(bytemuck::cast_slice(&hashes))?;
     // Only what the disk has can be dropped from the cache.
     file.sync_all()?;
     let mut truth = 0;
     for medium in [Medium::Memory, Medium::File(&file), Medium::Disk(&file)] {
-        for (method, tables) in METHODS {
+        for Method { name: method, tables } in &config.methods {
             let mut best = (f64::MAX, f64::MAX, f64::NAN, (0, Cost::default(), 0));
-            for _ in 0..2 {
+            for _ in 0..config.rounds {
                 let (clock, before) = (Clock::start(), read_from_disk());
-                let answer = match tables {
-                    0 => psm(queries, params, &hashes, medium)?,
-                    tables => bphs(queries, tables, &hashes, medium)?,
+                let stored = (&hashes[..], config.chunk, medium);
+                let answer = match *tables {
+                    None => psm(queries, params, stored)?,
+                    Some(tables) => bphs(queries, BphsParams { radius, tables }, stored)?,
                 };
                 let (cpu, wall) = clock.read();
                 if cpu < best.0 {
@@ -184,12 +211,12 @@ fn point(
             let (cpu, wall, disk, (near, cost, bytes)) = best;
             truth = truth.max(near);
             let recall = near as f64 / truth as f64;
-            let probabilistic = |value: u32| if tables == 0 { value.to_string() } else { String::new() };
+            let probabilistic = |value: u32| if tables.is_none() { value.to_string() } else { String::new() };
             table.row(&[
                 ("varied", &varied),
                 ("stored", &hashes.len()),
                 ("queries", &queries.len()),
-                ("radius", &RADIUS),
+                ("radius", &radius),
                 ("medium", &medium.name()),
                 ("bytes_from_disk", &disk),
                 ("method", &method),
@@ -219,7 +246,7 @@ fn point(
     Ok(())
 }
 
-fn draw(config: &Config, rows: &[Row]) -> Result<()> {
+fn draw(options: &Options, rows: &[Row]) -> Result<()> {
     for corpus in distinct(rows, "corpus") {
         let panel = |varied: &str, x: &str, label: &'static str, title: &str| {
             let mut series = Vec::new();
@@ -241,13 +268,13 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
             panel("n", "stored", "stored distinct hashes n", "(b) speed against n"),
         ];
         let note = "generated hashes, distance up to 3, one thread, index of the queries included; PSM at 95 % recall";
-        let path = config.figures.join(format!("batch-{corpus}.svg"));
+        let path = options.figures().join(format!("batch-{corpus}.svg"));
         figure::draw(&path, &format!("Batches, {corpus}"), note, 2, &panels)?;
     }
     Ok(())
 }
 
-fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
+fn verdicts(_: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Verdict>> {
     let mut all = Vec::new();
     for corpus in distinct(rows, "corpus") {
         for medium in ["memory", "file", "disk"] {
@@ -284,5 +311,5 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
             });
         }
     }
-    all
+    Ok(all)
 }

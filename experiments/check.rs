@@ -1,13 +1,9 @@
 //! The judge: what was published, what we see, and why they differ.
 
-use crate::results::{read, read_all};
-use crate::{Config, Experiment};
+use crate::results::{expected, read_all};
+use crate::{Experiment, Options};
 use anyhow::{Context, Result};
 use std::fmt::Write;
-use std::path::Path;
-
-/// Published figures, as files of data.
-const EXPECTED: &str = "experiments/expected";
 
 /// What became of one published figure.
 #[derive(Clone, Debug)]
@@ -25,21 +21,20 @@ pub struct Verdict {
 }
 
 /// Prints the verdicts, and writes them beside the results.
-pub fn check(config: &Config, experiments: &[&Experiment]) -> Result<()> {
+pub fn check(options: &Options, experiments: &[&Experiment]) -> Result<()> {
     let mut page = String::from(
-        "# Verdicts\n\nMade by `cargo run --release --example experiments -- check` from the files in this folder and in `experiments/expected`.\n",
+        "# Verdicts\n\nMade by `cargo run --release -p flipside-experiments -- check` from the files in this folder and in `experiments/expected`.\n",
     );
     for experiment in experiments {
-        let rows = read_all(config, experiment.name)?;
-        let expected = Path::new(EXPECTED).join(format!("{}.csv", experiment.name));
-        let expected = if expected.exists() { read(&expected)? } else { Vec::new() };
+        let rows = read_all(options, experiment.name)?;
+        let expected = expected(experiment.name)?;
         writeln!(page, "\n## {}\n", experiment.name)?;
         if rows.is_empty() {
             writeln!(page, "No results.")?;
             continue;
         }
         writeln!(page, "| figure | published | we see | verdict | because |\n|---|---|---|---|---|")?;
-        for verdict in (experiment.verdicts)(&rows, &expected) {
+        for verdict in (experiment.verdicts)(options, &rows, &expected)? {
             let Verdict { item, paper, ours, agrees, because } = verdict;
             let word = match agrees {
                 Some(true) => "agrees",
@@ -51,8 +46,8 @@ pub fn check(config: &Config, experiments: &[&Experiment]) -> Result<()> {
     }
     print!("{page}");
     // Verdicts on one experiment alone are for the eye; the page is of all.
-    if config.only.is_none() {
-        let path = config.results.join("VERDICTS.md");
+    if options.only.is_none() {
+        let path = options.results().join("VERDICTS.md");
         std::fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(())

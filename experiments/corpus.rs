@@ -16,9 +16,6 @@ use std::path::{Path, PathBuf};
 /// Documents with fewer distinct features are left out, as the tool does by default.
 pub const MIN_FEATURES: usize = 8;
 
-/// The corpus in the repository.
-pub const SMALL: &str = "data";
-
 /// The documents of some files, cut into one kind of feature.
 pub struct Corpus {
     /// Name in results: that of the file or folder.

@@ -1,16 +1,19 @@
-//! Queries per second against recall, a curve for each method, at several distances. Ours: the paper has no such figure.
+//! Queries per second against recall, a curve for each method, at several distances. Ours: the paper has no such
+//! figure.
 //!
-//! Every method is one curve over its budgets; exact ones are a point at 100 %. The verdicts hold the dial against what
-//! we want of it.
+//! Every method is one curve over its budgets; exact ones are a point at 100 %. The verdicts hold the dial against
+//! what we want of it. With `--near-pairs` the hashes are uniform and each query has one stored partner, so that a
+//! change of a search can be judged without a corpus; then the first match is measured as well. Other shapes of the
+//! dial, key widths among them, are a matter of another `--configs`.
 
 use crate::check::Verdict;
+use crate::config::{self, Size};
 use crate::figure::{self, Axis, Look, Panel, Series, short};
 use crate::results::{Row, Table, distinct};
-use crate::throughput::{Bench, Method, Workload, for_each_workload};
-use crate::{Config, Experiment};
+use crate::throughput::{Bench, Method, Searches, Workload, for_each_workload};
+use crate::{Experiment, Options};
 use anyhow::{Context, Result};
-use flipside::search::psm::FlipOrder;
-use std::path::Path;
+use serde::Deserialize;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "dial",
@@ -20,91 +23,129 @@ pub const EXPERIMENT: Experiment = Experiment {
     verdicts,
 };
 
-/// Stored hashes up to which distances above 6 are tried: all methods are slow there.
-const MOST_FOR_WIDE: usize = 2_500_000;
+/// What is measured.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    stored: Size,
+    queries: Size,
+    /// Recall from which on curves are drawn.
+    shown_from: f64,
+    near_pairs: Sizes,
+    budgets: Budgets,
+    distances: Vec<Distance>,
+    aims: Vec<Aim>,
+}
 
-const DIAL: &[u32] =
-    &[2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 192, 256];
-const PSM_P: &[u32] = &[3, 5, 7, 9, 12, 16, 20, 25, 32, 40, 60, 100, 200];
-const PSM_X: &[u32] = &[50, 100, 200, 400, 800, 1_200, 1_600, 2_200, 3_000, 4_500];
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sizes {
+    stored: Size,
+    queries: Size,
+}
 
-/// Methods with their budgets, for a distance.
-fn methods(radius: u32) -> Vec<(Method, &'static [u32])> {
-    let dial = |tables, flips| (Method::Dial { tables, flips, budgeted: true }, DIAL);
-    let exact = |method| (method, DIAL);
-    match radius {
-        0..=3 => vec![
-            dial(2, 1),
-            dial(1, 2),
-            dial(3, 1),
-            (Method::PsmP { fewer: 2, order: FlipOrder::Vosh }, PSM_P),
-            (Method::PsmX { filter_bits: 8 }, PSM_X),
-            exact(Method::Bphs(4)),
-            exact(Method::Bphs(10)),
-            exact(Method::Bphs(16)),
-            exact(Method::Mih { blocks: 3 }),
-            exact(Method::Mih { blocks: 4 }),
-            exact(Method::Linear),
-        ],
-        4..=6 => vec![
-            dial(2, 2),
-            dial(3, 2),
-            dial(4, 1),
-            exact(Method::Bphs(7)),
-            exact(Method::Bphs(28)),
-            exact(Method::Mih { blocks: 3 }),
-            exact(Method::Mih { blocks: 4 }),
-            exact(Method::Linear),
-        ],
-        _ => vec![
-            dial(2, 2),
-            dial(3, 2),
-            dial(4, 2),
-            dial(6, 1),
-            exact(Method::Mih { blocks: 3 }),
-            exact(Method::Mih { blocks: 4 }),
-            exact(Method::Linear),
-        ],
+/// Probes of a query at each point of a curve.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Budgets {
+    dial: Vec<u32>,
+    psm_p: Vec<u32>,
+    psm_x: Vec<u32>,
+}
+
+impl Budgets {
+    fn of(&self, method: Method) -> &[u32] {
+        match method {
+            Method::PsmP { .. } => &self.psm_p,
+            Method::PsmX { .. } => &self.psm_x,
+            Method::Dial { budgeted: true, .. } => &self.dial,
+            _ => &[],
+        }
     }
 }
 
-fn run(config: &Config) -> Result<()> {
-    let stored = config.stored.unwrap_or(config.size(10_000_000, 50_000));
-    let queries = config.queries.unwrap_or(config.size(200_000, 2_000));
-    for_each_workload(config, EXPERIMENT.name, (stored, queries), |workload, table| {
-        run_on(config, workload, table)
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Distance {
+    distance: u32,
+    /// Stored hashes up to which it is tried.
+    most_stored: Option<usize>,
+    methods: Vec<Method>,
+}
+
+/// How many times as fast as others the dial should be.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Aim {
+    distance: u32,
+    /// What the names of the methods to beat begin with; the best exact one if there is none.
+    rival: Option<String>,
+    recall: f64,
+    times: f64,
+    /// The greatest share of their bytes.
+    bytes: Option<f64>,
+}
+
+fn run(options: &Options) -> Result<()> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
+    if options.near_pairs {
+        return run_on_near_pairs(options, &config);
+    }
+    let sizes = options.sizes(config.stored, config.queries);
+    for_each_workload(options, EXPERIMENT.name, sizes, |workload, table| {
+        dump(options, workload, "")?;
+        config.distances.iter().try_for_each(|distance| {
+            run_at(options, &config.budgets, distance, workload, table, |bench| bench)
+        })
     })
 }
 
-fn run_on(config: &Config, workload: &Workload, table: &mut Table) -> Result<()> {
-    let stored = workload.stored.len();
-    if let Some(folder) = &config.dump {
-        dump(
-            &folder.join(format!("{}.stored.u64", workload.name())),
-            workload.stored.hashes().iter().copied(),
-        )?;
-        let queries = workload.queries.iter().map(|query| query.hash);
-        dump(&folder.join(format!("{}.queries.u64", workload.name())), queries)?;
-    }
-    for radius in [3, 6, 10] {
-        if radius > 6 && stored > MOST_FOR_WIDE {
-            continue;
-        }
-        let methods = methods(radius);
-        // On all cores three recalls more, and every exact search.
-        let total = methods.iter().map(|(m, budgets)| if m.budgeted() { budgets.len() + 5 } else { 2 }).sum();
-        let points = config.progress.points(total);
-        let mut bench = Bench::new(workload, radius, table, &points)?;
-        for (method, budgets) in methods {
-            bench.curve(method, budgets)?;
-        }
+/// Every match and the first one, on hashes and queries that need no corpus; the queries of each distance are others.
+fn run_on_near_pairs(options: &Options, config: &Config) -> Result<()> {
+    let searches = Searches::read(options)?;
+    let (stored, queries) = options.sizes(config.near_pairs.stored, config.near_pairs.queries);
+    for distance in &config.distances {
+        let workload = Workload::near_pairs(&searches, distance.distance, stored, queries, options.seed);
+        let part = format!("-h{}", distance.distance);
+        let (name, digest) = (workload.name(), &workload.digest);
+        let mut table = Table::part(options, EXPERIMENT.name, &name, digest, &part)?;
+        dump(options, &workload, &part)?;
+        run_at(options, &config.budgets, distance, &workload, &mut table, |bench| {
+            bench.with_first_matches()
+        })?;
     }
     Ok(())
 }
 
-fn dump(path: &Path, hashes: impl Iterator<Item = u64>) -> Result<()> {
-    let bytes: Vec<u8> = hashes.flat_map(u64::to_le_bytes).collect();
-    std::fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))
+fn run_at<'a>(
+    options: &Options,
+    budgets: &Budgets,
+    distance: &Distance,
+    workload: &'a Workload,
+    table: &'a mut Table,
+    with: impl Fn(Bench<'_>) -> Bench<'_>,
+) -> Result<()> {
+    let Distance { distance, most_stored, methods } = distance;
+    if most_stored.is_some_and(|most| workload.stored.len() > most) {
+        return Ok(());
+    }
+    // On all cores three recalls more, and every exact search.
+    let total = methods.iter().map(|&m| if m.budgeted() { budgets.of(m).len() + 5 } else { 2 }).sum();
+    let points = options.progress.points(total);
+    let mut bench = with(Bench::new(workload, *distance, table, &points)?);
+    methods.iter().try_for_each(|&method| bench.curve(method, budgets.of(method)))
+}
+
+/// Writes hashes and queries down, if that was asked for.
+fn dump(options: &Options, workload: &Workload, part: &str) -> Result<()> {
+    let Some(folder) = &options.dump else { return Ok(()) };
+    let write = |what: &str, hashes: &mut dyn Iterator<Item = u64>| {
+        let path = folder.join(format!("{}{part}.{what}.u64", workload.name()));
+        let bytes: Vec<u8> = hashes.flat_map(u64::to_le_bytes).collect();
+        std::fs::write(&path, bytes).with_context(|| format!("writing {}", path.display()))
+    };
+    write("stored", &mut workload.stored.hashes().iter().copied())?;
+    write("queries", &mut workload.queries.iter().map(|query| query.hash))
 }
 
 /// What a method is called in the legend: without the key bits, which differ from size to size.
@@ -112,8 +153,10 @@ fn label(method: &str) -> String {
     match method.split_once(' ') {
         Some(("dial", kind)) => {
             let (tables, flips) = kind.split_once('/').unwrap_or((kind, "1"));
+            let (tables, bits) = tables.split_once('x').map_or((tables, None), |(n, bits)| (n, Some(bits)));
             let plural = |n: &str| if n == "1" { "" } else { "s" };
-            format!("dial, {tables} table{}, up to {flips} flip{} in a key", plural(tables), plural(flips))
+            let key = bits.map_or("a key".into(), |bits| format!("a key of {bits} bits"));
+            format!("dial, {tables} table{}, up to {flips} flip{} in {key}", plural(tables), plural(flips))
         }
         Some(("PSM-X", bits)) => format!("PSM, 64 bits flipped ({bits} more a hash)"),
         Some(("PSM-P", _)) => "PSM, flips in the key".into(),
@@ -124,7 +167,14 @@ fn label(method: &str) -> String {
     }
 }
 
-fn draw(config: &Config, rows: &[Row]) -> Result<()> {
+/// The rows of every match; those of the first one are of uniform hashes alone.
+fn every_match(rows: &[Row]) -> Vec<Row> {
+    rows.iter().filter(|row| row.text("mode") != "first").cloned().collect()
+}
+
+fn draw(options: &Options, rows: &[Row]) -> Result<()> {
+    let shown = config::read::<Config>(options, EXPERIMENT.name)?.shown_from;
+    let rows = &every_match(rows);
     for workload in distinct(rows, "corpus") {
         for radius in distinct(rows, "radius") {
             let of = |row: &&Row| {
@@ -134,16 +184,16 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
             let Some(first) = rows.first() else { continue };
             let panel = Panel {
                 title: format!("distance up to {radius}"),
-                x: Axis::share("pairs found, of those at distance 1 to h").between(SHOWN, 1.005),
+                x: Axis::share("pairs found, of those at distance 1 to h").between(shown, 1.005),
                 y: Axis::log("queries per processor second"),
-                series: series(&rows),
+                series: series(&rows, shown),
             };
             let note = format!(
                 "{} hashes, {} stored; level lines are exact methods",
                 first.text("source"),
                 short(first.number("stored"))
             );
-            let path = config.figures.join(format!("dial-{workload}-h{radius}.svg"));
+            let path = options.figures().join(format!("dial-{workload}-h{radius}.svg"));
             figure::draw(&path, &format!("Speed against recall, {workload}"), &note, 1, &[panel])?;
         }
     }
@@ -151,7 +201,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
 }
 
 /// A curve for each method with a budget, a level line for the fastest setting of each exact one.
-fn series(rows: &[&Row]) -> Vec<Series> {
+fn series(rows: &[&Row], shown: f64) -> Vec<Series> {
     let rate = |row: &Row| row.number("queries_per_cpu_second");
     let named = |row: &Row| {
         let bytes = row.number("bytes") / row.number("stored");
@@ -163,7 +213,7 @@ fn series(rows: &[&Row]) -> Vec<Series> {
         let family = of[0].text("method").split(' ').next().unwrap_or_default();
         if of.iter().any(|row| !row.text("budget").is_empty()) {
             let points = of.iter().map(|row| (row.number("recall"), rate(row)));
-            let mut points: Vec<(f64, f64)> = points.filter(|point| point.0 >= SHOWN).collect();
+            let mut points: Vec<(f64, f64)> = points.filter(|point| point.0 >= shown).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             let colour = match family {
                 "PSM-P" => 2,
@@ -185,33 +235,14 @@ fn series(rows: &[&Row]) -> Vec<Series> {
                 "mih-rs" => Look::Line { colour: 3, dashed: false },
                 _ => Look::Line { colour: 6, dashed: true },
             };
-            all.push(Series::new(named(best), look, vec![(SHOWN, rate(best)), (1.0, rate(best))]));
+            all.push(Series::new(named(best), look, vec![(shown, rate(best)), (1.0, rate(best))]));
         }
     }
     all
 }
 
-/// Recall from which on curves are drawn.
-const SHOWN: f64 = 0.6;
-
-/// What is wanted of the dial: a distance, the methods to beat, the recall, how many times as fast, and the greatest share
-/// of their bytes.
-const TARGETS: [(f64, &str, f64, f64, Option<f64>); 11] = [
-    (3.0, "BPHS 10", 0.95, 4.0, Some(1.0 / 6.0)),
-    (3.0, "BPHS 10", 0.99, 2.5, Some(1.0 / 6.0)),
-    (3.0, "BPHS", 0.95, 4.0, None),
-    (3.0, "mih-rs", 1.0, 1.5, None),
-    (3.0, "FAISS", 1.0, 1.5, None),
-    (3.0, "PSM-X", 0.95, 8.0, None),
-    (3.0, "PSM-P", 0.95, 2.0, None),
-    (6.0, "", 0.95, 10.0, None),
-    (6.0, "mih-rs", 0.95, 10.0, None),
-    (10.0, "", 0.90, 20.0, None),
-    (10.0, "mih-rs", 0.90, 20.0, None),
-];
-
-/// What memory allows: each look reads a line of the directory and the lines of a group of hashes, at places that no cache
-/// foresees.
+/// What memory allows: each look reads a line of the directory and the lines of a group of hashes, at places that no
+/// cache foresees.
 fn limit(dial: &Row) -> String {
     let per_query = |column: &str| dial.number(column) / dial.number("queries");
     let (looks, group) = (per_query("probes"), dial.number("candidates") / dial.number("probes"));
@@ -242,35 +273,40 @@ fn fastest<'a>(rows: &[&'a Row], recall: f64, of: impl Fn(&str) -> bool) -> Opti
     rows.copied().max_by(|a, b| rate(a).total_cmp(&rate(b)))
 }
 
-fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
+fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let rows = &every_match(rows);
     let mut all = Vec::new();
     let workloads = distinct(rows, "corpus");
     let runs = workloads
         .iter()
         .flat_map(|workload| distinct(rows, "threads").into_iter().map(move |threads| (workload, threads)));
     for (workload, threads) in runs {
-        for (radius, rival, recall, times, bytes) in TARGETS {
+        for Aim { distance, rival, recall, times, bytes } in &config.aims {
             let of = |row: &&Row| row.text("corpus") == workload && row.text("threads") == threads;
             let rows: Vec<&Row> =
-                rows.iter().filter(of).filter(|row| row.number("radius") == radius).collect();
+                rows.iter().filter(of).filter(|row| row.number("radius") == f64::from(*distance)).collect();
             let dial = |method: &str| method.starts_with("dial");
-            let Some(ours) = fastest(&rows, recall, dial) else { continue };
+            let Some(ours) = fastest(&rows, *recall, dial) else { continue };
             let exact = |row: &&Row| row.text("budget").is_empty();
-            let theirs = if rival.is_empty() {
-                let exact: Vec<&Row> = rows.iter().copied().filter(|row| exact(row)).collect();
-                fastest(&exact, 1.0, |_| true)
-            } else {
-                fastest(&rows, recall, |method| method.starts_with(rival))
+            let theirs = match rival {
+                None => {
+                    let exact: Vec<&Row> = rows.iter().copied().filter(exact).collect();
+                    fastest(&exact, 1.0, |_| true)
+                }
+                Some(rival) => fastest(&rows, *recall, |method| method.starts_with(rival.as_str())),
             };
             let Some(theirs) = theirs else { continue };
             let (ratio, share) = (rate(ours) / rate(theirs), ours.number("bytes") / theirs.number("bytes"));
-            let name = if rival.is_empty() { "the best exact method" } else { theirs.text("method") };
+            let name = if rival.is_none() { "the best exact method" } else { theirs.text("method") };
             let wanted = bytes.map_or(String::new(), |share| format!(" with {share:.2} × the bytes at most"));
             all.push(Verdict {
                 item: match threads.as_str() {
-                    "1" => format!("{workload}, distance {radius}, recall {recall}: dial / {name}"),
+                    "1" => format!("{workload}, distance {distance}, recall {recall}: dial / {name}"),
                     n => {
-                        format!("{workload}, distance {radius}, recall {recall}, on {n} cores: dial / {name}")
+                        format!(
+                            "{workload}, distance {distance}, recall {recall}, on {n} cores: dial / {name}"
+                        )
                     }
                 },
                 paper: format!("wanted, not published: {times} ×{wanted}"),
@@ -282,7 +318,7 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
                     short(rate(theirs)),
                     theirs.text("method"),
                 ),
-                agrees: Some(ratio >= times && bytes.is_none_or(|most| share <= most)),
+                agrees: Some(ratio >= *times && bytes.is_none_or(|most| share <= most)),
                 because: match threads.as_str() {
                     "1" => limit(ours),
                     _ => "queries per second of wall time, each core with its part of the queries".into(),
@@ -290,5 +326,5 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
             });
         }
     }
-    all
+    Ok(all)
 }

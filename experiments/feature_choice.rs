@@ -2,17 +2,20 @@
 //! independent the bits are.
 
 use crate::check::Verdict;
+use crate::config;
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series};
 use crate::results::{Clock, Row, Table, distinct};
 use crate::truth::similar_pairs;
-use crate::{Config, Experiment};
+use crate::{Experiment, Options};
 use anyhow::Result;
 use flipside::features::cosine;
-use flipside::hash::SplitMix64;
 use flipside::simhash::{BITS, SimHash, distance};
 use flipside::text::FeatureKind;
 use flipside::weight::{Weigher, Weighting};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+use serde::Deserialize;
 use std::collections::HashMap;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -23,9 +26,22 @@ pub const EXPERIMENT: Experiment = Experiment {
     verdicts,
 };
 
-/// Jaccard coefficient of 5-word shingles from which on a pair is true.
-const TRUE_FROM: f64 = 0.8;
-const RANDOM_PAIRS: usize = 300_000;
+/// What is measured.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// Features whose Jaccard coefficient tells what is true, and from which on.
+    true_features: FeatureKind,
+    true_from: f64,
+    random_pairs: usize,
+    /// Pairs of each kind whose cosine is counted.
+    cosines: usize,
+    features: Vec<FeatureKind>,
+    weightings: Vec<Weighting>,
+    /// Distances within which the verdicts count true pairs, the second of them also random ones.
+    near: f64,
+    wide: f64,
+}
 
 /// Greatest share by which a bit is away from one half, and the mean and the greatest |correlation| of two bits.
 fn bits(hashes: &[SimHash]) -> (f64, f64, f64) {
@@ -62,26 +78,29 @@ fn bits(hashes: &[SimHash]) -> (f64, f64, f64) {
     (balance, sum / (BITS * (BITS - 1) / 2) as f64, most)
 }
 
-fn run(config: &Config) -> Result<()> {
-    for path in config.corpora() {
-        let reference = Corpus::load(&path, FeatureKind::Shingles(5))?;
+fn run(options: &Options) -> Result<()> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
+    for path in options.corpora() {
+        let reference = Corpus::load(&path, config.true_features)?;
         let sets: Vec<Vec<(u64, u32)>> = (0..reference.len()).map(|text| reference.counts(text)).collect();
         let document = |text: u32| reference.document(text as usize);
-        let truth: Vec<(u32, u32)> =
-            similar_pairs(&sets, TRUE_FROM).into_iter().map(|(a, b, _)| (document(a), document(b))).collect();
-        let mut rng = SplitMix64::new(config.seed);
-        let mut draw = || document(rng.below(reference.len() as u64) as u32);
+        let truth: Vec<(u32, u32)> = similar_pairs(&sets, config.true_from)
+            .into_iter()
+            .map(|(a, b, _)| (document(a), document(b)))
+            .collect();
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(options.seed);
+        let mut draw = || document(rng.random_range(0..reference.len() as u32));
         let random: Vec<(u32, u32)> =
-            (0..RANDOM_PAIRS).map(|_| (draw(), draw())).filter(|(a, b)| a != b).collect();
+            (0..config.random_pairs).map(|_| (draw(), draw())).filter(|(a, b)| a != b).collect();
         let (name, pairs) = (&reference.name, truth.len());
-        config.progress.say(format!("  {name}: {pairs} true pairs, {} random ones", random.len()));
-        let points = config.progress.points(9);
-        let mut table = Table::create(config, EXPERIMENT.name, &reference.name, &reference.digest)?;
-        for features in [FeatureKind::Words, FeatureKind::Shingles(3), FeatureKind::Shingles(5)] {
+        options.progress.say(format!("  {name}: {pairs} true pairs, {} random ones", random.len()));
+        let points = options.progress.points(config.features.len() * config.weightings.len());
+        let mut table = Table::create(options, EXPERIMENT.name, &reference.name, &reference.digest)?;
+        for &features in &config.features {
             let corpus = Corpus::load(&path, features)?;
             let places: HashMap<u32, usize> =
                 (0..corpus.len()).map(|text| (corpus.document(text), text)).collect();
-            for weighting in [Weighting::TfIdf, Weighting::Tf, Weighting::Binary] {
+            for &weighting in &config.weightings {
                 let clock = Clock::start();
                 let hashes = corpus.simhashes(weighting);
                 let (cpu, wall) = clock.read();
@@ -104,7 +123,7 @@ fn run(config: &Config) -> Result<()> {
                     }
                     let sample: Vec<f64> = known
                         .iter()
-                        .step_by((known.len() / 2_000).max(1))
+                        .step_by((known.len() / config.cosines).max(1))
                         .map(|&(a, b)| exact(a, b))
                         .collect();
                     let mean = sample.iter().sum::<f64>() / sample.len().max(1) as f64;
@@ -136,7 +155,8 @@ fn run(config: &Config) -> Result<()> {
     Ok(())
 }
 
-fn draw(config: &Config, rows: &[Row]) -> Result<()> {
+fn draw(options: &Options, rows: &[Row]) -> Result<()> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
     for corpus in distinct(rows, "corpus") {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.text("corpus") == corpus).collect();
         let panel = |kind: &str, features: &str, title: String| Panel {
@@ -147,41 +167,47 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
             } else {
                 Axis::log("share of random pairs within").between(1e-6, 1.2)
             },
-            series: ["tf-idf", "tf", "binary"]
+            series: config
+                .weightings
                 .iter()
+                .map(|weighting| weighting.name())
                 .enumerate()
                 .map(|(colour, weighting)| {
                     let points = rows
                         .iter()
                         .filter(|r| r.text("kind") == kind && r.text("features") == features)
-                        .filter(|r| r.text("weighting") == *weighting)
+                        .filter(|r| r.text("weighting") == weighting)
                         .map(|r| (r.number("distance"), r.number("share_within")));
                     Series::new(
-                        *weighting,
+                        weighting,
                         Look::Line { colour, dashed: colour == 1 },
                         points.filter(|p| p.1 > 0.0).collect(),
                     )
                 })
                 .collect(),
         };
-        let panels: Vec<Panel> = ["words", "shingles:3", "shingles:5"]
+        let panels: Vec<Panel> = config
+            .features
             .iter()
+            .map(FeatureKind::to_string)
             .flat_map(|features| {
-                ["true", "random"].map(|kind| panel(kind, features, format!("{features}, {kind} pairs")))
+                ["true", "random"].map(|kind| panel(kind, &features, format!("{features}, {kind} pairs")))
             })
             .collect();
-        let path = config.figures.join(format!("feature-choice-{corpus}.svg"));
+        let path = options.figures().join(format!("feature-choice-{corpus}.svg"));
         let note = "true: Jaccard coefficient of 5-word shingles of .8 or more, counted exactly";
         figure::draw(&path, &format!("Features and weights, {corpus}"), note, 2, &panels)?;
     }
     Ok(())
 }
 
-fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
+fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let (near, wide) = (config.near, config.wide);
     let mut all = Vec::new();
     for corpus in distinct(rows, "corpus") {
         for features in distinct(rows, "features") {
-            for weighting in ["tf-idf", "tf", "binary"] {
+            for weighting in config.weightings.iter().map(|weighting| weighting.name()) {
                 let at = |kind: &str, d: f64| {
                     rows.iter().find(|r| {
                         r.text("corpus") == corpus
@@ -191,8 +217,8 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
                             && r.number("distance") == d
                     })
                 };
-                let (Some(near), Some(further), Some(random)) =
-                    (at("true", 3.0), at("true", 10.0), at("random", 10.0))
+                let (Some(nearest), Some(further), Some(random)) =
+                    (at("true", near), at("true", wide), at("random", wide))
                 else {
                     continue;
                 };
@@ -200,13 +226,13 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
                     item: format!("{corpus}: {features}, {weighting}"),
                     paper: "TF-IDF of words; no comparison".into(),
                     ours: format!(
-                        "true pairs within 3: {:.0} %, within 10: {:.0} %; random pairs within 10: {:.4} %; cosine {:.3}; bits up to {:.2} off one half, |correlation| {:.3} on average",
-                        near.number("share_within") * 100.0,
+                        "true pairs within {near}: {:.0} %, within {wide}: {:.0} %; random pairs within {wide}: {:.4} %; cosine {:.3}; bits up to {:.2} off one half, |correlation| {:.3} on average",
+                        nearest.number("share_within") * 100.0,
                         further.number("share_within") * 100.0,
                         random.number("share_within") * 100.0,
-                        near.number("mean_cosine"),
-                        near.number("bit_imbalance"),
-                        near.number("mean_bit_correlation")
+                        nearest.number("mean_cosine"),
+                        nearest.number("bit_imbalance"),
+                        nearest.number("mean_bit_correlation")
                     ),
                     agrees: None,
                     because: "measured, not published".into(),
@@ -214,5 +240,5 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
             }
         }
     }
-    all
+    Ok(all)
 }

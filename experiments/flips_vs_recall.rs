@@ -5,15 +5,16 @@
 //! pairs of one cluster are found or missed together.
 
 use crate::check::Verdict;
+use crate::config::{self, Size};
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series};
 use crate::generate::{Donors, Recipe};
-use crate::results::{Clock, Row, Table, distinct};
-use crate::{Config, Experiment};
+use crate::results::{Clock, Row, Table, distinct, expected};
+use crate::{Experiment, Options};
 use anyhow::Result;
 use flipside::Id;
 use flipside::clusters::Partition;
-use flipside::hash::{SplitMix64, fmix64};
+use flipside::hash::fmix64;
 use flipside::search::bphs::{Bphs, BphsParams};
 use flipside::search::distinct::DistinctHashes;
 use flipside::search::{HammingIndex, Mode, Query, Scratch};
@@ -22,7 +23,10 @@ use flipside::simhash::vosh::{StaticOrder, Vosh};
 use flipside::simhash::{BITS, SimHash};
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 use rayon::prelude::*;
+use serde::Deserialize;
 use std::collections::HashMap;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -33,18 +37,49 @@ pub const EXPERIMENT: Experiment = Experiment {
     verdicts,
 };
 
-/// The pairs whose documents' cosine, as their weight vectors estimate it, is at least so much: how much of a difference
-/// from the published curves nearness may make.
-const NEARER: [(&str, f64); 2] = [("VOSH, |W|, cosine >= .99", 0.99), ("VOSH, |W|, cosine >= .999", 0.999)];
-/// Pairs of each distance that are looked at; a sample if there are more.
-const MOST_PAIRS: usize = 20_000;
-/// Fewer pairs are no curve.
-const FEWEST_PAIRS: usize = 50;
-const RESAMPLES: usize = 200;
-/// cot θ of the log-odds: a cosine of .995.
-const COT_THETA: f64 = 10.0;
-/// Recalls whose exact number of flips is a point of every curve.
-const RECALLS: [f64; 7] = [0.3, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0];
+/// What is measured.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// Pairs of each distance that are followed; a sample if there are more.
+    most_pairs: usize,
+    /// Fewer pairs are no curve.
+    fewest_pairs: usize,
+    resamples: usize,
+    /// Recalls whose exact number of flips is a point of every curve.
+    recalls: Vec<f64>,
+    /// Tables of the search for pairs.
+    exact_tables: u32,
+    /// Documents that are generated from a corpus.
+    generated: Size,
+    agree_within: f64,
+    /// cot θ of the log-odds.
+    cot_theta: f64,
+    nearer: Vec<Nearer>,
+}
+
+/// A curve of the pairs whose documents' cosine, as their weight vectors estimate it, is at least so much.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nearer {
+    name: String,
+    cosine: f64,
+}
+
+impl Config {
+    /// The orders that are compared, with their names.
+    fn orders(&self) -> [(&'static str, Order); 4] {
+        [
+            (USUAL, Order::Vosh(FlipCost::Abs)),
+            ("VOSH, W^2", Order::Vosh(FlipCost::Square)),
+            ("VOSH, log-odds", Order::Vosh(FlipCost::LogOdds { cot_theta: self.cot_theta })),
+            ("static order", Order::Static),
+        ]
+    }
+}
+
+/// The paper's order.
+const USUAL: &str = "VOSH, |W|";
 
 /// Number of sets of h of 64 bits.
 pub fn sets(h: u32) -> u64 {
@@ -58,15 +93,6 @@ enum Order {
     Static,
 }
 
-impl Order {
-    const ALL: [(&'static str, Self); 4] = [
-        ("VOSH, |W|", Self::Vosh(FlipCost::Abs)),
-        ("VOSH, W^2", Self::Vosh(FlipCost::Square)),
-        ("VOSH, log-odds", Self::Vosh(FlipCost::LogOdds { cot_theta: COT_THETA })),
-        ("static order", Self::Static),
-    ];
-}
-
 /// A pair of distinct hashes: the query's side and the other, the bits that differ, and the cluster.
 #[derive(Clone, Copy)]
 struct Directed {
@@ -77,9 +103,9 @@ struct Directed {
 }
 
 /// All pairs of distinct hashes at distances 1 to 3, both directions, a sample per distance; index 0 is h = 1.
-fn near_pairs(distinct: &DistinctHashes, seed: u64) -> Result<[Vec<Directed>; 3]> {
+fn near_pairs(distinct: &DistinctHashes, config: &Config, seed: u64) -> Result<[Vec<Directed>; 3]> {
     let hashes = distinct.hashes();
-    let index = Bphs::new(hashes, BphsParams { radius: 3, tables: 10 })?;
+    let index = Bphs::new(hashes, BphsParams { radius: 3, tables: config.exact_tables })?;
     let none = [0f32; BITS];
     let mut pairs: Vec<(u32, u32)> = (0..hashes.len())
         .into_par_iter()
@@ -106,7 +132,7 @@ fn near_pairs(distinct: &DistinctHashes, seed: u64) -> Result<[Vec<Directed>; 3]
     for (a, b) in pairs {
         let mask = hashes[a as usize] ^ hashes[b as usize];
         let list = &mut by_distance[mask.count_ones() as usize - 1];
-        if list.len() < 2 * MOST_PAIRS {
+        if list.len() < 2 * config.most_pairs {
             let cluster = partition.find(a);
             list.extend([(a, b), (b, a)].map(|(query, other)| Directed { query, other, mask, cluster }));
         }
@@ -161,11 +187,11 @@ struct Point {
 }
 
 /// Recall against flips, with 95 % intervals by resampling clusters.
-fn curve(pairs: &[Directed], found: &[u32], h: u32, seed: u64) -> (Vec<Point>, usize) {
+fn curve(pairs: &[Directed], found: &[u32], h: u32, config: &Config, seed: u64) -> (Vec<Point>, usize) {
     let mut sorted = found.to_vec();
     sorted.sort_unstable();
-    let exact = RECALLS.map(|r| u64::from(sorted[((r * sorted.len() as f64).ceil() as usize).max(1) - 1]));
-    let mut grid: Vec<u64> = (1..=16).chain(exact).chain([sets(h)]).collect();
+    let exact = |r: &f64| u64::from(sorted[((r * sorted.len() as f64).ceil() as usize).max(1) - 1]);
+    let mut grid: Vec<u64> = (1..=16).chain(config.recalls.iter().map(exact)).chain([sets(h)]).collect();
     let mut next = 16.0f64;
     while next < sets(h) as f64 {
         next *= 1.25;
@@ -196,11 +222,11 @@ fn curve(pairs: &[Directed], found: &[u32], h: u32, seed: u64) -> (Vec<Point>, u
     };
     let all: Vec<usize> = (0..clusters.len()).collect();
     let recall = cumulate(&all);
-    let resamples: Vec<Vec<f64>> = (0..RESAMPLES as u64)
+    let resamples: Vec<Vec<f64>> = (0..config.resamples as u64)
         .into_par_iter()
         .map(|resample| {
-            let mut rng = SplitMix64::new(fmix64(seed ^ resample));
-            let draws: Vec<usize> = all.iter().map(|_| rng.below(all.len() as u64) as usize).collect();
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(fmix64(seed ^ resample));
+            let draws: Vec<usize> = all.iter().map(|_| rng.random_range(0..all.len())).collect();
             cumulate(&draws)
         })
         .collect();
@@ -216,59 +242,67 @@ fn curve(pairs: &[Directed], found: &[u32], h: u32, seed: u64) -> (Vec<Point>, u
         Point {
             flips: grid[i],
             recall: recall[i],
-            low: at[RESAMPLES / 40],
-            high: at[RESAMPLES - 1 - RESAMPLES / 40],
+            low: at[config.resamples / 40],
+            high: at[config.resamples - 1 - config.resamples / 40],
             per_cluster: sum,
         }
     });
     (points.collect(), clusters.len())
 }
 
-fn run(config: &Config) -> Result<()> {
-    for path in config.corpora() {
+fn run(options: &Options) -> Result<()> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
+    for path in options.corpora() {
         let corpus = Corpus::load(&path, FeatureKind::Words)?;
-        config.progress.say(format!("  {}: {} distinct texts", corpus.name, corpus.len()));
+        options.progress.say(format!("  {}: {} distinct texts", corpus.name, corpus.len()));
         let real = corpus.simhashes(Weighting::TfIdf);
-        measure(config, &corpus.name, &corpus.digest, "real", &real)?;
+        measure(options, &config, &corpus, "real", &real)?;
         drop(real);
-        let recipe = Recipe::new(config.size(200_000, 20_000), config.seed);
-        let donors = Donors::new(&corpus, config.seed);
+        let recipe = Recipe::read(options, options.size(config.generated))?;
+        let donors = Donors::new(&corpus, options.seed);
         let generated = donors.generate(&recipe, |_, simhash| simhash);
-        measure(config, &corpus.name, &corpus.digest, "generated", &generated)?;
+        measure(options, &config, &corpus, "generated", &generated)?;
     }
     Ok(())
 }
 
-fn measure(config: &Config, corpus: &str, digest: &str, source: &str, simhashes: &[SimHash]) -> Result<()> {
+fn measure(
+    options: &Options,
+    config: &Config,
+    corpus: &Corpus,
+    source: &str,
+    simhashes: &[SimHash],
+) -> Result<()> {
+    let (corpus, digest) = (&corpus.name, &corpus.digest);
     let suffix = if source == "real" { "" } else { "-generated" };
-    let mut table = Table::create(config, EXPERIMENT.name, &format!("{corpus}{suffix}"), digest)?;
+    let mut table = Table::create(options, EXPERIMENT.name, &format!("{corpus}{suffix}"), digest)?;
     let hashes: Vec<u64> = simhashes.iter().map(|simhash| simhash.hash).collect();
     let distinct = DistinctHashes::new(&hashes);
     // A query is the first document with the hash.
     let weights: Vec<[f32; BITS]> = (0..distinct.len() as u32)
         .map(|slot| simhashes[distinct.members(flipside::Slot(slot))[0] as usize].weights)
         .collect();
-    let pairs = near_pairs(&distinct, config.seed)?;
+    let pairs = near_pairs(&distinct, config, options.seed)?;
     for (pairs, h) in pairs.iter().zip(1u32..) {
-        config.progress.say(format!("  {corpus}, {source}: {} pairs at distance {h}", pairs.len() / 2));
-        if pairs.len() < 2 * FEWEST_PAIRS {
+        options.progress.say(format!("  {corpus}, {source}: {} pairs at distance {h}", pairs.len() / 2));
+        if pairs.len() < 2 * config.fewest_pairs {
             continue;
         }
         let cosine = |pair: &Directed| cosine(&weights[pair.query as usize], &weights[pair.other as usize]);
-        let nearer = NEARER.map(|(name, least)| {
-            let near = pairs.iter().filter(|pair| cosine(pair) >= least).copied().collect::<Vec<_>>();
-            (name, Order::Vosh(FlipCost::Abs), near)
+        let nearer = config.nearer.iter().map(|nearer| {
+            let near = pairs.iter().filter(|pair| cosine(pair) >= nearer.cosine).copied();
+            (nearer.name.as_str(), Order::Vosh(FlipCost::Abs), near.collect::<Vec<_>>())
         });
-        let steps = config.progress.points(Order::ALL.len() + NEARER.len());
-        let all = Order::ALL.map(|(name, order)| (name, order, pairs.clone()));
+        let steps = options.progress.points(config.orders().len() + config.nearer.len());
+        let all = config.orders().map(|(name, order)| (name, order, pairs.clone()));
         for (name, order, pairs) in all.into_iter().chain(nearer) {
-            if pairs.len() < 2 * FEWEST_PAIRS {
+            if pairs.len() < 2 * config.fewest_pairs {
                 continue;
             }
             let clock = Clock::start();
             let found = flips(&pairs, &weights, h, order);
             let (cpu, wall) = clock.read();
-            let (points, clusters) = curve(&pairs, &found, h, config.seed);
+            let (points, clusters) = curve(&pairs, &found, h, config, options.seed);
             for point in points {
                 table.row(&[
                     ("source", &source),
@@ -350,8 +384,9 @@ fn panels(series: &[(String, Look, Vec<&Row>, bool)], expected: &[Row]) -> Vec<P
     panels
 }
 
-fn draw(config: &Config, rows: &[Row]) -> Result<()> {
-    let expected = crate::results::read(std::path::Path::new("experiments/expected/flips-vs-recall.csv"))?;
+fn draw(options: &Options, rows: &[Row]) -> Result<()> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let expected = expected(EXPERIMENT.name)?;
     let bases = distinct(rows.iter().filter(|row| row.text("source") == "real"), "base");
     let pick = |base: &str, source: &str, order: &str| -> Vec<&Row> {
         rows.iter()
@@ -363,16 +398,15 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
         .iter()
         .enumerate()
         .map(|(colour, base)| {
-            let documents =
-                pick(base, "real", "VOSH, |W|").first().map_or(0.0, |row| row.number("documents"));
+            let documents = pick(base, "real", USUAL).first().map_or(0.0, |row| row.number("documents"));
             let name = format!("{base} ({} texts)", figure::short(documents));
             let dashed = colour % 2 == 1;
-            (name, Look::Line { colour, dashed }, pick(base, "real", "VOSH, |W|"), true)
+            (name, Look::Line { colour, dashed }, pick(base, "real", USUAL), true)
         })
         .collect();
     let note =
         "VOSH by |W| over all 64 bits, both directions of each pair; bands: 95 % over duplicate clusters";
-    let path = config.figures.join("flips-vs-recall.svg");
+    let path = options.figures().join("flips-vs-recall.svg");
     figure::draw(
         &path,
         "Flips until a near-duplicate is found, on real pages",
@@ -381,7 +415,8 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
         &panels(&corpora, &expected),
     )?;
     for base in &bases {
-        let orders: Vec<_> = Order::ALL
+        let orders: Vec<_> = config
+            .orders()
             .iter()
             .enumerate()
             .map(|(colour, (name, _))| {
@@ -389,7 +424,7 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
                 ((*name).to_owned(), look, pick(base, "real", name), colour == 0)
             })
             .collect();
-        let path = config.figures.join(format!("flips-vs-recall-orders-{base}.svg"));
+        let path = options.figures().join(format!("flips-vs-recall-orders-{base}.svg"));
         let title = format!("Orders of flips compared, {base}");
         figure::draw(
             &path,
@@ -399,8 +434,8 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
             &panels(&orders, &expected),
         )?;
         let both = [("real", 0), ("generated", 1)]
-            .map(|(source, colour)| (source.to_owned(), line(colour), pick(base, source, "VOSH, |W|"), true));
-        let path = config.figures.join(format!("flips-vs-recall-generated-{base}.svg"));
+            .map(|(source, colour)| (source.to_owned(), line(colour), pick(base, source, USUAL), true));
+        let path = options.figures().join(format!("flips-vs-recall-generated-{base}.svg"));
         let title = format!("May the generator be trusted? {base}, and documents generated from it");
         figure::draw(&path, &title, note, 2, &panels(&both, &expected))?;
     }
@@ -413,7 +448,8 @@ fn flips_for(rows: &[&Row], recall: f64) -> Option<f64> {
     reached.map(|row| row.number("flips")).min_by(f64::total_cmp)
 }
 
-fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
+fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Verdict>> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
     let mut all = Vec::new();
     let real: Vec<&Row> = rows.iter().filter(|row| row.text("source") == "real").collect();
     for point in expected {
@@ -422,7 +458,7 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
             let curve: Vec<&Row> = real
                 .iter()
                 .copied()
-                .filter(|row| row.text("base") == base && row.text("order") == "VOSH, |W|")
+                .filter(|row| row.text("base") == base && row.text("order") == USUAL)
                 .filter(|row| row.text("h") == point.text("h"))
                 .collect();
             let Some(at) = curve.iter().rfind(|row| row.number("flips") <= flips) else { continue };
@@ -439,16 +475,17 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
                     to(1.0)
                 )
             };
-            let agrees = low - 0.02 <= recall && recall <= high + 0.02;
-            let nearer: Vec<String> = NEARER
+            let agrees = low - config.agree_within <= recall && recall <= high + config.agree_within;
+            let nearer: Vec<String> = config
+                .nearer
                 .iter()
-                .filter_map(|(name, least)| {
+                .filter_map(|Nearer { name, cosine }| {
                     let near =
-                        real.iter().filter(|row| row.text("base") == base && row.text("order") == *name);
+                        real.iter().filter(|row| row.text("base") == base && row.text("order") == name);
                     let mut near = near.filter(|row| row.text("h") == point.text("h"));
                     let at = near.rfind(|row| row.number("flips") <= flips)?;
                     Some(format!(
-                        "{:.1} % of those with a cosine of {least} or more",
+                        "{:.1} % of those with a cosine of {cosine} or more",
                         at.number("recall") * 100.0
                     ))
                 })
@@ -473,5 +510,5 @@ fn verdicts(rows: &[Row], expected: &[Row]) -> Vec<Verdict> {
             });
         }
     }
-    all
+    Ok(all)
 }

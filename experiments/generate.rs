@@ -1,26 +1,33 @@
 //! Documents drawn from a real corpus, in clusters of near-duplicates, with their true weights: any number of them.
 //!
-//! A document is stitched together from passages of random real documents, runs of 16 to 64 distinct features in their
-//! order of first occurrence with their TF-IDF weights, until it is as long as another random real document. A cluster
-//! is a document and copies of it, each made from an earlier member by one or two edits of the kinds that pages undergo
-//! ([`Edit`]). Cluster sizes follow Zipf's law. Everything is hashed as real documents are, so weights are true and nothing is modelled but
-//! the edits themselves; whether the model may be trusted is for `flips-vs-recall` to show, on generated documents beside
-//! the real ones they were drawn from.
+//! A document is stitched together from passages of random real documents, runs of 16 to 64 distinct features in
+//! their order of first occurrence with their TF-IDF weights, until it is as long as another random real document. A
+//! cluster is a document and copies of it, each made from an earlier member by one or two edits of the kinds that
+//! pages undergo ([`Edit`]). Cluster sizes follow Zipf's law. Everything is hashed as real documents are, so weights
+//! are true and nothing is modelled but the edits themselves; whether the model may be trusted is for
+//! `flips-vs-recall` to show, on generated documents beside the real ones they were drawn from.
 
 use crate::corpus::Corpus;
-use flipside::hash::{SplitMix64, fmix64};
+use crate::{Options, config};
+use anyhow::Result;
+use flipside::hash::fmix64;
 use flipside::simhash::SimHash;
 use flipside::simhash::hasher::SimHasher;
 use flipside::weight::{Weigher, Weighting};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 use rayon::prelude::*;
+use serde::Deserialize;
 
 /// A document: features with their weights before normalisation.
 pub type Features = Vec<(u64, i64)>;
 
 /// What makes a corpus.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Recipe {
     /// Number of documents.
+    #[serde(skip)]
     pub documents: usize,
     /// s: a cluster has k documents with a probability in proportion to k^−s.
     pub exponent: f64,
@@ -29,13 +36,14 @@ pub struct Recipe {
     /// Features of the longest document; longer ones are drawn at this length.
     pub longest: usize,
     /// Seed; clusters do not depend on each other, nor on the number of threads.
+    #[serde(skip)]
     pub seed: u64,
 }
 
 impl Recipe {
-    /// About as many copies as in crawled pages: a third of the documents could go.
-    pub fn new(documents: usize, seed: u64) -> Self {
-        Self { documents, exponent: 2.4, largest: 1_000, longest: 512, seed }
+    /// So many documents as `configs/generate.toml` has them.
+    pub fn read(options: &Options, documents: usize) -> Result<Self> {
+        Ok(Self { documents, seed: options.seed, ..config::read(options, "generate")? })
     }
 }
 
@@ -48,14 +56,15 @@ pub enum Edit {
     Banner,
     /// A run dropped, of one feature up to a tenth of them.
     Paragraph,
-    /// The last features, from one up to a fifth of them, exchanged for another document's: a template with another body.
+    /// The last features, from one up to a fifth of them, exchanged for another document's: a template with another
+    /// body.
     Template,
 }
 
 /// A number from 1 to `most`, evenly spread on a logarithmic scale.
-fn log_uniform(rng: &mut SplitMix64, most: usize) -> usize {
+fn log_uniform(rng: &mut Xoshiro256PlusPlus, most: usize) -> usize {
     let most = most.max(1);
-    (libm::exp(rng.unit() * libm::log(most as f64 + 1.0)) as usize).clamp(1, most)
+    (libm::exp(rng.random::<f64>() * libm::log(most as f64 + 1.0)) as usize).clamp(1, most)
 }
 
 /// Real documents to draw from.
@@ -86,9 +95,9 @@ impl Donors {
 
     fn of(documents: Vec<Features>, seed: u64) -> Self {
         let mut donors = Self { documents, banners: Vec::new() };
-        let mut rng = SplitMix64::new(seed ^ 0x6261_6e6e);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x6261_6e6e);
         for _ in 0..BANNERS {
-            let length = 2 + rng.below(23) as usize;
+            let length = rng.random_range(2..25);
             let mut banner = Vec::new();
             donors.passage(&mut rng, length, &mut banner);
             donors.banners.push(banner);
@@ -97,28 +106,28 @@ impl Donors {
     }
 
     /// Appends a run of features of a random document.
-    fn passage(&self, rng: &mut SplitMix64, length: usize, to: &mut Features) {
-        let donor = &self.documents[rng.below(self.documents.len() as u64) as usize];
+    fn passage(&self, rng: &mut Xoshiro256PlusPlus, length: usize, to: &mut Features) {
+        let donor = &self.documents[rng.random_range(0..self.documents.len())];
         let length = length.min(donor.len());
-        let start = rng.below((donor.len() - length) as u64 + 1) as usize;
+        let start = rng.random_range(0..=donor.len() - length);
         to.extend_from_slice(&donor[start..start + length]);
     }
 
     /// A new document.
-    fn document(&self, rng: &mut SplitMix64, longest: usize) -> Features {
-        let like = &self.documents[rng.below(self.documents.len() as u64) as usize];
+    fn document(&self, rng: &mut Xoshiro256PlusPlus, longest: usize) -> Features {
+        let like = &self.documents[rng.random_range(0..self.documents.len())];
         let length = like.len().min(longest);
         let mut features = Vec::with_capacity(length + 64);
         while features.len() < length {
             let rest = length - features.len();
-            let length = 16 + rng.below(49) as usize;
+            let length = rng.random_range(16..=64);
             self.passage(rng, length.min(rest), &mut features);
         }
         features
     }
 
     /// A copy with one edit.
-    fn edited(&self, rng: &mut SplitMix64, original: &Features, edit: Edit) -> Features {
+    fn edited(&self, rng: &mut Xoshiro256PlusPlus, original: &Features, edit: Edit) -> Features {
         let mut copy = original.clone();
         let n = copy.len();
         match edit {
@@ -126,19 +135,19 @@ impl Donors {
                 for _ in 0..log_uniform(rng, 4) {
                     let mut other = Vec::new();
                     self.passage(rng, 1, &mut other);
-                    let at = rng.below(n as u64) as usize;
+                    let at = rng.random_range(0..n);
                     copy.splice(at..at + 1, other);
                 }
             }
             Edit::Banner => {
-                let banner = &self.banners[rng.below(BANNERS as u64) as usize];
+                let banner = &self.banners[rng.random_range(0..BANNERS)];
                 let length = (log_uniform(rng, 23) + 1).min(banner.len());
-                let at = rng.below(n as u64 + 1) as usize;
+                let at = rng.random_range(0..=n);
                 copy.splice(at..at, banner[..length].iter().copied());
             }
             Edit::Paragraph => {
                 let length = log_uniform(rng, n / 10).min(n - 1);
-                let at = rng.below((n - length) as u64 + 1) as usize;
+                let at = rng.random_range(0..=n - length);
                 copy.drain(at..at + length);
             }
             Edit::Template => {
@@ -155,8 +164,8 @@ impl Donors {
     }
 
     /// The next version of a document: mostly one edit, sometimes two of them.
-    fn copy(&self, rng: &mut SplitMix64, original: &Features) -> Features {
-        let edit = |rng: &mut SplitMix64| match rng.below(10) {
+    fn copy(&self, rng: &mut Xoshiro256PlusPlus, original: &Features) -> Features {
+        let edit = |rng: &mut Xoshiro256PlusPlus| match rng.random_range(0..10) {
             0..5 => Edit::Date,
             5..7 => Edit::Banner,
             7..9 => Edit::Paragraph,
@@ -164,7 +173,7 @@ impl Donors {
         };
         let first = edit(rng);
         let mut copy = self.edited(rng, original, first);
-        if rng.below(3) == 0 {
+        if rng.random_range(0..3) == 0 {
             let second = edit(rng);
             copy = self.edited(rng, &copy, second);
         }
@@ -175,7 +184,7 @@ impl Donors {
     pub fn generate<T: Send>(&self, recipe: &Recipe, each: impl Fn(usize, SimHash) -> T + Sync) -> Vec<T> {
         let starts = cluster_starts(recipe);
         let task = |cluster: usize| {
-            let mut rng = SplitMix64::new(fmix64(recipe.seed ^ fmix64(cluster as u64 + 1)));
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(fmix64(recipe.seed ^ fmix64(cluster as u64 + 1)));
             let mut hasher = SimHasher::default();
             let range = starts[cluster]..starts[cluster + 1];
             // Every copy is made from a random earlier member: pages have versions, and versions have copies.
@@ -185,7 +194,7 @@ impl Donors {
                     let features = match members.len() {
                         0 => self.document(&mut rng, recipe.longest),
                         n => {
-                            let parent = rng.below(n as u64) as usize;
+                            let parent = rng.random_range(0..n);
                             self.copy(&mut rng, &members[parent])
                         }
                     };
@@ -209,11 +218,11 @@ fn cluster_starts(recipe: &Recipe) -> Vec<usize> {
         cumulative.push(before + libm::pow(size as f64, -recipe.exponent));
     }
     let total = cumulative.last().copied().unwrap_or(1.0);
-    let mut rng = SplitMix64::new(recipe.seed ^ 0x7a69_7066);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(recipe.seed ^ 0x7a69_7066);
     let mut starts = vec![0];
     let mut end = 0;
     while end < recipe.documents {
-        let at = rng.unit() * total;
+        let at = rng.random::<f64>() * total;
         end = (end + 1 + cumulative.partition_point(|&sum| sum <= at)).min(recipe.documents);
         starts.push(end);
     }
@@ -226,9 +235,9 @@ mod tests {
     use flipside::simhash::distance;
 
     fn donors() -> Donors {
-        let mut rng = SplitMix64::new(1);
-        let document = |rng: &mut SplitMix64| {
-            (0..80 + rng.below(200)).map(|_| (rng.next_u64(), 1 << 24)).collect::<Features>()
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let document = |rng: &mut Xoshiro256PlusPlus| {
+            (0..rng.random_range(80..280)).map(|_| (rng.random(), 1 << 24)).collect::<Features>()
         };
         Donors::of((0..300).map(|_| document(&mut rng)).collect(), 1)
     }
@@ -250,7 +259,7 @@ mod tests {
     #[test]
     fn edits_change_as_much_as_they_say() {
         let donors = donors();
-        let mut rng = SplitMix64::new(5);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
         let original = donors.document(&mut rng, 512);
         let n = original.len();
         let kept = |copy: &Features| original.iter().filter(|feature| copy.contains(feature)).count();
@@ -272,7 +281,7 @@ mod tests {
     #[test]
     fn documents_are_the_same_for_any_number_of_threads_and_kept_apart() {
         let donors = donors();
-        let recipe = Recipe::new(2_000, 7);
+        let recipe = Recipe { documents: 2_000, exponent: 2.4, largest: 1_000, longest: 512, seed: 7 };
         let hashes = || donors.generate(&recipe, |document, simhash| (document, simhash.hash));
         let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(hashes);
         assert_eq!(one, hashes());

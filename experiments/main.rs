@@ -1,21 +1,27 @@
 //! The paper and the seeds reproduced: one runner per figure or table. See `experiments/README.md`.
 //!
-//! `cargo run --release --example experiments -- <name> [--corpus PATH]… [--quick]`. A run measures and appends rows to
-//! CSV files; `draw` draws figures from CSV alone; `check` compares CSV with what was published. The three never mix.
+//! `cargo run --release -p flipside-experiments -- <name> [--corpus PATH]… [--quick]`. A run measures and appends
+//! rows to CSV files; `draw` draws figures from CSV alone; `check` compares CSV with what was published. The three
+//! never mix.
 
 mod all_pairs_cost;
+mod band_index;
 mod band_scores;
 mod batch;
+mod bounds;
 mod check;
+mod config;
 mod corpus;
 mod dial;
 mod feature_choice;
 mod figure;
 mod flips_vs_recall;
 mod generate;
+mod modulo_sketch;
 mod online_throughput;
 mod plan;
 mod progress;
+mod psm_batch;
 mod quality;
 mod results;
 mod scalability;
@@ -26,13 +32,14 @@ mod truth;
 use anyhow::{Result, bail};
 use check::Verdict;
 use clap::Parser;
+use config::Size;
 use results::Row;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is measured, on what, and where it goes.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "experiments", about = "The published curves and tables, measured again")]
-pub struct Config {
+pub struct Options {
     /// An experiment, or: list, all, check (verdicts from results), draw (figures from results).
     what: String,
     /// Only with draw and check: the experiment; all if none is named.
@@ -46,9 +53,12 @@ pub struct Config {
     /// Only with quality: score what rivals found, files NAME.RIVAL.csv of this folder, instead of measuring.
     #[arg(long, value_name = "DIR")]
     pub rivals: Option<PathBuf>,
-    /// Small sizes, a few seconds each; results go to target/experiments unless told otherwise.
+    /// Small sizes, a few seconds each; results and figures go to target/experiments unless told otherwise.
     #[arg(long)]
     pub quick: bool,
+    /// Only with dial: uniform hashes, and queries that each have one stored partner, instead of a corpus.
+    #[arg(long, conflicts_with = "corpora")]
+    pub near_pairs: bool,
     /// Stored hashes, where they are generated.
     #[arg(long, value_name = "N")]
     pub stored: Option<usize>,
@@ -62,46 +72,70 @@ pub struct Config {
     /// Seed of whatever is random.
     #[arg(long, default_value_t = 2011)]
     pub seed: u64,
-    /// Folder of result files.
-    #[arg(
-        long,
-        value_name = "DIR",
-        default_value = "experiments/results",
-        default_value_if("quick", "true", "target/experiments/results")
-    )]
-    pub results: PathBuf,
-    /// Folder of figures.
-    #[arg(
-        long,
-        value_name = "DIR",
-        default_value = "figures",
-        default_value_if("quick", "true", "target/experiments/figures")
-    )]
-    pub figures: PathBuf,
+    /// Folder of what the experiments measure [default: experiments/configs in the repository].
+    #[arg(long, value_name = "DIR")]
+    pub configs: Option<PathBuf>,
+    /// Folder of result files [default: experiments/results in the repository].
+    #[arg(long, value_name = "DIR")]
+    pub results: Option<PathBuf>,
+    /// Folder of figures [default: figures in the repository].
+    #[arg(long, value_name = "DIR")]
+    pub figures: Option<PathBuf>,
     /// What is shown meanwhile.
     #[arg(skip)]
     pub progress: progress::Progress,
 }
 
-impl Config {
+impl Options {
     /// The corpora of this run.
     pub fn corpora(&self) -> Vec<PathBuf> {
-        if self.corpora.is_empty() { vec![corpus::SMALL.into()] } else { self.corpora.clone() }
+        if self.corpora.is_empty() { vec![root().join("data")] } else { self.corpora.clone() }
+    }
+
+    /// The folder of what the experiments measure.
+    pub fn configs(&self) -> PathBuf {
+        self.configs.clone().unwrap_or_else(|| root().join("experiments/configs"))
+    }
+
+    /// The folder of result files.
+    pub fn results(&self) -> PathBuf {
+        self.folder(&self.results, "experiments/results", "target/experiments/results")
+    }
+
+    /// The folder of figures.
+    pub fn figures(&self) -> PathBuf {
+        self.folder(&self.figures, "figures", "target/experiments/figures")
+    }
+
+    fn folder(&self, given: &Option<PathBuf>, full: &str, quick: &str) -> PathBuf {
+        let usual = if self.quick { quick } else { full };
+        given.clone().unwrap_or_else(|| root().join(usual))
     }
 
     /// One size or the other.
-    pub fn size(&self, full: usize, quick: usize) -> usize {
-        if self.quick { quick } else { full }
+    pub fn size(&self, size: Size) -> usize {
+        if self.quick { size.quick } else { size.full }
     }
+
+    /// Numbers of stored hashes and of queries, those that were asked for first.
+    pub fn sizes(&self, stored: Size, queries: Size) -> (usize, usize) {
+        (self.stored.unwrap_or(self.size(stored)), self.queries.unwrap_or(self.size(queries)))
+    }
+}
+
+/// The repository, where data, results and figures are, from wherever this is run.
+pub fn root() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package)
 }
 
 /// A figure or table: its runner, its picture and its judge.
 struct Experiment {
     name: &'static str,
     about: &'static str,
-    run: fn(&Config) -> Result<()>,
-    draw: fn(&Config, &[Row]) -> Result<()>,
-    verdicts: fn(&[Row], &[Row]) -> Vec<Verdict>,
+    run: fn(&Options) -> Result<()>,
+    draw: fn(&Options, &[Row]) -> Result<()>,
+    verdicts: fn(&Options, &[Row], &[Row]) -> Result<Vec<Verdict>>,
 }
 
 const EXPERIMENTS: &[Experiment] = &[
@@ -119,25 +153,25 @@ const EXPERIMENTS: &[Experiment] = &[
 ];
 
 fn main() -> Result<()> {
-    run(&Config::parse())
+    run(&Options::parse())
 }
 
-fn run(config: &Config) -> Result<()> {
-    match config.what.as_str() {
+fn run(options: &Options) -> Result<()> {
+    match options.what.as_str() {
         "list" => EXPERIMENTS.iter().for_each(|e| println!("{:18} {}", e.name, e.about)),
         "all" => {
             for experiment in EXPERIMENTS {
-                measure(config, experiment)?;
+                measure(options, experiment)?;
             }
-            check::check(config, &EXPERIMENTS.iter().collect::<Vec<_>>())?;
+            check::check(options, &EXPERIMENTS.iter().collect::<Vec<_>>())?;
         }
-        "check" => check::check(config, &chosen(config)?)?,
+        "check" => check::check(options, &chosen(options)?)?,
         "draw" => {
-            for experiment in chosen(config)? {
-                draw(config, experiment)?;
+            for experiment in chosen(options)? {
+                draw(options, experiment)?;
             }
         }
-        name => measure(config, find(name)?)?,
+        name => measure(options, find(name)?)?,
     }
     Ok(())
 }
@@ -149,29 +183,29 @@ fn find(name: &str) -> Result<&'static Experiment> {
     }
 }
 
-fn chosen(config: &Config) -> Result<Vec<&'static Experiment>> {
-    match &config.only {
+fn chosen(options: &Options) -> Result<Vec<&'static Experiment>> {
+    match &options.only {
         Some(name) => Ok(vec![find(name)?]),
         None => Ok(EXPERIMENTS.iter().collect()),
     }
 }
 
-fn measure(config: &Config, experiment: &Experiment) -> Result<()> {
-    config.progress.say(format!("{}: {}", experiment.name, experiment.about));
+fn measure(options: &Options, experiment: &Experiment) -> Result<()> {
+    options.progress.say(format!("{}: {}", experiment.name, experiment.about));
     let clock = results::Clock::start();
-    (experiment.run)(config)?;
+    (experiment.run)(options)?;
     let (cpu, wall) = clock.read();
-    config.progress.say(format!("{}: {wall:.1} s, {cpu:.1} s of processor time", experiment.name));
-    draw(config, experiment)
+    options.progress.say(format!("{}: {wall:.1} s, {cpu:.1} s of processor time", experiment.name));
+    draw(options, experiment)
 }
 
-fn draw(config: &Config, experiment: &Experiment) -> Result<()> {
-    let rows = results::read_all(config, experiment.name)?;
+fn draw(options: &Options, experiment: &Experiment) -> Result<()> {
+    let rows = results::read_all(options, experiment.name)?;
     if rows.is_empty() {
         println!("{}: no results", experiment.name);
         return Ok(());
     }
-    (experiment.draw)(config, &rows)
+    (experiment.draw)(options, &rows)
 }
 
 #[cfg(test)]
@@ -179,24 +213,24 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn config(what: &str, folder: &std::path::Path) -> Config {
+    fn options(what: &str, folder: &Path) -> Options {
         let (results, figures) = (folder.join("results"), folder.join("figures"));
         let flags = ["experiments", what, "--quick", "--stored", "4000", "--queries", "200"];
-        let mut config = Config::parse_from(flags);
-        (config.results, config.figures) = (results, figures);
-        config
+        let mut options = Options::parse_from(flags);
+        (options.results, options.figures) = (Some(results), Some(figures));
+        options
     }
 
     #[test]
     fn the_cheap_experiments_run_and_are_drawn_again_from_their_results_alone() {
         let folder = tempfile::tempdir().unwrap();
         for what in ["online-throughput", "dial", "batch", "all-pairs-cost", "band-scores"] {
-            let config = config(what, folder.path());
-            run(&config).unwrap();
-            let rows = results::read_all(&config, what).unwrap();
+            let options = options(what, folder.path());
+            run(&options).unwrap();
+            let rows = results::read_all(&options, what).unwrap();
             assert!(!rows.is_empty() && rows.iter().all(|row| row.text("corpus_hash").len() == 16), "{what}");
             let figure = || {
-                let mut drawn: Vec<PathBuf> = fs::read_dir(&config.figures)
+                let mut drawn: Vec<PathBuf> = fs::read_dir(options.figures())
                     .unwrap()
                     .map(|entry| entry.unwrap().path())
                     .filter(|path| path.to_string_lossy().contains(what))
@@ -206,21 +240,21 @@ mod tests {
             };
             let before = figure();
             assert!(!before.is_empty(), "{what}");
-            run(&Config { what: "draw".into(), only: Some(what.into()), ..config.clone() }).unwrap();
+            run(&Options { what: "draw".into(), only: Some(what.into()), ..options.clone() }).unwrap();
             assert_eq!(before, figure(), "{what}");
         }
-        let config = config("check", folder.path());
-        run(&config).unwrap();
-        let verdicts = fs::read_to_string(config.results.join("VERDICTS.md")).unwrap();
+        let options = options("check", folder.path());
+        run(&options).unwrap();
+        let verdicts = fs::read_to_string(options.results().join("VERDICTS.md")).unwrap();
         assert!(verdicts.contains("PSM-P / BPHS 10") && verdicts.contains("1.024 billion"));
     }
 
     #[test]
     fn exact_methods_find_everything() {
         let folder = tempfile::tempdir().unwrap();
-        let config = config("online-throughput", folder.path());
-        run(&config).unwrap();
-        let rows = results::read_all(&config, "online-throughput").unwrap();
+        let options = options("online-throughput", folder.path());
+        run(&options).unwrap();
+        let rows = results::read_all(&options, "online-throughput").unwrap();
         let exact = rows.iter().filter(|row| row.text("budget").is_empty());
         assert!(exact.clone().count() >= 9);
         assert!(
@@ -231,8 +265,79 @@ mod tests {
     }
 
     #[test]
+    fn near_pairs_need_no_corpus_and_exact_methods_find_all_of_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { near_pairs: true, ..options("dial", folder.path()) };
+        run(&options).unwrap();
+        let rows = results::read_all(&options, "dial").unwrap();
+        for (mode, least) in [("all", 14), ("first", 8)] {
+            // The dial with two flips in one table ends before it has found every pair.
+            let rows = rows.iter().filter(|row| row.text("budget").is_empty() && row.text("mode") == mode);
+            let exact: Vec<&Row> = rows.filter(|row| !row.text("method").starts_with("dial")).collect();
+            assert!(exact.len() >= least, "{mode}: {}", exact.len());
+            for row in exact {
+                assert_eq!(row.number("recall"), 1.0, "{mode}, {}", row.text("method"));
+                // Each query has its partner, and strangers are near by chance alone.
+                assert!(row.number("pairs") >= row.number("queries"), "{mode}, {}", row.text("method"));
+            }
+        }
+        assert_eq!(fs::read_dir(options.figures()).unwrap().count(), 3, "a figure for each distance");
+    }
+
+    /// Copies the files of a folder, and of the folders in it.
+    fn copy(from: &Path, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let (path, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+            if path.is_dir() {
+                copy(&path, &to);
+            } else {
+                fs::copy(&path, &to).unwrap();
+            }
+        }
+    }
+
+    /// Every file of a folder, and of the folders in it, is the same in another.
+    fn assert_kept(new: &Path, kept: &Path) {
+        for entry in fs::read_dir(new).unwrap() {
+            let (path, kept) = (entry.as_ref().unwrap().path(), kept.join(entry.unwrap().file_name()));
+            if path.is_dir() {
+                assert_kept(&path, &kept);
+            } else {
+                assert!(
+                    fs::read(&path).unwrap() == fs::read(&kept).unwrap(),
+                    "{} is another",
+                    kept.display()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn figures_and_verdicts_in_the_repository_are_those_of_its_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let (results, figures) = (folder.path().join("results"), folder.path().join("figures"));
+        copy(&root().join("experiments/results"), &results);
+        for what in ["draw", "check"] {
+            let mut options = Options::parse_from(["experiments", what]);
+            (options.results, options.figures) = (Some(results.clone()), Some(figures.clone()));
+            run(&options).unwrap();
+        }
+        assert_kept(&results, &root().join("experiments/results"));
+        assert_kept(&figures, &root().join("figures"));
+    }
+
+    #[test]
+    fn every_experiment_says_what_it_measures() {
+        let configs = root().join("experiments/configs");
+        for experiment in EXPERIMENTS {
+            assert!(configs.join(format!("{}.toml", experiment.name)).exists(), "{}", experiment.name);
+        }
+    }
+
+    #[test]
     fn an_unknown_name_is_refused() {
-        let config = Config::parse_from(["experiments", "nothing"]);
-        assert!(run(&config).is_err());
+        let options = Options::parse_from(["experiments", "nothing"]);
+        assert!(run(&options).is_err());
     }
 }

@@ -1,11 +1,12 @@
-//! What `plan` tells, held against indexes built as it says: looks, recall, candidates, bytes and speed. Ours: the paper has no
-//! such figure.
+//! What `plan` tells, held against indexes built as it says: looks, recall, candidates, bytes and speed. Ours: the
+//! paper has no such figure.
 
 use crate::check::Verdict;
+use crate::config::{self, Size};
 use crate::figure::{self, Axis, Look, Panel, Series, short};
 use crate::results::{Clock, Row, Table, distinct};
 use crate::throughput::{Workload, asked, for_each_workload};
-use crate::{Config, Experiment};
+use crate::{Experiment, Options};
 use anyhow::{Context, Result};
 use flipside::Id;
 use flipside::hash::fmix64;
@@ -13,6 +14,7 @@ use flipside::plan::{Kind, Machine, Model, NearPair, Task, choose};
 use flipside::search::dial::{Dial, DialParams};
 use flipside::search::{Cost, HammingIndex, Hit, Mode, Query, Scratch};
 use flipside_core::internal::Level;
+use serde::Deserialize;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "plan",
@@ -22,23 +24,43 @@ pub const EXPERIMENT: Experiment = Experiment {
     verdicts,
 };
 
-/// Distances with the recalls wanted of each.
-const TASKS: [(u32, &[f64]); 3] = [(3, &[0.95, 0.99, 1.0]), (6, &[0.95]), (10, &[0.9])];
-/// Stored hashes that the model sees.
-const SAMPLED: usize = 1 << 16;
-/// Measurements of each; the fastest counts, because others only add to it.
-const ROUNDS: usize = 3;
-/// How far recall may be from what is told, and which part of candidates.
-const RECALL_WITHIN: f64 = 0.01;
-const CANDIDATES_WITHIN: f64 = 0.15;
-/// How many times as fast, or as slow, as told.
-const SPEED_WITHIN: f64 = 2.5;
+/// What is measured.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    stored: Size,
+    queries: Size,
+    /// Stored hashes that the model sees.
+    sampled: usize,
+    /// Measurements of each; the fastest counts, because others only add to it.
+    rounds: usize,
+    tasks: Vec<Tasks>,
+    within: Within,
+}
 
-fn run(config: &Config) -> Result<()> {
-    let stored = config.stored.unwrap_or(config.size(10_000_000, 50_000));
-    let queries = config.queries.unwrap_or(config.size(50_000, 2_000));
-    for_each_workload(config, EXPERIMENT.name, (stored, queries), |workload, table| {
-        run_on(config, workload, table)
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tasks {
+    distance: u32,
+    recalls: Vec<f64>,
+    /// Tables of the exact index that lists the near pairs.
+    exact_tables: u32,
+}
+
+/// How far recall may be from what is told, which part of candidates, and how many times as fast, or as slow.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Within {
+    recall: f64,
+    candidates: f64,
+    speed: f64,
+}
+
+fn run(options: &Options) -> Result<()> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let sizes = options.sizes(config.stored, config.queries);
+    for_each_workload(options, EXPERIMENT.name, sizes, |workload, table| {
+        run_on(options, &config, workload, table)
     })
 }
 
@@ -53,14 +75,13 @@ fn near(hits: &[(u32, Hit)]) -> usize {
     hits.iter().filter(|(_, hit)| hit.distance > 0).count()
 }
 
-fn run_on(config: &Config, workload: &Workload, table: &mut Table) -> Result<()> {
+fn run_on(options: &Options, config: &Config, workload: &Workload, table: &mut Table) -> Result<()> {
     let hashes = workload.stored.hashes();
     let machine = Machine::measure(flipside::resources::thread_seconds);
     let queries = asked(&workload.queries);
     let kernel = Level::in_use();
-    for (radius, recalls) in TASKS {
-        let shape = if radius > 3 { 4 } else { 2 };
-        let exact = Dial::new(hashes, DialParams { radius, tables: shape, ..DialParams::default() })?;
+    for &Tasks { distance: radius, ref recalls, exact_tables: tables } in &config.tasks {
+        let exact = Dial::new(hashes, DialParams { radius, tables, ..DialParams::default() })?;
         let all = near(&answer(&exact, &queries).0);
         // The model is of queries other than those that are measured.
         let others = asked(&workload.calibration);
@@ -71,8 +92,8 @@ fn run_on(config: &Config, workload: &Workload, table: &mut Table) -> Result<()>
             NearPair { differing, strengths: [kernel.strengths(query.weights); 2] }
         });
         let mut sample: Vec<u64> = hashes.to_vec();
-        sample.sort_unstable_by_key(|&hash| fmix64(hash ^ config.seed));
-        sample.truncate(SAMPLED);
+        sample.sort_unstable_by_key(|&hash| fmix64(hash ^ options.seed));
+        sample.truncate(config.sampled);
         let model = Model::of_sample(pairs.collect(), sample);
         drop(exact);
         for &wanted in recalls {
@@ -88,7 +109,7 @@ fn run_on(config: &Config, workload: &Workload, table: &mut Table) -> Result<()>
             let choice = choose(&task, &model)?.context("an index for any number of hashes")?;
             let index = Dial::new(hashes, choice.params(radius))?;
             let (mut seconds, mut found) = (f64::MAX, Default::default());
-            for _ in 0..ROUNDS {
+            for _ in 0..config.rounds {
                 let clock = Clock::start();
                 found = answer(&index, &queries);
                 seconds = seconds.min(clock.read().0);
@@ -121,7 +142,7 @@ fn run_on(config: &Config, workload: &Workload, table: &mut Table) -> Result<()>
                 ("threads", &1),
                 ("cpu_seconds", &format_args!("{seconds:.5}")),
             ])?;
-            config.progress.say(format!(
+            options.progress.say(format!(
                 "  h {radius:>2}, {wanted} wanted: {} × {} / {}, {} looks: recall {:.3} told, {recall:.3} found; {} queries/s told, {} measured",
                 choice.tables,
                 choice.key_bits,
@@ -144,7 +165,7 @@ const THINGS: [(&str, &str); 4] = [
     ("queries_per_cpu_second", "queries_per_cpu_second_told"),
 ];
 
-fn draw(config: &Config, rows: &[Row]) -> Result<()> {
+fn draw(options: &Options, rows: &[Row]) -> Result<()> {
     let panels: Vec<Panel> = THINGS
         .iter()
         .filter(|(thing, _)| *thing != "bytes")
@@ -172,11 +193,12 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
             Panel { title: title.into(), x, y, series }
         })
         .collect();
-    let path = config.figures.join("plan.svg");
+    let path = options.figures().join("plan.svg");
     figure::draw(&path, "What plan tells, and what is", "one point for each index that it chose", 3, &panels)
 }
 
-fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
+fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> {
+    let within = config::read::<Config>(options, EXPERIMENT.name)?.within;
     let mut all = Vec::new();
     for corpus in distinct(rows, "corpus") {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.text("corpus") == corpus).collect();
@@ -188,9 +210,9 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
                     let far = far.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(f64::NAN);
                     (
                         "recall",
-                        format!("within {RECALL_WITHIN}"),
+                        format!("within {}", within.recall),
                         format!("{far:+.4}"),
-                        far.abs() <= RECALL_WITHIN,
+                        far.abs() <= within.recall,
                     )
                 }
                 _ => {
@@ -198,9 +220,9 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
                     let by = |x: &f64| x.ln().abs();
                     let far = far.max_by(|a, b| by(a).total_cmp(&by(b))).unwrap_or(f64::NAN);
                     let (item, most) = match thing {
-                        "candidates" => ("candidates", 1.0 + CANDIDATES_WITHIN),
+                        "candidates" => ("candidates", 1.0 + within.candidates),
                         "bytes" => ("bytes", 1.0),
-                        _ => ("speed", SPEED_WITHIN),
+                        _ => ("speed", within.speed),
                     };
                     (item, format!("within a factor of {most}"), format!("× {far:.3}"), by(&far) <= most.ln())
                 }
@@ -219,5 +241,5 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
             });
         }
     }
-    all
+    Ok(all)
 }

@@ -1,6 +1,6 @@
 //! Rows of measurements: appended one by one, each with everything that is needed to understand it alone.
 
-use crate::Config;
+use crate::{Options, root};
 use anyhow::{Context, Result, ensure};
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -23,13 +23,13 @@ pub type Field<'a> = (&'static str, &'a dyn Display);
 
 impl Table {
     /// Begins `results/<experiment>/<corpus>.csv` anew.
-    pub fn create(config: &Config, experiment: &str, corpus: &str, digest: &str) -> Result<Self> {
-        Self::part(config, experiment, corpus, digest, "")
+    pub fn create(options: &Options, experiment: &str, corpus: &str, digest: &str) -> Result<Self> {
+        Self::part(options, experiment, corpus, digest, "")
     }
 
     /// Begins `results/<experiment>/<corpus><part>.csv` anew: rows of a corpus that are measured apart.
-    pub fn part(config: &Config, experiment: &str, corpus: &str, digest: &str, part: &str) -> Result<Self> {
-        let folder = config.results.join(experiment);
+    pub fn part(options: &Options, experiment: &str, corpus: &str, digest: &str, part: &str) -> Result<Self> {
+        let folder = options.results().join(experiment);
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let path = folder.join(format!("{corpus}{part}.csv"));
         if path.exists() {
@@ -38,7 +38,7 @@ impl Table {
         let common = vec![
             ("corpus", corpus.to_owned()),
             ("corpus_hash", digest.to_owned()),
-            ("seed", config.seed.to_string()),
+            ("seed", options.seed.to_string()),
             ("revision", revision()),
             ("machine", machine()),
         ];
@@ -72,11 +72,12 @@ impl Table {
 /// The revision that is measured; a plus sign stands for changes on top of it.
 fn revision() -> String {
     let git = |arguments: &[&str]| {
-        let output = Command::new("git").args(arguments).output().ok()?;
+        let output = Command::new("git").args(arguments).current_dir(root()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let Some(head) = git(&["rev-parse", "--short", "HEAD"]) else { return "unknown".into() };
-    let changed = git(&["status", "--porcelain", "src", "experiments/*.rs"]).is_some_and(|s| !s.is_empty());
+    let changed = git(&["status", "--porcelain", "src", "core", "experiments/*.rs", "experiments/configs"])
+        .is_some_and(|s| !s.is_empty());
     head + if changed { "+" } else { "" }
 }
 
@@ -110,9 +111,15 @@ pub fn read(path: &Path) -> Result<Vec<Row>> {
     reader.deserialize().map(|row| Ok(Row(row.with_context(|| path.display().to_string())?))).collect()
 }
 
+/// The published figures that an experiment is held against; none if nothing was published.
+pub fn expected(experiment: &str) -> Result<Vec<Row>> {
+    let path = root().join("experiments/expected").join(format!("{experiment}.csv"));
+    if path.exists() { read(&path) } else { Ok(Vec::new()) }
+}
+
 /// All rows of an experiment, files in order of name; none if it has not been run.
-pub fn read_all(config: &Config, experiment: &str) -> Result<Vec<Row>> {
-    let folder = config.results.join(experiment);
+pub fn read_all(options: &Options, experiment: &str) -> Result<Vec<Row>> {
+    let folder = options.results().join(experiment);
     let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "csv"));

@@ -1,14 +1,15 @@
 //! Time per query against the number of stored hashes, with the growth fitted (Figure 7).
 
 use crate::check::Verdict;
+use crate::config::{self, Size};
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series};
 use crate::results::{Row, Table, distinct};
-use crate::throughput::{Bench, Method, RADIUS, Workload};
-use crate::{Config, Experiment};
+use crate::throughput::{Bench, Method, Searches, Workload};
+use crate::{Experiment, Options};
 use anyhow::Result;
-use flipside::search::psm::FlipOrder;
 use flipside::text::FeatureKind;
+use serde::Deserialize;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "scalability",
@@ -18,27 +19,30 @@ pub const EXPERIMENT: Experiment = Experiment {
     verdicts,
 };
 
-const METHODS: &[Method] = &[
-    Method::Bphs(4),
-    Method::Bphs(10),
-    Method::PsmX { filter_bits: 8 },
-    Method::PsmP { fewer: 2, order: FlipOrder::Vosh },
-    Method::Dial { tables: 2, flips: 1, budgeted: true },
-    Method::Mih { blocks: 3 },
-];
+/// What is measured.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    stored: Size,
+    /// Numbers of stored hashes, each half of the next.
+    sizes: u32,
+    queries: Size,
+    methods: Vec<Method>,
+}
 
-fn run(config: &Config) -> Result<()> {
-    let most = config.stored.unwrap_or(config.size(60_000_000, 64_000));
-    let queries = config.queries.unwrap_or(config.size(100_000, 2_000));
-    for path in config.corpora() {
+fn run(options: &Options) -> Result<()> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
+    let searches = Searches::read(options)?;
+    let (most, queries) = options.sizes(config.stored, config.queries);
+    for path in options.corpora() {
         let corpus = Corpus::load(&path, FeatureKind::Words)?;
-        let mut table = Table::create(config, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
-        let mut sizes: Vec<usize> = (0..7).map(|halvings| most >> halvings).collect();
+        let mut table = Table::create(options, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
+        let mut sizes: Vec<usize> = (0..config.sizes).map(|halvings| most >> halvings).collect();
         sizes.reverse();
-        let points = config.progress.points(2 * sizes.len() * METHODS.len());
+        let points = options.progress.points(2 * sizes.len() * config.methods.len());
         for stored in sizes {
-            let workload = Workload::generated(config, &corpus, stored, queries);
-            Bench::new(&workload, RADIUS, &mut table, &points)?.at_recall(METHODS)?;
+            let workload = Workload::generated(options, &searches, &corpus, stored, queries)?;
+            Bench::new(&workload, searches.distance, &mut table, &points)?.at_recall(&config.methods)?;
         }
     }
     Ok(())
@@ -65,7 +69,7 @@ fn points(rows: &[Row], corpus: &str, method: &str, mode: &str) -> Vec<(f64, f64
     points
 }
 
-fn draw(config: &Config, rows: &[Row]) -> Result<()> {
+fn draw(options: &Options, rows: &[Row]) -> Result<()> {
     for corpus in distinct(rows, "corpus") {
         let panel = |mode: &str, title: &str| Panel {
             title: title.into(),
@@ -82,13 +86,13 @@ fn draw(config: &Config, rows: &[Row]) -> Result<()> {
         };
         let panels = [panel("all", "(A) every match"), panel("first", "(F) the first match")];
         let note = "generated hashes, distance up to 3; probabilistic methods at 95 % recall, calibrated at each size";
-        let path = config.figures.join(format!("scalability-{corpus}.svg"));
+        let path = options.figures().join(format!("scalability-{corpus}.svg"));
         figure::draw(&path, &format!("Growth with the number of stored hashes, {corpus}"), note, 2, &panels)?;
     }
     Ok(())
 }
 
-fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
+fn verdicts(_: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> {
     let mut all = Vec::new();
     for corpus in distinct(rows, "corpus") {
         for method in distinct(rows, "method") {
@@ -107,7 +111,7 @@ fn verdicts(rows: &[Row], _: &[Row]) -> Vec<Verdict> {
             });
         }
     }
-    all
+    Ok(all)
 }
 
 #[cfg(test)]

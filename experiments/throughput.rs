@@ -1,13 +1,14 @@
-//! Queries per second of every method on one workload: what `online-throughput` and `scalability` share.
+//! Queries per second of every method on one workload: what the experiments on searches share.
 //!
-//! Every method answers the same queries on one thread and is timed by processor time. Methods with a budget get the one
-//! that finds 95 % on queries set apart for that, or each of several ([`Bench::curve`]); exact ones find everything.
+//! Every method answers the same queries on one thread and is timed by processor time. Methods with a budget get the
+//! one that finds 95 % on queries set apart for that, or each of several ([`Bench::curve`]); exact ones find
+//! everything.
 
-use crate::Config;
 use crate::corpus::Corpus;
 use crate::generate::{Donors, Recipe};
 use crate::progress::Points;
 use crate::results::{Clock, Table};
+use crate::{Options, config};
 use anyhow::{Result, anyhow};
 use flipside::Id;
 use flipside::hash::fmix64;
@@ -21,28 +22,58 @@ use flipside::search::{Cost, HammingIndex, Mode, Query, Scratch};
 use flipside::simhash::SimHash;
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
+use flipside_core::generate::NearPairs;
 use gaoya::simhash::SimHashIndex;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+use serde::Deserialize;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 
-/// h of the paper's throughput experiments.
-pub const RADIUS: u32 = 3;
-/// Recall that budgets are chosen for.
-pub const RECALL: f64 = 0.95;
-/// Recalls for which a curve is measured on all cores as well.
-const ON_ALL_CORES: [f64; 3] = [0.9, 0.95, 0.99];
-/// Queries set apart to choose budgets on.
-const CALIBRATION: usize = 8_000;
 /// Documents from one movement of the progress bar to the next.
 const PROGRESS: usize = 1 << 14;
-/// Measurements of each; the fastest counts, because others only add to it.
-const ROUNDS: usize = 3;
+
+/// What the experiments on searches have in common.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Searches {
+    /// h of the paper's throughput experiments.
+    pub distance: u32,
+    /// Recall that budgets are chosen for.
+    recall: f64,
+    /// Queries set apart to choose budgets on.
+    calibration_queries: usize,
+    /// Recalls for which a curve is measured on all cores as well.
+    recalls_on_all_cores: Vec<f64>,
+    /// Measurements of each; the fastest counts, because others only add to it.
+    rounds: usize,
+    /// Texts from which on a corpus is also searched as it is.
+    large_corpus: usize,
+    /// Stored hashes beyond which gaoya does not fit beside the others.
+    most_for_gaoya: usize,
+    truth: Vec<Exact>,
+}
+
+/// The exact search up to a distance.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Exact {
+    distance: u32,
+    method: Method,
+}
+
+impl Searches {
+    /// Reads `configs/searches.toml`.
+    pub fn read(options: &Options) -> Result<Self> {
+        config::read(options, "searches")
+    }
+}
 
 /// Stored hashes, queries, and what an exact search answers.
 pub struct Workload {
     pub corpus: String,
     pub digest: String,
-    /// `real` or `generated`.
+    /// `real`, `generated` or `near-pairs`.
     pub source: &'static str,
     /// Documents stored.
     pub documents: usize,
@@ -50,19 +81,27 @@ pub struct Workload {
     pub queries: Vec<SimHash>,
     /// Queries set apart to choose budgets on.
     pub calibration: Vec<SimHash>,
+    pub searches: Searches,
 }
 
 impl Workload {
     /// Documents of a generated corpus, of which `queries` drawn at random are not stored but asked.
-    pub fn generated(config: &Config, corpus: &Corpus, stored: usize, queries: usize) -> Self {
-        let seed = config.seed;
+    pub fn generated(
+        options: &Options,
+        searches: &Searches,
+        corpus: &Corpus,
+        stored: usize,
+        queries: usize,
+    ) -> Result<Self> {
+        let seed = options.seed;
         let donors = Donors::new(corpus, seed);
-        let documents = stored + queries + CALIBRATION;
-        let share = (queries + CALIBRATION) as f64 / documents as f64;
+        let asked = queries + searches.calibration_queries;
+        let documents = stored + asked;
+        let share = asked as f64 / documents as f64;
         let drawn =
             |document: usize| (fmix64(document as u64 ^ fmix64(seed)) as f64) < share * u64::MAX as f64;
-        let recipe = Recipe::new(documents, seed);
-        let progress = config.progress.bar("documents generated", documents);
+        let recipe = Recipe::read(options, documents)?;
+        let progress = options.progress.bar("documents generated", documents);
         let all = donors.generate(&recipe, |document, simhash| {
             if document.is_multiple_of(PROGRESS) {
                 progress.inc(PROGRESS as u64);
@@ -72,19 +111,41 @@ impl Workload {
         progress.finish_and_clear();
         let hashes = all.iter().filter(|(_, asked)| asked.is_none()).map(|&(hash, _)| hash).collect();
         let asked = all.into_iter().filter_map(|(_, asked)| asked).map(|simhash| *simhash).collect();
-        Self::new(corpus, "generated", hashes, asked, queries)
+        Ok(Self::new(corpus, searches, "generated", hashes, asked, queries))
     }
 
     /// The documents of a corpus, of which `queries` drawn at random are not stored but asked.
-    pub fn real(corpus: &Corpus, queries: usize, seed: u64) -> Self {
+    pub fn real(corpus: &Corpus, searches: &Searches, queries: usize, seed: u64) -> Self {
         let mut simhashes = corpus.simhashes(Weighting::TfIdf);
         let mut order: Vec<u32> = (0..simhashes.len() as u32).collect();
         order.sort_unstable_by_key(|&document| fmix64(u64::from(document) ^ fmix64(seed)));
-        let asked: Vec<SimHash> =
-            order.iter().take(queries + CALIBRATION).map(|&d| simhashes[d as usize]).collect();
+        let asked: Vec<SimHash> = order
+            .iter()
+            .take(queries + searches.calibration_queries)
+            .map(|&d| simhashes[d as usize])
+            .collect();
         let hashes = order.iter().skip(asked.len()).map(|&d| simhashes[d as usize].hash).collect();
         simhashes.clear();
-        Self::new(corpus, "real", hashes, asked, queries)
+        Self::new(corpus, searches, "real", hashes, asked, queries)
+    }
+
+    /// Uniform hashes, and queries that each have one stored partner at distance 1 to `distance`: no corpus at all.
+    pub fn near_pairs(searches: &Searches, distance: u32, stored: usize, queries: usize, seed: u64) -> Self {
+        let pairs: Vec<[SimHash; 2]> = NearPairs::new(distance, seed).take(queries).collect();
+        let strangers = Xoshiro256PlusPlus::seed_from_u64(fmix64(seed)).random_iter();
+        let strangers = strangers.take(stored.saturating_sub(queries));
+        let hashes: Vec<u64> = pairs.iter().map(|[_, partner]| partner.hash).chain(strangers).collect();
+        let digest = hashes.iter().fold(0, |sum, &hash| fmix64(sum ^ hash));
+        Self {
+            corpus: "uniform".into(),
+            digest: format!("{digest:016x}"),
+            source: "near-pairs",
+            documents: hashes.len(),
+            stored: DistinctHashes::new(&hashes),
+            queries: pairs.into_iter().map(|[query, _]| query).collect(),
+            calibration: Vec::new(),
+            searches: searches.clone(),
+        }
     }
 
     /// What its results are called.
@@ -94,6 +155,7 @@ impl Workload {
 
     fn new(
         corpus: &Corpus,
+        searches: &Searches,
         source: &'static str,
         hashes: Vec<u64>,
         mut asked: Vec<SimHash>,
@@ -101,38 +163,37 @@ impl Workload {
     ) -> Self {
         // In random order: neighbours in the list would be neighbours in the index.
         asked.sort_unstable_by_key(|simhash| fmix64(simhash.hash));
-        let calibration = asked.split_off(asked.len().saturating_sub(CALIBRATION));
+        let calibration = asked.split_off(asked.len().saturating_sub(searches.calibration_queries));
         asked.truncate(queries);
         let documents = hashes.len();
         let stored = DistinctHashes::new(&hashes);
         let (corpus, digest) = (corpus.name.clone(), corpus.digest.clone());
-        Self { corpus, digest, source, documents, stored, queries: asked, calibration }
+        let searches = searches.clone();
+        Self { corpus, digest, source, documents, stored, queries: asked, calibration, searches }
     }
 }
 
-/// Texts from which on a corpus is also searched as it is.
-const LARGE: usize = 100_000;
-
-/// The workloads of a run, one after the other, each with an empty table: large corpora as they are, and what is generated
-/// from each, unless no hashes are to be stored.
+/// The workloads of a run, one after the other, each with an empty table: large corpora as they are, and what is
+/// generated from each, unless no hashes are to be stored.
 pub fn for_each_workload(
-    config: &Config,
+    options: &Options,
     experiment: &str,
     (stored, queries): (usize, usize),
     mut each: impl FnMut(&Workload, &mut Table) -> Result<()>,
 ) -> Result<()> {
+    let searches = Searches::read(options)?;
     let mut run = |workload: &Workload| {
         let (stored, queries) = (workload.stored.len(), workload.queries.len());
-        config.progress.say(format!("  {stored} stored hashes, {queries} queries"));
-        each(workload, &mut Table::create(config, experiment, &workload.name(), &workload.digest)?)
+        options.progress.say(format!("  {stored} stored hashes, {queries} queries"));
+        each(workload, &mut Table::create(options, experiment, &workload.name(), &workload.digest)?)
     };
-    for path in config.corpora() {
+    for path in options.corpora() {
         let corpus = Corpus::load(&path, FeatureKind::Words)?;
-        if corpus.len() >= LARGE {
-            run(&Workload::real(&corpus, queries.min(corpus.len() / 10), config.seed))?;
+        if corpus.len() >= searches.large_corpus {
+            run(&Workload::real(&corpus, &searches, queries.min(corpus.len() / 10), options.seed))?;
         }
         if stored > 0 {
-            run(&Workload::generated(config, &corpus, stored, queries))?;
+            run(&Workload::generated(options, &searches, &corpus, stored, queries)?)?;
         }
     }
     Ok(())
@@ -144,24 +205,32 @@ pub fn asked(simhashes: &[SimHash]) -> Vec<Query<'_>> {
 }
 
 /// A method with its tuning; probabilistic ones are built without a budget.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Method {
-    Bphs(u32),
+    Bphs {
+        tables: u32,
+    },
     PsmX {
         filter_bits: u32,
     },
     /// Bits that the key has less than ⌊log₂ n⌋.
     PsmP {
         fewer: u32,
+        #[serde(default)]
         order: FlipOrder,
     },
     /// Ours: part tables with few flips in the key of each.
     Dial {
         tables: u32,
         flips: u32,
+        #[serde(default)]
+        key_bits: Option<u32>,
+        #[serde(default = "yes")]
         budgeted: bool,
     },
     Linear,
+    #[serde(rename = "mih-rs")]
     Mih {
         blocks: usize,
     },
@@ -170,29 +239,10 @@ pub enum Method {
     },
 }
 
-/// All methods of Table 2 and their rivals; each rival, like each method, in the settings that might be its best.
-pub const ALL: &[Method] = &[
-    Method::Bphs(4),
-    Method::Bphs(10),
-    Method::Bphs(16),
-    Method::PsmX { filter_bits: 4 },
-    Method::PsmX { filter_bits: 8 },
-    Method::PsmX { filter_bits: 16 },
-    Method::PsmX { filter_bits: 32 },
-    Method::PsmX { filter_bits: 64 },
-    Method::PsmP { fewer: 4, order: FlipOrder::Vosh },
-    Method::PsmP { fewer: 2, order: FlipOrder::Vosh },
-    Method::PsmP { fewer: 2, order: FlipOrder::Static },
-    Method::PsmP { fewer: 0, order: FlipOrder::Vosh },
-    Method::Dial { tables: 2, flips: 1, budgeted: true },
-    Method::Dial { tables: 2, flips: 1, budgeted: false },
-    Method::Mih { blocks: 3 },
-    Method::Mih { blocks: 4 },
-    Method::Gaoya { blocks: 6 },
-];
-
-/// Gaoya keeps a hash map of vectors per table: beyond this many hashes it does not fit beside the others.
-const MOST_FOR_GAOYA: usize = 1_500_000;
+/// What is not said is so.
+fn yes() -> bool {
+    true
+}
 
 /// Something that answers.
 enum Built {
@@ -281,7 +331,7 @@ impl Method {
     fn build(self, hashes: &[u64], radius: u32) -> Result<Built> {
         let psm = |reading, order| PsmParams { radius, reading, order, ..PsmParams::default() };
         Ok(match self {
-            Self::Bphs(tables) => Built::Ours(Box::new(Bphs::new(hashes, BphsParams { radius, tables })?)),
+            Self::Bphs { tables } => Built::Ours(Box::new(Bphs::new(hashes, BphsParams { radius, tables })?)),
             Self::PsmX { filter_bits } => {
                 Built::Psm(Psm::new(hashes, psm(Reading::X { filter_bits }, FlipOrder::Vosh))?)
             }
@@ -289,8 +339,9 @@ impl Method {
                 let bits = hashes.len().max(2).ilog2().saturating_sub(fewer).max(1);
                 Built::Psm(Psm::new(hashes, psm(Reading::P { key_bits: Some(bits) }, order))?)
             }
-            Self::Dial { tables, flips, .. } => {
-                let params = DialParams { radius, tables, flips: Some(flips), ..DialParams::default() };
+            Self::Dial { tables, flips, key_bits, .. } => {
+                let flips = Some(flips);
+                let params = DialParams { radius, tables, flips, key_bits, ..DialParams::default() };
                 Built::Dial(Box::new(Dial::new(hashes, params)?))
             }
             Self::Linear => Built::Ours(Box::new(Linear::new(hashes, radius)?)),
@@ -325,12 +376,13 @@ impl Method {
     /// Its name in tables.
     pub fn name(self) -> String {
         match self {
-            Self::Bphs(tables) => format!("BPHS {tables}"),
+            Self::Bphs { tables } => format!("BPHS {tables}"),
             Self::PsmX { filter_bits } => format!("PSM-X {filter_bits}"),
             Self::PsmP { fewer, order: FlipOrder::Vosh } => format!("PSM-P -{fewer}"),
             Self::PsmP { fewer, order: FlipOrder::Static } => format!("PSM-P -{fewer} static"),
-            Self::Dial { tables, flips, budgeted } => {
-                format!("dial {tables}/{flips}{}", if budgeted { "" } else { ", exact" })
+            Self::Dial { tables, flips, key_bits, budgeted } => {
+                let keys = key_bits.map_or(String::new(), |bits| format!("x{bits}"));
+                format!("dial {tables}{keys}/{flips}{}", if budgeted { "" } else { ", exact" })
             }
             Self::Linear => "linear".into(),
             Self::Mih { blocks } => format!("mih-rs {blocks}"),
@@ -352,7 +404,8 @@ impl Method {
 
 /// Key bits for so many hashes, and the probes among them that find the wanted recall on the queries set apart.
 pub fn key_and_budget(workload: &Workload, hashes: &[u64]) -> Result<(u32, u32)> {
-    let built = Method::PsmP { fewer: 2, order: FlipOrder::Vosh }.build(hashes, RADIUS)?;
+    let method = Method::PsmP { fewer: 2, order: FlipOrder::Vosh };
+    let built = method.build(hashes, workload.searches.distance)?;
     let Built::Psm(psm) = &built else { unreachable!("it was built just so") };
     Ok((psm.key_bits(), calibrate(&built, workload).0))
 }
@@ -372,7 +425,7 @@ fn calibrate(built: &Built, workload: &Workload) -> (u32, u32) {
     }
     let quantile = |probes: &mut Vec<u32>| {
         probes.sort_unstable();
-        let wanted = (RECALL * probes.len() as f64).ceil().max(1.0) as usize;
+        let wanted = (workload.searches.recall * probes.len() as f64).ceil().max(1.0) as usize;
         probes.get(wanted - 1).copied().unwrap_or(u32::MAX)
     };
     (quantile(&mut pairs), quantile(&mut firsts))
@@ -416,7 +469,7 @@ fn time(
     let each = queries.len().div_ceil(threads).max(1);
     let mut answers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); threads];
     let (mut cost, mut cpu, mut slowest, mut wall) = (Cost::default(), f64::MAX, 0f64, f64::MAX);
-    for _ in 0..ROUNDS {
+    for _ in 0..workload.searches.rounds {
         let mut parts = answers.iter_mut().zip(queries.chunks(each));
         let clock = Clock::start();
         cost = Cost::default();
@@ -453,6 +506,7 @@ pub struct Bench<'a> {
     machine: Machine,
     /// Threads that a search on all cores has.
     cores: usize,
+    first_matches: bool,
     table: &'a mut Table,
     points: &'a Points,
 }
@@ -475,19 +529,17 @@ impl<'a> Bench<'a> {
         points: &'a Points,
     ) -> Result<Self> {
         let queries = asked(&workload.queries);
-        let exact = match radius {
-            0..=3 => Method::Bphs(10),
-            4..=7 => Method::Dial { tables: 4, flips: 1, budgeted: false },
-            8..=11 => Method::Dial { tables: 4, flips: 2, budgeted: false },
-            _ => Method::Linear,
-        };
+        let exact = workload.searches.truth.iter().find(|exact| radius <= exact.distance);
+        let exact =
+            exact.ok_or_else(|| anyhow!("searches.toml has no exact search up to distance {radius}"))?;
         let mut truth = Vec::new();
-        exact.build(workload.stored.hashes(), radius)?.answer(&queries, Mode::All, &mut truth);
+        exact.method.build(workload.stored.hashes(), radius)?.answer(&queries, Mode::All, &mut truth);
         truth.sort_unstable();
         let kinds = kinds_of(workload, &queries, &truth);
         let machine = Machine::measure(flipside::resources::thread_seconds);
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Ok(Self { workload, radius, queries, truth, kinds, machine, cores, table, points })
+        let first_matches = false;
+        Ok(Self { workload, radius, queries, truth, kinds, machine, cores, first_matches, table, points })
     }
 
     fn build(&self, method: Method) -> Result<Ready> {
@@ -507,11 +559,13 @@ impl<'a> Bench<'a> {
         Ok(Ready { method, built, build_cpu, bytes, bytes_by })
     }
 
-    /// A row for each method and mode, at the budget for [`RECALL`].
+    /// A row for each method and mode, at the budget for the wanted recall.
     pub fn at_recall(&mut self, methods: &[Method]) -> Result<()> {
         let mut budgets: HashMap<String, (u32, u32)> = HashMap::new();
         for &method in methods {
-            if matches!(method, Method::Gaoya { .. }) && self.workload.stored.len() > MOST_FOR_GAOYA {
+            if matches!(method, Method::Gaoya { .. })
+                && self.workload.stored.len() > self.workload.searches.most_for_gaoya
+            {
                 continue;
             }
             let mut ready = self.build(method)?;
@@ -532,8 +586,13 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// A row for each budget, every match wanted, and one without a budget for the methods that end; and a row on all cores
-    /// for the first budget that reaches each of [`ON_ALL_CORES`].
+    /// Curves also of the first match, not only of every match.
+    pub fn with_first_matches(self) -> Self {
+        Self { first_matches: true, ..self }
+    }
+
+    /// A row for each budget, every match wanted, and one without a budget for the methods that end; and a row on all
+    /// cores for the first budget that reaches each of [`Searches::recalls_on_all_cores`].
     pub fn curve(&mut self, method: Method, budgets: &[u32]) -> Result<()> {
         let mut ready = self.build(method)?;
         if !method.budgeted() {
@@ -543,10 +602,13 @@ impl<'a> Bench<'a> {
             Built::Dial(dial) => Some(dial.all_probes()),
             _ => None,
         };
-        let mut recalls = ON_ALL_CORES.to_vec();
+        let mut recalls = self.workload.searches.recalls_on_all_cores.clone();
         for &budget in budgets.iter().filter(|&&budget| all_probes.is_none_or(|all| budget < all)) {
             ready.built = ready.built.with_budget(Some(budget));
             let recall = self.point(&ready, Mode::All, Some(budget), 1)?;
+            if self.first_matches {
+                self.point(&ready, Mode::First, Some(budget), 1)?;
+            }
             let reached = recalls.len();
             recalls.retain(|&wanted| recall < wanted);
             if recalls.len() < reached && self.cores > 1 {
@@ -564,6 +626,9 @@ impl<'a> Bench<'a> {
         self.point(ready, Mode::All, budget, 1)?;
         if self.cores > 1 {
             self.point(ready, Mode::All, budget, self.cores)?;
+        }
+        if self.first_matches && ready.built.index().is_some() {
+            self.point(ready, Mode::First, budget, 1)?;
         }
         Ok(())
     }

@@ -54,16 +54,19 @@ pub fn similar_pairs(sets: &[Vec<(u64, u32)>], least: f64) -> Vec<TruePair> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipside::hash::SplitMix64;
+    use rand::rngs::Xoshiro256PlusPlus;
+    use rand::{RngExt, SeedableRng};
 
     #[test]
     fn prefixes_miss_no_pair() {
-        let mut rng = SplitMix64::new(4);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(4);
         let sets: Vec<Vec<(u64, u32)>> = (0..120)
             .map(|_| {
-                let start = rng.below(30);
-                let mut set: Vec<(u64, u32)> =
-                    (start..start + 5 + rng.below(12)).filter(|_| rng.below(8) > 0).map(|f| (f, 1)).collect();
+                let start = rng.random_range(0..30);
+                let mut set: Vec<(u64, u32)> = (start..start + rng.random_range(5..17))
+                    .filter(|_| rng.random_range(0..8) > 0)
+                    .map(|f| (f, 1))
+                    .collect();
                 if set.is_empty() {
                     set.push((start, 1));
                 }

@@ -7,9 +7,11 @@
 //! few, the search is exhaustive. (The method is ours; the paper fixes its flips by experiment.)
 
 use crate::clusters::Partition;
-use crate::hash::{SplitMix64, fmix64};
+use crate::hash::fmix64;
 use crate::id::{Id, Slot};
 use crate::search::Hit;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -220,12 +222,12 @@ fn resampled_interval(clusters: &[Vec<u32>], budget: u32, seed: u64) -> (f64, f6
         .iter()
         .map(|probes| (probes.iter().filter(|&&probe| probe <= budget).count() as u64, probes.len() as u64))
         .collect();
-    let mut rng = SplitMix64::new(seed ^ 0x626f_6f74);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x626f_6f74);
     let mut shares: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
             let (mut found, mut all) = (0, 0);
             for _ in 0..counts.len() {
-                let (f, n) = counts[rng.below(counts.len() as u64) as usize];
+                let (f, n) = counts[rng.random_range(0..counts.len())];
                 found += f;
                 all += n;
             }

@@ -143,8 +143,12 @@ pub fn text_digest(text: &str) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
-/// Random numbers that mean the same for ever: SplitMix64 (Steele, Lea & Flood 2014), for whatever is stored or
-/// must be repeated, where a library's generator may change between versions.
+/// Random numbers that mean the same for ever: SplitMix64 (Steele, Lea & Flood 2014), for the parameters of what is
+/// stored and made again, as MinHash's functions are from their seed. Tests draw with it, too.
+///
+/// What is sampled or made up, for a calibration, a plan, a benchmark or an experiment, is drawn with `rand`'s
+/// `Xoshiro256PlusPlus` and its sampling: nothing that is stored has to be drawn again. Where whatever is sampled has a
+/// hash, neither is used: the least hashes with the seed are a sample that depends on no order.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 

@@ -63,6 +63,8 @@ pub mod collection;
 pub mod dedup;
 pub mod error;
 pub mod features;
+#[doc(hidden)]
+pub mod generate;
 mod groups;
 pub mod hash;
 pub mod id;

@@ -1,8 +1,8 @@
 //! Which settings are how right: every method, choice of features, distance and check over corpora with a known truth,
 //! beside what rivals found on the same corpora.
 //!
-//! Texts are cut once for each kind of feature and sketched once for each weighting; candidates keep every measure, and the
-//! settings are scored over them. Scores are those of the tool's own `evaluate`.
+//! Texts are cut once for each kind of feature and sketched once for each weighting; candidates keep every measure,
+//! and the settings are scored over them. Scores are those of the tool's own `evaluate`.
 
 mod set;
 mod summary;
@@ -10,9 +10,12 @@ mod sweep;
 
 use crate::corpus::Corpus;
 use crate::results::{Row, Table, read};
-use crate::{Config, Experiment};
+use crate::{Experiment, Options, config};
 use anyhow::{Context, Result};
+use flipside::pipeline::settings::Verify;
 use flipside::text::FeatureKind;
+use flipside::weight::Weighting;
+use serde::Deserialize;
 use set::{Score, Set};
 use std::path::{Path, PathBuf};
 use sweep::Setting;
@@ -25,31 +28,88 @@ pub const EXPERIMENT: Experiment = Experiment {
     verdicts: summary::verdicts,
 };
 
-fn run(config: &Config) -> Result<()> {
-    for path in config.corpora() {
+/// What is measured.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    features: Vec<FeatureKind>,
+    weightings: Vec<Weighting>,
+    /// Bits within which SimHashes are near.
+    distances: Vec<u32>,
+    positions: Vec<usize>,
+    /// What `--similarity` is for minhash: bands are chosen by it, and pairs accepted.
+    similarities: Vec<f64>,
+    /// Jaccard coefficient of 5-word shingles from which on a pair is true, where the truth is counted here.
+    near: f64,
+    /// Parts of the judged pairs that settings are chosen on and tested on in turn.
+    folds: u64,
+    /// Texts below so many bytes are short, others from so many on long.
+    short_below: u64,
+    long_from: u64,
+    /// True pairs without which a sort of pair is not shown.
+    fewest_of_a_sort: f64,
+    /// Lead over the best rival that is aimed at.
+    aim: f64,
+    checks: Checks,
+    shown: Vec<Shown>,
+}
+
+/// Thresholds of each check.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Checks {
+    weights: Vec<f64>,
+    mismatch: Vec<f64>,
+    jaccard: Vec<f64>,
+    containment: Vec<f64>,
+    cosine: Vec<f64>,
+}
+
+impl Checks {
+    /// All checks with their thresholds.
+    fn all(&self) -> [(Verify, &[f64]); 5] {
+        [
+            (Verify::Weights, &self.weights),
+            (Verify::Mismatch, &self.mismatch),
+            (Verify::Jaccard, &self.jaccard),
+            (Verify::Containment, &self.containment),
+            (Verify::Cosine, &self.cosine),
+        ]
+    }
+}
+
+/// A setting in the table: what it is called there, and the fields that choose its row.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shown {
+    name: String,
+    setting: String,
+}
+
+fn run(options: &Options) -> Result<()> {
+    let config: Config = config::read(options, EXPERIMENT.name)?;
+    for path in options.corpora() {
         let corpus = Corpus::load(&path, FeatureKind::Shingles(5))?;
-        let set = Set::open(&path, config, &corpus)?;
+        let set = Set::open(&path, options, &config, &corpus)?;
         println!("  {}: {} documents, {} true pairs", set.name, corpus.documents(), set.true_pairs());
-        if let Some(folder) = &config.rivals {
+        if let Some(folder) = &options.rivals {
             let part = ".rivals";
-            let mut table = Table::part(config, EXPERIMENT.name, &set.name, &corpus.digest, part)?;
+            let mut table = Table::part(options, EXPERIMENT.name, &set.name, &corpus.digest, part)?;
             for (name, file, seconds) in rivals(folder, &set.name)? {
                 let setting = Setting { cpu_seconds: seconds, ..Setting::default() };
                 row(&mut table, &set, &name, &setting, &set.score_file(&file)?)?;
             }
             continue;
         }
-        let mut table = Table::create(config, EXPERIMENT.name, &set.name, &corpus.digest)?;
+        let mut table = Table::create(options, EXPERIMENT.name, &set.name, &corpus.digest)?;
         drop(corpus);
-        for features in
-            [FeatureKind::Words, FeatureKind::Shingles(2), FeatureKind::Shingles(3), FeatureKind::Shingles(5)]
-        {
+        for &features in &config.features {
             let corpus = Corpus::load(&path, features)?;
             let copies = set::copies(&corpus);
-            sweep::simhash(&corpus, &set, features, &copies, |setting, score| {
+            sweep::simhash(&config, &corpus, &set, features, &copies, |setting, score| {
                 row(&mut table, &set, "flipside", &setting, &score)
             })?;
-            sweep::minhash(&corpus, &set, features, &copies, |setting, score| {
+            sweep::minhash(&config, &corpus, &set, features, &copies, |setting, score| {
                 row(&mut table, &set, "flipside", &setting, &score)
             })?;
         }
@@ -118,17 +178,17 @@ mod tests {
     use super::*;
     use clap::Parser;
     use flipside::evaluate::found::{Found, Records};
-    use flipside::pipeline::settings::{Method, Settings, Verify};
+    use flipside::pipeline::settings::{Method, Settings};
     use flipside::pipeline::{Job, Silent, dedup};
-    use flipside::weight::Weighting;
 
     /// What the sweep says of a setting is what the tool itself finds with it.
     #[test]
     fn a_row_is_what_the_tool_finds() {
-        let path = PathBuf::from("data/debian-faq.warc.wet.gz");
-        let config = Config::parse_from(["experiments", "quality"]);
+        let path = crate::root().join("data/debian-faq.warc.wet.gz");
+        let options = Options::parse_from(["experiments", "quality"]);
+        let config: Config = config::read(&options, EXPERIMENT.name).unwrap();
         let reference = Corpus::load(&path, FeatureKind::Shingles(5)).unwrap();
-        let set = Set::open(&path, &config, &reference).unwrap();
+        let set = Set::open(&path, &options, &config, &reference).unwrap();
         assert!(set.true_pairs() > 20 && set.kind == "lexical");
         let features = FeatureKind::Shingles(3);
         let corpus = Corpus::load(&path, features).unwrap();
@@ -138,8 +198,8 @@ mod tests {
             rows.push((setting, score));
             Ok(())
         };
-        sweep::simhash(&corpus, &set, features, &copies, &mut keep).unwrap();
-        sweep::minhash(&corpus, &set, features, &copies, &mut keep).unwrap();
+        sweep::simhash(&config, &corpus, &set, features, &copies, &mut keep).unwrap();
+        sweep::minhash(&config, &corpus, &set, features, &copies, &mut keep).unwrap();
         let usual = Settings { features, all_pairs: true, ..Settings::default() };
         let simhash = Settings {
             method: Method::Bphs,
@@ -198,9 +258,10 @@ mod tests {
             .map(|i| format!("{{\"text\":\"a page {i} of eight and more words than that {i}{i} {i}x\"}}"))
             .collect();
         let path = file("pages.jsonl", &texts.join("\n"));
-        let config = Config::parse_from(["experiments", "quality"]);
+        let options = Options::parse_from(["experiments", "quality"]);
+        let config: Config = config::read(&options, EXPERIMENT.name).unwrap();
         let corpus = Corpus::load(&path, FeatureKind::Shingles(5)).unwrap();
-        let set = Set::open(&path, &config, &corpus).unwrap();
+        let set = Set::open(&path, &options, &config, &corpus).unwrap();
         file("pages.one.csv", "a,b\n0,1\n2,3\n");
         file("pages.two.csv", "record,cluster\n0,0\n1,0\n2,3\n");
         file("pages.seconds.csv", "rival,cpu_seconds\ntwo,1.5\n");

@@ -1,6 +1,7 @@
 //! A corpus with what is right about it, and the score of a result.
 
-use crate::Config;
+use super::Config;
+use crate::Options;
 use crate::corpus::Corpus;
 use crate::results::{Row, read};
 use crate::truth::similar_pairs;
@@ -17,12 +18,6 @@ use flipside::evaluate::{Evaluation, evaluate};
 use flipside::hash::{fmix64, text_digest};
 use std::path::{Path, PathBuf};
 
-/// Jaccard coefficient of 5-word shingles from which on a pair is true, where the truth is counted here.
-const NEAR: f64 = 0.8;
-
-/// Parts of the judged pairs that thresholds are chosen on and tested on in turn.
-pub const FOLDS: u64 = 5;
-
 /// Documents and their truth.
 pub struct Set {
     /// Name of the corpus.
@@ -36,6 +31,8 @@ pub struct Set {
     /// Pairs of one sort, by name.
     sorts: Vec<(&'static str, TruthFile)>,
     pages: Vec<Page>,
+    /// Below the first number of bytes a text is short, from the second on long.
+    lengths: (u64, u64),
 }
 
 /// What sorts the pairs of a page.
@@ -46,16 +43,13 @@ struct Page {
     host: Option<u128>,
 }
 
-/// Texts below this many bytes are short, texts of [`LONG`] or more are long.
-const SHORT: u64 = 500;
-const LONG: u64 = 5000;
-
-/// The sorts that a pair belongs to: by the shorter of its texts, and by its hosts.
-fn sorts_of(a: Page, b: Page) -> [Option<&'static str>; 2] {
+/// The sorts that a pair belongs to: by the shorter of its texts, and by its hosts. Texts are short below the first of
+/// these numbers of bytes, and long from the second on.
+fn sorts_of(a: Page, b: Page, (short_below, long_from): (u64, u64)) -> [Option<&'static str>; 2] {
     let length = match a.bytes.min(b.bytes) {
-        ..SHORT => "short",
-        SHORT..LONG => "middle",
-        LONG.. => "long",
+        bytes if bytes < short_below => "short",
+        bytes if bytes < long_from => "middle",
+        _ => "long",
     };
     let hosts = a.host.zip(b.host).map(|(a, b)| if a == b { "one host" } else { "two hosts" });
     [Some(length), hosts]
@@ -84,7 +78,7 @@ pub struct Score {
 
 impl Set {
     /// The truth of a corpus that was loaded with shingles of five words.
-    pub fn open(path: &Path, config: &Config, corpus: &Corpus) -> Result<Self> {
+    pub fn open(path: &Path, options: &Options, config: &Config, corpus: &Corpus) -> Result<Self> {
         let inputs = discover(&[PathBuf::from(path)], &Default::default())?;
         let names = record_names(&inputs, &ReadOptions::default())?;
         ensure!(
@@ -95,7 +89,7 @@ impl Set {
             corpus.documents()
         );
         let records = Records::new(&names)?;
-        let given = config.truths.iter().find_map(|truth| truth.strip_prefix(&format!("{}=", corpus.name)));
+        let given = options.truths.iter().find_map(|truth| truth.strip_prefix(&format!("{}=", corpus.name)));
         let mut frame = None;
         let truth = match given {
             Some(given) => {
@@ -113,7 +107,7 @@ impl Set {
                 frame = framed(&truth, TruthFile::read(Path::new(file), &records, &lower)?);
                 truth
             }
-            None => counted(corpus),
+            None => counted(corpus, config.near),
         };
         let kind = match (truth.scope, truth.min_score) {
             (Scope::LabelledPairs, _) => "judged",
@@ -122,10 +116,10 @@ impl Set {
         };
         let folds = match &truth.truth {
             Truth::Pairs(pairs) if truth.scope == Scope::LabelledPairs => {
-                let fold = |pair: &Judged| fmix64(u64::from(pair.a) << 32 | u64::from(pair.b)) % FOLDS;
+                let fold = |pair: &Judged| fmix64(u64::from(pair.a) << 32 | u64::from(pair.b)) % config.folds;
                 let of = |number: u64| pairs.iter().filter(|pair| fold(pair) == number).copied().collect();
                 let part = |number| TruthFile { truth: Truth::Pairs(of(number)), ..truth.clone() };
-                (0..FOLDS).map(part).collect()
+                (0..config.folds).map(part).collect()
             }
             _ => Vec::new(),
         };
@@ -136,11 +130,12 @@ impl Set {
             Page { bytes: row.text_bytes, host: host.map(text_digest) }
         };
         let pages: Vec<Page> = (0..).zip(documents.rows()).map(page).collect();
+        let lengths = (config.short_below, config.long_from);
         let mut sorts: Vec<(&str, TruthFile)> = Vec::new();
         if let Truth::Pairs(pairs) = &truth.truth {
             for sort in SORTS {
                 let is = |pair: &&Judged| {
-                    sorts_of(pages[pair.a as usize], pages[pair.b as usize]).contains(&Some(sort))
+                    sorts_of(pages[pair.a as usize], pages[pair.b as usize], lengths).contains(&Some(sort))
                 };
                 let own: Vec<Judged> = pairs.iter().filter(is).copied().collect();
                 if own.iter().any(|pair| pair.verdict == Judgement::Duplicate) {
@@ -150,7 +145,7 @@ impl Set {
         }
         sorts.extend(frame.map(|frame| (FRAME, frame)));
         let (name, records) = (corpus.name.clone(), records.count());
-        Ok(Self { name, kind, records, truth, folds, sorts, pages })
+        Ok(Self { name, kind, records, truth, folds, sorts, pages, lengths })
     }
 
     /// Number of pairs that are true.
@@ -172,7 +167,8 @@ impl Set {
         for (sort, truth) in &self.sorts {
             let is = |&&(a, b): &&(u32, u32)| {
                 *sort == FRAME
-                    || sorts_of(self.pages[a as usize], self.pages[b as usize]).contains(&Some(*sort))
+                    || sorts_of(self.pages[a as usize], self.pages[b as usize], self.lengths)
+                        .contains(&Some(*sort))
             };
             let own = found(pairs.iter().filter(is).copied());
             let none = Bootstrap { resamples: 0, ..Bootstrap::default() };
@@ -250,11 +246,11 @@ fn framed(truth: &TruthFile, lower: TruthFile) -> Option<TruthFile> {
     (!framed.is_empty()).then(|| TruthFile { truth: Truth::Pairs(framed), ..truth.clone() })
 }
 
-/// All pairs with a Jaccard coefficient of [`NEAR`] or more, by full comparison; copies of a text among them.
-fn counted(corpus: &Corpus) -> TruthFile {
+/// All pairs with a Jaccard coefficient of `near` or more, by full comparison; copies of a text among them.
+fn counted(corpus: &Corpus, near: f64) -> TruthFile {
     let sets: Vec<Vec<(u64, u32)>> = (0..corpus.len()).map(|text| corpus.counts(text)).collect();
     let mut pairs = copies(corpus);
-    for (a, b, _) in similar_pairs(&sets, NEAR) {
+    for (a, b, _) in similar_pairs(&sets, near) {
         pairs.extend(across(corpus, a, b));
     }
     pairs.sort_unstable();
@@ -263,8 +259,8 @@ fn counted(corpus: &Corpus) -> TruthFile {
         truth: Truth::Pairs(pairs.into_iter().map(judged).collect()),
         scope: Scope::Corpus,
         counts: TruthCounts::default(),
-        min_score: Some(NEAR),
-        rule: format!("Jaccard coefficient of 5-word shingles of {NEAR} or more, counted"),
+        min_score: Some(near),
+        rule: format!("Jaccard coefficient of 5-word shingles of {near} or more, counted"),
     }
 }
 

@@ -1,10 +1,11 @@
 //! The settings, and the candidates that they are scored over.
 
+use super::Config;
 use super::set::{Score, Set, across};
 use super::summary::is_shown;
 use crate::corpus::Corpus;
 use crate::results::Clock;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use flipside::Slot;
 use flipside::features::{cosine, overlap};
 use flipside::minhash::DistinctSignatures;
@@ -18,21 +19,6 @@ use flipside::text::FeatureKind;
 use flipside::weight::{Weigher, Weighting};
 use rayon::prelude::*;
 use std::collections::HashMap;
-
-/// Bits within which SimHashes are near.
-const DISTANCES: [u32; 6] = [3, 5, 7, 8, 10, 12];
-/// What `--similarity` is for minhash: bands are chosen by it, and pairs accepted.
-const SIMILARITIES: [f64; 8] = [0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9];
-const POSITIONS: [usize; 3] = [16, 64, 128];
-
-/// The checks, each with its thresholds.
-const CHECKS: [(Verify, [f64; 6]); 5] = [
-    (Verify::Weights, [0.8, 0.85, 0.9, 0.93, 0.95, 0.97]),
-    (Verify::Mismatch, [0.9, 0.93, 0.95, 0.97, 0.98, 0.99]),
-    (Verify::Jaccard, [0.5, 0.6, 0.7, 0.8, 0.85, 0.9]),
-    (Verify::Containment, [0.5, 0.6, 0.7, 0.8, 0.9, 0.95]),
-    (Verify::Cosine, [0.6, 0.7, 0.8, 0.85, 0.9, 0.95]),
-];
 
 /// What a row was measured with; what does not apply is empty.
 #[derive(Clone, Default)]
@@ -51,12 +37,12 @@ pub struct Setting {
     pub cpu_seconds: f64,
 }
 
-/// Two texts and how alike they are by every check, in the order of [`CHECKS`].
+/// Two texts and how alike they are by every check, in the order of [`Checks::all`](super::Checks::all).
 struct Candidate {
     a: u32,
     b: u32,
     distance: u32,
-    /// Bit i: psm finds it within `DISTANCES[i]`; bit 7: block-permuted tables find it.
+    /// Bit i: psm finds it within the i-th distance; bit 7: block-permuted tables find it.
     finders: u8,
     measures: [f32; 5],
 }
@@ -92,24 +78,27 @@ fn listed<'a>(
 }
 
 /// Pairs by sort are scored for the settings in the table alone.
-fn score(set: &Set, setting: &Setting, pairs: &[(u32, u32)]) -> Result<Score> {
-    if is_shown(setting) { set.score_sorts(pairs) } else { set.score_pairs(pairs.iter().copied()) }
+fn score(config: &Config, set: &Set, setting: &Setting, pairs: &[(u32, u32)]) -> Result<Score> {
+    if is_shown(config, setting) { set.score_sorts(pairs) } else { set.score_pairs(pairs.iter().copied()) }
 }
 
 /// Scores SimHash: all weightings, by psm and by exact search.
 pub fn simhash(
+    config: &Config,
     corpus: &Corpus,
     set: &Set,
     features: FeatureKind,
     copies: &[(u32, u32)],
     mut row: impl FnMut(Setting, Score) -> Result<()>,
 ) -> Result<()> {
+    let distances = &config.distances;
+    ensure!((1..=7).contains(&distances.len()), "{} distances, not 1 to 7", distances.len());
     let counts = counts(corpus);
-    for weighting in [Weighting::TfIdf, Weighting::Tf, Weighting::Binary] {
-        let (candidates, seconds) = candidates(corpus, features, weighting, &counts)?;
+    for &weighting in &config.weightings {
+        let (candidates, seconds) = candidates(distances, corpus, features, weighting, &counts)?;
         let mut settings = Vec::new();
         for (method, finder) in [(Method::Psm, 0u8), (Method::Bphs, EXACT)] {
-            for (number, distance) in DISTANCES.into_iter().enumerate() {
+            for (number, &distance) in distances.iter().enumerate() {
                 let base = Setting {
                     method: method.name(),
                     features: features.to_string(),
@@ -117,18 +106,18 @@ pub fn simhash(
                     distance: Some(distance),
                     check: Verify::None.name(),
                     bytes: 8,
-                    cpu_seconds: if finder == EXACT { seconds[DISTANCES.len()] } else { seconds[number] },
+                    cpu_seconds: if finder == EXACT { seconds[distances.len()] } else { seconds[number] },
                     ..Setting::default()
                 };
                 let finder = if finder == EXACT { EXACT } else { 1 << number };
                 settings.push((base.clone(), finder, 0, 0.0));
-                for (place, (check, thresholds)) in CHECKS.into_iter().enumerate() {
+                for (place, (check, thresholds)) in config.checks.all().into_iter().enumerate() {
                     let vectors = matches!(check, Verify::Weights | Verify::Mismatch);
                     // What the search misses hardly depends on the check; one check shows it.
                     if finder != EXACT && check != Verify::Weights {
                         continue;
                     }
-                    for threshold in thresholds {
+                    for &threshold in thresholds {
                         let setting = Setting {
                             check: check.name(),
                             threshold: Some(threshold),
@@ -150,7 +139,7 @@ pub fn simhash(
                         && c.finders & finder != 0
                         && (!checked || c.measures[*place] >= *threshold)
                 });
-                score(set, setting, &listed(corpus, copies, kept.map(|c| (c.a, c.b))))
+                score(config, set, setting, &listed(corpus, copies, kept.map(|c| (c.a, c.b))))
             })
             .collect();
         for ((setting, ..), score) in settings.into_iter().zip(scores) {
@@ -160,9 +149,10 @@ pub fn simhash(
     Ok(())
 }
 
-/// All pairs of texts that a search finds at some distance, and the processor seconds of each psm search and of the exact
-/// one, sketching included.
+/// All pairs of texts that a search finds at some distance, and the processor seconds of each psm search and of the
+/// exact one, sketching included.
 fn candidates(
+    distances: &[u32],
     corpus: &Corpus,
     features: FeatureKind,
     weighting: Weighting,
@@ -176,8 +166,9 @@ fn candidates(
     let distinct = DistinctHashes::new(&sketches.hashes);
     let mut found: HashMap<(Slot, Slot), (u32, u8)> = HashMap::new();
     let mut seconds = Vec::new();
-    let psm = (0..).zip(DISTANCES).map(|(bit, distance)| (Method::Psm, distance, 1u8 << bit));
-    for (method, distance, finder) in psm.chain([(Method::Bphs, DISTANCES[DISTANCES.len() - 1], EXACT)]) {
+    let psm = (0..).zip(distances).map(|(bit, &distance)| (Method::Psm, distance, 1u8 << bit));
+    let widest = distances.last().map(|&distance| (Method::Bphs, distance, EXACT));
+    for (method, distance, finder) in psm.chain(widest) {
         let settings = Settings { method, distance, ..base.clone() };
         let clock = Clock::start();
         let search = find::by_simhash(collection, texts, &sketches, &settings, &mut Stages::new(&Silent))?;
@@ -227,6 +218,7 @@ struct Banded {
 
 /// Scores MinHash: estimated, counted, and checked by containment.
 pub fn minhash(
+    config: &Config,
     corpus: &Corpus,
     set: &Set,
     features: FeatureKind,
@@ -235,13 +227,13 @@ pub fn minhash(
 ) -> Result<()> {
     let (collection, texts, _) = corpus.parts();
     let counts = counts(corpus);
-    for positions in POSITIONS {
+    for &positions in &config.positions {
         let clock = Clock::start();
         let settings = Settings { features, permutations: positions, ..Settings::default() };
         let signatures = sketch::signatures(collection, texts, &settings, &|_| ())?;
         let distinct = DistinctSignatures::new(signatures);
         let (signing, _) = clock.read();
-        for similarity in SIMILARITIES {
+        for &similarity in &config.similarities {
             let clock = Clock::start();
             let banding = Banding::choose(positions, similarity, settings.recall)?;
             // As the tool does: not counted are candidates four standard errors below the threshold.
@@ -284,9 +276,8 @@ pub fn minhash(
                 Setting { check: "none", ..base.clone() },
                 Setting { check: "exact-jaccard", ..base.clone() },
             ];
-            let (check, thresholds) = CHECKS[3];
-            settings.extend(thresholds.map(|threshold| Setting {
-                check: check.name(),
+            settings.extend(config.checks.containment.iter().map(|&threshold| Setting {
+                check: Verify::Containment.name(),
                 threshold: Some(threshold),
                 ..base.clone()
             }));
@@ -298,7 +289,7 @@ pub fn minhash(
                         (_, None) => c.matches >= enough,
                         (_, Some(threshold)) => c.matches >= enough && c.containment >= threshold as f32,
                     });
-                    score(set, setting, &listed(corpus, copies, kept.map(|c| (c.a, c.b))))
+                    score(config, set, setting, &listed(corpus, copies, kept.map(|c| (c.a, c.b))))
                 })
                 .collect();
             for (setting, score) in settings.into_iter().zip(scores) {

@@ -17,12 +17,10 @@
 //! thousand features). The other families compare 32 bits of what is a longer number, and are equal by accident
 //! with probability 2⁻³² per position.
 
-pub mod bounds;
 #[cfg(test)]
 mod golden;
 mod one_permutation;
 mod signatures;
-pub mod sketch;
 
 use crate::error::{Error, Result};
 use crate::hash::SplitMix64;

@@ -1,9 +1,10 @@
 //! What probes and candidates cost: the part of a plan that the machine decides.
 
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::{Choice, Kind};
-use crate::hash::SplitMix64;
 use crate::kernel::{huge_pages::HugeList, prefetch};
 use crate::search::dial::{Dial, DialParams};
 use crate::search::linear::Linear;
@@ -23,7 +24,8 @@ pub struct Machine {
     pub candidate: f64,
     /// A hash of a linear scan.
     pub scanned: f64,
-    /// Waiting for one cache line at a random place that has been asked for ahead, in memory of [`Machine::SIZES`] bytes.
+    /// Waiting for one cache line at a random place that has been asked for ahead, in memory of [`Machine::SIZES`]
+    /// bytes.
     pub line: [f64; 4],
 }
 
@@ -77,14 +79,13 @@ impl Machine {
     /// `clock` gives the seconds that this thread has worked so far, from any beginning.
     pub fn measure(clock: impl Fn() -> f64) -> Self {
         let line = Self::SIZES.map(|bytes| measure_line(bytes, &clock));
-        let mut rng = SplitMix64::new(1);
-        let mut hashes: Vec<u64> = (0..1 << 15).map(|_| rng.next_u64()).collect();
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut hashes: Vec<u64> = (0..1 << 15).map(|_| rng.random()).collect();
         hashes.sort_unstable();
         hashes.dedup();
         let weights: Vec<[f32; BITS]> =
-            (0..256).map(|_| std::array::from_fn(|_| (rng.unit() * 4.0 - 2.0) as f32)).collect();
-        let asked: Vec<(u64, &[f32; BITS])> =
-            weights.iter().map(|weights| (rng.next_u64(), weights)).collect();
+            (0..256).map(|_| std::array::from_fn(|_| rng.random_range(-2.0..2.0))).collect();
+        let asked: Vec<(u64, &[f32; BITS])> = weights.iter().map(|weights| (rng.random(), weights)).collect();
         let queries: Vec<Query<'_>> =
             asked.iter().cycle().take(8_192).map(|&(hash, weights)| Query { hash, weights }).collect();
         let time = |tables, flips, key_bits, budget| {
@@ -116,9 +117,9 @@ impl Machine {
             scanned: (scan / hashes.len() as f64).max(0.001),
             line,
         };
-        // A search has fewer reads under way than a loop that does nothing else: how much longer they take it is told by an
-        // index outside of the nearest caches.
-        let mut hashes: Vec<u64> = (0..1 << 20).map(|_| rng.next_u64()).collect();
+        // A search has fewer reads under way than a loop that does nothing else: how much longer they take it is told
+        // by an index outside of the nearest caches.
+        let mut hashes: Vec<u64> = (0..1 << 20).map(|_| rng.random()).collect();
         hashes.sort_unstable();
         hashes.dedup();
         let shape = Choice {
@@ -163,8 +164,9 @@ fn measure_line(bytes: u64, clock: &impl Fn() -> f64) -> f64 {
     const READS: usize = 1 << 18;
     let words = usize::try_from(bytes / 8).unwrap_or(0).max(8);
     let memory = HugeList::filled(words, 0u64);
-    let mut rng = SplitMix64::new(bytes);
-    let places: Vec<u32> = (0..READS + AHEAD).map(|_| rng.below(words as u64) as u32).collect();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(bytes);
+    let most = u32::try_from(words).unwrap_or(u32::MAX);
+    let places: Vec<u32> = (0..READS + AHEAD).map(|_| rng.random_range(0..most)).collect();
     let mut best = f64::INFINITY;
     for _ in 0..3 {
         let start = clock();

@@ -2,10 +2,10 @@
 
 use rayon::prelude::*;
 
-use crate::hash::SplitMix64;
+use crate::generate::NearPairs;
 use crate::kernel::{Level, weakest::Strengths};
 use crate::search::dial::Probes;
-use crate::simhash::{BITS, SimHash, distance};
+use crate::simhash::BITS;
 
 /// Two hashes that are near, and how strong the bits of each are.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub struct Model {
 
 /// Hashes of a sample that crowding is measured on.
 const MOST_SAMPLED: usize = 1 << 16;
+/// Seed of the built-in model, so that a plan without data is always the same.
+const SEED: u64 = 0x706c_616e;
 
 impl Model {
     /// The model of a sample: near pairs at the distances that are searched for, and stored hashes, distinct and drawn at
@@ -36,27 +38,14 @@ impl Model {
         Self { pairs, hashes, measured: true }
     }
 
-    /// A model without data: weights are independent and normally distributed; a near page's are the same, turned to a
-    /// cosine that is uniform from 1 − 0.02·max(1, h²/9) to .9999, of which those at distance 1 to h remain. Hashes are
-    /// spread evenly.
+    /// A model without data: made-up [near pairs](NearPairs) at distance 1 to h, and hashes that are spread evenly.
     pub fn built_in(distance_at_most: u32, pairs: usize) -> Self {
-        let (kernel, mut rng) = (Level::in_use(), SplitMix64::new(0x706c_616e));
-        let h = distance_at_most.clamp(1, 32);
-        let far = 0.02 * (f64::from(h * h) / 9.0).max(1.0);
-        let mut made = Vec::with_capacity(pairs);
-        while made.len() < pairs {
-            let one = SimHash::from_weights(std::array::from_fn(|_| normal(&mut rng) as f32));
-            let cosine = 0.9999 - far.min(0.9) * rng.unit();
-            let sine = libm::sqrt(1.0 - cosine * cosine);
-            let other = SimHash::from_weights(
-                one.weights.map(|w| (cosine * f64::from(w) + sine * normal(&mut rng)) as f32),
-            );
-            if (1..=h).contains(&distance(one.hash, other.hash)) {
-                let strengths = [kernel.strengths(&one.weights), kernel.strengths(&other.weights)];
-                made.push(NearPair { differing: one.hash ^ other.hash, strengths });
-            }
-        }
-        Self { pairs: made, hashes: Vec::new(), measured: false }
+        let kernel = Level::in_use();
+        let made = NearPairs::new(distance_at_most, SEED).take(pairs).map(|[one, other]| NearPair {
+            differing: one.hash ^ other.hash,
+            strengths: [kernel.strengths(&one.weights), kernel.strengths(&other.weights)],
+        });
+        Self { pairs: made.collect(), hashes: Vec::new(), measured: false }
     }
 
     /// Whether it was measured on data.
@@ -130,35 +119,24 @@ impl Model {
     }
 }
 
-/// A number from N(0, 1), by Box and Muller.
-fn normal(rng: &mut SplitMix64) -> f64 {
-    let radius = libm::sqrt(-2.0 * libm::log(1.0 - rng.unit()));
-    radius * libm::cos(std::f64::consts::TAU * rng.unit())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::id::Id;
     use crate::search::dial::{Dial, DialParams};
     use crate::search::{HammingIndex, Mode, Query, Scratch};
+    use rand::rngs::Xoshiro256PlusPlus;
+    use rand::{RngExt, SeedableRng};
 
     #[test]
     fn budgets_hold_on_a_real_index() {
         // Queries whose partners are stored: the share that the budget finds is what the model says.
-        let mut rng = SplitMix64::new(3);
         let (mut pairs, mut queries, mut partners) = (Vec::new(), Vec::new(), Vec::new());
-        while pairs.len() < 400 {
-            let one = SimHash::from_weights(std::array::from_fn(|_| normal(&mut rng) as f32));
-            let moved = one.weights.map(|w| w + 0.2 * normal(&mut rng) as f32);
-            let other = SimHash::from_weights(moved);
-            let differing = one.hash ^ other.hash;
-            if (1..=5).contains(&differing.count_ones()) {
-                let strengths = [&one, &other].map(|side| Level::in_use().strengths(&side.weights));
-                pairs.push(NearPair { differing, strengths });
-                queries.push(one);
-                partners.push(other.hash);
-            }
+        for [one, other] in NearPairs::new(5, 3).take(400) {
+            let strengths = [&one, &other].map(|side| Level::in_use().strengths(&side.weights));
+            pairs.push(NearPair { differing: one.hash ^ other.hash, strengths });
+            queries.push(one);
+            partners.push(other.hash);
         }
         let model = Model::of_sample(pairs, Vec::new());
         let mut hashes = partners.clone();
@@ -188,8 +166,8 @@ mod tests {
 
     #[test]
     fn crowding_counts_who_shares_a_key() {
-        let mut rng = SplitMix64::new(1);
-        let even: Vec<u64> = (0..4_000).map(|_| rng.next_u64()).collect();
+        let rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let even: Vec<u64> = rng.random_iter().take(4_000).collect();
         let masks = [0xff, 0xff00];
         let of =
             |hashes: &[u64], masks: &[u64]| Model::of_sample(Vec::new(), hashes.to_vec()).crowding(masks);

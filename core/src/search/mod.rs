@@ -4,7 +4,6 @@
 //! radii are inclusive: "within h" means distance ≤ h.
 
 pub mod bands;
-pub mod batch;
 pub mod bphs;
 mod buckets;
 pub mod dial;

@@ -29,12 +29,10 @@
 //! # }
 //! ```
 
-mod index;
 mod join;
 
 use crate::error::{Error, Result};
 use crate::minhash::{MAX_PERMUTATIONS, hash_positions};
-pub use index::{Answer, BandIndex, SignatureHit};
 pub use join::{BandStats, Join, JoinParams, join, join_with};
 use serde::{Deserialize, Serialize};
 

@@ -1,10 +1,11 @@
 //! An index that grows: has something like this signature been seen before?
 
-use super::Banding;
-use crate::error::{Error, Result};
-use crate::kernel::Level;
-use crate::minhash::Signatures;
-use crate::search::Cost;
+use anyhow::{Result, ensure};
+use flipside::hash::fmix64;
+use flipside::minhash::Signatures;
+use flipside::search::Cost;
+use flipside::search::bands::Banding;
+use flipside_core::internal::Level;
 use hashbrown::HashMap;
 
 /// End of a chain.
@@ -52,60 +53,46 @@ impl BandIndex {
     /// every query slow; the answer says how often it was cut short.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if the banding does not fit, or `newest` is 0.
+    /// If the banding does not fit, or `newest` is 0.
     pub fn new(permutations: usize, banding: Banding, newest: usize) -> Result<Self> {
         banding.check(permutations)?;
-        if newest == 0 {
-            return Err(Error::parameter("newest", 0, "must be at least 1"));
-        }
+        ensure!(newest > 0, "a query must look at the newest signature of a bucket at least");
         let signatures = Signatures::new(permutations)?;
         Ok(Self { banding, newest, signatures, heads: HashMap::new(), older: Vec::new() })
-    }
-
-    /// Number of stored signatures.
-    pub fn len(&self) -> usize {
-        self.signatures.len()
-    }
-
-    /// Whether nothing is stored.
-    pub fn is_empty(&self) -> bool {
-        self.signatures.is_empty()
-    }
-
-    /// The stored signatures, by slot.
-    pub fn signatures(&self) -> &Signatures {
-        &self.signatures
     }
 
     /// Stores a signature and returns its slot. Equal signatures are stored again.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if the signature has another length than the index, or the index holds 2³² − 1 already.
+    /// If the signature has another length than the index, or the index holds 2³² − 1 already.
     pub fn insert(&mut self, signature: &[u32]) -> Result<u32> {
-        let slot = u32::try_from(self.len()).ok().filter(|&slot| slot != NONE);
-        let slot =
-            slot.ok_or_else(|| Error::parameter("signatures", self.len(), "an index holds 2^32 - 1"))?;
+        let slot = u32::try_from(self.signatures.len()).unwrap_or(NONE);
+        ensure!(slot != NONE, "an index holds 2^32 - 1 signatures");
         self.signatures.push(signature)?;
         for band in 0..self.banding.bands {
-            let older = self.heads.insert(self.banding.key(band, signature), slot);
+            let older = self.heads.insert(self.key(band, signature), slot);
             self.older.push(older.unwrap_or(NONE));
         }
         Ok(slot)
     }
 
+    /// The bucket of a band: a hash of its rows and of its number.
+    fn key(&self, band: usize, signature: &[u32]) -> u64 {
+        let rows = &signature[band * self.banding.rows..][..self.banding.rows];
+        rows.iter().fold(band as u64, |key, &value| fmix64(key.rotate_left(32) ^ u64::from(value)))
+    }
+
     /// All stored signatures that share a band with the query and agree in at least `min_matches` positions.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if the query has another length than the index.
+    /// If the query has another length than the index.
     pub fn query(&self, signature: &[u32], min_matches: usize) -> Result<Answer> {
-        if signature.len() != self.signatures.permutations() {
-            let expected = format!("must be {}, as in the index", self.signatures.permutations());
-            return Err(Error::parameter("permutations", signature.len(), expected));
-        }
+        let (own, others) = (self.signatures.permutations(), signature.len());
+        ensure!(own == others, "a query of {others} positions, and signatures of {own}");
         let (mut slots, mut limited) = (Vec::new(), 0);
         let rows = self.banding.rows;
         for band in 0..self.banding.bands {
-            let mut next = self.heads.get(&self.banding.key(band, signature)).copied().unwrap_or(NONE);
+            let mut next = self.heads.get(&self.key(band, signature)).copied().unwrap_or(NONE);
             let mut seen = 0;
             while next != NONE && seen < self.newest {
                 // Different rows may have equal hashes.
@@ -157,7 +144,7 @@ mod tests {
             let answer = index.query(&query, least).unwrap();
             prop_assert_eq!(answer.cost.verified, naive.len() as u64);
             prop_assert_eq!((answer.hits, answer.limited), (naive, 0));
-            prop_assert_eq!(index.len(), values.len() / 8);
+            prop_assert_eq!(index.signatures.len(), values.len() / 8);
         }
     }
 
@@ -179,8 +166,10 @@ mod tests {
         assert!(BandIndex::new(3, banding, 1).is_err());
         assert!(BandIndex::new(4, banding, 0).is_err());
         let mut index = BandIndex::new(4, banding, 1).unwrap();
-        assert!(index.is_empty() && index.insert(&[1; 5]).is_err() && index.query(&[1; 3], 0).is_err());
+        assert!(
+            index.signatures.is_empty() && index.insert(&[1; 5]).is_err() && index.query(&[1; 3], 0).is_err()
+        );
         // A refused signature leaves nothing behind.
-        assert_eq!((index.len(), index.query(&[1; 4], 0).unwrap().hits), (0, vec![]));
+        assert_eq!((index.signatures.len(), index.query(&[1; 4], 0).unwrap().hits), (0, vec![]));
     }
 }

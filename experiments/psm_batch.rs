@@ -1,28 +1,26 @@
 //! Probabilistic SimHash matching in batches: the probes of many queries, sorted by key, meet the stored hashes in one
 //! sequential pass.
 //!
-//! The paper's abstract and slides name a batch mode and its speed but do not describe it; indexing the flipped queries
-//! and streaming the stored hashes past them is our reading. Flips are made among the leading p bits (reading P of
-//! [`super::psm`]), so what a stored hash meets are the queries that have its key flipped to; each is compared in full.
-//! The stored hashes need no index at all: they only have to ascend, and may come in chunks from a file.
+//! The paper's abstract and slides name a batch mode and its speed but do not describe it; indexing the flipped
+//! queries and streaming the stored hashes past them is our reading. Flips are made among the leading p bits (reading
+//! P of [`flipside::search::psm`]), so what a stored hash meets are the queries that have its key flipped to; each is
+//! compared in full. The stored hashes need no index at all: they only have to ascend, and may come in chunks from a
+//! file.
 
+use anyhow::{Result, ensure};
+use flipside::search::{Cost, Hit, Query};
+use flipside::simhash::BITS;
+use flipside::simhash::volatility::FlipCost;
+use flipside::simhash::vosh::Vosh;
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
-
-use super::{Cost, Hit, Query};
-use crate::id::Slot;
-use crate::simhash::BITS;
-use crate::simhash::volatility::FlipCost;
-use crate::simhash::vosh::Vosh;
-use crate::{Error, Result};
 
 /// What a batch is matched with.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug)]
 pub struct BatchParams {
     /// h: the largest distance of a match, at most 64.
     pub radius: u32,
-    /// p: number of leading bits among which flips are made, 1 to 32. About log₂ of the number of stored hashes is good.
+    /// p: number of leading bits among which flips are made, 1 to 32. About log₂ of the number of stored hashes is
+    /// good.
     pub key_bits: u32,
     /// What a flip costs.
     pub cost: FlipCost,
@@ -50,18 +48,12 @@ impl Batch {
     /// Makes the probes of all queries and sorts them, on all threads of the current pool.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for parameters without meaning, and for 2³² queries or more.
+    /// For parameters without meaning, and for 2³² queries or more.
     pub fn new(queries: &[Query<'_>], params: BatchParams) -> Result<Self> {
         params.cost.check()?;
-        if params.radius > BITS as u32 {
-            return Err(Error::parameter("radius", params.radius, "at most 64"));
-        }
-        if !(1..=32).contains(&params.key_bits) {
-            return Err(Error::parameter("key-bits", params.key_bits, "1 to 32"));
-        }
-        if u32::try_from(queries.len()).is_err() {
-            return Err(Error::parameter("queries", queries.len(), "fewer than 2^32 in one batch"));
-        }
+        ensure!(params.radius <= BITS as u32, "a radius of {}, above 64", params.radius);
+        ensure!((1..=32).contains(&params.key_bits), "a key of {} bits, not 1 to 32", params.key_bits);
+        ensure!(u32::try_from(queries.len()).is_ok(), "{} queries are too many for one batch", queries.len());
         let among = u64::MAX << (64 - params.key_bits);
         let limit = params.budget.map_or(usize::MAX, |budget| budget as usize);
         /// Queries a task works through with the same heap.
@@ -94,21 +86,18 @@ impl Batch {
         size_of_val(&self.probes[..]) + size_of_val(&self.hashes[..])
     }
 
-    /// Lets stored hashes pass and appends the matches, each with the number of its query, in the order of the hashes.
-    /// Every pair that the probes reach comes once. `stored` must ascend; it may be a part of all hashes, whose first has
-    /// the slot `first_slot`, and parts may be streamed in any order, from several threads.
+    /// Lets stored hashes pass and appends the matches, each with the number of its query, in the order of the
+    /// hashes. Every pair that the probes reach comes once. `stored` must ascend; it may be a part of all hashes,
+    /// whose first has the slot `first_slot`, and parts may be streamed in any order, from several threads.
     ///
     /// Only comparisons are counted; the number of probes is [`probes`](Self::probes), however many parts there are.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for hashes that do not ascend, and for slots of 2³² or more.
+    /// For hashes that do not ascend, and for slots of 2³² or more.
     pub fn stream(&self, stored: &[u64], first_slot: u32, hits: &mut Vec<(u32, Hit)>) -> Result<Cost> {
-        if !stored.is_sorted() {
-            return Err(Error::parameter("hashes", "an unsorted list", "hashes in ascending order"));
-        }
-        if u64::from(first_slot) + stored.len() as u64 > 1 << 32 {
-            return Err(Error::parameter("hashes", stored.len(), "fewer than 2^32 with those before"));
-        }
+        ensure!(stored.is_sorted(), "stored hashes that do not ascend");
+        let end = u64::from(first_slot) + stored.len() as u64;
+        ensure!(end <= 1 << 32, "{end} stored hashes are too many");
         let shift = 64 - self.params.key_bits;
         let mut cost = Cost::default();
         let (mut i, mut j) = (0, 0);
@@ -156,8 +145,8 @@ fn gallop(list: &[u64], from: usize, key: u64, shift: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::SplitMix64;
-    use crate::search::distinct::DistinctHashes;
+    use flipside::hash::SplitMix64;
+    use flipside::search::distinct::DistinctHashes;
     use proptest::prelude::*;
 
     /// Every query against every stored hash; a match counts if its differing bits among the key's are one of the first
