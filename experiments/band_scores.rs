@@ -106,7 +106,7 @@ fn run(options: &Options) -> Result<()> {
             for pair in join(&signatures, params)?.pairs {
                 for &a in signatures.members(pair.a) {
                     for &b in signatures.members(pair.b) {
-                        pairs.push((a.min(b), a.max(b), MINHASH as u32 - pair.distance));
+                        pairs.push((a.min(b), a.max(b), positions as u32 - pair.distance));
                     }
                 }
             }

@@ -1,17 +1,19 @@
 //! A corpus as the experiments need it: features with their true weights, and hashes with whole weight vectors.
 
 use anyhow::{Context, Result, ensure};
+use flipside::Document;
 use flipside::corpus::{ReadOptions, discover};
 use flipside::hash::fmix64;
-use flipside::pipeline::collect::{Collection, Keeping, collect};
-use flipside::pipeline::sketch::Texts;
+use flipside::pipeline::pages::Pages;
 use flipside::simhash::SimHash;
 use flipside::simhash::hasher::SimHasher;
 use flipside::text::FeatureKind;
 use flipside::weight::frequencies::Frequencies;
 use flipside::weight::{Weigher, Weighting};
+use flipside_core::collection::{Counted, Keeping, Texts};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Documents with fewer distinct features are left out, as the tool does by default.
 pub const MIN_FEATURES: usize = 8;
@@ -22,9 +24,9 @@ pub struct Corpus {
     pub name: String,
     /// Hash over the texts of all documents, in order.
     pub digest: String,
-    collection: Collection,
+    pages: Pages,
     texts: Texts,
-    frequencies: Frequencies,
+    frequencies: Arc<Frequencies>,
 }
 
 /// A file's or folder's name without the endings of formats.
@@ -40,13 +42,14 @@ impl Corpus {
         let inputs = discover(&paths, &Default::default())
             .with_context(|| format!("looking for {}", path.display()))?;
         let options = ReadOptions { threads: rayon::current_num_threads(), ..ReadOptions::default() };
-        let collection = collect(inputs, &options, features, Keeping::Features, &|_| {});
-        ensure!(!collection.documents.is_empty(), "{}: no documents", path.display());
-        let digest = collection.documents.rows().iter().fold(0, |sum, row| fmix64(sum ^ row.digest as u64));
-        let texts = Texts::new(&collection, MIN_FEATURES);
-        let frequencies = Frequencies::sum(features, collection.documents.len() as u64, &collection.terms());
+        let pages = Pages::read(inputs, &options, features, Keeping::Features, None, &|_| {})?;
+        ensure!(!pages.documents.is_empty(), "{}: no documents", path.display());
+        let facts = pages.collection.all_facts().iter();
+        let digest = facts.fold(0, |sum, facts| fmix64(sum ^ facts.digest as u64));
+        let texts = Texts::new(&pages.collection, MIN_FEATURES);
+        let frequencies = Arc::new(pages.collection.frequencies());
         let name = name_of(path);
-        Ok(Self { name, digest: format!("{digest:016x}"), collection, texts, frequencies })
+        Ok(Self { name, digest: format!("{digest:016x}"), pages, texts, frequencies })
     }
 
     /// Number of distinct texts with enough features; they are numbered from 0.
@@ -56,12 +59,12 @@ impl Corpus {
 
     /// Number of documents, copies included.
     pub fn documents(&self) -> usize {
-        self.collection.documents.len()
+        self.pages.len()
     }
 
     /// The number of a text's first document, the same whatever the features are.
     pub fn document(&self, text: usize) -> u32 {
-        self.texts.copies(self.texts.sketched[text])[0]
+        self.texts.first(self.texts.sketched[text]).0
     }
 
     /// Number of documents with the text.
@@ -70,37 +73,33 @@ impl Corpus {
     }
 
     /// The documents that have a text.
-    pub fn copies_of(&self, text: usize) -> &[u32] {
+    pub fn copies_of(&self, text: usize) -> &[Document] {
         self.texts.copies(self.texts.sketched[text])
     }
 
-    /// What the stages of the tool's own pipeline work on.
-    pub fn parts(&self) -> (&Collection, &Texts, &Frequencies) {
-        (&self.collection, &self.texts, &self.frequencies)
+    /// What the tool's own runs work on.
+    pub fn parts(&self) -> (&Pages, &Texts, &Arc<Frequencies>) {
+        (&self.pages, &self.texts, &self.frequencies)
+    }
+
+    fn counted(&self, text: usize) -> Counted<'_> {
+        let document = self.texts.first(self.texts.sketched[text]);
+        self.pages.collection.counted(document).expect("features are what was kept")
     }
 
     /// The distinct features of a text in order of first occurrence, each with its weight before normalisation.
     pub fn features(&self, text: usize, weigher: &Weigher) -> Vec<(u64, i64)> {
-        let document = self.document(text);
-        let (_, _, occurrences) = self.collection.terms_of(document);
         let documents = self.frequencies.documents();
-        let of = |(feature, &n): (u64, &u16)| {
+        let of = |(feature, n): (u64, u32)| {
             let idf = weigher.idf(self.frequencies.get(feature), documents);
-            (feature, weigher.weight(u32::from(n), idf))
+            (feature, weigher.weight(n, idf))
         };
-        self.collection.features_of(document).zip(occurrences).map(of).collect()
+        self.counted(text).counts().map(of).collect()
     }
 
     /// The distinct features of a text, ascending, each with its number of occurrences.
     pub fn counts(&self, text: usize) -> Vec<(u64, u32)> {
-        let document = self.document(text);
-        let (_, _, occurrences) = self.collection.terms_of(document);
-        let mut counts: Vec<(u64, u32)> = self
-            .collection
-            .features_of(document)
-            .zip(occurrences)
-            .map(|(feature, &n)| (feature, u32::from(n)))
-            .collect();
+        let mut counts: Vec<(u64, u32)> = self.counted(text).counts().collect();
         counts.sort_unstable();
         counts
     }

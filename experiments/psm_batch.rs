@@ -8,6 +8,7 @@
 //! file.
 
 use anyhow::{Result, ensure};
+use flipside::Slot;
 use flipside::search::{Cost, Hit, Query};
 use flipside::simhash::BITS;
 use flipside::simhash::volatility::FlipCost;

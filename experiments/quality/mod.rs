@@ -12,7 +12,7 @@ use crate::corpus::Corpus;
 use crate::results::{Row, Table, read};
 use crate::{Experiment, Options, config};
 use anyhow::{Context, Result};
-use flipside::pipeline::settings::Verify;
+use flipside::settings::Measure;
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
 use serde::Deserialize;
@@ -67,13 +67,13 @@ struct Checks {
 
 impl Checks {
     /// All checks with their thresholds.
-    fn all(&self) -> [(Verify, &[f64]); 5] {
+    fn all(&self) -> [(Measure, &[f64]); 5] {
         [
-            (Verify::Weights, &self.weights),
-            (Verify::Mismatch, &self.mismatch),
-            (Verify::Jaccard, &self.jaccard),
-            (Verify::Containment, &self.containment),
-            (Verify::Cosine, &self.cosine),
+            (Measure::Weights, &self.weights),
+            (Measure::Mismatch, &self.mismatch),
+            (Measure::Jaccard, &self.jaccard),
+            (Measure::Containment, &self.containment),
+            (Measure::Cosine, &self.cosine),
         ]
     }
 }
@@ -178,8 +178,8 @@ mod tests {
     use super::*;
     use clap::Parser;
     use flipside::evaluate::found::{Found, Records};
-    use flipside::pipeline::settings::{Method, Settings};
     use flipside::pipeline::{Job, Silent, dedup};
+    use flipside::settings::{Judge, Net, Settings};
 
     /// What the sweep says of a setting is what the tool itself finds with it.
     #[test]
@@ -200,20 +200,20 @@ mod tests {
         };
         sweep::simhash(&config, &corpus, &set, features, &copies, &mut keep).unwrap();
         sweep::minhash(&config, &corpus, &set, features, &copies, &mut keep).unwrap();
-        let usual = Settings { features, all_pairs: true, ..Settings::default() };
-        let simhash = Settings {
-            method: Method::Bphs,
-            weighting: Weighting::Binary,
-            distance: 10,
-            verify: Verify::Jaccard,
-            verify_threshold: Some(0.7),
-            ..usual.clone()
+        let usual = |settings: Settings| {
+            settings.with(|settings| {
+                settings.features = features;
+                settings.all_pairs = true;
+            })
         };
-        let minhash = Settings { method: Method::Minhash, similarity: 0.7, verify: Verify::None, ..usual };
-        for (settings, threshold) in [(simhash, Some(0.7)), (minhash, None)] {
+        let simhash = usual(Settings::simhash()).with(|settings| {
+            settings.net = Net::Bphs { distance: 10, tables: None };
+            settings.judge = Judge::Jaccard(0.7);
+        });
+        let minhash = usual(Settings::minhash(0.7));
+        for (name, settings, threshold) in [("bphs", simhash, Some(0.7)), ("minhash", minhash, None)] {
             let folder = tempfile::tempdir().unwrap();
             let out = folder.path().join("result");
-            let name = settings.method.name();
             dedup(
                 &Job {
                     inputs: vec![path.clone()],
@@ -237,7 +237,7 @@ mod tests {
                             || setting.weighting == "binary" && setting.distance == Some(10))
                         && (name != "minhash"
                             || setting.positions == Some(128) && setting.similarity == Some(0.7))
-                        && setting.check == settings.verify.name()
+                        && setting.check == settings.judge.name()
                         && setting.threshold == threshold
                 })
                 .unwrap();

@@ -12,10 +12,11 @@ use flipside::evaluate::found::{Found, FoundPair, Records};
 use flipside::evaluate::interval::Bootstrap;
 use flipside::evaluate::partition::Partition;
 use flipside::evaluate::truth::{
-    Judged, Scope, Truth, TruthCounts, TruthFile, TruthParams, Verdict as Judgement,
+    Judged, Rule, Scope, Truth, TruthCounts, TruthFile, TruthParams, Verdict as Judgement,
 };
 use flipside::evaluate::{Evaluation, evaluate};
 use flipside::hash::{fmix64, text_digest};
+use flipside::{Document, Id};
 use std::path::{Path, PathBuf};
 
 /// Documents and their truth.
@@ -123,13 +124,12 @@ impl Set {
             }
             _ => Vec::new(),
         };
-        let (collection, ..) = corpus.parts();
-        let documents = &collection.documents;
-        let page = |(number, row): (u32, &flipside::document::Row)| {
-            let host = documents.url(number).and_then(|url| url.split('/').nth(2));
-            Page { bytes: row.text_bytes, host: host.map(text_digest) }
+        let (pages, ..) = corpus.parts();
+        let page = |document| {
+            let host = pages.url(document).and_then(|url| url.split('/').nth(2));
+            Page { bytes: pages.collection.facts(document).text_bytes, host: host.map(text_digest) }
         };
-        let pages: Vec<Page> = (0..).zip(documents.rows()).map(page).collect();
+        let pages: Vec<Page> = Document::all(pages.len()).map(page).collect();
         let lengths = (config.short_below, config.long_from);
         let mut sorts: Vec<(&str, TruthFile)> = Vec::new();
         if let Truth::Pairs(pairs) = &truth.truth {
@@ -225,8 +225,11 @@ impl Set {
 }
 
 fn found(pairs: impl IntoIterator<Item = (u32, u32)>) -> Found {
-    let pair = |(a, b)| FoundPair { a, b, distance: None, similarity: None };
-    Found::from_pairs(pairs.into_iter().map(pair).collect())
+    let pair = |(a, b): (u32, u32)| FoundPair { a: a.min(b), b: a.max(b), distance: None, similarity: None };
+    let mut pairs: Vec<FoundPair> = pairs.into_iter().filter(|(a, b)| a != b).map(pair).collect();
+    pairs.sort_unstable_by_key(|pair| (pair.a, pair.b));
+    pairs.dedup_by_key(|pair| (pair.a, pair.b));
+    Found { pairs: Some(pairs), clusters: None }
 }
 
 /// The pairs that are distinct, and would be duplicates with a lower bar: all of them distinct.
@@ -260,7 +263,7 @@ fn counted(corpus: &Corpus, near: f64) -> TruthFile {
         scope: Scope::Corpus,
         counts: TruthCounts::default(),
         min_score: Some(near),
-        rule: format!("Jaccard coefficient of 5-word shingles of {near} or more, counted"),
+        rule: Rule::Score(near),
     }
 }
 
@@ -268,10 +271,10 @@ fn counted(corpus: &Corpus, near: f64) -> TruthFile {
 pub fn copies(corpus: &Corpus) -> Vec<(u32, u32)> {
     let (_, texts, _) = corpus.parts();
     let mut pairs = Vec::new();
-    for text in 0..texts.len() as u32 {
+    for text in texts.all() {
         let documents = texts.copies(text);
         for (at, &a) in documents.iter().enumerate() {
-            pairs.extend(documents[at + 1..].iter().map(|&b| (a, b)));
+            pairs.extend(documents[at + 1..].iter().map(|&b| (a.0, b.0)));
         }
     }
     pairs
@@ -280,6 +283,6 @@ pub fn copies(corpus: &Corpus) -> Vec<(u32, u32)> {
 /// Every pair of documents of two sketched texts.
 pub fn across(corpus: &Corpus, a: u32, b: u32) -> impl Iterator<Item = (u32, u32)> {
     let others = corpus.copies_of(b as usize);
-    let pairs = |&a: &u32| others.iter().map(move |&b| (a.min(b), a.max(b)));
+    let pairs = |&a: &Document| others.iter().map(move |&b| (a.min(b).0, a.max(b).0));
     corpus.copies_of(a as usize).iter().flat_map(pairs)
 }

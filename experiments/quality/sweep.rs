@@ -6,19 +6,17 @@ use super::summary::is_shown;
 use crate::corpus::Corpus;
 use crate::results::Clock;
 use anyhow::{Result, ensure};
-use flipside::Slot;
 use flipside::features::{cosine, overlap};
-use flipside::minhash::DistinctSignatures;
-use flipside::pipeline::find;
-use flipside::pipeline::settings::{Method, Settings, Verify};
-use flipside::pipeline::sketch;
-use flipside::pipeline::stages::{Silent, Stages};
+use flipside::minhash::{DistinctSignatures, MinHashParams, MinHasher};
 use flipside::search::bands::{Banding, JoinParams, join, min_matches};
-use flipside::search::distinct::DistinctHashes;
+use flipside::settings::{Judge, Measure, Net, Recall, Settings, Sketches, USUAL_RECALL};
+use flipside::sketch::Hashed;
 use flipside::text::FeatureKind;
 use flipside::weight::{Weigher, Weighting};
+use flipside_core::dedup::{Context, Prepared};
 use rayon::prelude::*;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// What a row was measured with; what does not apply is empty.
 #[derive(Clone, Default)]
@@ -97,14 +95,15 @@ pub fn simhash(
     for &weighting in &config.weightings {
         let (candidates, seconds) = candidates(distances, corpus, features, weighting, &counts)?;
         let mut settings = Vec::new();
-        for (method, finder) in [(Method::Psm, 0u8), (Method::Bphs, EXACT)] {
+        // Rows have called the tool's own choice of a search psm from the beginning.
+        for (method, finder) in [("psm", 0u8), ("bphs", EXACT)] {
             for (number, &distance) in distances.iter().enumerate() {
                 let base = Setting {
-                    method: method.name(),
+                    method,
                     features: features.to_string(),
                     weighting: weighting.name(),
                     distance: Some(distance),
-                    check: Verify::None.name(),
+                    check: Judge::Net.name(),
                     bytes: 8,
                     cpu_seconds: if finder == EXACT { seconds[distances.len()] } else { seconds[number] },
                     ..Setting::default()
@@ -112,9 +111,9 @@ pub fn simhash(
                 let finder = if finder == EXACT { EXACT } else { 1 << number };
                 settings.push((base.clone(), finder, 0, 0.0));
                 for (place, (check, thresholds)) in config.checks.all().into_iter().enumerate() {
-                    let vectors = matches!(check, Verify::Weights | Verify::Mismatch);
+                    let vectors = matches!(check, Measure::Weights | Measure::Mismatch);
                     // What the search misses hardly depends on the check; one check shows it.
-                    if finder != EXACT && check != Verify::Weights {
+                    if finder != EXACT && check != Measure::Weights {
                         continue;
                     }
                     for &threshold in thresholds {
@@ -158,44 +157,43 @@ fn candidates(
     weighting: Weighting,
     counts: &[Vec<(u64, u32)>],
 ) -> Result<(Vec<Candidate>, Vec<f64>)> {
-    let (collection, texts, frequencies) = corpus.parts();
-    let base = Settings { features, weighting, ..Settings::default() };
+    let (pages, _, frequencies) = corpus.parts();
+    let base = Settings::simhash().with(|settings| {
+        settings.features = features;
+        settings.sketches = Sketches::SimHash { weighting };
+        settings.judge = Judge::Net;
+    });
     let clock = Clock::start();
-    let sketches = sketch::simhashes(collection, texts, &base, frequencies, &|_| ());
+    let sketches: Vec<Hashed> = corpus.simhashes(weighting).iter().map(Hashed::from).collect();
     let (sketching, _) = clock.read();
-    let distinct = DistinctHashes::new(&sketches.hashes);
-    let mut found: HashMap<(Slot, Slot), (u32, u8)> = HashMap::new();
+    let prepared = Prepared::new(&pages.collection, &base, Some(Arc::clone(frequencies)), &());
+    let text_of: HashMap<u32, u32> =
+        (0..corpus.len()).map(|text| (corpus.document(text), text as u32)).collect();
+    let mut found: HashMap<(u32, u32), (u32, u8)> = HashMap::new();
     let mut seconds = Vec::new();
-    let psm = (0..).zip(distances).map(|(bit, &distance)| (Method::Psm, distance, 1u8 << bit));
-    let widest = distances.last().map(|&distance| (Method::Bphs, distance, EXACT));
-    for (method, distance, finder) in psm.chain(widest) {
-        let settings = Settings { method, distance, ..base.clone() };
+    let usual = |distance| Net::cheapest(distance, Recall::AtLeast(USUAL_RECALL));
+    let psm = (0..).zip(distances).map(|(bit, &distance)| (usual(distance), 1u8 << bit));
+    let widest = distances.last().map(|&distance| (Net::Bphs { distance, tables: None }, EXACT));
+    for (net, finder) in psm.chain(widest) {
+        let settings = base.clone().with(|settings| settings.net = net);
+        let context = Context::default();
         let clock = Clock::start();
-        let search = find::by_simhash(collection, texts, &sketches, &settings, &mut Stages::new(&Silent))?;
+        let search = prepared.find(&settings, &context)?;
         seconds.push(sketching + clock.read().0);
-        for pair in search.joined {
-            found.entry((pair.a, pair.b)).or_insert((pair.distance, 0)).1 |= finder;
+        for pair in search.text_pairs()? {
+            let [a, b] = pair.documents().map(|document| text_of[&document.0]);
+            found.entry((a.min(b), a.max(b))).or_insert((pair.distance, 0)).1 |= finder;
         }
     }
-    // Texts of one hash are found by any search.
-    let mut pairs: Vec<(u32, u32, u32, u8)> = Vec::new();
-    for same in distinct.groups().iter() {
-        for (at, &a) in same.iter().enumerate() {
-            pairs.extend(same[at + 1..].iter().map(|&b| (a, b, 0, u8::MAX)));
-        }
-    }
-    for ((a, b), (distance, finders)) in found {
-        for &a in distinct.members(a) {
-            pairs.extend(distinct.members(b).iter().map(|&b| (a.min(b), a.max(b), distance, finders)));
-        }
-    }
+    let mut pairs: Vec<(u32, u32, u32, u8)> =
+        found.into_iter().map(|((a, b), (distance, finders))| (a, b, distance, finders)).collect();
     pairs.par_sort_unstable();
     let weights = weights(corpus, weighting);
     let candidates = pairs
         .into_par_iter()
         .map(|(a, b, distance, finders)| {
             let (i, j) = (a as usize, b as usize);
-            let (p, q) = (&sketches.weights[i], &sketches.weights[j]);
+            let (p, q) = (&sketches[i].weights, &sketches[j].weights);
             let sets = overlap(&counts[i], &counts[j]);
             let containment = sets.containment_of_a().max(sets.containment_of_b());
             let cosine = cosine(&weights[i], &weights[j]);
@@ -225,17 +223,18 @@ pub fn minhash(
     copies: &[(u32, u32)],
     mut row: impl FnMut(Setting, Score) -> Result<()>,
 ) -> Result<()> {
-    let (collection, texts, _) = corpus.parts();
     let counts = counts(corpus);
     for &positions in &config.positions {
         let clock = Clock::start();
-        let settings = Settings { features, permutations: positions, ..Settings::default() };
-        let signatures = sketch::signatures(collection, texts, &settings, &|_| ())?;
-        let distinct = DistinctSignatures::new(signatures);
+        let usual = Settings::minhash(0.8).minhash_params().unwrap_or_default();
+        let hasher = MinHasher::new(MinHashParams { permutations: positions, ..usual })?;
+        let sets: Vec<Vec<u64>> =
+            counts.iter().map(|counts| counts.iter().map(|&(feature, _)| feature).collect()).collect();
+        let distinct = DistinctSignatures::new(hasher.sign_all(&sets));
         let (signing, _) = clock.read();
         for &similarity in &config.similarities {
             let clock = Clock::start();
-            let banding = Banding::choose(positions, similarity, settings.recall)?;
+            let banding = Banding::choose(positions, similarity, USUAL_RECALL)?;
             // As the tool does: not counted are candidates four standard errors below the threshold.
             let m = positions as f64;
             let least = (m * similarity - 4.0 * (m * similarity * (1.0 - similarity)).sqrt()).max(0.0);
@@ -264,7 +263,7 @@ pub fn minhash(
                 .collect();
             let enough = min_matches(positions, similarity);
             let base = Setting {
-                method: Method::Minhash.name(),
+                method: "minhash",
                 features: features.to_string(),
                 positions: Some(positions),
                 similarity: Some(similarity),
@@ -277,7 +276,7 @@ pub fn minhash(
                 Setting { check: "exact-jaccard", ..base.clone() },
             ];
             settings.extend(config.checks.containment.iter().map(|&threshold| Setting {
-                check: Verify::Containment.name(),
+                check: Measure::Containment.name(),
                 threshold: Some(threshold),
                 ..base.clone()
             }));
