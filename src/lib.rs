@@ -20,7 +20,7 @@ pub mod pipeline;
 pub mod report;
 pub mod resources;
 pub mod seen;
-mod table;
+pub mod tables;
 pub mod wording;
 
 pub use flipside_core::{

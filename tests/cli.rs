@@ -46,7 +46,8 @@ fn write_jsonl(path: &Path) {
 #[test]
 fn every_method_gives_whole_results_that_inspect_finds_in_order() {
     let top = tempfile::tempdir().unwrap();
-    for method in ["psm", "bphs", "minhash"] {
+    let wide = ["--distance", "10"];
+    for (method, distance) in [("simhash", &[][..]), ("psm", &wide), ("bphs", &wide), ("minhash", &[])] {
         let out = top.path().join(method);
         flipside()
             .arg("dedup")
@@ -54,6 +55,7 @@ fn every_method_gives_whole_results_that_inspect_finds_in_order() {
             .arg("--out")
             .arg(&out)
             .args(["--method", method])
+            .args(distance)
             .assert()
             .success();
         let mut names: Vec<_> = fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -93,7 +95,7 @@ fn results_depend_neither_on_threads_nor_on_the_order_of_files() {
         .filter(|path| path.extension().is_some_and(|e| e == "gz"))
         .collect();
     files.sort();
-    for method in ["psm", "bphs", "minhash"] {
+    for method in ["simhash", "psm", "bphs", "minhash"] {
         let one = top.path().join(format!("{method}-1"));
         let two = top.path().join(format!("{method}-2"));
         let run = |files: &[PathBuf], out: &Path, threads: &str| {
@@ -130,7 +132,7 @@ fn psm_without_budget_finds_what_bphs_finds() {
     let bphs = run("bphs", &["--method", "bphs", "--distance", "4", "--all-pairs"]);
     let psm = run("psm", &["--method", "psm", "--distance", "4", "--recall", "1", "--all-pairs"]);
     assert!(bphs == psm);
-    let budgeted = run("budget", &["--distance", "4", "--budget", "1", "--all-pairs"]);
+    let budgeted = run("budget", &["--search", "dial", "--distance", "4", "--budget", "1", "--all-pairs"]);
     assert!(budgeted.lines().count() < bphs.lines().count());
 }
 
@@ -252,7 +254,7 @@ fn nothing_to_read_or_senseless_settings_make_no_folder() {
     fails(&[], &empty, "no documents to work on");
     fails(&[], &top.path().join("none"), "none");
     fails(&["--distance", "40"], &corpus(), "distance");
-    fails(&["--recall", "0"], &corpus(), "recall");
+    fails(&["--method", "psm", "--recall", "0"], &corpus(), "recall");
     fails(&["--features", "shingles:0"], &corpus(), "features");
     fails(
         &["--method", "minhash", "--distance", "5"],
@@ -261,7 +263,8 @@ fn nothing_to_read_or_senseless_settings_make_no_folder() {
     );
     fails(&["--similarity", "0.7"], &corpus(), "--similarity");
     fails(&["--frequencies", "any"], &corpus(), "tf-idf");
-    fails(&["--method", "bphs", "--tables", "12"], &corpus(), "--tables 12: expected 11 for distance 10");
+    let bphs = ["--method", "bphs", "--distance", "10", "--tables", "12"];
+    fails(&bphs, &corpus(), "--tables 12: expected 11 for distance 10");
     fails(&["--method", "minhash", "--permutations", "4", "--recall", "0.9999"], &corpus(), "recall");
 }
 
@@ -282,10 +285,17 @@ fn options_that_would_change_nothing_are_refused() {
         ("--method minhash --weighting tf", ["--weighting", "--method minhash"]),
         ("--method minhash --distance 3", ["--distance", "--method minhash"]),
         ("--method minhash --bands 16x8 --recall 0.9", ["--recall", "--bands"]),
-        ("--budget 100 --recall 0.9", ["--recall", "--budget"]),
-        ("--similarity 0.5", ["--similarity", "--method psm"]),
-        ("--index all-bits --key-bits 20", ["--key-bits", "--index all-bits"]),
-        ("--flip-cost square", ["--flip-cost", "--index dial"]),
+        ("--method psm --budget 100 --recall 0.9", ["--recall", "--budget"]),
+        ("--recall 0.5", ["--recall", "--search dial"]),
+        ("--distance 4 --budget 9", ["--budget", "--search dial"]),
+        ("--search join --recall 0.5", ["--recall", "--search join"]),
+        ("--search bphs --recall 0.5", ["--recall", "--search bphs"]),
+        ("--search dial --index one-table", ["--index", "--search dial"]),
+        ("--search dial --method psm", ["--search dial", "--method psm"]),
+        ("--search join --method minhash", ["--search", "--method minhash"]),
+        ("--tables 10", ["--tables", "--search auto"]),
+        ("--similarity 0.5", ["--similarity", "--method simhash"]),
+        ("--method psm --index all-bits --key-bits 20", ["--key-bits", "--index dial or one-table"]),
         ("--verify none --verify-threshold 0.9", ["--verify-threshold", "--verify none"]),
         ("--frequencies f", ["--frequencies", "--weighting binary"]),
         ("--weighting tf-idf --frequencies f --save-frequencies g", ["--save-frequencies", "--frequencies"]),
@@ -297,7 +307,12 @@ fn options_that_would_change_nothing_are_refused() {
         ["--similarity", "--methods psm,bphs"],
     );
     refused("compare none.wet --out o --methods psm,bphs --budget 9 --recall 1", ["--recall", "--budget"]);
+    refused(
+        "compare none.wet --out o --methods simhash,bphs --recall 0.9",
+        ["--recall", "--methods simhash,bphs"],
+    );
     refused("calibrate none.wet --budget 9", ["--budget", "calibrate"]);
+    refused("calibrate none.wet --recall 0.9", ["--recall", "--recalls"]);
     refused("explain a b none.wet --tables 10", ["--tables", "explain"]);
     refused("explain a b --budget 9", ["--budget", "INPUT"]);
     refused("explain a b --text-field body", ["--text-field", "INPUT"]);
@@ -320,10 +335,20 @@ fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
         run.stderr(predicate::str::contains(message));
     };
     told("dedup none --out o --distance 99", "--distance 99: expected at most 15 of 64 bits");
-    told("dedup none --out o --recall 7", "--recall 7: expected a share above 0 and at most 1");
-    told("dedup none --out o --recall nan", "--recall NaN: expected a share");
-    told("dedup none --out o --method bphs --tables 7", "--tables 7: expected 11 for distance 10");
-    told("dedup none --out o --key-bits 99", "--key-bits 99: expected 1 to 64");
+    told(
+        "dedup none --out o --method psm --recall -1",
+        "--recall -1: expected a share above 0 and at most 1",
+    );
+    told("dedup none --out o --search dial --recall nan", "--recall NaN: expected a share");
+    told(
+        "dedup none --out o --method bphs --distance 10 --tables 7",
+        "--tables 7: expected 11 for distance 10",
+    );
+    told("dedup none --out o --method psm --key-bits 99", "--key-bits 99: expected 1 to 64");
+    told("dedup none --out o --exact-jaccard", "--exact-jaccard is gone: --verify jaccard does the same");
+    told("dedup none --out o --flip-cost square", "--flip-cost is gone: ");
+    told("dedup none --out o --method minhash --family prime61", "--family is gone: ");
+    told("dedup none --out o --verify query-mismatch", "--verify mismatch takes both pages");
     told("dedup none --out o --method minhash --recall 1", "--recall 1: expected a share below 1");
     told("dedup none --out o --features x", "'x' for '--features <KIND>': expected words, or shingles:W");
     told("dedup none --out o --threads 9999999", "--threads");
@@ -404,7 +429,7 @@ fn a_comparison_shows_the_similarity_that_a_deduplication_lists() {
     let run = |command: &str, out: &Path, options: &[&str]| {
         flipside().arg(command).arg(corpus()).arg("--out").arg(out).args(options).assert().success();
     };
-    run("compare", &compared, &["--methods", "psm,bphs"]);
+    run("compare", &compared, &["--methods", "simhash,bphs", "--distance", "10"]);
     run("dedup", &listed, &["--all-pairs"]);
     let pairs = fs::read_to_string(listed.join("pairs.csv")).unwrap();
     let agreement = &report(&compared)["agreement"];
@@ -731,8 +756,12 @@ fn pages_and_files_are_explained() {
             .unwrap()
     };
     let of_corpus = explain(["page 4", "page 4today"], &["--distance", "8"], Some(&input));
-    assert!(says(&of_corpus, "psm") && says(&of_corpus, "bphs") && says(&of_corpus, "minhash"));
-    assert!(says(&of_corpus, "verify jaccard") && says(&of_corpus, "verify query-mismatch"));
+    assert!(says(&of_corpus, "simhash") && says(&of_corpus, "psm") && says(&of_corpus, "bphs"));
+    assert!(
+        says(&of_corpus, "minhash")
+            && says(&of_corpus, "verify jaccard")
+            && says(&of_corpus, "verify mismatch")
+    );
     let bits = of_corpus["bits"].as_array().unwrap();
     assert_eq!(bits.len() as u64, of_corpus["distance"].as_u64().unwrap());
     assert!(bits.iter().all(|bit| bit["pushed_by"][0][0] == "today"), "{bits:?}");

@@ -10,12 +10,13 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
 /// How two documents of a pair are alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Their texts are the same, byte for byte.
     Exact,
     /// Their texts differ.
+    #[default]
     Near,
 }
 

@@ -242,6 +242,18 @@ pub(crate) struct SearchArgs {
     family: Option<String>,
 }
 
+impl SearchArgs {
+    /// How a message names the search that was asked for.
+    pub(crate) fn said(&self, method: MethodName) -> String {
+        match (method, self.search.unwrap_or(SearchName::Auto)) {
+            (MethodName::Simhash, search) => {
+                format!("with --method simhash and --search {}", search.name())
+            }
+            (method, _) => format!("with --method {}", method.name()),
+        }
+    }
+}
+
 /// What a near pair must pass besides.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {

@@ -58,7 +58,7 @@ impl Args {
             all_pairs: self.all_pairs,
             saves_frequencies: self.run.save_frequencies.is_some(),
         };
-        let said = format!("with --method {}", self.method.name());
+        let said = self.search.said(self.method);
         let settings = given.settings(self.method, &said)?;
         let frequencies = self.features.frequencies.clone();
         let job = job(&self.input, &self.run, settings, frequencies, command_line);

@@ -2,8 +2,8 @@
 
 use super::partition::Partition;
 use crate::error::{Error, Result};
-use crate::report::csv::{ClustersReader, PairLine, PairsReader};
-use crate::report::model::PairKind;
+use crate::tables::{ClustersReader, PairLine, PairsReader};
+use flipside_core::dedup::Kind as PairKind;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use super::truth::{LABELS, Verdict};
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::inspection::Inspection;
-use crate::table::Table;
+use crate::tables::table::Table;
 use crate::wording::{counted, plural, printable};
 use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};

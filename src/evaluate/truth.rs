@@ -3,7 +3,7 @@
 use super::found::Records;
 use super::partition::Partition;
 use crate::error::{Error, Result};
-use crate::table::Table;
+use crate::tables::table::Table;
 use crate::wording::counted;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};

@@ -2,15 +2,15 @@
 
 use super::output::OutputFolder;
 use super::pages::Pages;
-use super::samples::{Shown, kind, sample_pairs};
+use super::samples::{Shown, sample_pairs};
 use super::stages::{Progress, Stages};
 use super::{Job, Summary, read, save_frequencies};
 use crate::corpus;
 use crate::error::{Error, Result};
-use crate::report::csv::{ClusterRow, PairRow, write_clusters, write_pairs};
 use crate::report::model::{ClusterSample, ClusterSizes, FileRow, Report, SCHEMA, Tool};
 use crate::report::{html, tell};
 use crate::resources::peak_memory_bytes;
+use crate::tables::{ClusterRow, PairRow, write_clusters, write_pairs};
 use flipside_core::dedup::{Context, Outcome, Pair, Prepared};
 use flipside_core::id::{Cluster, Document, Id};
 use flipside_core::settings::Settings;
@@ -176,7 +176,7 @@ fn pair_row<'a>(pages: &'a Pages, pair: &Pair, settings: &Settings) -> PairRow<'
         b_url: url(pair.b),
         distance: settings.net.distance().map(|_| pair.distance),
         similarity: f64::from(pair.similarity),
-        kind: kind(pair.kind),
+        kind: pair.kind,
         measure: tell::measure_name(settings, pair.kind),
     }
 }

@@ -4,7 +4,7 @@ use super::pages::Pages;
 use crate::corpus::{self, ReadOptions};
 use crate::error::Result;
 use crate::hash::fmix64;
-use crate::report::model::{PageSample, PairKind, PairSample};
+use crate::report::model::{PageSample, PairSample};
 use flipside_core::dedup::{Kind, Pair};
 use flipside_core::id::Document;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,15 +54,7 @@ impl Shown {
         let distance = has_distance.then_some(pair.distance);
         let sample = PairSample::new(page(pair.a), page(pair.b), distance, f64::from(pair.similarity));
         // Only the beginnings of very long texts are at hand.
-        PairSample { kind: kind(pair.kind), ..sample }
-    }
-}
-
-/// The report's word for a kind of pair.
-pub fn kind(kind: Kind) -> PairKind {
-    match kind {
-        Kind::Exact => PairKind::Exact,
-        Kind::Near => PairKind::Near,
+        PairSample { kind: pair.kind, ..sample }
     }
 }
 

@@ -14,6 +14,7 @@ use super::snippet::{differences, opening};
 use super::tell;
 use crate::search::bands::Banding;
 use crate::{Error, Result};
+pub use flipside_core::dedup::Kind as PairKind;
 use flipside_core::dedup::{Judged, Searched};
 use flipside_core::settings::Settings;
 
@@ -360,17 +361,6 @@ pub struct OtherScore {
     pub by: String,
     /// Its similarity of the pair.
     pub similarity: f64,
-}
-
-/// Whether the texts of a pair are the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PairKind {
-    /// Byte for byte.
-    Exact,
-    /// Not byte for byte.
-    #[default]
-    Near,
 }
 
 /// Time and amount of one stage.

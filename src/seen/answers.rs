@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::inspection::Inspection;
 use crate::settings::MAX_DISTANCE;
-use crate::table::Table;
+use crate::tables::table::Table;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,9 +1,9 @@
 //! The tables as they are read: typed rows, by the names of columns, each with its line.
 
-use super::super::model::PairKind;
-use crate::table::Table;
+use crate::tables::table::Table;
 use crate::{Error, Result};
 use csv::StringRecord;
+use flipside_core::dedup::Kind as PairKind;
 use std::path::Path;
 use std::str::FromStr;
 

@@ -9,13 +9,14 @@
 
 pub(crate) mod check;
 mod read;
+pub(crate) mod table;
 mod write;
 
 pub use read::{ClusterLine, ClustersReader, PairLine, PairsReader};
 pub use write::{ClustersCsv, PairsCsv, write_clusters, write_pairs};
 
-use super::model::PairKind;
 use crate::Result;
+use flipside_core::dedup::Kind as PairKind;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 

@@ -127,7 +127,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::PairKind;
+    use flipside_core::dedup::Kind as PairKind;
     use proptest::prelude::*;
 
     fn pair<'a>(a: &'a str, b: &'a str, distance: Option<u32>, similarity: f64) -> PairRow<'a> {
