@@ -122,6 +122,42 @@ fn results_depend_neither_on_threads_nor_on_the_order_of_files() {
 }
 
 #[test]
+fn a_run_is_repeated_from_its_report() {
+    let top = tempfile::tempdir().unwrap();
+    let run = |out: &str, options: &[&str]| {
+        let out = top.path().join(out);
+        flipside().arg("dedup").arg(corpus()).arg("--out").arg(&out).args(options).assert().success();
+        out
+    };
+    let options = [
+        "--search",
+        "dial",
+        "--distance",
+        "5",
+        "--recall",
+        "0.8",
+        "--verify",
+        "jaccard",
+        "--clusters",
+        "star",
+    ];
+    let first = run("first", &options);
+    let report = first.join("report.json").display().to_string();
+    let again = run("again", &["--settings", &report]);
+    for file in ["pairs.csv", "clusters.csv"] {
+        assert_eq!(fs::read(first.join(file)).unwrap(), fs::read(again.join(file)).unwrap(), "{file}");
+    }
+    assert_eq!(self::report(&first)["settings"], self::report(&again)["settings"]);
+    let both = ["dedup", "none", "--out", "o", "--settings", &report, "--distance", "3"];
+    flipside().args(both).assert().code(2).stderr(predicate::str::contains("cannot be used with"));
+    // Results of the first form have no settings as data.
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/results-v1/checked/report.json");
+    let old = old.display().to_string();
+    let asked = ["dedup", "none", "--out", "o", "--settings", &old];
+    flipside().args(asked).assert().code(2).stderr(predicate::str::contains("the settings"));
+}
+
+#[test]
 fn psm_without_budget_finds_what_bphs_finds() {
     let top = tempfile::tempdir().unwrap();
     let run = |name: &str, args: &[&str]| {
@@ -335,10 +371,7 @@ fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
         run.stderr(predicate::str::contains(message));
     };
     told("dedup none --out o --distance 99", "--distance 99: expected at most 15 of 64 bits");
-    told(
-        "dedup none --out o --method psm --recall -1",
-        "--recall -1: expected a share above 0 and at most 1",
-    );
+    told("dedup none --out o --method psm --recall 7", "--recall 7: expected a share above 0 and at most 1");
     told("dedup none --out o --search dial --recall nan", "--recall NaN: expected a share");
     told(
         "dedup none --out o --method bphs --distance 10 --tables 7",
@@ -587,7 +620,7 @@ fn inspect_finds_what_was_cut_or_changed() {
     type Change = fn(&str) -> String;
     let cut_line: Change = |text| text[..text.len() - 1].rsplit_once('\n').unwrap().0.to_owned() + "\n";
     let cut_within: Change = |text| text[..text.len() - 4].to_owned();
-    let changes: [(&str, Change, &[&str], &str); 21] = [
+    let changes: [(&str, Change, &[&str], &str); 22] = [
         ("out/pairs.csv", cut_line, folder, "rows of pairs.csv"),
         ("out/pairs.csv", cut_within, &["out/pairs.csv", "out"], "the file was cut"),
         (
@@ -622,9 +655,19 @@ fn inspect_finds_what_was_cut_or_changed() {
         ("out/report.json", |text| text.replacen("\"kept\": 20", "\"kept\": 21", 1), folder, "kept"),
         (
             "out/report.json",
-            |text| text.replacen("\"distance\": ", "\"distance\": 1", 1),
+            |text| {
+                let (before, samples) = text.split_once("\"sample_pairs\"").unwrap();
+                let changed = samples.replacen("\"distance\": ", "\"distance\": 1", 1);
+                format!("{before}\"sample_pairs\"{changed}")
+            },
             folder,
             "not the page",
+        ),
+        (
+            "out/report.json",
+            |text| text.replacen("\"distance\": ", "\"distance\": 1", 1),
+            &["out/report.json", "out"],
+            "not that of the settings",
         ),
         ("out/report.json", cut_within, folder, "a report in JSON"),
         ("out/report.html", cut_within, &["out/report.html", "out"], "it has no end"),

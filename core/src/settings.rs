@@ -467,9 +467,9 @@ impl BandShape {
 }
 
 impl Recall {
-    /// The recall of this share: all from 1 on.
+    /// The recall of this share, 1 being exact. A number that is no share stays one, for [`Settings::check`] to refuse.
     pub fn of(share: f64) -> Self {
-        if share >= 1.0 { Self::Exact } else { Self::AtLeast(share) }
+        if share == 1.0 { Self::Exact } else { Self::AtLeast(share) }
     }
 
     /// The share that is wanted; none where the number of probes is given instead.

@@ -6,9 +6,10 @@ use super::arguments::{
 use super::progress::Bars;
 use super::{Done, tell};
 use flipside::pipeline::{self, Job};
+use flipside::report::Report;
 use flipside::settings::Settings;
 use flipside::wording::printable_path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Find near-duplicates: write pairs, clusters, the kept pages and a report into a new folder.
@@ -30,6 +31,14 @@ pub(crate) struct Args {
     /// How near-duplicates are looked for
     #[arg(long, value_enum, default_value_t = MethodName::Simhash)]
     method: MethodName,
+
+    /// Repeat the run of this report.json: take its settings, and none from here
+    #[arg(long, value_name = "REPORT", conflicts_with_all = [
+        "method", "search", "distance", "recall", "similarity", "index", "budget", "key_bits", "tables", "permutations", "bands",
+        "seed", "min_features", "verify", "verify_threshold", "clusters", "keep", "all_pairs", "features", "weighting",
+        "frequencies",
+    ])]
+    settings: Option<PathBuf>,
 
     #[command(flatten)]
     search: SearchArgs,
@@ -58,13 +67,30 @@ impl Args {
             all_pairs: self.all_pairs,
             saves_frequencies: self.run.save_frequencies.is_some(),
         };
-        let said = self.search.said(self.method);
-        let settings = given.settings(self.method, &said)?;
-        let frequencies = self.features.frequencies.clone();
+        let (settings, frequencies) = match &self.settings {
+            Some(path) => repeated(path)?,
+            None => {
+                let settings = given.settings(self.method, &self.search.said(self.method))?;
+                (settings, self.features.frequencies.clone())
+            }
+        };
         let job = job(&self.input, &self.run, settings, frequencies, command_line);
         let summary = pipeline::dedup(&job, &Bars::new(self.run.quiet))?;
         tell(&format!("{}\n{}\n", summary.text, printable_path(&job.out.join("report.html"))))?;
         Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
+    }
+}
+
+/// The settings of an earlier run, and the file of frequencies that it was given.
+fn repeated(report: &Path) -> anyhow::Result<(Settings, Option<PathBuf>)> {
+    let Report { settings, frequencies, .. } = Report::read_json(report)?;
+    match settings {
+        Some(settings) => Ok((settings, frequencies)),
+        None => anyhow::bail!(
+            "{}: the settings are not in it as data, as an earlier version of flipside wrote it; give them as options, such as \
+             flipside inspect shows them",
+            printable_path(report)
+        ),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Is a `report.json` in order?
 
 use super::model::{ClusterSizes, CompareReport, FileRow, Report, Tool};
+use super::tell;
 use crate::error::{Error, Result};
 use crate::inspection::{Inspection, nothing_of_ours};
 use std::fs;
@@ -65,7 +66,20 @@ fn check_deduplication(path: &Path) -> Result<Inspection> {
     inspection.fact("clusters", outcome.clusters);
     inspection.fact("damaged input", report.damage.total);
     check_sums(&report, &mut inspection);
+    check_words(&report, &mut inspection);
     Ok(inspection)
+}
+
+/// Whether the method in words is the one that the settings say. Another version may find other words.
+fn check_words(report: &Report, inspection: &mut Inspection) {
+    if let (Some(settings), Some(searched)) = (&report.settings, &report.searched)
+        && report.tool == Tool::this()
+    {
+        let told = tell::method(settings, report.frequencies.as_deref(), searched, report.judged.as_ref());
+        if told != report.method {
+            inspection.problem("the method in words is not that of the settings".to_owned());
+        }
+    }
 }
 
 fn check_tool(path: &Path, tool: &Tool) -> Result<()> {

@@ -535,9 +535,19 @@ impl Report {
     /// Reads a `report.json`; parts that an older version did not write are empty.
     ///
     /// # Errors
-    /// If the file cannot be read or is no report.
+    /// If the file cannot be read, is no report, or is one of a later form.
     pub fn read_json(path: &Path) -> Result<Self> {
-        read_json(path)
+        let report: Self = read_json(path)?;
+        if report.schema > SCHEMA {
+            return Err(Error::Format {
+                path: path.to_path_buf(),
+                field: "the schema",
+                expected: format!("at most {SCHEMA}"),
+                got: report.schema.to_string(),
+                advice: "a later version of flipside wrote it, which can read it",
+            });
+        }
+        Ok(report)
     }
 }
 
