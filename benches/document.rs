@@ -1,6 +1,7 @@
 //! From a text to its sketch, stage by stage: cutting into features, counting them, SimHash.
 //!
-//! Each benchmark first checks what it computes, so one run of them (`cargo test --bench document`) is a test.
+//! Each benchmark first checks what it computes, so one run of them
+//! (`cargo test --bench document`) is a test.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flipside::simhash::hasher::SimHasher;

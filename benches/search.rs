@@ -1,7 +1,7 @@
 //! Searches per second of every index, over uniform and over skewed hashes.
 //!
-//! Each query has one stored partner at distance 1 to 3, a [near pair](NearPairs). Every benchmark states how many
-//! partners it expects to find, and checks it, before it measures: run with `--test`, this is a test.
+//! Each query has one stored partner at distance 1 to 3, a [near pair](NearPairs). Every benchmark states how
+//! many partners it expects to find, and checks it, before it measures: run with `--test`, this is a test.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flipside::search::bphs::{Bphs, BphsParams};
@@ -119,8 +119,8 @@ fn search(c: &mut Criterion) {
     }
 }
 
-/// Partners found of 1,024 by PSM over the key with 12 probes, the same in static order, and PSM over all bits with 370
-/// probes.
+/// Partners found of 1,024 by PSM over the key with 12 probes, the same in static order, and PSM over
+/// all bits with 370 probes.
 const UNIFORM: [usize; 3] = [1009, 1007, 959];
 const SKEWED: [usize; 3] = [1018, 1018, 977];
 

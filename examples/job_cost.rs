@@ -1,7 +1,7 @@
 //! What does a whole `dedup` cost against merely decompressing the same files with the same library?
 //!
-//! `cargo run --release --example job_cost -- FILE.warc.wet.gz…` prints processor seconds of both, and their ratio, for each
-//! method; one thread, the best of three runs each, one after the other in one process.
+//! `cargo run --release --example job_cost -- FILE.warc.wet.gz…` prints processor seconds of both, and their
+//! ratio, for each method; one thread, the best of three runs each, one after the other in one process.
 
 use flipside::kernel::inflate::Inflater;
 use flipside::pipeline::{self, Job, Silent};

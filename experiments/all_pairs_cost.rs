@@ -1,4 +1,5 @@
-//! What comparing all pairs costs, by cosine and by Hamming distance (Table 1), and what a join needs instead.
+//! What comparing all pairs costs, by cosine and by Hamming distance (Table 1), and what a join needs
+//! instead.
 
 use crate::check::Verdict;
 use crate::config::{self, Size};

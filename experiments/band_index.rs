@@ -49,8 +49,8 @@ pub struct BandIndex {
 impl BandIndex {
     /// An empty index for signatures of `permutations` positions.
     ///
-    /// A query looks at the `newest` signatures of a bucket only, so that a template with a million pages cannot make
-    /// every query slow; the answer says how often it was cut short.
+    /// A query looks at the `newest` signatures of a bucket only, so that a template with a million pages
+    /// cannot make every query slow; the answer says how often it was cut short.
     ///
     /// # Errors
     /// If the banding does not fit, or `newest` is 0.

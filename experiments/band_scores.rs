@@ -1,5 +1,5 @@
-//! Seed 000 again: SimHash in 4 bands of 16 bits against MinHash of 20 hashes in 4 bands of 5, score histograms per
-//! band, and which of the two is the better, judged by exact Jaccard coefficients.
+//! Seed 000 again: SimHash in 4 bands of 16 bits against MinHash of 20 hashes in 4 bands of 5, score
+//! histograms per band, and which of the two is the better, judged by exact Jaccard coefficients.
 
 use crate::check::Verdict;
 use crate::config;

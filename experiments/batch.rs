@@ -1,9 +1,9 @@
 //! Many queries at once: speed against the number of queries, and against the number of stored hashes.
 //!
-//! Both batch methods index the queries and let the stored hashes pass, from memory or from a file. PSM batch sorts
-//! the probes of all queries by key and meets the ascending hashes in one pass ([`crate::psm_batch`]); BPHS batch is
-//! Manku's: tables over the queries, every stored hash looked up in them. Making the index is part of the time, and
-//! here time is wall time: waiting for a disk takes no processor.
+//! Both batch methods index the queries and let the stored hashes pass, from memory or from a file. PSM batch
+//! sorts the probes of all queries by key and meets the ascending hashes in one pass ([`crate::psm_batch`]);
+//! BPHS batch is Manku's: tables over the queries, every stored hash looked up in them. Making the index is
+//! part of the time, and here time is wall time: waiting for a disk takes no processor.
 
 use crate::check::Verdict;
 use crate::config::{self, Size};
@@ -76,7 +76,8 @@ impl Medium<'_> {
     }
 }
 
-/// Bytes that this process has had read from disks so far, as the kernel counts them; not a number where it does not.
+/// Bytes that this process has had read from disks so far, as the kernel counts them; not a
+/// number where it does not.
 fn read_from_disk() -> f64 {
     let counters = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     let bytes = counters.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok());

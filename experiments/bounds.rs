@@ -1,12 +1,12 @@
-//! How many positions an estimate needs: the exact lower tail of the binomial, and the Chernoff bound of it, which is
-//! easier to solve (Mitzenmacher & Upfal, Theorem 4.5).
+//! How many positions an estimate needs: the exact lower tail of the binomial, and the Chernoff bound of it,
+//! which is easier to solve (Mitzenmacher & Upfal, Theorem 4.5).
 //!
 //! With m independent positions the number of equal ones, X, is binomial with mean μ = m·J, and for 0 < δ ≤ 1
 //!
 //! Pr\[X ≤ (1 − δ)μ\] ≤ e^(−μδ²/2).
 //!
-//! Lecture notes are seen to take J for the mean of X, and to put δ = 0.1 into the bound as e^(−m·J/0.02). It is
-//! e^(−m·J/200): a hundred positions do *not* make an error of a tenth of J unlikely, some thousands do.
+//! Lecture notes are seen to take J for the mean of X, and to put δ = 0.1 into the bound as e^(−m·J/0.02). It
+//! is e^(−m·J/200): a hundred positions do *not* make an error of a tenth of J unlikely, some thousands do.
 
 /// Bounds the probability that X is at most `(1 - delta)` times its mean.
 pub fn chernoff_below(mean: f64, delta: f64) -> f64 {

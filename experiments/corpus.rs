@@ -1,4 +1,5 @@
-//! A corpus as the experiments need it: features with their true weights, and hashes with whole weight vectors.
+//! A corpus as the experiments need it: features with their true weights, and hashes with whole weight
+//! vectors.
 
 use anyhow::{Context, Result, ensure};
 use flipside::Document;
@@ -87,7 +88,8 @@ impl Corpus {
         self.pages.collection.counted(document).expect("features are what was kept")
     }
 
-    /// The distinct features of a text in order of first occurrence, each with its weight before normalisation.
+    /// The distinct features of a text in order of first occurrence, each with its weight before
+    /// normalisation.
     pub fn features(&self, text: usize, weigher: &Weigher) -> Vec<(u64, i64)> {
         let documents = self.frequencies.documents();
         let of = |(feature, n): (u64, u32)| {

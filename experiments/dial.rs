@@ -1,10 +1,10 @@
-//! Queries per second against recall, a curve for each method, at several distances. Ours: the paper has no such
-//! figure.
+//! Queries per second against recall, a curve for each method, at several distances. Ours: the
+//! paper has no such figure.
 //!
-//! Every method is one curve over its budgets; exact ones are a point at 100 %. The verdicts hold the dial against
-//! what we want of it. With `--near-pairs` the hashes are uniform and each query has one stored partner, so that a
-//! change of a search can be judged without a corpus; then the first match is measured as well. Other shapes of the
-//! dial, key widths among them, are a matter of another `--configs`.
+//! Every method is one curve over its budgets; exact ones are a point at 100 %. The verdicts hold the dial
+//! against what we want of it. With `--near-pairs` the hashes are uniform and each query has one stored
+//! partner, so that a change of a search can be judged without a corpus; then the first match is measured as
+//! well. Other shapes of the dial, key widths among them, are a matter of another `--configs`.
 
 use crate::check::Verdict;
 use crate::config::{self, Size};
@@ -100,7 +100,8 @@ fn run(options: &Options) -> Result<()> {
     })
 }
 
-/// Every match and the first one, on hashes and queries that need no corpus; the queries of each distance are others.
+/// Every match and the first one, on hashes and queries that need no corpus; the queries of
+/// each distance are others.
 fn run_on_near_pairs(options: &Options, config: &Config) -> Result<()> {
     let searches = Searches::read(options)?;
     let (stored, queries) = options.sizes(config.near_pairs.stored, config.near_pairs.queries);
@@ -241,8 +242,8 @@ fn series(rows: &[&Row], shown: f64) -> Vec<Series> {
     all
 }
 
-/// What memory allows: each look reads a line of the directory and the lines of a group of hashes, at places that no
-/// cache foresees.
+/// What memory allows: each look reads a line of the directory and the lines of a group of hashes, at
+/// places that no cache foresees.
 fn limit(dial: &Row) -> String {
     let per_query = |column: &str| dial.number(column) / dial.number("queries");
     let (looks, group) = (per_query("probes"), dial.number("candidates") / dial.number("probes"));

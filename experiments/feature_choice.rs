@@ -1,5 +1,5 @@
-//! What features and weights do to the distance of hashes: near-duplicates against random pairs, and how even and
-//! independent the bits are.
+//! What features and weights do to the distance of hashes: near-duplicates against random pairs, and how even
+//! and independent the bits are.
 
 use crate::check::Verdict;
 use crate::config;
@@ -43,7 +43,8 @@ struct Config {
     wide: f64,
 }
 
-/// Greatest share by which a bit is away from one half, and the mean and the greatest |correlation| of two bits.
+/// Greatest share by which a bit is away from one half, and the mean and the
+/// greatest |correlation| of two bits.
 fn bits(hashes: &[SimHash]) -> (f64, f64, f64) {
     let n = hashes.len() as f64;
     let mut ones = [0f64; BITS];

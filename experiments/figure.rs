@@ -1,6 +1,7 @@
 //! One look for all figures: panels with lines, bands and points, drawn with plotters, the legend below.
 //!
-//! Colours are those of Okabe and Ito, which colour-blind readers tell apart; lines differ by marker or dash too.
+//! Colours are those of Okabe and Ito, which colour-blind readers tell apart; lines differ by marker or dash
+//! too.
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;

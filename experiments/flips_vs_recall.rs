@@ -1,8 +1,9 @@
-//! Share of near pairs that are found after f flips, by the order in which flips are tried (slides: four panels).
+//! Share of near pairs that are found after f flips, by the order in which flips are tried (slides: four
+//! panels).
 //!
-//! Pairs are exact: all pairs of distinct hashes at distance h by BPHS. Each pair is searched for from both sides, over
-//! all 64 bits and among sets of exactly h flips, as the paper does. Intervals resample duplicate clusters, because
-//! pairs of one cluster are found or missed together.
+//! Pairs are exact: all pairs of distinct hashes at distance h by BPHS. Each pair is searched for from both
+//! sides, over all 64 bits and among sets of exactly h flips, as the paper does. Intervals resample duplicate
+//! clusters, because pairs of one cluster are found or missed together.
 
 use crate::check::Verdict;
 use crate::config::{self, Size};
@@ -102,7 +103,8 @@ struct Directed {
     cluster: u32,
 }
 
-/// All pairs of distinct hashes at distances 1 to 3, both directions, a sample per distance; index 0 is h = 1.
+/// All pairs of distinct hashes at distances 1 to 3, both directions, a sample per
+/// distance; index 0 is h = 1.
 fn near_pairs(distinct: &DistinctHashes, config: &Config, seed: u64) -> Result<[Vec<Directed>; 3]> {
     let hashes = distinct.hashes();
     let index = Bphs::new(hashes, BphsParams { radius: 3, tables: config.exact_tables })?;

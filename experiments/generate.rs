@@ -1,11 +1,13 @@
-//! Documents drawn from a real corpus, in clusters of near-duplicates, with their true weights: any number of them.
+//! Documents drawn from a real corpus, in clusters of near-duplicates, with their true
+//! weights: any number of them.
 //!
-//! A document is stitched together from passages of random real documents, runs of 16 to 64 distinct features in
-//! their order of first occurrence with their TF-IDF weights, until it is as long as another random real document. A
-//! cluster is a document and copies of it, each made from an earlier member by one or two edits of the kinds that
-//! pages undergo ([`Edit`]). Cluster sizes follow Zipf's law. Everything is hashed as real documents are, so weights
-//! are true and nothing is modelled but the edits themselves; whether the model may be trusted is for
-//! `flips-vs-recall` to show, on generated documents beside the real ones they were drawn from.
+//! A document is stitched together from passages of random real documents, runs of 16 to 64 distinct
+//! features in their order of first occurrence with their TF-IDF weights, until it is as long as another
+//! random real document. A cluster is a document and copies of it, each made from an earlier member by one
+//! or two edits of the kinds that pages undergo ([`Edit`]). Cluster sizes follow Zipf's law. Everything is
+//! hashed as real documents are, so weights are true and nothing is modelled but the edits themselves;
+//! whether the model may be trusted is for `flips-vs-recall` to show, on generated documents beside the real
+//! ones they were drawn from.
 
 use crate::corpus::Corpus;
 use crate::{Options, config};
@@ -47,7 +49,8 @@ impl Recipe {
     }
 }
 
-/// How a copy differs from the document it was made from. Sizes are log-uniform: small edits are the common ones.
+/// How a copy differs from the document it was made from. Sizes are log-uniform: small
+/// edits are the common ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edit {
     /// One to four features exchanged: a date, a version, a counter.
@@ -56,8 +59,8 @@ pub enum Edit {
     Banner,
     /// A run dropped, of one feature up to a tenth of them.
     Paragraph,
-    /// The last features, from one up to a fifth of them, exchanged for another document's: a template with another
-    /// body.
+    /// The last features, from one up to a fifth of them, exchanged for another document's: a
+    /// template with another body.
     Template,
 }
 
@@ -180,7 +183,8 @@ impl Donors {
         copy
     }
 
-    /// The hashes of a corpus, documents of a cluster one after the other; `each` keeps what it wants of each.
+    /// The hashes of a corpus, documents of a cluster one after the other; `each` keeps what it wants of
+    /// each.
     pub fn generate<T: Send>(&self, recipe: &Recipe, each: impl Fn(usize, SimHash) -> T + Sync) -> Vec<T> {
         let starts = cluster_starts(recipe);
         let task = |cluster: usize| {

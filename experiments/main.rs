@@ -1,8 +1,8 @@
 //! The paper and the seeds reproduced: one runner per figure or table. See `experiments/README.md`.
 //!
-//! `cargo run --release -p flipside-experiments -- <name> [--corpus PATH]… [--quick]`. A run measures and appends
-//! rows to CSV files; `draw` draws figures from CSV alone; `check` compares CSV with what was published. The three
-//! never mix.
+//! `cargo run --release -p flipside-experiments -- <name> [--corpus PATH]… [--quick]`. A run measures and
+//! appends rows to CSV files; `draw` draws figures from CSV alone; `check` compares CSV with what was
+//! published. The three never mix.
 
 mod all_pairs_cost;
 mod band_index;
@@ -44,7 +44,8 @@ pub struct Options {
     what: String,
     /// Only with draw and check: the experiment; all if none is named.
     only: Option<String>,
-    /// A corpus: a file, or a folder of files. May be given several times; by default the one in the repository.
+    /// A corpus: a file, or a folder of files. May be given several times; by default the one in the
+    /// repository.
     #[arg(long = "corpus", value_name = "PATH", num_args = 1..)]
     pub corpora: Vec<PathBuf>,
     /// Only with quality: what is right about a corpus, by its name; counted exactly where none is given.
@@ -65,8 +66,8 @@ pub struct Options {
     /// Queries, where they are generated.
     #[arg(long, value_name = "M")]
     pub queries: Option<usize>,
-    /// With dial: a folder for the stored hashes and the queries as files of little-endian u64, for rivals in other
-    /// languages.
+    /// With dial: a folder for the stored hashes and the queries as files of little-endian u64, for
+    /// rivals in other languages.
     #[arg(long, value_name = "DIR")]
     pub dump: Option<PathBuf>,
     /// Seed of whatever is random.

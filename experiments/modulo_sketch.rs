@@ -1,8 +1,8 @@
-//! Sketches that sample a set instead of ordering it: shingles that are 0 modulo m (Broder, Glassman, Manasse & Zweig
-//! 1997, "Syntactic clustering of the Web").
+//! Sketches that sample a set instead of ordering it: shingles that are 0 modulo m (Broder, Glassman, Manasse
+//! & Zweig 1997, "Syntactic clustering of the Web").
 //!
-//! A sampled sketch grows with its set, which is its price, but unlike a MinHash signature it estimates containment
-//! as well as resemblance.
+//! A sampled sketch grows with its set, which is its price, but unlike a MinHash signature it estimates
+//! containment as well as resemblance.
 
 use anyhow::{Result, ensure};
 use std::cmp::Ordering;
@@ -33,7 +33,8 @@ impl ModuloSketch {
         &self.values
     }
 
-    /// Estimates the resemblance |A ∩ B| / |A ∪ B|. Unbiased, given that there is a sample; `None` without one.
+    /// Estimates the resemblance |A ∩ B| / |A ∪ B|. Unbiased, given that there is a
+    /// sample; `None` without one.
     ///
     /// With k of the union's f features sampled the variance is J(1 − J)/k · (f − k)/(f − 1).
     ///
@@ -45,8 +46,8 @@ impl ModuloSketch {
         Ok((union > 0).then(|| common as f64 / union as f64))
     }
 
-    /// Estimates the containment of this set in the other, |A ∩ B| / |A|. Unbiased, given that there is a sample of
-    /// this set; `None` without one.
+    /// Estimates the containment of this set in the other, |A ∩ B| / |A|. Unbiased, given that there is a
+    /// sample of this set; `None` without one.
     ///
     /// # Errors
     /// If the moduli differ.

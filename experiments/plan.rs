@@ -1,5 +1,5 @@
-//! What `plan` tells, held against indexes built as it says: looks, recall, candidates, bytes and speed. Ours: the
-//! paper has no such figure.
+//! What `plan` tells, held against indexes built as it says: looks, recall, candidates, bytes and speed.
+//! Ours: the paper has no such figure.
 
 use crate::check::Verdict;
 use crate::config::{self, Size};

@@ -1,4 +1,5 @@
-//! Progress of a run: bars on standard error where a person looks on, lines of results on standard output everywhere.
+//! Progress of a run: bars on standard error where a person looks on, lines of results on
+//! standard output everywhere.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::time::Duration;

@@ -1,11 +1,11 @@
-//! Probabilistic SimHash matching in batches: the probes of many queries, sorted by key, meet the stored hashes in one
-//! sequential pass.
+//! Probabilistic SimHash matching in batches: the probes of many queries, sorted by key, meet the stored
+//! hashes in one sequential pass.
 //!
-//! The paper's abstract and slides name a batch mode and its speed but do not describe it; indexing the flipped
-//! queries and streaming the stored hashes past them is our reading. Flips are made among the leading p bits (reading
-//! P of [`flipside::search::psm`]), so what a stored hash meets are the queries that have its key flipped to; each is
-//! compared in full. The stored hashes need no index at all: they only have to ascend, and may come in chunks from a
-//! file.
+//! The paper's abstract and slides name a batch mode and its speed but do not describe it; indexing the
+//! flipped queries and streaming the stored hashes past them is our reading. Flips are made among the leading
+//! p bits (reading P of [`flipside::search::psm`]), so what a stored hash meets are the queries that have its
+//! key flipped to; each is compared in full. The stored hashes need no index at all: they only have to
+//! ascend, and may come in chunks from a file.
 
 use anyhow::{Result, ensure};
 use flipside::Slot;
@@ -20,8 +20,8 @@ use rayon::prelude::*;
 pub struct BatchParams {
     /// h: the largest distance of a match, at most 64.
     pub radius: u32,
-    /// p: number of leading bits among which flips are made, 1 to 32. About log₂ of the number of stored hashes is
-    /// good.
+    /// p: number of leading bits among which flips are made, 1 to 32. About log₂ of the number
+    /// of stored hashes is good.
     pub key_bits: u32,
     /// What a flip costs.
     pub cost: FlipCost,
@@ -87,11 +87,13 @@ impl Batch {
         size_of_val(&self.probes[..]) + size_of_val(&self.hashes[..])
     }
 
-    /// Lets stored hashes pass and appends the matches, each with the number of its query, in the order of the
-    /// hashes. Every pair that the probes reach comes once. `stored` must ascend; it may be a part of all hashes,
-    /// whose first has the slot `first_slot`, and parts may be streamed in any order, from several threads.
+    /// Lets stored hashes pass and appends the matches, each with the number of its query, in the order
+    /// of the hashes. Every pair that the probes reach comes once. `stored` must ascend; it may be a
+    /// part of all hashes, whose first has the slot `first_slot`, and parts may be streamed in any
+    /// order, from several threads.
     ///
-    /// Only comparisons are counted; the number of probes is [`probes`](Self::probes), however many parts there are.
+    /// Only comparisons are counted; the number of probes is [`probes`](Self::probes),
+    /// however many parts there are.
     ///
     /// # Errors
     /// For hashes that do not ascend, and for slots of 2³² or more.
@@ -130,8 +132,8 @@ impl Batch {
     }
 }
 
-/// The first place after `from` whose value, shifted, is at least `key`: steps that double, then halving. Cheap for a
-/// near place, logarithmic for a far one.
+/// The first place after `from` whose value, shifted, is at least `key`: steps that double, then halving.
+/// Cheap for a near place, logarithmic for a far one.
 #[inline]
 fn gallop(list: &[u64], from: usize, key: u64, shift: u32) -> usize {
     let (mut low, mut step) = (from, 1);
@@ -150,8 +152,8 @@ mod tests {
     use flipside::search::distinct::DistinctHashes;
     use proptest::prelude::*;
 
-    /// Every query against every stored hash; a match counts if its differing bits among the key's are one of the first
-    /// sets of flips in order of cost, found by sorting all sets of them.
+    /// Every query against every stored hash; a match counts if its differing bits among the key's are one of
+    /// the first sets of flips in order of cost, found by sorting all sets of them.
     fn naive(stored: &[u64], queries: &[Query<'_>], params: BatchParams) -> Vec<(u32, Hit)> {
         let among = u64::MAX << (64 - params.key_bits);
         let limit = params.budget.map_or(usize::MAX, |budget| budget as usize);

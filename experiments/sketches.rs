@@ -1,5 +1,5 @@
-//! Seeds 002 and 004 again: how well sketches estimate resemblance and containment, against the exact values on real
-//! pairs, and whether the Chernoff bound holds.
+//! Seeds 002 and 004 again: how well sketches estimate resemblance and containment, against the exact values
+//! on real pairs, and whether the Chernoff bound holds.
 
 use crate::band_index::BandIndex;
 use crate::bounds::{at_most, chernoff_below};
@@ -102,8 +102,8 @@ fn rmse(errors: impl Iterator<Item = f64>) -> f64 {
     (sum / f64::from(n.max(1))).sqrt()
 }
 
-/// Every page is looked up among those before it, then stored: which near pairs a growing index of bands finds, and
-/// what a query compares and leaves out.
+/// Every page is looked up among those before it, then stored: which near pairs a growing index of bands
+/// finds, and what a query compares and leaves out.
 fn as_pages_arrive(
     config: &Config,
     features: &[Vec<u64>],

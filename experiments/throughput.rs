@@ -1,8 +1,8 @@
 //! Queries per second of every method on one workload: what the experiments on searches share.
 //!
-//! Every method answers the same queries on one thread and is timed by processor time. Methods with a budget get the
-//! one that finds 95 % on queries set apart for that, or each of several ([`Bench::curve`]); exact ones find
-//! everything.
+//! Every method answers the same queries on one thread and is timed by processor time. Methods with a
+//! budget get the one that finds 95 % on queries set apart for that, or each of several ([`Bench::curve`]);
+//! exact ones find everything.
 
 use crate::corpus::Corpus;
 use crate::generate::{Donors, Recipe};
@@ -129,7 +129,8 @@ impl Workload {
         Self::new(corpus, searches, "real", hashes, asked, queries)
     }
 
-    /// Uniform hashes, and queries that each have one stored partner at distance 1 to `distance`: no corpus at all.
+    /// Uniform hashes, and queries that each have one stored partner at distance 1 to
+    /// `distance`: no corpus at all.
     pub fn near_pairs(searches: &Searches, distance: u32, stored: usize, queries: usize, seed: u64) -> Self {
         let pairs: Vec<[SimHash; 2]> = NearPairs::new(distance, seed).take(queries).collect();
         let strangers = Xoshiro256PlusPlus::seed_from_u64(fmix64(seed)).random_iter();
@@ -173,8 +174,8 @@ impl Workload {
     }
 }
 
-/// The workloads of a run, one after the other, each with an empty table: large corpora as they are, and what is
-/// generated from each, unless no hashes are to be stored.
+/// The workloads of a run, one after the other, each with an empty table: large corpora as they are, and what
+/// is generated from each, unless no hashes are to be stored.
 pub fn for_each_workload(
     options: &Options,
     experiment: &str,
@@ -291,7 +292,8 @@ impl Built {
         }
     }
 
-    /// Answers all queries into `(query, slot)`; a rival without a search for the first match finds all of them.
+    /// Answers all queries into `(query, slot)`; a rival without a search for the first
+    /// match finds all of them.
     fn answer(&self, queries: &[Query<'_>], mode: Mode, answers: &mut Vec<(u32, u32)>) -> Cost {
         answers.clear();
         match self {
@@ -402,7 +404,8 @@ impl Method {
     }
 }
 
-/// Key bits for so many hashes, and the probes among them that find the wanted recall on the queries set apart.
+/// Key bits for so many hashes, and the probes among them that find the wanted recall on the queries set
+/// apart.
 pub fn key_and_budget(workload: &Workload, hashes: &[u64]) -> Result<(u32, u32)> {
     let method = Method::PsmP { fewer: 2, order: FlipOrder::Vosh };
     let built = method.build(hashes, workload.searches.distance)?;
@@ -410,7 +413,8 @@ pub fn key_and_budget(workload: &Workload, hashes: &[u64]) -> Result<(u32, u32)>
     Ok((psm.key_bits(), calibrate(&built, workload).0))
 }
 
-/// The budgets for the wanted recall: of pairs at distance 1 to h, and of queries without a match at distance 0.
+/// The budgets for the wanted recall: of pairs at distance 1 to h, and of queries without a match at
+/// distance 0.
 fn calibrate(built: &Built, workload: &Workload) -> (u32, u32) {
     let Some(index) = built.index() else { return (u32::MAX, u32::MAX) };
     let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
@@ -591,8 +595,8 @@ impl<'a> Bench<'a> {
         Self { first_matches: true, ..self }
     }
 
-    /// A row for each budget, every match wanted, and one without a budget for the methods that end; and a row on all
-    /// cores for the first budget that reaches each of [`Searches::recalls_on_all_cores`].
+    /// A row for each budget, every match wanted, and one without a budget for the methods that end; and a
+    /// row on all cores for the first budget that reaches each of [`Searches::recalls_on_all_cores`].
     pub fn curve(&mut self, method: Method, budgets: &[u32]) -> Result<()> {
         let mut ready = self.build(method)?;
         if !method.budgeted() {

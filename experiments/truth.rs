@@ -9,8 +9,8 @@ pub type TruePair = (u32, u32, f64);
 
 /// All pairs a < b with a coefficient of at least `least`, ascending. Sets are given as ascending features.
 ///
-/// Prefix filtering: with features in order of rarity, a set of n features shares one of its n − ⌈t·n⌉ + 1 rarest with
-/// every set that is so alike.
+/// Prefix filtering: with features in order of rarity, a set of n features shares one of its n − ⌈t·n⌉ + 1
+/// rarest with every set that is so alike.
 pub fn similar_pairs(sets: &[Vec<(u64, u32)>], least: f64) -> Vec<TruePair> {
     let mut frequencies: HashMap<u64, u32> = HashMap::new();
     sets.iter().flatten().for_each(|&(feature, _)| *frequencies.entry(feature).or_default() += 1);

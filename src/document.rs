@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 /// A document's place in the corpus: which input file, and which document of that file.
 ///
 /// Both parts count from 0. `shard` is the position of the file in the *sorted* list of inputs, so ids do not
-/// depend on the order in which files were named or read; `row` counts the documents of that file in file order.
-/// Ordering ids orders documents by file and then by place.
+/// depend on the order in which files were named or read; `row` counts the documents of that file in file
+/// order. Ordering ids orders documents by file and then by place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DocId {
     /// Position of the file in the sorted list of inputs.
@@ -26,15 +26,17 @@ impl DocId {
 /// Where a record or line is stored, so that it can be read again on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
-    /// Where decoding has to start, in the stored file: at the gzip member or Zstandard frame that the record starts
-    /// in; in a plain file, at the record; in a Parquet file, at the text of its row group.
+    /// Where decoding has to start, in the stored file: at the gzip member or Zstandard frame that the record
+    /// starts in; in a plain file, at the record; in a Parquet file, at the text of its row group.
     pub offset: u64,
-    /// Decoded bytes from there to the record. 0 if the record starts its member, and in plain files. In Parquet, rows.
+    /// Decoded bytes from there to the record. 0 if the record starts its member, and in plain
+    /// files. In Parquet, rows.
     pub within: u64,
-    /// Decoded bytes of the record: header block and text, or the line without its end. In Parquet, bytes of the text.
+    /// Decoded bytes of the record: header block and text, or the line without its end. In
+    /// Parquet, bytes of the text.
     pub length: u64,
-    /// Stored bytes of the gzip member at `offset`, if it holds this record alone, as WARC wants it, and can be copied as it
-    /// is; otherwise 0.
+    /// Stored bytes of the gzip member at `offset`, if it holds this record alone, as WARC wants it, and can
+    /// be copied as it is; otherwise 0.
     pub member: u64,
 }
 
@@ -78,8 +80,8 @@ impl DocumentTable {
         self.rows.push(Row { id, place, start, record_id, url });
     }
 
-    /// Puts the tables of several threads together, in order of ids. Also gives, for each document, the table that it came
-    /// from and its place there.
+    /// Puts the tables of several threads together, in order of ids. Also gives, for each document, the table
+    /// that it came from and its place there.
     pub fn merge(parts: Vec<Self>) -> (Self, Vec<(u32, u32)>) {
         let mut origins: Vec<(u32, u32)> = (0..)
             .zip(&parts)

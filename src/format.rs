@@ -1,5 +1,6 @@
-//! The envelope of every binary file that we write: magic, kind, version, a JSON header with hash names, seed and parameters,
-//! the body, and a checksum. A file that does not fit is refused by the name of the field that does not.
+//! The envelope of every binary file that we write: magic, kind, version, a JSON header with hash
+//! names, seed and parameters, the body, and a checksum. A file that does not fit is refused by the
+//! name of the field that does not.
 //!
 //! ```text
 //! 8 bytes   "flipside"
@@ -69,7 +70,8 @@ pub fn check_place(parameter: &'static str, path: &Path) -> Result<()> {
     Err(Error::parameter(parameter, path.display(), expected))
 }
 
-/// Writes a file of `kind` whole or not at all: to a temporary name beside `path`, which then takes its place.
+/// Writes a file of `kind` whole or not at all: to a temporary name beside `path`, which then takes its
+/// place.
 pub fn write(path: &Path, kind: Kind, header: &impl Serialize, body: &[&[u8]]) -> Result<()> {
     let io = |source| Error::io(path, source);
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));

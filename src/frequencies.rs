@@ -40,8 +40,8 @@ pub fn save(frequencies: &Frequencies, path: &Path) -> Result<()> {
 /// Reads frequencies of features of `kind` from a file.
 ///
 /// # Errors
-/// If the file cannot be read, is damaged, or was made with another hash, other tokenising rules or another kind of
-/// features.
+/// If the file cannot be read, is damaged, or was made with another hash, other tokenising rules or
+/// another kind of features.
 pub fn load(path: &Path, kind: FeatureKind) -> Result<Frequencies> {
     let (header, body): (Header, _) = format::read(path, FREQUENCIES)?;
     let must = |field, expected: String, got: String| {
@@ -61,8 +61,8 @@ pub fn load(path: &Path, kind: FeatureKind) -> Result<Frequencies> {
     Ok(Frequencies::from_entries(kind, header.documents, features.zip(counts)))
 }
 
-/// Checks a file of frequencies whose envelope and checksum are right already: what its header says, and whether the
-/// frequencies can be used.
+/// Checks a file of frequencies whose envelope and checksum are right already: what its header says, and
+/// whether the frequencies can be used.
 pub(crate) fn check(path: &Path, header: serde_json::Value) -> Inspection {
     let mut inspection = Inspection::default();
     let kind = serde_json::from_value::<FeatureKind>(header["features"].clone()).ok();

@@ -1,9 +1,9 @@
-//! Shows and checks whatever this program wrote: result folders, their tables, pages and kept pages, binary files. Every format
-//! has its check beside its writer; here it is found out which of them a file calls for.
+//! Shows and checks whatever this program wrote: result folders, their tables, pages and kept pages, binary
+//! files. Every format has its check beside its writer; here it is found out which of them a file calls for.
 //!
-//! What a check can know differs: binary files and the pairs of a review carry checksums, kept pages those of gzip; what a folder
-//! of results holds is counted against its report, and its pages are made again from it. A table by itself can be cut
-//! after any line unseen, which is said.
+//! What a check can know differs: binary files and the pairs of a review carry checksums, kept pages those of
+//! gzip; what a folder of results holds is counted against its report, and its pages are made again from it.
+//! A table by itself can be cut after any line unseen, which is said.
 
 pub use crate::inspection::Inspection;
 
@@ -27,8 +27,8 @@ use std::path::Path;
 /// Looks at a file or a folder of results.
 ///
 /// # Errors
-/// If it cannot be read, or is nothing that this program writes. A file of ours that is damaged is an error where nothing of it
-/// can be trusted, and otherwise a problem of the [`Inspection`].
+/// If it cannot be read, or is nothing that this program writes. A file of ours that is damaged is an error
+/// where nothing of it can be trusted, and otherwise a problem of the [`Inspection`].
 pub fn inspect(path: &Path) -> Result<Inspection> {
     if path.is_dir() {
         return check_folder(path);

@@ -1,8 +1,9 @@
 //! flipside finds near-duplicate pages in web text and measures how many of them it found.
 //!
-//! A document goes down one road: [`corpus`] reads it, [`text`] cuts it into features, [`weight`] says how much
-//! each counts, [`simhash`] and [`minhash`] sketch it, [`search`] finds what is near, [`pairs`] and [`clusters`]
-//! say what belongs together, [`report`] tells a person. [`pipeline`] is the only module that knows all the stops.
+//! A document goes down one road: [`corpus`] reads it, [`text`] cuts it into features, [`weight`] says
+//! how much each counts, [`simhash`] and [`minhash`] sketch it, [`search`] finds what is near, [`pairs`]
+//! and [`clusters`] say what belongs together, [`report`] tells a person. [`pipeline`] is the only module
+//! that knows all the stops.
 
 #![deny(unsafe_code)]
 

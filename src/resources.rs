@@ -11,8 +11,8 @@ pub fn cpu_seconds() -> Option<f64> {
     None
 }
 
-/// Processor time of this thread in seconds; where the system does not say, time on the clock. Only differences have a
-/// meaning.
+/// Processor time of this thread in seconds; where the system does not say, time on the clock. Only
+/// differences have a meaning.
 pub fn thread_seconds() -> f64 {
     #[cfg(unix)]
     {

@@ -1,4 +1,5 @@
-//! Words around what is told: counts with their nouns, and text of the input that is to be shown and not obeyed.
+//! Words around what is told: counts with their nouns, and text of the input that is to be shown and not
+//! obeyed.
 
 pub use flipside_core::error::{is_control, printable};
 
@@ -20,8 +21,8 @@ pub fn printable_path(path: &Path) -> String {
     printable(&path.display().to_string()).into_owned()
 }
 
-/// JSON that gives a terminal no orders: of the characters in [`printable`], those that JSON may hold as they are stand as
-/// `\u009b` and the like. It says the same.
+/// JSON that gives a terminal no orders: of the characters in [`printable`], those that JSON may hold as they
+/// are stand as `\u009b` and the like. It says the same.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
     // A line end within a string is escaped already; others lay the values out.
     let order = |c: char| is_control(c) && c != '\n';

@@ -542,7 +542,8 @@ fn inspect_refuses_what_does_not_fit() {
     flipside().arg("inspect").arg(&binary).assert().code(2).stderr(predicate::str::contains("version"));
 }
 
-/// A folder of results with a page to judge on, judgements, and what `seen` prints and writes; all of it in order.
+/// A folder of results with a page to judge on, judgements, and what `seen` prints and
+/// writes; all of it in order.
 fn written(top: &Path) -> PathBuf {
     let (input, out) = (top.join("pages.jsonl"), top.join("out"));
     write_jsonl(&input);

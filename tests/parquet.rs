@@ -1,5 +1,5 @@
-//! Parquet: files made here in many layouts, held against the same documents as lines of JSON; damage of any kind; and
-//! the specimens.
+//! Parquet: files made here in many layouts, held against the same documents as lines of JSON; damage of any
+//! kind; and the specimens.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -216,8 +216,8 @@ proptest! {
             let records: Vec<Vec<u8>> = records
                 .iter()
                 .map(|r| if *wet {
-                    // In a file of LF, an LF pair inside a text may end a record early for a plain reader too, but
-                    // the length decides for both.
+                    // In a file of LF, an LF pair inside a text may end a record early for a plain reader
+                    // too, but the length decides for both.
                     r.warc(if *crlf { "\r\n" } else { "\n" })
                 } else {
                     [r.json(), b"\n".to_vec()].concat()

@@ -1,12 +1,13 @@
-//! Results as flipside 0.1.0 wrote them first, with settings in words only, are still read: `tests/results-v1/` holds two of
-//! them, made from `pages.jsonl` beside them by
+//! Results as flipside 0.1.0 wrote them first, with settings in words only, are still read:
+//! `tests/results-v1/` holds two of them, made from `pages.jsonl` beside them by
 //!
 //! ```text
 //! flipside dedup pages.jsonl --out checked
 //! flipside dedup pages.jsonl --out unchecked --method psm --budget 300 --distance 6 --verify none --clusters star --all-pairs
 //! ```
 //!
-//! Their pages in HTML are left out, as they are made anew from a report, and only by the version that wrote it.
+//! Their pages in HTML are left out, as they are made anew from a report, and only by the version that wrote
+//! it.
 
 use super::cli::flipside;
 use predicates::prelude::*;

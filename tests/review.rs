@@ -59,7 +59,8 @@ fn a_sample_is_drawn_judged_and_scored() {
     assert_eq!(bands, ["distance 0", "distance 1", "distance 2", "distance 3", "distance 4", "distance 5"]);
     let pairs = data["pairs"].as_array().unwrap();
     assert_eq!(pairs.len(), 40);
-    // Every text came back from the files: pairs of different texts show a difference, or say that it is white space only.
+    // Every text came back from the files: pairs of different texts show a difference, or say
+    // that it is white space only.
     for pair in pairs {
         assert!(pair["sides"].as_array().unwrap().iter().all(|side| side["bytes"].as_u64().unwrap() > 0));
         let differs = pair["parts"].as_array().unwrap().iter().any(|part| part.get("differs").is_some());

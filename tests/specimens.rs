@@ -1,8 +1,8 @@
 //! A folder of good and bad input files, and what each must yield.
 //!
-//! The files are made by `write_specimens` below (`cargo test write_specimens -- --ignored`) and committed, since a
-//! compressor of another version may make other bytes of the same text. `index.csv` beside them says what is
-//! expected; it is written from what this file says, never from what the reader answers.
+//! The files are made by `write_specimens` below (`cargo test write_specimens -- --ignored`) and committed,
+//! since a compressor of another version may make other bytes of the same text. `index.csv` beside them says
+//! what is expected; it is written from what this file says, never from what the reader answers.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -284,7 +284,8 @@ impl Folder {
         self.files.push((entry, bytes));
     }
 
-    /// A plain file and a file of members in which piece 3 (of the warcinfo record and five pages) is another.
+    /// A plain file and a file of members in which piece 3 (of the warcinfo record and five pages) is
+    /// another.
     fn with_piece(&mut self, name: &str, piece: Vec<u8>, used: &[usize], kind: &str, note: &str) {
         let mut pieces = all();
         pieces[3] = piece;

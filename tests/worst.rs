@@ -1,4 +1,5 @@
-//! The worst cases, small enough for every run of the tests: what comes of them, and that the counted work stays bounded.
+//! The worst cases, small enough for every run of the tests: what comes of them, and that the
+//! counted work stays bounded.
 
 use flipside::clusters::Linkage;
 use flipside::pipeline::{Job, Silent, dedup};
@@ -100,7 +101,8 @@ fn a_template_that_weighs_is_bounded_told_and_taken_apart() {
     });
     let connected = run(template(n as usize), tf.clone(), None);
     let (outcome, cost) = (&connected.outcome, &connected.search_cost);
-    // Nearly all chain together; each brings its 256 nearest and no more, and each candidate is compared once a table.
+    // Nearly all chain together; each brings its 256 nearest and no more, and each candidate
+    // is compared once a table.
     assert!(outcome.clusters < 20 && outcome.kept < n / 2, "{outcome:?}");
     let distinct = cost.distinct_hashes;
     assert!(outcome.pairs_written <= 256 * distinct + n, "{outcome:?} {cost:?}");

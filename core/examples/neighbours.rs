@@ -1,4 +1,5 @@
-//! From hashes to neighbours: an index of SimHashes that probes where the likeliest flips lead, and what fewer probes find.
+//! From hashes to neighbours: an index of SimHashes that probes where the likeliest flips lead,
+//! and what fewer probes find.
 //!
 //! `cargo run -p flipside-core --example neighbours`
 

@@ -1,10 +1,12 @@
-//! Calibration: how many probes a wanted recall needs, measured on a sample of the very data that is searched.
+//! Calibration: how many probes a wanted recall needs, measured on a sample of the very data that is
+//! searched.
 //!
-//! For a sample of stored hashes all neighbours within the radius are found by an exhaustive search, and for each pair it is
-//! noted at which probe a search from one side, or from the other, would have come upon it. The budget is the smallest
-//! whose recall on one half of the duplicate clusters is *surely* enough: the lower end of the interval is at least the
-//! wanted recall. The other half says what recall that budget reaches. Where no budget is sure, because the pairs are too
-//! few, the search is exhaustive. (The method is ours; the paper fixes its flips by experiment.)
+//! For a sample of stored hashes all neighbours within the radius are found by an exhaustive search, and for
+//! each pair it is noted at which probe a search from one side, or from the other, would have come upon it.
+//! The budget is the smallest whose recall on one half of the duplicate clusters is *surely* enough: the
+//! lower end of the interval is at least the wanted recall. The other half says what recall that budget
+//! reaches. Where no budget is sure, because the pairs are too few, the search is exhaustive. (The method is
+//! ours; the paper fixes its flips by experiment.)
 
 use crate::clusters::Partition;
 use crate::hash::fmix64;
@@ -19,7 +21,8 @@ use std::collections::BTreeMap;
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CalibrationParams {
-    /// Wanted share of the pairs at distance 1 to h, in (0, 1]. At 1 nothing is measured: the search is exhaustive.
+    /// Wanted share of the pairs at distance 1 to h, in (0, 1]. At 1 nothing is measured:
+    /// the search is exhaustive.
     pub recall: f64,
     /// Pairs to look at; more make the interval narrower.
     pub pairs: usize,
@@ -38,7 +41,8 @@ impl Default for CalibrationParams {
 /// The budget, and the recall that it reached on pairs that had no part in choosing it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// Probes of a query; none where the search has to be exhaustive (recall 1, or too few pairs to measure on).
+    /// Probes of a query; none where the search has to be exhaustive (recall 1, or too few pairs to measure
+    /// on).
     pub budget: Option<u32>,
     /// Share of the held-out pairs that are found within the budget.
     pub reached: f64,
@@ -75,8 +79,8 @@ struct Traced {
 
 /// Finds the budget for `params.recall` over `hashes`, the distinct hashes of the index.
 ///
-/// `trace(slot)` gives every stored hash within the radius of the slot's, each with the number of the probe, from 1, at
-/// which a search for it comes upon it, or [`NEVER`].
+/// `trace(slot)` gives every stored hash within the radius of the slot's, each with the number of the probe,
+/// from 1, at which a search for it comes upon it, or [`NEVER`].
 pub fn calibrate<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Calibration
 where
     F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
@@ -214,8 +218,8 @@ fn cluster_probes(hashes: &[u64], pairs: &[Traced], seed: u64) -> Vec<Vec<u32>> 
     clusters.into_values().collect()
 }
 
-/// A 95 % interval of the share of pairs within the budget: percentiles over 1,000 resamples of whole clusters, because
-/// pairs of one cluster are found or missed together.
+/// A 95 % interval of the share of pairs within the budget: percentiles over 1,000 resamples of whole
+/// clusters, because pairs of one cluster are found or missed together.
 fn resampled_interval(clusters: &[Vec<u32>], budget: u32, seed: u64) -> (f64, f64) {
     const RESAMPLES: usize = 1_000;
     let counts: Vec<(u64, u64)> = clusters
@@ -244,7 +248,8 @@ fn resampled_interval(clusters: &[Vec<u32>], budget: u32, seed: u64) -> (f64, f6
 mod tests {
     use super::*;
 
-    /// Slots 2i and 2i+1 are a pair, found at probe `probe(i)` from the even side and one later from the odd one.
+    /// Slots 2i and 2i+1 are a pair, found at probe `probe(i)` from the even side and one later from the odd
+    /// one.
     fn pairs_of(
         n: u32,
         probe: impl Fn(u32) -> u32 + Sync,
@@ -274,7 +279,8 @@ mod tests {
 
     #[test]
     fn few_pairs_make_a_careful_budget() {
-        // Of 80 pairs, 78 are found at probe 3 and two later: the point estimate would be content with 95 % at 3.
+        // Of 80 pairs, 78 are found at probe 3 and two later: the point estimate would be content with 95 %
+        // at 3.
         let (hashes, trace) = pairs_of(160, |i| if i % 40 == 7 { 40 } else { 3 });
         let got = calibrate(&hashes, &CalibrationParams { recall: 0.95, ..Default::default() }, &trace);
         assert_eq!((got.budget, got.reached), (None, 1.0), "40 pairs prove no 95 %");

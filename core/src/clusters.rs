@@ -8,7 +8,8 @@ use std::str::FromStr;
 
 /// Disjoint sets of documents, joined by union-find with path halving.
 ///
-/// A set is named by its smallest member, so the partition and its names depend on the joins alone, not on their order.
+/// A set is named by its smallest member, so the partition and its names depend on the joins
+/// alone, not on their order.
 #[derive(Clone, Debug, Default)]
 pub struct Partition {
     parents: Vec<u32>,
@@ -125,7 +126,8 @@ impl Clusters {
     }
 }
 
-/// How near pairs make clusters. Being near is not transitive: A may be near B, and B near C, with A and C far apart.
+/// How near pairs make clusters. Being near is not transitive: A may be near B, and B near
+/// C, with A and C far apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Linkage {
@@ -148,13 +150,14 @@ impl Linkage {
         }
     }
 
-    /// For each of the nodes the one that it belongs to, itself if it leads; for leaders that is the first in `order` of
-    /// their cluster. `order` holds every node once, the one that is best to keep first; `edges` are near pairs with
-    /// their similarity, each once.
+    /// For each of the nodes the one that it belongs to, itself if it leads; for leaders that is the first in
+    /// `order` of their cluster. `order` holds every node once, the one that is best to keep first; `edges`
+    /// are near pairs with their similarity, each once.
     ///
-    /// Star and complete take the nodes in that order. Star: a node that is near leaders joins the one it is most
-    /// like (the earlier one among equals), otherwise it leads. Complete: it joins the earliest cluster whose members it
-    /// is all near to, otherwise it leads. The result depends on the graph and on `order` alone.
+    /// Star and complete take the nodes in that order. Star: a node that is near leaders joins the one
+    /// it is most like (the earlier one among equals), otherwise it leads. Complete: it joins the
+    /// earliest cluster whose members it is all near to, otherwise it leads. The result depends on the
+    /// graph and on `order` alone.
     ///
     /// # Panics
     /// If an edge names a node that `order` does not have.
@@ -221,7 +224,8 @@ pub enum Keep {
     First,
     /// The one with the longest text, in bytes.
     Longest,
-    /// The one with the shortest URL, in bytes, then the first in the order of URLs; those without one come last.
+    /// The one with the shortest URL, in bytes, then the first in the order of URLs; those without one come
+    /// last.
     ShortestUrl,
 }
 

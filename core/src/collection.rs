@@ -16,8 +16,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Keeping {
-    /// Its features with their numbers of occurrences, from which any sketch can be made later. Six bytes for each
-    /// feature of a document, and 28 for each feature of the part.
+    /// Its features with their numbers of occurrences, from which any sketch can be made later. Six bytes for
+    /// each feature of a document, and 28 for each feature of the part.
     Features,
     /// Its sketch, made at once. The memory does not grow with the length of documents.
     Sketches {
@@ -29,8 +29,8 @@ pub enum Keeping {
 }
 
 impl Keeping {
-    /// What a run with these settings must keep. Sketches that need no document frequencies of the corpus itself are made
-    /// at once; features are kept where something compares them, or counts them first.
+    /// What a run with these settings must keep. Sketches that need no document frequencies of the corpus
+    /// itself are made at once; features are kept where something compares them, or counts them first.
     pub fn of(settings: &Settings, frequencies_are_known: bool) -> Self {
         let counts_first = settings.needs_frequencies() && !frequencies_are_known;
         if counts_first || settings.needs_features() {
@@ -43,13 +43,15 @@ impl Keeping {
 
 /// Documents in order, without their texts.
 ///
-/// A collection is made by one thread; collections of several threads, files or machines are put together with
-/// [`merge`](Self::merge) or [`gather`](Self::gather). What comes of it does not depend on how it was cut.
+/// A collection is made by one thread; collections of several threads, files or machines are put
+/// together with [`merge`](Self::merge) or [`gather`](Self::gather). What comes of it does not
+/// depend on how it was cut.
 pub struct Collection {
     features: FeatureKind,
     keeping: Keeping,
     facts: Vec<Facts>,
-    /// For each document, the part that holds what was kept of it, and its place there. Part 0 is the one that grows.
+    /// For each document, the part that holds what was kept of it, and its place there. Part
+    /// 0 is the one that grows.
     origins: Vec<Origin>,
     growing: Growing,
     parts: Vec<Part>,
@@ -218,7 +220,8 @@ impl Collection {
         Ok(())
     }
 
-    /// Puts collections together so that document `d` is the one that `order[d]` names: a collection, and a document there.
+    /// Puts collections together so that document `d` is the one that `order[d]` names: a
+    /// collection, and a document there.
     ///
     /// # Errors
     /// [`Error::Parameter`] if there are none, or if they keep different things.

@@ -22,9 +22,10 @@ use std::sync::Arc;
 
 /// Finds the near-duplicates among documents.
 ///
-/// Give it texts ([`push`](Self::push), [`extend`](Self::extend)) or sketches that were made elsewhere with the same settings
-/// ([`push_sketch`](Self::push_sketch)), put batches together with [`merge`](Self::merge), and [`run`](Self::run) it. A batch
-/// may be a thread's, a file's, a partition's; the outcome depends on the documents and their order alone.
+/// Give it texts ([`push`](Self::push), [`extend`](Self::extend)) or sketches that were made elsewhere with
+/// the same settings ([`push_sketch`](Self::push_sketch)), put batches together with [`merge`](Self::merge),
+/// and [`run`](Self::run) it. A batch may be a thread's, a file's, a partition's; the outcome depends on the
+/// documents and their order alone.
 ///
 /// ```
 /// use flipside_core::{dedup::Deduper, id::Document, settings::Settings};
@@ -71,7 +72,8 @@ impl Deduper {
         Self::with_frequencies(settings, None)
     }
 
-    /// The same with document frequencies counted before, which weigh features instead of those of the documents themselves.
+    /// The same with document frequencies counted before, which weigh features instead of those of
+    /// the documents themselves.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -114,8 +116,8 @@ impl Deduper {
     /// Adds a document by its sketch.
     ///
     /// # Errors
-    /// [`Error::Parameter`](crate::Error::Parameter) if it is no sketch of these settings' kind and length, or the settings
-    /// look at features, which a sketch does not have.
+    /// [`Error::Parameter`](crate::Error::Parameter) if it is no sketch of these settings' kind and length,
+    /// or the settings look at features, which a sketch does not have.
     ///
     /// # Panics
     /// If there are 2³² documents already.
@@ -144,8 +146,8 @@ impl Deduper {
     /// Finds the near-duplicates.
     ///
     /// # Errors
-    /// [`Error::Parameter`](crate::Error::Parameter) if an index cannot be built with these settings, or all pairs are to be
-    /// listed and there are too many.
+    /// [`Error::Parameter`](crate::Error::Parameter) if an index cannot be built with these settings, or all
+    /// pairs are to be listed and there are too many.
     pub fn run(&self) -> Result<Outcome> {
         self.run_with(&Context::default())
     }
@@ -171,8 +173,9 @@ pub struct Outcome {
     pub texts: usize,
     /// Documents with too few features for a sketch, which are compared by their exact text alone.
     pub documents_with_few_features: u64,
-    /// Near pairs, ascending: every copy of a text with the copy that leads; without a judge, every text of a sketch with the
-    /// text that leads; and the leaders of what is near. All pairs of documents, if the settings say so.
+    /// Near pairs, ascending: every copy of a text with the copy that leads; without a judge, every
+    /// text of a sketch with the text that leads; and the leaders of what is near. All pairs of
+    /// documents, if the settings say so.
     pub pairs: Vec<Pair>,
     /// Pairs of documents that are near, listed or not.
     pub pairs_found: u64,
@@ -250,8 +253,8 @@ impl Outcome {
     }
 }
 
-/// Documents grouped by text, with whatever sketches had to be made of counted features: what runs of several settings over
-/// the same documents share.
+/// Documents grouped by text, with whatever sketches had to be made of counted features: what runs of several
+/// settings over the same documents share.
 pub struct Prepared<'a> {
     texts: Texts,
     frequencies: Option<Arc<Frequencies>>,
@@ -260,8 +263,8 @@ pub struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Groups documents by text, and makes what the settings' sketches and judge need. Where weights depend on document
-    /// frequencies and none are given, those of the documents are counted.
+    /// Groups documents by text, and makes what the settings' sketches and judge need. Where weights depend
+    /// on document frequencies and none are given, those of the documents are counted.
     pub fn new(
         collection: &'a Collection,
         settings: &Settings,

@@ -28,8 +28,8 @@ impl Error {
 /// The core's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Text on one line of a terminal or a log that gives it no orders: control characters, line ends among them, and
-/// characters that turn the direction of what follows stand as `\u{1b}`, `\n` and the like.
+/// Text on one line of a terminal or a log that gives it no orders: control characters, line ends among them,
+/// and characters that turn the direction of what follows stand as `\u{1b}`, `\n` and the like.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_control) {
         return Cow::Borrowed(text);
@@ -41,7 +41,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a character does something instead of being shown: it controls the terminal, ends a line or turns directions.
+/// Whether a character does something instead of being shown: it controls the terminal, ends a
+/// line or turns directions.
 pub fn is_control(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,13 +1,15 @@
-//! Exact similarities of two documents, counted feature by feature, because the truth may not depend on sketches.
+//! Exact similarities of two documents, counted feature by feature, because the truth may not depend on
+//! sketches.
 //!
 //! A document is a list of (feature hash, number), by strictly ascending hash, as
-//! [`FeatureExtractor::counts`](crate::text::FeatureExtractor::counts) gives it. The number is an occurrence count for
-//! [`overlap`] (which ignores it) and a weight in any unit for [`cosine`]. Two features with the same 64-bit hash are taken
-//! for one.
+//! [`FeatureExtractor::counts`](crate::text::FeatureExtractor::counts) gives it. The number is an occurrence
+//! count for [`overlap`] (which ignores it) and a weight in any unit for [`cosine`]. Two features with the
+//! same 64-bit hash are taken for one.
 //!
-//! What holds for documents without features is a choice, and it is ours: two empty documents are the same document,
-//! so each similarity is 1; an empty document and one that is not share nothing, so each is 0. Containment follows from
-//! its question instead: nothing is missing from an empty document, so its containment in any other is 1.
+//! What holds for documents without features is a choice, and it is ours: two empty documents are the same
+//! document, so each similarity is 1; an empty document and one that is not share nothing, so each is 0.
+//! Containment follows from its question instead: nothing is missing from an empty document, so its
+//! containment in any other is 1.
 
 use std::cmp::Ordering;
 
@@ -43,8 +45,8 @@ fn ratio_or_one(part: u64, whole: u64) -> f64 {
     if whole == 0 { 1.0 } else { part as f64 / whole as f64 }
 }
 
-/// Walks two ascending lists at once and calls `each` with the two numbers of every feature of either; 0 stands for
-/// "does not occur".
+/// Walks two ascending lists at once and calls `each` with the two numbers of every feature of either; 0
+/// stands for "does not occur".
 fn merge<N: Copy + Default>(a: &[(u64, N)], b: &[(u64, N)], mut each: impl FnMut(Option<N>, Option<N>)) {
     debug_assert!(a.is_sorted_by(|x, y| x.0 < y.0) && b.is_sorted_by(|x, y| x.0 < y.0));
     let (mut i, mut j) = (0, 0);
@@ -74,12 +76,13 @@ pub fn jaccard(a: &[(u64, u32)], b: &[(u64, u32)]) -> f64 {
     overlap(a, b).jaccard()
 }
 
-/// The cosine Σ aᵢ·bᵢ / (√Σ aᵢ² · √Σ bᵢ²) of two weight vectors, within [-1, 1]; 1 if both are 0, and 0 if one is.
+/// The cosine Σ aᵢ·bᵢ / (√Σ aᵢ² · √Σ bᵢ²) of two weight vectors, within [-1, 1]; 1 if both are 0, and 0 if
+/// one is.
 ///
 /// It does not depend on the scale of either vector, so weights need not be normalised first.
 pub fn cosine(a: &[(u64, i64)], b: &[(u64, i64)]) -> f64 {
-    // In floating point, because the square of a 64-bit weight leaves no room for a sum in 128 bits. The lists are in
-    // order of hash, so the order of the sums is always the same.
+    // In floating point, because the square of a 64-bit weight leaves no room for a sum in 128 bits. The
+    // lists are in order of hash, so the order of the sums is always the same.
     let (mut dot, mut square_a, mut square_b) = (0.0f64, 0.0f64, 0.0f64);
     merge(a, b, |a, b| {
         let (a, b) = (a.unwrap_or(0) as f64, b.unwrap_or(0) as f64);

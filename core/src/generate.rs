@@ -1,10 +1,11 @@
 //! Made-up near pairs of SimHashes, for whoever has no data or wants none: plans, benchmarks, experiments.
 //!
-//! The weights behind a hash are 64 independent numbers from N(0, 1). A near page's are the same vector, turned by a
-//! small angle; pages do not change so evenly, but their near hashes differ where these do, in their weakest bits.
+//! The weights behind a hash are 64 independent numbers from N(0, 1). A near page's are the same
+//! vector, turned by a small angle; pages do not change so evenly, but their near hashes differ where
+//! these do, in their weakest bits.
 //!
-//! The same seed gives the same bits on every machine and with every version of `rand`: the generator and its sampling
-//! are of those that the crate keeps stable, and logarithms and cosines are computed by `libm`.
+//! The same seed gives the same bits on every machine and with every version of `rand`: the generator and its
+//! sampling are of those that the crate keeps stable, and logarithms and cosines are computed by `libm`.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -16,8 +17,8 @@ const NEAREST: f64 = 0.9999;
 
 /// Pairs of a SimHash and one at distance 1 to h, without end.
 ///
-/// The cosine of the two weight vectors is uniform from 1 − 0.02·max(1, h²/9) to .9999 (from .1 where that is less),
-/// and pairs at another distance are passed over.
+/// The cosine of the two weight vectors is uniform from 1 − 0.02·max(1, h²/9) to .9999 (from .1 where that is
+/// less), and pairs at another distance are passed over.
 #[derive(Clone, Debug)]
 pub struct NearPairs {
     rng: Xoshiro256PlusPlus,
@@ -36,8 +37,8 @@ impl NearPairs {
         }
     }
 
-    /// Moves the weights behind some bits, those set in `bits`, so that hashes crowd: these bits are 1 more often
-    /// than 0 if `by` is positive.
+    /// Moves the weights behind some bits, those set in `bits`, so that hashes crowd: these bits are 1 more
+    /// often than 0 if `by` is positive.
     pub fn skewed(mut self, bits: u64, by: f64) -> Self {
         for (bit, mean) in self.means.iter_mut().enumerate() {
             *mean = if bits >> bit & 1 == 1 { by } else { 0.0 };

@@ -27,9 +27,11 @@ pub struct Pair {
     pub a: Document,
     /// The one that comes later.
     pub b: Document,
-    /// Hamming distance of their hashes, or number of differing positions of their signatures; 0 for equal texts.
+    /// Hamming distance of their hashes, or number of differing positions of their
+    /// signatures; 0 for equal texts.
     pub distance: u32,
-    /// Their similarity by the judge's measure, or, without a judge, as their sketches estimate it; 1 for equal texts.
+    /// Their similarity by the judge's measure, or, without a judge, as their sketches
+    /// estimate it; 1 for equal texts.
     pub similarity: f32,
     /// How they are alike.
     pub kind: Kind,
@@ -50,7 +52,8 @@ pub(crate) type Better<'a> = &'a (dyn Fn(Document, Document) -> Ordering + Sync)
 /// Documents that stand or fall together: copies of a text, or, without a judge, texts of equal sketches.
 pub(crate) struct Groups<'a> {
     collection: &'a Collection,
-    /// Within a group by text, and among equal texts the one to keep first; the group's own one to keep leads.
+    /// Within a group by text, and among equal texts the one to keep first; the group's own one to keep
+    /// leads.
     members: Lists<Group, Document>,
 }
 
@@ -107,8 +110,8 @@ impl<'a> Groups<'a> {
         within + joined.iter().map(|pair| size(pair.a) * size(pair.b)).sum::<u64>()
     }
 
-    /// The pairs that say it all, ascending: every copy with the copy of its text that leads, every text of a group with the
-    /// group's leader, and the leaders of groups that are near.
+    /// The pairs that say it all, ascending: every copy with the copy of its text that leads, every text of a
+    /// group with the group's leader, and the leaders of groups that are near.
     pub(crate) fn star_pairs(&self, joined: &[GroupPair]) -> Vec<Pair> {
         let mut pairs = Vec::new();
         for members in self.members.iter() {
@@ -176,8 +179,8 @@ impl<'a> Groups<'a> {
         Ok(pairs)
     }
 
-    /// The clusters that near groups make: the documents of a group belong together, and groups as `linkage` says, those
-    /// whose first document is the better one to keep being taken first.
+    /// The clusters that near groups make: the documents of a group belong together, and groups as `linkage`
+    /// says, those whose first document is the better one to keep being taken first.
     pub(crate) fn partition(&self, joined: &[GroupPair], linkage: Linkage, better: Better<'_>) -> Partition {
         let mut order: Vec<u32> = (0..self.len() as u32).collect();
         order.par_sort_unstable_by(|&a, &b| better(self.leader(Group(a)), self.leader(Group(b))));

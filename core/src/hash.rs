@@ -1,4 +1,5 @@
-//! The one feature hash: MurmurHash3 x64_128 (Appleby), low 64 bits, seed 0. Named and versioned, with golden values.
+//! The one feature hash: MurmurHash3 x64_128 (Appleby), low 64 bits, seed 0. Named and
+//! versioned, with golden values.
 //!
 //! A version for slices without a loop over the tail; the `murmur3` crate is the oracle in the tests.
 
@@ -97,7 +98,8 @@ pub const fn extend_shingle(shingle: u64, word: u64) -> u64 {
 /// The hash of a shingle of no words.
 pub const SHINGLE_START: u64 = 0x5348_494e_474c_4521;
 
-/// A key of at most [`ShortKey::MAX`] bytes, held in two words: most words of most languages. Hashing it takes no branch.
+/// A key of at most [`ShortKey::MAX`] bytes, held in two words: most words of most languages.
+/// Hashing it takes no branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShortKey {
     low: u64,
@@ -143,12 +145,13 @@ pub fn text_digest(text: &str) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
-/// Random numbers that mean the same for ever: SplitMix64 (Steele, Lea & Flood 2014), for the parameters of what is
-/// stored and made again, as MinHash's functions are from their seed. Tests draw with it, too.
+/// Random numbers that mean the same for ever: SplitMix64 (Steele, Lea & Flood 2014), for the parameters of
+/// what is stored and made again, as MinHash's functions are from their seed. Tests draw with it, too.
 ///
-/// What is sampled or made up, for a calibration, a plan, a benchmark or an experiment, is drawn with `rand`'s
-/// `Xoshiro256PlusPlus` and its sampling: nothing that is stored has to be drawn again. Where whatever is sampled has a
-/// hash, neither is used: the least hashes with the seed are a sample that depends on no order.
+/// What is sampled or made up, for a calibration, a plan, a benchmark or an experiment, is drawn with
+/// `rand`'s `Xoshiro256PlusPlus` and its sampling: nothing that is stored has to be drawn again.
+/// Where whatever is sampled has a hash, neither is used: the least hashes with the seed are a sample
+/// that depends on no order.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 
@@ -188,7 +191,8 @@ mod tests {
 
     #[test]
     fn golden_values() {
-        // From two independent implementations (the murmur3 crate and Python's mmh3); stored files depend on them.
+        // From two independent implementations (the murmur3 crate and Python's mmh3);
+        // stored files depend on them.
         assert_eq!(feature(b""), 0);
         assert_eq!(feature(b"the"), 7_678_624_745_143_340_572);
         assert_eq!(feature("straße".as_bytes()), 12_381_567_729_567_032_470);

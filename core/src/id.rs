@@ -1,5 +1,5 @@
-//! What things are called inside a run. Each space of numbers has a type of its own, so that a number of one cannot be
-//! taken for a number of another.
+//! What things are called inside a run. Each space of numbers has a type of its own, so that a number of one
+//! cannot be taken for a number of another.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -70,7 +70,8 @@ ids! {
     Document;
     /// A distinct text, in order of the first documents that have it.
     Text;
-    /// A distinct sketch among those that an index is built over or a join compares, in order of the sketches.
+    /// A distinct sketch among those that an index is built over or a join compares, in order of the
+    /// sketches.
     Slot;
     /// Documents that stand or fall together.
     Group;

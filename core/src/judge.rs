@@ -1,7 +1,8 @@
 //! Candidates checked beyond what brought them up: which pairs of texts are compared, and which of them pass.
 //!
-//! Whether a compared pair passes depends on its two texts alone. Which pairs are compared depends on the candidates and on
-//! the texts, never on the order of documents, on shards or on threads: where there are too many, digests of the texts decide.
+//! Whether a compared pair passes depends on its two texts alone. Which pairs are compared depends on the
+//! candidates and on the texts, never on the order of documents, on shards or on threads: where there are too
+//! many, digests of the texts decide.
 
 use crate::collection::{Collection, Texts};
 use crate::id::{Document, Id, Lists, Slot, Text};
@@ -19,8 +20,8 @@ pub struct Evidence<'a> {
     pub(crate) texts: &'a Texts,
     /// By text, where sketches were made of kept features.
     hashed: &'a [Option<Hashed>],
-    /// How features are weighed, where something weighs them: the weigher, and by part and term the inverse document
-    /// frequencies.
+    /// How features are weighed, where something weighs them: the weigher, and by part and term the
+    /// inverse document frequencies.
     weights: Option<(Weigher, Vec<Vec<f32>>)>,
 }
 
@@ -136,18 +137,18 @@ pub struct Verdicts {
     pub skipped: u64,
 }
 
-/// Texts of one sketch that all others of that sketch are compared with. Such texts are nearly always alike, so that the
-/// first of them stand for all.
+/// Texts of one sketch that all others of that sketch are compared with. Such texts are nearly always alike,
+/// so that the first of them stand for all.
 const WITHIN: usize = 32;
 
 /// Pairs of texts that are compared for two sketches.
 const BETWEEN: usize = 16;
 
-/// Compares the texts of each sketch with each other, and those of two sketches that a net brought up with each other, and
-/// keeps the pairs that pass. None if the judge goes by the net.
+/// Compares the texts of each sketch with each other, and those of two sketches that a net brought up with
+/// each other, and keeps the pairs that pass. None if the judge goes by the net.
 ///
-/// Of a sketch with many texts, those with the least digests stand for the others: all are compared with the first
-/// [`WITHIN`] of them, and at most [`BETWEEN`] pairs are compared for two sketches.
+/// Of a sketch with many texts, those with the least digests stand for the others: all are compared with the
+/// first [`WITHIN`] of them, and at most [`BETWEEN`] pairs are compared for two sketches.
 pub(crate) fn judge(
     judge: Judge,
     evidence: &Evidence<'_>,
@@ -215,8 +216,8 @@ pub(crate) fn judge(
     Some(all)
 }
 
-/// How many of so many texts on either side are compared with each other: at most [`BETWEEN`] pairs, and of either side at
-/// least the fourth part of what that allows.
+/// How many of so many texts on either side are compared with each other: at most [`BETWEEN`] pairs, and of
+/// either side at least the fourth part of what that allows.
 fn shares(first: usize, second: usize) -> [usize; 2] {
     const SIDE: usize = BETWEEN.isqrt();
     match (first.min(SIDE), second.min(SIDE)) {

@@ -1,5 +1,6 @@
-//! Near-duplicates of texts in memory: SimHash with the weights behind it, MinHash, the searches over both, and how many
-//! of the pairs they found. Texts or sketches in, numbers out: no files, no sentences, no C code.
+//! Near-duplicates of texts in memory: SimHash with the weights behind it, MinHash, the searches
+//! over both, and how many of the pairs they found. Texts or sketches in, numbers out: no files,
+//! no sentences, no C code.
 //!
 //! # Near-duplicates of some texts
 //!
@@ -20,13 +21,14 @@
 //! # Ok::<(), flipside_core::Error>(())
 //! ```
 //!
-//! [`Settings`](settings::Settings) say which sketch a document gets, which net brings up pairs and which judge decides about
-//! them; the [`Outcome`](dedup::Outcome) has pairs, clusters, the documents that stay, and what the search cost and found.
+//! [`Settings`](settings::Settings) say which sketch a document gets, which net brings up pairs and which
+//! judge decides about them; the [`Outcome`](dedup::Outcome) has pairs, clusters, the documents that stay,
+//! and what the search cost and found.
 //!
 //! # The neighbours of a hash
 //!
-//! A SimHash is the signs of 64 sums. A sum near zero says that its bit is about to flip, so a search that keeps the sums
-//! looks first where the likeliest flips lead:
+//! A SimHash is the signs of 64 sums. A sum near zero says that its bit is about to flip, so a search that
+//! keeps the sums looks first where the likeliest flips lead:
 //!
 //! ```
 //! use flipside_core::search::dial::{Dial, DialParams};
@@ -49,7 +51,8 @@
 //!
 //! # Which module answers which question?
 //!
-//! [`text`] and [`features`]: what is in a document? [`sketch`], [`simhash`], [`minhash`], [`weight`]: what stays of it?
+//! [`text`] and [`features`]: what is in a document? [`sketch`], [`simhash`], [`minhash`],
+//! [`weight`]: what stays of it?
 //! [`search`]: which sketches meet? [`judge`] and [`similarity`]: are these two near? [`clusters`]: who belongs together?
 //! [`calibrate`] and [`plan`]: how many probes, and what will it cost? [`dedup`]: all of it.
 //!
@@ -83,8 +86,8 @@ pub mod sketch;
 pub mod text;
 pub mod weight;
 
-/// What the benchmarks, the experiments and the pipeline of this workspace use besides. It is no part of the stable
-/// interface: it may change or go with any release.
+/// What the benchmarks, the experiments and the pipeline of this workspace use besides. It is no part of the
+/// stable interface: it may change or go with any release.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::kernel::Level;

@@ -96,7 +96,8 @@ pub enum Ran {
     },
 }
 
-/// The recall of a probing search, measured on a part of the corpus that had no part in choosing the number of probes.
+/// The recall of a probing search, measured on a part of the corpus that had no part in
+/// choosing the number of probes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MeasuredRecall {
@@ -106,11 +107,13 @@ pub struct MeasuredRecall {
     pub calibration: Calibration,
     /// Pairs of different texts of equal hashes, which are always found.
     pub identical_pairs: u64,
-    /// About what share of all pairs of texts was found, those of equal hashes counted as well; none where there are none.
+    /// About what share of all pairs of texts was found, those of equal hashes counted as well;
+    /// none where there are none.
     pub with_identical: Option<f64>,
 }
 
-/// Where documents crowd: pages of one template, most likely, whose pairs would grow with the square of their number.
+/// Where documents crowd: pages of one template, most likely, whose pairs would grow with
+/// the square of their number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
@@ -124,7 +127,8 @@ pub enum Crowds {
         /// Documents with the most neighbours.
         examples: Vec<Document>,
     },
-    /// There were more than could be joined: hashes of crowds were compared with a sample, and joined with the nearest there.
+    /// There were more than could be joined: hashes of crowds were compared with a sample, and
+    /// joined with the nearest there.
     Sampled {
         /// Hashes of crowds.
         hashes: u64,
@@ -152,7 +156,8 @@ pub enum Crowds {
 pub struct Scores {
     /// Which table or band, counted from 0; none if there is only one list of all pairs.
     pub table: Option<u32>,
-    /// Scores, ascending, with their numbers of pairs: 64 minus the distance of SimHashes, or equal positions of signatures.
+    /// Scores, ascending, with their numbers of pairs: 64 minus the distance of SimHashes, or equal
+    /// positions of signatures.
     pub counts: Vec<(u32, u64)>,
 }
 
@@ -189,7 +194,8 @@ impl<'a> Hashes<'a> {
         self.distinct.hashes()
     }
 
-    /// The weights behind a slot's hash: those of the first text that has it; copies of a hash differ a little in theirs.
+    /// The weights behind a slot's hash: those of the first text that has it; copies of a hash
+    /// differ a little in theirs.
     fn weights(&self, slot: Slot) -> [f32; BITS] {
         let first = self.distinct.members(slot)[0];
         self.evidence.hashed(first).map_or([0.0; BITS], |hashed| hashed.weights.weights())
@@ -308,8 +314,8 @@ pub enum Probed {
     },
 }
 
-/// Probes of one table or of all bits that a calibration waits for a pair; what takes more is beyond any number that would
-/// be faster than an exhaustive search.
+/// Probes of one table or of all bits that a calibration waits for a pair; what takes more is beyond any
+/// number that would be faster than an exhaustive search.
 const LONGEST_TRACE: u32 = 1 << 14;
 
 impl Probed {
@@ -394,7 +400,8 @@ impl Probed {
         self.trace(Query { hash: hashes.distinct.hash(slot), weights: &hashes.weights(slot) })
     }
 
-    /// Traces the pairs of a sample of the hashes, on which the number of probes for any recall can be read off.
+    /// Traces the pairs of a sample of the hashes, on which the number of probes for any recall can be read
+    /// off.
     pub fn sample(&self, hashes: &Hashes<'_>, seed: u64, progress: &dyn Progress) -> Sample {
         let params = CalibrationParams { seed, ..Default::default() };
         run(progress, Step::Calibrate, hashes.distinct.len(), |_| {
@@ -410,11 +417,12 @@ impl Probed {
     }
 }
 
-/// Near pairs of the built-in model that the shape of an index is chosen on. More would change little: the number of probes is
-/// chosen on the pairs of the corpus.
+/// Near pairs of the built-in model that the shape of an index is chosen on. More would change little: the
+/// number of probes is chosen on the pairs of the corpus.
 const MODEL_PAIRS: usize = 400;
 
-/// The shape of the dial for so many hashes, as [`plan::choose`] gives it without a sample. The number of probes comes later.
+/// The shape of the dial for so many hashes, as [`plan::choose`] gives it without a sample. The
+/// number of probes comes later.
 ///
 /// # Errors
 /// For a distance or a key that no dial can have.
@@ -433,8 +441,8 @@ pub fn dial_params(hashes: usize, distance: u32, recall: f64, key_bits: Option<u
     Ok(DialParams { budget: None, ..choice.ok_or_else(none)?.params(distance) })
 }
 
-/// Adds what the recall is if pairs of equal hashes, which are always found, count as well. The pairs at distance 1 to h
-/// that were not found are estimated from the recall.
+/// Adds what the recall is if pairs of equal hashes, which are always found, count as well. The pairs at
+/// distance 1 to h that were not found are estimated from the recall.
 fn with_identical(
     wanted: f64,
     calibration: Calibration,
@@ -449,8 +457,8 @@ fn with_identical(
     MeasuredRecall { wanted, calibration, identical_pairs: identical as u64, with_identical }
 }
 
-/// For each table, the number of pairs of texts it brings up by score, 64 minus the distance. `tables_of` says which tables
-/// bring up two hashes.
+/// For each table, the number of pairs of texts it brings up by score, 64 minus the distance. `tables_of`
+/// says which tables bring up two hashes.
 fn hamming_scores(
     radius: u32,
     tables: &[Option<u32>],
@@ -583,7 +591,8 @@ fn signatures(
     })
 }
 
-/// For each band, the number of pairs of texts it brings up by score, the number of equal positions, from `least` on.
+/// For each band, the number of pairs of texts it brings up by score, the number of equal
+/// positions, from `least` on.
 fn band_scores(stats: &[BandStats], least: usize) -> Vec<Scores> {
     let of = |(band, stats): (u32, &BandStats)| {
         let counts = (0..).zip(stats.scores.iter().copied()).skip(least).collect();
@@ -592,7 +601,8 @@ fn band_scores(stats: &[BandStats], least: usize) -> Vec<Scores> {
     (0..).zip(stats).map(of).collect()
 }
 
-/// A model for plans from a corpus: near pairs within the distance around a random sample of texts, and hashes.
+/// A model for plans from a corpus: near pairs within the distance around a random sample of texts, and
+/// hashes.
 ///
 /// # Errors
 /// For a distance that no dial reaches.

@@ -32,8 +32,8 @@ pub enum Step {
     Cohesion,
 }
 
-/// Hears how a run goes on. [`begin`](Self::begin) and [`end`](Self::end) come from the thread that runs, in turn;
-/// [`advance`](Self::advance) from any thread. `()` hears nothing.
+/// Hears how a run goes on. [`begin`](Self::begin) and [`end`](Self::end) come from the thread that runs, in
+/// turn; [`advance`](Self::advance) from any thread. `()` hears nothing.
 pub trait Progress: Sync {
     /// A step begins that works through so many items.
     fn begin(&self, step: Step, items: u64);

@@ -1,5 +1,5 @@
-//! What decides a result, as sums: which sketch a document gets, which net brings up pairs, which judge decides about them.
-//! What has no meaning cannot be written, and what is written is what runs.
+//! What decides a result, as sums: which sketch a document gets, which net brings up pairs, which judge
+//! decides about them. What has no meaning cannot be written, and what is written is what runs.
 
 use crate::clusters::{Keep, Linkage};
 use crate::error::{Error, Result};
@@ -78,7 +78,8 @@ pub enum Net {
         /// h: hashes that differ in at most this many bits are brought up.
         distance: u32,
     },
-    /// A query for each hash: few tables with disjoint keys, one flip or two in a key, the likeliest probes first. Ours.
+    /// A query for each hash: few tables with disjoint keys, one flip or two in a key, the
+    /// likeliest probes first. Ours.
     Dial {
         /// h.
         distance: u32,
@@ -87,7 +88,8 @@ pub enum Net {
         /// Bits of a key; by default chosen by the number of hashes.
         key_bits: Option<u32>,
     },
-    /// A query for each hash: one table, the likeliest sets of flips first (Sood & Loguinov 2011, in two readings of ours).
+    /// A query for each hash: one table, the likeliest sets of flips first (Sood & Loguinov 2011,
+    /// in two readings of ours).
     Psm {
         /// h.
         distance: u32,
@@ -136,7 +138,8 @@ pub enum BandShape {
     Fixed(Banding),
 }
 
-/// What decides whether two documents that the net brought up are near. Every measure is at most 1, and 1 for equal texts.
+/// What decides whether two documents that the net brought up are near. Every measure is at most
+/// 1, and 1 for equal texts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
@@ -179,7 +182,8 @@ pub enum Measure {
     Cosine,
 }
 
-/// Where clusters of a result that no judge has checked are looked at: a cosine of weight vectors below it is unlike.
+/// Where clusters of a result that no judge has checked are looked at: a cosine of weight
+/// vectors below it is unlike.
 const UNLIKE: f64 = 0.8;
 
 /// The longest signature that can be asked for.
@@ -200,12 +204,13 @@ pub const USUAL_RECALL: f64 = 0.95;
 /// The largest distance that can be asked for: at 32 of 64 bits, unrelated hashes are near.
 pub const MAX_DISTANCE: u32 = 15;
 
-/// Up to this distance an exact join of all hashes takes less time than the probes of each hash that find 95 % of the pairs:
-/// measured on 1.4 million hashes of real pages, from a third of it at distance 3 to four fifths at distance 10. The more
-/// hashes, the farther it is ahead.
+/// Up to this distance an exact join of all hashes takes less time than the probes of each hash that find 95
+/// % of the pairs: measured on 1.4 million hashes of real pages, from a third of it at distance 3 to four
+/// fifths at distance 10. The more hashes, the farther it is ahead.
 pub const FARTHEST_JOINED: u32 = 10;
 
-/// Weight vectors, binary 3-word shingles within 10 bits: near the best of what the experiment `quality` measured, for its cost.
+/// Weight vectors, binary 3-word shingles within 10 bits: near the best of what the experiment
+/// `quality` measured, for its cost.
 impl Default for Settings {
     fn default() -> Self {
         Self::simhash()
@@ -213,7 +218,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The default: SimHash of binary 3-word shingles, joined exactly within 10 bits, judged by the weight vectors.
+    /// The default: SimHash of binary 3-word shingles, joined exactly within 10 bits,
+    /// judged by the weight vectors.
     pub fn simhash() -> Self {
         Self {
             features: FeatureKind::Shingles(3),
@@ -228,7 +234,8 @@ impl Settings {
         }
     }
 
-    /// MinHash: signatures of 128 positions, near from a Jaccard coefficient of `similarity` on, as they estimate it.
+    /// MinHash: signatures of 128 positions, near from a Jaccard coefficient of `similarity`
+    /// on, as they estimate it.
     pub fn minhash(similarity: f64) -> Self {
         Self {
             sketches: Sketches::MinHash { permutations: 128, family: Family::default() },
@@ -238,7 +245,8 @@ impl Settings {
         }
     }
 
-    /// The setting of the paper, as we read it: words, TF-IDF, hashes within 3 bits found by probing, and no judge.
+    /// The setting of the paper, as we read it: words, TF-IDF, hashes within 3 bits found
+    /// by probing, and no judge.
     pub fn paper() -> Self {
         Self {
             features: FeatureKind::Words,
@@ -296,8 +304,8 @@ impl Settings {
         }
     }
 
-    /// What the members of a cluster are compared with the document that stays by, and below which similarity they are
-    /// unlike it: the judge's own measure, and without a judge that of the sketches.
+    /// What the members of a cluster are compared with the document that stays by, and below which similarity
+    /// they are unlike it: the judge's own measure, and without a judge that of the sketches.
     pub fn cohesion(&self) -> (Measure, f64) {
         match (self.judge.measure(), self.judge.threshold(), self.net) {
             (Some(measure), Some(threshold), _) => (measure, threshold),
@@ -341,8 +349,8 @@ fn is_share(share: f64) -> bool {
 }
 
 impl Net {
-    /// The cheapest search that finds every pair of hashes within a distance: an exact join, or, farther than that pays
-    /// ([`FARTHEST_JOINED`]), the dial with this recall.
+    /// The cheapest search that finds every pair of hashes within a distance: an exact join, or, farther than
+    /// that pays ([`FARTHEST_JOINED`]), the dial with this recall.
     pub fn cheapest(distance: u32, recall: Recall) -> Self {
         if distance <= FARTHEST_JOINED {
             Self::Join { distance }
@@ -467,7 +475,8 @@ impl BandShape {
 }
 
 impl Recall {
-    /// The recall of this share, 1 being exact. A number that is no share stays one, for [`Settings::check`] to refuse.
+    /// The recall of this share, 1 being exact. A number that is no share stays one, for
+    /// [`Settings::check`] to refuse.
     pub fn of(share: f64) -> Self {
         if share == 1.0 { Self::Exact } else { Self::AtLeast(share) }
     }
@@ -545,8 +554,8 @@ impl Measure {
         }
     }
 
-    /// The judge by this measure at a threshold; features are weighted so, where it weighs them. Estimates are what a net
-    /// of bands goes by, so no judge does.
+    /// The judge by this measure at a threshold; features are weighted so, where it weighs them. Estimates
+    /// are what a net of bands goes by, so no judge does.
     pub fn at_least(self, threshold: f64, weighting: Weighting) -> Judge {
         match self {
             Self::Weights => Judge::Weights(threshold),

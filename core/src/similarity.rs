@@ -1,8 +1,8 @@
 //! How alike two documents are, by any measure, in one place.
 //!
-//! A measure looks at what a [`Page`] can show: features with their weights, a SimHash with its weights, a MinHash signature.
-//! Every measure is symmetric to the last bit, so that it depends on the two pages and on nothing else; it is 1 for equal
-//! texts and for no others above 1.
+//! A measure looks at what a [`Page`] can show: features with their weights, a SimHash with its weights, a
+//! MinHash signature. Every measure is symmetric to the last bit, so that it depends on the two pages and on
+//! nothing else; it is 1 for equal texts and for no others above 1.
 
 use crate::minhash;
 use crate::settings::Measure;
@@ -20,7 +20,8 @@ pub trait Page {
     /// The MinHash signature; none for a page with too few features, or where there are none.
     fn signature(&self) -> Option<&[u32]>;
 
-    /// Calls `each` with every distinct feature once and its weight, which matters to [`Measure::Cosine`] alone.
+    /// Calls `each` with every distinct feature once and its weight, which matters to
+    /// [`Measure::Cosine`] alone.
     fn features(&self, each: impl FnMut(u64, i64));
 }
 
@@ -48,7 +49,8 @@ impl<P: Page> Anchor<P> {
         anchor
     }
 
-    /// The similarity with another page, at most 1. 0 for different texts where a page has no sketch to compare.
+    /// The similarity with another page, at most 1. 0 for different texts where a page has no sketch to
+    /// compare.
     pub fn with(&self, other: &impl Page) -> f32 {
         if self.page.digest() == other.digest() {
             return 1.0;
@@ -70,7 +72,8 @@ impl<P: Page> Anchor<P> {
         self.page.hashed().zip(other.hashed()).map_or(0.0, |(a, b)| of(a, b))
     }
 
-    /// The share of the features of both pages in a whole, told from the sizes of both sets and of what they share.
+    /// The share of the features of both pages in a whole, told from the sizes of both
+    /// sets and of what they share.
     fn of_sets(&self, other: &impl Page, whole: impl FnOnce(usize, usize, usize) -> usize) -> f32 {
         let (mut size, mut shared) = (0, 0);
         other.features(|feature, _| {

@@ -83,8 +83,8 @@ enum Maker {
 }
 
 impl Sketcher {
-    /// A sketcher as the settings want it. Where weights depend on document frequencies and none are given, every feature
-    /// counts as equally rare.
+    /// A sketcher as the settings want it. Where weights depend on document frequencies and none are given,
+    /// every feature counts as equally rare.
     ///
     /// # Errors
     /// For sketches that have no meaning.
@@ -92,7 +92,8 @@ impl Sketcher {
         Self::of(settings.features, settings.sketches, settings.seed, frequencies)
     }
 
-    /// The same from what it depends on: the kind of features, the kind of sketch, and the seed of MinHash's functions.
+    /// The same from what it depends on: the kind of features, the kind of sketch, and the
+    /// seed of MinHash's functions.
     ///
     /// # Errors
     /// For sketches that have no meaning.

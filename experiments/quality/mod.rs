@@ -1,8 +1,8 @@
-//! Which settings are how right: every method, choice of features, distance and check over corpora with a known truth,
-//! beside what rivals found on the same corpora.
+//! Which settings are how right: every method, choice of features, distance and check over corpora with a
+//! known truth, beside what rivals found on the same corpora.
 //!
-//! Texts are cut once for each kind of feature and sketched once for each weighting; candidates keep every measure,
-//! and the settings are scored over them. Scores are those of the tool's own `evaluate`.
+//! Texts are cut once for each kind of feature and sketched once for each weighting; candidates keep every
+//! measure, and the settings are scored over them. Scores are those of the tool's own `evaluate`.
 
 mod set;
 mod summary;

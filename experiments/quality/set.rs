@@ -44,8 +44,8 @@ struct Page {
     host: Option<u128>,
 }
 
-/// The sorts that a pair belongs to: by the shorter of its texts, and by its hosts. Texts are short below the first of
-/// these numbers of bytes, and long from the second on.
+/// The sorts that a pair belongs to: by the shorter of its texts, and by its hosts. Texts are short below the
+/// first of these numbers of bytes, and long from the second on.
 fn sorts_of(a: Page, b: Page, (short_below, long_from): (u64, u64)) -> [Option<&'static str>; 2] {
     let length = match a.bytes.min(b.bytes) {
         bytes if bytes < short_below => "short",

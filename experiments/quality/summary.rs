@@ -41,7 +41,8 @@ fn f1(row: &Row) -> f64 {
     if f1.is_finite() { f1 } else { 0.0 }
 }
 
-/// Rows by what found them: our settings by [`key`], rivals by name; each with its row of every set that has one.
+/// Rows by what found them: our settings by [`key`], rivals by name; each with its row of every set that has
+/// one.
 struct Rows<'a> {
     all: &'a [Row],
     /// The sets, judged ones first, and their kinds.
@@ -199,7 +200,8 @@ pub fn draw(options: &Options, rows: &[Row]) -> Result<()> {
     Ok(())
 }
 
-/// F1 of the settings shown, of rivals, and of what would be chosen without looking; then precision and recall.
+/// F1 of the settings shown, of rivals, and of what would be chosen without looking; then precision and
+/// recall.
 fn table(config: &Config, rows: &Rows<'_>) -> Result<String> {
     let mut page = String::from(
         "# F1 on pairs\n\nMade from the rows in this folder by `experiments -- draw quality`.\n\n",

@@ -29,7 +29,8 @@ pub struct Setting {
     pub similarity: Option<f64>,
     pub check: &'static str,
     pub threshold: Option<f64>,
-    /// Of a page's sketch, with what the check needs besides; features that are compared in full do not count.
+    /// Of a page's sketch, with what the check needs besides; features that are compared in full do not
+    /// count.
     pub bytes: usize,
     /// Sketching and searching; not reading, and not the check.
     pub cpu_seconds: f64,
@@ -148,8 +149,8 @@ pub fn simhash(
     Ok(())
 }
 
-/// All pairs of texts that a search finds at some distance, and the processor seconds of each psm search and of the
-/// exact one, sketching included.
+/// All pairs of texts that a search finds at some distance, and the processor seconds of each psm search and
+/// of the exact one, sketching included.
 fn candidates(
     distances: &[u32],
     corpus: &Corpus,

@@ -1,7 +1,8 @@
 //! What must hold of any file.
 //!
-//! `ASAN_OPTIONS=detect_odr_violation=0 cargo +nightly fuzz run stored_file` with the specimens of `tests/` as a first corpus;
-//! libdeflate includes its tables twice, which the sanitizer would take for a fault of ours.
+//! `ASAN_OPTIONS=detect_odr_violation=0 cargo +nightly fuzz run stored_file` with the specimens of
+//! `tests/` as a first corpus; libdeflate includes its tables twice, which the sanitizer would
+//! take for a fault of ours.
 
 use std::path::Path;
 

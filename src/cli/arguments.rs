@@ -19,8 +19,8 @@ use std::str::FromStr;
 /// What is read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InputArgs {
-    /// WET files (.wet, .warc.wet, .warc; plain or .gz), JSONL files (plain, .gz or .zst) and Parquet files, folders of
-    /// them, or - for standard input
+    /// WET files (.wet, .warc.wet, .warc; plain or .gz), JSONL files (plain, .gz or .zst) and Parquet files,
+    /// folders of them, or - for standard input
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 
@@ -28,7 +28,8 @@ pub(crate) struct InputArgs {
     pub names: FieldArgs,
 }
 
-/// How pages are read: what the fields of JSONL and the columns of Parquet are called, and how long a page may be.
+/// How pages are read: what the fields of JSONL and the columns of Parquet are called, and how long a page
+/// may be.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FieldArgs {
     /// JSONL field or Parquet column that holds the text [default: text]
@@ -43,8 +44,8 @@ pub(crate) struct FieldArgs {
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     url_field: Option<String>,
 
-    /// Longest page that is read, in MB; a longer one is skipped as damage. Such a page takes four times its length of memory,
-    /// and with shingles twelve times [default: 128]
+    /// Longest page that is read, in MB; a longer one is skipped as damage. Such a page takes four times its
+    /// length of memory, and with shingles twelve times [default: 128]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=4000), help_heading = "Input")]
     longest_page: Option<u32>,
 }
@@ -185,18 +186,19 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "N", default_value_t = Settings::default().min_features, help_heading = "Features")]
     min_features: usize,
 
-    /// How pairs of SimHashes are found. auto joins all hashes with each other, which is exact, up to distance 10, where that is
-    /// cheapest, and probes with the dial beyond [default: auto]
+    /// How pairs of SimHashes are found. auto joins all hashes with each other, which is exact, up to
+    /// distance 10, where that is cheapest, and probes with the dial beyond [default: auto]
     #[arg(long, value_enum, help_heading = "Search")]
     search: Option<SearchName>,
 
-    /// SimHash: two hashes are near if they differ in at most this many of their 64 bits. Search time grows steeply with it: for
-    /// tens of millions of pages, 8 is cheaper [default: 10; 3 for psm and bphs]
+    /// SimHash: two hashes are near if they differ in at most this many of their 64 bits. Search time grows
+    /// steeply with it: for tens of millions of pages, 8 is cheaper [default: 10; 3 for psm and bphs]
     #[arg(long, value_name = "BITS", help_heading = "Search")]
     distance: Option<u32>,
 
-    /// dial, psm: find at least this share of the pairs within the distance; how many probes that takes is measured on the pages,
-    /// and 1 is exact. minhash: the share of the pairs at the wanted similarity that bands are chosen for [default: 0.95]
+    /// dial, psm: find at least this share of the pairs within the distance; how many probes that takes is
+    /// measured on the pages, and 1 is exact. minhash: the share of the pairs at the wanted similarity that
+    /// bands are chosen for [default: 0.95]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     pub(crate) recall: Option<f64>,
 
@@ -204,8 +206,9 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     similarity: Option<f64>,
 
-    /// psm: where bits are flipped. one-table: in the leading bits (reading P of the paper). all-bits: in all 64 bits (reading X).
-    /// dial: in the keys of a few tables (ours) [default: dial with --method psm, one-table with --search psm]
+    /// psm: where bits are flipped. one-table: in the leading bits (reading P of the paper). all-bits: in all
+    /// 64 bits (reading X). dial: in the keys of a few tables (ours) [default: dial with --method psm,
+    /// one-table with --search psm]
     #[arg(long, value_enum, help_heading = "Search")]
     index: Option<IndexName>,
 
@@ -261,8 +264,8 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_enum, help_heading = "Search")]
     verify: Option<VerifyName>,
 
-    /// Similarity from which a candidate passes the check [default: weights 0.93, mismatch 0.97, jaccard 0.8 (for minhash that
-    /// of --similarity), containment 0.9, cosine 0.9]
+    /// Similarity from which a candidate passes the check [default: weights 0.93, mismatch 0.97, jaccard 0.8
+    /// (for minhash that of --similarity), containment 0.9, cosine 0.9]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     verify_threshold: Option<f64>,
 }
@@ -314,8 +317,8 @@ impl NetName {
 }
 
 impl Given<'_> {
-    /// The library's settings for one method: the only place where arguments become settings. `said` is how the command line
-    /// names what is asked for.
+    /// The library's settings for one method: the only place where arguments become settings. `said` is how
+    /// the command line names what is asked for.
     ///
     /// # Errors
     /// If an argument is given that would change nothing beside the others: its giver would be misled.
@@ -323,7 +326,8 @@ impl Given<'_> {
         Ok(self.settings_of_all(&[method], said)?.remove(0))
     }
 
-    /// The settings of several methods that share these arguments. An argument must have an effect on one of them at least.
+    /// The settings of several methods that share these arguments. An argument must have an effect
+    /// on one of them at least.
     ///
     /// # Errors
     /// As [`settings`](Self::settings).
@@ -590,7 +594,8 @@ pub(crate) enum MethodName {
     Simhash,
     /// MinHash signatures, compared in bands
     Minhash,
-    /// Short for SimHash with --search dial: probes of an index, the likeliest flips first (--index for the paper's own)
+    /// Short for SimHash with --search dial: probes of an index, the likeliest flips first
+    /// (--index for the paper's own)
     Psm,
     /// Short for SimHash with --search bphs: block-permuted tables, exact
     Bphs,

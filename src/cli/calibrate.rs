@@ -9,8 +9,9 @@ use std::fmt::Write;
 
 /// Measure how many probes a page each recall takes on a corpus.
 ///
-/// Finds all pairs of a sample exactly, notes the probe that comes upon each, and chooses on one half of the duplicate
-/// clusters the smallest budget that surely reaches the recall; the other half tells what it reaches.
+/// Finds all pairs of a sample exactly, notes the probe that comes upon each, and chooses on one
+/// half of the duplicate clusters the smallest budget that surely reaches the recall; the other
+/// half tells what it reaches.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside calibrate crawl

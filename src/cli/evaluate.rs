@@ -16,9 +16,10 @@ use std::path::PathBuf;
 
 /// Say how right a result is: precision, recall and F1 on pairs and clusters, with counts and intervals.
 ///
-/// The truth is CSV, plain or gzip'd: pairs by record number (columns a,b; conversion records or lines counted from 0
-/// through the sorted files) or by id (a_id,b_id), with a label, a score or neither; or clusters (record or id, and
-/// cluster). Precision alone needs no truth: judge a sample of the result's own pairs (`flipside review`) and give the judgements.
+/// The truth is CSV, plain or gzip'd: pairs by record number (columns a,b; conversion records or lines
+/// counted from 0 through the sorted files) or by id (a_id,b_id), with a label, a score or neither; or
+/// clusters (record or id, and cluster). Precision alone needs no truth: judge a sample of the result's own
+/// pairs (`flipside review`) and give the judgements.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside evaluate result --truth truth.csv
@@ -33,8 +34,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", required_unless_present = "judged", conflicts_with = "judged")]
     truth: Option<PathBuf>,
 
-    /// Estimate precision from a sample of the result's pairs that a person has judged, as the page of `flipside review`
-    /// saves it; that it is of this result is checked if the result is named
+    /// Estimate precision from a sample of the result's pairs that a person has judged, as the page of
+    /// `flipside review` saves it; that it is of this result is checked if the result is named
     #[arg(long, value_name = "FILE")]
     judged: Option<PathBuf>,
 
@@ -50,8 +51,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LABEL", value_parser = finite)]
     min_label: Option<f64>,
 
-    /// About which pairs the truth speaks: corpus, labelled-documents or labelled-pairs [default: labelled-pairs for pairs
-    /// with labels, labelled-documents for clusters, corpus for other pairs]
+    /// About which pairs the truth speaks: corpus, labelled-documents or labelled-pairs [default:
+    /// labelled-pairs for pairs with labels, labelled-documents for clusters, corpus for other pairs]
     #[arg(long, value_parser = parsed::<Scope>)]
     scope: Option<Scope>,
 

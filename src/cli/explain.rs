@@ -9,9 +9,10 @@ use std::path::PathBuf;
 
 /// Say why two pages are near-duplicates or not.
 ///
-/// Shows the distance, the bits that differ and the features that pushed them, at which probe the search finds the pair,
-/// the exact similarities, what each method says and from what setting on it would say otherwise, and a diff. With INPUT,
-/// the pages are of that corpus and weighed by it; without, they are two text files.
+/// Shows the distance, the bits that differ and the features that pushed them, at which probe the
+/// search finds the pair, the exact similarities, what each method says and from what setting on it
+/// would say otherwise, and a diff. With INPUT, the pages are of that corpus and weighed by it;
+/// without, they are two text files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside explain http://a.example/ http://b.example/ crawl/*.warc.wet.gz

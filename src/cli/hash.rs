@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 /// Show a document's SimHash: its bits, the weights behind them, and which flip first.
 ///
-/// Reads one text (UTF-8). With --weighting tf-idf but no --frequencies every feature is equally rare, so it is TF alone
-/// (sublinear).
+/// Reads one text (UTF-8). With --weighting tf-idf but no --frequencies every feature is equally rare, so it
+/// is TF alone (sublinear).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside hash page.txt

@@ -8,9 +8,10 @@ use std::path::PathBuf;
 
 /// Show and check a file or folder that flipside wrote.
 ///
-/// Knows folders of results, each file in them, judged.csv, what flipside seen prints, and files of document frequencies and of
-/// seen pages. Fails if something does not fit together: sums, checksums, a page that its report.json does not make, a line
-/// without an end. A table or a file of pages by itself cannot show that rows or pages are missing at its end; the folder can.
+/// Knows folders of results, each file in them, judged.csv, what flipside seen prints, and files of document
+/// frequencies and of seen pages. Fails if something does not fit together: sums, checksums, a page that its
+/// report.json does not make, a line without an end. A table or a file of pages by itself cannot show that
+/// rows or pages are missing at its end; the folder can.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside inspect result

@@ -1,4 +1,5 @@
-//! The command line: one file for each subcommand, with its arguments and what it does. Only here is clap known.
+//! The command line: one file for each subcommand, with its arguments and what it does.
+//! Only here is clap known.
 //!
 //! Exit codes: 0 done; 1 done, but damaged input was skipped; 2 failed.
 
@@ -163,8 +164,8 @@ fn harmless(text: &str) -> String {
     text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
-/// An error with its causes, save those that the one before has told already. A parameter of the library's that is one of
-/// the command's `options` is named as it is typed.
+/// An error with its causes, save those that the one before has told already. A parameter of the library's
+/// that is one of the command's `options` is named as it is typed.
 fn told(error: &anyhow::Error, options: &[String]) -> String {
     let mut text = String::new();
     for cause in error.chain() {

@@ -12,9 +12,10 @@ use std::path::PathBuf;
 
 /// Say which index so many pages call for: tables, key bits, probes, memory and speed.
 ///
-/// Recall and probes come from near pairs of a sample of pages, if files are given, otherwise from a built-in model.
-/// Speed comes from a second of measuring this machine. Where `dedup` needs an index (beyond distance 10, or with --budget
-/// or --key-bits) it chooses by the same rule; otherwise it joins all pages of a run with each other, without one.
+/// Recall and probes come from near pairs of a sample of pages, if files are given, otherwise from a built-in
+/// model. Speed comes from a second of measuring this machine. Where `dedup` needs an index (beyond distance
+/// 10, or with --budget or --key-bits) it chooses by the same rule; otherwise it joins all pages of a run
+/// with each other, without one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside plan --documents 60000000

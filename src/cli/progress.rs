@@ -1,4 +1,5 @@
-//! Progress on standard error: a bar with the time left where a person looks on, otherwise only what must be said.
+//! Progress on standard error: a bar with the time left where a person looks on, otherwise only what must be
+//! said.
 
 use flipside::pipeline::Progress;
 use flipside::wording::printable;

@@ -12,8 +12,9 @@ use std::time::SystemTime;
 
 /// Write a page on which you judge a random sample of a result's pairs, and see its precision.
 ///
-/// The page is one HTML file that loads nothing from anywhere. It shows two pages side by side with their differences
-/// marked; a key each says what they are. It keeps the judgements and saves them as CSV for `flipside evaluate --judged`.
+/// The page is one HTML file that loads nothing from anywhere. It shows two pages side by side with their
+/// differences marked; a key each says what they are. It keeps the judgements and saves them as CSV for
+/// `flipside evaluate --judged`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside review result                  # then open result/review.html
@@ -31,8 +32,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 
-    /// By what pairs are put into bands, each of which gives the same number of pairs to judge [default: distance; similarity
-    /// for minhash and for results of --verify]
+    /// By what pairs are put into bands, each of which gives the same number of pairs to judge [default:
+    /// distance; similarity for minhash and for results of --verify]
     #[arg(long, value_enum)]
     by: Option<By>,
 

@@ -19,13 +19,15 @@ use std::time::SystemTime;
 
 /// Say of each page whether it, or one nearly the same, has been seen before, and remember it.
 ///
-/// Answers stand on standard output, a line a page, in the order of files and pages: same (an earlier page has the same
-/// text), near (one has a SimHash within the distance; the nearest is named), or new. Nothing that is seen later
-/// changes an answer. Pages go into the index file under their URL, or their id where they have none; those with the text of
-/// an earlier page are not added again. The index file appears, or is replaced, whole or not at all, at the end.
+/// Answers stand on standard output, a line a page, in the order of files and pages: same (an earlier page
+/// has the same text), near (one has a SimHash within the distance; the nearest is named), or new. Nothing
+/// that is seen later changes an answer. Pages go into the index file under their URL, or their id where they
+/// have none; those with the text of an earlier page are not added again. The index file appears, or is
+/// replaced, whole or not at all, at the end.
 ///
-/// TF-IDF weights need document frequencies that stay the same: `flipside dedup --save-frequencies FILE` makes some from any
-/// corpus like the one to come. An index answers only to the settings that it was made with; the distance may change.
+/// TF-IDF weights need document frequencies that stay the same: `flipside dedup --save-frequencies FILE`
+/// makes some from any corpus like the one to come. An index answers only to the settings that it was made
+/// with; the distance may change.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside seen --index crawl.seen monday.warc.wet.gz > monday.csv

@@ -27,18 +27,18 @@ pub enum DamageKind {
     ReadError,
     /// The file holds no byte, or members of no bytes.
     EmptyFile,
-    /// The file holds bytes, but nothing except blanks, line ends and zeros, as where a disk was full or a download was
-    /// broken off.
+    /// The file holds bytes, but nothing except blanks, line ends and zeros, as where a disk was full or a
+    /// download was broken off.
     BlankFile,
     /// The name says gzip or Zstandard, the content is plain. It was read as such; nothing is lost.
     NotCompressed,
     /// Bytes that belong to no member, frame or record.
     Junk,
-    /// A gzip member or Zstandard frame that does not decode. What it yielded before is used, record by record. In
-    /// Parquet: pages that do not decode; the rest of their row group is lost.
+    /// A gzip member or Zstandard frame that does not decode. What it yielded before is used, record by
+    /// record. In Parquet: pages that do not decode; the rest of their row group is lost.
     CorruptMember,
-    /// A gzip member whose checksum or length does not fit its content. Lost if it holds a single record; several
-    /// records are used, since it is not known which of them is altered.
+    /// A gzip member whose checksum or length does not fit its content. Lost if it holds a single record;
+    /// several records are used, since it is not known which of them is altered.
     Checksum,
     /// The file ends inside a gzip member, a Zstandard frame or a record, or before its footer (Parquet).
     Truncated,
@@ -113,12 +113,11 @@ impl std::fmt::Display for DamageKind {
 pub struct Damage {
     /// The file, as it was named.
     pub path: PathBuf,
-    /// The record concerned, all kinds of records counted from 0 in file order (JSONL: lines that are not blank;
-    /// Parquet: rows).
-    /// `None` when the damage belongs to no record.
+    /// The record concerned, all kinds of records counted from 0 in file order (JSONL: lines that are not
+    /// blank; Parquet: rows). `None` when the damage belongs to no record.
     pub record: Option<u64>,
-    /// Where in the stored file: the start of the gzip member or Zstandard frame, or in a plain file the place itself; in
-    /// a Parquet file the text of the row group.
+    /// Where in the stored file: the start of the gzip member or Zstandard frame, or in a plain file the
+    /// place itself; in a Parquet file the text of the row group.
     pub offset: u64,
     /// Decoded bytes from there to the place; 0 in a plain file and in Parquet.
     pub within: u64,
@@ -205,8 +204,8 @@ impl FileReading {
         tally.damage.into_iter().for_each(|damage| self.add(damage));
     }
 
-    /// Reads one document: hands it on and counts it, or what is damaged of it. `read` tells damage to its first argument
-    /// and hands the document to its second, which returns its length.
+    /// Reads one document: hands it on and counts it, or what is damaged of it. `read` tells damage to its
+    /// first argument and hands the document to its second, which returns its length.
     pub(crate) fn take(
         &mut self,
         path: &Path,

@@ -93,7 +93,8 @@ impl Feed {
         next.checked_sub(1).map(|i| self.starts[i])
     }
 
-    /// The stored offset at which decoding must start to reach a decoded offset, and the decoded bytes between.
+    /// The stored offset at which decoding must start to reach a decoded offset, and the decoded bytes
+    /// between.
     pub fn place(&self, decoded: u64) -> (u64, u64) {
         match self.start_of(decoded) {
             Some(start) if !self.plain => (start.stored, decoded - start.decoded),

@@ -64,12 +64,12 @@ fn span(bytes: &[u8], format: StreamFormat, id: DocId, place: Place) -> Option<S
 
 /// Reads chosen documents again and hands them to `each`, in the order of `wanted`.
 ///
-/// `wanted` holds ids and places as [`super::read`] gave them; sorted by id is fastest, since documents of one
-/// compressed stream are then reached in one pass.
+/// `wanted` holds ids and places as [`super::read`] gave them; sorted by id is fastest, since documents of
+/// one compressed stream are then reached in one pass.
 ///
 /// # Errors
-/// [`Error::Io`] if a file cannot be read, [`Error::Format`] if a place does not hold a document, as when the file
-/// was changed since. Documents before it were handed out.
+/// [`Error::Io`] if a file cannot be read, [`Error::Format`] if a place does not hold a document, as when the
+/// file was changed since. Documents before it were handed out.
 pub fn fetch(
     inputs: &[Input],
     options: &ReadOptions,

@@ -1,9 +1,10 @@
 //! gzip files member by member.
 //!
-//! A member is inflated whole with libdeflate. One that is larger than [`MEMBER_CAP`], or that libdeflate refuses,
-//! is inflated as a stream, which yields what stands before the damage. After damage the next member is looked for:
-//! bytes that look like a gzip header and inflate to the start of a record, or inflate without fault.
-//! Neither the length at the end of a member nor anything else in the file is trusted for the size of a buffer.
+//! A member is inflated whole with libdeflate. One that is larger than [`MEMBER_CAP`], or that libdeflate
+//! refuses, is inflated as a stream, which yields what stands before the damage. After damage the next
+//! member is looked for: bytes that look like a gzip header and inflate to the start of a record, or
+//! inflate without fault. Neither the length at the end of a member nor anything else in the file is
+//! trusted for the size of a buffer.
 
 use std::fs::File;
 
@@ -274,7 +275,8 @@ impl GzipSource {
         }
     }
 
-    /// Notes a damaged member and goes on with the next one, which may start inside what this one seemed to be.
+    /// Notes a damaged member and goes on with the next one, which may start inside what this one seemed to
+    /// be.
     fn lose(&mut self, feed: &mut Feed, start: u64, kind: DamageKind, lost: bool, detail: String) {
         let from = keep(start, self.window.offset()).max(start + 1);
         self.window.go_back(from);

@@ -205,17 +205,18 @@ impl Found<'_> {
 /// Finds the files to read.
 ///
 /// A folder stands for the files below it with a known name: `.wet`, `.warc` (also `.warc.wet`, `.warc.txt`),
-/// `.jsonl` or `.ndjson`, each also with `.gz` or `.zst`, and `.parquet`. A file that is named itself may be called anything; its
-/// content says what it is. A folder of earlier results below a folder is passed over. `-` is standard input; it and other streams are copied to a temporary file first.
-/// A file that is named twice, or through a link, is there once.
+/// `.jsonl` or `.ndjson`, each also with `.gz` or `.zst`, and `.parquet`. A file that is named itself may be
+/// called anything; its content says what it is. A folder of earlier results below a folder is passed over.
+/// `-` is standard input; it and other streams are copied to a temporary file first. A file that is named
+/// twice, or through a link, is there once.
 ///
-/// The list is sorted by real path; streams come behind the files, and what cannot be found behind the streams. It
-/// does not depend on the order of `paths`. A file that is missing or unreadable stays in the list, and reading it
-/// yields damage: a bad file does not end a run.
+/// The list is sorted by real path; streams come behind the files, and what cannot be found behind the
+/// streams. It does not depend on the order of `paths`. A file that is missing or unreadable stays in the
+/// list, and reading it yields damage: a bad file does not end a run.
 ///
 /// # Errors
-/// [`Error::NoDocuments`] if nothing was found or nothing of it can be read; [`Error::Io`] if a stream cannot be
-/// copied.
+/// [`Error::NoDocuments`] if nothing was found or nothing of it can be read; [`Error::Io`] if a
+/// stream cannot be copied.
 pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Vec<Input>> {
     let mut found = Found {
         options,

@@ -1,11 +1,11 @@
-//! Documents out of stored files: WET as Common Crawl writes it, and lines of JSON; plain, gzip or Zstandard; and
-//! Parquet.
+//! Documents out of stored files: WET as Common Crawl writes it, and lines of JSON; plain, gzip
+//! or Zstandard; and Parquet.
 //!
-//! How do many cores read one file? [`read`] lets one thread after the other decode the next block of a file while
-//! the others work on the blocks before. What happens to damage? It is counted, skipped and named
-//! ([`Damage`]), and never ends a run; [`damage::DamageKind`] says what is lost by each kind.
-//! How is a document found again? By its [`Place`]; [`fetch`] reads single documents, [`write_kept`] copies those
-//! to be kept.
+//! How do many cores read one file? [`read`] lets one thread after the other decode the next block of
+//! a file while the others work on the blocks before. What happens to damage? It is counted, skipped
+//! and named ([`Damage`]), and never ends a run; [`damage::DamageKind`] says what is lost by each
+//! kind. How is a document found again? By its [`Place`]; [`fetch`] reads single documents,
+//! [`write_kept`] copies those to be kept.
 
 mod cut;
 pub mod damage;
@@ -47,8 +47,8 @@ pub use options::ReadOptions;
 pub use read::{Reading, read};
 pub use write::write_kept;
 
-/// Whether a panic of this thread would be caught and become damage, so that a panic hook may keep silent about it: the
-/// decoder of Parquet panics on some damaged files.
+/// Whether a panic of this thread would be caught and become damage, so that a panic hook may keep silent
+/// about it: the decoder of Parquet panics on some damaged files.
 pub fn panic_is_damage() -> bool {
     parquet::panic_is_damage()
 }

@@ -11,8 +11,8 @@ pub struct ReadOptions {
     pub threads: usize,
     /// Decoded bytes a thread takes at once. No result depends on it.
     pub block_bytes: usize,
-    /// The longest text of a WET record or Parquet row, and the longest line of JSON, that is read, in bytes. What is longer is
-    /// damage. This much memory may be needed per thread and per open file.
+    /// The longest text of a WET record or Parquet row, and the longest line of JSON, that is read, in bytes.
+    /// What is longer is damage. This much memory may be needed per thread and per open file.
     pub record_cap: usize,
     /// The names of the JSON fields, and of the Parquet columns; a column in a group is named `group.column`.
     pub fields: JsonlFields,

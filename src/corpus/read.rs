@@ -1,8 +1,9 @@
 //! Reading all inputs with several threads, one large file included.
 //!
-//! A thread takes the lock of a file, decodes and cuts the next block, gives the lock back and works on the block
-//! while the next thread decodes. Threads open files of their own as long as there are any, then help with the
-//! open ones. Nothing is decoded on speculation, so the outcome is that of reading file after file alone.
+//! A thread takes the lock of a file, decodes and cuts the next block, gives the lock back and works
+//! on the block while the next thread decodes. Threads open files of their own as long as there are
+//! any, then help with the open ones. Nothing is decoded on speculation, so the outcome is that of
+//! reading file after file alone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -37,9 +38,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Reads every document of `inputs` and hands it to `each`, with one worker a thread.
 ///
-/// `each` is called in no fixed order, but ids, places, texts and damage are the same for any number of threads and
-/// any size of blocks. `progress` gets stored bytes as they are used up; over a whole run they add up to the sizes
-/// of the files. Bad files and records end up in [`FileReading::damage`] and never end the run.
+/// `each` is called in no fixed order, but ids, places, texts and damage are the same for any number
+/// of threads and any size of blocks. `progress` gets stored bytes as they are used up; over a whole
+/// run they add up to the sizes of the files. Bad files and records end up in
+/// [`FileReading::damage`] and never end the run.
 ///
 /// # Panics
 /// If `make_worker`, `each` or `progress` does.

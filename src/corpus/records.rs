@@ -57,7 +57,8 @@ impl StreamFormat {
         }
     }
 
-    /// Looks for the next record: how many bytes lie before it, or, if none is there yet, how many can be dropped.
+    /// Looks for the next record: how many bytes lie before it, or, if none is there yet,
+    /// how many can be dropped.
     pub fn seek(self, bytes: &[u8], end: End, bounds: &Bounds<'_>) -> Result<usize, usize> {
         match self {
             Self::Wet => wet::seek(bytes, end, bounds),
@@ -65,8 +66,8 @@ impl StreamFormat {
         }
     }
 
-    /// Cuts the next record off the start of `bytes`. `scanned` is how many of them are known to hold no line end; the
-    /// caller keeps it between calls.
+    /// Cuts the next record off the start of `bytes`. `scanned` is how many of them are known to hold no line
+    /// end; the caller keeps it between calls.
     pub fn step(self, bytes: &[u8], end: End, bounds: &Bounds<'_>, scanned: &mut usize, cap: usize) -> Step {
         match self {
             Self::Wet => wet::step(bytes, end, bounds, cap),
@@ -75,8 +76,8 @@ impl StreamFormat {
     }
 }
 
-/// Stored bytes of the member that holds the record alone and is as WARC wants it: another would be damage in a copy. 0 if
-/// there is no such member.
+/// Stored bytes of the member that holds the record alone and is as WARC wants it: another would be damage in
+/// a copy. 0 if there is no such member.
 pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
     let (header, content) =
         (&bytes[span.start..span.content_start], &bytes[span.content_start..span.content_end]);

@@ -1,7 +1,7 @@
 //! A file of WET or JSONL cut into blocks of whole records, one after the other, by whoever holds the file.
 //!
-//! Decoding and cutting go in file order, so numbers, places and damage are those of a plain sequential reader.
-//! What is expensive about a record happens later, on the block, by any thread.
+//! Decoding and cutting go in file order, so numbers, places and damage are those of a plain sequential
+//! reader. What is expensive about a record happens later, on the block, by any thread.
 
 use std::path::PathBuf;
 
@@ -130,8 +130,8 @@ impl StreamReader {
         true
     }
 
-    /// Cuts records off until the block is large enough or the file ends. Returns how many bytes are used up and
-    /// whether there is more.
+    /// Cuts records off until the block is large enough or the file ends. Returns how many bytes are used up
+    /// and whether there is more.
     fn cut(&mut self, source: &mut Source, spans: &mut Vec<Span>, tally: &mut Tally) -> (usize, bool) {
         let mut pos = 0;
         // With fewer bytes than this nothing new can be said.

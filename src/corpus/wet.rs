@@ -1,10 +1,11 @@
 //! WARC records as Common Crawl's WET files hold them: where one ends, and what its header says.
 //!
-//! Read leniently: header names in any case, lines ended by CRLF or LF, any version of the form `WARC/1.0`. What
-//! cannot be read is told from what can by one rule: *a record counts only if its `Content-Length` leads to its
-//! end*, that is, to the blank lines behind it, to the next record, or to the end of the member or file. Two ways of
-//! miscounting that leave the text whole are understood: characters for bytes, and carriage returns that a tool took
-//! away afterwards. A record that fails is lost, and the next one is looked for: a line that is nothing but a version.
+//! Read leniently: header names in any case, lines ended by CRLF or LF, any version of the form `WARC/1.0`.
+//! What cannot be read is told from what can by one rule: *a record counts only if its `Content-Length` leads
+//! to its end*, that is, to the blank lines behind it, to the next record, or to the end of the member or
+//! file. Two ways of miscounting that leave the text whole are understood: characters for bytes, and carriage
+//! returns that a tool took away afterwards. A record that fails is lost, and the next one is looked for: a
+//! line that is nothing but a version.
 
 use std::ops::Range;
 
@@ -237,8 +238,8 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
         }
         Ending::No => find_record(bytes, head.end, end, bounds),
     };
-    // The length is wrong as it stands. How it may be meant shows once the next record is in sight, or once the
-    // record is longer than any reading allows.
+    // The length is wrong as it stands. How it may be meant shows once the next record is in sight, or once
+    // the record is longer than any reading allows.
     if found.is_err() && end == End::Unknown && bytes.len() - head.end < 4 * length + 64 {
         return Step::Need(bytes.len() + 1);
     }
@@ -313,11 +314,12 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b'\r' | b'\n' | 0)
 }
 
-/// Reads a `Content-Length` that is wrong in one of two ways found in the wild, both of which leave the text whole.
+/// Reads a `Content-Length` that is wrong in one of two ways found in the wild, both of
+/// which leave the text whole.
 ///
-/// `region` is everything from the header block to the next record, or to the end of the file if there is none.
-/// Either the length counts characters instead of bytes, or, in a file whose lines end with LF, it was right before
-/// a tool took the carriage returns away. Returns the length of the content.
+/// `region` is everything from the header block to the next record, or to the end of the file if there is
+/// none. Either the length counts characters instead of bytes, or, in a file whose lines end with LF, it was
+/// right before a tool took the carriage returns away. Returns the length of the content.
 fn other_length(region: &[u8], length: usize, head: &Head<'_>, next_found: bool) -> Option<usize> {
     let tail = region.iter().rev().take_while(|b| is_blank(**b)).count();
     let text = region.len() - tail;
@@ -338,8 +340,8 @@ pub(crate) fn length_line(line: &[u8]) -> Option<&[u8]> {
     field(line).filter(|(name, _)| name.eq_ignore_ascii_case(b"content-length")).map(|(_, value)| value)
 }
 
-/// Whether a record is as WARC wants it: header lines ended by CRLF, one `Content-Length` that is the content's, and two line
-/// ends behind the content.
+/// Whether a record is as WARC wants it: header lines ended by CRLF, one `Content-Length` that is the
+/// content's, and two line ends behind the content.
 pub(crate) fn is_canonical(header: &[u8], content_bytes: usize, behind: &[u8]) -> bool {
     let mut lengths = 0;
     let lines_are_right = header.split_inclusive(|&b| b == b'\n').all(|line| {
@@ -364,7 +366,8 @@ pub(crate) fn content_of_conversion(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Looks for the next record: how many bytes lie before it, or, if none is there yet, how many can be dropped.
+/// Looks for the next record: how many bytes lie before it, or, if none is there yet, how many can be
+/// dropped.
 pub(crate) fn seek(bytes: &[u8], end: End, bounds: &Bounds<'_>) -> Result<usize, usize> {
     find_record(bytes, 0, end, bounds)
 }

@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-/// How many bytes are asked of the operating system at once: few at first, for those who want one record only.
+/// How many bytes are asked of the operating system at once: few at first, for those who want one record
+/// only.
 const FIRST_READ: usize = 64 << 10;
 /// The same for those who go on.
 const READ: usize = 1 << 20;
 
-/// Stored bytes of a member or frame that are kept, to look for another one in them should this one be damaged.
+/// Stored bytes of a member or frame that are kept, to look for another one in them should this one be
+/// damaged.
 const KEPT: u64 = 16 << 20;
 /// The same for a longer one: only this much before the damage.
 const KEPT_BEHIND: u64 = 64 << 10;

@@ -91,8 +91,8 @@ fn canonical(header: &[u8], content: &[u8]) -> Vec<u8> {
     record
 }
 
-/// The first record of a WET file. Its date is that of the first document kept and its id is made from its content,
-/// so the same input always gives the same file.
+/// The first record of a WET file. Its date is that of the first document kept and its id is made from its
+/// content, so the same input always gives the same file.
 fn warcinfo(date: &str) -> Vec<u8> {
     let content = concat!(
         "software: flipside/",
@@ -125,11 +125,12 @@ fn date(header: &[u8]) -> String {
 
 /// Writes the documents of the list, which ascends by id, into `dir`; `kept` says what reading said of each.
 ///
-/// WET documents go to `kept.warc.wet.gz`: a new warcinfo record, then one gzip member per record. A member that
-/// holds just the record, well formed, is copied as it is; any other record is compressed anew, with its header
-/// lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, each as it was. Rows of
-/// Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with other columns than the first go to
-/// `kept-2.parquet` and so on. A file is written for each format among the inputs, also if nothing of it is kept.
+/// WET documents go to `kept.warc.wet.gz`: a new warcinfo record, then one gzip member per record. A member
+/// that holds just the record, well formed, is copied as it is; any other record is compressed anew, with its
+/// header lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, each
+/// as it was. Rows of Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with
+/// other columns than the first go to `kept-2.parquet` and so on. A file is written for each format among the
+/// inputs, also if nothing of it is kept.
 ///
 /// # Errors
 /// [`Error::Io`] if `dir` cannot be written to, or a file is no longer what it was.

@@ -117,7 +117,8 @@ impl ZstdSource {
                     self.window.consume_keeping(status.bytes_read, keep(frame, now));
                 }
                 if status.bytes_read == 0 && status.bytes_written == 0 && self.frame.is_some() {
-                    // Everything at hand is used up by contract; a decoder that stands still must not hang the run.
+                    // Everything at hand is used up by contract; a decoder that stands
+                    // still must not hang the run.
                     let left = self.window.bytes().len();
                     self.window.consume(left);
                 }

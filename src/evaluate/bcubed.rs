@@ -26,13 +26,14 @@ pub struct BCubedScore {
 /// B-cubed (Bagga and Baldwin 1998; named so in Amigó and others 2009), over two sets of documents.
 ///
 /// For a document d with truth cluster t(d) and result cluster f(d): precision(d) = |t(d) ∩ f(d)| / |f(d)|,
-/// recall(d) = |t(d) ∩ f(d)| / |t(d)|; d itself is in all of them. Intervals: percentile bootstrap over groups of
-/// documents that hang together in truth or result; documents that are alone in both are not resampled. Where all
-/// resamples agree (all groups are right), Wilson's interval at (Σ n)² / Σ n² trials, n being the documents of a group:
-/// each group stands or falls as one.
+/// recall(d) = |t(d) ∩ f(d)| / |t(d)|; d itself is in all of them. Intervals: percentile bootstrap over
+/// groups of documents that hang together in truth or result; documents that are alone in both are not
+/// resampled. Where all resamples agree (all groups are right), Wilson's interval at (Σ n)² / Σ n² trials, n
+/// being the documents of a group: each group stands or falls as one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BCubed {
-    /// Over all documents. Documents that are alone in both count as right, so it is near 1 for any page collection.
+    /// Over all documents. Documents that are alone in both count as right, so it is near 1
+    /// for any page collection.
     pub all: BCubedScore,
     /// Over the documents that have a partner in the truth or in the result: the figure to look at.
     pub clustered: BCubedScore,
@@ -131,7 +132,8 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        // Truth {0,1,2} {3,4}, found {0,1} {2,3,4}: precision (1+1+1/3+2/3+2/3)/5, recall (2/3+2/3+1/3+1+1)/5.
+        // Truth {0,1,2} {3,4}, found {0,1} {2,3,4}: precision (1+1+1/3+2/3+2/3)/5, recall
+        // (2/3+2/3+1/3+1+1)/5.
         let got = score(&[0, 0, 0, 1, 1], &[0, 0, 1, 1, 1]).all;
         assert!((got.precision.unwrap() - 11.0 / 15.0).abs() < 1e-12);
         assert!((got.recall.unwrap() - 11.0 / 15.0).abs() < 1e-12);

@@ -7,8 +7,9 @@ use crate::hash;
 use crate::wording::counted;
 use hashbrown::HashSet;
 
-/// Reads the corpus and gives the name of every record by its number: conversion records, or lines that are not blank,
-/// counted from 0 through the sorted files. A record that could not be read keeps its number and has an empty name.
+/// Reads the corpus and gives the name of every record by its number: conversion records, or lines that
+/// are not blank, counted from 0 through the sorted files. A record that could not be read keeps its
+/// number and has an empty name.
 ///
 /// # Errors
 /// If there is no document.

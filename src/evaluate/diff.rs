@@ -8,7 +8,8 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DiffParams {
-    /// Words of either text that are compared; what follows is cut off, and so is what follows 64 times as many bytes.
+    /// Words of either text that are compared; what follows is cut off, and so is what
+    /// follows 64 times as many bytes.
     pub max_words: usize,
 }
 
@@ -105,16 +106,17 @@ pub struct Run {
     pub text: String,
 }
 
-/// The difference of two texts in words, as Unicode parts them (UAX #29): punctuation marks are words too, and so is
-/// every character of a script without spaces; white space is not.
+/// The difference of two texts in words, as Unicode parts them (UAX #29): punctuation marks are words too,
+/// and so is every character of a script without spaces; white space is not.
 ///
-/// The changes come from Myers' algorithm (1986) with the bounded search of the `similar` crate: on texts with little
-/// in common it takes a good path, not always the shortest, so that the work is about proportional to the length. The
-/// distance is therefore an upper bound, and the same on every machine: there is no clock in it.
+/// The changes come from Myers' algorithm (1986) with the bounded search of the `similar` crate: on texts
+/// with little in common it takes a good path, not always the shortest, so that the work is about
+/// proportional to the length. The distance is therefore an upper bound, and the same on every machine:
+/// there is no clock in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WordDiff {
-    /// Words deleted plus words inserted that lead from the first text to the second (the indel distance: a word
-    /// replaced counts as two).
+    /// Words deleted plus words inserted that lead from the first text to the second (the indel distance: a
+    /// word replaced counts as two).
     pub distance: u64,
     /// Words compared, of the first and of the second text.
     pub words: (u64, u64),
@@ -146,8 +148,8 @@ impl WordDiff {
         Self { distance, words, cut, runs }
     }
 
-    /// Leaves `context` words of every long run that is in both texts, at each end that borders on a change, and "…"
-    /// between.
+    /// Leaves `context` words of every long run that is in both texts, at each end that borders on a
+    /// change, and "…" between.
     pub fn shortened(&self, context: usize) -> Vec<Run> {
         let last = self.runs.len().saturating_sub(1);
         let shorten = |(i, run): (usize, &Run)| {

@@ -68,7 +68,8 @@ impl<'a> Records<'a> {
     }
 }
 
-/// The pairs that a result lists, by their own numbering of documents, so that they can be read without the corpus.
+/// The pairs that a result lists, by their own numbering of documents, so that they can be
+/// read without the corpus.
 #[derive(Clone, Debug, Default)]
 pub struct ListedPairs {
     /// The ids that pairs name, in order of appearance; a document's number is its place here.
@@ -80,7 +81,8 @@ pub struct ListedPairs {
 }
 
 impl ListedPairs {
-    /// Reads `pairs.csv` of a result folder, plain or gzip'd. Without a column `kind` all pairs are of different texts.
+    /// Reads `pairs.csv` of a result folder, plain or gzip'd. Without a column `kind` all
+    /// pairs are of different texts.
     ///
     /// # Errors
     /// If it is not there, or if a row is broken.
@@ -116,12 +118,12 @@ impl ListedPairs {
 }
 
 impl Found {
-    /// Reads `pairs.csv` (columns `a_id`, `b_id`, and `distance` and `similarity` if it has them) and `clusters.csv`
-    /// (columns `id` and `cluster`) of the result folder, each plain or gzip'd (`.gz`).
+    /// Reads `pairs.csv` (columns `a_id`, `b_id`, and `distance` and `similarity` if it has them) and
+    /// `clusters.csv` (columns `id` and `cluster`) of the result folder, each plain or gzip'd (`.gz`).
     ///
     /// # Errors
-    /// If neither is there, if a row is broken, or if an id is not one record's of the corpus: then the result is of
-    /// another corpus.
+    /// If neither is there, if a row is broken, or if an id is not one record's of the corpus: then the
+    /// result is of another corpus.
     pub fn read(folder: &Path, records: &Records<'_>) -> Result<Self> {
         let (pairs, clusters) = (part(folder, "pairs.csv"), part(folder, "clusters.csv"));
         if pairs.is_none() && clusters.is_none() {
@@ -138,7 +140,8 @@ impl Found {
     }
 }
 
-/// Pairs in any order as a result has them: in ascending order, without twins and pairs of a record with itself.
+/// Pairs in any order as a result has them: in ascending order, without twins and pairs of a record with
+/// itself.
 pub(super) fn in_order(mut pairs: Vec<FoundPair>) -> Vec<FoundPair> {
     for pair in &mut pairs {
         (pair.a, pair.b) = (pair.a.min(pair.b), pair.a.max(pair.b));

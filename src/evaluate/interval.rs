@@ -1,4 +1,5 @@
-//! Intervals: Wilson's for a proportion of independent trials, and the bootstrap over clusters where they are not.
+//! Intervals: Wilson's for a proportion of independent trials, and the bootstrap over
+//! clusters where they are not.
 
 use crate::hash::SplitMix64;
 use serde::{Deserialize, Serialize};
@@ -15,10 +16,12 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// Wilson's score interval (Wilson 1927) of `successes` of `trials` independent trials; `None` without trials.
+/// Wilson's score interval (Wilson 1927) of `successes` of `trials` independent trials; `None` without
+/// trials.
 ///
-/// With p = x/n: (p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n). It stays within [0, 1] and has a width above 0 at
-/// p = 0 and p = 1, where the normal interval has none. `trials` need not be whole: an effective sample size will do.
+/// With p = x/n: (p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n). It stays within [0, 1] and has a width
+/// above 0 at p = 0 and p = 1, where the normal interval has none. `trials` need not be whole: an
+/// effective sample size will do.
 pub fn wilson(successes: f64, trials: f64) -> Option<Interval> {
     if trials.is_nan() || trials <= 0.0 {
         return None;
@@ -34,13 +37,14 @@ pub fn wilson(successes: f64, trials: f64) -> Option<Interval> {
     })
 }
 
-/// The interval of a share Σxᵢ / Σnᵢ whose trials come in clusters: xᵢ successes of nᵢ trials in cluster i, whole
-/// clusters independent, trials of one cluster not (a cluster of m copies gives m(m−1)/2 pairs).
+/// The interval of a share Σxᵢ / Σnᵢ whose trials come in clusters: xᵢ successes of nᵢ trials in cluster i,
+/// whole clusters independent, trials of one cluster not (a cluster of m copies gives m(m−1)/2 pairs).
 ///
-/// Wilson's interval at an effective number of trials (Korn and Graubard 1998, with Wilson's in place of the exact
-/// interval): n* = p(1−p) / v, where v = k/(k−1) · Σ(xᵢ − p·nᵢ)² / (Σnᵢ)² is the linearised variance of a ratio over k
-/// clusters. At p = 0 or 1 there is no variance to measure; then trials of one cluster are taken to stand or fall
-/// together, n* = (Σnᵢ)² / Σnᵢ². n* is at most Σnᵢ. `None` with fewer than two clusters that have trials.
+/// Wilson's interval at an effective number of trials (Korn and Graubard 1998, with Wilson's in place of the
+/// exact interval): n* = p(1−p) / v, where v = k/(k−1) · Σ(xᵢ − p·nᵢ)² / (Σnᵢ)² is the linearised variance of
+/// a ratio over k clusters. At p = 0 or 1 there is no variance to measure; then trials of one cluster are
+/// taken to stand or fall together, n* = (Σnᵢ)² / Σnᵢ². n* is at most Σnᵢ. `None` with fewer than two
+/// clusters that have trials.
 pub fn clustered(units: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Interval> {
     let units = units.filter(|u| u.1 > 0.0);
     let (k, x, n, squares) = units
@@ -78,15 +82,16 @@ impl Default for Bootstrap {
 const MOST_UNITS: usize = 20_000;
 
 impl Bootstrap {
-    /// Percentile intervals of several statistics of the same resamples (Efron 1979; resampling whole clusters: Field
-    /// and Welsh 2007).
+    /// Percentile intervals of several statistics of the same resamples (Efron 1979; resampling whole
+    /// clusters: Field and Welsh 2007).
     ///
-    /// `units` are the clusters, each with `K` totals. A resample draws as many units as there are, with replacement,
-    /// and adds their totals up; `statistic(totals)` gives `S` values, `None` where one has no meaning. The interval of
-    /// a statistic goes from its 2.5 % to its 97.5 % quantile over the resamples in which it has one.
+    /// `units` are the clusters, each with `K` totals. A resample draws as many units as there are, with
+    /// replacement, and adds their totals up; `statistic(totals)` gives `S` values, `None` where one has
+    /// no meaning. The interval of a statistic goes from its 2.5 % to its 97.5 % quantile over the
+    /// resamples in which it has one.
     ///
-    /// With more than 20,000 units, these are first put together at random into 20,000 groups (random groups: Wolter
-    /// 2007, chapter 2), which leaves the variance as it is and bounds the work.
+    /// With more than 20,000 units, these are first put together at random into 20,000 groups (random groups:
+    /// Wolter 2007, chapter 2), which leaves the variance as it is and bounds the work.
     ///
     /// `None` with fewer than two units: from one cluster nothing can be said about another.
     pub fn intervals<const K: usize, const S: usize>(

@@ -1,7 +1,7 @@
 //! How right a result is: compared with a truth, or, without one, from a sample that a person judges.
 //!
-//! Each metric stands in its own file with its formula. Every figure comes with the counts it was made of, its
-//! denominator and an interval; a precision, a recall and an F1 are never one another.
+//! Each metric stands in its own file with its formula. Every figure comes with the counts it was made of,
+//! its denominator and an interval; a precision, a recall and an F1 are never one another.
 
 pub mod bcubed;
 pub mod corpus;
@@ -31,7 +31,8 @@ use truth::{Scope, Truth, TruthCounts, TruthFile, Verdict};
 pub struct Denominators {
     /// Documents of the corpus.
     pub corpus: u64,
-    /// Documents whose pairs count: with labelled pairs, those of a pair that is listed as duplicate or distinct.
+    /// Documents whose pairs count: with labelled pairs, those of a pair that is listed as duplicate or
+    /// distinct.
     pub documents: u64,
     /// About which pairs the truth speaks.
     pub scope: Scope,
@@ -39,8 +40,8 @@ pub struct Denominators {
     pub rule: String,
     /// Pairs of documents that count and are duplicates by the truth.
     pub duplicates: u64,
-    /// Pairs that the truth says are distinct one by one. For other scopes than labelled pairs, unlisted pairs are
-    /// distinct as well.
+    /// Pairs that the truth says are distinct one by one. For other scopes than labelled pairs, unlisted
+    /// pairs are distinct as well.
     pub listed_distinct: u64,
     /// Pairs that the truth lists without knowing; ignored wherever they are found.
     pub listed_unknown: u64,
@@ -53,8 +54,8 @@ pub struct Denominators {
 pub struct FoundCounts {
     /// Pairs of the result.
     pub listed: u64,
-    /// Of these, ignored because the truth does not speak about them: a document that does not count, or an unlisted
-    /// pair where only listed ones count.
+    /// Of these, ignored because the truth does not speak about them: a document that does not count, or an
+    /// unlisted pair where only listed ones count.
     pub outside: u64,
     /// Of these, ignored because the truth lists them as unknown.
     pub unknown: u64,
@@ -90,13 +91,13 @@ pub struct Evaluation {
 
 /// Compares a result with a truth about a corpus of `records` documents.
 ///
-/// Pairs that the truth does not know about are ignored, counted in [`FoundCounts`], and never held against the result. If the
-/// result has no clusters, those that follow from its pairs are judged; if the truth has pairs, its clusters are those
-/// that follow from its duplicates.
+/// Pairs that the truth does not know about are ignored, counted in [`FoundCounts`], and never held against
+/// the result. If the result has no clusters, those that follow from its pairs are judged; if the truth has
+/// pairs, its clusters are those that follow from its duplicates.
 ///
 /// # Errors
-/// If a clustering of truth or result is not of `records` documents, if a pair names a document beyond, or if a truth of
-/// clusters is said to speak about labelled pairs.
+/// If a clustering of truth or result is not of `records` documents, if a pair names a document beyond, or if
+/// a truth of clusters is said to speak about labelled pairs.
 pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Bootstrap) -> Result<Evaluation> {
     check(truth, found, records)?;
     let mut notes = Vec::new();

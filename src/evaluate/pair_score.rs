@@ -50,7 +50,8 @@ struct Counts {
     truth: u64,
 }
 
-/// Counts every group that has a pair. Pairs in `ignored` (in order, none of them in the truth) do not count as found.
+/// Counts every group that has a pair. Pairs in `ignored` (in order, none of them in the
+/// truth) do not count as found.
 fn count(
     groups: &Partition,
     truth: &Relation<'_>,
@@ -107,8 +108,8 @@ pub struct Share {
 pub struct F1 {
     /// 2·TP / (2·TP + FP + FN), the harmonic mean of precision and recall; `None` if there is no pair at all.
     pub value: Option<f64>,
-    /// Percentile bootstrap over groups of documents that hang together; where every group has the same F1 (and the
-    /// bootstrap no width), [`interval::clustered`] on the formula above.
+    /// Percentile bootstrap over groups of documents that hang together; where every group has the same F1
+    /// (and the bootstrap no width), [`interval::clustered`] on the formula above.
     pub interval: Option<Interval>,
 }
 
@@ -121,7 +122,8 @@ pub struct PairScore {
     pub false_positives: u64,
     /// Pairs of the truth that the result lacks (FN).
     pub false_negatives: u64,
-    /// Groups of documents joined by pairs of truth or result: what the intervals resample, and their real sample size.
+    /// Groups of documents joined by pairs of truth or result: what the intervals resample,
+    /// and their real sample size.
     pub groups: u64,
     /// TP / (TP + FP).
     pub precision: Share,
@@ -136,8 +138,8 @@ fn f1(both: f64, found: f64, truth: f64) -> Option<f64> {
 }
 
 impl PairScore {
-    /// Compares two relations over documents 0..`documents`. `ignored` are pairs without a judgement: in ascending
-    /// order, not in the truth; they do not count as found.
+    /// Compares two relations over documents 0..`documents`. `ignored` are pairs without a judgement: in
+    /// ascending order, not in the truth; they do not count as found.
     pub fn new(
         documents: u32,
         truth: &Relation<'_>,

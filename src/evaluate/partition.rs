@@ -52,8 +52,8 @@ impl Partition {
     }
 }
 
-/// Two clusterings of the same documents laid over each other: how many documents are in cluster t of the truth and in
-/// cluster f of the result. Only cells with documents are held, in ascending order of (t, f).
+/// Two clusterings of the same documents laid over each other: how many documents are in cluster t of the
+/// truth and in cluster f of the result. Only cells with documents are held, in ascending order of (t, f).
 #[derive(Clone, Debug)]
 pub struct Contingency {
     /// (cluster of the truth, cluster of the result, documents in both).

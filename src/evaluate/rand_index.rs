@@ -16,10 +16,11 @@ pub struct RandIndex {
     pub together_in_truth: u64,
     /// Pairs together in the result.
     pub together_in_result: u64,
-    /// Share of pairs on which both agree (Rand 1971). Near 1 for any two clusterings into small clusters, because
-    /// nearly all pairs are apart in both: a figure to distrust on web pages.
+    /// Share of pairs on which both agree (Rand 1971). Near 1 for any two clusterings into small clusters,
+    /// because nearly all pairs are apart in both: a figure to distrust on web pages.
     pub rand: Option<f64>,
-    /// The adjusted index (Hubert and Arabie 1985): 1 for equal clusterings, 0 on average by chance, below 0 for worse.
+    /// The adjusted index (Hubert and Arabie 1985): 1 for equal clusterings, 0 on average by
+    /// chance, below 0 for worse.
     pub adjusted: Option<f64>,
 }
 
@@ -27,8 +28,8 @@ impl RandIndex {
     /// With S = Σ C(n_tf, 2) over the cells, T and F the same sums over the clusters of truth and result, and
     /// N = C(n, 2): adjusted = (S − T·F/N) / ((T + F)/2 − T·F/N), bare = (N + 2S − T − F) / N.
     ///
-    /// Where the denominator of the adjusted index is 0 (both clusterings are all clusters of one, or both one cluster)
-    /// they are equal, and it is 1. Both are `None` for fewer than two documents.
+    /// Where the denominator of the adjusted index is 0 (both clusterings are all clusters of one, or both
+    /// one cluster) they are equal, and it is 1. Both are `None` for fewer than two documents.
     pub fn new(table: &Contingency) -> Self {
         let sum = |sizes: &[u32]| sizes.iter().map(|&n| pairs_of(u64::from(n))).sum::<u64>();
         let (truth, result) = (sum(&table.truth), sum(&table.found));

@@ -23,8 +23,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict of a label: `duplicate`, `distinct`, `unknown` or nothing (unknown), or a number, which means
-    /// duplicate from `min_label` on. `None` for anything else.
+    /// The verdict of a label: `duplicate`, `distinct`, `unknown` or nothing (unknown), or a number, which
+    /// means duplicate from `min_label` on. `None` for anything else.
     pub fn of_label(label: &str, min_label: f64) -> Option<Self> {
         match label {
             "duplicate" => Some(Self::Duplicate),
@@ -48,7 +48,8 @@ pub(super) const LABELS: &str = "a number, duplicate, distinct or unknown";
 pub enum Scope {
     /// All pairs of documents of the corpus; those not listed are distinct.
     Corpus,
-    /// All pairs of documents that the truth names; those not listed are distinct, other documents do not count.
+    /// All pairs of documents that the truth names; those not listed are distinct, other documents do not
+    /// count.
     LabelledDocuments,
     /// The listed pairs only; nothing is known about others, and clusters cannot be judged.
     LabelledPairs,
@@ -111,13 +112,13 @@ pub enum Truth {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TruthParams {
-    /// A pair with a score (`jaccard`, `similarity`, `score`) is a duplicate from this score on; without it, every
-    /// listed pair is.
+    /// A pair with a score (`jaccard`, `similarity`, `score`) is a duplicate from this score on; without
+    /// it, every listed pair is.
     pub min_score: Option<f64>,
     /// A pair with a numeric label is a duplicate from this label on.
     pub min_label: f64,
-    /// About which pairs the truth speaks. By default: labelled pairs for pairs with a label, labelled documents for
-    /// clusters, the whole corpus for pairs with a score or nothing.
+    /// About which pairs the truth speaks. By default: labelled pairs for pairs with a label, labelled
+    /// documents for clusters, the whole corpus for pairs with a score or nothing.
     pub scope: Option<Scope>,
 }
 
@@ -140,8 +141,8 @@ pub struct TruthCounts {
     pub self_pairs: u64,
     /// Rows that repeat a pair, or a record of a cluster.
     pub repeats: u64,
-    /// Pairs judged both ways, taken as unknown; for clusters, records named in more than one: these clusters are
-    /// joined.
+    /// Pairs judged both ways, taken as unknown; for clusters, records named in more than one:
+    /// these clusters are joined.
     pub conflicts: u64,
     /// The lowest score of any row: a truth that was cut there knows nothing about pairs below.
     pub lowest_score: Option<f64>,
@@ -216,8 +217,9 @@ impl Naming {
 impl TruthFile {
     /// Reads a truth from CSV, plain or gzip'd. The header says what it is:
     ///
-    /// - pairs by record number: `a`, `b`; pairs by id: `a_id`, `b_id`. With a `label` (a number, `duplicate`,
-    ///   `distinct`, `unknown` or nothing) or a score (`jaccard`, `similarity` or `score`), or neither: duplicates.
+    /// - pairs by record number: `a`, `b`; pairs by id: `a_id`, `b_id`. With a `label` (a number,
+    ///   `duplicate`, `distinct`, `unknown` or nothing) or a score (`jaccard`, `similarity` or `score`),
+    ///   or neither: duplicates.
     /// - clusters: `cluster`, with `record` (a number) or `record_id` or `id`.
     ///
     /// Other columns are ignored.
@@ -474,7 +476,8 @@ mod tests {
         // A record that is the first of both its clusters.
         let file = read("cluster,record\nA,0\nA,1\nB,0\nB,2\n", &TruthParams::default()).unwrap();
         assert_eq!(file.counts.conflicts, 1);
-        // Our own clusters.csv as a truth; and record numbers, where "2" is the third record and not the one of id "2".
+        // Our own clusters.csv as a truth; and record numbers, where "2" is the third record
+        // and not the one of id "2".
         for text in ["id,url,cluster,size,kept\nw,u,1,2,true\ny,u,1,2,false\n", "record,cluster\n0,1\n2,1\n"]
         {
             let file = read(text, &TruthParams::default()).unwrap();

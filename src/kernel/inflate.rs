@@ -1,7 +1,7 @@
 //! One gzip member at a time with libdeflate, and how many stored bytes it took.
 //!
-//! The safe wrapper of libdeflate does not say where a member ends in the input, so a file of many members cannot
-//! be walked with it. This is the one call it lacks.
+//! The safe wrapper of libdeflate does not say where a member ends in the input, so a file of many members
+//! cannot be walked with it. This is the one call it lacks.
 
 use std::ptr::NonNull;
 
@@ -27,7 +27,8 @@ pub struct Inflated {
 /// Why a member was not inflated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InflateError {
-    /// No member, a damaged one, or one that goes on after the end of the input. libdeflate cannot tell them apart.
+    /// No member, a damaged one, or one that goes on after the end of the input.
+    /// libdeflate cannot tell them apart.
     #[error("the gzip member is damaged or cut off")]
     BadData,
     /// The output is too small. What was written to it is not to be used.
@@ -35,8 +36,8 @@ pub enum InflateError {
     InsufficientSpace,
 }
 
-// SAFETY: the decompressor is plain memory owned by this value alone; libdeflate keeps no thread-local state and
-// asks only that one decompressor is not used by two threads at the same time, which `&mut self` ensures.
+// SAFETY: the decompressor is plain memory owned by this value alone; libdeflate keeps no thread-local state
+// and asks only that one decompressor is not used by two threads at the same time, which `&mut self` ensures.
 unsafe impl Send for Inflater {}
 
 impl Inflater {
@@ -50,13 +51,15 @@ impl Inflater {
         Self(NonNull::new(state).expect("memory for the inflate state"))
     }
 
-    /// Inflates the gzip member at the start of `input` to the start of `output` and checks its CRC and length.
+    /// Inflates the gzip member at the start of `input` to the start of `output` and
+    /// checks its CRC and length.
     ///
     /// Bytes of `input` behind the member are ignored.
     pub fn gzip_member(&mut self, input: &[u8], output: &mut [u8]) -> Result<Inflated, InflateError> {
         let (mut consumed, mut produced) = (0usize, 0usize);
-        // SAFETY: the state is alive and used by nobody else; both slices are valid for the lengths given, the
-        // output for writing; the two counters outlive the call. libdeflate stays within the given lengths.
+        // SAFETY: the state is alive and used by nobody else; both slices are valid for the
+        // lengths given, the output for writing; the two counters outlive the call. libdeflate
+        // stays within the given lengths.
         let result = unsafe {
             libdeflate_gzip_decompress_ex(
                 self.0.as_ptr(),
@@ -142,8 +145,8 @@ mod tests {
             let ok = flate2::read::GzDecoder::new(&file[..]).read_to_end(&mut slow).is_ok();
             let mut output = vec![0; bytes.len() + 1000];
             if let Ok(done) = Inflater::new().gzip_member(&file, &mut output) {
-                // libdeflate refuses more (reserved bits, unused header CRC) but accepts nothing that zlib refuses,
-                // apart from the header's own CRC, which it does not check.
+                // libdeflate refuses more (reserved bits, unused header CRC) but accepts nothing that zlib
+                // refuses, apart from the header's own CRC, which it does not check.
                 if ok {
                     prop_assert_eq!(&output[..done.produced], &slow[..]);
                 }

@@ -21,7 +21,8 @@ pub struct ProbeTable {
     pub rows: Vec<(f64, Calibration)>,
 }
 
-/// Measures the number of probes for each recall on a corpus, as [`super::dedup`] does for one. Nothing is written.
+/// Measures the number of probes for each recall on a corpus, as [`super::dedup`] does for
+/// one. Nothing is written.
 ///
 /// # Errors
 /// If no document could be read, if a setting has no meaning, or if the settings' net makes no probes.

@@ -29,8 +29,8 @@ pub struct Contender {
     pub settings: Settings,
 }
 
-/// Runs several methods on the same documents, and those of SimHash on the same hashes, and writes a report of what each
-/// found into a new folder. The job's own settings count for nothing but the seed of samples.
+/// Runs several methods on the same documents, and those of SimHash on the same hashes, and writes a report
+/// of what each found into a new folder. The job's own settings count for nothing but the seed of samples.
 ///
 /// Pairs are pairs of distinct texts: copies of a text are found by every method.
 ///
@@ -129,8 +129,8 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
 
 /// For each set of methods, the pairs that those found and no other, with examples.
 fn agreement(job: &Job, pages: &Pages, contenders: &[Contender], runs: &[Run]) -> Result<Vec<Agreement>> {
-    // Bit m stands for method m; a pair shows the numbers of the first method that found it and knows a distance, and those
-    // of others where they differ.
+    // Bit m stands for method m; a pair shows the numbers of the first method that found it and knows a
+    // distance, and those of others where they differ.
     let has_distance = |method: usize| contenders[method].settings.net.distance().is_some();
     let mut found: Vec<(Document, Document, bool, usize, &Pair)> = runs
         .iter()

@@ -23,10 +23,12 @@ const SHOWN_PAIRS: usize = 24;
 const SHOWN_CLUSTERS: usize = 10;
 const SHOWN_MEMBERS: usize = 4;
 
-/// Finds the near-duplicates of a corpus and writes pairs, clusters, the kept pages and a report into a new folder.
+/// Finds the near-duplicates of a corpus and writes pairs, clusters, the kept pages and a
+/// report into a new folder.
 ///
 /// # Errors
-/// If no document could be read, if a setting has no meaning, or if the results cannot be written; then there is no folder.
+/// If no document could be read, if a setting has no meaning, or if the results cannot be written;
+/// then there is no folder.
 pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let summary = job.with_threads(|| {

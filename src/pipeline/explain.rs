@@ -101,7 +101,8 @@ pub struct Opinion {
 pub struct PsmTrace {
     /// Which index, and over what.
     pub index: String,
-    /// The probe that comes upon the other page, from either; none where no probe does, or none within the distance.
+    /// The probe that comes upon the other page, from either; none where no probe does, or
+    /// none within the distance.
     pub probes: [Option<u32>; 2],
     /// Probes of an exhaustive search.
     pub all_probes: u64,
@@ -145,8 +146,8 @@ pub struct Explanation {
 /// Features that are named for a bit.
 const NAMED: usize = 4;
 
-/// Explains a pair by the methods' settings; those of the job count for nothing. With inputs, `a` and `b` are ids, URLs, or
-/// numbers of documents there; without, they are files of plain text.
+/// Explains a pair by the methods' settings; those of the job count for nothing. With inputs, `a` and `b` are
+/// ids, URLs, or numbers of documents there; without, they are files of plain text.
 ///
 /// # Errors
 /// If the corpus or a file cannot be read, a setting has no meaning, or a page is not there or there twice.
@@ -277,7 +278,8 @@ fn of_files(job: &Job, methods: &Methods, paths: [&str; 2]) -> Result<Explanatio
     });
     let radius = settings.net.distance().unwrap_or_default();
     explanation(methods, sides, &known, weighed, |hashes| {
-        // A key, and what is flipped in it, depends on the size of a corpus; without one, all bits are the key.
+        // A key, and what is flipped in it, depends on the size of a corpus; without one, all bits are the
+        // key.
         let params = PsmParams {
             radius,
             reading: Reading::X { filter_bits: 0 },

@@ -79,8 +79,8 @@ impl Job {
     }
 }
 
-/// Reads the job's input, and the document frequencies if a file of them is named and `settings`, one of those that the pages
-/// are for, weigh features by them.
+/// Reads the job's input, and the document frequencies if a file of them is named and `settings`, one of
+/// those that the pages are for, weigh features by them.
 fn read(
     job: &Job,
     settings: &Settings,
@@ -117,7 +117,8 @@ fn read(
     Ok((pages, loaded))
 }
 
-/// Saves the document frequencies, if the job says where: those that weights depended on, or else counted now.
+/// Saves the document frequencies, if the job says where: those that weights depended on, or else counted
+/// now.
 fn save_frequencies(
     job: &Job,
     pages: &Pages,

@@ -89,8 +89,8 @@ fn is_ours(name: &str) -> bool {
     OURS.contains(&name) || corpus::is_kept_file(name)
 }
 
-/// Refuses a folder that may not be replaced: one that is neither empty nor an earlier result, or holds anything that we
-/// did not write.
+/// Refuses a folder that may not be replaced: one that is neither empty nor an earlier result, or holds
+/// anything that we did not write.
 fn check_ours(folder: &Path) -> Result<()> {
     let refuse = |expected: &str| Err(Error::parameter("out", folder.display(), expected));
     if !folder.is_dir() {

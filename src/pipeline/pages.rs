@@ -112,7 +112,8 @@ impl Pages {
         self.documents.url(document)
     }
 
-    /// A page's id in results: the record's own, or, where it has none or not for itself alone, the file and its place there.
+    /// A page's id in results: the record's own, or, where it has none or not for itself alone, the
+    /// file and its place there.
     pub fn id_of(&self, document: Document) -> Cow<'_, str> {
         match self.documents.record_id(document) {
             Some(id) if !self.repeated_ids.contains(&document) => Cow::Borrowed(id),

@@ -24,7 +24,8 @@ pub struct Purpose {
     pub recall: f64,
     /// Bits of a key; by default chosen.
     pub key_bits: Option<u32>,
-    /// Number of queries; without it, every document is searched for among all, and either side of a pair may find it.
+    /// Number of queries; without it, every document is searched for among all, and either
+    /// side of a pair may find it.
     pub queries: Option<u64>,
 }
 
@@ -35,7 +36,8 @@ pub struct Plan {
     pub distance: u32,
     /// The recall that is wanted.
     pub recall: f64,
-    /// Whether recall and candidates come from a sample of documents; else from made-up weights, normally distributed.
+    /// Whether recall and candidates come from a sample of documents; else from made-up
+    /// weights, normally distributed.
     pub measured: bool,
     /// Documents of the corpus, 0 without one.
     pub sampled_documents: u64,

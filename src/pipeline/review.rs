@@ -54,11 +54,12 @@ pub struct ReviewSummary {
 /// Cuts of bands of similarity.
 pub const SIMILARITY_CUTS: [f64; 8] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98];
 
-/// Draws a sample of the pairs that a result lists, reads their texts again and writes the page to judge them on.
+/// Draws a sample of the pairs that a result lists, reads their texts again and writes the page to judge them
+/// on.
 ///
 /// # Errors
-/// If the folder is none of ours, if it lists no pair of different texts, if the corpus is not where it was or has
-/// changed since, or if the page cannot be written.
+/// If the folder is none of ours, if it lists no pair of different texts, if the corpus is not where it was
+/// or has changed since, or if the page cannot be written.
 pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary> {
     let mut stages = Stages::new(progress);
     let report = job.result.join("report.json");

@@ -58,8 +58,9 @@ impl Shown {
     }
 }
 
-/// A random sample of at most `most` pairs that has its share of every distance, near pairs before copies: rounds over the
-/// distances, and within a distance in the order of a hash of the two documents. The same pairs and seed give the same sample.
+/// A random sample of at most `most` pairs that has its share of every distance, near pairs before copies:
+/// rounds over the distances, and within a distance in the order of a hash of the two documents. The same
+/// pairs and seed give the same sample.
 pub fn sample_pairs(pairs: &[Pair], most: usize, seed: u64) -> Vec<Pair> {
     let key = |pair: &Pair| fmix64((u64::from(pair.a.0) << 32 | u64::from(pair.b.0)) ^ fmix64(seed));
     let mut strata: BTreeMap<(Kind, u32), Vec<(u64, Pair)>> = BTreeMap::new();

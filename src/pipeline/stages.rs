@@ -43,8 +43,8 @@ impl<'a> Stages<'a> {
         Self { done: Mutex::default(), begun: Mutex::default(), progress }
     }
 
-    /// Runs a stage that works through `items`, and through `bytes` where that has a meaning. The work gets a function that
-    /// tells how much more of the items (or bytes, if there are any) is done.
+    /// Runs a stage that works through `items`, and through `bytes` where that has a meaning. The work gets a
+    /// function that tells how much more of the items (or bytes, if there are any) is done.
     pub fn run<R>(
         &self,
         name: &str,

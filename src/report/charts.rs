@@ -1,9 +1,9 @@
 //! Charts for the page, drawn by plotters as SVG to be put inline.
 //!
-//! Everything is drawn [`FINE`] times as large as shown, because plotters places on whole units. Each colour stands
-//! for a role and is valid by itself; the page's style sheet finds it by its value and exchanges it in dark mode. Fonts
-//! are the page's, for the same reason. The blue, orange and grey are told apart by any eye (Okabe & Ito 2008), and no
-//! chart says by colour what it does not say in words.
+//! Everything is drawn [`FINE`] times as large as shown, because plotters places on whole units. Each colour
+//! stands for a role and is valid by itself; the page's style sheet finds it by its value and exchanges it in
+//! dark mode. Fonts are the page's, for the same reason. The blue, orange and grey are told apart by any eye
+//! (Okabe & Ito 2008), and no chart says by colour what it does not say in words.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -126,9 +126,11 @@ pub(super) fn bars(title: &str, label_axis: &str, number_axis: &str, bars: &[Bar
     scaled_bars(title, label_axis, number_axis, bars, range(bars))
 }
 
-/// Horizontal bars with their number and their share of all, on a logarithmic scale if the numbers span decades.
+/// Horizontal bars with their number and their share of all, on a logarithmic scale if the numbers span
+/// decades.
 ///
-/// `range` is the smallest number above 0 and the greatest that the scale must hold, so that charts can share it.
+/// `range` is the smallest number above 0 and the greatest that the scale must hold, so
+/// that charts can share it.
 fn scaled_bars(
     title: &str,
     label_axis: &str,

@@ -1,5 +1,5 @@
-//! What a report tells programs about how its run was made. Reports of schema 1 tell it in words only; this is the one place
-//! that reads them.
+//! What a report tells programs about how its run was made. Reports of schema 1 tell it in words only; this
+//! is the one place that reads them.
 
 use super::model::{Method, Report};
 use crate::clusters::Linkage;

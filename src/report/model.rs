@@ -1,7 +1,8 @@
 //! The report as plain data: what `report.json` holds, and what the page is drawn from.
 //!
-//! Counts are `u64`, times are seconds as `f64`, sizes are bytes, shares and probabilities lie in 0..=1. Every
-//! floating-point number must be finite, as JSON knows no other. Lists are in the order in which they are shown.
+//! Counts are `u64`, times are seconds as `f64`, sizes are bytes, shares and probabilities lie in
+//! 0..=1. Every floating-point number must be finite, as JSON knows no other. Lists are in the order
+//! in which they are shown.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -21,7 +22,8 @@ use flipside_core::settings::Settings;
 /// Characters of a page's opening.
 const OPENING_CHARS: usize = 200;
 
-/// The version of the form of reports that this program writes. Reports of version 1 have no settings as data.
+/// The version of the form of reports that this program writes. Reports of version 1 have no settings as
+/// data.
 pub const SCHEMA: u32 = 2;
 
 /// Everything that one run of `flipside dedup` has to say.
@@ -36,10 +38,11 @@ pub struct Report {
     pub created: String,
     /// The command as typed, one argument each.
     pub command_line: Vec<String>,
-    /// What decided the result: a run with these settings over the same pages comes to the same. None in reports of schema 1.
+    /// What decided the result: a run with these settings over the same pages comes to the same.
+    /// None in reports of schema 1.
     pub settings: Option<Settings>,
-    /// The file of document frequencies that weights were made with; none if they were counted in the corpus, or none were
-    /// needed.
+    /// The file of document frequencies that weights were made with; none if they were counted in the
+    /// corpus, or none were needed.
     pub frequencies: Option<PathBuf>,
     /// What was read.
     pub corpus: Corpus,
@@ -150,11 +153,13 @@ pub struct LanguageCount {
     pub documents: u64,
 }
 
-/// What came of a run. `exact_duplicates + near_duplicates = removed` and `kept + removed` is the number of documents.
+/// What came of a run. `exact_duplicates + near_duplicates = removed` and `kept + removed` is
+/// the number of documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outcome {
-    /// Documents whose text, byte for byte, an earlier document has: all copies of a text but one. All of them are removed.
+    /// Documents whose text, byte for byte, an earlier document has: all copies of a text but one.
+    /// All of them are removed.
     pub exact_duplicates: u64,
     /// Removed documents that are no exact duplicates.
     pub near_duplicates: u64,
@@ -264,7 +269,8 @@ pub struct HistogramRow {
     pub score: u32,
     /// Pairs that have it.
     pub number: u64,
-    /// Their share of all pairs of this histogram; the shares of a histogram sum to 1, or are all 0 if it has no pair.
+    /// Their share of all pairs of this histogram; the shares of a histogram sum to 1, or are
+    /// all 0 if it has no pair.
     pub portion: f64,
 }
 
@@ -460,10 +466,11 @@ pub struct FileRow {
 pub struct MethodResult {
     /// What the comparison calls it; unique, so that a method can run twice with different parameters.
     pub label: String,
-    /// What decided the result: a run with these settings over the same pages comes to the same. None in reports of schema 1.
+    /// What decided the result: a run with these settings over the same pages comes to the same.
+    /// None in reports of schema 1.
     pub settings: Option<Settings>,
-    /// The file of document frequencies that weights were made with; none if they were counted in the corpus, or none were
-    /// needed.
+    /// The file of document frequencies that weights were made with; none if they were counted in the
+    /// corpus, or none were needed.
     pub frequencies: Option<PathBuf>,
     /// How it was done, in words.
     pub method: Method,

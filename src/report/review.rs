@@ -1,8 +1,9 @@
-//! The page on which a person judges a sample of pairs: self-contained, with the judgements kept in the browser.
+//! The page on which a person judges a sample of pairs: self-contained, with the
+//! judgements kept in the browser.
 //!
-//! Texts of the corpus go in as JSON inside of a data block, in which no `<` is left, and the page's script puts them into
-//! text nodes; so nothing in a text can become markup. The script runs by a nonce that depends on all of the data, so a
-//! text cannot name it either.
+//! Texts of the corpus go in as JSON inside of a data block, in which no `<` is left, and the page's script
+//! puts them into text nodes; so nothing in a text can become markup. The script runs by a nonce that depends
+//! on all of the data, so a text cannot name it either.
 
 use std::fs;
 use std::path::Path;
@@ -110,7 +111,8 @@ enum Part {
     Same(String),
     /// What the one has in place of what the other has.
     Differs(String, String),
-    /// In both texts and folded: the number of characters, how many of them the page does not hold, and the others.
+    /// In both texts and folded: the number of characters, how many of them the page does
+    /// not hold, and the others.
     Folded(usize, usize, String),
     /// What of either text the page does not hold: characters of its beginning, and bytes behind that.
     Rest([usize; 2], [u64; 2]),
@@ -212,7 +214,8 @@ fn escape(json: &str) -> String {
     printable_json(json).replace('<', "\\u003c")
 }
 
-/// The records of a CSV text that was written with "\n" at the end of each; a quoted field may hold more of these.
+/// The records of a CSV text that was written with "\n" at the end of each; a quoted field may hold more of
+/// these.
 fn records(csv: &str) -> Vec<&str> {
     let (mut records, mut start, mut quoted) = (Vec::new(), 0, false);
     for (at, byte) in csv.bytes().enumerate() {
@@ -355,8 +358,8 @@ fn split_near(text: &str, chars: usize) -> (&str, &str) {
     }
 }
 
-/// Text that can be shown: white space in single blanks and line ends, and a mark in place of characters that are no text or
-/// that turn the direction of what follows.
+/// Text that can be shown: white space in single blanks and line ends, and a mark in place of characters that
+/// are no text or that turn the direction of what follows.
 fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut blank, mut lines) = (false, 0);

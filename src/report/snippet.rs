@@ -1,8 +1,8 @@
 //! Short excerpts for a person: how a page begins, and where two pages differ.
 //!
-//! The work is bounded whatever the texts are: what two texts share at both ends is stripped byte by byte, and only
-//! a window of what is left is cut into words and compared. Nothing depends on a clock, so an excerpt is always the
-//! same.
+//! The work is bounded whatever the texts are: what two texts share at both ends is stripped byte by byte,
+//! and only a window of what is left is cut into words and compared. Nothing depends on a clock, so an
+//! excerpt is always the same.
 
 use std::ops::Range;
 
@@ -44,8 +44,8 @@ pub fn opening(text: &str, max_chars: usize) -> String {
 
 /// Excerpts of `a` and `b` around their first differences, with what differs marked.
 ///
-/// White space is shown as single spaces and is no difference. Both excerpts are empty if the texts are equal, or
-/// differ in nothing else within the window that is compared.
+/// White space is shown as single spaces and is no difference. Both excerpts are empty if the texts are
+/// equal, or differ in nothing else within the window that is compared.
 pub fn differences(a: &str, b: &str) -> (Vec<Piece>, Vec<Piece>) {
     if a == b {
         return (Vec::new(), Vec::new());
@@ -69,7 +69,8 @@ pub fn differences(a: &str, b: &str) -> (Vec<Piece>, Vec<Piece>) {
     )
 }
 
-/// Bytes that two texts share at the start, and at the end of what is then left; both at character boundaries.
+/// Bytes that two texts share at the start, and at the end of what is then left; both at character
+/// boundaries.
 fn common_ends(a: &str, b: &str) -> (usize, usize) {
     let mut start = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
     while !a.is_char_boundary(start) {
@@ -140,14 +141,16 @@ fn stretches(a: &[&str], b: &[&str]) -> Vec<Stretch> {
     out
 }
 
-/// The stretches up to the last difference that is shown, and the common one after it; none if nothing differs.
+/// The stretches up to the last difference that is shown, and the common one after it;
+/// none if nothing differs.
 fn shown(stretches: &[Stretch]) -> &[Stretch] {
     let differing = stretches.iter().enumerate().filter(|(_, stretch)| stretch.differs);
     let end = differing.take(CHANGES).last().map_or(0, |(at, _)| (at + 2).min(stretches.len()));
     &stretches[..end]
 }
 
-/// One side of the comparison as pieces of bounded length; `goes_on` tells whether the text does before and after.
+/// One side of the comparison as pieces of bounded length; `goes_on` tells whether the
+/// text does before and after.
 fn excerpt(
     words: &[&str],
     stretches: &[Stretch],
@@ -187,8 +190,8 @@ fn one_line(words: &[&str]) -> String {
     out
 }
 
-/// The first `head` and the last `tail` characters, with an ellipsis for what is left out between them, or at the end
-/// if the text `goes_on`.
+/// The first `head` and the last `tail` characters, with an ellipsis for what is left out between them, or at
+/// the end if the text `goes_on`.
 fn keep(text: &str, head: usize, tail: usize, goes_on: bool) -> String {
     let chars = text.chars().count();
     let end_of = |n: usize| text.char_indices().nth(n).map_or(text.len(), |(at, _)| at);

@@ -64,7 +64,8 @@ impl Seen {
     /// Reads an index of pages that were sketched with `params`, to look for pages within `distance` bits.
     ///
     /// # Errors
-    /// If the file cannot be read, is damaged, or holds pages sketched in another way; and for a distance above 15.
+    /// If the file cannot be read, is damaged, or holds pages sketched in another way; and
+    /// for a distance above 15.
     pub fn load(path: &Path, params: &SeenParams, distance: u32) -> Result<Self> {
         let wrong = |field, expected: String, got: String, advice| Error::Format {
             path: path.to_path_buf(),
@@ -150,8 +151,8 @@ impl Seen {
     }
 }
 
-/// Checks an index of seen pages whose envelope and checksum are right already: what its header says, and whether the pages can
-/// be used.
+/// Checks an index of seen pages whose envelope and checksum are right already: what its header says, and
+/// whether the pages can be used.
 pub(crate) fn check(path: &Path, header: serde_json::Value) -> Inspection {
     let mut inspection = Inspection::default();
     if let serde_json::Value::Object(header) = header {

@@ -1,15 +1,15 @@
-//! Has this page been seen before, or one that is nearly the same? The question of a crawler, asked page by page while the
-//! index grows, over [`crate::search::online`].
+//! Has this page been seen before, or one that is nearly the same? The question of a crawler, asked page by
+//! page while the index grows, over [`crate::search::online`].
 //!
-//! A page is the same as an earlier one if its text is, byte for byte, and near it if their SimHashes differ in at most h
-//! bits. How features are weighted is frozen when the index is made: with TF-IDF the document frequencies are those of a
-//! file, because a page's hash may not depend on what came after it.
+//! A page is the same as an earlier one if its text is, byte for byte, and near it if their SimHashes differ
+//! in at most h bits. How features are weighted is frozen when the index is made: with TF-IDF the document
+//! frequencies are those of a file, because a page's hash may not depend on what came after it.
 //!
-//! Every page within the distance is found whatever the keys of the index are; good ones compare less. They are chosen
-//! ([`crate::search::keys`]) by a sample of all hashes when the index is saved for the first time with
-//! [`FEWEST_SAMPLED`](keys::FEWEST_SAMPLED) different ones or more, stand in the file's header, and stay. An index of
-//! fewer hashes has keys of leading bits. Asked within another distance, which takes another number of tables, it is
-//! given keys anew.
+//! Every page within the distance is found whatever the keys of the index are; good ones compare less. They
+//! are chosen ([`crate::search::keys`]) by a sample of all hashes when the index is saved for the first time
+//! with [`FEWEST_SAMPLED`](keys::FEWEST_SAMPLED) different ones or more, stand in the file's header, and
+//! stay. An index of fewer hashes has keys of leading bits. Asked within another distance, which takes
+//! another number of tables, it is given keys anew.
 
 pub(crate) mod answers;
 pub(crate) mod format;
@@ -189,7 +189,8 @@ impl Seen {
         })
     }
 
-    /// Adds a page under a name, unless one with its text is there already. Gives the document that stands for it.
+    /// Adds a page under a name, unless one with its text is there already. Gives the
+    /// document that stands for it.
     ///
     /// # Errors
     /// If there are 2³² − 1 documents already.
@@ -294,7 +295,8 @@ mod tests {
         }
     }
 
-    /// Pages of uneven hashes: the first byte is the same in most, the last two are equal in all. Some are near others.
+    /// Pages of uneven hashes: the first byte is the same in most, the last two are equal in
+    /// all. Some are near others.
     pub(super) fn uneven(n: usize, seed: u64) -> Vec<Page> {
         let mut rng = SplitMix64::new(seed);
         (0..n as u128)

@@ -1,11 +1,12 @@
-//! `pairs.csv` and `clusters.csv`: written and read here, and nowhere else, row by row, so that their size is no matter of
-//! memory.
+//! `pairs.csv` and `clusters.csv`: written and read here, and nowhere else, row by row, so that their
+//! size is no matter of memory.
 //!
-//! UTF-8, comma, quotes where needed, one header line, lines end in a line feed. Rows stand in the order given; the
-//! caller gives them sorted by document id. Similarities have four decimals.
+//! UTF-8, comma, quotes where needed, one header line, lines end in a line feed. Rows stand in the order
+//! given; the caller gives them sorted by document id. Similarities have four decimals.
 //!
-//! [`PairsCsv`] and [`ClustersCsv`] write, [`PairsReader`] and [`ClustersReader`] read. Readers find columns by name, so that
-//! they take the tables of earlier versions, and those that a person has cut to a few columns; plain or gzip'd.
+//! [`PairsCsv`] and [`ClustersCsv`] write, [`PairsReader`] and [`ClustersReader`] read. Readers find columns
+//! by name, so that they take the tables of earlier versions, and those that a person has cut to a few
+//! columns; plain or gzip'd.
 
 pub(crate) mod check;
 mod read;

@@ -48,7 +48,8 @@ impl PairsReader {
     /// The next row; `None` at the end.
     ///
     /// # Errors
-    /// If the file cannot be read any further: it is no CSV, no UTF-8, or a row has another number of fields than the header.
+    /// If the file cannot be read any further: it is no CSV, no UTF-8, or a row has another number
+    /// of fields than the header.
     pub fn next_row(&mut self) -> Result<Option<PairLine<'_>>> {
         let line = self.table.next(&mut self.row)?;
         Ok(line.map(|line| PairLine { line, table: &self.table, row: &self.row, columns: &self.columns }))

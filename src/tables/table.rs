@@ -28,7 +28,8 @@ impl Table {
         let mut file = BufReader::new(File::open(path).map_err(|e| Error::io(path, e))?);
         let gzip = file.fill_buf().map_err(|e| Error::io(path, e))?.starts_with(&[0x1f, 0x8b]);
         let bytes: Box<dyn Read> = if gzip { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-        // The parser's line numbers are one short after "\r\n"; so lines end at "\n", and the rest is trimmed.
+        // The parser's line numbers are one short after "\r\n"; so lines end at "\n", and the rest is
+        // trimmed.
         let mut reader = csv::ReaderBuilder::new()
             .terminator(csv::Terminator::Any(b'\n'))
             .trim(trim)

@@ -1,21 +1,21 @@
 //! MinHash: signatures whose share of equal positions estimates the Jaccard similarity of two sets.
 //!
-//! For a random order of all features, the probability that two sets have the same first feature is their Jaccard
-//! similarity |A ∩ B| / |A ∪ B| (Broder 1997; Broder, Charikar, Frieze & Mitzenmacher 1998). A signature holds the
-//! first feature under each of `m` orders. The estimate is the share of equal positions.
+//! For a random order of all features, the probability that two sets have the same first feature is their
+//! Jaccard similarity |A ∩ B| / |A ∪ B| (Broder 1997; Broder, Charikar, Frieze & Mitzenmacher 1998). A
+//! signature holds the first feature under each of `m` orders. The estimate is the share of equal positions.
 //!
-//! Features must be good 64-bit hashes (see [`crate::hash`]): the cheap functions below are sound on random-looking
-//! input only. Repeated features change nothing.
+//! Features must be good 64-bit hashes (see [`crate::hash`]): the cheap functions below are sound on
+//! random-looking input only. Repeated features change nothing.
 //!
-//! **The empty set** has the signature of all [`EMPTY`]; no other set gets it. Two empty sets thus have an estimate
-//! of 1, and an empty and another set an estimate near 0. Whether two documents without features are duplicates is
-//! for the caller to say; the Jaccard similarity of two empty sets is 0/0.
+//! **The empty set** has the signature of all [`EMPTY`]; no other set gets it. Two empty sets thus have an
+//! estimate of 1, and an empty and another set an estimate near 0. Whether two documents without features are
+//! duplicates is for the caller to say; the Jaccard similarity of two empty sets is 0/0.
 //!
-//! **Positions have 32 bits.** [`Family::Multiply32`] looks at the low 32 bits of a feature, on which its functions
-//! are bijections: positions are equal by accident only if two different features share those bits. Two disjoint
-//! sets of n features each are expected to share n²/2³², which moves the estimate by about n/2³³ (10⁻⁶ for ten
-//! thousand features). The other families compare 32 bits of what is a longer number, and are equal by accident
-//! with probability 2⁻³² per position.
+//! **Positions have 32 bits.** [`Family::Multiply32`] looks at the low 32 bits of a feature, on which its
+//! functions are bijections: positions are equal by accident only if two different features share those bits.
+//! Two disjoint sets of n features each are expected to share n²/2³², which moves the estimate by about n/2³³
+//! (10⁻⁶ for ten thousand features). The other families compare 32 bits of what is a longer number, and are
+//! equal by accident with probability 2⁻³² per position.
 
 #[cfg(test)]
 mod golden;
@@ -44,13 +44,13 @@ pub enum Family {
     /// `a·x + b mod 2³²` with odd `a`, on the low 32 bits of a feature. The fastest independent orders.
     #[default]
     Multiply32,
-    /// `(a·x + b) mod (2⁶¹ − 1)`: the textbook's form, pairwise independent. The low 32 bits of the least value are
-    /// kept; the high ones would all be alike in a large set.
+    /// `(a·x + b) mod (2⁶¹ − 1)`: the textbook's form, pairwise independent. The low 32 bits of the least
+    /// value are kept; the high ones would all be alike in a large set.
     Prime61,
-    /// One permutation (Li, Owen & Zhang 2012): each feature falls into one of `m` bins, the least of each bin is
-    /// kept, and an empty bin borrows from a random other one (optimal densification, Shrivastava 2017). The work
-    /// per feature does not grow with `m`. For sets much smaller than `m` the variance is larger than that of the
-    /// other families, for larger ones smaller: see [`MinHashParams::variance`].
+    /// One permutation (Li, Owen & Zhang 2012): each feature falls into one of `m` bins, the least of each
+    /// bin is kept, and an empty bin borrows from a random other one (optimal densification, Shrivastava
+    /// 2017). The work per feature does not grow with `m`. For sets much smaller than `m` the variance is
+    /// larger than that of the other families, for larger ones smaller: see [`MinHashParams::variance`].
     OnePermutation,
 }
 
@@ -83,13 +83,14 @@ impl Family {
 }
 
 impl MinHashParams {
-    /// The variance of the estimate for two sets of this Jaccard similarity, whose union has `union` features.
+    /// The variance of the estimate for two sets of this Jaccard similarity, whose union has `union`
+    /// features.
     ///
     /// With independent orders the number of equal positions is binomial and the variance is J(1 − J)/m. For
-    /// [`Family::OnePermutation`] it is (our derivation): given that N bins of the union are not empty, their least
-    /// features are a random N of the union's `f`, and two positions show the same one with probability
-    /// q = (1 − N(N−1)/(m(m−1)))/N, namely unless both bins are their own; hence
-    /// E\[estimate²\] = J/m + (1 − 1/m)(qJ + (1 − q)·J(Jf − 1)/(f − 1)), averaged over N (balls in bins).
+    /// [`Family::OnePermutation`] it is (our derivation): given that N bins of the union are not empty, their
+    /// least features are a random N of the union's `f`, and two positions show the same one with probability
+    /// q = (1 − N(N−1)/(m(m−1)))/N, namely unless both bins are their own; hence E\[estimate²\] = J/m + (1 −
+    /// 1/m)(qJ + (1 − q)·J(Jf − 1)/(f − 1)), averaged over N (balls in bins).
     pub fn variance(&self, similarity: f64, union: usize) -> f64 {
         let (m, f, j) = (self.permutations as f64, union as f64, similarity);
         let binomial = j * (1.0 - j) / m;
@@ -204,7 +205,8 @@ impl MinHasher {
     }
 }
 
-/// Number of positions in which two signatures are equal. The estimate of the similarity is this divided by `m`.
+/// Number of positions in which two signatures are equal. The estimate of the similarity is this divided by
+/// `m`.
 #[inline]
 pub fn matches(a: &[u32], b: &[u32]) -> usize {
     Level::in_use().matches(a, b)
@@ -236,8 +238,8 @@ mod tests {
     struct Deviation {
         /// Mean error in standard errors, given the variance of theory.
         bias: f64,
-        /// Mean squared error minus the variance of theory, in standard errors as estimated from the sample: with
-        /// few bins shared by two features the squared errors are far from normal.
+        /// Mean squared error minus the variance of theory, in standard errors as estimated from the sample:
+        /// with few bins shared by two features the squared errors are far from normal.
         variance: f64,
         /// Root mean squared error over the standard deviation of theory.
         rmse_ratio: f64,
@@ -309,8 +311,9 @@ mod tests {
 
     #[test]
     fn a_family_that_keeps_the_order_of_features_is_caught() {
-        // The high half of a 32×32-bit product is monotone in x whenever the product does not wrap: all such
-        // functions have nearly the same first feature. This is the mistake the test above must be able to see.
+        // The high half of a 32×32-bit product is monotone in x whenever the product does not
+        // wrap: all such functions have nearly the same first feature. This is the mistake the
+        // test above must be able to see.
         let mut rng = SplitMix64::new(5);
         let factors: Vec<u64> = (0..128).map(|_| (rng.next_u64() & 0xffff_ffff) | 1).collect();
         let least = |a: u64, set: &[u64]| set.iter().map(|&x| (a * (x & 0xffff_ffff)) >> 32).min();
@@ -327,7 +330,8 @@ mod tests {
         // All bins occupied: drawing m of f features without replacement (hypergeometric).
         let without_replacement = 0.5 * 0.5 / 128.0 * (1e5 - 128.0) / (1e5 - 1.0);
         assert!((params.variance(0.5, 100_000) / without_replacement - 1.0).abs() < 1e-9);
-        // Two features, one shared: in one bin (1 in 128) the estimate is 0 or 1; else the 126 other bins toss coins.
+        // Two features, one shared: in one bin (1 in 128) the estimate is 0 or 1; else the
+        // 126 other bins toss coins.
         let tossed = 126.0 * 0.25 / (128.0 * 128.0);
         let expected = 0.25 / 128.0 + 127.0 / 128.0 * tossed;
         assert!((params.variance(0.5, 2) - expected).abs() < 1e-12);

@@ -8,13 +8,15 @@ use crate::hash::{SplitMix64, fmix64};
 pub(super) struct OnePermutation {
     key: u64,
     orders: Vec<BinOrder>,
-    /// Bins are numbered below `mask + 1`, the next power of two; the numbers beyond the last bin are passed over.
+    /// Bins are numbered below `mask + 1`, the next power of two; the numbers beyond the
+    /// last bin are passed over.
     mask: u32,
     /// Half the bits of `mask`, rounded up.
     shift: u32,
 }
 
-/// A random order of all bins that can be read in both directions: the bin at a place, and the place of a bin.
+/// A random order of all bins that can be read in both directions: the bin at a place, and the place of a
+/// bin.
 #[derive(Clone, Debug)]
 struct BinOrder {
     flip: u32,
@@ -66,8 +68,8 @@ impl OnePermutation {
         let mut borrow = |bin, source: Option<u32>| {
             borrowed.extend(source.map(|source| (bin, signature[source as usize])));
         };
-        // Looking for the first place takes about all/occupied steps, asking all for their place as many as are
-        // occupied. The answers are the same.
+        // Looking for the first place takes about all/occupied steps, asking all for their place as many as
+        // are occupied. The answers are the same.
         if occupied * occupied > self.mask as usize {
             bins.for_each(|(bin, order)| borrow(bin, self.first(order, signature)));
         } else {
@@ -111,13 +113,15 @@ impl OnePermutation {
     }
 }
 
-/// The number whose product with an odd number is 1 modulo 2³² (Newton's iteration; each step doubles the bits).
+/// The number whose product with an odd number is 1 modulo 2³² (Newton's iteration; each step doubles the
+/// bits).
 fn inverse(odd: u32) -> u32 {
     // An odd number is its own inverse modulo 8.
     (0..4).fold(odd, |x, _| x.wrapping_mul(2u32.wrapping_sub(odd.wrapping_mul(x))))
 }
 
-/// The probability of each number of occupied bins after `balls` have been thrown; improbable ones are left out.
+/// The probability of each number of occupied bins after `balls` have been thrown;
+/// improbable ones are left out.
 pub(super) fn occupied_bins(bins: usize, balls: usize) -> Vec<(usize, f64)> {
     let m = bins as f64;
     // The chance that any bin is empty is at most m·e^(−f/m): nothing beyond this many balls.

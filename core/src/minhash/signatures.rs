@@ -25,8 +25,8 @@ impl Signatures {
     /// Signatures that lie one after the other in `values`.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if the number of permutations is 0 or above [`MAX_PERMUTATIONS`], or the values are no
-    /// whole number of signatures.
+    /// [`Error::Parameter`] if the number of permutations is 0 or above [`MAX_PERMUTATIONS`], or the values
+    /// are no whole number of signatures.
     pub fn from_values(permutations: usize, values: Vec<u32>) -> Result<Self> {
         if permutations == 0 || permutations > MAX_PERMUTATIONS || !values.len().is_multiple_of(permutations)
         {
@@ -90,11 +90,12 @@ impl Signatures {
         &self.values
     }
 
-    /// Keeps the signatures at these places, which must be different ones, in this order. They change places where they
-    /// are: a second list would take as much memory again.
+    /// Keeps the signatures at these places, which must be different ones, in this order. They change places
+    /// where they are: a second list would take as much memory again.
     fn take(&mut self, places: Vec<u32>) {
         let m = self.permutations;
-        // First to the front, in the order that they are in; so each only ever moves forward, over what is not wanted.
+        // First to the front, in the order that they are in; so each only ever moves forward,
+        // over what is not wanted.
         let mut slots: Vec<u32> = (0..places.len() as u32).collect();
         slots.par_sort_unstable_by_key(|&slot| places[slot as usize]);
         let mut now = vec![0u32; places.len()];
@@ -104,7 +105,8 @@ impl Signatures {
             now[slot as usize] = to as u32;
         }
         self.values.truncate(places.len() * m);
-        // Then cycle by cycle to their slots: a slot gets what is at `now[slot]`. A slot that has its own is done.
+        // Then cycle by cycle to their slots: a slot gets what is at `now[slot]`. A slot
+        // that has its own is done.
         let mut first = vec![0; m];
         for start in 0..now.len() {
             if now[start] as usize == start {
@@ -133,11 +135,11 @@ pub(crate) fn hash_positions(label: u64, positions: &[u32]) -> u64 {
     words.chain(odd).fold(start, extend_shingle)
 }
 
-/// The distinct signatures of a list, in an order that follows from what they are, and for each of them who has it: ids of
-/// type `K`, such as the texts that were signed, or plain places in the list.
+/// The distinct signatures of a list, in an order that follows from what they are, and for each of them who
+/// has it: ids of type `K`, such as the texts that were signed, or plain places in the list.
 ///
-/// A slot is a place in [`signatures`](Self::signatures). As slots go by content alone, a join that cannot compare all pairs
-/// of a crowd compares the same ones in whatever order the pages come.
+/// A slot is a place in [`signatures`](Self::signatures). As slots go by content alone, a join that cannot
+/// compare all pairs of a crowd compares the same ones in whatever order the pages come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistinctSignatures<K = u32> {
     /// By hash, those of equal hashes by their values.

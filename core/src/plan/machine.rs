@@ -24,8 +24,8 @@ pub struct Machine {
     pub candidate: f64,
     /// A hash of a linear scan.
     pub scanned: f64,
-    /// Waiting for one cache line at a random place that has been asked for ahead, in memory of [`Machine::SIZES`]
-    /// bytes.
+    /// Waiting for one cache line at a random place that has been asked for ahead, in memory of
+    /// [`Machine::SIZES`] bytes.
     pub line: [f64; 4],
 }
 
@@ -52,14 +52,16 @@ impl Machine {
         let line = self.line(choice.bytes);
         let group = choice.candidates / (parts * probes).max(1.0);
         let group_bytes = group * f64::from(64 - choice.key_bits) / 8.0;
-        // One line of the directory; of the group, unless it is empty, one, and another one for every 64 bytes.
+        // One line of the directory; of the group, unless it is empty, one, and another one for every 64
+        // bytes.
         let lines = 1.0 + (1.0 - libm::exp(-group)) + group_bytes / 64.0;
         let pairs = if choice.flips > 1 { self.pairs_of_flips } else { 0.0 };
         parts * (self.query + pairs + probes * (self.probe + lines * line))
             + choice.candidates * self.candidate
     }
 
-    /// A random read in so many bytes: between two measured sizes by their logarithm, beyond the largest as there.
+    /// A random read in so many bytes: between two measured sizes by their logarithm,
+    /// beyond the largest as there.
     pub fn line(&self, bytes: u64) -> f64 {
         let place = libm::log2(bytes.max(1) as f64);
         let sizes = Self::SIZES.map(|size| libm::log2(size as f64));
@@ -74,7 +76,8 @@ impl Machine {
         }
     }
 
-    /// Measures this machine, in about a second and half a gigabyte of memory, on one thread. Not the same every time.
+    /// Measures this machine, in about a second and half a gigabyte of memory, on one thread.
+    /// Not the same every time.
     ///
     /// `clock` gives the seconds that this thread has worked so far, from any beginning.
     pub fn measure(clock: impl Fn() -> f64) -> Self {
@@ -117,8 +120,8 @@ impl Machine {
             scanned: (scan / hashes.len() as f64).max(0.001),
             line,
         };
-        // A search has fewer reads under way than a loop that does nothing else: how much longer they take it is told
-        // by an index outside of the nearest caches.
+        // A search has fewer reads under way than a loop that does nothing else: how much longer they take it
+        // is told by an index outside of the nearest caches.
         let mut hashes: Vec<u64> = (0..1 << 20).map(|_| rng.random()).collect();
         hashes.sort_unstable();
         hashes.dedup();

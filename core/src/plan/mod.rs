@@ -1,13 +1,14 @@
-//! Which index a task calls for: how many tables, how wide their keys, how many flips and probes, at what price. Ours, not
-//! the paper's.
+//! Which index a task calls for: how many tables, how wide their keys, how many flips and probes, at what
+//! price. Ours, not the paper's.
 //!
-//! A model says how often a near pair is found: a list of near pairs with the strengths of their bits, either of a sample
-//! of the data or made up (see [`Model::built_in`]). For each shape of the dial index the probe that finds each pair is
-//! known without building anything, and with it the budget for a wanted recall. A [`Machine`] says what probes and
-//! candidates cost. [`choose`] takes the shape with the fewest bytes among those that cost little more than the cheapest.
+//! A model says how often a near pair is found: a list of near pairs with the strengths of their bits, either
+//! of a sample of the data or made up (see [`Model::built_in`]). For each shape of the dial index the probe
+//! that finds each pair is known without building anything, and with it the budget for a wanted recall. A
+//! [`Machine`] says what probes and candidates cost. [`choose`] takes the shape with the fewest bytes among
+//! those that cost little more than the cheapest.
 //!
-//! The choice counts with [`Machine::REFERENCE`], never with what this machine measures, so that a run decides the same
-//! everywhere; measured constants tell how long it takes here.
+//! The choice counts with [`Machine::REFERENCE`], never with what this machine measures, so that a run
+//! decides the same everywhere; measured constants tell how long it takes here.
 
 mod machine;
 mod model;
@@ -105,8 +106,8 @@ const SLOWER: f64 = 1.25;
 
 /// Chooses an index; none if nothing fits the memory.
 ///
-/// Of the dial index only shapes are taken that are exact with all probes. Fewer probes are taken only where their number is
-/// less than half of all.
+/// Of the dial index only shapes are taken that are exact with all probes. Fewer probes are taken only where
+/// their number is less than half of all.
 ///
 /// # Errors
 /// [`Error::Parameter`] for a task without meaning.

@@ -31,14 +31,15 @@ const MOST_SAMPLED: usize = 1 << 16;
 const SEED: u64 = 0x706c_616e;
 
 impl Model {
-    /// The model of a sample: near pairs at the distances that are searched for, and stored hashes, distinct and drawn at
-    /// random, of which 65,536 are used.
+    /// The model of a sample: near pairs at the distances that are searched for, and stored hashes, distinct
+    /// and drawn at random, of which 65,536 are used.
     pub fn of_sample(pairs: Vec<NearPair>, mut hashes: Vec<u64>) -> Self {
         hashes.truncate(MOST_SAMPLED);
         Self { pairs, hashes, measured: true }
     }
 
-    /// A model without data: made-up [near pairs](NearPairs) at distance 1 to h, and hashes that are spread evenly.
+    /// A model without data: made-up [near pairs](NearPairs) at distance 1 to h, and
+    /// hashes that are spread evenly.
     pub fn built_in(distance_at_most: u32, pairs: usize) -> Self {
         let kernel = Level::in_use();
         let made = NearPairs::new(distance_at_most, SEED).take(pairs).map(|[one, other]| NearPair {
@@ -58,8 +59,8 @@ impl Model {
         self.pairs.len()
     }
 
-    /// The fewest probes that find the wanted share of the pairs, and the share that they find; all probes and 1 if there
-    /// are no pairs. `join` says whether a pair may be found from either side.
+    /// The fewest probes that find the wanted share of the pairs, and the share that they find; all probes
+    /// and 1 if there are no pairs. `join` says whether a pair may be found from either side.
     pub(super) fn budget(&self, order: &Probes, recall: f64, join: bool) -> (u32, f64) {
         let probe_of = |pair: &NearPair| {
             let [one, other] = [0, 1].map(|side| order.first(pair.differing, &pair.strengths[side]));
@@ -100,8 +101,8 @@ impl Model {
         (masks.iter().map(of).sum::<f64>() / masks.len().max(1) as f64).max(1.0)
     }
 
-    /// Where the sample is too small to see keys that are shared, each bit counts by itself: bits of which a share q is set
-    /// agree with probability q² + (1 − q)².
+    /// Where the sample is too small to see keys that are shared, each bit counts by itself: bits of which a
+    /// share q is set agree with probability q² + (1 − q)².
     fn few_bits_crowding(&self, masks: &[u64]) -> f64 {
         let n = self.hashes.len();
         if n < 2 {

@@ -1,12 +1,13 @@
 //! Block-permuted Hamming search (Manku, Jain & Das Sarma 2007): exact, with one table per choice of blocks.
 //!
-//! Cut 64 bits into B blocks. Hashes within h bits of each other agree in at least B − h blocks, so one table per choice
-//! of B − h blocks, grouped by the bits of these blocks, finds every match. The 16 tables of the paper cut twice: h + 1
-//! blocks, and the bits outside of the chosen one into h + 1 blocks again.
+//! Cut 64 bits into B blocks. Hashes within h bits of each other agree in at least B − h blocks, so one table
+//! per choice of B − h blocks, grouped by the bits of these blocks, finds every match. The 16 tables of the
+//! paper cut twice: h + 1 blocks, and the bits outside of the chosen one into h + 1 blocks again.
 //!
-//! Built to be a strong baseline. A directory replaces the interpolation search; a table holds the hashes as they are,
-//! grouped but not permuted, so a hash is compared without being rearranged; the first table is the ascending list of
-//! hashes itself and serves to look slots up; all tables' directories, then all their groups, are asked for at once.
+//! Built to be a strong baseline. A directory replaces the interpolation search; a table holds the hashes as
+//! they are, grouped but not permuted, so a hash is compared without being rearranged; the first table is the
+//! ascending list of hashes itself and serves to look slots up; all tables' directories, then all their
+//! groups, are asked for at once.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,13 +28,14 @@ const MAX_TABLES: usize = TableSet::BITS as usize;
 pub struct BphsParams {
     /// h: the largest distance of a match, below 64.
     pub radius: u32,
-    /// Number of tables: C(B, h) for some number B > h of blocks, or (h + 1)² for the cut in two steps; at most 64. For
-    /// h = 3: 4, 10, 16, 20, 35 or 56.
+    /// Number of tables: C(B, h) for some number B > h of blocks, or (h + 1)² for the cut in two steps; at
+    /// most 64. For h = 3: 4, 10, 16, 20, 35 or 56.
     pub tables: u32,
 }
 
 impl BphsParams {
-    /// The usual number of tables for a radius: that of h + 2 blocks while an index can have as many, else of h + 1.
+    /// The usual number of tables for a radius: that of h + 2 blocks while an index can
+    /// have as many, else of h + 1.
     pub fn usual_tables(radius: u32) -> u32 {
         match (radius + 1) * (radius + 2) / 2 {
             tables @ ..=64 => tables,
@@ -95,8 +97,8 @@ fn choices(n: u32, k: u32) -> u32 {
     count as u32
 }
 
-/// Cuts the bits of `mask`, from the most significant on, into `parts` blocks whose sizes differ by at most one, the
-/// larger ones first.
+/// Cuts the bits of `mask`, from the most significant on, into `parts` blocks whose sizes differ by at most
+/// one, the larger ones first.
 fn cut(mask: u64, parts: u32) -> Vec<u64> {
     let bits = mask.count_ones();
     let mut rest = mask;
@@ -142,7 +144,8 @@ impl Bphs {
     /// [`Error::Parameter`] for parameters without meaning and for hashes that do not ascend.
     pub fn new(hashes: &[u64], params: BphsParams) -> Result<Self> {
         let keys = params.keys()?;
-        // Two to four hashes to a cell: a cell is one cache line, and the directory stays small beside the table.
+        // Two to four hashes to a cell: a cell is one cache line, and the directory stays small beside the
+        // table.
         let cell_bits = log2(hashes.len()).saturating_sub(1);
         let tables = keys
             .par_iter()
@@ -188,8 +191,8 @@ impl Buckets for Bphs {
         (table < self.tables.len()).then_some(Probe { table: table as u32, mask: 0 })
     }
 
-    /// All tables are asked, so the first one that must find a match reports it. A search that ends with its first match
-    /// takes it from wherever it turns up.
+    /// All tables are asked, so the first one that must find a match reports it. A search that ends with its
+    /// first match takes it from wherever it turns up.
     #[inline]
     fn owns(&self, _: &Course, probe: Probe, differing: u64, mode: Mode) -> bool {
         mode == Mode::First || self.first_agreeing(differing) == probe.table as usize

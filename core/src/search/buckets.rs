@@ -1,9 +1,9 @@
 //! The way of a search that probes groups of hashes, shared by the indexes that do so.
 //!
-//! One probe costs two dependent reads from places that no cache predicts: the directory, then the group. So the probes
-//! of a round, and in a batch the probes of several queries, go through three phases together: ask for the directory
-//! entries; read them and ask for the groups; compare. The slot of a match in a later table is a search in the first, and
-//! goes through the same phases beside the probes of the next queries.
+//! One probe costs two dependent reads from places that no cache predicts: the directory, then the group. So
+//! the probes of a round, and in a batch the probes of several queries, go through three phases together: ask
+//! for the directory entries; read them and ask for the groups; compare. The slot of a match in a later table
+//! is a search in the first, and goes through the same phases beside the probes of the next queries.
 
 use std::ops::ControlFlow;
 
@@ -106,8 +106,8 @@ impl Unplaced {
     }
 }
 
-/// Answers up to [`LANES`] queries, one lane each, of which the first stands at `position`. Matches in the first table go to
-/// `found`, the others to `unplaced`.
+/// Answers up to [`LANES`] queries, one lane each, of which the first stands at `position`. Matches in the
+/// first table go to `found`, the others to `unplaced`.
 pub(super) fn answer<B: Buckets>(
     index: &B,
     (queries, position): (&[Query<'_>], usize),
@@ -152,7 +152,8 @@ pub(super) fn answer<B: Buckets>(
     cost
 }
 
-/// Phase 1: takes the probes of a round and asks for their directory entries. Without probes the lane is done.
+/// Phase 1: takes the probes of a round and asks for their directory entries. Without
+/// probes the lane is done.
 #[inline]
 fn ask_for_directory<B: Buckets>(index: &B, query: u64, mode: Mode, lane: &mut Lane) {
     let room = if mode == Mode::First && lane.finished == 0 { FIRST_ROUND } else { ROUND };
@@ -182,8 +183,8 @@ fn ask_for_groups<B: Buckets>(index: &B, query: u64, lane: &mut Lane) {
     }
 }
 
-/// Phase 3: compares. `found` gets the stored hash, its position in its table for a slot, the number of the probe, from 1,
-/// and the table. Returns whether there was a match.
+/// Phase 3: compares. `found` gets the stored hash, its position in its table for a slot, the number of the
+/// probe, from 1, and the table. Returns whether there was a match.
 #[inline]
 fn compare<B: Buckets>(
     index: &B,

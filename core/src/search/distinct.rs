@@ -2,8 +2,8 @@
 
 use crate::id::{Id, Lists, Slot};
 
-/// The distinct values of a list of hashes in ascending order, and for each of them who has it: ids of type `K`, such as the
-/// texts that were hashed, or plain places in the list.
+/// The distinct values of a list of hashes in ascending order, and for each of them who has it: ids of type
+/// `K`, such as the texts that were hashed, or plain places in the list.
 #[derive(Clone, Debug)]
 pub struct DistinctHashes<K = u32> {
     hashes: Vec<u64>,

@@ -1,17 +1,19 @@
-//! The self-join: every two of a list of distinct hashes that lie within h bits of each other, without any index. Exact.
+//! The self-join: every two of a list of distinct hashes that lie within h bits of each other,
+//! without any index. Exact.
 //!
-//! Cut 64 bits into B > h blocks. Two hashes within h bits of each other agree in at least B − h blocks, so whoever looks
-//! into all groups of hashes that agree in some B − h blocks meets every pair (Manku et al. 2007 look queries up that way;
-//! Tabei, Uno, Sugiyama & Tsuda, *Single versus Multiple Sorting in All Pairs Similarity Search*, ACML 2010, join so). As
-//! in the latter, blocks are taken one after the other: the list is parted by one block, each part by a later block, and so
-//! on, so that all choices of blocks that begin alike share the work; and a pair counts only where the blocks that lie
-//! between those taken differ, which is true for one choice.
+//! Cut 64 bits into B > h blocks. Two hashes within h bits of each other agree in at least B − h blocks, so
+//! whoever looks into all groups of hashes that agree in some B − h blocks meets every pair (Manku et al.
+//! 2007 look queries up that way; Tabei, Uno, Sugiyama & Tsuda, *Single versus Multiple Sorting in All
+//! Pairs Similarity Search*, ACML 2010, join so). As in the latter, blocks are taken one after the other:
+//! the list is parted by one block, each part by a later block, and so on, so that all choices of blocks
+//! that begin alike share the work; and a pair counts only where the blocks that lie between those taken
+//! differ, which is true for one choice.
 //!
-//! Ours: nothing is sorted. A list is parted by only as many bits as make its parts small, and small parts are compared
-//! all against all with vector instructions (`kernel::near`), which is cheaper than parting them further.
-//! B follows from a model of both costs. A part that stays large after all its blocks, because the data are skewed, is
-//! joined anew on those of its bits that vary. All parting but the first happens in the processor's caches, and the first
-//! goes through the list in pieces that fit there.
+//! Ours: nothing is sorted. A list is parted by only as many bits as make its parts small, and small parts
+//! are compared all against all with vector instructions (`kernel::near`), which is cheaper than parting them
+//! further. B follows from a model of both costs. A part that stays large after all its blocks, because the
+//! data are skewed, is joined anew on those of its bits that vary. All parting but the first happens in the
+//! processor's caches, and the first goes through the list in pieces that fit there.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -42,8 +44,8 @@ const PIECE: usize = 1 << 16;
 /// Parts of the whole list that are joined before their pairs are handed on.
 const BATCH: usize = 64;
 
-/// How often a part may be joined anew on other blocks: every time multiplies the work on it, while what is left in it
-/// is more and more alike.
+/// How often a part may be joined anew on other blocks: every time multiplies the work on it, while what is
+/// left in it is more and more alike.
 const MOST_REVISIONS: u32 = 2;
 
 /// Parting takes a bit away from a path, of 64, each time.
@@ -52,10 +54,12 @@ const MOST_LEVELS: usize = 65;
 /// Memory that a join works with: the list, and a parted copy of it with slots.
 pub const BYTES_PER_HASH: usize = 20;
 
-/// Finds all pairs of `hashes`, which must be distinct, at distance 1 to `radius`, each once. `sink` gets them in parts; their order
-/// is the same for any number of threads and on any processor, but no order of slots. `progress` hears of hashes done.
+/// Finds all pairs of `hashes`, which must be distinct, at distance 1 to `radius`, each once. `sink` gets
+/// them in parts; their order is the same for any number of threads and on any processor, but no order of
+/// slots. `progress` hears of hashes done.
 ///
-/// In the cost, a probe is a group of hashes that were compared all against all; candidates are the comparisons.
+/// In the cost, a probe is a group of hashes that were compared all against all;
+/// candidates are the comparisons.
 ///
 /// Memory: [`BYTES_PER_HASH`], and the pairs of some dozens of groups.
 ///
@@ -71,7 +75,8 @@ pub fn join(
     Ok(cost.expect("without limits no join is given up"))
 }
 
-/// When a join is given up: where very many hashes lie near one another, pairs grow with the square of their number.
+/// When a join is given up: where very many hashes lie near one another, pairs grow with
+/// the square of their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Near pairs that may be met, each as often as it is come upon.
@@ -93,15 +98,15 @@ struct Watch {
 }
 
 impl Watch {
-    /// Whether a limit is passed. What is counted only grows, and the sums do not depend on the number of threads: if one of
-    /// them sees it passed, the join would have been given up by any number of threads.
+    /// Whether a limit is passed. What is counted only grows, and the sums do not depend on the number of
+    /// threads: if one of them sees it passed, the join would have been given up by any number of threads.
     fn is_over(&self) -> bool {
         self.met.load(Relaxed) > self.limits.met || self.waiting.load(Relaxed) > self.limits.waiting
     }
 }
 
-/// The same as [`join`], unless it meets more pairs than `limits` allow; then `None`, and what the sink was given is to be
-/// forgotten. Whether a join is given up depends on the hashes alone.
+/// The same as [`join`], unless it meets more pairs than `limits` allow; then `None`, and what the sink was
+/// given is to be forgotten. Whether a join is given up depends on the hashes alone.
 ///
 /// # Errors
 /// As [`join`].
@@ -179,7 +184,8 @@ pub fn join_unless(
     Ok(Some(cost))
 }
 
-/// Every hash against every later one: where the radius is so large that no block agrees for sure, or hashes are few.
+/// Every hash against every later one: where the radius is so large that no block agrees for
+/// sure, or hashes are few.
 fn scan_all(hashes: &[u64], radius: u32, limits: Limits, sink: &mut impl FnMut(&[NearPair])) -> Option<Cost> {
     let kernel = kernel::Level::in_use();
     let mut cost = Cost { probes: 1, ..Cost::default() };
@@ -212,8 +218,8 @@ fn bits_for(n: usize, most: u32) -> u32 {
     (n / AIM).max(1).ilog2().saturating_add(1).min(most)
 }
 
-/// Cuts the bits of `free` that vary among the hashes into the blocks that the model of costs likes best; none where to
-/// compare all hashes with all is cheaper than any.
+/// Cuts the bits of `free` that vary among the hashes into the blocks that the model of costs likes best;
+/// none where to compare all hashes with all is cheaper than any.
 fn choose_blocks(hashes: &[u64], free: u64, radius: u32) -> Option<Vec<u64>> {
     let varying = match hashes.split_first() {
         Some((first, others)) => others.iter().fold(0, |all, hash| all | (hash ^ first)) & free,
@@ -260,7 +266,8 @@ fn all_against_all(size: f64) -> f64 {
     ROW + size / 2.0 * COMPARISON
 }
 
-/// Time for each of `n` hashes if all choices of `taken` of `taken + radius` blocks of `width` bits are gone through.
+/// Time for each of `n` hashes if all choices of `taken` of `taken + radius` blocks of
+/// `width` bits are gone through.
 fn parting(n: f64, width: f64, taken: u32, radius: u32) -> f64 {
     /// Of moving a hash to its part.
     const MOVE: f64 = 3.0;
@@ -301,8 +308,8 @@ impl Digit {
         1 << self.mask.count_ones()
     }
 
-    /// Parts a list into `to`, keeping the order within parts. `starts` gets the place where each part begins, and the
-    /// end.
+    /// Parts a list into `to`, keeping the order within parts. `starts` gets the place where each
+    /// part begins, and the end.
     fn part(
         &self,
         hashes: &[u64],

@@ -1,10 +1,12 @@
-//! Keys from the data: balanced, weakly correlated bits, so that few hashes share one by chance. Ours, not the paper's.
+//! Keys from the data: balanced, weakly correlated bits, so that few hashes share one by
+//! chance. Ours, not the paper's.
 //!
-//! Write bits as ±1. Two hashes drawn at random agree in all bits of a set S with probability 2^−|S| · Σ (E Π_{j∈A} xⱼ)² over
-//! all subsets A of S. Of the sum the terms of one and of two bits are measured on a sample: a bit costs the square of its
-//! mean, a pair of bits the square of the mean of its product. Bits are given to the keys in turn, to each the one that
-//! costs it least, and stay in that order: the first p of each make a key of p bits as good as if p had been asked for, so
-//! that an index which grows widens its keys, and those of its smaller parts are parts of them.
+//! Write bits as ±1. Two hashes drawn at random agree in all bits of a set S with probability 2^−|S| · Σ (E
+//! Π_{j∈A} xⱼ)² over all subsets A of S. Of the sum the terms of one and of two bits are measured on a
+//! sample: a bit costs the square of its mean, a pair of bits the square of the mean of its product. Bits are
+//! given to the keys in turn, to each the one that costs it least, and stay in that order: the first p of
+//! each make a key of p bits as good as if p had been asked for, so that an index which grows widens its
+//! keys, and those of its smaller parts are parts of them.
 
 use crate::error::{Error, Result};
 use crate::hash::fmix64;
@@ -12,8 +14,8 @@ use crate::search::dial::MOST_TABLES;
 use crate::simhash::BITS;
 use serde::{Deserialize, Serialize};
 
-/// The bits of the keys of some tables, each key's in the order in which they were chosen; bit 0 is a hash's least
-/// significant. No bit is in two keys, and all keys have equally many.
+/// The bits of the keys of some tables, each key's in the order in which they were chosen; bit 0 is a hash's
+/// least significant. No bit is in two keys, and all keys have equally many.
 ///
 /// In JSON a list of bit numbers for each key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,8 +23,8 @@ use serde::{Deserialize, Serialize};
 pub struct Keys(Vec<Vec<u32>>);
 
 impl Keys {
-    /// Chooses ⌊64/t⌋ bits for each of t tables by a sample of the stored hashes. They do not depend on the order of the
-    /// sample.
+    /// Chooses ⌊64/t⌋ bits for each of t tables by a sample of the stored hashes. They do not depend on
+    /// the order of the sample.
     ///
     /// # Errors
     /// [`Error::Parameter`] for no tables, or more than [`MOST_TABLES`].
@@ -68,7 +70,8 @@ impl Keys {
         &self.0
     }
 
-    /// Keys of the first `key_bits` bits of each as masks, for [`DialParams::keys`](super::dial::DialParams::keys).
+    /// Keys of the first `key_bits` bits of each as masks, for
+    /// [`DialParams::keys`](super::dial::DialParams::keys).
     ///
     /// # Errors
     /// [`Error::Parameter`] if so many bits are not there.
@@ -117,14 +120,15 @@ impl TryFrom<Vec<Vec<u32>>> for Keys {
     }
 }
 
-/// The fewest hashes that keys are chosen by: the mean of so many signs is known to 1/64, and less says little of which
-/// bits are balanced.
+/// The fewest hashes that keys are chosen by: the mean of so many signs is known to 1/64, and less says
+/// little of which bits are balanced.
 pub const FEWEST_SAMPLED: usize = 4096;
 
 /// Most hashes of a sample.
 const MOST_SAMPLED: usize = 1 << 16;
 
-/// A sample of distinct hashes to choose keys by; none if they are too few. It does not depend on their order.
+/// A sample of distinct hashes to choose keys by; none if they are too few. It does not depend on their
+/// order.
 pub fn sample(hashes: &[u64]) -> Option<Vec<u64>> {
     let mut sample: Vec<u64> = Vec::new();
     // In portions, so that memory is not that of all hashes.

@@ -1,7 +1,8 @@
-//! Hamming search: everything within h bits of a hash, behind one trait, with the cost of every answer counted.
+//! Hamming search: everything within h bits of a hash, behind one trait, with the cost of every answer
+//! counted.
 //!
-//! An index is built over *distinct* hashes (see [`distinct::DistinctHashes`]); an answer names slots of that list. All
-//! radii are inclusive: "within h" means distance ≤ h.
+//! An index is built over *distinct* hashes (see [`distinct::DistinctHashes`]); an answer names slots of that
+//! list. All radii are inclusive: "within h" means distance ≤ h.
 
 pub mod bands;
 pub mod bphs;
@@ -100,8 +101,8 @@ pub struct Match {
     pub query: u32,
     /// The stored hash.
     pub hit: Hit,
-    /// The number of the probe that found it, from 1 on, where the search is traced; otherwise any number. For BPHS a
-    /// probe is a table.
+    /// The number of the probe that found it, from 1 on, where the search is traced; otherwise any number.
+    /// For BPHS a probe is a table.
     pub probe: u32,
 }
 
@@ -111,8 +112,8 @@ pub type TableSet = u64;
 /// What the tables of an index can find, whatever order and number of probes it is searched with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach<'a> {
-    /// For each table the bits in which a hash must agree with the query, but for flips. Where all stored hashes are
-    /// reached, the bits are none.
+    /// For each table the bits in which a hash must agree with the query, but for flips. Where all stored
+    /// hashes are reached, the bits are none.
     pub keys: &'a [u64],
     /// Most bits flipped in a key.
     pub flips: u32,
@@ -121,8 +122,8 @@ pub struct Reach<'a> {
 }
 
 impl Reach<'_> {
-    /// The tables that would report the stored hash `hit` to `query` if nobody dropped repeated matches. Empty beyond
-    /// the radius.
+    /// The tables that would report the stored hash `hit` to `query` if nobody dropped repeated matches.
+    /// Empty beyond the radius.
     pub fn tables_of(&self, query: u64, hit: u64) -> TableSet {
         let differing = query ^ hit;
         if differing.count_ones() > self.radius {
@@ -135,8 +136,8 @@ impl Reach<'_> {
 
 /// An index over distinct hashes that answers: which of them are within the radius of this hash?
 ///
-/// Answers are the same on every processor and in every thread. An exact index, or a probabilistic one without a budget,
-/// finds every such hash; identical hashes are one slot.
+/// Answers are the same on every processor and in every thread. An exact index, or a probabilistic one
+/// without a budget, finds every such hash; identical hashes are one slot.
 ///
 /// An index says how it answers a list of queries; the ways to ask follow from that.
 pub trait HammingIndex: Send + Sync {
@@ -146,17 +147,17 @@ pub trait HammingIndex: Send + Sync {
     /// What its tables can find.
     fn reach(&self) -> Reach<'_>;
 
-    /// Memory in bytes of what an answer needs beyond the query: all tables of hashes, directories and bit arrays. The
-    /// list of distinct hashes is counted where the index holds a copy of it, and it always does (slots are positions
-    /// in it); the documents behind a slot are not.
+    /// Memory in bytes of what an answer needs beyond the query: all tables of hashes, directories and bit
+    /// arrays. The list of distinct hashes is counted where the index holds a copy of it, and it always does
+    /// (slots are positions in it); the documents behind a slot are not.
     fn bytes(&self) -> usize;
 
-    /// Answers fewer than 2³² queries. `found` gets the matches that the search reaches, each slot once for each query
-    /// ([`Mode::First`]: at most one for each), in an order that is not specified, but always the same. To number the
-    /// probes of matches may cost time, so that is done only if `traced`.
+    /// Answers fewer than 2³² queries. `found` gets the matches that the search reaches, each slot once for
+    /// each query ([`Mode::First`]: at most one for each), in an order that is not specified, but always the
+    /// same. To number the probes of matches may cost time, so that is done only if `traced`.
     ///
-    /// Neither matches nor cost depend on which queries are asked together: indexes that wait for memory overlap the
-    /// waiting of neighbours.
+    /// Neither matches nor cost depend on which queries are asked together: indexes that wait for memory
+    /// overlap the waiting of neighbours.
     fn answer(
         &self,
         queries: &[Query<'_>],
@@ -470,7 +471,8 @@ mod tests {
 
     #[test]
     fn a_budget_cuts_the_trace() {
-        // What a budget of b finds is what the unlimited search finds in its first b probes: calibration rests on it.
+        // What a budget of b finds is what the unlimited search finds in its first b probes:
+        // calibration rests on it.
         let mut rng = SplitMix64::new(13);
         let query = rng.next_u64();
         let hashes =

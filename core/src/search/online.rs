@@ -1,14 +1,16 @@
-//! The dial that grows: hashes are added one by one, and searched for at any time with the answers of a [`Dial`] built
-//! over all of them. Ours, not the paper's, which does not describe insertion.
+//! The dial that grows: hashes are added one by one, and searched for at any time with the answers of a
+//! [`Dial`] built over all of them. Ours, not the paper's, which does not describe insertion.
 //!
-//! The latest hashes are a short list that is scanned. When it is full, it is merged with the smallest of a few dials, and
-//! where that would grow beyond its share, with the next one, each holding up to eight times as many as the one before
-//! (O'Neil, Cheng, Gawlick & O'Neil, *The Log-Structured Merge-Tree*, 1996). So a hash is built into a dial a few times for
-//! each factor of eight that the index grows by, and a search asks one dial for each.
+//! The latest hashes are a short list that is scanned. When it is full, it is merged with the smallest of
+//! a few dials, and where that would grow beyond its share, with the next one, each holding up to eight
+//! times as many as the one before (O'Neil, Cheng, Gawlick & O'Neil, *The Log-Structured Merge-Tree*,
+//! 1996). So a hash is built into a dial a few times for each factor of eight that the index grows by, and
+//! a search asks one dial for each.
 //!
-//! A small dial has a narrower key than a large one, made of some of its bits, and so the same budget finds more in it: in
-//! fewer bits no more differ, and a bit that is among the weakest of all keys' bits is so among fewer. What the one large
-//! dial would not find is struck out: the answers depend on what has been added, never on when it was merged.
+//! A small dial has a narrower key than a large one, made of some of its bits, and so the same budget finds
+//! more in it: in fewer bits no more differ, and a bit that is among the weakest of all keys' bits is so
+//! among fewer. What the one large dial would not find is struck out: the answers depend on what has been
+//! added, never on when it was merged.
 
 use super::dial::{Dial, DialParams, Probes, order_of};
 use super::keys::Keys;
@@ -49,8 +51,9 @@ pub struct Online {
 }
 
 impl Online {
-    /// An empty index whose answers are those of a dial with these parameters, with one flip in a key at most, its keys those
-    /// of a dial over `expected` hashes where none are given. More hashes may come; then groups get longer than they need be.
+    /// An empty index whose answers are those of a dial with these parameters, with one flip in a key at
+    /// most, its keys those of a dial over `expected` hashes where none are given. More hashes may come; then
+    /// groups get longer than they need be.
     ///
     /// # Errors
     /// [`Error::Parameter`] for parameters without meaning.
@@ -72,8 +75,8 @@ impl Online {
         })
     }
 
-    /// Like [`new`](Self::new), with chosen keys of as many bits as parameters without keys would have: the first ones of
-    /// `keys`. Small parts have fewer of them, those that were chosen first.
+    /// Like [`new`](Self::new), with chosen keys of as many bits as parameters without keys would have: the
+    /// first ones of `keys`. Small parts have fewer of them, those that were chosen first.
     ///
     /// # Errors
     /// As [`new`](Self::new), and for keys of another number of tables, or of too few bits.
@@ -197,8 +200,8 @@ impl Online {
         let masks = self.keys.masks(key_bits)?;
         let mut order: Vec<(u64, Slot)> =
             slots.into_iter().map(|slot| (order_of(self.hashes[slot.index()], masks[0]), slot)).collect();
-        // A stable sort merges runs. With leading bits each part that is merged is one; other bits put keys of other widths
-        // in another order.
+        // A stable sort merges runs. With leading bits each part that is merged is one; other bits put keys
+        // of other widths in another order.
         order.sort();
         let slots: Vec<Slot> = order.into_iter().map(|(_, slot)| slot).collect();
         let sorted: Vec<u64> = slots.iter().map(|&slot| self.hashes[slot.index()]).collect();
@@ -249,7 +252,8 @@ impl Online {
             let one = hits.len() == 1;
             ended = report(&mut hits);
             if mode == Mode::First && one && !ended {
-                // The one match that the part came upon is one that the large dial would miss; there may be others.
+                // The one match that the part came upon is one that the large dial would
+                // miss; there may be others.
                 cost += part.dial.search(query, Mode::All, scratch, &mut hits);
                 ended = report(&mut hits);
             }

@@ -1,14 +1,15 @@
-//! Probabilistic SimHash matching (Sood & Loguinov 2011): one table, looked up again and again with the bits flipped that
-//! are likeliest to differ.
+//! Probabilistic SimHash matching (Sood & Loguinov 2011): one table, looked up again and again with the bits
+//! flipped that are likeliest to differ.
 //!
 //! The paper's description of the online search leaves open where bits are flipped. Both readings are ours:
 //!
-//! - [`Reading::X`]: over all 64 bits. A flipped hash is looked up for equality; a bit array, indexed by a hash of the
-//!   hash, ends most probes that find nothing.
-//! - [`Reading::P`]: over the leading p bits, the key. All hashes with the flipped key are compared with the query.
+//! - [`Reading::X`]: over all 64 bits. A flipped hash is looked up for equality; a bit array, indexed by a
+//!   hash of the hash, ends most probes that find nothing.
+//! - [`Reading::P`]: over the leading p bits, the key. All hashes with the flipped key are
+//!   compared with the query.
 //!
-//! Flips come in one order over all sizes from 0 to h. With a budget for every set of at most h flips the search is
-//! exact.
+//! Flips come in one order over all sizes from 0 to h. With a budget for every set of at most h
+//! flips the search is exact.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,8 +35,8 @@ pub enum Reading {
     },
     /// Over the leading bits only.
     P {
-        /// p: number of leading bits, 1 to 64; by default ⌊log₂ n⌋ − 2, but at least 1, so that four to eight of n
-        /// evenly spread hashes share a key.
+        /// p: number of leading bits, 1 to 64; by default ⌊log₂ n⌋ − 2, but at least 1, so that four to eight
+        /// of n evenly spread hashes share a key.
         key_bits: Option<u32>,
     },
 }
@@ -47,7 +48,8 @@ pub enum FlipOrder {
     /// From the query's weights, by the volatility-ordered set heap.
     #[default]
     Vosh,
-    /// One order of rank sets for all queries ([`StaticOrder`]); the weights say only which bit has which rank.
+    /// One order of rank sets for all queries ([`StaticOrder`]); the weights say only
+    /// which bit has which rank.
     Static,
 }
 

@@ -1,5 +1,5 @@
-//! The near pairs of a whole list of distinct hashes: by a query for each hash, or by one exact join, with the crowds of
-//! templates kept in bounds.
+//! The near pairs of a whole list of distinct hashes: by a query for each hash, or by one exact join, with
+//! the crowds of templates kept in bounds.
 
 use super::distinct::DistinctHashes;
 use super::join::{self, Limits};
@@ -38,25 +38,27 @@ pub struct SlotJoin {
     pub crowded: u64,
     /// Neighbours of those that were passed over, those found from both sides twice.
     pub passed_over: u64,
-    /// Where crowds had to be thinned ([`join_exactly`]): the number of hashes in the sample that crowded slots were compared
-    /// with. Those are then the slots with dozens of neighbours in it, and passed over means: in the sample. 0 otherwise.
+    /// Where crowds had to be thinned ([`join_exactly`]): the number of hashes in the sample that crowded
+    /// slots were compared with. Those are then the slots with dozens of neighbours in it, and passed over
+    /// means: in the sample. 0 otherwise.
     pub sampled: u64,
 }
 
-/// The most neighbours that a slot brings into a join. A slot with more is one of thousands of pages of one template,
-/// whose pairs grow with the square of their number and say nothing more: it brings the nearest ones (the lesser slots
-/// among equals).
+/// The most neighbours that a slot brings into a join. A slot with more is one of thousands of pages of one
+/// template, whose pairs grow with the square of their number and say nothing more: it brings the nearest
+/// ones (the lesser slots among equals).
 pub const MOST_NEIGHBOURS: usize = 256;
 
-/// The cosine that a Hamming distance stands for: two vectors at angle θ differ in a fraction θ/π of the bits (Charikar 2002).
+/// The cosine that a Hamming distance stands for: two vectors at angle θ differ in a fraction θ/π of
+/// the bits (Charikar 2002).
 pub fn cosine_of_distance(distance: u32) -> f32 {
     (std::f64::consts::PI * f64::from(distance) / BITS as f64).cos() as f32
 }
 
 /// Finds every pair of distinct hashes that the index finds from one side or from the other.
 ///
-/// `weights[slot]` are those of one document with that hash. An exact index finds a pair from both sides; a budgeted one
-/// may find it from one only, and that is enough. `progress` hears of slots done.
+/// `weights[slot]` are those of one document with that hash. An exact index finds a pair from both sides; a
+/// budgeted one may find it from one only, and that is enough. `progress` hears of slots done.
 pub fn self_join<K: Copy + Ord + Send + Sync>(
     index: &dyn HammingIndex,
     distinct: &DistinctHashes<K>,
@@ -110,13 +112,14 @@ pub fn self_join<K: Copy + Ord + Send + Sync>(
     SlotJoin { pairs: as_slot_pairs(found), cost, crowded, passed_over, sampled: 0 }
 }
 
-/// Finds every pair of distinct hashes at distance 1 to `radius` by an exact join, without an index. `progress` hears of
-/// slots done.
+/// Finds every pair of distinct hashes at distance 1 to `radius` by an exact join, without an index.
+/// `progress` hears of slots done.
 ///
-/// Where thousands of pages of one template lie near one another, their pairs would take time and memory that grow with the
-/// square of their number. Such a join is given up, and crowds are thinned: a hash with more than some dozens of
-/// neighbours in a sample of all hashes is joined with the nearest of those alone ([`SlotJoin::sampled`]). Every pair of two
-/// others is found as before. Whether and what is thinned depends on the hashes alone.
+/// Where thousands of pages of one template lie near one another, their pairs would take time and memory
+/// that grow with the square of their number. Such a join is given up, and crowds are thinned: a hash with
+/// more than some dozens of neighbours in a sample of all hashes is joined with the nearest of those alone
+/// ([`SlotJoin::sampled`]). Every pair of two others is found as before. Whether and what is thinned
+/// depends on the hashes alone.
 ///
 /// # Errors
 /// For 2³² distinct hashes or more.
@@ -165,7 +168,8 @@ fn as_slot_pairs(pairs: Vec<NearPair>) -> Vec<SlotPair> {
     pairs.into_par_iter().map(of).collect()
 }
 
-/// Neighbours in the sample from which on a hash is of a crowd: the first number with which what is left can be joined.
+/// Neighbours in the sample from which on a hash is of a crowd: the first number with which
+/// what is left can be joined.
 const CROWDED: [u32; 3] = [32, 8, 1];
 /// Neighbours in the sample that a hash of a crowd is joined with.
 const SHOWN: usize = 32;
@@ -227,8 +231,8 @@ impl Crowds {
         Self { sampled: size, neighbours, pairs, cost }
     }
 
-    /// All pairs of hashes that are of no crowd, and of the others those that the sample shows. None if even that is too
-    /// much.
+    /// All pairs of hashes that are of no crowd, and of the others those that the sample shows. None
+    /// if even that is too much.
     fn join(&self, hashes: &[u64], radius: u32, threshold: u32, limits: Limits) -> Result<Option<SlotJoin>> {
         let crowded = |slot: Slot| self.neighbours[slot.index()] > threshold;
         let others: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| !crowded(slot)).collect();
@@ -268,7 +272,8 @@ impl Crowds {
 /// Pairs that are listed before those that no crowded slot brings in are struck out.
 const MOST_LISTED: usize = 1 << 24;
 
-/// The pairs that stay when each slot brings in its [`MOST_NEIGHBOURS`] nearest, out of a stream of any length.
+/// The pairs that stay when each slot brings in its [`MOST_NEIGHBOURS`] nearest, out of a stream of any
+/// length.
 struct Nearest {
     /// Neighbours of each slot so far.
     neighbours: Vec<u32>,
@@ -297,7 +302,8 @@ impl Nearest {
         }
     }
 
-    /// Strikes out pairs that are among the nearest of neither slot. What comes later can only push them farther back.
+    /// Strikes out pairs that are among the nearest of neither slot. What comes later can
+    /// only push them farther back.
     fn strike(&mut self) {
         let crowded = |slot: Slot| self.neighbours[slot.index()] as usize > MOST_NEIGHBOURS;
         let mut near: HashMap<Slot, Vec<(u32, Slot)>> = HashMap::new();

@@ -5,7 +5,8 @@ use std::ops::Range;
 use crate::kernel::{huge_pages::HugeList, prefetch};
 use crate::{Error, Result};
 
-/// Groups of the size of a few cache lines are scanned whole; in larger ones the wanted part is searched first.
+/// Groups of the size of a few cache lines are scanned whole; in larger ones the wanted part is searched
+/// first.
 const SCAN_WHOLE: usize = 32;
 
 /// Runs of neighbouring bits that a key can consist of.
@@ -13,8 +14,9 @@ const MAX_RUNS: usize = 4;
 
 /// Which bits of a hash form the key of a table.
 ///
-/// The key is held left-aligned in 64 bits: the runs of chosen bits moved to the top, in their order. Hashes themselves
-/// are stored unpermuted, so that they are compared as they are and nothing has to be permuted back.
+/// The key is held left-aligned in 64 bits: the runs of chosen bits moved to the top, in their
+/// order. Hashes themselves are stored unpermuted, so that they are compared as they are and nothing
+/// has to be permuted back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyBits {
     mask: u64,
@@ -80,13 +82,15 @@ impl KeyBits {
 pub struct Table {
     key: KeyBits,
     hashes: HugeList<u64>,
-    /// `starts[c]..starts[c + 1]` is the part of `hashes` whose keys begin with the bits `c`; 2^`cell_bits` + 1 entries.
+    /// `starts[c]..starts[c + 1]` is the part of `hashes` whose keys begin with the bits `c`;
+    /// 2^`cell_bits` + 1 entries.
     starts: HugeList<u32>,
     cell_bits: u32,
 }
 
 impl Table {
-    /// Groups `sorted`, which must ascend strictly, with a directory of 2^`cell_bits` cells (no more than the key has).
+    /// Groups `sorted`, which must ascend strictly, with a directory of 2^`cell_bits` cells
+    /// (no more than the key has).
     ///
     /// # Errors
     /// [`Error::Parameter`] if the list does not ascend or has 2³² entries or more.
@@ -134,8 +138,8 @@ impl Table {
         Ok(table)
     }
 
-    /// Cells hold ascending hashes; where a key has bits beyond the directory's, those cells that are searched must be
-    /// ascending by key.
+    /// Cells hold ascending hashes; where a key has bits beyond the directory's, those cells that are
+    /// searched must be ascending by key.
     fn sort_large_cells(&mut self) {
         if self.key.len() == self.cell_bits {
             return;
@@ -183,8 +187,8 @@ impl Table {
         prefetch::read(&self.hashes, range.end.saturating_sub(1));
     }
 
-    /// A range of [`hashes`](Self::hashes) with all those that agree with `hash` in the key, and perhaps a few others of
-    /// the same cell.
+    /// A range of [`hashes`](Self::hashes) with all those that agree with `hash` in the key, and perhaps a
+    /// few others of the same cell.
     #[inline]
     pub fn range(&self, hash: u64) -> Range<usize> {
         self.range_of_cell(self.cell(hash), hash)

@@ -14,8 +14,9 @@ impl SimHasher {
     /// The SimHash of a document: feature hashes, each with its weight in multiples of 2⁻²⁴
     /// ([`crate::weight::Weigher`]), in any order.
     ///
-    /// Component `j` is the sum of the weights whose hash has bit `j`, minus the sum of the others, over the L2 norm of the
-    /// weights (seed 001; section 3 of the paper). A document without weight gives the zero vector and hash 0.
+    /// Component `j` is the sum of the weights whose hash has bit `j`, minus the sum of the others, over
+    /// the L2 norm of the weights (seed 001; section 3 of the paper). A document without weight gives
+    /// the zero vector and hash 0.
     pub fn hash(&mut self, features: impl Iterator<Item = (u64, i64)>) -> SimHash {
         self.features.clear();
         self.weights.clear();
@@ -29,8 +30,8 @@ impl SimHasher {
         let mut sums = [0; BITS];
         Level::in_use().accumulate(&self.features, &self.weights, &mut sums);
         let norm = (squares as f64).sqrt().max(f64::MIN_POSITIVE);
-        // What has the bit, minus what has not, is twice what has it, minus all. The sign is that of the integer: a
-        // quotient of a non-zero integer by the norm is far from rounding to zero.
+        // What has the bit, minus what has not, is twice what has it, minus all. The sign is that of the
+        // integer: a quotient of a non-zero integer by the norm is far from rounding to zero.
         SimHash::from_weights(sums.map(|sum| ((2 * sum - total) as f64 / norm) as f32))
     }
 }

@@ -4,17 +4,19 @@ use super::BITS;
 
 /// A weight vector, a byte for each component: sign and the square root of the magnitude (ours).
 ///
-/// The root keeps the resolution where it matters: components near zero, which flip first, are told apart down to
-/// 0.0003, components near one to 0.03. Magnitudes above [`QuantisedWeights::LARGEST`] are held as that.
+/// The root keeps the resolution where it matters: components near zero, which flip first, are told
+/// apart down to 0.0003, components near one to 0.03. Magnitudes above
+/// [`QuantisedWeights::LARGEST`] are held as that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuantisedWeights([i8; BITS]);
 
 impl QuantisedWeights {
-    /// The largest magnitude that is told apart; a component of a unit vector's projection has variance near 1.
+    /// The largest magnitude that is told apart; a component of a unit vector's projection has variance
+    /// near 1.
     pub const LARGEST: f32 = 4.0;
 
-    /// Rounds a weight vector. The order of magnitudes is kept, except that near ones become equal; signs are kept, except
-    /// that magnitudes below 0.00007 become 0.
+    /// Rounds a weight vector. The order of magnitudes is kept, except that near ones become equal; signs are
+    /// kept, except that magnitudes below 0.00007 become 0.
     pub fn new(weights: &[f32; BITS]) -> Self {
         Self(weights.map(|w| {
             let root = (w.abs().min(Self::LARGEST) / Self::LARGEST).sqrt() * 127.0;
@@ -35,7 +37,8 @@ impl QuantisedWeights {
         &self.0
     }
 
-    /// Cosine of the angle between two weight vectors, an estimate of the documents' cosine; 0 where one is zero.
+    /// Cosine of the angle between two weight vectors, an estimate of the documents'
+    /// cosine; 0 where one is zero.
     pub fn cosine(&self, other: &Self) -> f32 {
         let (a, b) = (self.weights(), other.weights());
         let dot = |x: &[f32; BITS], y: &[f32; BITS]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f32>();
@@ -43,8 +46,8 @@ impl QuantisedWeights {
         if norms > 0.0 { dot(&a, &b) / norms } else { 0.0 }
     }
 
-    /// 1 − Σ over differing bits (|aⱼ| + |bⱼ|) / Σ over all bits (|aⱼ| + |bⱼ|): how much of the weight stands behind bits that
-    /// agree; 0 where both vectors are zero (ours, reference section 8.6).
+    /// 1 − Σ over differing bits (|aⱼ| + |bⱼ|) / Σ over all bits (|aⱼ| + |bⱼ|): how much of the weight stands
+    /// behind bits that agree; 0 where both vectors are zero (ours, reference section 8.6).
     pub fn agreement(&self, other: &Self) -> f32 {
         let (a, b) = (self.weights(), other.weights());
         let (mut differing, mut all) = (0.0, 0.0);
@@ -56,9 +59,9 @@ impl QuantisedWeights {
         if all > 0.0 { 1.0 - differing / all } else { 0.0 }
     }
 
-    /// 1 − Σ over bits in which `hash` differs |aⱼ| / Σ |aⱼ|, `own` being the hash of these weights: how much of one page's
-    /// weight stands behind bits that another page's hash has as well, with nothing but 64 bits known of that page; 0 where
-    /// all weights are zero (ours, reference section 8.6).
+    /// 1 − Σ over bits in which `hash` differs |aⱼ| / Σ |aⱼ|, `own` being the hash of these weights: how much
+    /// of one page's weight stands behind bits that another page's hash has as well, with nothing but 64 bits
+    /// known of that page; 0 where all weights are zero (ours, reference section 8.6).
     pub fn agreement_with_hash(&self, own: u64, hash: u64) -> f32 {
         let (mut differing, mut all) = (0.0, 0.0);
         for (j, weight) in self.weights().iter().enumerate() {

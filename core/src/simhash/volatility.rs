@@ -1,8 +1,8 @@
 //! Volatility: how easily each bit of a hash flips when the document is edited a little.
 //!
-//! A bit is the sign of a component of the weight vector, so the nearer the component is to zero, the smaller the edit
-//! that flips it. Ranking the bits by |W| ascending is the paper's (Sood & Loguinov 2011); the costs beside [`FlipCost::Abs`]
-//! are derived from a Gaussian model of the edit.
+//! A bit is the sign of a component of the weight vector, so the nearer the component is to zero, the smaller
+//! the edit that flips it. Ranking the bits by |W| ascending is the paper's (Sood & Loguinov 2011); the costs
+//! beside [`FlipCost::Abs`] are derived from a Gaussian model of the edit.
 
 use std::sync::OnceLock;
 
@@ -12,10 +12,11 @@ use crate::kernel::Level;
 use crate::simhash::BITS;
 use crate::{Error, Result};
 
-/// What it costs to flip a bit whose weight is `w`. Sets of flips are tried in order of their summed cost, cheapest first.
+/// What it costs to flip a bit whose weight is `w`. Sets of flips are tried in order of their
+/// summed cost, cheapest first.
 ///
-/// Every cost is zero or more and never falls as |w| grows, so all of them rank the single bits alike; they differ in
-/// how they weigh one large weight against several small ones.
+/// Every cost is zero or more and never falls as |w| grows, so all of them rank the single bits alike; they
+/// differ in how they weigh one large weight against several small ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlipCost {
@@ -24,9 +25,9 @@ pub enum FlipCost {
     Abs,
     /// w².
     Square,
-    /// ln((1 − p) / p) with p = Φ(−|w| · cot θ): the log-odds that the bit does *not* flip between two unit vectors at
-    /// angle θ. With it, the order of the sums is exactly the order of likelihood under the Gaussian model (derived,
-    /// not in the paper's slides).
+    /// ln((1 − p) / p) with p = Φ(−|w| · cot θ): the log-odds that the bit does *not* flip between two unit
+    /// vectors at angle θ. With it, the order of the sums is exactly the order of likelihood under the
+    /// Gaussian model (derived, not in the paper's slides).
     LogOdds {
         /// cot θ, above zero: 4.9 for a cosine of .98, 70 for .9999.
         cot_theta: f64,
@@ -125,11 +126,11 @@ fn interpolate<const N: usize>(table: &[f64; N], x: f64) -> f64 {
     table[step] + (place - step as f64) * (table[step + 1] - table[step])
 }
 
-/// A cost as a whole number, in a unit that is the same for all bits of one query: sums are exact, so the order of
-/// flips does not depend on the order of additions.
+/// A cost as a whole number, in a unit that is the same for all bits of one query: sums are exact, so the
+/// order of flips does not depend on the order of additions.
 ///
-/// The cost of the document's largest finite weight lies in [2³⁹, 2⁴⁰), an infinite cost is 2⁴¹, and a sum over 128 bits
-/// stays below 2⁴⁹.
+/// The cost of the document's largest finite weight lies in [2³⁹, 2⁴⁰), an infinite cost is 2⁴¹, and a sum
+/// over 128 bits stays below 2⁴⁹.
 pub type FixedCost = u64;
 
 const INFINITE: FixedCost = 1 << 41;
@@ -139,8 +140,8 @@ const INFINITE_BITS: i32 = f32::INFINITY.to_bits() as i32;
 
 /// Some bits of one document's hash in order of volatility, weakest first, each with the cost of flipping it.
 ///
-/// Rank 0 is the weakest bit (the paper counts ranks from 1). Bits of equal |W| are ranked by position, so the order is
-/// the same everywhere.
+/// Rank 0 is the weakest bit (the paper counts ranks from 1). Bits of equal |W| are ranked by position, so
+/// the order is the same everywhere.
 #[derive(Clone, Debug)]
 pub struct Volatility {
     bits: [u8; BITS],
@@ -166,7 +167,8 @@ impl Volatility {
 
     /// Ranks anew, reusing the space, and keeps the `limit` weakest bits; see [`new`](Self::new).
     pub fn rank(&mut self, weights: &[f32; BITS], among: u64, cost: FlipCost, limit: usize) {
-        // |W| as an integer: the bit patterns of non-negative floats are ordered like the floats, and a NaN comes last.
+        // |W| as an integer: the bit patterns of non-negative floats are ordered like the
+        // floats, and a NaN comes last.
         let mut keys = [0i32; BITS];
         let mut places = [0u8; BITS];
         let mut n = 0;
@@ -240,10 +242,11 @@ fn power_of_two(e: i64) -> f64 {
     f64::from_bits(((e + 1023) as u64) << 52)
 }
 
-/// E|X| for the `n` order statistics of |N(0, 1)|, ascending: what the ranked |W| of a random document look like.
+/// E|X| for the `n` order statistics of |N(0, 1)|, ascending: what the ranked |W| of a
+/// random document look like.
 ///
-/// The gap between neighbours is C(n, i) ∫ F(x)^i (1 − F(x))^(n−i) dx with F the distribution of |N(0, 1)|; the
-/// integral is taken by the trapezoid rule.
+/// The gap between neighbours is C(n, i) ∫ F(x)^i (1 − F(x))^(n−i) dx with F the distribution of |N(0, 1)|;
+/// the integral is taken by the trapezoid rule.
 pub fn expected_order_statistics(n: usize) -> Vec<f64> {
     const STEP: f64 = 1.0 / 256.0;
     const END: f64 = 9.0;

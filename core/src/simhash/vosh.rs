@@ -1,12 +1,13 @@
-//! VOSH, the volatility-ordered set heap (Sood & Loguinov 2011): sets of bits to flip, the likeliest first, found one
-//! at a time.
+//! VOSH, the volatility-ordered set heap (Sood & Loguinov 2011): sets of bits to flip, the likeliest
+//! first, found one at a time.
 //!
-//! Ranks are 1, 2, … from the weakest bit on. The sets of one size k form a tree. Its root is {1, …, k}. The left child
-//! raises the last element by one. For the right child, take the highest gap between neighbouring elements; if exactly
-//! one rank is missing there, the element below the gap is raised by one, otherwise there is no right child. (The idea
-//! is the paper's; the exact rule was derived from its figures.) Every set is reached once, and a child never costs
-//! less than its parent, whatever the weights. Which of two siblings is better is known only with the weights of the
-//! query: a heap holds the frontier, the likeliest set on top.
+//! Ranks are 1, 2, … from the weakest bit on. The sets of one size k form a tree. Its root is {1, …, k}.
+//! The left child raises the last element by one. For the right child, take the highest gap between
+//! neighbouring elements; if exactly one rank is missing there, the element below the gap is raised by one,
+//! otherwise there is no right child. (The idea is the paper's; the exact rule was derived from its
+//! figures.) Every set is reached once, and a child never costs less than its parent, whatever the weights.
+//! Which of two siblings is better is known only with the weights of the query: a heap holds the frontier,
+//! the likeliest set on top.
 //!
 //! [`StaticOrder`] is ours: one fixed order of rank sets for all queries, which needs no heap.
 
@@ -17,8 +18,8 @@ use binary_heap_plus::{BinaryHeap, MinComparator, PeekMut};
 use crate::simhash::BITS;
 use crate::simhash::volatility::{FixedCost, FlipCost, Volatility, expected_order_statistics};
 
-/// A set of ranks: bit `r` is set if rank `r + 1` of the text above, the bit at place `r` of a [`Volatility`], is in
-/// the set.
+/// A set of ranks: bit `r` is set if rank `r + 1` of the text above, the bit at place `r` of a
+/// [`Volatility`], is in the set.
 pub type Ranks = u64;
 
 /// A set of bits to flip.
@@ -32,8 +33,8 @@ pub struct Flip {
     pub cost: FixedCost,
 }
 
-/// A node of a set tree. Ordered by cost, then size, then ranks as a number; a child is above its parent in this order
-/// even when it costs the same, so the frontier yields exactly the sorted list of all sets.
+/// A node of a set tree. Ordered by cost, then size, then ranks as a number; a child is above its parent in
+/// this order even when it costs the same, so the frontier yields exactly the sorted list of all sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Node {
     /// Cost · 2⁸ + size: a cost stays below 2⁴⁹ and a size below 2⁸.
@@ -80,8 +81,8 @@ impl Node {
 
 /// The sets of bits to flip for one query, cheapest first, as an iterator.
 ///
-/// Equal costs come in order of size, then of the ranks read as a binary number. N sets cost O(N log N) time and O(N)
-/// space. [`start`](Self::start) begins a new query in the space of the last one.
+/// Equal costs come in order of size, then of the ranks read as a binary number. N sets cost O(N log N) time
+/// and O(N) space. [`start`](Self::start) begins a new query in the space of the last one.
 #[derive(Clone, Debug)]
 pub struct Vosh {
     order: Volatility,
@@ -98,8 +99,8 @@ impl Default for Vosh {
 impl Vosh {
     /// All sets of the given sizes over the bits of `order`.
     ///
-    /// One size alone is the paper's heap; a range of sizes is our joint frontier, which starts from the roots of all
-    /// sizes. Sizes above the number of bits have no sets.
+    /// One size alone is the paper's heap; a range of sizes is our joint frontier, which starts from the
+    /// roots of all sizes. Sizes above the number of bits have no sets.
     pub fn new(order: Volatility, sizes: RangeInclusive<u32>) -> Self {
         let mut vosh = Self { order, ..Self::default() };
         vosh.plant(sizes);
@@ -108,8 +109,8 @@ impl Vosh {
 
     /// Starts over with the bits of `among`, ranked by `weights`, if no more than `limit` sets are wanted.
     ///
-    /// With size 1 among the sizes only the weakest bits need to be ranked: a set with the bit of rank r comes after
-    /// the r sets of one weaker bit each.
+    /// With size 1 among the sizes only the weakest bits need to be ranked: a set with the bit of rank r
+    /// comes after the r sets of one weaker bit each.
     pub fn start(
         &mut self,
         weights: &[f32; BITS],
@@ -161,10 +162,11 @@ impl Iterator for Vosh {
 
 impl std::iter::FusedIterator for Vosh {}
 
-/// A fixed order of rank sets: the order that VOSH would take for a document whose ranked weights are exactly the
-/// expected order statistics of |N(0, 1)|. Ours, not the paper's.
+/// A fixed order of rank sets: the order that VOSH would take for a document whose ranked weights are exactly
+/// the expected order statistics of |N(0, 1)|. Ours, not the paper's.
 ///
-/// It is computed once. A query then needs only its volatility order and no heap, and pays with somewhat more probes.
+/// It is computed once. A query then needs only its volatility order and no heap, and pays
+/// with somewhat more probes.
 #[derive(Clone, Debug)]
 pub struct StaticOrder {
     sets: Vec<Ranks>,
@@ -188,7 +190,8 @@ impl StaticOrder {
         &self.sets
     }
 
-    /// The masks over bit positions for one query's volatility order, which must have as many bits as this order.
+    /// The masks over bit positions for one query's volatility order, which must have as
+    /// many bits as this order.
     pub fn masks(&self, order: &Volatility) -> impl Iterator<Item = u64> {
         self.sets.iter().map(|&ranks| order.mask(ranks))
     }
@@ -295,7 +298,8 @@ mod tests {
 
     #[test]
     fn the_golden_vector_flips_its_weakest_bits() {
-        // The paper's example: W = (−.15, +.05, −.01, +.09) written left to right; the left bit is bit 3 here.
+        // The paper's example: W = (−.15, +.05, −.01, +.09) written left to right; the left bit is bit 3
+        // here.
         let weights = weights_of(&[0.09, -0.01, 0.05, -0.15]);
         let order = Volatility::new(&weights, 0b1111, FlipCost::Abs);
         assert_eq!(order.bits(), [1, 2, 0, 3]);

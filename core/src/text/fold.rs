@@ -15,8 +15,8 @@ pub(super) enum Class {
     Unspaced,
 }
 
-/// Scripts written without spaces between words: Han, Hiragana, Katakana, Bopomofo, Yi; Thai, Lao, Khmer, Myanmar,
-/// Tai Le, New Tai Lue, Tai Tham, Tai Viet, Tibetan. Inclusive ranges of code points.
+/// Scripts written without spaces between words: Han, Hiragana, Katakana, Bopomofo, Yi; Thai, Lao, Khmer,
+/// Myanmar, Tai Le, New Tai Lue, Tai Tham, Tai Viet, Tibetan. Inclusive ranges of code points.
 const UNSPACED: [(u32, u32); 27] = [
     (0x0E01, 0x0E3A),
     (0x0E40, 0x0E4E),
@@ -47,8 +47,9 @@ const UNSPACED: [(u32, u32); 27] = [
     (0x20000, 0x3FFFF),
 ];
 
-/// Combining marks and joiners that `char::is_alphanumeric` leaves out although they stand inside words: accents of
-/// decomposed text, viramas and tone marks of Indic and South-East Asian scripts, points of Hebrew and Arabic, joiners.
+/// Combining marks and joiners that `char::is_alphanumeric` leaves out although they stand inside words:
+/// accents of decomposed text, viramas and tone marks of Indic and South-East Asian scripts, points of
+/// Hebrew and Arabic, joiners.
 const MARKS: [(u32, u32); 38] = [
     (0x00AD, 0x00AD),
     (0x0300, 0x036F),
@@ -128,8 +129,8 @@ fn within(ranges: &[(u32, u32)], c: u32) -> bool {
         .is_ok()
 }
 
-/// Simple case folding: the lower case of the upper case, where both are one character. So Σ, σ and ς are one letter, and
-/// ſ is s; ß and İ stay as they are, and the dotless ı is not made an i.
+/// Simple case folding: the lower case of the upper case, where both are one character. So Σ, σ and ς are one
+/// letter, and ſ is s; ß and İ stay as they are, and the dotless ı is not made an i.
 fn fold(c: char) -> char {
     fn single(mut chars: impl Iterator<Item = char>) -> Option<char> {
         chars.next().filter(|_| chars.next().is_none())

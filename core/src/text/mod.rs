@@ -1,9 +1,10 @@
 //! From text to features: fold the case, cut into words, take the words themselves or runs of W of them.
 //!
-//! A *word* is a maximal run of Unicode letters, digits and the marks that belong to them; everything else, `_`
-//! too, parts words. Scripts written without spaces (Han, kana, Thai, Lao, Khmer, Burmese and their like) have no such
-//! runs: there every character with its marks is a unit, [`FeatureKind::Words`] takes the overlapping *pairs* of
-//! neighbouring units (a lone unit stands for itself), and [`FeatureKind::Shingles`] counts a unit as a word.
+//! A *word* is a maximal run of Unicode letters, digits and the marks that belong to them; everything else,
+//! `_` too, parts words. Scripts written without spaces (Han, kana, Thai, Lao, Khmer, Burmese and their like)
+//! have no such runs: there every character with its marks is a unit, [`FeatureKind::Words`] takes the
+//! overlapping *pairs* of neighbouring units (a lone unit stands for itself), and [`FeatureKind::Shingles`]
+//! counts a unit as a word.
 
 mod fold;
 mod tokens;

@@ -1,5 +1,5 @@
-//! Cuts text into words and units, in two sweeps: fold into a buffer with one bit per byte that says "inside a word", then
-//! cut at the edges of the runs of ones. ASCII goes 64 bytes at a time.
+//! Cuts text into words and units, in two sweeps: fold into a buffer with one bit per byte that says "inside
+//! a word", then cut at the edges of the runs of ones. ASCII goes 64 bytes at a time.
 
 use super::fold::{Class, Classes};
 use crate::hash::ShortKey;
@@ -33,7 +33,8 @@ const GAP: u8 = b' ';
 #[derive(Clone, Debug, Default)]
 pub struct Tokenizer {
     classes: Classes,
-    /// The folded text, one gap byte between tokens, and [`ShortKey::MAX`] bytes of slack for reading past a short word.
+    /// The folded text, one gap byte between tokens, and [`ShortKey::MAX`] bytes of slack for
+    /// reading past a short word.
     folded: Vec<u8>,
     /// Bit `i % 64` of word `i / 64` says whether byte `i` of `folded` is inside a token.
     inside: Vec<u64>,
@@ -271,7 +272,8 @@ mod tests {
 
     #[test]
     fn on_spaced_scripts_words_are_those_of_unicode() {
-        // UAX 29 also joins letters by apostrophes, points and underscores, so the sample has none inside words.
+        // UAX 29 also joins letters by apostrophes, points and underscores, so the sample has none inside
+        // words.
         let text =
             "The quick brown Fox, 42 times; Съешь же ещё этих мягких булок. Αλφάβητο — größer (ELVEN).";
         let theirs: Vec<String> = text.unicode_words().map(str::to_lowercase).collect();

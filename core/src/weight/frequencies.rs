@@ -13,7 +13,8 @@ struct Same(u64);
 
 impl Hasher for Same {
     fn finish(&self) -> u64 {
-        // hashbrown takes its tag from the top bits and the place from the bottom ones; the top bits chose the shard.
+        // hashbrown takes its tag from the top bits and the place from the bottom ones; the
+        // top bits chose the shard.
         self.0.rotate_left(SHARD_BITS)
     }
 

@@ -1,4 +1,5 @@
-//! How much a feature counts: TF-IDF, TF or binary, in fixed point, so that sums do not depend on their order.
+//! How much a feature counts: TF-IDF, TF or binary, in fixed point, so that sums do not depend on their
+//! order.
 
 pub mod frequencies;
 pub mod vocabulary;
@@ -36,11 +37,12 @@ impl Weighting {
     }
 }
 
-/// A weight is stored as a multiple of 2⁻²⁴. With integers, sums are exact: the same hash on every machine, in
-/// whatever order features come.
+/// A weight is stored as a multiple of 2⁻²⁴. With integers, sums are exact: the same hash on every machine,
+/// in whatever order features come.
 pub const FIXED_POINT_BITS: u32 = 24;
 
-/// The largest number of occurrences that is told apart; a feature that occurs more often counts as this often.
+/// The largest number of occurrences that is told apart; a feature that occurs more often counts as this
+/// often.
 pub const MAX_OCCURRENCES: u32 = u16::MAX as u32;
 
 /// Weights of features in fixed point, before normalisation.
@@ -57,8 +59,8 @@ impl Weigher {
         Self { weighting, by_occurrences: (0..256).map(|tf| occurrences_part(weighting, tf)).collect() }
     }
 
-    /// Inverse document frequency of a feature that occurs in `frequency` of `documents` documents; 1 where the scheme
-    /// uses none. A frequency of 0 (a feature that the frequencies have never seen) counts as 1.
+    /// Inverse document frequency of a feature that occurs in `frequency` of `documents` documents; 1 where
+    /// the scheme uses none. A frequency of 0 (a feature that the frequencies have never seen) counts as 1.
     pub fn idf(&self, frequency: u32, documents: u64) -> f32 {
         if self.weighting.needs_frequencies() {
             // ln((N + 1) / df) and not ln(N / df): a corpus of one document still has weights above 0.
@@ -78,8 +80,8 @@ impl Weigher {
         (part * f64::from(idf) * f64::from(1 << FIXED_POINT_BITS)).round_ties_even() as i64
     }
 
-    /// The weights of a document's features, given with how often each occurs in it; `frequency` gives the number of
-    /// documents, of `documents` in all, that have a feature.
+    /// The weights of a document's features, given with how often each occurs in it; `frequency` gives the
+    /// number of documents, of `documents` in all, that have a feature.
     pub fn weights(
         &self,
         counts: &[(u64, u32)],

@@ -1,5 +1,6 @@
-//! Counts features while documents stream by: one open-addressing table gives each feature a small number, counts it within
-//! the document, and counts the documents it occurs in, with one look-up for each word of text.
+//! Counts features while documents stream by: one open-addressing table gives each feature a
+//! small number, counts it within the document, and counts the documents it occurs in, with one
+//! look-up for each word of text.
 
 use crate::kernel::prefetch;
 
@@ -13,8 +14,8 @@ struct Entry {
     feature: u64,
     /// `FREE` where nothing is stored.
     term: Term,
-    /// Where the feature stands in the list of the last document that had it, counted through all documents' lists: from
-    /// `Vocabulary::begin` on, that document is the one at hand.
+    /// Where the feature stands in the list of the last document that had it, counted through all documents'
+    /// lists: from `Vocabulary::begin` on, that document is the one at hand.
     place: u32,
 }
 
@@ -24,7 +25,8 @@ const LAST_BEGIN: u32 = u32::MAX / 4 * 3;
 const FREE: Term = Term::MAX;
 const EMPTY: Entry = Entry { feature: 0, term: FREE, place: 0 };
 
-/// Features seen so far, numbered, with document frequencies. One per thread; see [`super::frequencies`] for the sum.
+/// Features seen so far, numbered, with document frequencies. One per thread; see
+/// [`super::frequencies`] for the sum.
 pub struct Vocabulary {
     entries: Vec<Entry>,
     /// The table's size is 2^(64 − shift): a feature's home is its leading bits, as features are hashes.
@@ -79,8 +81,8 @@ impl Vocabulary {
         self.insert(feature, at);
     }
 
-    /// Counts features one after the other. The table is larger than a processor's caches, so the entries of features to
-    /// come are asked for ahead.
+    /// Counts features one after the other. The table is larger than a processor's caches, so the entries of
+    /// features to come are asked for ahead.
     pub fn add_all(&mut self, features: &[u64]) {
         const AHEAD: usize = 12;
         for (at, &feature) in features.iter().enumerate() {
@@ -120,8 +122,8 @@ impl Vocabulary {
         self.entries = entries;
     }
 
-    /// Ends the document at hand: counts its features into the frequencies and hands out its terms, in order of
-    /// first occurrence, with their numbers of occurrences (at most [`super::MAX_OCCURRENCES`]).
+    /// Ends the document at hand: counts its features into the frequencies and hands out its terms, in order
+    /// of first occurrence, with their numbers of occurrences (at most [`super::MAX_OCCURRENCES`]).
     pub fn finish<R>(&mut self, take: impl FnOnce(&[Term], &[u16]) -> R) -> R {
         for &term in &self.terms {
             self.known.frequencies[term as usize] += 1;
@@ -141,8 +143,8 @@ impl Vocabulary {
         result
     }
 
-    /// Ends the document at hand: hands out its features in order of first occurrence with their numbers of occurrences,
-    /// then forgets them and all that was before. For documents that nothing is kept of.
+    /// Ends the document at hand: hands out its features in order of first occurrence with their numbers of
+    /// occurrences, then forgets them and all that was before. For documents that nothing is kept of.
     pub fn finish_and_forget<R>(&mut self, take: impl FnOnce(&[u64], &[u16]) -> R) -> R {
         /// Entries that are always kept.
         const LEAST: usize = 1 << 12;

@@ -1,9 +1,10 @@
 //! What a Parquet file claims, looked at before it is believed.
 //!
-//! Footers and page headers are structs in Thrift's compact protocol (its specification in the Thrift repository,
-//! `doc/specs/thrift-compact-protocol.md`). The reader behind makes room for as many schema elements and row groups
-//! as a footer announces, and calls itself once for each level of the schema. So the numbers are held against the
-//! bytes that are there first: what passes here cannot ask for more memory or stack than its own size allows.
+//! Footers and page headers are structs in Thrift's compact protocol (its specification in the Thrift
+//! repository, `doc/specs/thrift-compact-protocol.md`). The reader behind makes room for as many schema
+//! elements and row groups as a footer announces, and calls itself once for each level of the schema. So the
+//! numbers are held against the bytes that are there first: what passes here cannot ask for more memory or
+//! stack than its own size allows.
 
 /// Levels of structs and lists within one another. Parquet's own structs need fewer than ten.
 const DEEPEST: usize = 32;
@@ -17,8 +18,8 @@ const CUT: Refusal = "it ends too early";
 
 /// What a field holds, where Parquet's definition (`parquet.thrift` in its format's repository) says so.
 ///
-/// The reader behind takes a field it knows for what it should be, whatever the file says that it is. Were that let
-/// pass, it could find other lists in the same bytes than were looked at here.
+/// The reader behind takes a field it knows for what it should be, whatever the file says that it is. Were
+/// that let pass, it could find other lists in the same bytes than were looked at here.
 #[derive(Clone, Copy)]
 enum Shape {
     Truth,
@@ -291,7 +292,8 @@ pub(super) fn check_footer(bytes: &[u8]) -> Result<(), Refusal> {
         if !NOTHING.fits(kind) {
             return Err("a schema that is no list of structs");
         }
-        // Elements come in pre-order, each with the number of its children: those still to come at each level.
+        // Elements come in pre-order, each with the number of its children: those still to come at each
+        // level.
         let mut open: Vec<u64> = Vec::new();
         for left in (0..count).rev() {
             let mut children = 0;

@@ -30,8 +30,8 @@ pub(super) fn in_range(levels: &[i16], greatest: i16) -> bool {
     levels.iter().all(|level| (0..=greatest).contains(level))
 }
 
-/// Reads the next values of a column that is not repeated; fewer than wanted only at its end, or when their pages
-/// are large. Absent values have no place in `values` but a level below the greatest in `levels`.
+/// Reads the next values of a column that is not repeated; fewer than wanted only at its end, or when their
+/// pages are large. Absent values have no place in `values` but a level below the greatest in `levels`.
 fn next_values<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     turn: &Turn,
@@ -132,7 +132,8 @@ impl Cursor {
         for at in 0..n {
             let present = self.present == 0 || self.levels.get(at) == Some(&self.present);
             let text = present.then(|| values.next()).flatten();
-            // An entry of a dictionary that was not stored has no bytes, and asking for its length panics: here.
+            // An entry of a dictionary that was not stored has no bytes, and asking for
+            // its length panics: here.
             text.as_ref().map(ByteArray::len);
             each(text);
         }

@@ -1,7 +1,8 @@
 //! Kept rows, with all of their columns.
 //!
-//! Values and levels go from file to file as they are, column by column, so that any type arrives as it was. Row groups
-//! are encoded side by side, each in a temporary file, and put behind one another; of each, one column is in memory.
+//! Values and levels go from file to file as they are, column by column, so that any type arrives as it
+//! was. Row groups are encoded side by side, each in a temporary file, and put behind one another; of each,
+//! one column is in memory.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -66,8 +67,8 @@ fn layout(input: &Input, options: &ReadOptions) -> Result<Layout, Flaw> {
 /// Writes the kept rows of all Parquet inputs, one file for all with the same columns: `kept.parquet`, then
 /// `kept-2.parquet` and so on.
 ///
-/// A row group of which some column that was not read before turns out to be damaged is left out, and named in
-/// [`KeptFile::lost`].
+/// A row group of which some column that was not read before turns out to be damaged is left out, and
+/// named in [`KeptFile::lost`].
 ///
 /// # Errors
 /// As [`crate::corpus::write_kept`].
@@ -113,8 +114,8 @@ pub(crate) fn write_kept(
     Ok(files)
 }
 
-/// The way the input is written, as far as it can be told: compression and dictionaries of each column, and what is
-/// said about the file.
+/// The way the input is written, as far as it can be told: compression and dictionaries of each column, and
+/// what is said about the file.
 fn properties(layout: &Layout) -> WriterProperties {
     let metadata = &layout.metadata;
     let mut properties = WriterProperties::builder()
@@ -131,7 +132,8 @@ fn properties(layout: &Layout) -> WriterProperties {
     properties.build()
 }
 
-/// A schema as it can be written: without annotations that are newer than the writer, which says nothing about values.
+/// A schema as it can be written: without annotations that are newer than the writer, which
+/// says nothing about values.
 fn writable(schema: &TypePtr) -> Result<TypePtr, ParquetError> {
     let info = schema.get_basic_info();
     let known = info.logical_type_ref().filter(|logical| !matches!(logical, LogicalType::_Unknown { .. }));
@@ -177,7 +179,8 @@ struct Encoded {
     rows: u64,
 }
 
-/// What becomes of the sources of a row group: the row group, unless nothing is left of it, and the sources with damage.
+/// What becomes of the sources of a row group: the row group, unless nothing is left of it, and
+/// the sources with damage.
 type Settled = (Option<Encoded>, Vec<(usize, Flaw)>);
 
 /// How the rows of a family are written.

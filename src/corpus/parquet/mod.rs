@@ -1,8 +1,8 @@
 //! Parquet files: row groups in turn, of each only the columns that are wanted, in batches of rows.
 //!
-//! Values are read column by column as the file stores them, without a table in between. A file is not believed:
-//! [`claims`] and [`pages`] hold its numbers against its bytes, and should the reader behind panic on what is left,
-//! that ends the row group, not the run ([`guard`]).
+//! Values are read column by column as the file stores them, without a table in between. A file is not
+//! believed: [`claims`] and [`pages`] hold its numbers against its bytes, and should the reader behind panic
+//! on what is left, that ends the row group, not the run ([`guard`]).
 
 mod claims;
 mod columns;
@@ -30,8 +30,8 @@ pub(crate) use guard::panic_is_damage;
 use guard::{Flaw, guarded};
 use pages::Stored;
 
-/// Row groups up to this size are left to one thread each; larger ones are decoded under the file's lock, so that
-/// several threads share the work on their rows.
+/// Row groups up to this size are left to one thread each; larger ones are decoded under the file's lock, so
+/// that several threads share the work on their rows.
 const OWN_GROUP: i64 = 64 << 20;
 
 /// A row as it was read.
@@ -97,7 +97,8 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Takes a close look at each row, and takes it out: hands on the documents, counts them, and notes damage.
+    /// Takes a close look at each row, and takes it out: hands on the documents, counts them, and notes
+    /// damage.
     pub fn process(
         &mut self,
         shard: u32,

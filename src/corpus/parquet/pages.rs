@@ -26,8 +26,8 @@ const PAGE_VALUES: u64 = 1 << 26;
 /// The same where the reader makes room for the lengths of all strings of a page at once.
 const PAGE_LENGTHS: u64 = 1 << 24;
 
-/// Some decoders do not stop at the size that a page claims, but only at a thousand times its bytes. Pages above this many
-/// are decoded for their size first.
+/// Some decoders do not stop at the size that a page claims, but only at a thousand times its bytes. Pages
+/// above this many are decoded for their size first.
 const UNWATCHED: usize = 1 << 20;
 
 fn refuse(what: impl Into<String>) -> ParquetError {
@@ -83,7 +83,8 @@ fn growth(compression: Compression) -> u64 {
     }
 }
 
-/// A page header, read and checked when it is asked for: the reader also opens one where it has read it already.
+/// A page header, read and checked when it is asked for: the reader also opens one where it has read it
+/// already.
 struct Header {
     stored: Arc<Stored>,
     growth: u64,

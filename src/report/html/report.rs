@@ -85,7 +85,8 @@ fn safe<T>(chart: impl Fn(&T) -> Result<String>) -> impl Fn(&T) -> Result<Value>
     move |data| chart(data).map(Value::from_safe_string)
 }
 
-/// What the template of a report sees. The report itself goes in without its long lists, which are cut beside it.
+/// What the template of a report sees. The report itself goes in without its long lists,
+/// which are cut beside it.
 #[derive(Serialize)]
 struct ReportView<'a> {
     report: Heads<'a>,
@@ -168,8 +169,8 @@ fn histogram_tables(histograms: &[Histogram]) -> (usize, Vec<TableView>) {
     (rows, tables)
 }
 
-/// Clusters by size: 2, 3 and 4 by themselves, then sizes up to each power of two. A cluster counts for what `worth`
-/// says of its size.
+/// Clusters by size: 2, 3 and 4 by themselves, then sizes up to each power of two. A cluster counts for what
+/// `worth` says of its size.
 fn size_bars(sizes: &[ClusterSizes], worth: fn(u64) -> u64) -> Vec<Bar> {
     let range = |size: u64| match size {
         0..=4 => (size, size),

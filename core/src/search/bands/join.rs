@@ -1,7 +1,7 @@
 //! The self-join: all pairs of signatures that share a band.
 //!
-//! Band by band the signatures are sorted by the hash of their rows, so that those that may be equal there are
-//! neighbours; no table of buckets is kept. Only pairs that pass the check are kept.
+//! Band by band the signatures are sorted by the hash of their rows, so that those that may be equal there
+//! are neighbours; no table of buckets is kept. Only pairs that pass the check are kept.
 
 use super::Banding;
 use crate::error::{Error, Result};
@@ -13,8 +13,8 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// Places of a sorted band that are joined before their pairs are handed on: bounds the memory that pairs take to
-/// this times the larger of [`JoinParams::full_bucket`] and [`JoinParams::neighbours`].
+/// Places of a sorted band that are joined before their pairs are handed on: bounds the memory that pairs
+/// take to this times the larger of [`JoinParams::full_bucket`] and [`JoinParams::neighbours`].
 const BATCH: usize = 1 << 14;
 /// Places that one task joins.
 const TASK: usize = 1 << 7;
@@ -31,10 +31,10 @@ pub struct JoinParams {
     /// The guard against templates: in a larger bucket (a band that 100,000 pages of one template share) each
     /// signature is compared with so many of the others only.
     ///
-    /// The bucket is sorted by the positions that follow the band, cyclically, so that the most similar are likely
-    /// neighbours, and each signature is compared with the next `neighbours`. Groups of similar pages mostly stay
-    /// connected, but not all their pairs are found. What was left out is counted in [`BandStats::skipped`]. A pair
-    /// that shares a smaller bucket in any band is found in any case.
+    /// The bucket is sorted by the positions that follow the band, cyclically, so that the most similar are
+    /// likely neighbours, and each signature is compared with the next `neighbours`. Groups of similar pages
+    /// mostly stay connected, but not all their pairs are found. What was left out is counted in
+    /// [`BandStats::skipped`]. A pair that shares a smaller bucket in any band is found in any case.
     pub neighbours: usize,
 }
 
@@ -99,8 +99,8 @@ impl Join {
 
 /// All pairs of signatures that share a band and agree in at least [`JoinParams::min_matches`] positions.
 ///
-/// The answer does not depend on the number of threads. Documents of equal signatures share a slot and are no pairs
-/// of their own.
+/// The answer does not depend on the number of threads. Documents of equal signatures share a slot and
+/// are no pairs of their own.
 ///
 /// # Errors
 /// [`Error::Parameter`] if the banding does not fit the signatures, or `neighbours` is 0.
@@ -116,9 +116,9 @@ pub fn join<K: Copy + Ord + Send + Sync>(
 
 /// The join with a second check and without a list of pairs.
 ///
-/// `accept` is asked for every candidate that agrees in enough positions: the place for the exact Jaccard similarity,
-/// or for leaving out pairs that are connected already. `found` gets the accepted pairs in batches of bounded size,
-/// in an order that does not depend on the number of threads, each pair once.
+/// `accept` is asked for every candidate that agrees in enough positions: the place for the exact Jaccard
+/// similarity, or for leaving out pairs that are connected already. `found` gets the accepted pairs in
+/// batches of bounded size, in an order that does not depend on the number of threads, each pair once.
 ///
 /// # Errors
 /// As [`join`].
@@ -166,8 +166,8 @@ struct Joiner<'a> {
     signatures: &'a Signatures,
     params: JoinParams,
     kernel: Level,
-    /// `places[slot · bands + band]`: 0 if the slot's bucket is compared in full, else 1 + its place in the band's
-    /// order. Empty until there is a bucket that is not.
+    /// `places[slot · bands + band]`: 0 if the slot's bucket is compared in full, else 1 + its place in the
+    /// band's order. Empty until there is a bucket that is not.
     places: Vec<u32>,
 }
 
@@ -177,7 +177,8 @@ impl Joiner<'_> {
         &self.signatures.get(slot as usize)[band * rows..(band + 1) * rows]
     }
 
-    /// The slots in the order in which this band compares them, each with the hash of its rows; counts the buckets.
+    /// The slots in the order in which this band compares them, each with the hash of its
+    /// rows; counts the buckets.
     fn sort(&mut self, band: usize) -> (Vec<(u64, u32)>, BandStats) {
         let mut order: Vec<(u64, u32)> = (0..self.signatures.len() as u32)
             .into_par_iter()
@@ -259,8 +260,8 @@ impl Joiner<'_> {
         self.places.get(slot as usize * self.params.banding.bands + band).copied().unwrap_or(0)
     }
 
-    /// Whether an earlier band has compared two slots: their rows are equal there, and they were near each other
-    /// if not all of the bucket was compared. (Slots of one bucket have both a place or none.)
+    /// Whether an earlier band has compared two slots: their rows are equal there, and they were near each
+    /// other if not all of the bucket was compared. (Slots of one bucket have both a place or none.)
     fn compared_before(&self, band: usize, a: u32, b: u32) -> bool {
         (0..band).any(|k| {
             let apart = self.place(k, a).abs_diff(self.place(k, b));
@@ -406,8 +407,8 @@ mod tests {
 
     #[test]
     fn a_template_of_many_pages_is_joined_in_linear_work_and_stays_connected() {
-        // 20,000 different pages that share the first band; every other position is the template's nine times in
-        // ten, so all of the 2·10⁸ pairs are similar.
+        // 20,000 different pages that share the first band; every other position is the template's nine times
+        // in ten, so all of the 2·10⁸ pairs are similar.
         let mut rng = SplitMix64::new(1);
         let mut signatures = Signatures::new(64).unwrap();
         for page in 0..20_000u64 {

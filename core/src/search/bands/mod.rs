@@ -1,7 +1,9 @@
-//! Banding: which MinHash signatures to compare (Indyk & Motwani 1998; Leskovec, Rajaraman & Ullman, section 3.4).
+//! Banding: which MinHash signatures to compare (Indyk & Motwani 1998; Leskovec, Rajaraman & Ullman, section
+//! 3.4).
 //!
-//! A signature is cut into `bands` bands of `rows` positions. Two signatures are a candidate pair if all rows of at
-//! least one band are equal. At Jaccard similarity s that happens with probability 1 − (1 − sʳ)ᵇ, the S-curve.
+//! A signature is cut into `bands` bands of `rows` positions. Two signatures are a candidate pair if
+//! all rows of at least one band are equal. At Jaccard similarity s that happens with probability
+//! 1 − (1 − sʳ)ᵇ, the S-curve.
 //!
 //! ```
 //! use flipside_core::minhash::{DistinctSignatures, MinHashParams, MinHasher};
@@ -52,19 +54,21 @@ impl std::fmt::Display for Banding {
 }
 
 impl Banding {
-    /// The cut with the fewest false candidates that still finds pairs at `similarity` with probability `recall`.
+    /// The cut with the fewest false candidates that still finds pairs at `similarity`
+    /// with probability `recall`.
     ///
-    /// The rule: of all cuts with `bands · rows ≤ permutations` whose S-curve is at least `recall` at `similarity`,
-    /// the one with the least area under the curve below `similarity`. The area is the probability that a pair
-    /// whose similarity is uniform in 0..1 is a false candidate. Real pairs are mostly far below, where a steep
-    /// curve gains even more. Of cuts with equal area the one with fewer rows is taken.
+    /// The rule: of all cuts with `bands · rows ≤ permutations` whose S-curve is at least `recall` at
+    /// `similarity`, the one with the least area under the curve below `similarity`. The area is the
+    /// probability that a pair whose similarity is uniform in 0..1 is a false candidate. Real pairs
+    /// are mostly far below, where a steep curve gains even more. Of cuts with equal area the one
+    /// with fewer rows is taken.
     ///
-    /// `recall` is that of the candidates. If they are then checked against the estimate, pairs near the threshold
-    /// are lost there too.
+    /// `recall` is that of the candidates. If they are then checked against the estimate, pairs near the
+    /// threshold are lost there too.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if `similarity` or `recall` is not above 0 and at most 1, or no cut of so few positions
-    /// reaches the recall; the message says what could be reached.
+    /// [`Error::Parameter`] if `similarity` or `recall` is not above 0 and at most 1, or no cut of so few
+    /// positions reaches the recall; the message says what could be reached.
     pub fn choose(permutations: usize, similarity: f64, recall: f64) -> Result<Self> {
         check_permutations(permutations)?;
         for (name, value) in [("similarity", similarity), ("recall", recall)] {
@@ -77,7 +81,8 @@ impl Banding {
         }
         let mut best: Option<(f64, Self)> = None;
         for rows in 1..=permutations {
-            // With the same rows fewer bands mean a lower curve everywhere, so only the fewest come into question.
+            // With the same rows fewer bands mean a lower curve everywhere, so only the
+            // fewest come into question.
             let Some(cut) = Self::fewest_bands(rows, permutations / rows, similarity, recall) else {
                 // More rows agree less often, and no more bands of them fit.
                 break;
@@ -139,7 +144,8 @@ impl Banding {
         if band >= 1.0 { 1.0 } else { -libm::expm1(self.bands as f64 * libm::log1p(-band)) }
     }
 
-    /// The S-curve: similarities from 0 to 1 in `points` equal steps, both ends included, each with its probability.
+    /// The S-curve: similarities from 0 to 1 in `points` equal steps, both ends included,
+    /// each with its probability.
     pub fn curve(&self, points: usize) -> Vec<(f64, f64)> {
         let last = points.saturating_sub(1).max(1) as f64;
         (0..points).map(|i| i as f64 / last).map(|s| (s, self.probability(s))).collect()
@@ -147,7 +153,8 @@ impl Banding {
 
     /// The area under the S-curve from 0 to `similarity`: the false candidates of uniformly similar pairs.
     ///
-    /// With D(b) = ∫₀ᵗ 1 − (1 − xʳ)ᵇ dx, integration by parts gives D(b)·(rb + 1) = t·(1 − (1 − tʳ)ᵇ) + rb·D(b − 1).
+    /// With D(b) = ∫₀ᵗ 1 − (1 − xʳ)ᵇ dx, integration by parts gives D(b)·(rb + 1) = t·(1 −
+    /// (1 − tʳ)ᵇ) + rb·D(b − 1).
     pub fn false_candidates(&self, similarity: f64) -> f64 {
         let t = similarity.clamp(0.0, 1.0);
         (1..=self.bands).fold(0.0, |area, bands| {

@@ -7,8 +7,8 @@ pub(super) const CELLS: usize = 30;
 
 /// A line of a directory: where its first cell begins, and where each cell ends, counted from there.
 ///
-/// In lines whose cells hold 65,535 hashes or more, `base` is a place in the list of wide entries instead, and the last
-/// end says so.
+/// In lines whose cells hold 65,535 hashes or more, `base` is a place in the list of wide entries instead,
+/// and the last end says so.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct DirectoryLine {
@@ -34,9 +34,9 @@ impl Directory {
         Self { lines: HugeList::filled(tables * cells.div_ceil(CELLS), empty), wide: Vec::new() }
     }
 
-    /// Fills in table number `table`, of `cells` cells, over ascending values, whose cell is what stands above the low
-    /// `width` bits and of which the first has the position `offset`. The cells begin with a line; between them and the
-    /// next table's are empty ones, if lines are not full.
+    /// Fills in table number `table`, of `cells` cells, over ascending values, whose cell is what stands
+    /// above the low `width` bits and of which the first has the position `offset`. The cells begin with a
+    /// line; between them and the next table's are empty ones, if lines are not full.
     pub fn fill(&mut self, table: usize, cells: usize, sorted: &[u64], width: u32, offset: usize) {
         let Self { lines, wide } = self;
         let each = cells.div_ceil(CELLS);

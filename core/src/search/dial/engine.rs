@@ -11,7 +11,8 @@ use crate::kernel::weakest::{Job, MAX_TABLES, Split, Strengths};
 use crate::simhash::BITS;
 
 impl Dial {
-    /// First stage: chooses probes `from..to` of a query, which takes a place in the ring, and asks for their directory lines.
+    /// First stage: chooses probes `from..to` of a query, which takes a place in the ring, and asks
+    /// for their directory lines.
     #[inline(always)]
     fn choose(
         &self,
@@ -116,8 +117,8 @@ impl Dial {
         cost.candidates += self.rests.shortlist(&lane.runs, self.params.radius, list) as u64;
     }
 
-    /// Settles which of the list are matches, and belong to the probe that found them. Those of the first table go to `found`,
-    /// those of others into the stages of placing, each of which moves on.
+    /// Settles which of the list are matches, and belong to the probe that found them. Those of the first
+    /// table go to `found`, those of others into the stages of placing, each of which moves on.
     #[inline(always)]
     fn settle(
         &self,
@@ -198,7 +199,8 @@ impl Dial {
             .all(|other| turn(other).is_none_or(|theirs| Some(theirs) > mine))
     }
 
-    /// Answers all queries within the budget. `found` gets the position of the query, the match, and the bits that differ.
+    /// Answers all queries within the budget. `found` gets the position of the query, the match,
+    /// and the bits that differ.
     pub(super) fn run(
         &self,
         queries: &[Query<'_>],
@@ -261,12 +263,13 @@ impl Job for Run<'_> {
         let asked = |turn: usize| queries.get(number(turn)?);
         let DialScratch { ring, wanted, settling } = scratch;
         let mut cost = Cost::default();
-        // Queries between two stages: enough probes under way to hide the waiting, few enough that what has been asked for
-        // stays in the nearest cache. Stages take turns query by query, so that the memory is never idle and never
-        // flooded.
+        // Queries between two stages: enough probes under way to hide the waiting, few enough that what has
+        // been asked for stays in the nearest cache. Stages take turns query by query, so that the memory is
+        // never idle and never flooded.
         let gap =
             (PROBES_UNDER_WAY / (probes.1 - probes.0).max(1) as usize).clamp(1, MOST_UNDER_WAY).min(count);
-        // With many probes a query there is enough under way with few queries, and few lanes stay in the cache.
+        // With many probes a query there is enough under way with few queries, and few
+        // lanes stay in the cache.
         let lanes = (4 * gap).next_power_of_two().clamp(4, LANES);
         let most_unsettled = lanes - 2 * gap - 1;
         ring.resize_with(LANES, Lane::default);
@@ -333,7 +336,8 @@ struct Placed {
 struct Unplaced {
     /// Position of the query.
     number: u32,
-    /// Where the first table's hashes with its key begin, and how many they are; before that is known, the cell and 0.
+    /// Where the first table's hashes with its key begin, and how many they are; before that
+    /// is known, the cell and 0.
     run: (u32, u32),
     stored: u64,
     differing: u64,

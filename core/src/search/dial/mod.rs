@@ -1,24 +1,25 @@
-//! The dial: one index from fast to exact. Few compact tables, each keyed on its own bits of the hash, probed with at
-//! most one or two bits of the key flipped, the weakest bits first. Ours, not the paper's.
+//! The dial: one index from fast to exact. Few compact tables, each keyed on its own bits of the hash, probed
+//! with at most one or two bits of the key flipped, the weakest bits first. Ours, not the paper's.
 //!
-//! Give t tables disjoint sets of bits as keys. Of two hashes within h < t(f + 1) bits of each other, some key differs in at
-//! most f bits. So probes of each key as it is, and with each set of at most f of its bits flipped, find every match: t(p + 1)
-//! probes for keys of p bits and one flip. As every bit lies in one key at most, a probe with one flip *is* a bit, and the
-//! likeliest probes are those of the weakest bits: no heap, no sort, one choice of the k weakest among the keys' bits (see
-//! `kernel::weakest`). With two flips a probe costs the sum of both bits' |W| (`kernel::flips`). A budget
-//! buys the keys as they are and the likeliest flips; a budget for all probes makes the search exact.
+//! Give t tables disjoint sets of bits as keys. Of two hashes within h < t(f + 1) bits of each other, some
+//! key differs in at most f bits. So probes of each key as it is, and with each set of at most f of its bits
+//! flipped, find every match: t(p + 1) probes for keys of p bits and one flip. As every bit lies in one key
+//! at most, a probe with one flip *is* a bit, and the likeliest probes are those of the weakest bits: no
+//! heap, no sort, one choice of the k weakest among the keys' bits (see `kernel::weakest`). With two flips a
+//! probe costs the sum of both bits' |W| (`kernel::flips`). A budget buys the keys as they are and the
+//! likeliest flips; a budget for all probes makes the search exact.
 //!
-//! Inside of a group of equal keys the key's bits are known, so that a table holds the other bits only, without gaps
-//! (`kernel::packed`). A directory entry is two bytes.
+//! Inside of a group of equal keys the key's bits are known, so that a table holds the other bits only,
+//! without gaps (`kernel::packed`). A directory entry is two bytes.
 //!
-//! A probe costs two reads that no cache predicts. A query goes through three stages: choose the probes and ask for the
-//! directory; read it and ask for the hashes; compare. While one query is compared, the hashes of the next few and the
-//! directory entries of the few after them are on their way. Comparing makes a list of what may match, without a branch that
-//! depends on it; the list is settled for several queries together (`kernel::packed::settle`), and slots of matches
-//! in later tables go through stages of their own.
+//! A probe costs two reads that no cache predicts. A query goes through three stages: choose the probes and
+//! ask for the directory; read it and ask for the hashes; compare. While one query is compared, the hashes of
+//! the next few and the directory entries of the few after them are on their way. Comparing makes a list of
+//! what may match, without a branch that depends on it; the list is settled for several queries together
+//! (`kernel::packed::settle`), and slots of matches in later tables go through stages of their own.
 //!
-//! Here is the index itself. Beside it are its parameters, the order of its probes ([`Probes`], which needs no index), its
-//! directory, and the engine: the stages of a search.
+//! Here is the index itself. Beside it are its parameters, the order of its probes ([`Probes`], which needs
+//! no index), its directory, and the engine: the stages of a search.
 
 mod directory;
 mod engine;
@@ -39,8 +40,8 @@ pub(super) use engine::DialScratch;
 pub use params::{DialParams, MOST_FLIPS, MOST_TABLES, key_widths, most_hashes};
 pub use probes::Probes;
 
-/// Where a hash stands in the order of the first table, which is the order of slots: by its key's bits, then by the
-/// others. For a key of leading bits, the hash itself.
+/// Where a hash stands in the order of the first table, which is the order of slots: by its key's bits, then
+/// by the others. For a key of leading bits, the hash itself.
 pub fn order_of(hash: u64, first_key: u64) -> u64 {
     order_with(Level::in_use(), hash, first_key)
 }
@@ -56,8 +57,8 @@ fn order_with(kernel: Level, hash: u64, key: u64) -> u64 {
 pub struct Dial {
     params: DialParams,
     probes: Probes,
-    /// For each bit of the hash that is in a key, the table whose key it is, and the same bit in that key alone. Bits in no
-    /// key are never flipped.
+    /// For each bit of the hash that is in a key, the table whose key it is, and the same bit in that key
+    /// alone. Bits in no key are never flipped.
     places: [(u32, u32); BITS],
     /// From one table's first cell to the next one's.
     cells: u32,
@@ -69,8 +70,8 @@ pub struct Dial {
 }
 
 impl Dial {
-    /// Builds the tables over `hashes`, in parallel on the current pool. They must ascend strictly in the order of
-    /// [`order_of`] with the first key, which for default keys is their own.
+    /// Builds the tables over `hashes`, in parallel on the current pool. They must ascend strictly in the
+    /// order of [`order_of`] with the first key, which for default keys is their own.
     ///
     /// # Errors
     /// [`Error::Parameter`] for parameters without meaning, and for hashes in another order or too many.

@@ -16,13 +16,14 @@ pub struct DialParams {
     pub radius: u32,
     /// t: number of tables, 1 to 8. All probes together are exact for h < t(f + 1).
     pub tables: u32,
-    /// f: most bits flipped in a key, 0 to 2; by default ⌊h/t⌋, the fewest for which the search can be exact, or 2.
+    /// f: most bits flipped in a key, 0 to 2; by default ⌊h/t⌋, the fewest for which the
+    /// search can be exact, or 2.
     pub flips: Option<u32>,
-    /// p: bits of each key, at least 8, at most 30, 64/t and, for n hashes, the greater of 14 and log₂(n) + 3; by default
-    /// about log₂(n) − 2.
+    /// p: bits of each key, at least 8, at most 30, 64/t and, for n hashes, the greater of 14 and log₂(n) +
+    /// 3; by default about log₂(n) − 2.
     pub key_bits: Option<u32>,
-    /// The bits of each table's key as masks: disjoint, all of p bits. By default the leading bits of the t equal parts of
-    /// the hash.
+    /// The bits of each table's key as masks: disjoint, all of p bits. By default the leading bits of the t
+    /// equal parts of the hash.
     pub keys: Option<Vec<u64>>,
     /// Probes per query; `None` for all.
     pub budget: Option<u32>,
@@ -42,13 +43,14 @@ pub fn key_widths(n: usize, tables: u32) -> std::ops::RangeInclusive<u32> {
     FEWEST_KEY_BITS..=(BITS as u32 / tables.max(1)).min(most_key_bits(n))
 }
 
-/// Most bits of a key over `n` hashes: more would make a directory of nearly empty cells, and the cells of all tables are
-/// numbered together in 32 bits.
+/// Most bits of a key over `n` hashes: more would make a directory of nearly empty cells, and the cells of
+/// all tables are numbered together in 32 bits.
 fn most_key_bits(n: usize) -> u32 {
     (log2(n) + 3).clamp(14, 30)
 }
 
-/// Most hashes that an index with so many tables holds: positions in all of them are numbered together in 32 bits.
+/// Most hashes that an index with so many tables holds: positions in all of them are
+/// numbered together in 32 bits.
 pub fn most_hashes(tables: u32) -> u32 {
     u32::MAX / tables.max(1)
 }
@@ -103,7 +105,8 @@ impl DialParams {
     }
 }
 
-/// Four to eight hashes to a group: they lie in one or two cache lines, and the directory stays small beside them.
+/// Four to eight hashes to a group: they lie in one or two cache lines, and the directory
+/// stays small beside them.
 fn default_key_bits(n: usize) -> u32 {
     log2(n).saturating_sub(2).max(FEWEST_KEY_BITS)
 }

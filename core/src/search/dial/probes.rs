@@ -1,5 +1,5 @@
-//! The probes of the dial, and in which order a query takes them: first every key as it is, then keys with flips, the
-//! weakest bits first.
+//! The probes of the dial, and in which order a query takes them: first every key as it is, then keys with
+//! flips, the weakest bits first.
 
 use super::MOST_FLIPS;
 use crate::kernel::flips::Flip;
@@ -62,8 +62,8 @@ impl Probes {
         turns.min().map(|(_, t)| self.number(t, differing, strengths))
     }
 
-    /// The place in the order of probes of the one of table `t` that finds a hash with these differing bits, if one does:
-    /// keys as they are come first, in order of tables, then flips.
+    /// The place in the order of probes of the one of table `t` that finds a hash with these differing bits,
+    /// if one does: keys as they are come first, in order of tables, then flips.
     #[inline]
     pub(super) fn turn(&self, t: usize, differing: u64, strengths: &Strengths) -> Option<Turn> {
         let flipped = differing & self.masks[t];

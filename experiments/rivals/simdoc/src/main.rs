@@ -1,4 +1,5 @@
-//! find-simdoc on a file of one document a line: `simdoc FILE cosine|jaccard WINDOW RADIUS` prints pairs as CSV.
+//! find-simdoc on a file of one document a line:
+//! `simdoc FILE cosine|jaccard WINDOW RADIUS` prints pairs as CSV.
 //!
 //! Sketches of 640 bits, as in its documentation; cosine with its standard TF and IDF.
 
