@@ -130,13 +130,16 @@ pub fn root() -> &'static Path {
     package.parent().unwrap_or(package)
 }
 
+/// What a judge says of an experiment's rows, beside what was published.
+type Judge = fn(&Options, &[Row], &[Row]) -> Result<Vec<Verdict>>;
+
 /// A figure or table: its runner, its picture and its judge.
 struct Experiment {
     name: &'static str,
     about: &'static str,
     run: fn(&Options) -> Result<()>,
     draw: fn(&Options, &[Row]) -> Result<()>,
-    verdicts: fn(&Options, &[Row], &[Row]) -> Result<Vec<Verdict>>,
+    verdicts: Judge,
 }
 
 const EXPERIMENTS: &[Experiment] = &[

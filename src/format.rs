@@ -57,7 +57,7 @@ pub fn is_result_folder(folder: &Path) -> bool {
 /// Whether a file can be written to `path`, as far as that shows before hours of work.
 ///
 /// # Errors
-/// [`Error::Parameter`] if there is no folder for it, or a folder in its place.
+/// [`Error::Core`] if there is no folder for it, or a folder in its place.
 pub fn check_place(parameter: &'static str, path: &Path) -> Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let expected = if !folder.is_dir() {

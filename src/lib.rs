@@ -1,9 +1,33 @@
 //! flipside finds near-duplicate pages in web text and measures how many of them it found.
 //!
-//! A document goes down one road: [`corpus`] reads it, [`text`] cuts it into features, [`weight`] says
-//! how much each counts, [`simhash`] and [`minhash`] sketch it, [`search`] finds what is near, [`pairs`]
-//! and [`clusters`] say what belongs together, [`report`] tells a person. [`pipeline`] is the only module
-//! that knows all the stops.
+//! This crate reads files and writes folders of results: [`corpus`] reads pages, [`pipeline`] runs the core over them,
+//! [`report`] tells what came of it, [`seen`] keeps an index that grows. Texts that are in memory need none of it; they
+//! go to the core, which is here as [`core`]:
+//!
+//! ```
+//! use flipside::core::{dedup::Deduper, settings::Settings};
+//!
+//! let texts = vec![
+//!     "Opening hours: Monday to Friday from nine to five, Saturday from ten to two. Closed on Sunday.",
+//!     "The harbour is deep enough for ships of every size, and open to them all year round.",
+//!     "Opening hours: Monday to Friday from nine to five, Saturday from ten to two; closed on Sunday!",
+//! ];
+//! let mut deduper = Deduper::new(Settings::simhash())?;
+//! deduper.extend(&texts);
+//! let outcome = deduper.run()?;
+//! assert_eq!(outcome.pairs[0].documents().map(|document| document.0), [0, 2]);
+//! # Ok::<(), flipside::core::Error>(())
+//! ```
+//!
+//! Files go through [`pipeline::dedup`], as on the command line:
+//!
+//! ```no_run
+//! use flipside::pipeline::{Job, Silent, dedup};
+//!
+//! let job = Job { inputs: vec!["crawl/".into()], out: "result".into(), ..Job::default() };
+//! println!("{}", dedup(&job, &Silent)?.text);
+//! # Ok::<(), flipside::Error>(())
+//! ```
 
 #![deny(unsafe_code)]
 
@@ -29,4 +53,5 @@ pub use flipside_core::{
 };
 
 pub use error::{Error, Result};
+pub use flipside_core as core;
 pub use flipside_core::id::{self, Document, Id, Lists, Slot, Text};

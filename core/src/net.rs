@@ -302,10 +302,10 @@ fn most_neighbours(texts: &Texts, groups: &Lists<Slot, Text>, joined: &[SlotPair
 }
 
 /// An index before the number of its probes is known, and what tells how many a wanted recall takes.
-pub enum Probed {
-    /// The dial.
+pub struct Probed(ProbingIndex);
+
+enum ProbingIndex {
     Dial(Dial),
-    /// One table.
     Psm {
         /// With [`LONGEST_TRACE`] probes.
         index: Box<Psm>,
@@ -338,51 +338,51 @@ impl Probed {
         // Where the number of probes is given, the shape of the index is chosen for the usual recall.
         let recall = net.recall().and_then(Recall::share).unwrap_or(USUAL_RECALL);
         let dial = Dial::new(hashes, dial_params(hashes.len(), distance, recall, key_bits)?)?;
-        let Some(reading) = reading else { return Ok(Self::Dial(dial)) };
+        let Some(reading) = reading else { return Ok(Self(ProbingIndex::Dial(dial))) };
         let params =
             PsmParams { radius: distance, reading, budget: Some(LONGEST_TRACE), ..PsmParams::default() };
-        Ok(Self::Psm { index: Box::new(Psm::new(hashes, params)?), truth: dial })
+        Ok(Self(ProbingIndex::Psm { index: Box::new(Psm::new(hashes, params)?), truth: dial }))
     }
 
     fn index(&self) -> &dyn HammingIndex {
-        match self {
-            Self::Dial(dial) => dial,
-            Self::Psm { index, .. } => &**index,
+        match &self.0 {
+            ProbingIndex::Dial(dial) => dial,
+            ProbingIndex::Psm { index, .. } => &**index,
         }
     }
 
     fn key_bits(&self) -> u32 {
-        match self {
-            Self::Dial(dial) => dial.key_bits(),
-            Self::Psm { index, .. } => index.key_bits(),
+        match &self.0 {
+            ProbingIndex::Dial(dial) => dial.key_bits(),
+            ProbingIndex::Psm { index, .. } => index.key_bits(),
         }
     }
 
     /// Most bits flipped in a key.
     fn flips(&self) -> u32 {
-        match self {
-            Self::Dial(dial) => dial.flips(),
-            Self::Psm { .. } => self.index().radius(),
+        match &self.0 {
+            ProbingIndex::Dial(dial) => dial.flips(),
+            ProbingIndex::Psm { .. } => self.index().radius(),
         }
     }
 
     /// Probes of a query that finds everything.
     pub fn all_probes(&self) -> u64 {
-        match self {
-            Self::Dial(dial) => u64::from(dial.all_probes()),
-            Self::Psm { index, .. } => index.all_probes(),
+        match &self.0 {
+            ProbingIndex::Dial(dial) => u64::from(dial.all_probes()),
+            ProbingIndex::Psm { index, .. } => index.all_probes(),
         }
     }
 
     /// All that is within the radius, each with the probe that comes upon it, or [`NEVER`].
     pub fn trace(&self, query: Query<'_>) -> Vec<(Hit, u32)> {
         let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
-        match self {
-            Self::Dial(dial) => {
+        match &self.0 {
+            ProbingIndex::Dial(dial) => {
                 dial.search_traced(query, Mode::All, &mut scratch, &mut hits);
                 hits
             }
-            Self::Psm { index, truth } => {
+            ProbingIndex::Psm { index, truth } => {
                 let mut all = Vec::new();
                 truth.search(query, Mode::All, &mut scratch, &mut all);
                 index.search_traced(query, Mode::All, &mut scratch, &mut hits);
@@ -410,9 +410,9 @@ impl Probed {
     }
 
     fn with_budget(self, budget: Option<u32>) -> Box<dyn HammingIndex> {
-        match self {
-            Self::Dial(dial) => Box::new(dial.with_budget(budget)),
-            Self::Psm { index, .. } => Box::new(index.with_budget(budget)),
+        match self.0 {
+            ProbingIndex::Dial(dial) => Box::new(dial.with_budget(budget)),
+            ProbingIndex::Psm { index, .. } => Box::new(index.with_budget(budget)),
         }
     }
 }

@@ -42,7 +42,7 @@ pub(crate) enum Reader {
     /// Cuts records off a stream of bytes.
     Stream(Box<StreamReader>),
     /// Reads rows.
-    Rows(parquet::Rows),
+    Rows(Box<parquet::Rows>),
     /// Reads nothing; there is the damage that keeps the file from being read, until it is told.
     Closed(Option<Damage>),
 }
@@ -58,7 +58,7 @@ impl Reader {
             (None, Some(format)) => StreamReader::open(input, format, shard, options)
                 .map(|reader| Self::Stream(Box::new(reader)))
                 .map_err(|error| (DamageKind::CannotOpen, error.to_string())),
-            (None, None) => parquet::Rows::open(input, options).map(Self::Rows),
+            (None, None) => parquet::Rows::open(input, options).map(|rows| Self::Rows(Box::new(rows))),
         };
         opened.unwrap_or_else(|(kind, detail)| {
             let path = input.path.clone();

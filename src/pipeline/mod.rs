@@ -111,7 +111,7 @@ fn read(
     })?;
     stages.amend(pages.len() as u64, pages.collection.text_bytes());
     tell_damage(&pages, stages.progress());
-    if pages.documents.is_empty() {
+    if pages.is_empty() {
         return Err(Error::NoDocuments(why_none(&pages)));
     }
     Ok((pages, loaded))

@@ -102,6 +102,11 @@ impl Pages {
         self.documents.len()
     }
 
+    /// Whether there is no page.
+    pub fn is_empty(&self) -> bool {
+        self.documents.is_empty()
+    }
+
     /// Pieces of damage met.
     pub fn damaged(&self) -> u64 {
         self.files.iter().map(|file| file.damaged).sum()

@@ -48,7 +48,7 @@ pub struct SeenParams {
 /// What is known of a page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Page {
-    /// [`text_digest`] of its text.
+    /// [`text_digest`](crate::hash::text_digest) of its text.
     pub digest: u128,
     /// Its SimHash; none for a page with too few features.
     pub hash: Option<u64>,
@@ -129,7 +129,7 @@ impl Seen {
     /// An index of no pages, which will look for pages within `distance` bits, exactly.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a distance above 15.
+    /// [`Error::Core`] for a distance above 15.
     pub fn new(params: SeenParams, distance: u32) -> Result<Self> {
         Ok(Self::of(params, None, Online::new(exact(distance), FEWEST_EXPECTED)?))
     }

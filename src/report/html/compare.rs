@@ -22,7 +22,7 @@ const EXAMPLES: usize = 5;
 /// The page of a comparison.
 ///
 /// # Errors
-/// [`Error::Render`], which no report should be able to cause.
+/// [`crate::Error::Render`], which no report should be able to cause.
 pub fn render_compare(report: &CompareReport) -> Result<String> {
     let found: u64 = report.agreement.iter().fold(0, |sum, a| sum.saturating_add(a.pairs));
     let all = |a: &&Agreement| a.found_by.len() == report.methods.len();

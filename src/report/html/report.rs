@@ -26,7 +26,7 @@ const FILES: usize = 100;
 /// The page of one run.
 ///
 /// # Errors
-/// [`Error::Render`], which no report should be able to cause.
+/// [`crate::Error::Render`], which no report should be able to cause.
 pub fn render(report: &Report) -> Result<String> {
     let documents = report.corpus.documents;
     let outcome = &report.outcome;
