@@ -1,6 +1,7 @@
 //! Who belongs together, and which copy stays.
 
 use crate::error::{Error, Result};
+use crate::id::{Cluster, Lists};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
@@ -73,7 +74,7 @@ impl Partition {
         let roots: Vec<u32> = (0..n).map(|document| self.find(document)).collect();
         let mut sizes = vec![0u32; roots.len()];
         roots.iter().for_each(|&root| sizes[root as usize] += 1);
-        let mut clusters = Clusters { starts: vec![0], members: Vec::new() };
+        let mut ends = Vec::new();
         // Where the next member of each root's cluster goes.
         let mut next = vec![0u32; roots.len()];
         let mut total = 0;
@@ -81,48 +82,44 @@ impl Partition {
             if size >= 2 {
                 next[root] = total;
                 total += size;
-                clusters.starts.push(total);
+                ends.push(total);
             }
         }
-        clusters.members = vec![0; total as usize];
+        let mut members = vec![0; total as usize];
         for (document, &root) in (0..).zip(&roots) {
             if sizes[root as usize] >= 2 {
                 let place = &mut next[root as usize];
-                clusters.members[*place as usize] = document;
+                members[*place as usize] = document;
                 *place += 1;
             }
         }
-        clusters
+        Clusters(Lists::from_parts(ends, members))
     }
 }
 
 /// Clusters of two documents or more, numbered from 0 in order of their smallest members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Clusters {
-    /// `starts[c]..starts[c + 1]` is cluster `c`'s part of `members`.
-    starts: Vec<u32>,
-    members: Vec<u32>,
-}
+pub struct Clusters(Lists<Cluster, u32>);
 
 impl Clusters {
     /// The members of every cluster, ascending.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u32]> {
-        self.starts.windows(2).map(|range| &self.members[range[0] as usize..range[1] as usize])
+        self.0.iter()
     }
 
     /// Number of clusters.
     pub fn len(&self) -> usize {
-        self.starts.len().saturating_sub(1)
+        self.0.len()
     }
 
     /// Whether there is no cluster.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.0.is_empty()
     }
 
     /// Number of documents in clusters.
     pub fn documents(&self) -> usize {
-        self.members.len()
+        self.0.values().len()
     }
 }
 

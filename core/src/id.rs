@@ -100,6 +100,12 @@ impl<K: Id, V> Lists<K, V> {
         Self { ends: Vec::with_capacity(lists), values: Vec::with_capacity(values), key: PhantomData }
     }
 
+    /// The lists that end at these places, one after the other, in `values`.
+    pub(crate) fn from_parts(ends: Vec<u32>, values: Vec<V>) -> Self {
+        debug_assert!(ends.is_sorted() && ends.last().copied().unwrap_or_default() as usize == values.len());
+        Self { ends, values, key: PhantomData }
+    }
+
     /// Adds a list behind the last one.
     ///
     /// # Panics

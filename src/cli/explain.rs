@@ -3,8 +3,8 @@
 use super::arguments::{CheckArgs, FeatureArgs, FieldArgs, Given, MethodName, SearchArgs, refuse};
 use super::progress::Bars;
 use super::{Done, tell, tell_json};
-use flipside::pipeline::explain::Methods;
 use flipside::pipeline::{Job, explain};
+use flipside::report::explanation::Methods;
 use std::path::PathBuf;
 
 /// Say why two pages are near-duplicates or not.

@@ -9,7 +9,6 @@ use crate::error::{Error, Result};
 use crate::report::model::{Agreement, CompareReport, MethodResult, OtherScore, PairSample, SCHEMA, Tool};
 use crate::report::{html, tell};
 use crate::resources::peak_memory_bytes;
-use crate::wording::counted;
 use flipside_core::collection::Keeping;
 use flipside_core::dedup::{Context, Pair, Prepared};
 use flipside_core::id::Document;
@@ -55,7 +54,7 @@ pub fn compare(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> 
         documents: report.corpus.documents,
         removed: 0,
         damaged: report.damage.total,
-        text: sentence(&report),
+        text: tell::comparison(&report),
     })
 }
 
@@ -177,30 +176,4 @@ fn agreement(job: &Job, pages: &Pages, contenders: &[Contender], runs: &[Run]) -
         }
     };
     Ok(sets.iter().zip(&samples).map(agreement).collect())
-}
-
-fn sentence(report: &CompareReport) -> String {
-    let mut text = format!("{}.", counted(report.corpus.documents, "page", "pages"));
-    for method in &report.methods {
-        text.push_str(&format!(
-            "\n{}: {} of different texts, {}, {} kept, {:.2} s of processor time",
-            method.label,
-            counted(method.pairs, "pair", "pairs"),
-            counted(method.clusters, "cluster", "clusters"),
-            counted(method.kept, "page", "pages"),
-            method.cpu_seconds
-        ));
-    }
-    for agreement in &report.agreement {
-        text.push_str(&format!(
-            "\nfound by {}: {}",
-            match agreement.found_by.len() {
-                2 if report.methods.len() == 2 => "both".to_owned(),
-                all if all == report.methods.len() => format!("all {all}"),
-                _ => format!("{} alone", agreement.found_by.join(" and ")),
-            },
-            counted(agreement.pairs, "pair", "pairs")
-        ));
-    }
-    text
 }

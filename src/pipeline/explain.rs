@@ -1,4 +1,6 @@
-//! Why two pages are near-duplicates or not: every figure behind the verdict.
+//! Why two pages are near-duplicates or not: every figure behind the verdict is made here; [`explanation`] has the words.
+//!
+//! [`explanation`]: crate::report::explanation
 
 use super::pages::Pages;
 use super::samples::Shown;
@@ -6,142 +8,31 @@ use super::stages::{Progress, Stages};
 use super::{Job, read};
 use crate::calibrate::NEVER;
 use crate::error::{Error, Result};
-use crate::evaluate::diff::{Change, DiffParams, Run, WordDiff};
+use crate::evaluate::diff::{DiffParams, WordDiff};
 use crate::features;
 use crate::frequencies;
 use crate::minhash::MinHasher;
-use crate::report::tell::meaning;
+use crate::report::explanation::{
+    Banded, DifferingBit, Explanation, Methods, Page, PsmTrace, opinion_of_text, opinions, weights_from,
+};
 use crate::search::psm::{Psm, PsmParams, Reading};
 use crate::search::{HammingIndex, Mode, Query, Scratch};
 use crate::simhash::hasher::SimHasher;
 use crate::simhash::volatility::{FlipCost, Volatility};
 use crate::simhash::{SimHash, distance};
 use crate::text::{FeatureExtractor, FeatureKind, Tokenizer};
+use crate::weight::Weigher;
 use crate::weight::frequencies::Frequencies;
-use crate::weight::{Weigher, Weighting};
-use crate::wording::{counted, visible};
+use crate::wording::counted;
 use flipside_core::collection::Keeping;
 use flipside_core::dedup::Prepared;
 use flipside_core::id::{Document, Id};
 use flipside_core::net::{Hashes, Probed};
-use flipside_core::settings::{Judge, Measure, Net, Recall, Settings, Sketches};
+use flipside_core::settings::{Net, Recall, Settings};
 use flipside_core::similarity::{Anchor, Page as Shows};
 use flipside_core::sketch::{Facts, Hashed};
 use hashbrown::HashMap;
-use serde::Serialize;
 use std::fs;
-
-/// What pages are explained by: the settings of each method.
-#[derive(Clone, Debug)]
-pub struct Methods {
-    /// SimHash, with a net that joins or probes.
-    pub simhash: Settings,
-    /// SimHash, with a net that probes: where it comes upon the pair is traced.
-    pub probing: Settings,
-    /// MinHash.
-    pub minhash: Settings,
-}
-
-impl Methods {
-    /// What features weigh.
-    fn weighting(&self) -> Weighting {
-        match self.simhash.sketches {
-            Sketches::SimHash { weighting } => weighting,
-            _ => Weighting::default(),
-        }
-    }
-}
-
-/// A page.
-#[derive(Clone, Debug, Serialize)]
-pub struct Page {
-    /// Its id in results.
-    pub id: String,
-    /// Its URL, or an empty string.
-    pub url: String,
-    /// Length of its text.
-    pub text_bytes: u64,
-    /// Distinct features.
-    pub features: u64,
-    /// Its SimHash, in hexadecimal digits: many readers of JSON round whole numbers of 64 bits.
-    #[serde(serialize_with = "hexadecimal")]
-    pub hash: u64,
-}
-
-fn hexadecimal<S: serde::Serializer>(hash: &u64, to: S) -> std::result::Result<S::Ok, S::Error> {
-    to.collect_str(&format_args!("{hash:016x}"))
-}
-
-/// A bit in which the hashes differ.
-#[derive(Clone, Debug, Serialize)]
-pub struct DifferingBit {
-    /// Counted from 0, the least significant.
-    pub bit: u32,
-    /// The weights behind it.
-    pub weights: [f32; 2],
-    /// Its volatility rank in either page, 1 being the weakest bit.
-    pub ranks: [usize; 2],
-    /// The features that part the two weights most, with their share in (weight of a − weight of b).
-    pub pushed_by: Vec<(String, f64)>,
-}
-
-/// What one method says.
-#[derive(Clone, Debug, Serialize)]
-pub struct Opinion {
-    /// Which method, or which check.
-    pub by: String,
-    /// Whether it says near-duplicates.
-    pub near: bool,
-    /// Why, and from what setting on it would say otherwise.
-    pub why: String,
-}
-
-/// Where psm comes upon a pair.
-#[derive(Clone, Debug, Serialize)]
-pub struct PsmTrace {
-    /// Which index, and over what.
-    pub index: String,
-    /// The probe that comes upon the other page, from either; none where no probe does, or
-    /// none within the distance.
-    pub probes: [Option<u32>; 2],
-    /// Probes of an exhaustive search.
-    pub all_probes: u64,
-    /// Probes that a search under these settings makes; none if it makes all.
-    pub budget: Option<u32>,
-}
-
-/// Why two pages are near-duplicates or not.
-#[derive(Clone, Debug, Serialize)]
-pub struct Explanation {
-    /// The two pages.
-    pub pages: [Page; 2],
-    /// Whether the texts are the same, byte for byte.
-    pub same_text: bool,
-    /// What the features are, and what their weights come from.
-    pub weighed: String,
-    /// Hamming distance of the hashes.
-    pub distance: u32,
-    /// The bits that differ, weakest first.
-    pub bits: Vec<DifferingBit>,
-    /// Where psm comes upon the pair.
-    pub psm: PsmTrace,
-    /// Jaccard coefficient of the sets of features.
-    pub jaccard: f64,
-    /// How much of either page's set the other has.
-    pub containment: [f64; 2],
-    /// Cosine of the features' weights.
-    pub cosine: f64,
-    /// What each method says, under these settings.
-    pub opinions: Vec<Opinion>,
-    /// Words to delete and to insert on the way from one text to the other.
-    pub edit_distance: u64,
-    /// Words of both texts together, as far as they were compared.
-    pub words: u64,
-    /// Whether only the beginnings were compared.
-    pub cut: bool,
-    /// The way, long common runs shortened.
-    pub diff: Vec<Run>,
-}
 
 /// Features that are named for a bit.
 const NAMED: usize = 4;
@@ -187,17 +78,7 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
         }
     });
     let weighting = methods.weighting();
-    let weighed = match (&job.frequencies, weighting.needs_frequencies()) {
-        (_, false) => format!("{}, which need no document frequencies", weighting.name()),
-        (Some(path), true) => format!(
-            "document frequencies of {} ({})",
-            path.display(),
-            counted(frequencies.documents(), "document", "documents")
-        ),
-        (None, true) => {
-            format!("document frequencies of {} read", counted(frequencies.documents(), "page", "pages"))
-        }
-    };
+    let weighed = weights_from(weighting, job.frequencies.as_deref(), frequencies.documents(), true);
     let evidence = prepared.evidence(settings);
     let hashes = Hashes::new(&evidence, &stages);
     let index = Probed::new(hashes.hashes(), &settings.net)?;
@@ -256,15 +137,7 @@ fn of_files(job: &Job, methods: &Methods, paths: [&str; 2]) -> Result<Explanatio
         None => Frequencies::new(settings.features),
     };
     let weighting = methods.weighting();
-    let weighed = match (&job.frequencies, weighting.needs_frequencies()) {
-        (_, false) => format!("{}, which need no document frequencies", weighting.name()),
-        (Some(path), true) => {
-            format!("document frequencies of {} ({})", path.display(), counted(known.documents(), "document", "documents"))
-        }
-        (None, true) => "no document frequencies: all features count as equally rare, so that weights are those of TF alone \
-                         (sublinear), and distance and cosine are not those of any corpus; --frequencies FILE gives some"
-            .to_owned(),
-    };
+    let weighed = weights_from(weighting, job.frequencies.as_deref(), known.documents(), false);
     let mut extractor = FeatureExtractor::new(settings.features);
     let sides = [0, 1].map(|side| {
         let counts = extractor.counts(&texts[side]);
@@ -376,17 +249,18 @@ fn explanation(
     let diff = WordDiff::new(texts[0], texts[1], DiffParams::default());
     let whole = sides.iter().all(|side| side.text.len() as u64 == side.facts.text_bytes);
     let opinions = match sides.iter().map(|side| side.counts.len()).min() {
-        Some(fewest) if fewest < settings.min_features => vec![Opinion {
-            by: "every method".to_owned(),
-            near: same_text,
-            why: format!(
-                "a page of {} is compared by its exact text only (--min-features {}); the texts are {}",
-                counted(fewest as u64, "distinct feature", "distinct features"),
-                settings.min_features,
-                if same_text { "the same" } else { "not the same" }
-            ),
-        }],
-        _ => opinions(methods, d, &psm, &weighed, overlap.jaccard(), same_text, measured)?,
+        Some(fewest) if fewest < settings.min_features => {
+            vec![opinion_of_text(fewest, settings.min_features, same_text)]
+        }
+        _ => opinions(
+            methods,
+            d,
+            &psm,
+            banded(&methods.minhash, &weighed)?,
+            overlap.jaccard(),
+            same_text,
+            measured,
+        ),
     };
     Ok(Explanation {
         pages: [0, 1].map(|side: usize| Page {
@@ -500,175 +374,14 @@ fn differing_bits(
     bits
 }
 
-/// Why a distance is near or not, and from what setting on it would be otherwise.
-fn of_distance(d: u32, h: u32) -> (bool, String) {
-    let near = d <= h;
-    let otherwise = if !near {
-        format!("a distance of {d} or more would take it in")
-    } else if d == 0 {
-        "no distance leaves it out".to_owned()
-    } else {
-        format!("a distance of {} or less would leave it out", d - 1)
-    };
-    (near, format!("{d} of 64 bits differ, and {h} may; {otherwise}"))
-}
-
-fn opinions(
-    methods: &Methods,
-    d: u32,
-    psm: &PsmTrace,
-    weighed: &[Weighed<'_>; 2],
-    jaccard: f64,
-    same_text: bool,
-    measured: impl Fn(Measure) -> f64,
-) -> Result<Vec<Opinion>> {
-    let mut all = Vec::new();
-    if same_text {
-        let why = "the texts are the same, byte for byte, which every method finds first; what follows holds all the same";
-        all.push(Opinion { by: "every method".to_owned(), near: true, why: why.to_owned() });
-    }
-    let simhash = &methods.simhash;
-    let (near, why) = of_distance(d, simhash.net.distance().unwrap_or_default());
-    let joined = matches!(simhash.net, Net::Join { .. });
-    let searched = if joined { "; all hashes are joined, so that no pair is missed" } else { "" };
-    all.push(Opinion { by: "simhash".to_owned(), near, why: why + searched });
-    let (near, why) = of_distance(d, methods.probing.net.distance().unwrap_or_default());
-    let (found, reached) = match (near, psm.probes.into_iter().flatten().min(), psm.budget) {
-        (false, ..) => (why.clone(), false),
-        (true, Some(0), _) => (format!("{why}; equal hashes are found without a probe"), true),
-        (true, Some(probe), None) => (
-            format!(
-                "{why}; fewer than {} a page would miss it",
-                counted(u64::from(probe), "probe", "probes")
-            ),
-            true,
-        ),
-        (true, Some(probe), Some(budget)) if probe <= budget => (
-            format!(
-                "{why}; {} made for a page, and fewer than {probe} would miss it",
-                counted(u64::from(budget), "probe is", "probes are")
-            ),
-            true,
-        ),
-        (true, Some(probe), Some(budget)) => (
-            format!(
-                "{why}; but only {} made for a page, and it takes {probe}",
-                counted(u64::from(budget), "probe is", "probes are")
-            ),
-            false,
-        ),
-        (true, None, _) => (format!("{why}; but no probe that was tried comes upon it"), false),
-    };
-    all.push(Opinion { by: "psm".to_owned(), near: reached, why: found });
-    all.push(Opinion { by: "bphs".to_owned(), near, why });
-    if let Net::Bands { similarity, shape } = methods.minhash.net {
-        let [a, b] = weighed.each_ref().map(|side| &side.signature[..]);
-        let m = a.len();
-        let equal = a.iter().zip(b).filter(|(a, b)| a == b).count();
-        let banding = shape.banding(m, similarity)?;
-        let shared = (0..banding.bands)
-            .filter(|band| {
-                let range = band * banding.rows..(band + 1) * banding.rows;
-                a[range.clone()] == b[range]
-            })
-            .count();
-        let estimate = equal as f64 / m as f64;
-        all.push(Opinion {
-            by: "minhash".to_owned(),
-            near: shared > 0 && estimate >= similarity,
-            why: format!(
-                "equal are {shared} of {} and {equal} of {}: estimated {estimate:.3}, counted {jaccard:.3}, and \
-                 {similarity} is needed; a similarity of {estimate:.3} or less takes it in, if a band is equal",
-                counted(banding.bands as u64, "band", "bands"),
-                counted(m as u64, "position", "positions")
-            ),
-        });
-    }
-    for measure in Measure::JUDGED {
-        let value = measured(measure);
-        let own = |judge: Judge| judge.threshold().filter(|_| judge.measure() == Some(measure));
-        let threshold = own(simhash.judge).unwrap_or_else(|| measure.usual_threshold());
-        all.push(Opinion {
-            by: format!("verify {}", measure.name()),
-            near: value >= threshold,
-            why: format!(
-                "{}: {value:.3}, and {threshold} is needed; a threshold of {value:.3} or less lets it pass",
-                meaning(measure)
-            ),
-        });
-    }
-    Ok(all)
-}
-
-impl std::fmt::Display for Explanation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Pages are not to give orders to a terminal.
-        let plain = |text: &str| text.chars().map(visible).collect::<String>();
-        for (name, page) in ["a", "b"].into_iter().zip(&self.pages) {
-            writeln!(f, "{name}: {} {}", plain(&page.id), plain(&page.url))?;
-            writeln!(
-                f,
-                "   {}, {}, SimHash {:016x}",
-                counted(page.text_bytes, "byte", "bytes"),
-                counted(page.features, "feature", "features"),
-                page.hash
-            )?;
-        }
-        writeln!(f, "features: {}", self.weighed)?;
-        if self.same_text {
-            writeln!(f, "The texts are the same, byte for byte.")?;
-        }
-        let [ab, ba] = self.containment;
-        writeln!(
-            f,
-            "\nJaccard {:.4}; {:.4} of a is in b, {:.4} of b in a; cosine {:.4}",
-            self.jaccard, ab, ba, self.cosine
-        )?;
-        let probe =
-            |probe: Option<u32>| probe.map_or_else(|| "at no probe".to_owned(), |p| format!("at probe {p}"));
-        writeln!(f, "distance {}", self.distance)?;
-        let PsmTrace { index, probes, all_probes, budget } = &self.psm;
-        let makes = match budget {
-            None => "this one all of them".to_owned(),
-            Some(budget) => format!("this one {budget}"),
-        };
-        writeln!(
-            f,
-            "psm finds b from a {}, and a from b {}; an exact search makes {}, {makes}\n    \
-             (index {index})",
-            probe(probes[0]),
-            probe(probes[1]),
-            counted(*all_probes, "probe", "probes")
-        )?;
-        if !self.bits.is_empty() {
-            writeln!(f, "\nbit  weight in a  rank  weight in b  rank  pushed apart by")?;
-        }
-        for bit in &self.bits {
-            let pushed: Vec<String> =
-                bit.pushed_by.iter().map(|(name, by)| format!("{} ({by:+.3})", plain(name))).collect();
-            let ([wa, wb], [ra, rb]) = (bit.weights, bit.ranks);
-            writeln!(f, "{:>3}  {wa:>11.4}  {ra:>4}  {wb:>11.4}  {rb:>4}  {}", bit.bit, pushed.join(", "))?;
-        }
-        writeln!(f)?;
-        for opinion in &self.opinions {
-            let verdict = if opinion.near { "near" } else { "not near" };
-            writeln!(f, "{:<22} {verdict:<9} {}", opinion.by, opinion.why)?;
-        }
-        let cut = if self.cut { " (of the beginnings; these texts are long)" } else { "" };
-        writeln!(
-            f,
-            "\nedit distance: {} deleted or inserted, of {}{cut}; - is a's, + is b's",
-            counted(self.edit_distance, "word", "words"),
-            self.words
-        )?;
-        for run in &self.diff {
-            let sign = match run.change {
-                Change::Same => " ",
-                Change::Deleted => "-",
-                Change::Inserted => "+",
-            };
-            writeln!(f, "{sign} {}", plain(&run.text.split_whitespace().collect::<Vec<_>>().join(" ")))?;
-        }
-        Ok(())
-    }
+/// What the signatures of two pages have in common.
+fn banded(minhash: &Settings, weighed: &[Weighed<'_>; 2]) -> Result<Option<Banded>> {
+    let Net::Bands { similarity, shape } = minhash.net else { return Ok(None) };
+    let [a, b] = weighed.each_ref().map(|side| &side.signature[..]);
+    let positions = a.len();
+    let equal = a.iter().zip(b).filter(|(a, b)| a == b).count();
+    let banding = shape.banding(positions, similarity)?;
+    let band = |number: usize| number * banding.rows..(number + 1) * banding.rows;
+    let shared = (0..banding.bands).filter(|&number| a[band(number)] == b[band(number)]).count();
+    Ok(Some(Banded { shared, bands: banding.bands, equal, positions }))
 }

@@ -3,7 +3,7 @@
 mod calibrate;
 mod compare;
 mod dedup;
-pub mod explain;
+mod explain;
 mod output;
 pub mod pages;
 mod plan;
@@ -14,7 +14,7 @@ pub mod stages;
 pub use calibrate::{ProbeTable, calibrate};
 pub use compare::{Contender, compare};
 pub use dedup::dedup;
-pub use explain::{Explanation, explain};
+pub use explain::explain;
 pub use plan::{Plan, PlanRow, Purpose, plan};
 pub use review::{ReviewJob, ReviewSummary, SIMILARITY_CUTS, review};
 pub use stages::{Progress, Silent};

@@ -2,8 +2,8 @@
 
 use super::facts::Reach;
 use super::model::{
-    Corpus, DamageCount, DamageReport, DamagedRecord, Histogram, LanguageCount, Method, Outcome as Counts,
-    Parameter, Recall, Report, SCurve, SearchCost,
+    CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, Histogram, LanguageCount, Method,
+    Outcome as Counts, Parameter, Recall, Report, SCurve, SearchCost,
 };
 use crate::corpus::{Damage, FileReading};
 use crate::hash::FEATURE_HASH;
@@ -488,6 +488,33 @@ pub fn closing(report: &Report, judge: Judge) -> String {
             "\n{} skipped; the report lists {}.",
             counted(report.damage.total, "damaged piece of input was", "damaged pieces of input were"),
             plural(report.damage.total, "it", "them")
+        ));
+    }
+    text
+}
+
+/// A few sentences on what a comparison came to.
+pub fn comparison(report: &CompareReport) -> String {
+    let mut text = format!("{}.", counted(report.corpus.documents, "page", "pages"));
+    for method in &report.methods {
+        text.push_str(&format!(
+            "\n{}: {} of different texts, {}, {} kept, {:.2} s of processor time",
+            method.label,
+            counted(method.pairs, "pair", "pairs"),
+            counted(method.clusters, "cluster", "clusters"),
+            counted(method.kept, "page", "pages"),
+            method.cpu_seconds
+        ));
+    }
+    for agreement in &report.agreement {
+        text.push_str(&format!(
+            "\nfound by {}: {}",
+            match agreement.found_by.len() {
+                2 if report.methods.len() == 2 => "both".to_owned(),
+                all if all == report.methods.len() => format!("all {all}"),
+                _ => format!("{} alone", agreement.found_by.join(" and ")),
+            },
+            counted(agreement.pairs, "pair", "pairs")
         ));
     }
     text
