@@ -714,7 +714,7 @@ enum IndexName {
 enum WeightingName {
     /// Term frequency (sublinear) times inverse document frequency
     TfIdf,
-    /// Term frequency (sublinear)
+    /// Term frequency: the number of occurrences
     Tf,
     /// 1 for each feature of a page
     Binary,
