@@ -19,8 +19,8 @@ use std::str::FromStr;
 /// What is read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InputArgs {
-    /// WET files (.wet, .warc.wet, .warc; plain or .gz), JSONL files (plain, .gz or .zst) and Parquet files,
-    /// folders of them, or - for standard input
+    /// WET files (.wet, .warc.wet, .warc; plain or .gz), JSONL files (plain, .gz or .zst), Parquet files,
+    /// folders of these, or - for standard input
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 
@@ -44,8 +44,8 @@ pub(crate) struct FieldArgs {
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     url_field: Option<String>,
 
-    /// Longest page that is read, in MB; a longer one is skipped as damage. Such a page takes four times its
-    /// length of memory, and with shingles twelve times [default: 128]
+    /// Skip pages longer than this, in MB, and report them as damage. Peak memory per page is about 4 times
+    /// its size (12 times with shingles) [default: 128]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=4000), help_heading = "Input")]
     longest_page: Option<u32>,
 }
@@ -108,7 +108,7 @@ pub(crate) fn refuse(options: &[(&str, bool)], with: &str, why: &str) -> anyhow:
 /// Where results go, and how the machine is used.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// Folder to make for the results; it appears whole or not at all
+    /// Folder to create for the results; it appears only if the run succeeds
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 
@@ -116,7 +116,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub force: bool,
 
-    /// Threads; 0 for one a core. Results do not depend on it
+    /// Number of threads (0 = one per core); results are identical
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
     pub threads: usize,
 
@@ -124,7 +124,7 @@ pub(crate) struct RunArgs {
     #[arg(long, short)]
     pub quiet: bool,
 
-    /// Save the document frequencies to a file
+    /// Save the corpus's document frequencies to a file, for a later --frequencies
     #[arg(long, value_name = "FILE", help_heading = "Features")]
     pub save_frequencies: Option<PathBuf>,
 }
@@ -132,15 +132,15 @@ pub(crate) struct RunArgs {
 /// How features are made.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FeatureArgs {
-    /// words, or shingles:W for runs of W words [default: shingles:3]
+    /// What a page is cut into: words, or shingles:W for runs of W words [default: shingles:3]
     #[arg(long, value_name = "KIND", value_parser = parsed::<FeatureKind>, help_heading = "Features")]
     features: Option<FeatureKind>,
 
-    /// How a feature is weighted in a SimHash [default: binary]
+    /// SimHash, and --verify cosine: how features are weighted [default: binary]
     #[arg(long, value_enum, help_heading = "Features")]
     weighting: Option<WeightingName>,
 
-    /// tf-idf: use these document frequencies instead of the corpus's own
+    /// With --weighting tf-idf: use these document frequencies instead of the corpus's own
     #[arg(long, value_name = "FILE", help_heading = "Features")]
     pub frequencies: Option<PathBuf>,
 }
@@ -182,57 +182,54 @@ impl FeatureArgs {
 /// What makes two pages near-duplicates, and how they are looked for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SearchArgs {
-    /// Pages with fewer distinct features are compared by their exact text only
+    /// Compare pages with fewer distinct features than this by their exact text only
     #[arg(long, value_name = "N", default_value_t = Settings::default().min_features, help_heading = "Features")]
     min_features: usize,
 
-    /// How pairs of SimHashes are found. auto joins all hashes with each other, which is exact, up to
-    /// distance 10, where that is cheapest, and probes with the dial beyond [default: auto]
+    /// SimHash: how near pairs are found [default: auto]
     #[arg(long, value_enum, help_heading = "Search")]
     search: Option<SearchName>,
 
-    /// SimHash: two hashes are near if they differ in at most this many of their 64 bits. Search time grows
-    /// steeply with it: for tens of millions of pages, 8 is cheaper [default: 10; 3 for psm and bphs]
+    /// SimHash: two hashes are near if at most this many of their 64 bits differ. Search time grows steeply
+    /// with it; for tens of millions of pages, 8 is cheaper [default: 10; 3 for psm and bphs]
     #[arg(long, value_name = "BITS", help_heading = "Search")]
     distance: Option<u32>,
 
-    /// dial, psm: find at least this share of the pairs within the distance; how many probes that takes is
-    /// measured on the pages, and 1 is exact. minhash: the share of the pairs at the wanted similarity that
-    /// bands are chosen for [default: 0.95]
+    /// Target recall, a share of 1. dial and psm: of the pairs within the distance; the probes it takes are
+    /// measured on the corpus, and 1 is exact. minhash: of the pairs at --similarity; bands are chosen for
+    /// it. Refused where the search is exact [default: 0.95]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     pub(crate) recall: Option<f64>,
 
-    /// minhash: pages are near from this Jaccard coefficient on [default: 0.8]
+    /// minhash: two pages are near if their Jaccard coefficient is at least this [default: 0.8]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     similarity: Option<f64>,
 
-    /// psm: where bits are flipped. one-table: in the leading bits (reading P of the paper). all-bits: in all
-    /// 64 bits (reading X). dial: in the keys of a few tables (ours) [default: dial with --method psm,
-    /// one-table with --search psm]
+    /// psm: the index to probe [default: dial with --method psm, one-table with --search psm]
     #[arg(long, value_enum, help_heading = "Search")]
     index: Option<IndexName>,
 
-    /// dial, psm: make this many probes for each page, instead of measuring how many the recall takes
+    /// dial, psm: make this many probes per page, instead of measuring how many --recall takes
     #[arg(long, value_name = "PROBES", help_heading = "Search")]
     pub(crate) budget: Option<u32>,
 
-    /// dial, psm: bits of a key [default: chosen by the number of hashes]
+    /// dial, one-table: bits of a lookup key [default: chosen by the number of hashes]
     #[arg(long, value_name = "BITS", help_heading = "Search")]
     pub(crate) key_bits: Option<u32>,
 
-    /// bphs: number of tables, such as 4, 10, 16 or 20 at distance 3
+    /// bphs: number of tables, such as 4, 10, 16 or 20 at distance 3 [default: that of distance + 2 blocks]
     #[arg(long, value_name = "N", help_heading = "Search")]
     pub(crate) tables: Option<u32>,
 
-    /// minhash: length of a signature [default: 128]
+    /// minhash: positions of a signature, 4 bytes each [default: 128]
     #[arg(long, value_name = "N", help_heading = "Search")]
     permutations: Option<usize>,
 
-    /// minhash: bands and rows, such as 16x8 [default: chosen from similarity and recall]
+    /// minhash: bands x rows, such as 16x8 [default: chosen from --similarity and --recall]
     #[arg(long, value_name = "BxR", value_parser = parse_bands, help_heading = "Search")]
     bands: Option<(usize, usize)>,
 
-    /// Seed of samples and of MinHash's functions
+    /// Seed of samples and of MinHash's hash functions
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Search")]
     seed: u64,
 
@@ -260,12 +257,12 @@ impl SearchArgs {
 /// What a near pair must pass besides.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
-    /// Check candidates by more than their sketches [default: weights for SimHash, none for minhash]
+    /// What a near pair must pass besides its sketches [default: weights for SimHash, none for minhash]
     #[arg(long, value_enum, help_heading = "Search")]
     verify: Option<VerifyName>,
 
-    /// Similarity from which a candidate passes the check [default: weights 0.93, mismatch 0.97, jaccard 0.8
-    /// (for minhash that of --similarity), containment 0.9, cosine 0.9]
+    /// --verify: the least similarity that passes, a share of 1 [default: weights 0.93, mismatch 0.97,
+    /// jaccard 0.8 (with minhash, --similarity), containment 0.9, cosine 0.9]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     verify_threshold: Option<f64>,
 }
@@ -273,7 +270,7 @@ pub(crate) struct CheckArgs {
 /// What becomes of the pairs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct GroupArgs {
-    /// How pairs make clusters
+    /// How pairs form clusters
     #[arg(long, value_enum, default_value_t = LinkageName::from(Settings::default().linkage), help_heading = "Results")]
     clusters: LinkageName,
 
@@ -590,14 +587,14 @@ fn parse_bands(text: &str) -> Result<(usize, usize), String> {
 /// The command line's names of the methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MethodName {
-    /// SimHash of a page's features, with the weights behind it; --search says how pairs are found
+    /// SimHash, 64 bits with the weights behind them; --search says how pairs are found
     Simhash,
     /// MinHash signatures, compared in bands
     Minhash,
-    /// Short for SimHash with --search dial: probes of an index, the likeliest flips first
-    /// (--index for the paper's own)
+    /// Short for SimHash with --search dial: probes an index, the likeliest flips first; --index selects the
+    /// paper's own
     Psm,
-    /// Short for SimHash with --search bphs: block-permuted tables, exact
+    /// Short for SimHash with --search bphs: block-permuted tables; exact
     Bphs,
 }
 
@@ -616,15 +613,15 @@ impl MethodName {
 /// The command line's names of the searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SearchName {
-    /// The cheapest that finds every pair: join up to distance 10, dial beyond
+    /// join up to distance 10, where that is cheapest; dial beyond
     Auto,
-    /// An exact join of all hashes with each other
+    /// Join all hashes with each other; exact
     Join,
-    /// Probes of a few small tables, the likeliest first (ours)
+    /// Probe a few small tables, the likeliest flips first (ours)
     Dial,
-    /// Probes of one table, the likeliest sets of flips first (the paper's)
+    /// Probe one table, the likeliest sets of flips first (the paper's, as we read it)
     Psm,
-    /// Block-permuted tables, exact (Manku et al.)
+    /// Look hashes up in block-permuted tables; exact (Manku et al.)
     Bphs,
 }
 
@@ -647,15 +644,15 @@ enum VerifyName {
     None,
     /// Cosine of the two weight vectors behind the hashes
     Weights,
-    /// Share of total |weight| on bits where the hashes agree
+    /// Share of the two vectors' |weight| on bits where the hashes agree
     Mismatch,
     #[value(hide = true)]
     QueryMismatch,
-    /// Jaccard coefficient of the sets of features
+    /// Jaccard coefficient of the two sets of features
     Jaccard,
-    /// Share of the smaller set of features that is in the larger
+    /// Share of the smaller set of features that is also in the larger
     Containment,
-    /// Cosine of the features' weights
+    /// Cosine of the two pages' feature weights
     Cosine,
 }
 
@@ -675,11 +672,11 @@ impl VerifyName {
 /// The command line's names of the linkages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LinkageName {
-    /// All that hang together by any chain of pairs
+    /// All pages linked by any chain of pairs
     Connected,
-    /// Every page near the one that stays: no chain is longer than two steps
+    /// Every page is near the one that stays
     Star,
-    /// All pages near one another: no chain at all
+    /// All pages are near one another
     Complete,
 }
 
@@ -705,15 +702,21 @@ impl From<Linkage> for LinkageName {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum IndexName {
+    /// Flip bits in the keys of a few small tables (ours)
     Dial,
+    /// Flip bits in the key of one table (our reading P of the paper)
     OneTable,
+    /// Flip any of the 64 bits (our reading X of the paper)
     AllBits,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum WeightingName {
+    /// Term frequency (sublinear) times inverse document frequency
     TfIdf,
+    /// Term frequency: the number of occurrences
     Tf,
+    /// 1 for each feature of a page
     Binary,
 }
 

@@ -7,11 +7,11 @@ use flipside::pipeline::{self, Job, ProbeTable};
 use flipside::wording::counted;
 use std::fmt::Write;
 
-/// Measure how many probes a page each recall takes on a corpus.
+/// Measure how many probes per page each recall takes on a corpus.
 ///
-/// Finds all pairs of a sample exactly, notes the probe that comes upon each, and chooses on one
-/// half of the duplicate clusters the smallest budget that surely reaches the recall; the other
-/// half tells what it reaches.
+/// Finds all near pairs of a sample exactly and notes which probe finds each. One half of the duplicate
+/// clusters chooses the smallest budget of probes that reaches a recall; the other half measures what
+/// recall it reaches.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside calibrate crawl
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
 
-    /// The recalls, with commas between
+    /// The recalls, shares of 1 separated by commas
     #[arg(long, value_name = "SHARES", value_delimiter = ',', default_values_t = [0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])]
     recalls: Vec<f64>,
 
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     features: FeatureArgs,
 
-    /// Threads; 0 for one a core. Results do not depend on it
+    /// Number of threads (0 = one per core); results are identical
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
     threads: usize,
 

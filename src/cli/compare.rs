@@ -9,7 +9,7 @@ use super::{Done, tell};
 use flipside::pipeline::{self, Contender};
 use flipside::wording::printable_path;
 
-/// Run several methods on the same pages and report side by side what each found.
+/// Run several methods on the same pages and report what each found, side by side.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside compare crawl/*.warc.wet.gz --out comparison
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     run: RunArgs,
 
-    /// The methods, with commas between
+    /// The methods, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [MethodName::Psm, MethodName::Bphs, MethodName::Minhash])]
     methods: Vec<MethodName>,
 

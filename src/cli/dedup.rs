@@ -17,7 +17,7 @@ use std::time::SystemTime;
 #[command(after_help = "Examples:
   flipside dedup crawl/*.warc.wet.gz --out result
   flipside dedup crawl --out result --method minhash --features shingles:5 --similarity 0.8
-  flipside dedup crawl --out result --method psm --features words --weighting tf-idf --verify none   (as in the paper)
+  flipside dedup crawl --out result --method psm --features words --weighting tf-idf --verify none   # as in the paper
   zcat pages.jsonl.gz | flipside dedup - --out result --search dial --distance 6 --recall 0.99
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
@@ -28,11 +28,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     run: RunArgs,
 
-    /// How near-duplicates are looked for
+    /// Which sketch a page gets, and so how near-duplicates are found
     #[arg(long, value_enum, default_value_t = MethodName::Simhash)]
     method: MethodName,
 
-    /// Repeat the run of this report.json: take its settings, and none from here
+    /// Repeat a run: take all settings from its report.json
     #[arg(long, value_name = "REPORT", conflicts_with_all = [
         "method", "search", "distance", "recall", "similarity", "index", "budget", "key_bits", "tables", "permutations", "bands",
         "seed", "min_features", "verify", "verify_threshold", "clusters", "keep", "all_pairs", "features", "weighting",
@@ -49,7 +49,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     groups: GroupArgs,
 
-    /// List every pair of pages, not just each copy with the one that leads its group
+    /// List every pair of pages, also those of copies; otherwise each copy is listed once, with the page that
+    /// leads it
     #[arg(long, help_heading = "Results")]
     all_pairs: bool,
 

@@ -14,28 +14,28 @@ use flipside::report::model::Report;
 use flipside::wording::{counted, printable_path};
 use std::path::PathBuf;
 
-/// Say how right a result is: precision, recall and F1 on pairs and clusters, with counts and intervals.
+/// Score a result: precision, recall and F1 on pairs and clusters, with counts and intervals.
 ///
-/// The truth is CSV, plain or gzip'd: pairs by record number (columns a,b; conversion records or lines
-/// counted from 0 through the sorted files) or by id (a_id,b_id), with a label, a score or neither; or
-/// clusters (record or id, and cluster). Precision alone needs no truth: judge a sample of the result's own
-/// pairs (`flipside review`) and give the judgements.
+/// The truth is CSV, plain or gzip. It lists pairs by record number (columns a,b; conversion records or
+/// lines, counted from 0 through the sorted files) or by id (a_id,b_id), with a label, a score or neither;
+/// or clusters (record or id, and cluster). Precision alone needs no truth: judge a sample of the result's
+/// pairs with `flipside review` and pass the judgements.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside evaluate result --truth truth.csv
   flipside evaluate result --truth scores.csv.gz --min-score 0.8 --json
   flipside review result && flipside evaluate result --judged judged.csv")]
 pub(crate) struct Args {
-    /// Folder that `flipside dedup` wrote; with --all-pairs, so that its list of pairs can be judged, too
+    /// Folder that `flipside dedup` wrote; run it with --all-pairs to score its list of pairs, too
     #[arg(required_unless_present = "judged")]
     result: Option<PathBuf>,
 
-    /// What is right
+    /// CSV of the true pairs or clusters
     #[arg(long, value_name = "FILE", required_unless_present = "judged", conflicts_with = "judged")]
     truth: Option<PathBuf>,
 
-    /// Estimate precision from a sample of the result's pairs that a person has judged, as the page of
-    /// `flipside review` saves it; that it is of this result is checked if the result is named
+    /// Estimate precision from the judgements that the page of `flipside review` saved; if a result is named,
+    /// they are checked to be of it
     #[arg(long, value_name = "FILE")]
     judged: Option<PathBuf>,
 
@@ -43,20 +43,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "INPUT", num_args = 1..)]
     corpus: Vec<PathBuf>,
 
-    /// A pair with a score is a duplicate from this score on [default: every listed pair]
+    /// Truth with scores: pairs with at least this score are duplicates [default: every listed pair]
     #[arg(long, value_name = "SCORE", value_parser = finite)]
     min_score: Option<f64>,
 
-    /// A pair with a numeric label is a duplicate from this label on [default: 1]
+    /// Truth with labels: pairs with at least this label are duplicates [default: 1]
     #[arg(long, value_name = "LABEL", value_parser = finite)]
     min_label: Option<f64>,
 
-    /// About which pairs the truth speaks: corpus, labelled-documents or labelled-pairs [default:
+    /// Which pairs the truth covers: corpus, labelled-documents or labelled-pairs [default:
     /// labelled-pairs for pairs with labels, labelled-documents for clusters, corpus for other pairs]
     #[arg(long, value_parser = parsed::<Scope>)]
     scope: Option<Scope>,
 
-    /// Resamples of the bootstrap intervals; 0 leaves them out [default: 1000]
+    /// Number of resamples for the bootstrap intervals; 0 omits the intervals [default: 1000]
     #[arg(long, value_name = "N")]
     resamples: Option<u32>,
 

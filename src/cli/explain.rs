@@ -7,25 +7,24 @@ use flipside::pipeline::{Job, explain};
 use flipside::report::explanation::Methods;
 use std::path::PathBuf;
 
-/// Say why two pages are near-duplicates or not.
+/// Explain why two pages are near-duplicates, or are not.
 ///
-/// Shows the distance, the bits that differ and the features that pushed them, at which probe the
-/// search finds the pair, the exact similarities, what each method says and from what setting on it
-/// would say otherwise, and a diff. With INPUT, the pages are of that corpus and weighed by it;
-/// without, they are two text files.
+/// Shows the distance, the bits that differ and the features that pushed them, which probe finds the pair,
+/// the exact similarities, each method's verdict and the setting that would change it, and a diff. With
+/// INPUT, A and B are pages of that corpus, weighted by it; without, they are text files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside explain http://a.example/ http://b.example/ crawl/*.warc.wet.gz
   flipside explain 17 4711 crawl/part.warc.wet.gz --distance 6 --json
   flipside explain one.txt two.txt --frequencies frequencies.bin")]
 pub(crate) struct Args {
-    /// The id, the URL, or the number (counted from 0) of a page; without INPUT, a file of plain text
+    /// First page: its id, its URL, or its number (counted from 0); without INPUT, a plain text file
     a: String,
 
-    /// That of the other page
+    /// Second page, named likewise
     b: String,
 
-    /// Files and folders as for `dedup`: the corpus that the pages are of
+    /// The corpus that holds the pages: files and folders as for `dedup`
     #[arg(value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 /// Show a document's SimHash: its bits, the weights behind them, and which flip first.
 ///
-/// Reads one text (UTF-8). With --weighting tf-idf but no --frequencies every feature is equally rare, so it
-/// is TF alone (sublinear).
+/// Reads one UTF-8 text. --weighting tf-idf without --frequencies counts every feature as equally rare, so
+/// only the (sublinear) term frequency matters.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside hash page.txt
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     features: FeatureArgs,
 
-    /// How many of the likeliest sets of flips to list
+    /// Number of likeliest sets of flips to list
     #[arg(long, value_name = "N", default_value_t = 10)]
     flips: usize,
 

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 
 /// Show and check a file or folder that flipside wrote.
 ///
-/// Knows folders of results, each file in them, judged.csv, what flipside seen prints, and files of document
-/// frequencies and of seen pages. Fails if something does not fit together: sums, checksums, a page that its
-/// report.json does not make, a line without an end. A table or a file of pages by itself cannot show that
-/// rows or pages are missing at its end; the folder can.
+/// Knows folders of results and each file in them, judged.csv, the output of `flipside seen`, and files of
+/// document frequencies and of seen pages. Fails if something is inconsistent: counts, checksums, a
+/// report.html that does not follow from its report.json, a line without an end. A single table or file of
+/// pages cannot show that its last rows or pages are missing; the folder can.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside inspect result

@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Finds near-duplicate pages in web text, and proves how many it found.
+/// Finds near-duplicate pages in web text, and measures how many of them it found.
 #[derive(Debug, Parser)]
 #[command(name = "flipside", version, max_term_width = 100)]
 struct Cli {
@@ -43,10 +43,10 @@ enum Command {
     Seen(seen::Args),
     Inspect(inspect::Args),
     Plan(plan::Args),
-    /// Print a script that completes this program's arguments in a shell.
+    /// Print a shell's completion script.
     #[command(after_help = "Example: flipside completions bash > /etc/bash_completion.d/flipside")]
     Completions {
-        /// The shell.
+        /// The shell
         shell: clap_complete::Shell,
     },
     /// Print the manual page.

@@ -10,12 +10,12 @@ use flipside::wording::counted;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Say which index so many pages call for: tables, key bits, probes, memory and speed.
+/// Recommend an index for N pages: tables, key bits, probes, memory and speed.
 ///
-/// Recall and probes come from near pairs of a sample of pages, if files are given, otherwise from a built-in
-/// model. Speed comes from a second of measuring this machine. Where `dedup` needs an index (beyond distance
-/// 10, or with --budget or --key-bits) it chooses by the same rule; otherwise it joins all pages of a run
-/// with each other, without one.
+/// Recall and probes are estimated from near pairs of a sample of your pages, if you give files, otherwise
+/// from a built-in model. Speed is estimated from about a second of measuring this machine. `dedup` chooses
+/// its index by the same rule where it probes with the dial (--search dial, --method psm, or beyond distance
+/// 10); up to distance 10 it joins all hashes by default, without an index.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside plan --documents 60000000
@@ -24,45 +24,45 @@ use std::path::PathBuf;
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
-    /// WET, JSONL and Parquet files, or folders of them, with pages like those to come
+    /// Sample pages, like those to come: WET, JSONL and Parquet files, or folders of them
     #[arg(value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 
     #[command(flatten)]
     names: FieldArgs,
 
-    /// Pages to plan for, such as 60000000 or 6e7 [default: those of the files]
+    /// Number of pages to plan for, such as 60000000 or 6e7 [default: those of the files]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     documents: Option<u64>,
 
-    /// Hashes that differ in at most this many of 64 bits are near
+    /// Two hashes are near if at most this many of their 64 bits differ
     #[arg(long, value_name = "BITS", default_value_t = USUAL_DISTANCE)]
     distance: u32,
 
-    /// Share of the pairs within the distance to find; 1 is exact
+    /// Target recall: the share of the pairs within the distance to find; 1 is exact
     #[arg(long, value_name = "SHARE", default_value_t = USUAL_RECALL)]
     recall: f64,
 
-    /// Most memory for the index, such as 500M or 64G [default: no limit]
+    /// Memory limit of the index, such as 500M or 64G [default: no limit]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<u64>,
 
-    /// Pages to search for, not stored themselves [default: every stored page is searched for]
+    /// Number of pages to search for that are not stored [default: every stored page is searched for]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     queries: Option<u64>,
 
-    /// Bits of a key [default: chosen]
+    /// Bits of a lookup key [default: chosen by the number of pages]
     #[arg(long, value_name = "BITS")]
     key_bits: Option<u32>,
 
     #[command(flatten)]
     features: FeatureArgs,
 
-    /// Threads; 0 for one a core
+    /// Number of threads (0 = one per core)
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
     threads: usize,
 
-    /// Seed of samples of the files' pages [default: 0]
+    /// Seed of the sample of pages [default: 0]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 

@@ -10,11 +10,10 @@ use flipside::wording::{counted, printable_path};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// Write a page on which you judge a random sample of a result's pairs, and see its precision.
+/// Write a page on which you judge a random sample of a result's pairs and see the precision.
 ///
-/// The page is one HTML file that loads nothing from anywhere. It shows two pages side by side with their
-/// differences marked; a key each says what they are. It keeps the judgements and saves them as CSV for
-/// `flipside evaluate --judged`.
+/// The page is one HTML file that loads nothing else. It shows each pair side by side with the differences
+/// marked; you judge with one key per pair. It saves the judgements as CSV for `flipside evaluate --judged`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside review result                  # then open result/review.html
@@ -24,7 +23,7 @@ pub(crate) struct Args {
     /// Folder that `flipside dedup` wrote
     result: PathBuf,
 
-    /// Pairs to judge
+    /// Number of pairs to judge
     #[arg(long, value_name = "N", default_value_t = 100)]
     sample: usize,
 
@@ -32,8 +31,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 
-    /// By what pairs are put into bands, each of which gives the same number of pairs to judge [default:
-    /// distance; similarity for minhash and for results of --verify]
+    /// How to divide the pairs into bands; the same number is drawn from each [default: distance; similarity
+    /// for minhash and for checked results]
     #[arg(long, value_enum)]
     by: Option<By>,
 

@@ -17,17 +17,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Say of each page whether it, or one nearly the same, has been seen before, and remember it.
+/// Check pages against an index of pages seen so far, then add them.
 ///
-/// Answers stand on standard output, a line a page, in the order of files and pages: same (an earlier page
-/// has the same text), near (one has a SimHash within the distance; the nearest is named), or new. Nothing
-/// that is seen later changes an answer. Pages go into the index file under their URL, or their id where they
-/// have none; those with the text of an earlier page are not added again. The index file appears, or is
-/// replaced, whole or not at all, at the end.
+/// Prints one line per page, in the order of files and pages: same (an earlier page has the same text), near
+/// (an earlier page's SimHash is within the distance; the nearest is named), or new. Later pages never change
+/// an answer. Pages are stored under their URL, or their id if they have none; a page with the text of an
+/// earlier one is not stored again. The index file is replaced at the end, and only if the run succeeds.
 ///
-/// TF-IDF weights need document frequencies that stay the same: `flipside dedup --save-frequencies FILE`
-/// makes some from any corpus like the one to come. An index answers only to the settings that it was made
-/// with; the distance may change.
+/// TF-IDF weights need fixed document frequencies: make them with `flipside dedup --save-frequencies FILE`
+/// from a corpus like the one to come. An index can only be used with the settings it was made with; the
+/// distance may change.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside seen --index crawl.seen monday.warc.wet.gz > monday.csv
@@ -41,23 +40,23 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 
-    /// The file of pages seen; it is made if there is none
+    /// Index file of the pages seen; created if it does not exist
     #[arg(long, value_name = "FILE")]
     index: PathBuf,
 
-    /// Answer, but do not remember the pages
+    /// Answer, but do not add the pages to the index
     #[arg(long)]
     ask_only: bool,
 
-    /// Hashes that differ in at most this many of 64 bits are near
+    /// Two hashes are near if at most this many of their 64 bits differ
     #[arg(long, value_name = "BITS", default_value_t = USUAL_DISTANCE)]
     distance: u32,
 
-    /// Print a JSON object a line instead of CSV
+    /// Print one JSON object per line instead of CSV
     #[arg(long)]
     json: bool,
 
-    /// Threads; 0 for one a core. Answers do not depend on it
+    /// Number of threads (0 = one per core); answers are identical
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
     threads: usize,
 
@@ -67,7 +66,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     features: FeatureArgs,
 
-    /// Pages with fewer distinct features are compared by their exact text only
+    /// Compare pages with fewer distinct features than this by their exact text only
     #[arg(long, value_name = "N", default_value_t = Settings::default().min_features, help_heading = "Features")]
     min_features: usize,
 }
