@@ -2,7 +2,7 @@
 
 use crate::clusters::Keep;
 use crate::collection::{Collection, Keeping, Texts};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::groups::{Better, GroupPair, Groups};
 pub use crate::groups::{Kind, Pair};
 use crate::id::{Cluster, Document, Group, Id, Lists};
@@ -67,7 +67,7 @@ impl Deduper {
     /// A deduper of no documents yet.
     ///
     /// # Errors
-    /// [`Error::Parameter`](crate::Error::Parameter) for settings that have no meaning.
+    /// [`Error::Parameter`] for settings that have no meaning.
     pub fn new(settings: Settings) -> Result<Self> {
         Self::with_frequencies(settings, None)
     }
@@ -116,7 +116,7 @@ impl Deduper {
     /// Adds a document by its sketch.
     ///
     /// # Errors
-    /// [`Error::Parameter`](crate::Error::Parameter) if it is no sketch of these settings' kind and length,
+    /// [`Error::Parameter`] if it is no sketch of these settings' kind and length,
     /// or the settings look at features, which a sketch does not have.
     ///
     /// # Panics
@@ -128,8 +128,12 @@ impl Deduper {
     /// Adds the documents of another deduper behind those of this one.
     ///
     /// # Errors
-    /// [`Error::Parameter`](crate::Error::Parameter) if its sketches are of another kind.
+    /// [`Error::Parameter`] if its sketches are of another kind.
     pub fn merge(&mut self, other: Self) -> Result<()> {
+        if self.settings.min_features != other.settings.min_features {
+            let expected = format!("{} as in the other part", self.settings.min_features);
+            return Err(Error::parameter("min-features", other.settings.min_features, expected));
+        }
         self.collection.merge(other.collection)
     }
 
@@ -146,7 +150,7 @@ impl Deduper {
     /// Finds the near-duplicates.
     ///
     /// # Errors
-    /// [`Error::Parameter`](crate::Error::Parameter) if an index cannot be built with these settings, or all
+    /// [`Error::Parameter`] if an index cannot be built with these settings, or all
     /// pairs are to be listed and there are too many.
     pub fn run(&self) -> Result<Outcome> {
         self.run_with(&Context::default())

@@ -319,6 +319,7 @@ impl Settings {
     /// # Errors
     /// [`Error::Parameter`] naming the first setting that has no meaning.
     pub fn check(&self) -> Result<()> {
+        self.features.check()?;
         let signed = matches!(self.sketches, Sketches::MinHash { .. });
         if signed != matches!(self.net, Net::Bands { .. }) {
             let expected = if signed {
@@ -401,6 +402,11 @@ impl Net {
             Some(Recall::Probes(0)) => return Err(Error::parameter("budget", 0, "at least 1 probe")),
             _ => {}
         }
+        if let (&Self::Psm { distance, reading, .. }, Some(share)) =
+            (self, self.recall().and_then(Recall::share))
+        {
+            check_sets(distance, reading, share)?;
+        }
         let bits = match *self {
             Self::Dial { key_bits, .. } | Self::Psm { reading: Reading::P { key_bits }, .. } => key_bits,
             _ => None,
@@ -417,6 +423,31 @@ impl Net {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether one table may be searched exhaustively, which any recall but a number of probes may come to: all sets of flips are
+/// tried then.
+fn check_sets(distance: u32, reading: Reading, recall: f64) -> Result<()> {
+    /// Sets of flips a query: at distance 5 all 64 bits have 8.3 million.
+    const MOST: u128 = 1 << 24;
+    // A key of the default length has fewer bits than this in any corpus that fits a machine.
+    let bits = match reading {
+        Reading::X { .. } => BITS as u32,
+        Reading::P { key_bits } => key_bits.unwrap_or(24).min(BITS as u32),
+    };
+    let (mut sets, mut all) = (1u128, 1u128);
+    for flips in 0..u128::from(distance.min(bits)) {
+        sets = sets * (u128::from(bits) - flips) / (flips + 1);
+        all += sets;
+    }
+    if all <= MOST {
+        return Ok(());
+    }
+    let expected = format!(
+        "a number of probes (budget) instead: a share may take one probe for each of the {all} sets of at most {distance} \
+         flips in {bits} bits, for each page; dial and join find it in fewer"
+    );
+    Err(Error::parameter("recall", recall, expected))
 }
 
 /// Whether BPHS can have so many tables; better told before the corpus is read than after.
@@ -591,6 +622,18 @@ mod tests {
         assert_eq!(simhash(dial(Recall::Probes(0), None)), "budget");
         assert_eq!(simhash(dial(Recall::Exact, Some(65))), "key-bits");
         assert_eq!(simhash(Net::Bphs { distance: 3, tables: Some(5) }), "tables");
+        let psm = |distance, recall, reading| Net::Psm { distance, recall, reading };
+        let (whole, leading) = (Reading::X { filter_bits: 8 }, Reading::P { key_bits: None });
+        assert_eq!(simhash(psm(15, Recall::Exact, Reading::P { key_bits: Some(64) })), "recall");
+        assert_eq!(simhash(psm(6, Recall::AtLeast(0.5), whole)), "recall");
+        assert_eq!(simhash(psm(15, Recall::Probes(1_000), whole)), "");
+        assert_eq!(
+            [simhash(psm(5, Recall::Exact, whole)), simhash(psm(15, Recall::Exact, leading))],
+            ["", ""]
+        );
+        let shingles =
+            |width| refused(&Settings { features: FeatureKind::Shingles(width), ..Settings::simhash() });
+        assert_eq!([0, 1, 64, 65, 1 << 40].map(shingles), ["features", "", "", "features", "features"]);
         assert_eq!(simhash(Net::Bands { similarity: 0.8, shape: BandShape::Recall(0.9) }), "search");
         let minhash = |similarity, shape| {
             refused(&Settings { net: Net::Bands { similarity, shape }, ..Settings::minhash(0.8) })

@@ -193,7 +193,7 @@ pub(crate) struct SearchArgs {
     /// SimHash: two hashes are near if at most this many of their 64 bits differ. Search time grows steeply
     /// with it; for tens of millions of pages, 8 is cheaper [default: 10; 3 for psm and bphs]
     #[arg(long, value_name = "BITS", help_heading = "Search")]
-    distance: Option<u32>,
+    pub(crate) distance: Option<u32>,
 
     /// Target recall, a share of 1. dial and psm: of the pairs within the distance; the probes it takes are
     /// measured on the corpus, and 1 is exact. minhash: of the pairs at --similarity; bands are chosen for
@@ -402,15 +402,13 @@ impl Given<'_> {
     fn idle(&self, net: NetName, method: MethodName) -> Vec<(&'static str, bool, &'static str)> {
         const JOINED: &str = "all hashes are joined with each other, which finds every pair within the distance. Leave it out, or \
                               give --search dial, which probes";
-        const PROBING: &str =
-            "it has a meaning for searches that probe. Leave it out, or give --search dial or psm";
+        const PROBING: &str = "it has a meaning for searches that probe. Leave it out, or give --method psm";
         const MINHASH: &str = "it has a meaning for minhash only. Leave it out, or give --method minhash";
         const SIMHASH: &str = "it has a meaning for SimHash only. Leave it out, or give --method simhash";
         let search = self.search;
         let probes = net.probes(self.distance(net, method));
         let no_probes = match net {
             NetName::Auto | NetName::Join => JOINED,
-            NetName::Bands => SIMHASH,
             _ => PROBING,
         };
         let verify = self.check.and_then(|check| check.verify);
@@ -437,13 +435,13 @@ impl Given<'_> {
             "index",
             search.index.is_some(),
             !asks_psm,
-            "it has a meaning for psm only. Leave it out, or give --method psm or --search psm",
+            "it has a meaning for psm only. Leave it out, or give --method psm",
         );
         add(
             "tables",
             search.tables.is_some(),
             net != NetName::Bphs,
-            "it has a meaning for bphs only. Leave it out, or give --method bphs or --search bphs",
+            "it has a meaning for bphs only. Leave it out, or give --method bphs",
         );
         add("similarity", search.similarity.is_some(), !bands, MINHASH);
         add("permutations", search.permutations.is_some(), !bands, MINHASH);

@@ -7,6 +7,7 @@ use super::dedup::job;
 use super::progress::Bars;
 use super::{Done, tell};
 use flipside::pipeline::{self, Contender};
+use flipside::settings::PAPER_DISTANCE;
 use flipside::wording::printable_path;
 
 /// Run several methods on the same pages and report what each found, side by side.
@@ -42,9 +43,14 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
+        let mut search = self.search;
+        if self.methods.iter().any(|method| matches!(method, MethodName::Psm | MethodName::Bphs)) {
+            // Pairs of one distance are compared with pairs of the same.
+            search.distance.get_or_insert(PAPER_DISTANCE);
+        }
         let names: Vec<&str> = self.methods.iter().map(|method| method.name()).collect();
         let given = Given {
-            search: &self.search,
+            search: &search,
             features: &self.features,
             check: Some(&self.check),
             groups: Some(&self.groups),

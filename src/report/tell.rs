@@ -458,7 +458,10 @@ pub fn closing(report: &Report, judge: Judge) -> String {
     );
     match &report.recall {
         Some(recall) if recall.low >= 1.0 => {
-            text.push_str("\nThere were too few pairs to measure recall on, so the search made every probe.");
+            text.push_str(&format!(
+                "\nToo few pairs to be sure of a recall of {:.1} %, so the search made every probe, which is exact.",
+                100.0 * recall.wanted
+            ));
         }
         Some(recall) => text.push_str(&format!(
             "\nRecall {:.1} % (95 % interval {:.1} to {:.1} %, {}); {:.1} % was asked for.",

@@ -42,21 +42,35 @@ impl fmt::Display for FeatureKind {
     }
 }
 
+impl FeatureKind {
+    /// Checks that shingles have a width that can be made: 1 to 64 words.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if they have not.
+    pub fn check(self) -> Result<()> {
+        match self {
+            Self::Shingles(width) if !(1..=MAX_SHINGLE).contains(&width) => {
+                Err(Self::wrong(&self.to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn wrong(got: &str) -> Error {
+        Error::parameter("features", got, format!("words, or shingles:W with W from 1 to {MAX_SHINGLE}"))
+    }
+}
+
 impl FromStr for FeatureKind {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = || {
-            Error::parameter("features", text, format!("words, or shingles:W with W from 1 to {MAX_SHINGLE}"))
+        let kind = match text.split_once(':') {
+            None if text == "words" => Self::Words,
+            Some(("shingles", width)) => Self::Shingles(width.parse().map_err(|_| Self::wrong(text))?),
+            _ => return Err(Self::wrong(text)),
         };
-        match text.split_once(':') {
-            None if text == "words" => Ok(Self::Words),
-            Some(("shingles", w)) => match w.parse() {
-                Ok(w) if (1..=MAX_SHINGLE).contains(&w) => Ok(Self::Shingles(w)),
-                _ => Err(wrong()),
-            },
-            _ => Err(wrong()),
-        }
+        kind.check().map(|()| kind)
     }
 }
 

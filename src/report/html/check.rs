@@ -1,7 +1,7 @@
 //! Is a page of ours in order?
 
 use super::super::check::compares;
-use super::super::model::{CompareReport, Report, Tool};
+use super::super::model::{CompareReport, Report, SCHEMA, Tool};
 use super::super::review;
 use super::{render, render_compare};
 use crate::error::{Error, Result};
@@ -43,14 +43,17 @@ fn check_report_page(path: &Path, page: &str, inspection: &mut Inspection) -> Re
         inspection.fact("not known", "whether its figures are right: there is no report.json beside it");
         return Ok(());
     }
-    let (tool, made) = if compares(&json)? {
+    let (tool, schema, made) = if compares(&json)? {
         let report = CompareReport::read_json(&json)?;
-        (report.tool.clone(), render_compare(&report)?)
+        (report.tool.clone(), report.schema, render_compare(&report)?)
     } else {
         let report = Report::read_json(&json)?;
-        (report.tool.clone(), render(&report)?)
+        (report.tool.clone(), report.schema, render(&report)?)
     };
-    if tool != Tool::this() {
+    if schema < SCHEMA {
+        let by = "whether its figures are right: an earlier version of flipside made it, and put it in other words";
+        inspection.fact("not known", by);
+    } else if tool != Tool::this() {
         let by = format!("whether its figures are right: {} {} made it", tool.name, tool.version);
         inspection.fact("not known", by);
     } else if page == made {
