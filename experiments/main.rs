@@ -26,6 +26,7 @@ mod quality;
 mod results;
 mod scalability;
 mod sketches;
+mod static_order;
 mod throughput;
 mod truth;
 

@@ -8,6 +8,7 @@ use crate::corpus::Corpus;
 use crate::generate::{Donors, Recipe};
 use crate::progress::Points;
 use crate::results::{Clock, Table};
+use crate::static_order::{FlipOrder, StaticOrder};
 use crate::{Options, config};
 use anyhow::{Result, anyhow};
 use flipside::Id;
@@ -17,9 +18,10 @@ use flipside::search::bphs::{Bphs, BphsParams};
 use flipside::search::dial::{Dial, DialParams};
 use flipside::search::distinct::DistinctHashes;
 use flipside::search::linear::Linear;
-use flipside::search::psm::{FlipOrder, Psm, PsmParams, Reading};
+use flipside::search::psm::{Psm, PsmParams, Reading};
 use flipside::search::{Cost, HammingIndex, Mode, Query, Scratch};
 use flipside::simhash::SimHash;
+use flipside::simhash::volatility::FlipCost;
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
 use flipside_core::generate::NearPairs;
@@ -331,15 +333,20 @@ fn resident() -> u64 {
 
 impl Method {
     fn build(self, hashes: &[u64], radius: u32) -> Result<Built> {
-        let psm = |reading, order| PsmParams { radius, reading, order, ..PsmParams::default() };
+        let psm = |reading| PsmParams { radius, reading, ..PsmParams::default() };
         Ok(match self {
             Self::Bphs { tables } => Built::Ours(Box::new(Bphs::new(hashes, BphsParams { radius, tables })?)),
-            Self::PsmX { filter_bits } => {
-                Built::Psm(Psm::new(hashes, psm(Reading::X { filter_bits }, FlipOrder::Vosh))?)
-            }
+            Self::PsmX { filter_bits } => Built::Psm(Psm::new(hashes, psm(Reading::X { filter_bits }))?),
             Self::PsmP { fewer, order } => {
                 let bits = hashes.len().max(2).ilog2().saturating_sub(fewer).max(1);
-                Built::Psm(Psm::new(hashes, psm(Reading::P { key_bits: Some(bits) }, order))?)
+                let index = Psm::new(hashes, psm(Reading::P { key_bits: Some(bits) }))?;
+                Built::Psm(match order {
+                    FlipOrder::Vosh => index,
+                    FlipOrder::Static => {
+                        let sets = StaticOrder::new(bits as usize, 0..=radius, FlipCost::Abs, usize::MAX);
+                        index.with_rank_sets(sets.ranks())
+                    }
+                })
             }
             Self::Dial { tables, flips, key_bits, .. } => {
                 let flips = Some(flips);

@@ -262,11 +262,13 @@ mod tests {
     use super::bphs::{Bphs, BphsParams};
     use super::dial::{Dial, DialParams};
     use super::linear::Linear;
-    use super::psm::{FlipOrder, Psm, PsmParams, Reading};
+    use super::psm::{Psm, PsmParams, Reading};
     use super::*;
     use crate::hash::SplitMix64;
     use crate::id::Id;
     use crate::simhash::distance;
+    use crate::simhash::volatility::{FlipCost, Volatility};
+    use crate::simhash::vosh::Vosh;
     use proptest::prelude::*;
 
     /// What the definition says: all slots within the radius.
@@ -278,9 +280,21 @@ mod tests {
             .collect()
     }
 
-    fn psm(hashes: &[u64], radius: u32, reading: Reading, order: FlipOrder) -> Box<dyn HammingIndex> {
-        let params = PsmParams { radius, reading, order, ..PsmParams::default() };
-        Box::new(Psm::new(hashes, params).unwrap())
+    /// Whether flips come in the order of the query's weights, or in one order of ranks for all queries.
+    fn psm_of(hashes: &[u64], params: PsmParams, fixed: bool) -> Psm {
+        let index = Psm::new(hashes, params).unwrap();
+        if !fixed {
+            return index;
+        }
+        let bits = index.key_bits();
+        let weights: [f32; BITS] = std::array::from_fn(|bit| 1.0 + bit as f32);
+        let order = Volatility::new(&weights, u64::MAX >> (BITS as u32 - bits), FlipCost::Abs);
+        let sets: Vec<u64> = Vosh::new(order, 0..=params.radius).map(|flip| flip.ranks).collect();
+        index.with_rank_sets(sets)
+    }
+
+    fn psm(hashes: &[u64], radius: u32, reading: Reading, fixed: bool) -> Box<dyn HammingIndex> {
+        Box::new(psm_of(hashes, PsmParams { radius, reading, ..PsmParams::default() }, fixed))
     }
 
     /// Every kind of index that is exact at this radius and quick enough for a test.
@@ -292,9 +306,9 @@ mod tests {
                 _ => {}
             }
         }
-        for order in [FlipOrder::Vosh, FlipOrder::Static] {
+        for fixed in [false, true] {
             for key_bits in [None, Some(1), Some(9)] {
-                indexes.push(psm(hashes, radius, Reading::P { key_bits }, order));
+                indexes.push(psm(hashes, radius, Reading::P { key_bits }, fixed));
             }
         }
         for (tables, key_bits) in [(1, None), (2, None), (2, Some(14)), (3, Some(9)), (8, None)] {
@@ -307,9 +321,9 @@ mod tests {
             }
         }
         if radius <= 1 {
-            indexes.push(psm(hashes, radius, Reading::P { key_bits: Some(64) }, FlipOrder::Vosh));
+            indexes.push(psm(hashes, radius, Reading::P { key_bits: Some(64) }, false));
             for filter_bits in [0, 4, 64] {
-                indexes.push(psm(hashes, radius, Reading::X { filter_bits }, FlipOrder::Vosh));
+                indexes.push(psm(hashes, radius, Reading::X { filter_bits }, false));
             }
         }
         indexes
@@ -461,7 +475,7 @@ mod tests {
         ]);
         hashes.push(flip(query, &[1, 2, 3, 4]));
         let hashes = distinct(hashes);
-        let index = psm(&hashes, 3, Reading::X { filter_bits: 8 }, FlipOrder::Vosh);
+        let index = psm(&hashes, 3, Reading::X { filter_bits: 8 }, false);
         let weights = weights(5);
         check(&*index, &hashes, Query { hash: query, weights: &weights }, &mut Scratch::default());
         let mut hits = Vec::new();
@@ -481,17 +495,17 @@ mod tests {
         let query = Query { hash: query, weights: &weights };
         let mut scratch = Scratch::default();
         for reading in [Reading::X { filter_bits: 4 }, Reading::P { key_bits: Some(10) }] {
-            for order in [FlipOrder::Vosh, FlipOrder::Static] {
-                let params = PsmParams { reading, order, ..PsmParams::default() };
+            for fixed in [false, true] {
+                let params = PsmParams { reading, ..PsmParams::default() };
                 let mut trace = Vec::new();
-                Psm::new(&hashes, params).unwrap().search_traced(query, Mode::All, &mut scratch, &mut trace);
+                psm_of(&hashes, params, fixed).search_traced(query, Mode::All, &mut scratch, &mut trace);
                 assert_eq!(trace.len(), hashes.len());
                 for budget in [0, 1, 2, 7, 16, 17, 40, 100, u32::MAX] {
-                    let index = Psm::new(&hashes, PsmParams { budget: Some(budget), ..params }).unwrap();
+                    let index = psm_of(&hashes, PsmParams { budget: Some(budget), ..params }, fixed);
                     let mut hits = Vec::new();
                     let cost = index.search(query, Mode::All, &mut scratch, &mut hits);
                     let within = trace.iter().filter(|(_, step)| *step <= budget).map(|(hit, _)| *hit);
-                    assert!(hits.iter().copied().eq(within), "{reading:?} {order:?} {budget}");
+                    assert!(hits.iter().copied().eq(within), "{reading:?} {fixed} {budget}");
                     assert_eq!(cost.probes, index.all_probes().min(u64::from(budget)));
                 }
             }

@@ -12,6 +12,7 @@
 //! flips the search is exact.
 
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 use super::buckets::{Buckets, Course, Probe};
 use super::table::{KeyBits, Table, log2};
@@ -21,7 +22,7 @@ use crate::id::Slot;
 use crate::kernel::{Level, prefetch};
 use crate::simhash::BITS;
 use crate::simhash::volatility::FlipCost;
-use crate::simhash::vosh::StaticOrder;
+use crate::simhash::vosh::Ranks;
 use crate::{Error, Result};
 
 /// Where a PSM index flips bits.
@@ -41,18 +42,6 @@ pub enum Reading {
     },
 }
 
-/// Where the order of flips comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FlipOrder {
-    /// From the query's weights, by the volatility-ordered set heap.
-    #[default]
-    Vosh,
-    /// One order of rank sets for all queries ([`StaticOrder`]); the weights say only
-    /// which bit has which rank.
-    Static,
-}
-
 /// What a PSM index is built with.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -63,26 +52,15 @@ pub struct PsmParams {
     pub reading: Reading,
     /// What a flip costs.
     pub cost: FlipCost,
-    /// In which order sets of flips are tried.
-    pub order: FlipOrder,
     /// Probes per query, the one without flips included; `None` for all, which makes the search exact.
     pub budget: Option<u32>,
 }
 
 impl Default for PsmParams {
     fn default() -> Self {
-        Self {
-            radius: 3,
-            reading: Reading::P { key_bits: None },
-            cost: FlipCost::Abs,
-            order: FlipOrder::Vosh,
-            budget: None,
-        }
+        Self { radius: 3, reading: Reading::P { key_bits: None }, cost: FlipCost::Abs, budget: None }
     }
 }
-
-/// Sets that a static order may hold (128 MiB).
-const MAX_STATIC: u64 = 1 << 24;
 
 /// Probes that are prepared together, so that their memory accesses overlap.
 const GROUP: usize = 16;
@@ -121,7 +99,8 @@ pub struct Psm {
     /// Bits that may be flipped.
     among: u64,
     filter: Option<Filter>,
-    fixed: Option<StaticOrder>,
+    /// Sets of ranks that are tried in this order for every query, instead of in the order of its own weights.
+    fixed: Option<Arc<[Ranks]>>,
     kernel: Level,
 }
 
@@ -148,17 +127,7 @@ impl Psm {
         };
         let table = Table::new(hashes, KeyBits::leading(key_bits), cells)?;
         let filter = (filter_bits > 0 && !hashes.is_empty()).then(|| Filter::new(hashes, filter_bits));
-        let mut psm = Self { params, table, among, filter, fixed: None, kernel: Level::in_use() };
-        if params.order == FlipOrder::Static {
-            let sets = psm.all_probes().min(psm.budget());
-            if sets > MAX_STATIC {
-                let most = format!("at most {MAX_STATIC} probes in a static order");
-                return Err(Error::parameter("budget", sets, most));
-            }
-            let bits = among.count_ones() as usize;
-            psm.fixed = Some(StaticOrder::new(bits, 0..=params.radius, params.cost, sets as usize));
-        }
-        Ok(psm)
+        Ok(Self { params, table, among, filter, fixed: None, kernel: Level::in_use() })
     }
 
     /// The parameters that the index was built with.
@@ -182,7 +151,14 @@ impl Psm {
         u64::try_from(sum).unwrap_or(u64::MAX)
     }
 
-    /// The same index with another budget; an order fixed at the build keeps the sets that it has.
+    /// The same index, which tries these sets of ranks in this order for every query. The weights say only which bit has
+    /// which rank, 1 being the weakest. The search is exact if every set of at most h ranks is there.
+    pub fn with_rank_sets(mut self, sets: impl Into<Arc<[Ranks]>>) -> Self {
+        self.fixed = Some(sets.into());
+        self
+    }
+
+    /// The same index with another budget; a fixed order keeps the sets that it has.
     pub fn with_budget(mut self, budget: Option<u32>) -> Self {
         self.params.budget = budget;
         self
@@ -216,7 +192,7 @@ impl Psm {
         match &self.fixed {
             None => course.vosh.next().map(|flip| flip.mask),
             Some(fixed) => {
-                let ranks = fixed.ranks().get(course.taken as usize)?;
+                let ranks = fixed.get(course.taken as usize)?;
                 Some(course.order.mask(*ranks))
             }
         }
@@ -348,7 +324,7 @@ impl HammingIndex for Psm {
     fn bytes(&self) -> usize {
         self.table.bytes()
             + self.filter.as_ref().map_or(0, |filter| size_of_val(&filter.words[..]))
-            + self.fixed.as_ref().map_or(0, StaticOrder::bytes)
+            + self.fixed.as_ref().map_or(0, |sets| size_of_val(&sets[..]))
     }
 
     fn answer(
@@ -396,12 +372,6 @@ mod tests {
             PsmParams { reading: Reading::P { key_bits: Some(0) }, ..default },
             PsmParams { reading: Reading::P { key_bits: Some(65) }, ..default },
             PsmParams { cost: FlipCost::LogOdds { cot_theta: -1.0 }, ..default },
-            PsmParams {
-                order: FlipOrder::Static,
-                radius: 9,
-                reading: Reading::X { filter_bits: 0 },
-                ..default
-            },
         ] {
             assert!(Psm::new(&[1], params).is_err(), "{params:?}");
         }
@@ -413,7 +383,6 @@ mod tests {
         let params = PsmParams {
             reading: Reading::X { filter_bits: 8 },
             cost: FlipCost::LogOdds { cot_theta: 10.0 },
-            order: FlipOrder::Static,
             budget: Some(12),
             ..PsmParams::default()
         };

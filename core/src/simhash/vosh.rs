@@ -8,15 +8,13 @@
 //! figures.) Every set is reached once, and a child never costs less than its parent, whatever the weights.
 //! Which of two siblings is better is known only with the weights of the query: a heap holds the frontier,
 //! the likeliest set on top.
-//!
-//! [`StaticOrder`] is ours: one fixed order of rank sets for all queries, which needs no heap.
 
 use std::ops::RangeInclusive;
 
 use binary_heap_plus::{BinaryHeap, MinComparator, PeekMut};
 
 use crate::simhash::BITS;
-use crate::simhash::volatility::{FixedCost, FlipCost, Volatility, expected_order_statistics};
+use crate::simhash::volatility::{FixedCost, FlipCost, Volatility};
 
 /// A set of ranks: bit `r` is set if rank `r + 1` of the text above, the bit at place `r` of a
 /// [`Volatility`], is in the set.
@@ -162,46 +160,6 @@ impl Iterator for Vosh {
 
 impl std::iter::FusedIterator for Vosh {}
 
-/// A fixed order of rank sets: the order that VOSH would take for a document whose ranked weights are exactly
-/// the expected order statistics of |N(0, 1)|. Ours, not the paper's.
-///
-/// It is computed once. A query then needs only its volatility order and no heap, and pays
-/// with somewhat more probes.
-#[derive(Clone, Debug)]
-pub struct StaticOrder {
-    sets: Vec<Ranks>,
-}
-
-impl StaticOrder {
-    /// The first `limit` sets of the given sizes over `bits` ranks (at most 64).
-    pub fn new(bits: usize, sizes: RangeInclusive<u32>, cost: FlipCost, limit: usize) -> Self {
-        let bits = bits.min(BITS);
-        let mut weights = [0f32; BITS];
-        for (weight, expected) in weights.iter_mut().zip(expected_order_statistics(bits)) {
-            *weight = expected as f32;
-        }
-        let among = Node::root(bits as u32, &[0; BITS]).ranks;
-        let vosh = Vosh::new(Volatility::new(&weights, among, cost), sizes);
-        Self { sets: vosh.take(limit).map(|flip| flip.ranks).collect() }
-    }
-
-    /// The rank sets in order.
-    pub fn ranks(&self) -> &[Ranks] {
-        &self.sets
-    }
-
-    /// The masks over bit positions for one query's volatility order, which must have as
-    /// many bits as this order.
-    pub fn masks(&self, order: &Volatility) -> impl Iterator<Item = u64> {
-        self.sets.iter().map(|&ranks| order.mask(ranks))
-    }
-
-    /// Memory in bytes.
-    pub fn bytes(&self) -> usize {
-        size_of_val(&self.sets[..])
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,21 +264,6 @@ mod tests {
         let masks: Vec<u64> = Vosh::new(order.clone(), 1..=2).take(4).map(|flip| flip.mask).collect();
         // .01, .05, .06 (both), .09
         assert_eq!(masks, [0b0010, 0b0100, 0b0110, 0b0001]);
-    }
-
-    #[test]
-    fn the_static_order_is_vosh_on_expected_weights() {
-        let order = StaticOrder::new(64, 1..=3, FlipCost::Abs, 2_000);
-        assert_eq!(order.ranks().len(), 2_000);
-        assert_eq!(order.ranks()[0], 1);
-        assert_eq!(order.ranks().iter().collect::<HashSet<_>>().len(), 2_000);
-        let all = StaticOrder::new(5, 0..=5, FlipCost::Square, usize::MAX);
-        assert_eq!(all.ranks().len(), 32);
-        // A query's own ranking is put behind the fixed rank sets.
-        let query = Volatility::new(&weights_of(&[3.0, 1.0, 2.0]), 0b111, FlipCost::Abs);
-        let masks: Vec<u64> = StaticOrder::new(3, 1..=1, FlipCost::Abs, 9).masks(&query).collect();
-        assert_eq!(masks, [0b010, 0b100, 0b001]);
-        assert!(StaticOrder::new(0, 0..=3, FlipCost::Abs, 10).ranks() == [0]);
     }
 
     proptest! {
