@@ -1,4 +1,5 @@
-//! PSM with one order of flips for all queries: ours, and measured beside the order of the query's own weights.
+//! PSM with one order of flips for all queries: ours, and measured beside the order of the query's own
+//! weights.
 
 use flipside::simhash::BITS;
 use flipside::simhash::volatility::{FlipCost, Volatility, expected_order_statistics};
@@ -13,7 +14,8 @@ pub enum FlipOrder {
     /// From the query's weights, by the volatility-ordered set heap.
     #[default]
     Vosh,
-    /// One order of rank sets for all queries ([`StaticOrder`]); the weights say only which bit has which rank.
+    /// One order of rank sets for all queries ([`StaticOrder`]); the weights say only
+    /// which bit has which rank.
     Static,
 }
 

@@ -1,8 +1,8 @@
 //! flipside finds near-duplicate pages in web text and measures how many of them it found.
 //!
-//! This crate reads files and writes folders of results: [`corpus`] reads pages, [`pipeline`] runs the core over them,
-//! [`report`] tells what came of it, [`seen`] keeps an index that grows. Texts that are in memory need none of it; they
-//! go to the core, which is here as [`core`]:
+//! This crate reads files and writes folders of results: [`corpus`] reads pages, [`pipeline`] runs the core
+//! over them, [`report`] tells what came of it, [`seen`] keeps an index that grows. Texts that are in memory
+//! need none of it; they go to the core, which is here as [`core`]:
 //!
 //! ```
 //! use flipside::core::{dedup::Deduper, settings::Settings};

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! flipside dedup pages.jsonl --out checked
-//! flipside dedup pages.jsonl --out unchecked --method psm --budget 300 --distance 6 --verify none --clusters star --all-pairs
+//! flipside dedup pages.jsonl --out unchecked --method psm --budget 300 --distance 6 \
+//!     --verify none --clusters star --all-pairs
 //! ```
 //!
 //! Their pages in HTML are left out, as they are made anew from a report, and only by the version that wrote

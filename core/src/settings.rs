@@ -425,8 +425,8 @@ impl Net {
     }
 }
 
-/// Whether one table may be searched exhaustively, which any recall but a number of probes may come to: all sets of flips are
-/// tried then.
+/// Whether one table may be searched exhaustively, which any recall but a number of probes may come to: all
+/// sets of flips are tried then.
 fn check_sets(distance: u32, reading: Reading, recall: f64) -> Result<()> {
     /// Sets of flips a query: at distance 5 all 64 bits have 8.3 million.
     const MOST: u128 = 1 << 24;

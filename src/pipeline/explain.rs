@@ -1,4 +1,5 @@
-//! Why two pages are near-duplicates or not: every figure behind the verdict is made here; [`explanation`] has the words.
+//! Why two pages are near-duplicates or not: every figure behind the verdict is made here;
+//! [`explanation`] has the words.
 //!
 //! [`explanation`]: crate::report::explanation
 

@@ -144,7 +144,8 @@ pub(crate) fn opinion_of_text(fewest: usize, min_features: usize, same_text: boo
     }
 }
 
-/// Where the weights of features come from: a file of document frequencies, or those counted in so many pages read.
+/// Where the weights of features come from: a file of document frequencies, or those
+/// counted in so many pages read.
 pub(crate) fn weights_from(
     weighting: Weighting,
     file: Option<&Path>,

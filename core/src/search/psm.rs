@@ -99,7 +99,8 @@ pub struct Psm {
     /// Bits that may be flipped.
     among: u64,
     filter: Option<Filter>,
-    /// Sets of ranks that are tried in this order for every query, instead of in the order of its own weights.
+    /// Sets of ranks that are tried in this order for every query, instead of in the order of its own
+    /// weights.
     fixed: Option<Arc<[Ranks]>>,
     kernel: Level,
 }
@@ -151,8 +152,9 @@ impl Psm {
         u64::try_from(sum).unwrap_or(u64::MAX)
     }
 
-    /// The same index, which tries these sets of ranks in this order for every query. The weights say only which bit has
-    /// which rank, 1 being the weakest. The search is exact if every set of at most h ranks is there.
+    /// The same index, which tries these sets of ranks in this order for every query. The weights
+    /// say only which bit has which rank, 1 being the weakest. The search is exact if every set of
+    /// at most h ranks is there.
     pub fn with_rank_sets(mut self, sets: impl Into<Arc<[Ranks]>>) -> Self {
         self.fixed = Some(sets.into());
         self
