@@ -51,10 +51,13 @@
 //!
 //! # Which module answers which question?
 //!
-//! [`text`] and [`features`]: what is in a document? [`sketch`], [`simhash`], [`minhash`],
-//! [`weight`]: what stays of it?
-//! [`search`]: which sketches meet? [`judge`] and [`similarity`]: are these two near? [`clusters`]: who belongs together?
-//! [`calibrate`] and [`plan`]: how many probes, and what will it cost? [`dedup`]: all of it.
+//! - [`text`] and [`features`]: what is in a document?
+//! - [`sketch`], [`simhash`], [`minhash`], [`weight`]: what stays of it?
+//! - [`search`]: which sketches meet?
+//! - [`judge`] and [`similarity`]: are these two near?
+//! - [`clusters`]: who belongs together?
+//! - [`calibrate`] and [`plan`]: how many probes, and what will it cost?
+//! - [`dedup`]: all of it.
 //!
 //! Results do not depend on threads, on how documents were cut into batches, or on the processor.
 
