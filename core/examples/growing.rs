@@ -8,10 +8,13 @@ use flipside_core::search::{HammingIndex, Mode, Query, Scratch};
 use flipside_core::{settings::Settings, sketch::Sketcher};
 
 fn main() -> flipside_core::Result<()> {
+    let bus = "Timetable of the night bus: it leaves the station at one, at two and at three, calls at the old harbour, \
+               at the theatre and at the university, and waits there for the last train from the south. Tickets are sold \
+               by the driver; dogs travel free, bicycles only when there is room. On the nights before holidays";
     let pages = [
-        "Timetable of the night bus: it leaves the station at one, at two and at three, and calls at the old harbour.",
-        "A recipe for bread with rye flour, water, salt and a spoon of honey, baked for an hour.",
-        "Timetable of the night bus: it leaves the station at one, at two and at four, and calls at the old harbour.",
+        format!("{bus} it runs every half hour."),
+        "A recipe for bread with rye flour, water, salt and a spoon of honey, baked for an hour.".to_owned(),
+        format!("{bus} it runs every hour."),
     ];
     let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
     let params = DialParams { radius: 12, tables: 7, ..DialParams::default() };
