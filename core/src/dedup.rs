@@ -411,7 +411,11 @@ impl Found<'_> {
             let representatives = clusters.iter().filter_map(best).collect::<Vec<_>>();
             (clusters, representatives)
         });
-        let (measure, floor) = settings.cohesion();
+        let (measure, floor) = match (settings.cohesion(), collection.keeping()) {
+            // There are no signatures to estimate from where features were kept, which tell it exactly.
+            ((Measure::Estimate, floor), Keeping::Features) => (Measure::Jaccard, floor),
+            (by, _) => by,
+        };
         let cohesion = run(progress, Step::Cohesion, clusters.values().len(), |_| {
             let lists: Vec<&[Document]> = clusters.iter().collect();
             let of = |(members, &kept): (&&[Document], &Document)| {
@@ -701,6 +705,25 @@ mod tests {
         let senseless = Settings { net: Net::Bands { similarity: 0.8, shape }, ..Settings::simhash() };
         assert!(Deduper::new(senseless).is_err());
         assert_eq!(deduper.run().unwrap().pairs, []);
+    }
+
+    #[test]
+    fn cohesion_is_measured_by_what_was_kept() {
+        let texts = texts(30, 5);
+        let settings = Settings { features: FeatureKind::Words, min_features: 4, ..Settings::minhash(0.7) };
+        let signed = run_on(&settings, &texts);
+        let mut kept = Collection::new(settings.features, Keeping::Features, None).unwrap();
+        texts.iter().for_each(|text| {
+            kept.push(text);
+        });
+        let context = Context::default();
+        let prepared = Prepared::new(&kept, &settings, None, &());
+        let counted = prepared.find(&settings, &context).unwrap().outcome().unwrap();
+        assert_eq!((&counted.pairs, &counted.clusters), (&signed.pairs, &signed.clusters));
+        assert_eq!((signed.cohesion_by.0, counted.cohesion_by.0), (Measure::Estimate, Measure::Jaccard));
+        assert!(
+            !counted.cohesion.is_empty() && counted.cohesion.iter().all(|cohesion| cohesion.lowest > 0.2)
+        );
     }
 
     #[test]
