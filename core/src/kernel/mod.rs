@@ -30,6 +30,7 @@
 
 pub mod accumulate;
 pub mod cpu;
+pub mod differing;
 pub mod flips;
 pub mod fold;
 pub mod hamming;

@@ -17,8 +17,10 @@
 //! (10⁻⁶ for ten thousand features). The other families compare 32 bits of what is a longer number, and are
 //! equal by accident with probability 2⁻³² per position.
 
+mod fast_similarity;
 #[cfg(test)]
 mod golden;
+pub mod one_bit;
 mod one_permutation;
 mod signatures;
 
@@ -26,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::hash::SplitMix64;
 use crate::kernel::Level;
 use crate::kernel::minhash::{Affine, BLOCK, PRIME};
+use fast_similarity::FastSimilarity;
 use one_permutation::OnePermutation;
 use serde::{Deserialize, Serialize};
 pub(crate) use signatures::hash_positions;
@@ -52,6 +55,12 @@ pub enum Family {
     /// 2017). The work per feature does not grow with `m`. For sets much smaller than `m` the variance is
     /// larger than that of the other families, for larger ones smaller: see [`MinHashParams::variance`].
     OnePermutation,
+    /// Fast similarity sketching (Dahlgaard, Knudsen & Thorup 2017), ended in a way of ours: in each of six
+    /// rounds every feature falls into one of `m` bins, a bin keeps the least of the first round that reaches
+    /// it, and a bin that no round reaches has an order of its own, as in [`Multiply32`](Self::Multiply32).
+    /// The work per feature hardly grows with `m`, and the variance is that of independent orders for small
+    /// sets, and less for large ones: see [`MinHashParams::variance`].
+    FastSimilarity,
 }
 
 /// What a signature is made with. Signatures can be compared only if all of it is equal.
@@ -78,6 +87,7 @@ impl Family {
             Self::Multiply32 => "multiply32",
             Self::Prime61 => "prime61",
             Self::OnePermutation => "one-permutation",
+            Self::FastSimilarity => "fast-similarity",
         }
     }
 }
@@ -91,13 +101,22 @@ impl MinHashParams {
     /// least features are a random N of the union's `f`, and two positions show the same one with probability
     /// q = (1 − N(N−1)/(m(m−1)))/N, namely unless both bins are their own; hence E\[estimate²\] = J/m + (1 −
     /// 1/m)(qJ + (1 − q)·J(Jf − 1)/(f − 1)), averaged over N (balls in bins).
+    ///
+    /// For [`Family::FastSimilarity`] the same holds (our derivation, too) with q the probability that two
+    /// positions show the same feature: never if both were filled in one round, else 1/f.
     pub fn variance(&self, similarity: f64, union: usize) -> f64 {
         let (m, f, j) = (self.permutations as f64, union as f64, similarity);
         let binomial = j * (1.0 - j) / m;
         match self.family {
             Family::Multiply32 | Family::Prime61 => binomial,
             // One feature or one bin: no two different features at two different positions.
-            Family::OnePermutation if union <= 1 || self.permutations <= 1 => binomial,
+            Family::OnePermutation | Family::FastSimilarity if union <= 1 || self.permutations <= 1 => {
+                binomial
+            }
+            Family::FastSimilarity => {
+                let q = (1.0 - fast_similarity::same_round(self.permutations, union)) / f;
+                j / m + (1.0 - 1.0 / m) * j * (q + (1.0 - q) * (j * f - 1.0) / (f - 1.0)) - j * j
+            }
             Family::OnePermutation => {
                 let second_moment = |n: f64| {
                     let q = (1.0 - n * (n - 1.0) / (m * (m - 1.0))) / n;
@@ -125,6 +144,7 @@ enum Functions {
     Multiply32(Vec<Affine<u32>>),
     Prime61(Vec<Affine<u64>>),
     OnePermutation(OnePermutation),
+    FastSimilarity(FastSimilarity),
 }
 
 impl MinHasher {
@@ -149,17 +169,7 @@ impl MinHasher {
         let blocks = m.div_ceil(BLOCK);
         // Function by function, so that a longer signature begins with the shorter one of the same seed.
         let functions = match params.family {
-            Family::Multiply32 => {
-                let mut block = || {
-                    let mut functions = Affine { a: [0; BLOCK], b: [0; BLOCK] };
-                    for (a, b) in functions.a.iter_mut().zip(&mut functions.b) {
-                        let random = rng.next_u64();
-                        (*a, *b) = (random as u32 | 1, (random >> 32) as u32);
-                    }
-                    functions
-                };
-                Functions::Multiply32((0..blocks).map(|_| block()).collect())
-            }
+            Family::Multiply32 => Functions::Multiply32(affine32(m, &mut rng)),
             Family::Prime61 => {
                 let mut block = || {
                     let mut functions = Affine { a: [0; BLOCK], b: [0; BLOCK] };
@@ -171,6 +181,7 @@ impl MinHasher {
                 Functions::Prime61((0..blocks).map(|_| block()).collect())
             }
             Family::OnePermutation => Functions::OnePermutation(OnePermutation::new(m, &mut rng)),
+            Family::FastSimilarity => Functions::FastSimilarity(FastSimilarity::new(m, &mut rng)),
         };
         Ok(Self { params, functions, kernel })
     }
@@ -190,6 +201,7 @@ impl MinHasher {
             Functions::Multiply32(functions) => self.kernel.minima32(functions, features, signature),
             Functions::Prime61(functions) => self.kernel.minima61(functions, features, signature),
             Functions::OnePermutation(permutation) => permutation.sign(features, signature),
+            Functions::FastSimilarity(sketch) => sketch.sign(self.kernel, features, signature),
         }
     }
 
@@ -205,6 +217,19 @@ impl MinHasher {
     }
 }
 
+/// So many random functions `a·x + b mod 2³²` with odd `a`, and more up to the end of the last block.
+fn affine32(functions: usize, rng: &mut SplitMix64) -> Vec<Affine<u32>> {
+    let mut block = || {
+        let mut functions = Affine { a: [0; BLOCK], b: [0; BLOCK] };
+        for (a, b) in functions.a.iter_mut().zip(&mut functions.b) {
+            let random = rng.next_u64();
+            (*a, *b) = (random as u32 | 1, (random >> 32) as u32);
+        }
+        functions
+    };
+    (0..functions.div_ceil(BLOCK)).map(|_| block()).collect()
+}
+
 /// Number of positions in which two signatures are equal. The estimate of the similarity is this divided by
 /// `m`.
 #[inline]
@@ -217,7 +242,8 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    const FAMILIES: [Family; 3] = [Family::Multiply32, Family::Prime61, Family::OnePermutation];
+    const FAMILIES: [Family; 4] =
+        [Family::Multiply32, Family::Prime61, Family::OnePermutation, Family::FastSimilarity];
 
     /// Two random sets with `common` shared features of `union` in all; the others go to either side in turn.
     fn random_sets(rng: &mut SplitMix64, common: usize, union: usize) -> [Vec<u64>; 2] {
