@@ -102,7 +102,7 @@ fn search(c: &mut Criterion) {
         "{}",
         joined.pairs.len()
     );
-    assert!(joined.pairs.iter().all(|p| distinct.members(p.a)[0] / 4 == distinct.members(p.b)[0] / 4));
+    assert!(joined.pairs.iter().all(|p| distinct.members(p.a)[0].0 / 4 == distinct.members(p.b)[0].0 / 4));
     group.bench_with_input(BenchmarkId::new("join", PAGES), &distinct, |b, distinct| {
         b.iter(|| black_box(join(distinct, params)));
     });

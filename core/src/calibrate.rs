@@ -208,12 +208,12 @@ where
 fn cluster_probes(hashes: &[u64], pairs: &[Traced], seed: u64) -> Vec<Vec<u32>> {
     let mut partition = Partition::singletons(hashes.len());
     for pair in pairs {
-        partition.join(pair.a.number(), pair.b.number());
+        partition.join(pair.a, pair.b);
     }
     let mut clusters: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
     for pair in pairs {
-        let name = partition.find(pair.a.number());
-        clusters.entry(fmix64(hashes[name as usize] ^ seed)).or_default().push(pair.probe);
+        let name = partition.find(pair.a);
+        clusters.entry(fmix64(hashes[name.index()] ^ seed)).or_default().push(pair.probe);
     }
     clusters.into_values().collect()
 }

@@ -221,14 +221,14 @@ impl Collection {
     }
 
     /// Puts collections together so that document `d` is the one that `order[d]` names: a
-    /// collection, and a document there.
+    /// collection by its place among them, and a document there.
     ///
     /// # Errors
     /// [`Error::Parameter`] if there are none, or if they keep different things.
     ///
     /// # Panics
     /// If `order` names a document that is not there.
-    pub fn gather(collections: Vec<Self>, order: &[(u32, u32)]) -> Result<Self> {
+    pub fn gather(collections: Vec<Self>, order: &[(u32, Document)]) -> Result<Self> {
         let mut collections = collections.into_iter();
         let none = || Error::parameter("collections", 0, "at least 1");
         let mut all = collections.next().ok_or_else(none)?;
@@ -237,7 +237,7 @@ impl Collection {
             starts.push(all.len());
             all.merge(other)?;
         }
-        let place = |&(from, document): &(u32, u32)| starts[from as usize] + document as usize;
+        let place = |&(from, document): &(u32, Document)| starts[from as usize] + document.index();
         let (facts, origins) = order.iter().map(|at| (all.facts[place(at)], all.origins[place(at)])).unzip();
         let seal = all.growing.replace_by_nothing();
         all.parts.insert(0, seal);

@@ -341,31 +341,28 @@ impl<'a> Prepared<'a> {
         let (groups, joined, judged) = match verdicts {
             Some(Verdicts { pairs, compared, refused, skipped }) => {
                 // Each text by itself: which of them are near is what the judge has said.
-                let near = pairs.iter().map(|pair| GroupPair {
-                    a: Group(pair.a.number()),
-                    b: Group(pair.b.number()),
-                    distance: pair.distance,
-                    similarity: pair.similarity,
-                });
+                let near = group_pairs(pairs.iter().map(|p| (p.a, p.b, p.distance, p.similarity)));
                 let groups = Groups::new(texts.all().map(copies), collection, &*better);
-                (groups, near.collect(), Some(Judged { compared, refused, skipped }))
+                (groups, near, Some(Judged { compared, refused, skipped }))
             }
             None => {
-                let near = joined.iter().map(|pair| GroupPair {
-                    a: Group(pair.a.number()),
-                    b: Group(pair.b.number()),
-                    distance: pair.distance,
-                    similarity: pair.similarity,
-                });
+                let near = group_pairs(joined.iter().map(|p| (p.a, p.b, p.distance, p.similarity)));
                 let sketched =
                     groups.iter().map(|texts| texts.iter().flat_map(|&text| copies(text)).collect());
                 let all = sketched.chain(texts.unsketched.iter().map(|&text| copies(text)));
-                (Groups::new(all, collection, &*better), near.collect(), None)
+                (Groups::new(all, collection, &*better), near, None)
             }
         };
         let progress = context.progress;
         Ok(Found { prepared: self, evidence, settings, progress, better, groups, joined, searched, judged })
     }
+}
+
+/// Near pairs of texts or of slots as pairs of the groups that are made of these, one of each in their order.
+fn group_pairs<K: Id>(pairs: impl Iterator<Item = (K, K, u32, f32)>) -> Vec<GroupPair> {
+    let group = |id: K| Group::new(id.number());
+    let pair = |(a, b, distance, similarity)| GroupPair { a: group(a), b: group(b), distance, similarity };
+    pairs.map(pair).collect()
 }
 
 /// What a run has found, before clusters are made of it.
@@ -405,8 +402,6 @@ impl Found<'_> {
         let n = collection.len();
         let (clusters, representatives) = run(progress, Step::Clusters, n, |_| {
             let clusters = groups.partition(&joined, settings.linkage, better).clusters();
-            let clusters: Lists<Cluster, Document> =
-                clusters.iter().map(|members| members.iter().map(|&document| Document(document))).collect();
             let best = |members: &[Document]| members.iter().copied().min_by(|&a, &b| better(a, b));
             let representatives = clusters.iter().filter_map(best).collect::<Vec<_>>();
             (clusters, representatives)

@@ -409,7 +409,7 @@ mod tests {
         assert!(join.pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
         let mut partition = Partition::singletons(hashes.len());
         join.pairs.iter().for_each(|pair| {
-            partition.join(pair.a.number(), pair.b.number());
+            partition.join(pair.a, pair.b);
         });
         assert_eq!(partition.clusters().len(), 1);
     }
@@ -448,7 +448,7 @@ mod tests {
                 (hashes[pair.a.index()] ^ hashes[pair.b.index()]).count_ones(),
                 "{pair:?}"
             );
-            partition.join(pair.a.number(), pair.b.number());
+            partition.join(pair.a, pair.b);
         }
         assert!(partition.clusters().iter().any(|members| members.len() as u64 >= crowd));
         // Too dense for any threshold: what the sample shows.
