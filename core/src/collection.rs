@@ -29,11 +29,10 @@ pub enum Keeping {
 }
 
 impl Keeping {
-    /// What a run with these settings must keep. Sketches that need no document frequencies of the corpus
-    /// itself are made at once; features are kept where something compares them, or counts them first.
-    pub fn of(settings: &Settings, frequencies_are_known: bool) -> Self {
-        let counts_first = settings.needs_frequencies() && !frequencies_are_known;
-        if counts_first || settings.needs_features() {
+    /// What a run with these settings must keep: features where something weighs or compares them, and
+    /// otherwise sketches, which are made at once.
+    pub fn of(settings: &Settings) -> Self {
+        if settings.needs_features() {
             Self::Features
         } else {
             Self::Sketches { sketches: settings.sketches, seed: settings.seed }

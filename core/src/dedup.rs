@@ -79,7 +79,7 @@ impl Deduper {
     /// As [`new`](Self::new).
     pub fn with_frequencies(settings: Settings, frequencies: Option<Arc<Frequencies>>) -> Result<Self> {
         settings.check()?;
-        let keeping = Keeping::of(&settings, frequencies.is_some());
+        let keeping = Keeping::of(&settings);
         let collection = Collection::new(settings.features, keeping, frequencies.clone())?;
         Ok(Self { settings, frequencies, collection })
     }

@@ -101,7 +101,7 @@ fn read(
     let keeping = match (keeping, &job.save_frequencies) {
         (Some(keeping), _) => keeping,
         (None, Some(_)) => Keeping::Features,
-        (None, None) => Keeping::of(settings, loaded.is_some()),
+        (None, None) => Keeping::of(settings),
     };
     let inputs = discover(&job.inputs, &Default::default())?;
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
