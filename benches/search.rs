@@ -11,7 +11,7 @@ use flipside::search::linear::Linear;
 use flipside::search::psm::{Psm, PsmParams, Reading};
 use flipside::search::{HammingIndex, Mode, Query, Scratch};
 use flipside::simhash::SimHash;
-use flipside_core::generate::NearPairs;
+use flipside_core::internal::NearPairs;
 use std::hint::black_box;
 
 const STORED: usize = 1 << 18;

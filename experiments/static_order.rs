@@ -54,7 +54,7 @@ mod tests {
     use flipside::search::linear::Linear;
     use flipside::search::psm::{Psm, PsmParams, Reading};
     use flipside::search::{HammingIndex, Mode, Query, Scratch};
-    use flipside_core::generate::NearPairs;
+    use flipside_core::internal::NearPairs;
     use std::collections::HashSet;
 
     #[test]

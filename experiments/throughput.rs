@@ -24,7 +24,7 @@ use flipside::simhash::SimHash;
 use flipside::simhash::volatility::FlipCost;
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
-use flipside_core::generate::NearPairs;
+use flipside_core::internal::NearPairs;
 use gaoya::simhash::SimHashIndex;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CalibrationParams {
+pub(crate) struct CalibrationParams {
     /// Wanted share of the pairs at distance 1 to h, in (0, 1]. At 1 nothing is measured:
     /// the search is exhaustive.
     pub recall: f64,
@@ -81,7 +81,7 @@ struct Traced {
 ///
 /// `trace(slot)` gives every stored hash within the radius of the slot's, each with the number of the probe,
 /// from 1, at which a search for it comes upon it, or [`NEVER`].
-pub fn calibrate<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Calibration
+pub(crate) fn calibrate<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Calibration
 where
     F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
 {
@@ -102,7 +102,7 @@ pub struct Sample {
 
 impl Sample {
     /// Traces the pairs of a sample; the parameters' recall plays no part. See [`calibrate`].
-    pub fn take<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Self
+    pub(crate) fn take<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Self
     where
         F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
     {
@@ -155,7 +155,7 @@ fn smallest_sure_budget(clusters: &[Vec<u32>], recall: f64, seed: u64) -> Option
 }
 
 /// Near pairs that touch a random sample of slots, each once, the lesser slot first. See [`calibrate`].
-pub fn near_pairs<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Vec<(Slot, Slot)>
+pub(crate) fn near_pairs<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Vec<(Slot, Slot)>
 where
     F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
 {

@@ -300,7 +300,7 @@ impl Collection {
     }
 
     /// The features of each part that keeps some, by its number.
-    pub fn terms(&self) -> Vec<(usize, &Terms)> {
+    pub(crate) fn terms(&self) -> Vec<(usize, &Terms)> {
         let growing = match &self.growing {
             Growing::Features { counter, .. } => Some((0, counter.vocabulary.terms())),
             Growing::Sketches { .. } => None,

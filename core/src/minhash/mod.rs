@@ -140,6 +140,7 @@ impl MinHasher {
     ///
     /// # Errors
     /// As [`new`](Self::new).
+    #[doc(hidden)]
     pub fn with_kernel(params: MinHashParams, kernel: Level) -> Result<Self> {
         let m = params.permutations;
         if m == 0 || m > MAX_PERMUTATIONS {

@@ -35,7 +35,8 @@ mod join;
 
 use crate::error::{Error, Result};
 use crate::minhash::{MAX_PERMUTATIONS, hash_positions};
-pub use join::{BandStats, Join, JoinParams, join, join_with};
+pub(crate) use join::join_with;
+pub use join::{BandStats, Join, JoinParams, join};
 use serde::{Deserialize, Serialize};
 
 /// How a signature is cut. Positions beyond the last band are only compared, never looked up.
