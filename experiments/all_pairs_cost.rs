@@ -167,7 +167,7 @@ fn run(options: &Options) -> Result<()> {
             let hashes: Vec<u64> = workload.stored.hashes().iter().copied().step_by(part).collect();
             let n = hashes.len() as f64;
             let clock = Clock::start();
-            let index = Bphs::new(&hashes, BphsParams { radius, tables: config.tables })?;
+            let index = Bphs::new(&hashes, BphsParams::new(radius, config.tables))?;
             let exact = by_queries(&index, &hashes);
             let pairs = exact;
             row(
@@ -193,7 +193,7 @@ fn run(options: &Options) -> Result<()> {
                 features,
             )?;
             let clock = Clock::start();
-            let index = Dial::new(&hashes, DialParams { radius, ..DialParams::default() })?;
+            let index = Dial::new(&hashes, DialParams::default().with(|params| params.radius = radius))?;
             let pairs = by_queries(&index, &hashes);
             ensure!(pairs == exact, "half tables find {pairs} pairs, and there are {exact}");
             row(

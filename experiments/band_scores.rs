@@ -94,7 +94,7 @@ fn run(options: &Options) -> Result<()> {
         let simhash_time = clock.read();
 
         let clock = Clock::start();
-        let params = MinHashParams { permutations: positions, family: Family::Prime61, seed: options.seed };
+        let params = MinHashParams::new(positions, Family::Prime61, options.seed);
         let hashed: Vec<Vec<u64>> =
             sets.iter().map(|set| set.iter().map(|&(feature, _)| feature).collect()).collect();
         let signatures = DistinctSignatures::new(MinHasher::new(params)?.sign_all(&hashed));

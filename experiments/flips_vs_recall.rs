@@ -108,7 +108,7 @@ struct Directed {
 /// distance; index 0 is h = 1.
 fn near_pairs(distinct: &DistinctHashes, config: &Config, seed: u64) -> Result<[Vec<Directed>; 3]> {
     let hashes = distinct.hashes();
-    let index = Bphs::new(hashes, BphsParams { radius: 3, tables: config.exact_tables })?;
+    let index = Bphs::new(hashes, BphsParams::new(3, config.exact_tables))?;
     let none = [0f32; BITS];
     let mut pairs: Vec<(Slot, Slot)> = (0..hashes.len())
         .into_par_iter()

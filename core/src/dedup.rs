@@ -50,11 +50,19 @@ pub struct Deduper {
 }
 
 /// What a run is told besides its settings.
+#[non_exhaustive]
 pub struct Context<'a> {
     /// The URL of a document, for [`Keep::ShortestUrl`]; none for a document without.
     pub url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync),
     /// Who hears how it goes on.
     pub progress: &'a dyn Progress,
+}
+
+impl<'a> Context<'a> {
+    /// The URLs of documents, and who hears how it goes on.
+    pub fn new(url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync), progress: &'a dyn Progress) -> Self {
+        Self { url, progress }
+    }
 }
 
 impl Default for Context<'_> {

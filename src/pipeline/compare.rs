@@ -84,7 +84,8 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
     let mut few = 0;
     for Contender { label, settings } in contenders {
         let own = Stages::new(progress);
-        let context = Context { url: &|document| pages.url(document), progress: &own };
+        let url = |document| pages.url(document);
+        let context = Context::new(&url, &own);
         let found = prepared.find(settings, &context)?;
         let pairs = found.text_pairs()?;
         let outcome = found.outcome()?;

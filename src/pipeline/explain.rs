@@ -154,12 +154,8 @@ fn of_files(job: &Job, methods: &Methods, paths: [&str; 2]) -> Result<Explanatio
     explanation(methods, sides, &known, weighed, |hashes| {
         // A key, and what is flipped in it, depends on the size of a corpus; without one, all bits are the
         // key.
-        let params = PsmParams {
-            radius,
-            reading: Reading::X { filter_bits: 0 },
-            budget: Some(MOST_PROBES),
-            ..PsmParams::default()
-        };
+        let params = PsmParams::new(radius, Reading::X { filter_bits: 0 })
+            .with(|params| params.budget = Some(MOST_PROBES));
         let mut all_probes = 0;
         let mut trace = |from: &SimHash, to: &SimHash| {
             let index = Psm::new(&[to.hash], params)?;

@@ -114,7 +114,7 @@ const NO_HASH: u32 = u32::MAX;
 
 /// The dial that finds everything within `distance`.
 fn exact(distance: u32) -> DialParams {
-    DialParams { radius: distance, tables: (distance / 2 + 1).max(2), ..DialParams::default() }
+    DialParams::new(distance, (distance / 2 + 1).max(2))
 }
 
 /// Keys for so many tables by the hashes that they are for; none if these are too few.

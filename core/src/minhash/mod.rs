@@ -56,6 +56,7 @@ pub enum Family {
 
 /// What a signature is made with. Signatures can be compared only if all of it is equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct MinHashParams {
     /// Positions of a signature (`m`), 1 to [`MAX_PERMUTATIONS`].
     pub permutations: usize,
@@ -63,6 +64,13 @@ pub struct MinHashParams {
     pub family: Family,
     /// Seed of the random orders.
     pub seed: u64,
+}
+
+impl MinHashParams {
+    /// So many positions by functions of a family, drawn with a seed.
+    pub fn new(permutations: usize, family: Family, seed: u64) -> Self {
+        Self { permutations, family, seed }
+    }
 }
 
 impl Default for MinHashParams {

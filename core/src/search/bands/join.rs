@@ -21,6 +21,7 @@ const TASK: usize = 1 << 7;
 
 /// What a join is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct JoinParams {
     /// How signatures are cut.
     pub banding: Banding,

@@ -11,6 +11,7 @@ use crate::{Error, Result};
 /// What a dial index is built with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct DialParams {
     /// h: the largest distance of a match, at most 64.
     pub radius: u32,
@@ -64,6 +65,18 @@ pub(crate) const MOST_TABLES: u32 = 8;
 const _: () = assert!(MOST_TABLES as usize <= MAX_TABLES && MOST_TABLES * FEWEST_KEY_BITS <= 64);
 
 impl DialParams {
+    /// So many tables for matches within a distance, and all else as usual.
+    pub fn new(radius: u32, tables: u32) -> Self {
+        Self { radius, tables, ..Self::default() }
+    }
+
+    /// These parameters with some of them changed.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
     /// The masks of the keys for an index over `n` hashes.
     ///
     /// # Errors
