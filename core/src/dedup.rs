@@ -400,13 +400,26 @@ impl Found<'_> {
     /// # Errors
     /// If all pairs are to be listed and there are too many.
     pub fn outcome(self) -> Result<Outcome> {
+        let all_pairs = self.settings.all_pairs;
+        self.listing(|groups, joined| match all_pairs {
+            true => groups.all_pairs(joined),
+            false => Ok(groups.star_pairs(joined)),
+        })
+    }
+
+    /// The same with [`text_pairs`](Self::text_pairs) listed, and no pair of copies.
+    ///
+    /// # Errors
+    /// If there are too many to list.
+    pub fn outcome_of_texts(self) -> Result<Outcome> {
+        self.listing(|groups, joined| groups.text_pairs(joined))
+    }
+
+    fn listing(self, list: impl FnOnce(&Groups<'_>, &[GroupPair]) -> Result<Vec<Pair>>) -> Result<Outcome> {
         let Self { prepared, evidence, settings, progress, better, groups, joined, searched, judged } = self;
         let Prepared { texts, collection, .. } = prepared;
         let better: Better<'_> = &*better;
-        let pairs = run(progress, Step::Pairs, joined.len(), |_| match settings.all_pairs {
-            true => groups.all_pairs(&joined),
-            false => Ok(groups.star_pairs(&joined)),
-        })?;
+        let pairs = run(progress, Step::Pairs, joined.len(), |_| list(&groups, &joined))?;
         let n = collection.len();
         let (clusters, representatives) = run(progress, Step::Clusters, n, |_| {
             let clusters = groups.partition(&joined, settings.linkage, better).clusters();
