@@ -275,7 +275,7 @@ pub fn minhash(
             };
             let mut settings = vec![
                 Setting { check: "none", ..base.clone() },
-                Setting { check: "exact-jaccard", ..base.clone() },
+                Setting { check: Measure::Jaccard.name(), ..base.clone() },
             ];
             settings.extend(config.checks.containment.iter().map(|&threshold| Setting {
                 check: Measure::Containment.name(),
@@ -286,7 +286,7 @@ pub fn minhash(
                 .par_iter()
                 .map(|setting| {
                     let kept = candidates.iter().filter(|c| match (setting.check, setting.threshold) {
-                        ("exact-jaccard", _) => c.jaccard >= similarity as f32,
+                        (check, _) if check == Measure::Jaccard.name() => c.jaccard >= similarity as f32,
                         (_, None) => c.matches >= enough,
                         (_, Some(threshold)) => c.matches >= enough && c.containment >= threshold as f32,
                     });
