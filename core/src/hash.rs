@@ -126,7 +126,7 @@ impl ShortKey {
     }
 
     /// The bytes of the key.
-    pub fn to_vec(&self) -> Vec<u8> {
+    pub fn to_vec(self) -> Vec<u8> {
         let bytes = (u128::from(self.high) << 64 | u128::from(self.low)).to_le_bytes();
         bytes[..self.length as usize].to_vec()
     }
