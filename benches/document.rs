@@ -6,8 +6,8 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flipside::simhash::hasher::SimHasher;
 use flipside::text::{FeatureExtractor, FeatureKind};
-use flipside::weight::vocabulary::Vocabulary;
 use flipside::weight::{Weigher, Weighting};
+use flipside_core::internal::Vocabulary;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use std::hint::black_box;

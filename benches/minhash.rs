@@ -29,7 +29,7 @@ fn sign(c: &mut Criterion) {
     ] {
         let mut group = c.benchmark_group(format!("sign/{family:?}/{permutations}"));
         group.throughput(Throughput::Elements((sets.len() * FEATURES) as u64));
-        let params = MinHashParams { permutations, family, seed: 1 };
+        let params = MinHashParams::new(permutations, family, 1);
         let expected = MinHasher::new(params).expect("possible").sign_all(&sets);
         for kernel in Level::available() {
             let hasher = MinHasher::with_kernel(params, kernel).expect("possible");
@@ -102,7 +102,7 @@ fn search(c: &mut Criterion) {
         "{}",
         joined.pairs.len()
     );
-    assert!(joined.pairs.iter().all(|p| distinct.members(p.a)[0] / 4 == distinct.members(p.b)[0] / 4));
+    assert!(joined.pairs.iter().all(|p| distinct.members(p.a)[0].0 / 4 == distinct.members(p.b)[0].0 / 4));
     group.bench_with_input(BenchmarkId::new("join", PAGES), &distinct, |b, distinct| {
         b.iter(|| black_box(join(distinct, params)));
     });

@@ -11,7 +11,7 @@ use flipside::search::linear::Linear;
 use flipside::search::psm::{Psm, PsmParams, Reading};
 use flipside::search::{HammingIndex, Mode, Query, Scratch};
 use flipside::simhash::SimHash;
-use flipside_core::generate::NearPairs;
+use flipside_core::internal::NearPairs;
 use std::hint::black_box;
 
 const STORED: usize = 1 << 18;
@@ -99,17 +99,18 @@ fn search(c: &mut Criterion) {
         let linear = Linear::new(hashes, RADIUS).expect("valid");
         measure(c, &workload, &format!("{kind}/linear"), &linear, 16, 16);
         for tables in [4, 10, 16, 20] {
-            let index = Bphs::new(hashes, BphsParams { radius: RADIUS, tables }).expect("valid");
+            let index = Bphs::new(hashes, BphsParams::new(RADIUS, tables)).expect("valid");
             measure(c, &workload, &format!("{kind}/bphs-{tables}"), &index, QUERIES, QUERIES);
         }
         let psm = [("psm-p/12 probes", p, 12), ("psm-x/370 probes", x, 370)];
         for ((name, reading, budget), expected) in psm.into_iter().zip(expected) {
-            let params = PsmParams { radius: RADIUS, reading, budget: Some(budget), ..PsmParams::default() };
+            let params = PsmParams::new(RADIUS, reading).with(|params| params.budget = Some(budget));
             let index = Psm::new(hashes, params).expect("valid");
             measure(c, &workload, &format!("{kind}/{name}"), &index, QUERIES, expected);
         }
         // With a budget: the experiment `dial`.
-        let index = Dial::new(hashes, DialParams { radius: RADIUS, ..DialParams::default() }).expect("valid");
+        let index =
+            Dial::new(hashes, DialParams::default().with(|params| params.radius = RADIUS)).expect("valid");
         measure(c, &workload, &format!("{kind}/dial/all probes"), &index, QUERIES, QUERIES);
     }
 }

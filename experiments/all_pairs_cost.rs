@@ -167,7 +167,7 @@ fn run(options: &Options) -> Result<()> {
             let hashes: Vec<u64> = workload.stored.hashes().iter().copied().step_by(part).collect();
             let n = hashes.len() as f64;
             let clock = Clock::start();
-            let index = Bphs::new(&hashes, BphsParams { radius, tables: config.tables })?;
+            let index = Bphs::new(&hashes, BphsParams::new(radius, config.tables))?;
             let exact = by_queries(&index, &hashes);
             let pairs = exact;
             row(
@@ -193,18 +193,10 @@ fn run(options: &Options) -> Result<()> {
                 features,
             )?;
             let clock = Clock::start();
-            let index = Dial::new(&hashes, DialParams { radius, ..DialParams::default() })?;
+            let index = Dial::new(&hashes, DialParams::default().with(|params| params.radius = radius))?;
             let pairs = by_queries(&index, &hashes);
-            ensure!(pairs == exact, "half tables find {pairs} pairs, and there are {exact}");
-            row(
-                "join by half tables, exact",
-                n,
-                clock.read().0,
-                index.bytes() as f64,
-                "measured",
-                pairs,
-                features,
-            )?;
+            ensure!(pairs == exact, "the dial finds {pairs} pairs, and there are {exact}");
+            row("join by dial, exact", n, clock.read().0, index.bytes() as f64, "measured", pairs, features)?;
             let rivals: [(&str, RivalJoin); 3] = [
                 ("join by all-pairs-hamming, 1 x u64", |hashes, radius| {
                     rival(hashes, radius, 1, |hash| vec![hash])

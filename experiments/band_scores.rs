@@ -9,6 +9,7 @@ use crate::results::{Clock, Row, Table, distinct};
 use crate::truth::similar_pairs;
 use crate::{Experiment, Options};
 use anyhow::Result;
+use flipside::Id;
 use flipside::minhash::{DistinctSignatures, Family, MinHashParams, MinHasher};
 use flipside::search::bands::{Banding, JoinParams, join};
 use flipside::simhash::{BITS, SimHash, distance};
@@ -93,7 +94,7 @@ fn run(options: &Options) -> Result<()> {
         let simhash_time = clock.read();
 
         let clock = Clock::start();
-        let params = MinHashParams { permutations: positions, family: Family::Prime61, seed: options.seed };
+        let params = MinHashParams::new(positions, Family::Prime61, options.seed);
         let hashed: Vec<Vec<u64>> =
             sets.iter().map(|set| set.iter().map(|&(feature, _)| feature).collect()).collect();
         let signatures = DistinctSignatures::new(MinHasher::new(params)?.sign_all(&hashed));
@@ -106,19 +107,19 @@ fn run(options: &Options) -> Result<()> {
             for pair in join(&signatures, params)?.pairs {
                 for &a in signatures.members(pair.a) {
                     for &b in signatures.members(pair.b) {
-                        pairs.push((a.min(b), a.max(b), positions as u32 - pair.distance));
+                        pairs.push((a.min(b).0, a.max(b).0, positions as u32 - pair.distance));
                     }
                 }
             }
             for documents in signatures.groups().iter() {
                 for (at, &a) in documents.iter().enumerate() {
-                    pairs.extend(documents[at + 1..].iter().map(|&b| (a, b, positions as u32)));
+                    pairs.extend(documents[at + 1..].iter().map(|&b| (a.0, b.0, positions as u32)));
                 }
             }
             let slot_of = {
                 let mut slots = vec![0; corpus.len()];
                 for (slot, documents) in signatures.groups().iter().enumerate() {
-                    documents.iter().for_each(|&document| slots[document as usize] = slot);
+                    documents.iter().for_each(|&document| slots[document.index()] = slot);
                 }
                 slots
             };

@@ -202,7 +202,7 @@ fn point(
                 let stored = (&hashes[..], config.chunk, medium);
                 let answer = match *tables {
                     None => psm(queries, params, stored)?,
-                    Some(tables) => bphs(queries, BphsParams { radius, tables }, stored)?,
+                    Some(tables) => bphs(queries, BphsParams::new(radius, tables), stored)?,
                 };
                 let (cpu, wall) = clock.read();
                 if cpu < best.0 {

@@ -14,7 +14,6 @@ use crate::results::{Clock, Row, Table, distinct, expected};
 use crate::static_order::StaticOrder;
 use crate::{Experiment, Options};
 use anyhow::Result;
-use flipside::Id;
 use flipside::clusters::Partition;
 use flipside::hash::fmix64;
 use flipside::search::bphs::{Bphs, BphsParams};
@@ -25,6 +24,7 @@ use flipside::simhash::vosh::Vosh;
 use flipside::simhash::{BITS, SimHash};
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
+use flipside::{Id, Slot};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rayon::prelude::*;
@@ -98,19 +98,19 @@ enum Order {
 /// A pair of distinct hashes: the query's side and the other, the bits that differ, and the cluster.
 #[derive(Clone, Copy)]
 struct Directed {
-    query: u32,
-    other: u32,
+    query: Slot,
+    other: Slot,
     mask: u64,
-    cluster: u32,
+    cluster: Slot,
 }
 
 /// All pairs of distinct hashes at distances 1 to 3, both directions, a sample per
 /// distance; index 0 is h = 1.
 fn near_pairs(distinct: &DistinctHashes, config: &Config, seed: u64) -> Result<[Vec<Directed>; 3]> {
     let hashes = distinct.hashes();
-    let index = Bphs::new(hashes, BphsParams { radius: 3, tables: config.exact_tables })?;
+    let index = Bphs::new(hashes, BphsParams::new(3, config.exact_tables))?;
     let none = [0f32; BITS];
-    let mut pairs: Vec<(u32, u32)> = (0..hashes.len())
+    let mut pairs: Vec<(Slot, Slot)> = (0..hashes.len())
         .into_par_iter()
         .with_min_len(256)
         .map_init(
@@ -120,7 +120,7 @@ fn near_pairs(distinct: &DistinctHashes, config: &Config, seed: u64) -> Result<[
                 let query = Query { hash: hashes[slot], weights: &none };
                 index.search(query, Mode::All, scratch, hits);
                 let above = hits.iter().filter(|hit| hit.slot.index() > slot);
-                above.map(|hit| (slot as u32, hit.slot.number())).collect::<Vec<_>>()
+                above.map(|hit| (Slot::at(slot), hit.slot)).collect::<Vec<_>>()
             },
         )
         .flatten_iter()
@@ -130,10 +130,10 @@ fn near_pairs(distinct: &DistinctHashes, config: &Config, seed: u64) -> Result<[
         partition.join(a, b);
     });
     // In random order, so that the first of each distance are a sample.
-    pairs.par_sort_unstable_by_key(|&(a, b)| fmix64((u64::from(a) << 32 | u64::from(b)) ^ fmix64(seed)));
+    pairs.par_sort_unstable_by_key(|&(a, b)| fmix64((u64::from(a.0) << 32 | u64::from(b.0)) ^ fmix64(seed)));
     let mut by_distance: [Vec<Directed>; 3] = Default::default();
     for (a, b) in pairs {
-        let mask = hashes[a as usize] ^ hashes[b as usize];
+        let mask = hashes[a.index()] ^ hashes[b.index()];
         let list = &mut by_distance[mask.count_ones() as usize - 1];
         if list.len() < 2 * config.most_pairs {
             let cluster = partition.find(a);
@@ -162,7 +162,7 @@ fn flips(pairs: &[Directed], weights: &[[f32; BITS]], h: u32, order: Order) -> V
     pairs
         .par_iter()
         .map(|pair| {
-            let weights = &weights[pair.query as usize];
+            let weights = &weights[pair.query.index()];
             match order {
                 Order::Vosh(cost) => {
                     let mut sets = Vosh::new(Volatility::new(weights, u64::MAX, cost), h..=h);
@@ -202,12 +202,12 @@ fn curve(pairs: &[Directed], found: &[u32], h: u32, config: &Config, seed: u64) 
     }
     grid.sort_unstable();
     grid.dedup();
-    let mut clusters: HashMap<u32, Vec<u32>> = HashMap::new();
+    let mut clusters: HashMap<Slot, Vec<u32>> = HashMap::new();
     for (pair, &found) in pairs.iter().zip(found) {
         let place = grid.partition_point(|&flips| flips < u64::from(found)) as u32;
         clusters.entry(pair.cluster).or_default().push(place);
     }
-    let mut clusters: Vec<(u32, Vec<u32>)> = clusters.into_iter().collect();
+    let mut clusters: Vec<(Slot, Vec<u32>)> = clusters.into_iter().collect();
     clusters.sort_unstable_by_key(|&(name, _)| name);
     let cumulate = |draws: &[usize]| {
         let mut bins = vec![0u64; grid.len()];
@@ -282,16 +282,15 @@ fn measure(
     let hashes: Vec<u64> = simhashes.iter().map(|simhash| simhash.hash).collect();
     let distinct = DistinctHashes::new(&hashes);
     // A query is the first document with the hash.
-    let weights: Vec<[f32; BITS]> = (0..distinct.len() as u32)
-        .map(|slot| simhashes[distinct.members(flipside::Slot(slot))[0] as usize].weights)
-        .collect();
+    let weights: Vec<[f32; BITS]> =
+        distinct.slots().map(|slot| simhashes[distinct.members(slot)[0].index()].weights).collect();
     let pairs = near_pairs(&distinct, config, options.seed)?;
     for (pairs, h) in pairs.iter().zip(1u32..) {
         options.progress.say(format!("  {corpus}, {source}: {} pairs at distance {h}", pairs.len() / 2));
         if pairs.len() < 2 * config.fewest_pairs {
             continue;
         }
-        let cosine = |pair: &Directed| cosine(&weights[pair.query as usize], &weights[pair.other as usize]);
+        let cosine = |pair: &Directed| cosine(&weights[pair.query.index()], &weights[pair.other.index()]);
         let nearer = config.nearer.iter().map(|nearer| {
             let near = pairs.iter().filter(|pair| cosine(pair) >= nearer.cosine).copied();
             (nearer.name.as_str(), Order::Vosh(FlipCost::Abs), near.collect::<Vec<_>>())

@@ -45,8 +45,8 @@ fn family(method: &str) -> &str {
         m if m.starts_with("BPHS") => "BPHS (exact)",
         m if m.starts_with("PSM-X") => "PSM, flips over 64 bits",
         m if m.starts_with("PSM-P") => "PSM, flips in the key",
-        "dial 2/1" => "half tables (dial)",
-        "dial 2/1, exact" => "half tables (dial, exact)",
+        "dial 2/1" => "dial",
+        "dial 2/1, exact" => "dial (exact)",
         m if m.starts_with("mih") => "mih-rs (exact)",
         _ => "gaoya (exact)",
     }
@@ -64,10 +64,9 @@ fn draw(options: &Options, rows: &[Row]) -> Result<()> {
                 match series.iter_mut().find(|series| series.name == name) {
                     Some(series) => series.points.push(point),
                     None => {
-                        let families =
-                            ["BPHS", "PSM, flips o", "PSM, flips in", "half tables", "gaoya", "mih"];
+                        let families = ["BPHS", "PSM, flips o", "PSM, flips in", "dial", "gaoya", "mih"];
                         let colour = families.iter().position(|f| name.starts_with(f)).unwrap_or(6);
-                        let dashed = name.ends_with("dial, exact)");
+                        let dashed = name == "dial (exact)";
                         let colour = if dashed { 6 } else { colour };
                         series.push(Series::new(name, Look::Marked { colour, dashed }, vec![point]));
                     }
@@ -131,8 +130,7 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
     };
     for (workload, rows) in workloads(rows) {
         for mode in ["all", "first"] {
-            for (reading, start) in [("PSM-X", "PSM-X"), ("PSM-P", "PSM-P"), ("half tables (ours)", "dial 2")]
-            {
+            for (reading, start) in [("PSM-X", "PSM-X"), ("PSM-P", "PSM-P"), ("dial (ours)", "dial 2")] {
                 for &tables in &config.compared_tables {
                     let Some(psm) = best(&rows, mode, start) else { continue };
                     let Some(bphs) = best(&rows, mode, &format!("BPHS {tables}")) else { continue };

@@ -81,7 +81,7 @@ fn run_on(options: &Options, config: &Config, workload: &Workload, table: &mut T
     let queries = asked(&workload.queries);
     let kernel = Level::in_use();
     for &Tasks { distance: radius, ref recalls, exact_tables: tables } in &config.tasks {
-        let exact = Dial::new(hashes, DialParams { radius, tables, ..DialParams::default() })?;
+        let exact = Dial::new(hashes, DialParams::new(radius, tables))?;
         let all = near(&answer(&exact, &queries).0);
         // The model is of queries other than those that are measured.
         let others = asked(&workload.calibration);
@@ -97,15 +97,8 @@ fn run_on(options: &Options, config: &Config, workload: &Workload, table: &mut T
         let model = Model::of_sample(pairs.collect(), sample);
         drop(exact);
         for &wanted in recalls {
-            let task = Task {
-                hashes: hashes.len() as u64,
-                distance: radius,
-                recall: wanted,
-                memory: None,
-                kind: Some(Kind::Dial),
-                key_bits: None,
-                join: false,
-            };
+            let task =
+                Task::new(hashes.len() as u64, radius, wanted).with(|task| task.kind = Some(Kind::Dial));
             let choice = choose(&task, &model)?.context("an index for any number of hashes")?;
             let index = Dial::new(hashes, choice.params(radius))?;
             let (mut seconds, mut found) = (f64::MAX, Default::default());

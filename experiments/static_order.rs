@@ -54,7 +54,7 @@ mod tests {
     use flipside::search::linear::Linear;
     use flipside::search::psm::{Psm, PsmParams, Reading};
     use flipside::search::{HammingIndex, Mode, Query, Scratch};
-    use flipside_core::generate::NearPairs;
+    use flipside_core::internal::NearPairs;
     use std::collections::HashSet;
 
     #[test]
@@ -83,7 +83,11 @@ mod tests {
         let linear = Linear::new(&hashes, 3).unwrap();
         let reading = Reading::P { key_bits: Some(9) };
         let index = |budget| {
-            let psm = Psm::new(&hashes, PsmParams { reading, budget, ..PsmParams::default() }).unwrap();
+            let psm = Psm::new(
+                &hashes,
+                PsmParams::default().with(|params| (params.reading, params.budget) = (reading, budget)),
+            )
+            .unwrap();
             let sets = StaticOrder::new(9, 0..=3, FlipCost::Abs, usize::MAX);
             psm.with_rank_sets(sets.ranks())
         };

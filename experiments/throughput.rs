@@ -24,7 +24,7 @@ use flipside::simhash::SimHash;
 use flipside::simhash::volatility::FlipCost;
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
-use flipside_core::generate::NearPairs;
+use flipside_core::internal::NearPairs;
 use gaoya::simhash::SimHashIndex;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -333,9 +333,11 @@ fn resident() -> u64 {
 
 impl Method {
     fn build(self, hashes: &[u64], radius: u32) -> Result<Built> {
-        let psm = |reading| PsmParams { radius, reading, ..PsmParams::default() };
+        let psm = |reading| PsmParams::new(radius, reading);
         Ok(match self {
-            Self::Bphs { tables } => Built::Ours(Box::new(Bphs::new(hashes, BphsParams { radius, tables })?)),
+            Self::Bphs { tables } => {
+                Built::Ours(Box::new(Bphs::new(hashes, BphsParams::new(radius, tables))?))
+            }
             Self::PsmX { filter_bits } => Built::Psm(Psm::new(hashes, psm(Reading::X { filter_bits }))?),
             Self::PsmP { fewer, order } => {
                 let bits = hashes.len().max(2).ilog2().saturating_sub(fewer).max(1);
@@ -349,8 +351,8 @@ impl Method {
                 })
             }
             Self::Dial { tables, flips, key_bits, .. } => {
-                let flips = Some(flips);
-                let params = DialParams { radius, tables, flips, key_bits, ..DialParams::default() };
+                let params = DialParams::new(radius, tables)
+                    .with(|params| (params.flips, params.key_bits) = (Some(flips), key_bits));
                 Built::Dial(Box::new(Dial::new(hashes, params)?))
             }
             Self::Linear => Built::Ours(Box::new(Linear::new(hashes, radius)?)),

@@ -82,19 +82,19 @@ impl DocumentTable {
 
     /// Puts the tables of several threads together, in order of ids. Also gives, for each document, the table
     /// that it came from and its place there.
-    pub fn merge(parts: Vec<Self>) -> (Self, Vec<(u32, u32)>) {
-        let mut origins: Vec<(u32, u32)> = (0..)
+    pub fn merge(parts: Vec<Self>) -> (Self, Vec<(u32, Document)>) {
+        let mut origins: Vec<(u32, Document)> = (0..)
             .zip(&parts)
-            .flat_map(|(part, table)| (0..table.rows.len() as u32).map(move |at| (part, at)))
+            .flat_map(|(part, table)| Document::all(table.rows.len()).map(move |at| (part, at)))
             .collect();
-        origins.sort_unstable_by_key(|&(part, at)| parts[part as usize].rows[at as usize].id);
+        origins.sort_unstable_by_key(|&(part, at)| parts[part as usize].rows[at.index()].id);
         let mut merged = Self {
             rows: Vec::with_capacity(origins.len()),
             strings: String::with_capacity(parts.iter().map(|part| part.strings.len()).sum()),
         };
         for &(part, at) in &origins {
             let part = &parts[part as usize];
-            let row = part.rows[at as usize];
+            let row = part.rows[at.index()];
             let start = merged.strings.len();
             merged.strings.push_str(&part.strings[row.start..row.end()]);
             merged.rows.push(Row { start, ..row });

@@ -155,6 +155,25 @@ fn a_run_is_repeated_from_its_report() {
     let old = old.display().to_string();
     let asked = ["dedup", "none", "--out", "o", "--settings", &old];
     flipside().args(asked).assert().code(2).stderr(predicate::str::contains("the settings"));
+    // What is no report is said to be none, with what to give instead.
+    let table = first.join("pairs.csv").display().to_string();
+    let folder = first.display().to_string();
+    for (given, told) in [
+        (
+            &folder,
+            format!(
+                "is a folder, but --settings takes the report.json that an earlier dedup wrote; give {report}"
+            ),
+        ),
+        (
+            &table,
+            "is no report (expected value at line 1 column 1), but --settings takes the report.json"
+                .to_owned(),
+        ),
+    ] {
+        let asked = ["dedup", "none", "--out", "o", "--settings", given];
+        flipside().args(asked).assert().code(2).stderr(predicate::str::contains(told));
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CalibrationParams {
+pub(crate) struct CalibrationParams {
     /// Wanted share of the pairs at distance 1 to h, in (0, 1]. At 1 nothing is measured:
     /// the search is exhaustive.
     pub recall: f64,
@@ -81,7 +81,7 @@ struct Traced {
 ///
 /// `trace(slot)` gives every stored hash within the radius of the slot's, each with the number of the probe,
 /// from 1, at which a search for it comes upon it, or [`NEVER`].
-pub fn calibrate<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Calibration
+pub(crate) fn calibrate<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Calibration
 where
     F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
 {
@@ -102,7 +102,7 @@ pub struct Sample {
 
 impl Sample {
     /// Traces the pairs of a sample; the parameters' recall plays no part. See [`calibrate`].
-    pub fn take<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Self
+    pub(crate) fn take<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Self
     where
         F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
     {
@@ -155,7 +155,7 @@ fn smallest_sure_budget(clusters: &[Vec<u32>], recall: f64, seed: u64) -> Option
 }
 
 /// Near pairs that touch a random sample of slots, each once, the lesser slot first. See [`calibrate`].
-pub fn near_pairs<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Vec<(Slot, Slot)>
+pub(crate) fn near_pairs<F>(hashes: &[u64], params: &CalibrationParams, trace: F) -> Vec<(Slot, Slot)>
 where
     F: Fn(Slot) -> Vec<(Hit, u32)> + Sync,
 {
@@ -208,12 +208,12 @@ where
 fn cluster_probes(hashes: &[u64], pairs: &[Traced], seed: u64) -> Vec<Vec<u32>> {
     let mut partition = Partition::singletons(hashes.len());
     for pair in pairs {
-        partition.join(pair.a.number(), pair.b.number());
+        partition.join(pair.a, pair.b);
     }
     let mut clusters: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
     for pair in pairs {
-        let name = partition.find(pair.a.number());
-        clusters.entry(fmix64(hashes[name as usize] ^ seed)).or_default().push(pair.probe);
+        let name = partition.find(pair.a);
+        clusters.entry(fmix64(hashes[name.index()] ^ seed)).or_default().push(pair.probe);
     }
     clusters.into_values().collect()
 }

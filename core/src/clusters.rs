@@ -1,82 +1,88 @@
 //! Who belongs together, and which copy stays.
 
 use crate::error::{Error, Result};
-use crate::id::{Cluster, Lists};
+use crate::id::{Cluster, Document, Id, Lists};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// Disjoint sets of documents, joined by union-find with path halving.
+/// Disjoint sets of what `K` numbers, joined by union-find with path halving.
 ///
 /// A set is named by its smallest member, so the partition and its names depend on the joins
 /// alone, not on their order.
 #[derive(Clone, Debug, Default)]
-pub struct Partition {
-    parents: Vec<u32>,
+pub struct Partition<K = Document> {
+    parents: Vec<K>,
 }
 
-impl Partition {
-    /// `n` documents, each alone.
+impl<K: Id> Partition<K> {
+    /// The first `n` ids, each alone.
     ///
     /// # Panics
     /// If `n` is above 2³².
     pub fn singletons(n: usize) -> Self {
-        Self { parents: (0..u32::try_from(n).expect("at most 2^32 documents")).collect() }
+        Self { parents: K::all(n).collect() }
     }
 
-    /// The smallest member of the document's set.
-    pub fn find(&mut self, document: u32) -> u32 {
-        let mut at = document;
+    /// The smallest member of the set that `member` is in.
+    ///
+    /// # Panics
+    /// If `member` is not among those that the partition was made of.
+    pub fn find(&mut self, member: K) -> K {
+        let mut at = member;
         loop {
-            let parent = self.parents[at as usize];
-            let grandparent = self.parents[parent as usize];
+            let parent = self.parents[at.index()];
+            let grandparent = self.parents[parent.index()];
             if parent == grandparent {
                 return parent;
             }
-            self.parents[at as usize] = grandparent;
+            self.parents[at.index()] = grandparent;
             at = grandparent;
         }
     }
 
-    /// Joins the sets of two documents; says whether they were apart.
-    pub fn join(&mut self, a: u32, b: u32) -> bool {
+    /// Joins the sets of two members; says whether they were apart.
+    ///
+    /// # Panics
+    /// If one of them is not among those that the partition was made of.
+    pub fn join(&mut self, a: K, b: K) -> bool {
         let (a, b) = (self.find(a), self.find(b));
         let (low, high) = (a.min(b), a.max(b));
-        self.parents[high as usize] = low;
+        self.parents[high.index()] = low;
         a != b
     }
 
-    /// Joins whatever `other`, a partition of the same documents, joins.
+    /// Joins whatever `other`, a partition of the same members, joins.
     ///
     /// # Panics
-    /// If the numbers of documents differ.
+    /// If the numbers of members differ.
     pub fn merge(&mut self, other: &Self) {
-        assert_eq!(self.parents.len(), other.parents.len(), "partitions of the same documents");
-        for (document, &parent) in (0..).zip(&other.parents) {
-            self.join(document, parent);
+        assert_eq!(self.parents.len(), other.parents.len(), "partitions of the same members");
+        for (member, &parent) in K::all(self.len()).zip(&other.parents) {
+            self.join(member, parent);
         }
     }
 
-    /// Number of documents.
+    /// Number of members of all sets.
     pub fn len(&self) -> usize {
         self.parents.len()
     }
 
-    /// Whether there is no document.
+    /// Whether there is no member at all.
     pub fn is_empty(&self) -> bool {
         self.parents.is_empty()
     }
 
     /// The sets of two members or more, in order of their smallest members, members ascending.
-    pub fn clusters(&mut self) -> Clusters {
-        let n = self.len() as u32;
-        let roots: Vec<u32> = (0..n).map(|document| self.find(document)).collect();
-        let mut sizes = vec![0u32; roots.len()];
-        roots.iter().for_each(|&root| sizes[root as usize] += 1);
+    pub fn clusters(&mut self) -> Lists<Cluster, K> {
+        let n = self.len();
+        let roots: Vec<K> = K::all(n).map(|member| self.find(member)).collect();
+        let mut sizes = vec![0u32; n];
+        roots.iter().for_each(|root| sizes[root.index()] += 1);
         let mut ends = Vec::new();
         // Where the next member of each root's cluster goes.
-        let mut next = vec![0u32; roots.len()];
+        let mut next = vec![0u32; n];
         let mut total = 0;
         for (root, &size) in sizes.iter().enumerate() {
             if size >= 2 {
@@ -85,41 +91,15 @@ impl Partition {
                 ends.push(total);
             }
         }
-        let mut members = vec![0; total as usize];
-        for (document, &root) in (0..).zip(&roots) {
-            if sizes[root as usize] >= 2 {
-                let place = &mut next[root as usize];
-                members[*place as usize] = document;
+        let mut members = vec![K::new(0); total as usize];
+        for (member, root) in K::all(n).zip(&roots) {
+            if sizes[root.index()] >= 2 {
+                let place = &mut next[root.index()];
+                members[*place as usize] = member;
                 *place += 1;
             }
         }
-        Clusters(Lists::from_parts(ends, members))
-    }
-}
-
-/// Clusters of two documents or more, numbered from 0 in order of their smallest members.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Clusters(Lists<Cluster, u32>);
-
-impl Clusters {
-    /// The members of every cluster, ascending.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u32]> {
-        self.0.iter()
-    }
-
-    /// Number of clusters.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there is no cluster.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Number of documents in clusters.
-    pub fn documents(&self) -> usize {
-        self.0.values().len()
+        Lists::from_parts(ends, members)
     }
 }
 
@@ -158,54 +138,58 @@ impl Linkage {
     ///
     /// # Panics
     /// If an edge names a node that `order` does not have.
-    pub fn link(self, order: &[u32], edges: &[(u32, u32, f32)]) -> Vec<u32> {
+    pub fn link<N: Id>(self, order: &[N], edges: &[(N, N, f32)]) -> Vec<N> {
         let n = order.len();
-        let mut rank = vec![0u32; n];
-        (0..).zip(order).for_each(|(place, &node)| rank[node as usize] = place);
         if self == Self::Connected {
             let mut partition = Partition::singletons(n);
-            // By rank, so that the first of the order names the set.
             for &(a, b, _) in edges {
-                partition.join(rank[a as usize], rank[b as usize]);
+                partition.join(a, b);
             }
-            return (0..n).map(|node| order[partition.find(rank[node]) as usize]).collect();
+            let mut leaders: Vec<N> = N::all(n).collect();
+            // Backwards, so that the first of the order has the last word.
+            for &node in order.iter().rev() {
+                leaders[partition.find(node).index()] = node;
+            }
+            return N::all(n).map(|node| leaders[partition.find(node).index()]).collect();
         }
+        let mut rank = vec![0u32; n];
+        (0..).zip(order).for_each(|(place, node)| rank[node.index()] = place);
         // For each node its neighbours of lower rank, in lists one after the other.
         let later =
-            |&(a, b, _): &(u32, u32, f32)| if rank[a as usize] > rank[b as usize] { (a, b) } else { (b, a) };
+            |&(a, b, _): &(N, N, f32)| if rank[a.index()] > rank[b.index()] { (a, b) } else { (b, a) };
         let mut starts = vec![0usize; n + 1];
-        edges.iter().for_each(|edge| starts[later(edge).0 as usize + 1] += 1);
+        edges.iter().for_each(|edge| starts[later(edge).0.index() + 1] += 1);
         for node in 0..n {
             starts[node + 1] += starts[node];
         }
         let mut next = starts.clone();
-        let mut before = vec![(0u32, 0f32); edges.len()];
+        let mut before = vec![(N::new(0), 0f32); edges.len()];
         for edge in edges {
             let (node, neighbour) = later(edge);
-            before[next[node as usize]] = (neighbour, edge.2);
-            next[node as usize] += 1;
+            before[next[node.index()]] = (neighbour, edge.2);
+            next[node.index()] += 1;
         }
-        let mut leader: Vec<u32> = (0..n as u32).collect();
+        let mut leader: Vec<N> = N::all(n).collect();
         let mut sizes = vec![1u32; n];
         let mut near: hashbrown::HashMap<u32, u32> = hashbrown::HashMap::new();
         for &node in order {
-            let neighbours = &before[starts[node as usize]..starts[node as usize + 1]];
+            let neighbours = &before[starts[node.index()]..starts[node.index() + 1]];
             let chosen = if self == Self::Star {
-                let leaders = neighbours.iter().filter(|&&(other, _)| leader[other as usize] == other);
+                let leaders = neighbours.iter().filter(|&&(other, _)| leader[other.index()] == other);
                 leaders
-                    .max_by(|a, b| a.1.total_cmp(&b.1).then(rank[b.0 as usize].cmp(&rank[a.0 as usize])))
+                    .max_by(|a, b| a.1.total_cmp(&b.1).then(rank[b.0.index()].cmp(&rank[a.0.index()])))
                     .map(|&(other, _)| other)
             } else {
                 near.clear();
                 neighbours
                     .iter()
-                    .for_each(|&(other, _)| *near.entry(leader[other as usize]).or_default() += 1);
+                    .for_each(|&(other, _)| *near.entry(leader[other.index()].number()).or_default() += 1);
                 let whole = near.iter().filter(|&(&cluster, &count)| sizes[cluster as usize] == count);
-                whole.map(|(&cluster, _)| cluster).min_by_key(|&cluster| rank[cluster as usize])
+                whole.map(|(&cluster, _)| N::new(cluster)).min_by_key(|cluster| rank[cluster.index()])
             };
             if let Some(chosen) = chosen {
-                leader[node as usize] = chosen;
-                sizes[chosen as usize] += 1;
+                leader[node.index()] = chosen;
+                sizes[chosen.index()] += 1;
             }
         }
         leader
@@ -264,6 +248,7 @@ impl FromStr for Keep {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::Group;
     use proptest::prelude::*;
 
     /// The twin: names spread along the pairs until nothing changes.
@@ -287,19 +272,17 @@ mod tests {
             let mut partition = Partition::singletons(30);
             let mut graph = petgraph::unionfind::UnionFind::<u32>::new(30);
             for &(a, b) in &pairs {
-                prop_assert_eq!(partition.join(a, b), graph.union(a, b));
+                prop_assert_eq!(partition.join(Document(a), Document(b)), graph.union(a, b));
             }
             let names = naive(30, &pairs);
-            prop_assert_eq!((0..30).map(|d| partition.find(d)).collect::<Vec<_>>(), names.clone());
+            prop_assert_eq!(Document::all(30).map(|d| partition.find(d).0).collect::<Vec<_>>(), names.clone());
 
             let clusters = partition.clusters();
-            let mut want: Vec<Vec<u32>> = (0..30)
-                .map(|root| (0..30).filter(|&d| names[d as usize] == root).collect())
+            let mut want: Vec<Vec<Document>> = (0..30)
+                .map(|root| Document::all(30).filter(|d| names[d.index()] == root).collect())
                 .collect();
-            want.retain(|members: &Vec<u32>| members.len() >= 2);
-            prop_assert_eq!(clusters.iter().map(<[u32]>::to_vec).collect::<Vec<_>>(), want.clone());
-            prop_assert_eq!(clusters.len(), want.len());
-            prop_assert_eq!(clusters.documents(), want.iter().map(Vec::len).sum::<usize>());
+            want.retain(|members: &Vec<Document>| members.len() >= 2);
+            prop_assert_eq!(clusters.iter().map(<[Document]>::to_vec).collect::<Vec<_>>(), want);
         }
 
         #[test]
@@ -309,7 +292,7 @@ mod tests {
         ) {
             let of = |pairs: &[(u32, u32)]| {
                 let mut partition = Partition::singletons(20);
-                pairs.iter().for_each(|&(a, b)| { partition.join(a, b); });
+                pairs.iter().for_each(|&(a, b)| { partition.join(Document(a), Document(b)); });
                 partition
             };
             let mut merged = of(&a);
@@ -322,12 +305,12 @@ mod tests {
         #[test]
         fn linkages_keep_their_promise(
             pairs in prop::collection::btree_map((0u32..14, 0u32..14), 0u8..4, 0..40),
-            order in Just((0u32..14).collect::<Vec<u32>>()).prop_shuffle(),
+            order in Just(Group::all(14).collect::<Vec<Group>>()).prop_shuffle(),
         ) {
-            let edges: Vec<(u32, u32, f32)> =
-                pairs.iter().filter(|((a, b), _)| a < b).map(|(&(a, b), &s)| (a, b, f32::from(s))).collect();
-            let near = |a: u32, b: u32| edges.iter().find(|e| (e.0, e.1) == (a.min(b), a.max(b))).map(|e| e.2);
-            let rank = |node: u32| order.iter().position(|&o| o == node).unwrap();
+            let edge = |(&(a, b), &s): (&(u32, u32), &u8)| (Group(a), Group(b), f32::from(s));
+            let edges: Vec<(Group, Group, f32)> = pairs.iter().filter(|((a, b), _)| a < b).map(edge).collect();
+            let near = |a: Group, b: Group| edges.iter().find(|e| (e.0, e.1) == (a.min(b), a.max(b))).map(|e| e.2);
+            let rank = |node: Group| order.iter().position(|&o| o == node).unwrap();
             let connected = Linkage::Connected.link(&order, &edges);
             let mut partition = Partition::singletons(14);
             edges.iter().for_each(|&(a, b, _)| { partition.join(a, b); });
@@ -336,24 +319,24 @@ mod tests {
                 let mut shuffled = edges.clone();
                 shuffled.reverse();
                 prop_assert_eq!(&linkage.link(&order, &shuffled), &leader);
-                for node in 0..14u32 {
-                    let own = leader[node as usize];
-                    prop_assert_eq!(leader[own as usize], own);
+                for node in Group::all(14) {
+                    let own = leader[node.index()];
+                    prop_assert_eq!(leader[own.index()], own);
                     prop_assert!(rank(own) <= rank(node));
-                    prop_assert_eq!(connected[own as usize], connected[node as usize]);
+                    prop_assert_eq!(connected[own.index()], connected[node.index()]);
                     match linkage {
-                        Linkage::Connected => for other in 0..14 {
+                        Linkage::Connected => for other in Group::all(14) {
                             let together = partition.find(other) == partition.find(node);
-                            prop_assert_eq!(leader[other as usize] == own, together);
+                            prop_assert_eq!(leader[other.index()] == own, together);
                         },
                         Linkage::Star => {
-                            let best = (0..14u32)
-                                .filter(|&other| leader[other as usize] == other && rank(other) < rank(node))
+                            let best = Group::all(14)
+                                .filter(|&other| leader[other.index()] == other && rank(other) < rank(node))
                                 .filter_map(|other| near(node, other))
                                 .fold(None, |best: Option<f32>, s| Some(best.map_or(s, |b| b.max(s))));
                             prop_assert_eq!(best, if own == node { None } else { near(node, own) });
                         }
-                        Linkage::Complete => for other in (0..14).filter(|&o| o != node && leader[o as usize] == own) {
+                        Linkage::Complete => for other in Group::all(14).filter(|&o| o != node && leader[o.index()] == own) {
                             prop_assert!(near(node, other).is_some());
                         },
                     }
@@ -364,17 +347,21 @@ mod tests {
 
     #[test]
     fn a_chain_by_each_linkage() {
-        let chain: Vec<(u32, u32, f32)> = (0..5).map(|i| (i, i + 1, 0.9)).collect();
-        let order: Vec<u32> = (0..6).collect();
-        assert_eq!(Linkage::Connected.link(&order, &chain), [0; 6]);
-        assert_eq!(Linkage::Star.link(&order, &chain), [0, 0, 2, 2, 4, 4]);
-        assert_eq!(Linkage::Complete.link(&order, &chain), [0, 0, 2, 2, 4, 4]);
-        assert_eq!(Linkage::Star.link(&[1, 0, 2, 3, 4, 5], &chain), [1, 1, 1, 3, 3, 5]);
+        let chain: Vec<(Group, Group, f32)> = (0..5).map(|i| (Group(i), Group(i + 1), 0.9)).collect();
+        let link = |linkage: Linkage, order: [u32; 6]| {
+            linkage.link(&order.map(Group), &chain).iter().map(|leader| leader.0).collect::<Vec<_>>()
+        };
+        let order = [0, 1, 2, 3, 4, 5];
+        assert_eq!(link(Linkage::Connected, order), [0; 6]);
+        assert_eq!(link(Linkage::Connected, [3, 0, 2, 1, 4, 5]), [3; 6]);
+        assert_eq!(link(Linkage::Star, order), [0, 0, 2, 2, 4, 4]);
+        assert_eq!(link(Linkage::Complete, order), [0, 0, 2, 2, 4, 4]);
+        assert_eq!(link(Linkage::Star, [1, 0, 2, 3, 4, 5]), [1, 1, 1, 3, 3, 5]);
     }
 
     #[test]
     fn no_documents() {
-        let clusters = Partition::singletons(0).clusters();
+        let clusters = Partition::<Document>::singletons(0).clusters();
         assert_eq!((clusters.len(), clusters.iter().len(), clusters.is_empty()), (0, 0, true));
     }
 

@@ -29,11 +29,10 @@ pub enum Keeping {
 }
 
 impl Keeping {
-    /// What a run with these settings must keep. Sketches that need no document frequencies of the corpus
-    /// itself are made at once; features are kept where something compares them, or counts them first.
-    pub fn of(settings: &Settings, frequencies_are_known: bool) -> Self {
-        let counts_first = settings.needs_frequencies() && !frequencies_are_known;
-        if counts_first || settings.needs_features() {
+    /// What a run with these settings must keep: features where something weighs or compares them, and
+    /// otherwise sketches, which are made at once.
+    pub fn of(settings: &Settings) -> Self {
+        if settings.needs_features() {
             Self::Features
         } else {
             Self::Sketches { sketches: settings.sketches, seed: settings.seed }
@@ -221,14 +220,14 @@ impl Collection {
     }
 
     /// Puts collections together so that document `d` is the one that `order[d]` names: a
-    /// collection, and a document there.
+    /// collection by its place among them, and a document there.
     ///
     /// # Errors
     /// [`Error::Parameter`] if there are none, or if they keep different things.
     ///
     /// # Panics
     /// If `order` names a document that is not there.
-    pub fn gather(collections: Vec<Self>, order: &[(u32, u32)]) -> Result<Self> {
+    pub fn gather(collections: Vec<Self>, order: &[(u32, Document)]) -> Result<Self> {
         let mut collections = collections.into_iter();
         let none = || Error::parameter("collections", 0, "at least 1");
         let mut all = collections.next().ok_or_else(none)?;
@@ -237,7 +236,7 @@ impl Collection {
             starts.push(all.len());
             all.merge(other)?;
         }
-        let place = |&(from, document): &(u32, u32)| starts[from as usize] + document as usize;
+        let place = |&(from, document): &(u32, Document)| starts[from as usize] + document.index();
         let (facts, origins) = order.iter().map(|at| (all.facts[place(at)], all.origins[place(at)])).unzip();
         let seal = all.growing.replace_by_nothing();
         all.parts.insert(0, seal);
@@ -301,7 +300,7 @@ impl Collection {
     }
 
     /// The features of each part that keeps some, by its number.
-    pub fn terms(&self) -> Vec<(usize, &Terms)> {
+    pub(crate) fn terms(&self) -> Vec<(usize, &Terms)> {
         let growing = match &self.growing {
             Growing::Features { counter, .. } => Some((0, counter.vocabulary.terms())),
             Growing::Sketches { .. } => None,

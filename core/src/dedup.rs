@@ -50,11 +50,19 @@ pub struct Deduper {
 }
 
 /// What a run is told besides its settings.
+#[non_exhaustive]
 pub struct Context<'a> {
     /// The URL of a document, for [`Keep::ShortestUrl`]; none for a document without.
     pub url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync),
     /// Who hears how it goes on.
     pub progress: &'a dyn Progress,
+}
+
+impl<'a> Context<'a> {
+    /// The URLs of documents, and who hears how it goes on.
+    pub fn new(url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync), progress: &'a dyn Progress) -> Self {
+        Self { url, progress }
+    }
 }
 
 impl Default for Context<'_> {
@@ -79,7 +87,7 @@ impl Deduper {
     /// As [`new`](Self::new).
     pub fn with_frequencies(settings: Settings, frequencies: Option<Arc<Frequencies>>) -> Result<Self> {
         settings.check()?;
-        let keeping = Keeping::of(&settings, frequencies.is_some());
+        let keeping = Keeping::of(&settings);
         let collection = Collection::new(settings.features, keeping, frequencies.clone())?;
         Ok(Self { settings, frequencies, collection })
     }
@@ -341,31 +349,28 @@ impl<'a> Prepared<'a> {
         let (groups, joined, judged) = match verdicts {
             Some(Verdicts { pairs, compared, refused, skipped }) => {
                 // Each text by itself: which of them are near is what the judge has said.
-                let near = pairs.iter().map(|pair| GroupPair {
-                    a: Group(pair.a.number()),
-                    b: Group(pair.b.number()),
-                    distance: pair.distance,
-                    similarity: pair.similarity,
-                });
+                let near = group_pairs(pairs.iter().map(|p| (p.a, p.b, p.distance, p.similarity)));
                 let groups = Groups::new(texts.all().map(copies), collection, &*better);
-                (groups, near.collect(), Some(Judged { compared, refused, skipped }))
+                (groups, near, Some(Judged { compared, refused, skipped }))
             }
             None => {
-                let near = joined.iter().map(|pair| GroupPair {
-                    a: Group(pair.a.number()),
-                    b: Group(pair.b.number()),
-                    distance: pair.distance,
-                    similarity: pair.similarity,
-                });
+                let near = group_pairs(joined.iter().map(|p| (p.a, p.b, p.distance, p.similarity)));
                 let sketched =
                     groups.iter().map(|texts| texts.iter().flat_map(|&text| copies(text)).collect());
                 let all = sketched.chain(texts.unsketched.iter().map(|&text| copies(text)));
-                (Groups::new(all, collection, &*better), near.collect(), None)
+                (Groups::new(all, collection, &*better), near, None)
             }
         };
         let progress = context.progress;
         Ok(Found { prepared: self, evidence, settings, progress, better, groups, joined, searched, judged })
     }
+}
+
+/// Near pairs of texts or of slots as pairs of the groups that are made of these, one of each in their order.
+fn group_pairs<K: Id>(pairs: impl Iterator<Item = (K, K, u32, f32)>) -> Vec<GroupPair> {
+    let group = |id: K| Group::new(id.number());
+    let pair = |(a, b, distance, similarity)| GroupPair { a: group(a), b: group(b), distance, similarity };
+    pairs.map(pair).collect()
 }
 
 /// What a run has found, before clusters are made of it.
@@ -395,18 +400,29 @@ impl Found<'_> {
     /// # Errors
     /// If all pairs are to be listed and there are too many.
     pub fn outcome(self) -> Result<Outcome> {
+        let all_pairs = self.settings.all_pairs;
+        self.listing(|groups, joined| match all_pairs {
+            true => groups.all_pairs(joined),
+            false => Ok(groups.star_pairs(joined)),
+        })
+    }
+
+    /// The same with [`text_pairs`](Self::text_pairs) listed, and no pair of copies.
+    ///
+    /// # Errors
+    /// If there are too many to list.
+    pub fn outcome_of_texts(self) -> Result<Outcome> {
+        self.listing(|groups, joined| groups.text_pairs(joined))
+    }
+
+    fn listing(self, list: impl FnOnce(&Groups<'_>, &[GroupPair]) -> Result<Vec<Pair>>) -> Result<Outcome> {
         let Self { prepared, evidence, settings, progress, better, groups, joined, searched, judged } = self;
         let Prepared { texts, collection, .. } = prepared;
         let better: Better<'_> = &*better;
-        let pairs = run(progress, Step::Pairs, joined.len(), |_| match settings.all_pairs {
-            true => groups.all_pairs(&joined),
-            false => Ok(groups.star_pairs(&joined)),
-        })?;
+        let pairs = run(progress, Step::Pairs, joined.len(), |_| list(&groups, &joined))?;
         let n = collection.len();
         let (clusters, representatives) = run(progress, Step::Clusters, n, |_| {
             let clusters = groups.partition(&joined, settings.linkage, better).clusters();
-            let clusters: Lists<Cluster, Document> =
-                clusters.iter().map(|members| members.iter().map(|&document| Document(document))).collect();
             let best = |members: &[Document]| members.iter().copied().min_by(|&a, &b| better(a, b));
             let representatives = clusters.iter().filter_map(best).collect::<Vec<_>>();
             (clusters, representatives)

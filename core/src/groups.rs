@@ -182,15 +182,14 @@ impl<'a> Groups<'a> {
     /// The clusters that near groups make: the documents of a group belong together, and groups as `linkage`
     /// says, those whose first document is the better one to keep being taken first.
     pub(crate) fn partition(&self, joined: &[GroupPair], linkage: Linkage, better: Better<'_>) -> Partition {
-        let mut order: Vec<u32> = (0..self.len() as u32).collect();
-        order.par_sort_unstable_by(|&a, &b| better(self.leader(Group(a)), self.leader(Group(b))));
-        let edges: Vec<(u32, u32, f32)> =
-            joined.iter().map(|pair| (pair.a.number(), pair.b.number(), pair.similarity)).collect();
+        let mut order: Vec<Group> = Group::all(self.len()).collect();
+        order.par_sort_unstable_by(|&a, &b| better(self.leader(a), self.leader(b)));
+        let edges: Vec<_> = joined.iter().map(|pair| (pair.a, pair.b, pair.similarity)).collect();
         let centres = linkage.link(&order, &edges);
         let mut partition = Partition::singletons(self.collection.len());
         for (group, centre) in Group::all(self.len()).zip(centres) {
             for &document in self.documents(group) {
-                partition.join(self.leader(Group(centre)).number(), document.number());
+                partition.join(self.leader(centre), document);
             }
         }
         partition
@@ -233,7 +232,7 @@ mod tests {
     fn connect(documents: usize, pairs: &[Pair]) -> Partition {
         let mut partition = Partition::singletons(documents);
         pairs.iter().for_each(|pair| {
-            partition.join(pair.a.number(), pair.b.number());
+            partition.join(pair.a, pair.b);
         });
         partition
     }

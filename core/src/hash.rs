@@ -85,23 +85,23 @@ pub fn feature(bytes: &[u8]) -> u64 {
 
 /// Ends a rolling shingle hash: every bit of every word reaches every bit of the feature.
 #[inline]
-pub const fn finish_shingle(rolling: u64) -> u64 {
+pub(crate) const fn finish_shingle(rolling: u64) -> u64 {
     fmix64(rolling ^ 0x5348_494e_474c_4521)
 }
 
 /// Appends a word to a hash of a sequence of words: order matters, and every word reaches every bit.
 #[inline]
-pub const fn extend_shingle(shingle: u64, word: u64) -> u64 {
+pub(crate) const fn extend_shingle(shingle: u64, word: u64) -> u64 {
     fmix64(shingle.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(word))
 }
 
 /// The hash of a shingle of no words.
-pub const SHINGLE_START: u64 = 0x5348_494e_474c_4521;
+pub(crate) const SHINGLE_START: u64 = 0x5348_494e_474c_4521;
 
 /// A key of at most [`ShortKey::MAX`] bytes, held in two words: most words of most languages.
 /// Hashing it takes no branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShortKey {
+pub(crate) struct ShortKey {
     low: u64,
     high: u64,
     length: u32,
@@ -126,7 +126,7 @@ impl ShortKey {
     }
 
     /// The bytes of the key.
-    pub fn to_vec(&self) -> Vec<u8> {
+    pub fn to_vec(self) -> Vec<u8> {
         let bytes = (u128::from(self.high) << 64 | u128::from(self.low)).to_le_bytes();
         bytes[..self.length as usize].to_vec()
     }

@@ -113,7 +113,7 @@ impl Page for Shown<'_> {
 
 /// Two texts that are near.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TextPair {
+pub(crate) struct TextPair {
     /// The lesser text.
     pub a: Text,
     /// The greater text.
@@ -126,7 +126,7 @@ pub struct TextPair {
 
 /// What a judge has come to.
 #[derive(Clone, Debug, Default)]
-pub struct Verdicts {
+pub(crate) struct Verdicts {
     /// The pairs that passed, each once, ascending.
     pub pairs: Vec<TextPair>,
     /// Comparisons made.

@@ -38,7 +38,7 @@
 //! let mut sketcher = Sketcher::new(&Settings::simhash(), None)?;
 //! let [stored, asked] = ["a page on near-duplicates of web pages", "a page about near-duplicates of web pages"]
 //!     .map(|text| sketcher.simhash(text).0);
-//! let index = Dial::new(&[stored.hash], DialParams { radius: 15, tables: 6, ..DialParams::default() })?;
+//! let index = Dial::new(&[stored.hash], DialParams::new(15, 6))?;
 //! let mut hits = Vec::new();
 //! let query = Query { hash: asked.hash, weights: &asked.weights };
 //! index.search(query, Mode::All, &mut Scratch::default(), &mut hits);
@@ -69,8 +69,7 @@ pub mod collection;
 pub mod dedup;
 pub mod error;
 pub mod features;
-#[doc(hidden)]
-pub mod generate;
+mod generate;
 mod groups;
 pub mod hash;
 pub mod id;
@@ -93,7 +92,14 @@ pub mod weight;
 /// stable interface: it may change or go with any release.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::generate::NearPairs;
     pub use crate::kernel::Level;
+    pub use crate::weight::vocabulary::Vocabulary;
+
+    /// Keys of a dial that are chosen by the data.
+    pub mod keys {
+        pub use crate::search::keys::{FEWEST_SAMPLED, Keys, sample};
+    }
 }
 
 pub use error::{Error, Result};

@@ -426,7 +426,12 @@ const MODEL_PAIRS: usize = 400;
 ///
 /// # Errors
 /// For a distance or a key that no dial can have.
-pub fn dial_params(hashes: usize, distance: u32, recall: f64, key_bits: Option<u32>) -> Result<DialParams> {
+pub(crate) fn dial_params(
+    hashes: usize,
+    distance: u32,
+    recall: f64,
+    key_bits: Option<u32>,
+) -> Result<DialParams> {
     let task = Task {
         hashes: hashes.max(1) as u64,
         distance,

@@ -13,6 +13,7 @@ use flipside::settings::{Judge, Measure, Net, Recall, Settings, Sketches, USUAL_
 use flipside::sketch::Hashed;
 use flipside::text::FeatureKind;
 use flipside::weight::{Weigher, Weighting};
+use flipside::{Document, Id};
 use flipside_core::dedup::{Context, Prepared};
 use rayon::prelude::*;
 use std::collections::HashMap;
@@ -228,7 +229,7 @@ pub fn minhash(
     for &positions in &config.positions {
         let clock = Clock::start();
         let usual = Settings::minhash(0.8).minhash_params().unwrap_or_default();
-        let hasher = MinHasher::new(MinHashParams { permutations: positions, ..usual })?;
+        let hasher = MinHasher::new(MinHashParams::new(positions, usual.family, usual.seed))?;
         let sets: Vec<Vec<u64>> =
             counts.iter().map(|counts| counts.iter().map(|&(feature, _)| feature).collect()).collect();
         let distinct = DistinctSignatures::new(hasher.sign_all(&sets));
@@ -241,7 +242,7 @@ pub fn minhash(
             let least = (m * similarity - 4.0 * (m * similarity * (1.0 - similarity)).sqrt()).max(0.0);
             let pairs = join(&distinct, JoinParams::new(banding, least as usize))?.pairs;
             let cpu_seconds = signing + clock.read().0;
-            let mut near: Vec<(u32, u32, usize)> = Vec::new();
+            let mut near: Vec<(Document, Document, usize)> = Vec::new();
             for same in distinct.groups().iter() {
                 for (at, &a) in same.iter().enumerate() {
                     near.extend(same[at + 1..].iter().map(|&b| (a, b, positions)));
@@ -257,9 +258,9 @@ pub fn minhash(
             let candidates: Vec<Banded> = near
                 .into_par_iter()
                 .map(|(a, b, matches)| {
-                    let sets = overlap(&counts[a as usize], &counts[b as usize]);
+                    let sets = overlap(&counts[a.index()], &counts[b.index()]);
                     let containment = sets.containment_of_a().max(sets.containment_of_b()) as f32;
-                    Banded { a, b, matches, jaccard: sets.jaccard() as f32, containment }
+                    Banded { a: a.0, b: b.0, matches, jaccard: sets.jaccard() as f32, containment }
                 })
                 .collect();
             let enough = min_matches(positions, similarity);
@@ -274,7 +275,7 @@ pub fn minhash(
             };
             let mut settings = vec![
                 Setting { check: "none", ..base.clone() },
-                Setting { check: "exact-jaccard", ..base.clone() },
+                Setting { check: Measure::Jaccard.name(), ..base.clone() },
             ];
             settings.extend(config.checks.containment.iter().map(|&threshold| Setting {
                 check: Measure::Containment.name(),
@@ -285,7 +286,7 @@ pub fn minhash(
                 .par_iter()
                 .map(|setting| {
                     let kept = candidates.iter().filter(|c| match (setting.check, setting.threshold) {
-                        ("exact-jaccard", _) => c.jaccard >= similarity as f32,
+                        (check, _) if check == Measure::Jaccard.name() => c.jaccard >= similarity as f32,
                         (_, None) => c.matches >= enough,
                         (_, Some(threshold)) => c.matches >= enough && c.containment >= threshold as f32,
                     });

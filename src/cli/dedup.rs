@@ -5,10 +5,11 @@ use super::arguments::{
 };
 use super::progress::Bars;
 use super::{Done, tell};
+use flipside::Error;
 use flipside::pipeline::{self, Job};
 use flipside::report::Report;
 use flipside::settings::Settings;
-use flipside::wording::printable_path;
+use flipside::wording::{printable, printable_path};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -84,13 +85,27 @@ impl Args {
 
 /// The settings of an earlier run, and the file of frequencies that it was given.
 fn repeated(report: &Path) -> anyhow::Result<(Settings, Option<PathBuf>)> {
-    let Report { settings, frequencies, .. } = Report::read_json(report)?;
+    const TAKES: &str = "--settings takes the report.json that an earlier dedup wrote";
+    let shown = printable_path(report);
+    if report.is_dir() {
+        let inside = report.join("report.json");
+        let advice = match inside.is_file() {
+            true => format!("give {}", printable_path(&inside)),
+            false => "there is none in it".to_owned(),
+        };
+        anyhow::bail!("{shown} is a folder, but {TAKES}; {advice}");
+    }
+    let Report { settings, frequencies, .. } = Report::read_json(report).map_err(|error| match error {
+        Error::Format { field: "content", got, .. } => {
+            anyhow::anyhow!("{shown} is no report ({}), but {TAKES}", printable(&got))
+        }
+        other => other.into(),
+    })?;
     match settings {
         Some(settings) => Ok((settings, frequencies)),
         None => anyhow::bail!(
-            "{}: the settings are not in it as data, as an earlier version of flipside wrote it; give them as options, such as \
-             flipside inspect shows them",
-            printable_path(report)
+            "{shown}: the settings are not in it as data, as an earlier version of flipside wrote it; give them as options, such as \
+             flipside inspect shows them"
         ),
     }
 }

@@ -1,7 +1,8 @@
 //! Intervals: Wilson's for a proportion of independent trials, and the bootstrap over
 //! clusters where they are not.
 
-use crate::hash::SplitMix64;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 /// The 97.5 % point of the normal distribution: intervals are two-sided, 95 %.
@@ -111,10 +112,10 @@ impl Bootstrap {
                 .find(|o| o.is_ne())
                 .unwrap_or(std::cmp::Ordering::Equal)
         });
-        let mut random = SplitMix64::new(self.seed);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         if units.len() > MOST_UNITS {
             for i in (1..units.len()).rev() {
-                units.swap(i, random.below(i as u64 + 1) as usize);
+                units.swap(i, random.random_range(0..=i));
             }
             let mut groups = vec![[0.0; K]; MOST_UNITS];
             for (unit, i) in units.iter().zip((0..MOST_UNITS).cycle()) {
@@ -126,7 +127,7 @@ impl Bootstrap {
         for _ in 0..self.resamples {
             let mut totals = [0.0; K];
             for _ in 0..units.len() {
-                let unit = &units[random.below(units.len() as u64) as usize];
+                let unit = &units[random.random_range(0..units.len())];
                 totals.iter_mut().zip(unit).for_each(|(sum, x)| *sum += x);
             }
             for (list, value) in values.iter_mut().zip(statistic(&totals)) {
@@ -199,15 +200,15 @@ mod tests {
     #[test]
     fn bootstrap_covers_where_pairs_are_dependent_and_wilson_does_not() {
         // Clusters of 2 to 9 copies, each found whole or not at all: m(m-1)/2 pairs stand or fall together.
-        let mut random = SplitMix64::new(11);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
         let (truth, trials) = (0.8, 1000);
         let (mut boot_covers, mut wilson_covers, mut clustered_covers) = (0, 0, 0);
         for seed in 0..trials {
             let units: Vec<[f64; 2]> = (0..80)
                 .map(|_| {
-                    let m = (2 + random.below(8)) as f64;
+                    let m = f64::from(random.random_range(2..10u8));
                     let pairs = m * (m - 1.0) / 2.0;
-                    [if random.unit() < truth { pairs } else { 0.0 }, pairs]
+                    [if random.random_bool(truth) { pairs } else { 0.0 }, pairs]
                 })
                 .collect();
             let covers = |i: Interval| i.low <= truth && truth <= i.high;
@@ -224,9 +225,9 @@ mod tests {
 
     #[test]
     fn groups_of_units_leave_the_interval_as_it_is() {
-        let mut random = SplitMix64::new(4);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(4);
         let units: Vec<[f64; 2]> =
-            (0..3 * MOST_UNITS).map(|_| [f64::from(u8::from(random.unit() < 0.7)), 1.0]).collect();
+            (0..3 * MOST_UNITS).map(|_| [f64::from(u8::from(random.random_bool(0.7))), 1.0]).collect();
         let successes: f64 = units.iter().map(|u| u[0]).sum();
         let [got] = Bootstrap { resamples: 300, seed: 0 }.intervals(&units, ratio);
         let (got, want) = (got.unwrap(), wilson(successes, units.len() as f64).unwrap());

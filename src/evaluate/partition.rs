@@ -1,6 +1,7 @@
 //! A clustering as labels, the classes that pairs make, and two clusterings laid over each other.
 
 use crate::clusters;
+use crate::id::{Document, Id};
 use hashbrown::HashMap;
 
 /// A clustering of documents 0..n: `labels()[i]` is the cluster of document i.
@@ -21,9 +22,9 @@ impl Partition {
     pub fn from_pairs(documents: u32, pairs: impl IntoIterator<Item = (u32, u32)>) -> Self {
         let mut joined = clusters::Partition::singletons(documents as usize);
         for (a, b) in pairs {
-            joined.join(a, b);
+            joined.join(Document(a), Document(b));
         }
-        Self { labels: (0..documents).map(|document| joined.find(document)).collect() }
+        Self { labels: (0..documents).map(|document| joined.find(Document(document)).number()).collect() }
     }
 
     /// The clustering in which documents of one key are together.

@@ -84,10 +84,9 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
     let mut few = 0;
     for Contender { label, settings } in contenders {
         let own = Stages::new(progress);
-        let context = Context { url: &|document| pages.url(document), progress: &own };
-        let found = prepared.find(settings, &context)?;
-        let pairs = found.text_pairs()?;
-        let outcome = found.outcome()?;
+        let url = |document| pages.url(document);
+        let context = Context::new(&url, &own);
+        let outcome = prepared.find(settings, &context)?.outcome_of_texts()?;
         let (searched, judged) = (&outcome.searched, outcome.judged);
         few = outcome.documents_with_few_features;
         warnings.extend(tell::search_warnings(searched, judged.as_ref(), &name));
@@ -98,7 +97,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
                 settings: Some(settings.clone()),
                 frequencies: frequencies.map(Path::to_path_buf),
                 method: tell::method(settings, frequencies, searched, judged.as_ref()),
-                pairs: pairs.len() as u64,
+                pairs: outcome.pairs.len() as u64,
                 clusters: outcome.clusters.len() as u64,
                 kept: (outcome.documents - outcome.removed()) as u64,
                 wall_seconds: own.done().iter().map(|stage| stage.wall_seconds).sum(),
@@ -107,7 +106,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
                 cost: tell::cost(searched),
                 recall: tell::recall(searched),
             },
-            pairs,
+            pairs: outcome.pairs,
         });
     }
     let agreement = stages.run("samples", 0, "pairs", 0, |_| agreement(job, &pages, contenders, &runs))?;

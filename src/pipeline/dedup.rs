@@ -36,7 +36,8 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         let (pages, frequencies) = read(job, &job.settings, None, &stages)?;
         let prepared = Prepared::new(&pages.collection, &job.settings, frequencies, &stages);
         save_frequencies(job, &pages, prepared.frequencies(), &stages)?;
-        let context = Context { url: &|document| pages.url(document), progress: &stages };
+        let url = |document| pages.url(document);
+        let context = Context::new(&url, &stages);
         let outcome = prepared.find(&job.settings, &context)?.outcome()?;
         let removed = write(job, &pages, &outcome, &folder, &stages)?;
         report(job, &pages, &outcome, removed, &folder, &stages)

@@ -14,7 +14,8 @@ use crate::features;
 use crate::frequencies;
 use crate::minhash::MinHasher;
 use crate::report::explanation::{
-    Banded, DifferingBit, Explanation, Methods, Page, PsmTrace, opinion_of_text, opinions, weights_from,
+    Banded, DifferingBit, Explanation, Methods, Page, PsmTrace, index_of_two, index_over, opinion_of_text,
+    opinions, weighed_by, weights_from,
 };
 use crate::search::psm::{Psm, PsmParams, Reading};
 use crate::search::{HammingIndex, Mode, Query, Scratch};
@@ -24,7 +25,6 @@ use crate::simhash::{SimHash, distance};
 use crate::text::{FeatureExtractor, FeatureKind, Tokenizer};
 use crate::weight::Weigher;
 use crate::weight::frequencies::Frequencies;
-use crate::wording::counted;
 use flipside_core::collection::Keeping;
 use flipside_core::dedup::Prepared;
 use flipside_core::id::{Document, Id};
@@ -96,16 +96,8 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
         found.map(|&(_, probe)| probe).filter(|&probe| probe != NEVER)
     };
     explanation(methods, sides, frequencies, weighed, |pair| {
-        let index_name = match settings.net {
-            Net::Psm { reading: Reading::P { .. }, .. } => "one-table",
-            Net::Psm { reading: Reading::X { .. }, .. } => "all-bits",
-            _ => "dial",
-        };
         Ok(PsmTrace {
-            index: format!(
-                "{index_name}, over {} of the input",
-                counted(hashes.hashes().len() as u64, "distinct hash", "distinct hashes")
-            ),
+            index: index_over(&settings.net, hashes.hashes().len() as u64),
             probes: [trace(&pair[0], &pair[1]), trace(&pair[1], &pair[0])],
             all_probes: index.all_probes(),
             budget,
@@ -154,12 +146,8 @@ fn of_files(job: &Job, methods: &Methods, paths: [&str; 2]) -> Result<Explanatio
     explanation(methods, sides, &known, weighed, |hashes| {
         // A key, and what is flipped in it, depends on the size of a corpus; without one, all bits are the
         // key.
-        let params = PsmParams {
-            radius,
-            reading: Reading::X { filter_bits: 0 },
-            budget: Some(MOST_PROBES),
-            ..PsmParams::default()
-        };
+        let params = PsmParams::new(radius, Reading::X { filter_bits: 0 })
+            .with(|params| params.budget = Some(MOST_PROBES));
         let mut all_probes = 0;
         let mut trace = |from: &SimHash, to: &SimHash| {
             let index = Psm::new(&[to.hash], params)?;
@@ -170,10 +158,7 @@ fn of_files(job: &Job, methods: &Methods, paths: [&str; 2]) -> Result<Explanatio
             Ok::<_, Error>(hits.first().map(|&(_, probe)| probe))
         };
         let probes = [trace(&hashes[0], &hashes[1])?, trace(&hashes[1], &hashes[0])?];
-        let index = format!(
-            "all-bits: without a corpus, a probe is the place of the flips among all sets of at most {radius} flips in 64 bits, \
-             likeliest first; {MOST_PROBES} at most are tried"
-        );
+        let index = index_of_two(radius, MOST_PROBES);
         Ok(PsmTrace { index, probes, all_probes, budget: None })
     })
 }
@@ -272,7 +257,7 @@ fn explanation(
             hash: hashes[side].hash,
         }),
         same_text,
-        weighed: format!("{}; weights from {weights_from}", settings.features),
+        weighed: weighed_by(settings.features, &weights_from),
         distance: d,
         bits: differing_bits(&hashes, &weights, &feature_names(settings.features, texts)),
         psm,

@@ -23,8 +23,8 @@ use crate::corpus::{self, Input, JsonlFields, ReadOptions, discover};
 use crate::error::{Error, Result};
 use crate::format;
 use crate::frequencies;
+use crate::report::tell;
 use crate::weight::frequencies::Frequencies;
-use crate::wording::counted;
 use flipside_core::collection::Keeping;
 use flipside_core::settings::Settings;
 use pages::Pages;
@@ -101,7 +101,7 @@ fn read(
     let keeping = match (keeping, &job.save_frequencies) {
         (Some(keeping), _) => keeping,
         (None, Some(_)) => Keeping::Features,
-        (None, None) => Keeping::of(settings, loaded.is_some()),
+        (None, None) => Keeping::of(settings),
     };
     let inputs = discover(&job.inputs, &Default::default())?;
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
@@ -112,7 +112,7 @@ fn read(
     stages.amend(pages.len() as u64, pages.collection.text_bytes());
     tell_damage(&pages, stages.progress());
     if pages.is_empty() {
-        return Err(Error::NoDocuments(why_none(&pages)));
+        return Err(Error::NoDocuments(tell::why_none(&pages.files)));
     }
     Ok((pages, loaded))
 }
@@ -133,17 +133,6 @@ fn save_frequencies(
             let counted = stages.run("frequencies", n, "pages", 0, |_| pages.collection.frequencies());
             frequencies::save(&counted, path)
         }
-    }
-}
-
-fn why_none(pages: &Pages) -> String {
-    let files = counted(pages.files.len() as u64, "file was", "files were");
-    match pages.files.iter().flat_map(|file| &file.damage).next() {
-        Some(damage) => format!(
-            "{files} read, {}; the first: {damage}",
-            counted(pages.damaged(), "piece of damage", "pieces of damage")
-        ),
-        None => format!("{files} read, and there is no conversion record or line of JSON"),
     }
 }
 

@@ -112,15 +112,11 @@ pub fn plan(job: &Job, purpose: &Purpose, progress: &dyn Progress) -> Result<Pla
         let threads = rayon::current_num_threads() as u64;
         let sizes = purpose.documents.or(stored).into_iter().chain(purpose.sizes.iter().copied());
         let row = |documents: u64| -> Result<PlanRow> {
-            let task = Task {
-                hashes: documents,
-                distance: purpose.distance,
-                recall: purpose.recall,
-                memory: purpose.memory,
-                kind: None,
-                key_bits: purpose.key_bits,
-                join: purpose.queries.is_none(),
-            };
+            let task = Task::new(documents, purpose.distance, purpose.recall).with(|task| {
+                task.memory = purpose.memory;
+                task.key_bits = purpose.key_bits;
+                task.join = purpose.queries.is_none();
+            });
             let choice = choose(&task, &model)?;
             let smallest = if choice.is_none() { smallest(&task, &model)? } else { None };
             let nanoseconds = choice.as_ref().map_or(f64::INFINITY, |choice| machine.nanoseconds(choice));

@@ -2,6 +2,8 @@
 
 use super::tell::meaning;
 use crate::evaluate::diff::{Change, Run};
+use crate::search::psm::Reading;
+use crate::text::FeatureKind;
 use crate::weight::Weighting;
 use crate::wording::{counted, visible};
 use flipside_core::settings::{Judge, Measure, Net, Settings, Sketches};
@@ -142,6 +144,29 @@ pub(crate) fn opinion_of_text(fewest: usize, min_features: usize, same_text: boo
             if same_text { "the same" } else { "not the same" }
         ),
     }
+}
+
+/// Which index a pair is looked for in, over how many distinct hashes.
+pub(crate) fn index_over(net: &Net, hashes: u64) -> String {
+    let name = match net {
+        Net::Psm { reading: Reading::P { .. }, .. } => "one-table",
+        Net::Psm { reading: Reading::X { .. }, .. } => "all-bits",
+        _ => "dial",
+    };
+    format!("{name}, over {} of the input", counted(hashes, "distinct hash", "distinct hashes"))
+}
+
+/// What a probe is where there are two pages alone, and how many are made at the most.
+pub(crate) fn index_of_two(radius: u32, most_probes: u32) -> String {
+    format!(
+        "all-bits: without a corpus, a probe is the place of the flips among all sets of at most {radius} flips in 64 bits, \
+         likeliest first; {most_probes} at most are tried"
+    )
+}
+
+/// What the features are, and what their weights come from.
+pub(crate) fn weighed_by(features: FeatureKind, weights_from: &str) -> String {
+    format!("{features}; weights from {weights_from}")
 }
 
 /// Where the weights of features come from: a file of document frequencies, or those

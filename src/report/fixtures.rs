@@ -182,7 +182,8 @@ pub fn psm() -> Report {
             parameters: vec![
                 parameter("distance", "3 bits"),
                 parameter("recall", "0.95"),
-                parameter("tables", "2 half tables, 24 key bits"),
+                parameter("tables", "2"),
+                parameter("key bits", "24"),
                 parameter("features", "words, TF-IDF, unit L2 norm"),
                 parameter("order", "sum of |W|"),
             ],

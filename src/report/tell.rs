@@ -353,6 +353,19 @@ pub fn search_warnings(
     warnings
 }
 
+/// Why there is no page to work on.
+pub fn why_none(read: &[FileReading]) -> String {
+    let files = counted(read.len() as u64, "file was", "files were");
+    let damaged = read.iter().map(|file| file.damaged).sum();
+    match read.iter().flat_map(|file| &file.damage).next() {
+        Some(first) => {
+            let pieces = counted(damaged, "piece of damage", "pieces of damage");
+            format!("{files} read, {pieces}; the first: {first}")
+        }
+        None => format!("{files} read, and there is no conversion record or line of JSON"),
+    }
+}
+
 /// What the user should know of record ids that several pages have.
 pub fn repeated_ids_warning(repeated: u64) -> Option<String> {
     (repeated > 0).then(|| {

@@ -5,9 +5,9 @@ use crate::error::{Error, Result};
 use crate::format;
 use crate::hash::FEATURE_HASH;
 use crate::inspection::Inspection;
-use crate::search::keys::Keys;
 use crate::search::online::Online;
 use crate::text::TOKENIZER;
+use flipside_core::internal::keys::Keys;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -182,9 +182,9 @@ mod tests {
     use super::super::tests::{filled, naive, params, uneven};
     use super::super::{Answer, Page};
     use super::*;
-    use crate::search::keys;
     use crate::text::FeatureKind;
     use crate::weight::Weighting;
+    use flipside_core::internal::keys;
 
     #[test]
     fn keys_are_chosen_once_and_answers_do_not_depend_on_them() {

@@ -6,7 +6,7 @@
 //! frequencies are those of a file, because a page's hash may not depend on what came after it.
 //!
 //! Every page within the distance is found whatever the keys of the index are; good ones compare less. They
-//! are chosen ([`crate::search::keys`]) by a sample of all hashes when the index is saved for the first time
+//! are chosen (`flipside_core::search::keys`) by a sample of all hashes when the index is saved for the first time
 //! with [`FEWEST_SAMPLED`](keys::FEWEST_SAMPLED) different ones or more, stand in the file's header, and
 //! stay. An index of fewer hashes has keys of leading bits. Asked within another distance, which takes
 //! another number of tables, it is given keys anew.
@@ -18,7 +18,6 @@ pub use answers::COLUMNS;
 
 use crate::error::{Error, Result};
 use crate::search::dial::DialParams;
-use crate::search::keys::{self, Keys};
 use crate::search::online::Online;
 use crate::search::{HammingIndex, Hit, Mode, Query, Scratch};
 use crate::simhash::BITS;
@@ -27,6 +26,7 @@ use crate::text::FeatureKind;
 use crate::weight::Weighting;
 use crate::weight::frequencies::Frequencies;
 use flipside_core::id::Id;
+use flipside_core::internal::keys::{self, Keys};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -114,7 +114,7 @@ const NO_HASH: u32 = u32::MAX;
 
 /// The dial that finds everything within `distance`.
 fn exact(distance: u32) -> DialParams {
-    DialParams { radius: distance, tables: (distance / 2 + 1).max(2), ..DialParams::default() }
+    DialParams::new(distance, (distance / 2 + 1).max(2))
 }
 
 /// Keys for so many tables by the hashes that they are for; none if these are too few.

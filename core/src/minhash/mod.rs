@@ -65,6 +65,7 @@ pub enum Family {
 
 /// What a signature is made with. Signatures can be compared only if all of it is equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct MinHashParams {
     /// Positions of a signature (`m`), 1 to [`MAX_PERMUTATIONS`].
     pub permutations: usize,
@@ -72,6 +73,13 @@ pub struct MinHashParams {
     pub family: Family,
     /// Seed of the random orders.
     pub seed: u64,
+}
+
+impl MinHashParams {
+    /// So many positions by functions of a family, drawn with a seed.
+    pub fn new(permutations: usize, family: Family, seed: u64) -> Self {
+        Self { permutations, family, seed }
+    }
 }
 
 impl Default for MinHashParams {
@@ -160,6 +168,7 @@ impl MinHasher {
     ///
     /// # Errors
     /// As [`new`](Self::new).
+    #[doc(hidden)]
     pub fn with_kernel(params: MinHashParams, kernel: Level) -> Result<Self> {
         let m = params.permutations;
         if m == 0 || m > MAX_PERMUTATIONS {

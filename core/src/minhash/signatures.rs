@@ -3,7 +3,7 @@
 use super::MAX_PERMUTATIONS;
 use crate::error::{Error, Result};
 use crate::hash::{SHINGLE_START, extend_shingle};
-use crate::id::{Id, Lists, Slot};
+use crate::id::{Document, Id, Lists, Slot};
 use rayon::prelude::*;
 
 /// Signatures of equal length, one after the other.
@@ -141,20 +141,20 @@ pub(crate) fn hash_positions(label: u64, positions: &[u32]) -> u64 {
 /// A slot is a place in [`signatures`](Self::signatures). As slots go by content alone, a join that cannot
 /// compare all pairs of a crowd compares the same ones in whatever order the pages come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DistinctSignatures<K = u32> {
+pub struct DistinctSignatures<K = Document> {
     /// By hash, those of equal hashes by their values.
     signatures: Signatures,
     members: Lists<Slot, K>,
 }
 
 impl DistinctSignatures {
-    /// Groups `signatures.get(i)` under the place `i`. Needs little memory beyond the argument's.
+    /// The distinct ones of `signatures`, where `signatures.get(i)` is that of the document `i`. Needs little memory beyond the argument's.
     ///
     /// # Panics
     /// If there are 2³² signatures or more; a run is split into parts well before.
     pub fn new(signatures: Signatures) -> Self {
-        let places: Vec<u32> = (0..).take(signatures.len()).collect();
-        Self::of(signatures, &places)
+        let documents: Vec<Document> = Document::all(signatures.len()).collect();
+        Self::of(signatures, &documents)
     }
 }
 
@@ -233,14 +233,14 @@ mod tests {
         fn equal_signatures_share_a_slot(values in prop::collection::vec(0u32..3, 0..120), m in 1usize..4) {
             let values = values[..values.len() / m * m].to_vec();
             let signatures = Signatures::from_values(m, values).unwrap();
-            let mut naive: BTreeMap<(u64, &[u32]), Vec<u32>> = BTreeMap::new();
+            let mut naive: BTreeMap<(u64, &[u32]), Vec<Document>> = BTreeMap::new();
             for i in 0..signatures.len() {
                 let signature = signatures.get(i);
-                naive.entry((hash_positions(0, signature), signature)).or_default().push(i as u32);
+                naive.entry((hash_positions(0, signature), signature)).or_default().push(Document::at(i));
             }
-            let naive: Vec<(Vec<u32>, &[u32])> = naive.into_iter().map(|((_, s), d)| (d, s)).collect();
+            let naive: Vec<(Vec<Document>, &[u32])> = naive.into_iter().map(|((_, s), d)| (d, s)).collect();
             let distinct = DistinctSignatures::new(signatures.clone());
-            let slots: Vec<(Vec<u32>, &[u32])> = distinct
+            let slots: Vec<(Vec<Document>, &[u32])> = distinct
                 .slots()
                 .map(|slot| (distinct.members(slot).to_vec(), distinct.signatures().get(slot.index())))
                 .collect();

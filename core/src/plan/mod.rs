@@ -25,6 +25,7 @@ use crate::search::table::log2;
 
 /// What is to be searched.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Task {
     /// n: number of distinct hashes that are stored.
     pub hashes: u64,
@@ -40,6 +41,21 @@ pub struct Task {
     pub key_bits: Option<u32>,
     /// Whether all hashes are searched for, so that either side of a pair may find it.
     pub join: bool,
+}
+
+impl Task {
+    /// To find a share of the pairs within a distance among so many hashes, with any index of any size, by
+    /// queries from one side.
+    pub fn new(hashes: u64, distance: u32, recall: f64) -> Self {
+        Self { hashes, distance, recall, memory: None, kind: None, key_bits: None, join: false }
+    }
+
+    /// This task with some of it changed.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
 }
 
 /// An index.

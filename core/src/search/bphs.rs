@@ -25,6 +25,7 @@ const MAX_TABLES: usize = TableSet::BITS as usize;
 /// What a BPHS index is built with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct BphsParams {
     /// h: the largest distance of a match, below 64.
     pub radius: u32,
@@ -34,6 +35,11 @@ pub struct BphsParams {
 }
 
 impl BphsParams {
+    /// So many tables for matches within a distance.
+    pub fn new(radius: u32, tables: u32) -> Self {
+        Self { radius, tables }
+    }
+
     /// The usual number of tables for a radius: that of h + 2 blocks while an index can
     /// have as many, else of h + 1.
     pub fn usual_tables(radius: u32) -> u32 {

@@ -1,23 +1,23 @@
 //! The distinct hashes of a corpus, so that identical hashes are stored and compared once.
 
-use crate::id::{Id, Lists, Slot};
+use crate::id::{Document, Id, Lists, Slot};
 
 /// The distinct values of a list of hashes in ascending order, and for each of them who has it: ids of type
-/// `K`, such as the texts that were hashed, or plain places in the list.
+/// `K`, such as the documents or the texts that were hashed.
 #[derive(Clone, Debug)]
-pub struct DistinctHashes<K = u32> {
+pub struct DistinctHashes<K = Document> {
     hashes: Vec<u64>,
     members: Lists<Slot, K>,
 }
 
 impl DistinctHashes {
-    /// Groups `hashes[i]` under the place `i`.
+    /// The distinct ones of `hashes`, where `hashes[i]` is that of the document `i`.
     ///
     /// # Panics
     /// If there are 2³² hashes or more; a run is split into parts well before.
     pub fn new(hashes: &[u64]) -> Self {
         assert!(u32::try_from(hashes.len()).is_ok(), "more than 2^32 hashes in one index");
-        Self::of(hashes.iter().copied().zip(0..))
+        Self::of(hashes.iter().copied().zip(Document::all(hashes.len())))
     }
 }
 
@@ -94,8 +94,8 @@ mod tests {
                 prop_assert!(!distinct.members(slot).is_empty());
                 prop_assert!(distinct.members(slot).is_sorted());
                 for &member in distinct.members(slot) {
-                    prop_assert_eq!(hashes[member as usize], distinct.hash(slot));
-                    seen[member as usize] += 1;
+                    prop_assert_eq!(hashes[member.index()], distinct.hash(slot));
+                    seen[member.index()] += 1;
                 }
             }
             prop_assert!(seen.iter().all(|&n| n == 1));

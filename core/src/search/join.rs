@@ -78,7 +78,7 @@ pub fn join(
 /// When a join is given up: where very many hashes lie near one another, pairs grow with
 /// the square of their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Near pairs that may be met, each as often as it is come upon.
     pub met: u64,
     /// Near pairs that may wait at once for the sink, twelve bytes each.
@@ -110,7 +110,7 @@ impl Watch {
 ///
 /// # Errors
 /// As [`join`].
-pub fn join_unless(
+pub(crate) fn join_unless(
     hashes: &[u64],
     radius: u32,
     limits: Limits,

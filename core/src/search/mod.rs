@@ -10,12 +10,12 @@ mod buckets;
 pub mod dial;
 pub mod distinct;
 pub mod join;
-pub mod keys;
+pub(crate) mod keys;
 pub mod linear;
 pub mod online;
 pub mod psm;
 pub mod selfjoin;
-pub mod table;
+pub(crate) mod table;
 
 use std::ops::ControlFlow;
 
@@ -107,7 +107,7 @@ pub struct Match {
 }
 
 /// A set of tables of one index: bit `t` stands for table `t`. No index has more than 64.
-pub type TableSet = u64;
+pub(crate) type TableSet = u64;
 
 /// What the tables of an index can find, whatever order and number of probes it is searched with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ pub struct Reach<'a> {
 impl Reach<'_> {
     /// The tables that would report the stored hash `hit` to `query` if nobody dropped repeated matches.
     /// Empty beyond the radius.
-    pub fn tables_of(&self, query: u64, hit: u64) -> TableSet {
+    pub(crate) fn tables_of(&self, query: u64, hit: u64) -> TableSet {
         let differing = query ^ hit;
         if differing.count_ones() > self.radius {
             return 0;

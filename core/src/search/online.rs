@@ -80,6 +80,7 @@ impl Online {
     ///
     /// # Errors
     /// As [`new`](Self::new), and for keys of another number of tables, or of too few bits.
+    #[doc(hidden)]
     pub fn with_keys(params: DialParams, keys: Keys, expected: usize) -> Result<Self> {
         let params = DialParams { keys: None, ..params };
         let key_bits = params.masks(expected)?[0].count_ones();

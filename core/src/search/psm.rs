@@ -45,6 +45,7 @@ pub enum Reading {
 /// What a PSM index is built with.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct PsmParams {
     /// h: the largest distance of a match.
     pub radius: u32,
@@ -59,6 +60,20 @@ pub struct PsmParams {
 impl Default for PsmParams {
     fn default() -> Self {
         Self { radius: 3, reading: Reading::P { key_bits: None }, cost: FlipCost::Abs, budget: None }
+    }
+}
+
+impl PsmParams {
+    /// Matches within a distance by bits flipped where `reading` says, and all else as usual.
+    pub fn new(radius: u32, reading: Reading) -> Self {
+        Self { radius, reading, ..Self::default() }
+    }
+
+    /// These parameters with some of them changed.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 }
 

@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 
 /// Two slots that are near, with how similar they are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SlotPair {
+pub(crate) struct SlotPair {
     /// The lesser slot.
     pub a: Slot,
     /// The greater slot.
@@ -29,7 +29,7 @@ pub struct SlotPair {
 
 /// What a self-join found.
 #[derive(Clone, Debug, Default)]
-pub struct SlotJoin {
+pub(crate) struct SlotJoin {
     /// Pairs of different slots within the radius, each once, ascending by (a, b).
     pub pairs: Vec<SlotPair>,
     /// Counted work.
@@ -59,7 +59,7 @@ pub fn cosine_of_distance(distance: u32) -> f32 {
 ///
 /// `weights[slot]` are those of one document with that hash. An exact index finds a pair from both sides; a
 /// budgeted one may find it from one only, and that is enough. `progress` hears of slots done.
-pub fn self_join<K: Copy + Ord + Send + Sync>(
+pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
     index: &dyn HammingIndex,
     distinct: &DistinctHashes<K>,
     weights: &[QuantisedWeights],
@@ -123,7 +123,7 @@ pub fn self_join<K: Copy + Ord + Send + Sync>(
 ///
 /// # Errors
 /// For 2³² distinct hashes or more.
-pub fn join_exactly<K: Copy + Ord + Send>(
+pub(crate) fn join_exactly<K: Copy + Ord + Send>(
     distinct: &DistinctHashes<K>,
     radius: u32,
     progress: &(dyn Fn(u64) + Sync),
@@ -409,7 +409,7 @@ mod tests {
         assert!(join.pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
         let mut partition = Partition::singletons(hashes.len());
         join.pairs.iter().for_each(|pair| {
-            partition.join(pair.a.number(), pair.b.number());
+            partition.join(pair.a, pair.b);
         });
         assert_eq!(partition.clusters().len(), 1);
     }
@@ -448,7 +448,7 @@ mod tests {
                 (hashes[pair.a.index()] ^ hashes[pair.b.index()]).count_ones(),
                 "{pair:?}"
             );
-            partition.join(pair.a.number(), pair.b.number());
+            partition.join(pair.a, pair.b);
         }
         assert!(partition.clusters().iter().any(|members| members.len() as u64 >= crowd));
         // Too dense for any threshold: what the sample shows.

@@ -61,11 +61,6 @@ impl KeyBits {
         self.mask.count_ones()
     }
 
-    /// Whether no bit is chosen.
-    pub fn is_empty(&self) -> bool {
-        self.mask == 0
-    }
-
     /// The key of a hash, left-aligned.
     #[inline]
     pub fn of(&self, hash: u64) -> u64 {
@@ -159,12 +154,6 @@ impl Table {
     pub fn cell(&self, hash: u64) -> usize {
         // Two shifts, since a shift by 64 has no meaning.
         (self.key.of(hash) >> 1 >> (63 - self.cell_bits)) as usize
-    }
-
-    /// The bits that form the key.
-    #[inline]
-    pub fn key(&self) -> &KeyBits {
-        &self.key
     }
 
     /// All hashes, in the order of the table. With a key of leading bits this is the ascending order.

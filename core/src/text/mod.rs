@@ -9,7 +9,8 @@
 mod fold;
 mod tokens;
 
-pub use tokens::{Token, Tokenizer};
+pub(crate) use tokens::Token;
+pub use tokens::Tokenizer;
 
 use crate::error::{Error, Result};
 use crate::hash;

@@ -7,7 +7,7 @@ use crate::kernel::Level;
 
 /// A piece of folded text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Token<'a> {
+pub(crate) enum Token<'a> {
     /// A word of at most [`ShortKey::MAX`] bytes, ready to be hashed.
     ShortWord(ShortKey),
     /// A longer word, as folded UTF-8.
@@ -42,7 +42,7 @@ pub struct Tokenizer {
 
 impl Tokenizer {
     /// Calls `each` with every token of `text` in order.
-    pub fn tokens(&mut self, text: &str, mut each: impl FnMut(Token<'_>)) {
+    pub(crate) fn tokens(&mut self, text: &str, mut each: impl FnMut(Token<'_>)) {
         self.fold(text);
         let end = self.folded.len() - ShortKey::MAX;
         let mut start = None;

@@ -55,7 +55,7 @@ impl Frequencies {
     }
 
     /// The sum over the threads' terms.
-    pub fn sum(kind: FeatureKind, documents: u64, parts: &[&Terms]) -> Self {
+    pub(crate) fn sum(kind: FeatureKind, documents: u64, parts: &[&Terms]) -> Self {
         // Each part's terms in order of shard: (shard, term) needs no look at other threads' shards.
         let by_shard: Vec<Vec<Vec<u32>>> = parts
             .par_iter()

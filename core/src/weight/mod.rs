@@ -2,7 +2,7 @@
 //! order.
 
 pub mod frequencies;
-pub mod vocabulary;
+pub(crate) mod vocabulary;
 
 use serde::{Deserialize, Serialize};
 

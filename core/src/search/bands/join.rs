@@ -21,6 +21,7 @@ const TASK: usize = 1 << 7;
 
 /// What a join is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct JoinParams {
     /// How signatures are cut.
     pub banding: Banding,
@@ -122,7 +123,7 @@ pub fn join<K: Copy + Ord + Send + Sync>(
 ///
 /// # Errors
 /// As [`join`].
-pub fn join_with<K: Copy + Ord + Send + Sync>(
+pub(crate) fn join_with<K: Copy + Ord + Send + Sync>(
     distinct: &DistinctSignatures<K>,
     params: JoinParams,
     accept: impl Fn(NearPair) -> bool + Sync,
@@ -280,7 +281,7 @@ fn pairs_of(n: usize) -> u64 {
 mod tests {
     use super::*;
     use crate::hash::{SplitMix64, fmix64};
-    use crate::id::Id;
+    use crate::id::{Document, Id};
     use proptest::prelude::*;
 
     /// Groups of similar signatures of 12 positions: each position is its group's, or one of few others.
@@ -450,10 +451,9 @@ mod tests {
         let distinct = DistinctSignatures::new(signatures);
         let join = join(&distinct, params(1, 2, 7, 1)).unwrap();
         let pages = |p: &NearPair| [p.a, p.b].map(|slot| distinct.members(slot)[0]);
-        let mut pairs: Vec<(u32, u32)> =
-            join.pairs.iter().map(pages).map(|[a, b]| (a.min(b), a.max(b))).collect();
+        let mut pairs: Vec<_> = join.pairs.iter().map(pages).map(|[a, b]| (a.min(b), a.max(b))).collect();
         pairs.sort_unstable();
-        assert_eq!(pairs, (0..1000).map(|i| (i, i + 1000)).collect::<Vec<_>>());
+        assert_eq!(pairs, (0..1000).map(|i| (Document(i), Document(i + 1000))).collect::<Vec<_>>());
     }
 
     #[test]

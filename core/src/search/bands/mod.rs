@@ -25,7 +25,7 @@
 //! let [pair] = found.pairs[..] else { panic!("one pair") };
 //! let mut pages = [signatures.members(pair.a), signatures.members(pair.b)].concat();
 //! pages.sort_unstable();
-//! assert_eq!(pages, [0, 1]);
+//! assert_eq!(pages, [0, 1].map(flipside_core::id::Document));
 //! assert_eq!(found.skipped(), 0);
 //! # Ok(())
 //! # }
@@ -35,7 +35,8 @@ mod join;
 
 use crate::error::{Error, Result};
 use crate::minhash::{MAX_PERMUTATIONS, hash_positions};
-pub use join::{BandStats, Join, JoinParams, join, join_with};
+pub(crate) use join::join_with;
+pub use join::{BandStats, Join, JoinParams, join};
 use serde::{Deserialize, Serialize};
 
 /// How a signature is cut. Positions beyond the last band are only compared, never looked up.

@@ -18,7 +18,7 @@
 //! what may match, without a branch that depends on it; the list is settled for several queries together
 //! (`kernel::packed::settle`), and slots of matches in later tables go through stages of their own.
 //!
-//! Here is the index itself. Beside it are its parameters, the order of its probes ([`Probes`], which needs
+//! Here is the index itself. Beside it are its parameters, the order of its probes (`Probes`, which needs
 //! no index), its directory, and the engine: the stages of a search.
 
 mod directory;
@@ -37,12 +37,13 @@ use crate::simhash::BITS;
 use crate::{Error, Result};
 use directory::{CELLS, Directory};
 pub(super) use engine::DialScratch;
-pub use params::{DialParams, MOST_FLIPS, MOST_TABLES, key_widths, most_hashes};
-pub use probes::Probes;
+pub use params::DialParams;
+pub(crate) use params::{MOST_FLIPS, MOST_TABLES, key_widths, most_hashes};
+pub(crate) use probes::Probes;
 
 /// Where a hash stands in the order of the first table, which is the order of slots: by its key's bits, then
 /// by the others. For a key of leading bits, the hash itself.
-pub fn order_of(hash: u64, first_key: u64) -> u64 {
+pub(crate) fn order_of(hash: u64, first_key: u64) -> u64 {
     order_with(Level::in_use(), hash, first_key)
 }
 
@@ -70,8 +71,8 @@ pub struct Dial {
 }
 
 impl Dial {
-    /// Builds the tables over `hashes`, in parallel on the current pool. They must ascend strictly in the
-    /// order of [`order_of`] with the first key, which for default keys is their own.
+    /// Builds the tables over `hashes`, in parallel on the current pool. They must ascend strictly by the
+    /// bits of the first key, then by the others; for default keys that is their own order.
     ///
     /// # Errors
     /// [`Error::Parameter`] for parameters without meaning, and for hashes in another order or too many.
@@ -151,7 +152,7 @@ impl Dial {
     }
 
     /// Memory in bytes of an index over `n` hashes, if nowhere very many share a key.
-    pub fn bytes_for(n: u64, tables: u32, key_bits: u32) -> u64 {
+    pub(crate) fn bytes_for(n: u64, tables: u32, key_bits: u32) -> u64 {
         let (cells, width) = (1u64 << key_bits.min(63), u64::from(64 - key_bits.min(63)));
         let tables = u64::from(tables);
         let rests = (tables * n * width).div_ceil(8).saturating_add(8).div_ceil(64);

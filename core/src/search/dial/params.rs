@@ -11,6 +11,7 @@ use crate::{Error, Result};
 /// What a dial index is built with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct DialParams {
     /// h: the largest distance of a match, at most 64.
     pub radius: u32,
@@ -39,7 +40,7 @@ impl Default for DialParams {
 const FEWEST_KEY_BITS: u32 = 64 - WIDEST + 1;
 
 /// The widths that a key may have for so many hashes and tables.
-pub fn key_widths(n: usize, tables: u32) -> std::ops::RangeInclusive<u32> {
+pub(crate) fn key_widths(n: usize, tables: u32) -> std::ops::RangeInclusive<u32> {
     FEWEST_KEY_BITS..=(BITS as u32 / tables.max(1)).min(most_key_bits(n))
 }
 
@@ -51,24 +52,36 @@ fn most_key_bits(n: usize) -> u32 {
 
 /// Most hashes that an index with so many tables holds: positions in all of them are
 /// numbered together in 32 bits.
-pub fn most_hashes(tables: u32) -> u32 {
+pub(crate) fn most_hashes(tables: u32) -> u32 {
     u32::MAX / tables.max(1)
 }
 
 /// Most bits flipped in a key.
-pub const MOST_FLIPS: u32 = 2;
+pub(crate) const MOST_FLIPS: u32 = 2;
 
 /// Most tables: of eight bits each at the least.
-pub const MOST_TABLES: u32 = 8;
+pub(crate) const MOST_TABLES: u32 = 8;
 
 const _: () = assert!(MOST_TABLES as usize <= MAX_TABLES && MOST_TABLES * FEWEST_KEY_BITS <= 64);
 
 impl DialParams {
+    /// So many tables for matches within a distance, and all else as usual.
+    pub fn new(radius: u32, tables: u32) -> Self {
+        Self { radius, tables, ..Self::default() }
+    }
+
+    /// These parameters with some of them changed.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
     /// The masks of the keys for an index over `n` hashes.
     ///
     /// # Errors
     /// [`Error::Parameter`] for parameters without meaning.
-    pub fn masks(&self, n: usize) -> Result<Vec<u64>> {
+    pub(crate) fn masks(&self, n: usize) -> Result<Vec<u64>> {
         if self.radius > 64 {
             return Err(Error::parameter("radius", self.radius, "at most 64"));
         }

@@ -7,7 +7,7 @@ use crate::kernel::{Level, weakest::Strengths};
 
 /// Which probes there are, and in which order a query takes them; needs no index.
 #[derive(Clone, Debug)]
-pub struct Probes {
+pub(crate) struct Probes {
     masks: Vec<u64>,
     /// All bits of all keys.
     key_bits: u64,
