@@ -4,8 +4,6 @@ usage: score.py pairs.csv DOCUMENTS TRUTH.csv [--at 0.8]
            truth by resemblance (a,b,jaccard): all other pairs are false
        score.py pairs.csv DOCUMENTS LABELS.csv
            labels (a,b,label): pairs without a label do not count
-       score.py pairs.csv DOCUMENTS KEY.csv --corpus NAME --read READ.csv [READ2.csv]
-           pairs of the key that were read (pair,label,removable,confidence); where readers agree
 
 DOCUMENTS is the JSONL or WET file that the run read. Run the tool with --all-pairs: truth holds all pairs of
 documents.
@@ -57,19 +55,6 @@ def found_pairs(path, rows):
     return found
 
 
-def agreed(paths):
-    """{pair: removable} where all readers say the same."""
-    said = collections.defaultdict(list)
-    for path in paths:
-        for row in table(path):
-            said[row["pair"].zfill(3)].append(row["removable"].strip().lower())
-    return {
-        pair: words[0] == "yes"
-        for pair, words in said.items()
-        if len(words) == len(paths) and len(set(words)) == 1
-    }
-
-
 def rates(hits, wrong, missed):
     precision = hits / (hits + wrong) if hits + wrong else 0.0
     recall = hits / (hits + missed) if hits + missed else 0.0
@@ -115,8 +100,6 @@ def main():
     arguments.add_argument("documents")
     arguments.add_argument("truth")
     arguments.add_argument("--at", type=float, default=0.8, help="least resemblance of a true pair")
-    arguments.add_argument("--read", nargs="+", help="what readers said of the pairs of the key")
-    arguments.add_argument("--corpus", help="of a key the pairs of this corpus")
     arguments.add_argument("--draws", type=int, default=1000)
     arguments.add_argument("--seed", type=int, default=1)
     given = arguments.parse_args()
@@ -125,22 +108,12 @@ def main():
     family = families_of(given.documents, rows)
     found = found_pairs(given.pairs, rows)
     truth = table(given.truth)
-    if given.corpus:
-        truth = [row for row in truth if row["corpus"] == given.corpus]
-    labelled = {}
-    named = {}
-    if given.read:
-        said = agreed(given.read)
-        for row in truth:
-            if row["pair"] in said:
-                labelled[tuple(sorted((int(row["a"]), int(row["b"]))))] = said[row["pair"]]
-    else:
-        for row in truth:
-            pair = tuple(sorted((int(row["a"]), int(row["b"]))))
-            is_true = row["label"] == "1" if "label" in row else float(row["jaccard"]) >= given.at
-            labelled[pair] = is_true
-            named[pair] = row.get("family")
-    closed = bool(given.read) or bool(truth and "label" in truth[0])
+    closed = bool(truth) and "label" in truth[0]
+    labelled, named = {}, {}
+    for row in truth:
+        pair = tuple(sorted((int(row["a"]), int(row["b"]))))
+        labelled[pair] = row["label"] == "1" if closed else float(row["jaccard"]) >= given.at
+        named[pair] = row.get("family")
 
     groups = collections.defaultdict(lambda: [0, 0, 0])
     for pair in labelled.keys() | (set() if closed else found.keys()):

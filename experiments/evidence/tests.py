@@ -10,6 +10,7 @@ import unittest
 import corpus
 import draw
 import heldout
+import read
 import score
 import truth
 
@@ -70,16 +71,57 @@ class Rates(unittest.TestCase):
             self.assertAlmostEqual(score.auc(pairs), ordered / len(positives) / len(negatives))
         self.assertIsNone(score.auc([(1, True)]))
 
-    def test_two_readers_who_disagree_label_nothing(self):
+
+class Readers(unittest.TestCase):
+    def test_kappa_is_agreement_beyond_chance(self):
+        equal, kappa = read.agreement(
+            ["yes"] * 20 + ["no"] * 20, ["yes"] * 15 + ["no"] * 5 + ["yes"] * 5 + ["no"] * 15
+        )
+        self.assertEqual((equal, kappa), (0.75, 0.5))
+
+    def test_answers_must_be_whole_and_in_the_words_of_the_protocol(self):
         with tempfile.TemporaryDirectory() as folder:
-            paths = [os.path.join(folder, name) for name in ("a.csv", "b.csv")]
-            for path, words in zip(paths, (("yes", "no", "yes"), ("yes", "yes", "no"))):
+            path = os.path.join(folder, "one.csv")
+
+            def written(*rows):
                 with open(path, "w", newline="") as file:
-                    rows = csv.writer(file)
-                    rows.writerow(["pair", "label", "removable", "confidence"])
-                    rows.writerows((f"{n:03}", "same", word, 3) for n, word in enumerate(words, 1))
-            self.assertEqual(score.agreed(paths), {"001": True})
-            self.assertEqual(score.agreed(paths[:1]), {"001": True, "002": False, "003": True})
+                    csv.writer(file).writerows([("pair", "label", "removable", "confidence"), *rows])
+                return read.answers(path, {"001", "002"})
+
+            good = written(("1", "same", "yes", 3), ("002", "frame", "no", 2))
+            self.assertEqual(good, {"001": ("same", "yes"), "002": ("frame", "no")})
+            for bad in [("001", "same", "maybe", 3), ("003", "same", "yes", 3), ("001", "alike", "yes", 3)]:
+                with self.assertRaises(SystemExit):
+                    written(bad, ("002", "frame", "no", 2))
+            with self.assertRaises(SystemExit):
+                written(("001", "same", "yes", 3))
+
+    def test_a_pair_stands_for_what_its_band_holds(self):
+        rows = [
+            {
+                "pair": f"{n}",
+                "corpus": "c",
+                "a_host": f"h{n}",
+                "b_host": f"h{n}",
+                "stratum": at,
+                "stratum_pairs": size,
+            }
+            for n, (at, size) in enumerate([("low", "90"), ("low", "90"), ("high", "10")])
+        ]
+        share = read.weighted(rows, {"0": True, "1": False, "2": True})
+        self.assertEqual(share[0], 0.55)
+        self.assertLess(share[1], share[0])
+
+    def test_a_run_is_scored_over_all_its_corpora(self):
+        ends = [("a", "x", "y"), ("a", "p", "q"), ("b", "x", "y"), ("b", "u", "v")]
+        rows = [
+            {"pair": f"{n}", "corpus": name, "a_id": a, "b_id": b, "a_host": a, "b_host": b}
+            for n, (name, a, b) in enumerate(ends)
+        ]
+        runs = {"a": {frozenset("xy"), frozenset("pq")}, "b": {frozenset("zz")}}
+        found = read.run_rates(rows, {"0": True, "1": False, "2": True, "3": False}, runs)
+        self.assertEqual((found["hits"], found["wrong"], found["missed"]), (1, 1, 1))
+        self.assertEqual(found["f1"][0], 0.5)
 
 
 class Drawing(unittest.TestCase):
