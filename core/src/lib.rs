@@ -63,6 +63,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod audit;
 pub mod calibrate;
 pub mod clusters;
 pub mod collection;

@@ -12,6 +12,7 @@ use crate::wording::{counted, plural};
 use flipside_core::clusters::Linkage;
 use flipside_core::dedup::{Cohesion, Crowds, Judged, Kind, MeasuredRecall, Outcome, Ran, Scores, Searched};
 use flipside_core::id::{Cluster, Document, Id};
+use flipside_core::minhash::one_bit;
 use flipside_core::search::psm::Reading;
 use flipside_core::settings::{BandShape, Judge, Measure, Net, Settings, Sketches};
 use std::collections::BTreeMap;
@@ -25,6 +26,9 @@ pub fn meaning(measure: Measure) -> &'static str {
             "share of the weight behind the pages' hashes that is on bits where the hashes agree"
         }
         Measure::Estimate => "Jaccard coefficient of the pages' sets of features, estimated",
+        Measure::EstimatedContainment => {
+            "share of the smaller page's set of features that the larger one has, estimated"
+        }
         Measure::Jaccard => "Jaccard coefficient of the pages' sets of features, counted",
         Measure::Containment => {
             "share of the smaller page's set of features that the larger one has, counted"
@@ -48,6 +52,7 @@ pub fn measure_name(settings: &Settings, kind: Kind) -> &'static str {
 pub fn method_name(settings: &Settings) -> &'static str {
     match settings.sketches {
         Sketches::MinHash { .. } => "minhash",
+        Sketches::Both { .. } => "both",
         _ => "simhash",
     }
 }
@@ -63,6 +68,7 @@ fn search_words(searched: &Searched) -> String {
         Ran::Probing { .. } => "all probes of an index, which is exact".to_owned(),
         Ran::Bphs { .. } => "block-permuted tables, which is exact".to_owned(),
         Ran::Bands { .. } => "bands of signatures".to_owned(),
+        Ran::Keys { .. } => "keys that pages share, hashes of bands of MinHash positions".to_owned(),
         _ => "a search of this version's own".to_owned(),
     }
 }
@@ -88,6 +94,12 @@ pub fn method(
         Sketches::SimHash { weighting } => {
             parameters.push(("weighting", weighting.name().to_owned()));
             "cosine of the pages' feature weights, as estimated by the distance d of their hashes: cos(π·d/64)".to_owned()
+        }
+        Sketches::Both { bits, banding } => {
+            parameters.push(("sketch", format!("SimHash of 64 bits, {bits} bits of MinHash")));
+            parameters.push(("bands", banding.bands.to_string()));
+            parameters.push(("rows", banding.rows.to_string()));
+            String::new()
         }
         _ => String::new(),
     };
@@ -135,6 +147,10 @@ pub fn method(
     if let (Some(measure), Some(threshold)) = (settings.judge.measure(), settings.judge.threshold()) {
         meaning(measure).clone_into(&mut similarity);
         parameters.push(("verify threshold", threshold.to_string()));
+        if let (Measure::Estimate, Sketches::Both { bits, .. }) = (measure, settings.sketches) {
+            let error = one_bit::standard_error(threshold, bits);
+            parameters.push(("standard error there", format!("{error:.3}")));
+        }
     }
     if let Some(judged) = judged {
         parameters.push(("verified candidates", judged.compared.to_string()));
