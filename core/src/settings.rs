@@ -226,7 +226,7 @@ pub const USUAL_BITS: usize = 1024;
 const KEYED: (usize, f64) = (128, 0.97);
 
 /// The bands of the keys of [`Settings::removable`], and its threshold.
-const REMOVABLE: (Banding, f64) = (Banding { bands: 48, rows: 3 }, 0.8);
+const REMOVABLE: (Banding, f64) = (Banding { bands: 48, rows: 3 }, 0.82);
 
 /// The usual recall of a search that does not find all.
 pub const USUAL_RECALL: f64 = 0.95;
