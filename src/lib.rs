@@ -41,6 +41,7 @@ pub mod inspect;
 mod inspection;
 #[allow(unsafe_code)]
 pub mod kernel;
+pub mod making;
 pub mod pipeline;
 pub mod report;
 pub mod resources;

@@ -295,7 +295,7 @@ proptest! {
         let kind = if wet { "warc.wet" } else { "jsonl" };
         let path = write(dir.path(), &format!("hurt.{kind}{ending}"), &bytes);
         let format = Some(if wet { Format::Wet } else { Format::Jsonl });
-        let inputs = discover(&[path], &DiscoverOptions { format }).expect("inputs");
+        let inputs = discover(&[path], &DiscoverOptions { format, ..DiscoverOptions::default() }).expect("inputs");
         let first = read_all(&inputs, 1, 1 << 20);
         prop_assert_eq!(first.2[0][4], bytes.len() as u64, "every stored byte is used up");
         for threads in [1, 3] {

@@ -15,7 +15,7 @@ type Documents = Vec<(DocId, Place, String)>;
 
 fn read_all(path: &Path, format: Format, threads: usize, block_bytes: usize) -> (Documents, Vec<Damage>, [u64; 4]) {
     let options = ReadOptions { threads, block_bytes, ..ReadOptions::default() };
-    let Ok(inputs) = discover(&[path.into()], &DiscoverOptions { format: Some(format) }) else {
+    let Ok(inputs) = discover(&[path.into()], &DiscoverOptions { format: Some(format), ..DiscoverOptions::default() }) else {
         return Default::default();
     };
     let reading =
@@ -35,7 +35,7 @@ pub fn check(bytes: &[u8], format: Format) {
     let first = read_all(&path, format, 1, 1 << 20);
     assert_eq!(first, read_all(&path, format, 1, 1));
     assert_eq!(first, read_all(&path, format, 2, 100));
-    let inputs = discover(&[path], &DiscoverOptions { format: Some(format) }).expect("the file is there");
+    let inputs = discover(&[path], &DiscoverOptions { format: Some(format), ..DiscoverOptions::default() }).expect("the file is there");
     let options = ReadOptions { threads: 1, ..ReadOptions::default() };
     let wanted: Vec<(DocId, Place)> = first.0.iter().map(|d| (d.0, d.1)).collect();
     let mut fetched: Documents = Vec::new();

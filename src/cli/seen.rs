@@ -3,9 +3,12 @@
 use super::arguments::{FeatureArgs, FieldArgs, threads};
 use super::{Done, print};
 use anyhow::Context;
-use flipside::corpus::{self, DiscoverOptions, Document, FileReading, Input, ReadOptions, discover};
+use flipside::corpus::{
+    self, DiscoverOptions, Discovered, Document, FileReading, Input, ReadOptions, discover_all,
+};
 use flipside::document::DocId;
 use flipside::format;
+use flipside::making::check_file;
 use flipside::seen::{Answer, COLUMNS, Page, Seen, SeenParams};
 use flipside::settings::{MAX_DISTANCE, Settings, USUAL_DISTANCE};
 use flipside::weight::frequencies::Frequencies;
@@ -92,7 +95,8 @@ impl Args {
             anyhow::bail!("--distance {}: expected at most {MAX_DISTANCE} of 64 bits", self.distance);
         }
         let (params, frequencies) = self.params()?;
-        format::check_place("index", &self.index)?;
+        // What it is shows when it is loaded.
+        check_file("index", &self.index, "", |_| true)?;
         let mut seen = match self.index.try_exists().with_context(|| printable_path(&self.index))? {
             true => Seen::load(&self.index, &params, self.distance)?,
             false if self.ask_only => {
@@ -111,7 +115,12 @@ impl Args {
         if !self.json {
             printed = print((COLUMNS.join(",") + "\n").as_bytes());
         }
-        for input in discover(&self.inputs, &DiscoverOptions::default())? {
+        let fields = DiscoverOptions { fields: self.names.fields(), ..DiscoverOptions::default() };
+        let Discovered { inputs, passed_over } = discover_all(&self.inputs, &fields)?;
+        if let Some(told) = passed_over.told() {
+            eprintln!("flipside: {told}");
+        }
+        for input in inputs {
             let (pages, reading) = sketched(&input, &options, &params, &frequencies);
             for line in reading.damage_told() {
                 eprintln!("flipside: {line}");

@@ -78,7 +78,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
         prepared.hash(weighting, &stages);
     }
     save_frequencies(job, &pages, prepared.frequencies(), &stages)?;
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<String> = pages.not_read.iter().cloned().collect();
     let mut runs = Vec::new();
     let name = |document| pages.shown_name(document);
     let mut few = 0;

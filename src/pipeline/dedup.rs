@@ -1,6 +1,6 @@
 //! One method from files to a folder of results.
 
-use super::output::OutputFolder;
+use super::output::{self, OutputFolder};
 use super::pages::Pages;
 use super::samples::{Shown, sample_pairs};
 use super::stages::{Progress, Stages};
@@ -97,6 +97,7 @@ fn report(
     let (searched, judged) = (&outcome.searched, outcome.judged);
     let mut warnings = tell::search_warnings(searched, judged.as_ref(), &name);
     warnings.extend(lost.iter().map(ToString::to_string));
+    warnings.extend(pages.not_read.clone());
     warnings.extend(tell::repeated_ids_warning(pages.repeated_ids.len() as u64));
     warnings.extend(tell::chaining_warning(outcome, settings.linkage, &name));
     warnings.extend(tell::outcome_warnings(outcome, judged.is_some()));
@@ -130,6 +131,7 @@ fn report(
         damage: tell::damage(&pages.files, &lost),
         warnings,
         files: file_rows(pages, &stays),
+        written: output::manifest(folder.path())?,
     };
     report.write_json(&folder.path().join("report.json"))?;
     html::write(&report, &folder.path().join("report.html"))?;

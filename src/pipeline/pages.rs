@@ -26,6 +26,8 @@ pub struct Pages {
     pub languages: BTreeMap<String, u64>,
     /// Pages whose record id an earlier page has already.
     pub repeated_ids: HashSet<Document>,
+    /// What the folders hold that was not read, in a sentence.
+    pub not_read: Option<String>,
 }
 
 /// What a thread works with.
@@ -94,7 +96,15 @@ impl Pages {
             false => Collection::gather(collections, &order)?,
         };
         let repeated_ids = repeated_ids(&documents);
-        Ok(Self { inputs, files: reading.files, documents, collection, languages, repeated_ids })
+        Ok(Self {
+            inputs,
+            files: reading.files,
+            documents,
+            collection,
+            languages,
+            repeated_ids,
+            not_read: None,
+        })
     }
 
     /// Number of pages.

@@ -157,6 +157,7 @@ pub fn psm() -> Report {
     };
     Report {
         schema: SCHEMA,
+        written: Vec::new(),
         settings: None,
         frequencies: None,
         searched: None,
@@ -276,6 +277,7 @@ pub fn minhash() -> Report {
 pub fn one_page() -> Report {
     Report {
         schema: SCHEMA,
+        written: Vec::new(),
         settings: None,
         frequencies: None,
         searched: None,
