@@ -29,8 +29,6 @@
 //! # Ok::<(), flipside::Error>(())
 //! ```
 
-#![deny(unsafe_code)]
-
 pub mod corpus;
 pub mod document;
 pub mod error;

@@ -257,7 +257,7 @@ proptest! {
         prop_assert_eq!(fetched.iter().collect::<Vec<_>>(), chosen.clone());
 
         let out = dir.path().join("kept");
-        for file in write_kept(&inputs, &options, &wanted, &out).expect("writes") {
+        for file in write_kept(&inputs, &options, &wanted, &|_, _| true, &out).expect("writes").files {
             let back = read_plainly(&file.path, file.format);
             let expected: Vec<_> = chosen
                 .iter()

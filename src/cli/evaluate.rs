@@ -106,7 +106,7 @@ impl Args {
             [] => report.files.iter().map(|file| PathBuf::from(&file.path)).collect(),
             corpus => corpus.to_vec(),
         };
-        let options = ReadOptions::new(self.names.fields(), self.names.longest_page());
+        let options = ReadOptions::new(self.names.fields(), self.names.longest_page(), self.names.rules());
         let discovery = DiscoverOptions { fields: self.names.fields(), ..DiscoverOptions::default() };
         let names = record_names(&discover(&corpus, &discovery)?, &options)
             .context("the corpus is needed to number its records; --corpus says where it is now")?;

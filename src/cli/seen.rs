@@ -11,6 +11,7 @@ use flipside::format;
 use flipside::making::check_file;
 use flipside::seen::{Answer, COLUMNS, Page, Seen, SeenParams};
 use flipside::settings::{MAX_DISTANCE, Settings, USUAL_DISTANCE};
+use flipside::tables::cell::guarded;
 use flipside::weight::frequencies::Frequencies;
 use flipside::wording::{printable, printable_json, printable_path};
 use serde::Serialize;
@@ -39,7 +40,8 @@ use std::time::SystemTime;
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
-    /// WET, JSONL and Parquet files, folders of them, or - for standard input
+    /// WET, JSONL and Parquet files, folders of them, or - for standard input, which is copied to the folder for
+    /// temporary files first (TMPDIR, or /tmp) and answered at its end
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 
@@ -107,7 +109,8 @@ impl Args {
         let (before, found) = (seen.len(), stamp(&self.index));
         // What cannot be printed does not keep pages from being remembered.
         let mut printed = Ok(Done::Well);
-        let mut options = ReadOptions::new(self.names.fields(), self.names.longest_page());
+        let mut options =
+            ReadOptions::new(self.names.fields(), self.names.longest_page(), self.names.rules());
         if self.threads > 0 {
             options.threads = self.threads;
         }
@@ -188,6 +191,8 @@ impl Args {
             lines.extend_from_slice(printable_json(&serde_json::to_string(&row)?).as_bytes());
             lines.push(b'\n');
         } else {
+            row.page = guarded(&row.page).into_owned().into();
+            row.earlier = row.earlier.map(|earlier| guarded(&earlier).into_owned().into());
             let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(lines);
             table.serialize(&row)?;
             table.flush()?;

@@ -5,6 +5,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::gzip;
+use super::options::LONGEST_WINDOW;
+
 /// How a gzip member starts: two magic bytes and the only method there is (RFC 1952, 2.3.1).
 pub(crate) const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
 /// How a Zstandard frame starts (RFC 8878, 3.1.1).
@@ -104,9 +107,19 @@ impl Compression {
         };
         match self {
             Self::None => {}
-            Self::Gzip => pull(&mut flate2::bufread::MultiGzDecoder::new(head)),
+            // Headers are read as the reader of members does: flate2 refuses some that it takes.
+            Self::Gzip => {
+                let mut rest = head;
+                while let Some(behind) = gzip::behind_header(rest) {
+                    let mut decoder = flate2::bufread::DeflateDecoder::new(behind);
+                    pull(&mut decoder);
+                    rest = decoder.into_inner().get(8..).unwrap_or_default();
+                }
+            }
             Self::Zstd => {
-                if let Ok(mut decoder) = zstd::stream::read::Decoder::with_buffer(head) {
+                if let Ok(mut decoder) = zstd::stream::read::Decoder::with_buffer(head)
+                    && decoder.window_log_max(LONGEST_WINDOW).is_ok()
+                {
                     pull(&mut decoder);
                 }
             }
@@ -189,6 +202,11 @@ pub(crate) fn has_known_name(path: &Path) -> bool {
 /// Whether a file is called as lines of JSON are at times, and other JSON more often.
 pub(crate) fn may_be_json_lines(path: &Path) -> bool {
     split_name(path).0.ends_with(".json")
+}
+
+/// Whether a file is called as a compressed one.
+pub(crate) fn promises_compression(path: &Path) -> bool {
+    split_name(path).1 != Compression::None
 }
 
 /// A file's name in small letters without the ending of a compression, and that compression.

@@ -5,12 +5,15 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::feed::Feed;
 use super::filetype::{
     Compression, FileType, Format, StreamFormat, has_known_name, may_be_json_lines, skip_blank,
 };
+use super::gzip;
 use super::jsonl::{self, JsonlFields};
+use super::options::ReadRules;
 use super::source::Source;
 use crate::making::{Unfinished, is_unfinished};
 use crate::wording::{counted, printable_path};
@@ -31,8 +34,34 @@ pub struct Input {
     spool: Option<Arc<Unfinished>>,
     /// Why it cannot be read, if that is known; reading it yields damage.
     pub(crate) problem: Option<Problem>,
+    /// The file when it was found.
+    found: Option<Stamp>,
     /// The name promises compression, the content has none.
     pub(crate) misnamed: bool,
+}
+
+/// What tells whether a file is the one that it was: its length, when it was changed, and which it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    length: u64,
+    modified: Option<SystemTime>,
+    #[cfg(unix)]
+    identity: (u64, u64),
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let found = fs::metadata(path).ok()?;
+        Some(Self {
+            length: found.len(),
+            modified: found.modified().ok(),
+            #[cfg(unix)]
+            identity: {
+                use std::os::unix::fs::MetadataExt;
+                (found.dev(), found.ino())
+            },
+        })
+    }
 }
 
 /// Why a named file cannot be read.
@@ -123,6 +152,16 @@ impl Input {
         fs::metadata(&self.stored).map_or(0, |m| m.len())
     }
 
+    /// The file as it is now; none if there is none.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        Stamp::of(&self.stored)
+    }
+
+    /// Whether the file is the one that was found, as far as that shows from without.
+    pub(crate) fn is_as_found(&self) -> bool {
+        self.found.is_some() && self.stamp() == self.found
+    }
+
     /// Where the bytes are: the file behind any link, or the copy of a stream.
     pub fn stored(&self) -> &Path {
         &self.stored
@@ -135,7 +174,8 @@ impl Input {
 
     fn new(path: PathBuf, stored: PathBuf, told: FileType, problem: Option<Problem>) -> Self {
         let FileType { format, compression, misnamed, .. } = told;
-        Self { path, format, compression, stored, spool: None, problem, misnamed }
+        let found = Stamp::of(&stored);
+        Self { path, format, compression, stored, spool: None, problem, found, misnamed }
     }
 
     /// A file whose content cannot be had.
@@ -157,10 +197,14 @@ impl Input {
     }
 }
 
-/// The first 64 KiB of a file.
+/// The first 64 KiB of a file, or as many behind a long gzip header.
 fn head(path: &Path) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    File::open(path)?.take(64 << 10).read_to_end(&mut head)?;
+    const LENGTH: u64 = 64 << 10;
+    let (mut file, mut head) = (File::open(path)?, Vec::new());
+    (&mut file).take(LENGTH).read_to_end(&mut head)?;
+    if Compression::by_magic(&head) == Compression::Gzip && gzip::behind_header(&head).is_none() {
+        file.take(gzip::HEADER_CAP as u64 + LENGTH).read_to_end(&mut head)?;
+    }
     Ok(head)
 }
 
@@ -192,7 +236,7 @@ fn is_json_lines(path: &Path, fields: &JsonlFields) -> io::Result<bool> {
     /// The longest first line that is looked at.
     const LONGEST: usize = 128_000_000;
     let compression = Compression::by_magic(&head(path)?);
-    let mut source = Source::new(File::open(path)?, compression, StreamFormat::Jsonl)?;
+    let mut source = Source::new(File::open(path)?, compression, StreamFormat::Jsonl, &ReadRules::default())?;
     let mut feed = Feed::new(compression == Compression::None);
     let mut scanned = 0;
     loop {
@@ -204,7 +248,7 @@ fn is_json_lines(path: &Path, fields: &JsonlFields) -> io::Result<bool> {
         let line = memchr::memchr(b'\n', &bytes[scanned.min(bytes.len())..]).map(|n| &bytes[..scanned + n]);
         scanned = bytes.len();
         if let Some(line) = line.or((!more).then_some(bytes)) {
-            return Ok(jsonl::parse(line, fields).is_ok());
+            return Ok(jsonl::parse(line, fields, false).is_ok_and(|line| line.is_some()));
         }
     }
 }

@@ -21,7 +21,15 @@ pub struct KeptFile {
     pub documents: u64,
     /// Its size.
     pub stored_bytes: u64,
-    /// What could not be copied, because parts of it that were not read before are damaged (Parquet).
+}
+
+/// What was written of the documents that were to be kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The files.
+    pub files: Vec<KeptFile>,
+    /// What could not be copied: parts of it that were not read before are damaged (Parquet), or the file is
+    /// gone or has changed.
     pub lost: Vec<Damage>,
 }
 

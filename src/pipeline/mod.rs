@@ -19,7 +19,9 @@ pub use plan::{Plan, PlanRow, Purpose, plan};
 pub use review::{ReviewJob, ReviewSummary, SIMILARITY_CUTS, review};
 pub use stages::{Progress, Silent};
 
-use crate::corpus::{self, DiscoverOptions, Discovered, Input, JsonlFields, ReadOptions, discover_all};
+use crate::corpus::{
+    self, DiscoverOptions, Discovered, Input, JsonlFields, ReadOptions, ReadRules, discover_all,
+};
 use crate::error::{Error, Result};
 use crate::format;
 use crate::frequencies;
@@ -43,6 +45,8 @@ pub struct Job {
     pub fields: JsonlFields,
     /// The longest page that is read, in bytes; `None` for the default of [`ReadOptions`].
     pub longest_page: Option<usize>,
+    /// What becomes of odd input.
+    pub rules: ReadRules,
     /// The folder to make.
     pub out: PathBuf,
     /// Whether a folder of that name is replaced.
@@ -75,7 +79,7 @@ impl Job {
     fn read_options(&self) -> ReadOptions {
         ReadOptions {
             threads: rayon::current_num_threads(),
-            ..ReadOptions::new(self.fields.clone(), self.longest_page)
+            ..ReadOptions::new(self.fields.clone(), self.longest_page, self.rules)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::samples::LONGEST;
 use super::stages::{Progress, Stages};
-use crate::corpus::{self, DiscoverOptions, Input, JsonlFields, ReadOptions, discover};
+use crate::corpus::{self, DiscoverOptions, Input, JsonlFields, ReadOptions, ReadRules, discover};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::evaluate::found::{FoundPair, ListedPairs};
@@ -27,6 +27,8 @@ pub struct ReviewJob {
     pub fields: JsonlFields,
     /// The longest page that is read, in bytes, if it was given for the result.
     pub longest_page: Option<usize>,
+    /// What becomes of odd input, as for the result.
+    pub rules: ReadRules,
     /// Pairs to draw.
     pub size: usize,
     /// Seed of the draw.
@@ -158,7 +160,7 @@ fn texts(
             by_place.extend(shards.map(|(shard, _)| (DocId::new(shard, row), document)));
         }
     }
-    let options = ReadOptions::new(job.fields.clone(), job.longest_page);
+    let options = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let reading = stages.run("read", 0, "pages", stored.max(1), |progress| {
         corpus::read(

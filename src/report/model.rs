@@ -409,8 +409,12 @@ pub struct SearchCost {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DamageReport {
-    /// Damaged records.
+    /// Pieces of damage.
     pub total: u64,
+    /// Pages that are lost by them, where that can be told; 0 in earlier reports.
+    pub pages_lost: u64,
+    /// Pieces that cost nobody knows how many pages; 0 in earlier reports.
+    pub unknown_losses: u64,
     /// How many of each kind, most first.
     pub by_kind: Vec<DamageCount>,
     /// The first of them.
@@ -436,6 +440,8 @@ pub struct DamagedRecord {
     pub record: Option<u64>,
     /// Byte offset in the file as stored, where known.
     pub offset: Option<u64>,
+    /// Pages that are lost by it, where that can be told.
+    pub pages: Option<u64>,
     /// The kind in words.
     pub kind: String,
     /// What was expected and what was found.

@@ -2,12 +2,14 @@
 //! size is no matter of memory.
 //!
 //! UTF-8, comma, quotes where needed, one header line, lines end in a line feed. Rows stand in the order
-//! given; the caller gives them sorted by document id. Similarities have four decimals.
+//! given; the caller gives them sorted by document id. Similarities have four decimals. What a spreadsheet would
+//! take for a formula is guarded ([`cell`]).
 //!
 //! [`PairsCsv`] and [`ClustersCsv`] write, [`PairsReader`] and [`ClustersReader`] read. Readers find columns
 //! by name, so that they take the tables of earlier versions, and those that a person has cut to a few
 //! columns; plain or gzip'd.
 
+pub mod cell;
 pub(crate) mod check;
 mod read;
 pub(crate) mod table;

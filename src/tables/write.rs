@@ -1,5 +1,6 @@
 //! The tables while they are written.
 
+use super::cell::guarded;
 use super::{ClusterRow, PairRow};
 use crate::{Error, Result};
 use serde::Serialize;
@@ -29,7 +30,13 @@ impl PairsCsv {
     /// # Errors
     /// If the file cannot be written.
     pub fn write(&mut self, row: &PairRow<'_>) -> Result<()> {
-        self.0.write(row)
+        self.0.write(&PairRow {
+            a_id: guarded(&row.a_id),
+            b_id: guarded(&row.b_id),
+            a_url: guarded(&row.a_url),
+            b_url: guarded(&row.b_url),
+            ..*row
+        })
     }
 
     /// Writes what is still in memory and tells the number of rows, header not counted.
@@ -62,7 +69,12 @@ impl ClustersCsv {
     /// # Errors
     /// If the file cannot be written.
     pub fn write(&mut self, row: &ClusterRow<'_>) -> Result<()> {
-        self.0.write(row)
+        self.0.write(&ClusterRow {
+            id: guarded(&row.id),
+            url: guarded(&row.url),
+            cluster: guarded(&row.cluster),
+            ..*row
+        })
     }
 
     /// Writes what is still in memory and tells the number of rows, header not counted.
