@@ -78,6 +78,8 @@ fn growth(compression: Compression) -> u64 {
         Compression::SNAPPY => 32,
         Compression::LZ4 | Compression::LZ4_RAW => 256,
         Compression::GZIP(_) => 1040,
+        // What is repeated costs next to nothing; pages are decoded for their size before.
+        Compression::BROTLI(_) => 1 << 20,
         // A frame of repeated bytes; the decoder makes room only as it fills it.
         _ => 1 << 16,
     }
