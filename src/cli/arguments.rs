@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use flipside::Error;
 use flipside::clusters::{Keep, Linkage};
-use flipside::corpus::JsonlFields;
+use flipside::corpus::{JsonlFields, LONGEST_WINDOW, ReadRules};
 use flipside::search::bands::Banding;
 use flipside::search::psm::Reading;
 use flipside::settings::{
@@ -20,7 +20,8 @@ use std::str::FromStr;
 #[derive(Debug, clap::Args)]
 pub(crate) struct InputArgs {
     /// WET files (.wet, .warc.wet, .warc; plain or .gz), JSONL files (plain, .gz or .zst), Parquet files,
-    /// folders of these, or - for standard input
+    /// folders of these, or - for standard input, which is copied to the folder for temporary files first (TMPDIR,
+    /// or /tmp) and needs as much room there
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 
@@ -48,12 +49,28 @@ pub(crate) struct FieldArgs {
     /// its size (12 times with shingles) [default: 128]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=4000), help_heading = "Input")]
     longest_page: Option<u32>,
+
+    /// Skip texts that are not UTF-8, hold half a surrogate pair, or are null, and report them as damage;
+    /// otherwise what cannot be read of a text is replaced by U+FFFD and counted, and a null is no page
+    #[arg(long, help_heading = "Input")]
+    strict: bool,
+
+    /// Read Zstandard frames with windows of up to this many bits, as zstd --long=BITS writes them; each open
+    /// file needs that much memory [default: 27]
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(10..=i64::from(LONGEST_WINDOW)), help_heading = "Input")]
+    longest_window: Option<u32>,
 }
 
 impl FieldArgs {
     /// The longest page that is read, in bytes, if it was given.
     pub(crate) fn longest_page(&self) -> Option<usize> {
         self.longest_page.map(|megabytes| megabytes as usize * 1_000_000)
+    }
+
+    /// What becomes of odd input.
+    pub(crate) fn rules(&self) -> ReadRules {
+        let usual = ReadRules::default();
+        ReadRules { strict: self.strict, longest_window: self.longest_window.unwrap_or(usual.longest_window) }
     }
 
     /// The names of the JSONL fields and Parquet columns.
@@ -68,12 +85,14 @@ impl FieldArgs {
     }
 
     /// Which of them were given, for a command that may read no pages.
-    pub(crate) fn given(&self) -> [(&'static str, bool); 4] {
+    pub(crate) fn given(&self) -> [(&'static str, bool); 6] {
         [
             ("text-field", self.text_field.is_some()),
             ("id-field", self.id_field.is_some()),
             ("url-field", self.url_field.is_some()),
             ("longest-page", self.longest_page.is_some()),
+            ("strict", self.strict),
+            ("longest-window", self.longest_window.is_some()),
         ]
     }
 }

@@ -123,6 +123,7 @@ pub(super) fn job(
         inputs: input.inputs.clone(),
         fields: input.names.fields(),
         longest_page: input.names.longest_page(),
+        rules: input.names.rules(),
         out: run.out.clone(),
         force: run.force,
         threads: run.threads,

@@ -82,6 +82,7 @@ impl Args {
             inputs: self.inputs.clone(),
             fields: self.names.fields(),
             longest_page: self.names.longest_page(),
+            rules: self.names.rules(),
             frequencies: self.features.frequencies.clone(),
             ..Job::default()
         };

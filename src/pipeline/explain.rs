@@ -65,7 +65,11 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
     let (pages, frequencies) = read(job, settings, Some(Keeping::Features), &stages)?;
     let prepared = Prepared::new(&pages.collection, settings, frequencies, &stages);
     let pair = [find(&pages, names[0])?, find(&pages, names[1])?];
-    let shown = Shown::fetch(&pages, &job.read_options(), pair.into_iter().collect())?;
+    let shown = Shown::fetch(&pages, &job.read_options(), pair.into_iter().collect());
+    if let Some(&gone) = pair.iter().find(|&&document| !shown.holds(document)) {
+        let expected = "a page that can be read again; was its file changed during the run?";
+        return Err(Error::parameter("page", pages.shown_name(gone), expected));
+    }
     let none = Frequencies::new(settings.features);
     let frequencies = prepared.frequencies().map_or(&none, |known| known);
     let sides = pair.map(|document| {
