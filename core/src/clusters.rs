@@ -362,16 +362,21 @@ mod tests {
     #[test]
     fn among_equals_the_earlier_one_leads() {
         // The last node is as near to one leader as to the others, which are not near one another.
+        let link = |linkage: Linkage, order: &[u32], edges: &[(u32, u32, f32)]| -> Vec<u32> {
+            let order: Vec<Group> = order.iter().map(|&group| Group(group)).collect();
+            let edges: Vec<_> = edges.iter().map(|&(a, b, s)| (Group(a), Group(b), s)).collect();
+            linkage.link(&order, &edges).iter().map(|leader| leader.0).collect()
+        };
         let edges = [(0, 3, 0.9), (1, 3, 0.9), (2, 3, 0.9)];
         for (order, first) in [([0, 1, 2, 3], 0), ([1, 0, 2, 3], 1), ([2, 1, 0, 3], 2), ([1, 2, 0, 3], 1)] {
             for linkage in [Linkage::Star, Linkage::Complete] {
-                assert_eq!(linkage.link(&order, &edges), [0, 1, 2, first], "{linkage:?}, {order:?}");
+                assert_eq!(link(linkage, &order, &edges), [0, 1, 2, first], "{linkage:?}, {order:?}");
             }
         }
         // A star takes the most alike, whichever comes first; a complete cluster the earliest.
         let edges = [(0, 2, 0.8), (1, 2, 0.9)];
-        assert_eq!(Linkage::Star.link(&[0, 1, 2], &edges), [0, 1, 1]);
-        assert_eq!(Linkage::Complete.link(&[0, 1, 2], &edges), [0, 1, 0]);
+        assert_eq!(link(Linkage::Star, &[0, 1, 2], &edges), [0, 1, 1]);
+        assert_eq!(link(Linkage::Complete, &[0, 1, 2], &edges), [0, 1, 0]);
     }
 
     #[test]

@@ -442,6 +442,11 @@ impl Sketches {
         }
     }
 
+    /// Whether there is a SimHash among them, so that two documents have a distance.
+    pub fn has_hash(self) -> bool {
+        matches!(self, Self::SimHash { .. } | Self::Both { .. })
+    }
+
     pub(crate) fn check(self) -> Result<()> {
         let Self::Both { bits, banding } = self else { return Ok(()) };
         if bits == 0 || !bits.is_multiple_of(64) || bits > MOST_PERMUTATIONS {

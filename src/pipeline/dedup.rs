@@ -133,6 +133,7 @@ fn report(
         search_cost: tell::cost(searched),
         searched: Some(searched.clone()),
         judged,
+        audit: outcome.audit,
         damage: tell::damage(&pages.files, &lost),
         warnings,
         files: file_rows(pages, &stays),
@@ -162,7 +163,7 @@ type Samples = (Vec<crate::report::model::PairSample>, Vec<ClusterSample>);
 
 /// Pairs and clusters for a person to look at.
 fn samples(job: &Job, pages: &Pages, outcome: &Outcome) -> Result<Samples> {
-    let has_distance = job.settings.net.distance().is_some();
+    let has_distance = job.settings.sketches.has_hash();
     let sample = sample_pairs(&outcome.pairs, SHOWN_PAIRS, job.settings.seed);
     let largest = largest_clusters(outcome);
     let shown = sample
@@ -193,7 +194,7 @@ fn pair_row<'a>(pages: &'a Pages, pair: &Pair, settings: &Settings) -> PairRow<'
         b_id: pages.id_of(pair.b),
         a_url: url(pair.a),
         b_url: url(pair.b),
-        distance: settings.net.distance().map(|_| pair.distance),
+        distance: settings.sketches.has_hash().then_some(pair.distance),
         similarity: f64::from(pair.similarity),
         kind: pair.kind,
         measure: tell::measure_name(settings, pair.kind),

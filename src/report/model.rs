@@ -15,6 +15,7 @@ use super::snippet::{differences, opening};
 use super::tell;
 use crate::search::bands::Banding;
 use crate::{Error, Result};
+use flipside_core::audit::Audit;
 pub use flipside_core::dedup::Kind as PairKind;
 use flipside_core::dedup::{Judged, Searched};
 use flipside_core::settings::Settings;
@@ -72,6 +73,9 @@ pub struct Report {
     pub searched: Option<Searched>,
     /// What the judge did, if there was one.
     pub judged: Option<Judged>,
+    /// How many of the pairs that the judge calls near were found, measured on the pages of the run; none
+    /// for runs of one sketch.
+    pub audit: Option<Audit>,
     /// Input that could not be read.
     pub damage: DamageReport,
     /// What the user should know, a sentence each.

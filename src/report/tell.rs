@@ -9,6 +9,7 @@ use crate::corpus::{Damage, FileReading};
 use crate::hash::FEATURE_HASH;
 use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable_path};
+use flipside_core::audit::Audit;
 use flipside_core::clusters::Linkage;
 use flipside_core::dedup::{Cohesion, Crowds, Judged, Kind, MeasuredRecall, Outcome, Ran, Scores, Searched};
 use flipside_core::id::{Cluster, Document, Id};
@@ -212,6 +213,12 @@ pub fn s_curve(settings: &Settings, searched: &Searched) -> Option<SCurve> {
         (Ran::Bands { banding, .. }, Net::Bands { similarity, .. }) => {
             Some(SCurve::new(banding.bands as u32, banding.rows as u32, similarity))
         }
+        (Ran::Keys { .. }, _) => match (settings.sketches, settings.judge) {
+            (Sketches::Both { banding, .. }, Judge::Estimate(similarity) | Judge::Jaccard(similarity)) => {
+                Some(SCurve::new(banding.bands as u32, banding.rows as u32, similarity))
+            }
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -519,6 +526,51 @@ pub fn promise(reach: Reach) -> Option<&'static str> {
     }
 }
 
+/// What a judge at a threshold calls near, as in "of the pairs with …".
+fn near_words(judge: Judge) -> String {
+    let threshold = judge.threshold().unwrap_or_default();
+    match judge {
+        Judge::EstimatedContainment(_) | Judge::Containment(_) => {
+            format!("a containment of {threshold} or more")
+        }
+        Judge::Estimate(_) | Judge::Jaccard(_) => format!("a resemblance of {threshold} or more"),
+        _ => format!("a similarity of {threshold} or more"),
+    }
+}
+
+/// How many of the near pairs a run found, as it measured itself.
+pub fn audited(audit: &Audit, judge: Judge) -> String {
+    let all = audit.drawn > audit.compared;
+    let drawn = if all {
+        format!("all {} compared with each other", counted(audit.drawn, "text was", "texts were"))
+    } else {
+        format!(
+            "{} drawn and compared with all {}",
+            counted(audit.drawn, "text was", "texts were"),
+            counted(audit.compared + 1, "text", "texts")
+        )
+    };
+    // Each pair shows from both sides where all are drawn.
+    let pairs = if all { audit.pairs / 2 } else { audit.pairs };
+    let found = if all { audit.found / 2 } else { audit.found };
+    match audit.recall {
+        Some(recall) => format!(
+            "Of the pairs with {}, {:.1} % [{:.1}, {:.1}] were found: {drawn}, which showed {}.",
+            near_words(judge),
+            100.0 * recall.share,
+            100.0 * recall.low,
+            100.0 * recall.high,
+            counted(pairs, "pair", "pairs")
+        ),
+        None => format!(
+            "Too few pairs to measure what was missed: {drawn}, which showed {} with {}, {} of them found.",
+            counted(pairs, "pair", "pairs"),
+            near_words(judge),
+            found
+        ),
+    }
+}
+
 /// A few sentences on what a run of `dedup` came to.
 pub fn closing(report: &Report, judge: Judge) -> String {
     let outcome = &report.outcome;
@@ -531,6 +583,10 @@ pub fn closing(report: &Report, judge: Judge) -> String {
         counted(outcome.near_duplicates, "near-duplicate", "near-duplicates"),
         counted(outcome.clusters, "cluster", "clusters")
     );
+    if let Some(audit) = &report.audit {
+        text.push('\n');
+        text.push_str(&audited(audit, judge));
+    }
     match &report.recall {
         Some(recall) if recall.low >= 1.0 => {
             text.push_str(&format!(
@@ -546,6 +602,7 @@ pub fn closing(report: &Report, judge: Judge) -> String {
             counted(recall.sample_pairs, "held-out pair", "held-out pairs"),
             100.0 * recall.wanted
         )),
+        None if report.audit.is_some() => {}
         None => {
             if let Some(promise) = report.promise() {
                 text.push('\n');

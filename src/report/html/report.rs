@@ -5,6 +5,7 @@ use super::super::figures;
 use super::super::model::{
     ClusterSample, ClusterSizes, FileRow, Histogram, LanguageCount, Parameter, Report,
 };
+use super::super::tell;
 use super::parts::{
     Cut, DamageView, Heads, LANGUAGES, METHOD_PARAMETERS, PageView, PairView, StageView, Total, WARNINGS,
     command, method_name, stages,
@@ -56,6 +57,9 @@ pub fn render(report: &Report) -> Result<String> {
         report: Heads::of_report(report),
         seed: report.method.seed.to_string(),
         promise: report.promise().unwrap_or("This was not measured."),
+        audited: report.audit.as_ref().zip(report.settings.as_ref()).map(|(audit, settings)| {
+            (tell::audited(audit, settings.judge), audit.recall.map(|recall| recall.share))
+        }),
         method: method_name(&report.method.name),
         command: command(&report.command_line),
         headline: headline(documents, outcome.removed),
@@ -93,6 +97,8 @@ struct ReportView<'a> {
     /// In words, as a template's numbers may be signed.
     seed: String,
     promise: &'static str,
+    /// What the run measured of itself, in words, and the share alone.
+    audited: Option<(String, Option<f64>)>,
     method: String,
     command: String,
     headline: (String, String),
