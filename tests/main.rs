@@ -2,6 +2,7 @@
 
 mod cli;
 mod floors;
+mod frames;
 mod parquet;
 mod reading;
 mod results_v1;

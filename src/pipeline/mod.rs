@@ -22,12 +22,13 @@ pub use stages::{Progress, Silent};
 use crate::corpus::{self, Input, JsonlFields, ReadOptions, discover};
 use crate::error::{Error, Result};
 use crate::format;
+use crate::frames;
 use crate::frequencies;
 use crate::report::tell;
 use crate::weight::frequencies::Frequencies;
 use flipside_core::collection::Keeping;
 use flipside_core::settings::Settings;
-use pages::Pages;
+use pages::{Pages, count_frames};
 use serde::{Deserialize, Serialize};
 use stages::Stages;
 use std::path::PathBuf;
@@ -52,6 +53,12 @@ pub struct Job {
     pub frequencies: Option<PathBuf>,
     /// Where to save the document frequencies.
     pub save_frequencies: Option<PathBuf>,
+    /// Whether the lines that are frame are left out, see [`crate::frames`].
+    pub without_frames: bool,
+    /// A file of frames to leave out instead of the corpus's own.
+    pub frames: Option<PathBuf>,
+    /// Where to save the frames.
+    pub save_frames: Option<PathBuf>,
     /// What decides the result.
     pub settings: Settings,
     /// The command as typed, for the report.
@@ -91,6 +98,10 @@ fn read(
     if let Some(path) = &job.save_frequencies {
         format::check_place("save-frequencies", path)?;
     }
+    if let Some(path) = &job.save_frames {
+        format::check_place("save-frames", path)?;
+    }
+    let named = job.frames.as_deref().filter(|_| job.without_frames).map(frames::load).transpose()?;
     // A file of frequencies that does not fit is told before hours of reading.
     let loaded = match &job.frequencies {
         Some(path) if settings.needs_frequencies() => {
@@ -106,8 +117,19 @@ fn read(
     let inputs = discover(&job.inputs, &Default::default())?;
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let options = job.read_options();
+    let frames =
+        match named {
+            Some(named) => Some(named),
+            None if job.without_frames => Some(stages.run("frames", 0, "pages", stored.max(1), |progress| {
+                count_frames(&inputs, &options, progress)
+            })),
+            None => None,
+        };
+    if let (Some(path), Some(frames)) = (&job.save_frames, &frames) {
+        frames::save(frames, path)?;
+    }
     let pages = stages.run("read", 0, "pages", stored.max(1), |progress| {
-        Pages::read(inputs, &options, settings.features, keeping, loaded.clone(), progress)
+        Pages::read(inputs, &options, settings.features, keeping, loaded.clone(), frames.as_ref(), progress)
     })?;
     stages.amend(pages.len() as u64, pages.collection.text_bytes());
     tell_damage(&pages, stages.progress());
