@@ -35,10 +35,6 @@ const DRAWS: usize = 3;
 /// Draws that must have come to three contents.
 const LEAST_DRAWS: usize = 2;
 
-/// A line of `w` words is drawn with a probability in proportion to `w` to this power: frames are short lines,
-/// contents long ones.
-const LENGTH_POWER: f64 = 1.5;
-
 /// Parts of the counts, each with its own lock.
 const PARTS: usize = 64;
 
@@ -190,7 +186,11 @@ impl Lines {
                 let hash = fmix64(key ^ fmix64(at as u64 + 1));
                 // Exponentially distributed with the weight as its rate: the least of all is drawn.
                 let share = ((hash >> 11) + 1) as f64 / (1u64 << 53) as f64;
-                let weight = libm::pow(f64::from(*words), LENGTH_POWER);
+                let weight = weight_of(*words);
+                // A logarithm only where the line may be drawn: it is at least as far from 0 as this.
+                if (1.0 - share) / weight > least.0 * (1.0 + 1e-9) {
+                    continue;
+                }
                 let drawn = (-libm::log(share) / weight, hash);
                 if drawn.0.total_cmp(&least.0).then(drawn.1.cmp(&least.1)).is_lt() {
                     least = drawn;
@@ -199,6 +199,13 @@ impl Lines {
             1 + fmix64(least.1) % Contents::MASK
         })
     }
+}
+
+/// What the probability that a line of so many words is drawn goes with: their number to the power 1.5, as
+/// frames are short lines, and contents long ones.
+fn weight_of(words: u32) -> f64 {
+    let words = f64::from(words);
+    words * words.sqrt()
 }
 
 /// Some of the lines' counts.
@@ -264,7 +271,9 @@ impl Counting {
         let Some(host) = url.and_then(host_of) else { return };
         lines.cut(&host, text);
         let drawn = lines.draw();
-        for key in lines.lines.iter().filter_map(|line| line.key) {
+        // The host itself is counted like a line that all of its pages have: one of fewer contents has no
+        // frame, and its pages need not be cut again.
+        for key in lines.lines.iter().filter_map(|line| line.key).chain([feature(host.as_bytes())]) {
             let mut part = self.parts[part_of(key)].lock().unwrap_or_else(PoisonError::into_inner);
             part.add(key, drawn, self.bounds);
         }
@@ -361,8 +370,11 @@ impl Frames {
     }
 
     /// A page of `host` without its frame, and how much of it is frame. A page of nothing but frame is given
-    /// whole.
-    pub fn without<'a>(&self, lines: &'a mut Lines, host: &str, text: &'a str) -> (&'a str, Share) {
+    /// whole, and so is one of a host with fewer than three contents, of which nothing is told.
+    pub fn without<'a>(&self, lines: &'a mut Lines, host: &str, text: &'a str) -> (&'a str, Option<Share>) {
+        if !self.has(feature(host.as_bytes())) {
+            return (text, None);
+        }
         lines.cut(host, text);
         let mut share = Share { pages: 1, bytes: text.len() as u64, ..Share::default() };
         let Lines { lines, own, .. } = lines;
@@ -379,7 +391,7 @@ impl Frames {
         }
         let whole = share.frame_lines == share.lines;
         share.whole_pages = u64::from(whole && share.lines > 0);
-        (if whole || share.frame_lines == 0 { text } else { own }, share)
+        (if whole || share.frame_lines == 0 { text } else { own }, Some(share))
     }
 }
 
@@ -518,7 +530,7 @@ mod tests {
     fn left(frames: &Frames, text: &str) -> (String, Share) {
         let mut lines = Lines::default();
         let (left, share) = frames.without(&mut lines, "a.example", text);
-        (left.to_owned(), share)
+        (left.to_owned(), share.unwrap_or_default())
     }
 
     #[test]
@@ -553,7 +565,7 @@ mod tests {
         // A frame is its host's alone, whatever case and space it is written in.
         let mut cut = Lines::default();
         let text = &pages[0].1;
-        assert_eq!(frames.without(&mut cut, "b.example", text).0, text);
+        assert_eq!(frames.without(&mut cut, "b.example", text), (&**text, None));
         let loud = text.to_uppercase().replace(' ', "  ");
         assert_eq!(left(&frames, &loud).1.frame_lines, 6);
         // Nothing but frame is given whole.

@@ -34,7 +34,7 @@ pub struct Pages {
 /// What was left out of pages as frame.
 #[derive(Clone, Debug, Default)]
 pub struct LeftOut {
-    /// How much of each host's pages.
+    /// How much of the pages of each host with three contents or more.
     pub hosts: HashMap<String, Share>,
     /// [`Frames::mistaken`] of the frames.
     pub mistaken: f64,
@@ -65,7 +65,9 @@ impl Worker<'_> {
             (Some(frames), Some(host)) => {
                 let (part, share) = frames.without(&mut self.lines, &host, record.text);
                 self.collection.push_part(record.text, part);
-                self.shares.entry(host).or_default().add(&share);
+                if let Some(share) = share {
+                    self.shares.entry(host).or_default().add(&share);
+                }
             }
             _ => {
                 self.collection.push(record.text);

@@ -89,9 +89,9 @@ pub struct Report {
 pub struct FramesReport {
     /// The file of frames that was given; none if they were counted in the corpus.
     pub from: Option<PathBuf>,
-    /// How much of all pages that have a host.
+    /// How much of all pages of hosts with three different contents or more; others have no frame.
     pub all: Share,
-    /// Hosts of these pages.
+    /// Number of these hosts.
     pub hosts: u64,
     /// Hosts with the most bytes of frame, most first.
     pub most: Vec<HostFrames>,

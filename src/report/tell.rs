@@ -554,7 +554,7 @@ pub fn closing(report: &Report, judge: Judge) -> String {
     }
     if let Some(frames) = &report.frames {
         text.push_str(&format!(
-            "\nFrames were left out: {:.1} % of the lines and {:.1} % of the text of {} on {}.",
+            "\nFrames were left out: {:.1} % of the lines and {:.1} % of the text of {} on {} with three contents or more.",
             per_cent(frames.all.frame_lines, frames.all.lines),
             per_cent(frames.all.frame_bytes, frames.all.bytes),
             counted(frames.all.pages, "page", "pages"),
