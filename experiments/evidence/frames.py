@@ -3,7 +3,7 @@
 usage: frames.py FLIPSIDE OUT.csv NAME=DOCUMENTS,TRUTH.csv...
 
 DOCUMENTS and TRUTH.csv are those of score.py; a truth by resemblance counts from .8, and the default alone is
-run. A row has the processor time of the fastest of three runs, and of its first pass, which counts lines.
+run. A row has the processor time of the whole run.
 """
 
 import csv
@@ -16,9 +16,8 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).parent
-RUNS = 3
 COLUMNS = "set options listed true hits wrong missed precision recall f1 f1_low f1_high".split()
-COLUMNS += "cpu_seconds counting_seconds frame_lines frame_bytes".split()
+COLUMNS += ["cpu_seconds"]
 
 
 def processor_seconds():
@@ -27,28 +26,17 @@ def processor_seconds():
 
 
 def measure(tool, documents, truth, options, folder):
-    runs = []
-    for _ in range(RUNS):
-        before = processor_seconds()
-        command = [tool, "dedup", documents, "--out", folder, "--force", "--all-pairs", "--quiet", *options]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        taken = processor_seconds() - before
-        with open(os.path.join(folder, "report.json"), encoding="utf-8") as file:
-            runs.append((taken, json.load(file)))
-    taken, report = min(runs, key=lambda run: run[0])
+    before = processor_seconds()
+    command = [tool, "dedup", documents, "--out", folder, "--force", "--all-pairs", "--quiet", *options]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    taken = processor_seconds() - before
     score = [sys.executable, HERE / "score.py", os.path.join(folder, "pairs.csv"), documents, truth]
     score = json.loads(subprocess.run(score, check=True, capture_output=True).stdout)
-    frames = (report["frames"] or {"all": {}})["all"]
-    counting = [stage["cpu_seconds"] for stage in report["stages"] if stage["name"] == "frames"]
-    share = lambda part, whole: round(frames[part] / max(1, frames[whole]), 4) if frames else ""
     return [
         *(score[name] for name in ("pairs_listed", "true", "hits", "wrong", "missed")),
         *(score[name][0] for name in ("precision", "recall", "f1")),
         *score["f1"][1:],
         round(taken, 2),
-        round(counting[0], 2) if counting else "",
-        share("frame_lines", "lines"),
-        share("frame_bytes", "bytes"),
     ]
 
 
