@@ -45,8 +45,11 @@ pub const FREQUENCIES: Kind = Kind { tag: *b"FREQ", version: 1, oldest: 1, name:
 /// Pages that a crawl has seen. Version 1 says nothing of keys.
 pub const SEEN: Kind = Kind { tag: *b"SEEN", version: 2, oldest: 1, name: "index of seen pages" };
 
+/// Lines that are frame.
+pub const FRAMES: Kind = Kind { tag: *b"FRAM", version: 1, oldest: 1, name: "frames" };
+
 /// Every kind there is.
-pub const KINDS: [Kind; 2] = [FREQUENCIES, SEEN];
+pub const KINDS: [Kind; 3] = [FREQUENCIES, SEEN, FRAMES];
 
 /// Whether a folder is one of results, by its `report.json`.
 pub fn is_result_folder(folder: &Path) -> bool {

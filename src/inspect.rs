@@ -19,7 +19,7 @@ use crate::report::model::Report;
 use crate::seen::answers;
 use crate::tables::check::{Together, clusters, pairs};
 use crate::tables::{ClustersCsv, PairsCsv};
-use crate::{format, frequencies, seen};
+use crate::{format, frames, frequencies, seen};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
@@ -67,6 +67,7 @@ fn check_binary(path: &Path) -> Result<Inspection> {
     // The bytes are as they were written; whether they can be used is another question.
     let content = match envelope.kind {
         format::SEEN => seen::format::check(path, envelope.header),
+        format::FRAMES => frames::check(path, envelope.header),
         _ => frequencies::check(path, envelope.header),
     };
     inspection.facts.extend(content.facts);

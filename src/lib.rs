@@ -34,6 +34,7 @@ pub mod document;
 pub mod error;
 pub mod evaluate;
 pub mod format;
+pub mod frames;
 pub mod frequencies;
 pub mod inspect;
 mod inspection;

@@ -3,6 +3,7 @@
 mod cli;
 mod edges;
 mod floors;
+mod frames;
 mod parquet;
 mod reading;
 mod results_v1;

@@ -203,9 +203,19 @@ impl Collection {
     /// # Panics
     /// If there are 2³² already.
     pub fn push(&mut self, text: &str) -> Document {
+        self.push_part(text, text)
+    }
+
+    /// Adds a document of which `part` alone is compared: what is left of it without its frame, say. Exact
+    /// copies are those of the whole text, and of copies that differ in their parts the one with the most
+    /// features is compared.
+    ///
+    /// # Panics
+    /// If there are 2³² already.
+    pub fn push_part(&mut self, text: &str, part: &str) -> Document {
         let facts = match &mut self.growing {
             Growing::Features { counter, lists } => {
-                counter.count(text);
+                counter.count(part);
                 let features = counter.vocabulary.finish(|terms, occurrences| {
                     lists.terms.extend_from_slice(terms);
                     lists.occurrences.extend_from_slice(occurrences);
@@ -215,7 +225,7 @@ impl Collection {
                 Facts::new(text, features)
             }
             Growing::Sketches { sketcher, kept } => {
-                let Sketch { facts, value } = sketcher.sketch(text);
+                let Sketch { facts, value } = sketcher.sketch_part(text, part);
                 kept.push(&value);
                 facts
             }
@@ -500,6 +510,8 @@ impl Part {
 #[derive(Clone, Debug)]
 pub struct Texts {
     copies: Lists<Text, Document>,
+    /// The copy of each text that is compared.
+    compared: Vec<Document>,
     /// The text of each document.
     of: Vec<Text>,
     /// Texts with enough features for a sketch to say something, ascending.
@@ -522,6 +534,7 @@ impl Texts {
         groups.par_sort_unstable_by_key(|group| group[0].1);
         let mut texts = Self {
             copies: Lists::with_capacity(groups.len(), order.len()),
+            compared: Vec::with_capacity(groups.len()),
             of: vec![Text::default(); order.len()],
             sketched: Vec::new(),
             unsketched: Vec::new(),
@@ -529,7 +542,13 @@ impl Texts {
         for group in groups {
             let text = texts.copies.push(group.iter().map(|&(_, document)| document));
             group.iter().for_each(|&(_, document)| texts.of[document.index()] = text);
-            let enough = collection.facts(group[0].1).features as usize >= min_features.max(1);
+            // Copies have the same features, unless only parts of them are looked at.
+            let features = |document: Document| collection.facts(document).features;
+            let compared = group.iter().map(|&(_, document)| document);
+            let compared = compared.reduce(|a, b| if features(b) > features(a) { b } else { a });
+            let compared = compared.unwrap_or(group[0].1);
+            texts.compared.push(compared);
+            let enough = features(compared) as usize >= min_features.max(1);
             if enough { &mut texts.sketched } else { &mut texts.unsketched }.push(text);
         }
         texts
@@ -540,9 +559,10 @@ impl Texts {
         self.copies.get(text)
     }
 
-    /// The first document that has the text.
+    /// The first document that has the text; of documents of which only parts are compared, the first with the
+    /// most features.
     pub fn first(&self, text: Text) -> Document {
-        self.copies(text)[0]
+        self.compared[text.index()]
     }
 
     /// The text of a document.

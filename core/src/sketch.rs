@@ -144,8 +144,14 @@ impl Sketcher {
 
     /// Sketches a text.
     pub fn sketch(&mut self, text: &str) -> Sketch {
+        self.sketch_part(text, text)
+    }
+
+    /// Sketches a text by the features of `part` alone: what is left of it without its frame, say. Its digest
+    /// and length are the whole text's.
+    pub fn sketch_part(&mut self, text: &str, part: &str) -> Sketch {
         let Self { counter, maker, frequencies } = self;
-        counter.count(text);
+        counter.count(part);
         let (features, value) = counter.vocabulary.finish_and_forget(|features, occurrences| {
             let value = match maker {
                 Maker::SimHash { weigher, hasher } => {

@@ -1,7 +1,7 @@
 //! `flipside dedup`
 
 use super::arguments::{
-    CheckArgs, FeatureArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs,
+    CheckArgs, FeatureArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs, refuse,
 };
 use super::progress::Bars;
 use super::{Done, tell};
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "REPORT", conflicts_with_all = [
         "method", "search", "distance", "recall", "similarity", "index", "budget", "key_bits", "tables", "permutations", "bands",
         "seed", "preset", "sketch_bytes", "min_features", "verify", "verify_threshold", "clusters", "keep", "all_pairs", "features", "weighting",
-        "frequencies",
+        "frequencies", "without_frames", "frames",
     ])]
     settings: Option<PathBuf>,
 
@@ -58,6 +58,19 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     features: FeatureArgs,
+
+    /// Compare pages without their frame: the lines that pages of three or more different contents of their
+    /// host have. Reads the input twice; a page of nothing but frame is compared whole
+    #[arg(long, help_heading = "Features")]
+    without_frames: bool,
+
+    /// With --without-frames: use these frames instead of the corpus's own
+    #[arg(long, value_name = "FILE", help_heading = "Features", requires = "without_frames")]
+    frames: Option<PathBuf>,
+
+    /// With --without-frames: save the corpus's frames to a file, for a later --frames
+    #[arg(long, value_name = "FILE", help_heading = "Features")]
+    save_frames: Option<PathBuf>,
 }
 
 impl Args {
@@ -70,22 +83,42 @@ impl Args {
             all_pairs: self.all_pairs,
             saves_frequencies: self.run.save_frequencies.is_some(),
         };
-        let (settings, frequencies) = match &self.settings {
+        let Repeated { settings, frequencies, without_frames, frames } = match &self.settings {
             Some(path) => repeated(path)?,
-            None => {
-                let settings = given.settings(self.method, &self.search.said(self.method))?;
-                (settings, self.features.frequencies.clone())
-            }
+            None => Repeated {
+                settings: given.settings(self.method, &self.search.said(self.method))?,
+                frequencies: self.features.frequencies.clone(),
+                without_frames: self.without_frames,
+                frames: self.frames.clone(),
+            },
         };
-        let job = job(&self.input, &self.run, settings, frequencies, command_line);
+        refuse(
+            &[("save-frames", self.save_frames.is_some() && (!without_frames || frames.is_some()))],
+            if without_frames { "with --frames" } else { "without --without-frames" },
+            "no frames are counted then. Leave it out, or count them with --without-frames alone",
+        )?;
+        let job = Job {
+            without_frames,
+            frames,
+            save_frames: self.save_frames.clone(),
+            ..job(&self.input, &self.run, settings, frequencies, command_line)
+        };
         let summary = pipeline::dedup(&job, &Bars::new(self.run.quiet))?;
         tell(&format!("{}\n{}\n", summary.text, printable_path(&job.out.join("report.html"))))?;
         Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 }
 
-/// The settings of an earlier run, and the file of frequencies that it was given.
-fn repeated(report: &Path) -> anyhow::Result<(Settings, Option<PathBuf>)> {
+/// What an earlier run was given.
+struct Repeated {
+    settings: Settings,
+    frequencies: Option<PathBuf>,
+    without_frames: bool,
+    frames: Option<PathBuf>,
+}
+
+/// What an earlier run was given, by its report.
+fn repeated(report: &Path) -> anyhow::Result<Repeated> {
     const TAKES: &str = "--settings takes the report.json that an earlier dedup wrote";
     let shown = printable_path(report);
     if report.is_dir() {
@@ -96,14 +129,20 @@ fn repeated(report: &Path) -> anyhow::Result<(Settings, Option<PathBuf>)> {
         };
         anyhow::bail!("{shown} is a folder, but {TAKES}; {advice}");
     }
-    let Report { settings, frequencies, .. } = Report::read_json(report).map_err(|error| match error {
-        Error::Format { field: "content", got, .. } => {
-            anyhow::anyhow!("{shown} is no report ({}), but {TAKES}", printable(&got))
-        }
-        other => other.into(),
-    })?;
+    let Report { settings, frequencies, frames, .. } =
+        Report::read_json(report).map_err(|error| match error {
+            Error::Format { field: "content", got, .. } => {
+                anyhow::anyhow!("{shown} is no report ({}), but {TAKES}", printable(&got))
+            }
+            other => other.into(),
+        })?;
     match settings {
-        Some(settings) => Ok((settings, frequencies)),
+        Some(settings) => Ok(Repeated {
+            settings,
+            frequencies,
+            without_frames: frames.is_some(),
+            frames: frames.and_then(|frames| frames.from),
+        }),
         None => anyhow::bail!(
             "{shown}: the settings are not in it as data, as an earlier version of flipside wrote it; give them as options, such as \
              flipside inspect shows them"
@@ -132,5 +171,6 @@ pub(super) fn job(
         settings,
         command_line,
         created: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        ..Job::default()
     }
 }

@@ -106,6 +106,11 @@ fn report(
     warnings.extend(tell::repeated_ids_warning(pages.repeated_ids.len() as u64));
     warnings.extend(tell::chaining_warning(outcome, settings.linkage, &name));
     warnings.extend(tell::outcome_warnings(outcome, judged.is_some()));
+    let frames = pages.left_out.as_ref().map(|left_out| {
+        let hosts = left_out.hosts.iter().map(|(host, &share)| (host.clone(), share));
+        tell::frames(hosts, left_out.mistaken, job.frames.as_deref())
+    });
+    warnings.extend(frames.as_ref().and_then(tell::frames_warning));
     let frequencies = job.frequencies.as_deref().filter(|_| settings.needs_frequencies());
     let report = Report {
         schema: SCHEMA,
@@ -114,6 +119,7 @@ fn report(
         command_line: job.command_line.clone(),
         settings: Some(settings.clone()),
         frequencies: frequencies.map(Path::to_path_buf),
+        frames,
         corpus: tell::corpus(
             &pages.files,
             outcome.documents as u64,

@@ -24,13 +24,14 @@ use crate::corpus::{
 };
 use crate::error::{Error, Result};
 use crate::format;
+use crate::frames;
 use crate::frequencies;
 use crate::making::check_file;
 use crate::report::tell;
 use crate::weight::frequencies::Frequencies;
 use flipside_core::collection::Keeping;
 use flipside_core::settings::Settings;
-use pages::Pages;
+use pages::{Pages, count_frames};
 use serde::{Deserialize, Serialize};
 use stages::Stages;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,12 @@ pub struct Job {
     pub frequencies: Option<PathBuf>,
     /// Where to save the document frequencies.
     pub save_frequencies: Option<PathBuf>,
+    /// Whether the lines that are frame are left out, see [`crate::frames`].
+    pub without_frames: bool,
+    /// A file of frames to leave out instead of the corpus's own.
+    pub frames: Option<PathBuf>,
+    /// Where to save the frames.
+    pub save_frames: Option<PathBuf>,
     /// What decides the result.
     pub settings: Settings,
     /// The command as typed, for the report.
@@ -98,7 +105,13 @@ fn read(
         let is_ours = |path: &Path| format::is_of_kind(path, format::FREQUENCIES);
         check_file("save-frequencies", path, "an earlier file of document frequencies", is_ours)?;
     }
-    output::spare(&job.out, job.frequencies.iter().chain(&job.save_frequencies).map(PathBuf::as_path))?;
+    if let Some(path) = &job.save_frames {
+        let is_ours = |path: &Path| format::is_of_kind(path, format::FRAMES);
+        check_file("save-frames", path, "an earlier file of frames", is_ours)?;
+    }
+    let tables = [&job.frequencies, &job.save_frequencies, &job.frames, &job.save_frames];
+    output::spare(&job.out, tables.into_iter().flatten().map(PathBuf::as_path))?;
+    let named = job.frames.as_deref().filter(|_| job.without_frames).map(frames::load).transpose()?;
     // A file of frequencies that does not fit is told before hours of reading.
     let loaded = match &job.frequencies {
         Some(path) if settings.needs_frequencies() => {
@@ -117,10 +130,24 @@ fn read(
     if let Some(path) = &job.save_frequencies {
         output::spare_inputs("save-frequencies", path, &inputs)?;
     }
+    if let Some(path) = &job.save_frames {
+        output::spare_inputs("save-frames", path, &inputs)?;
+    }
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let options = job.read_options();
+    let frames =
+        match named {
+            Some(named) => Some(named),
+            None if job.without_frames => Some(stages.run("frames", 0, "pages", stored.max(1), |progress| {
+                count_frames(&inputs, &options, progress)
+            })),
+            None => None,
+        };
+    if let (Some(path), Some(frames)) = (&job.save_frames, &frames) {
+        frames::save(frames, path)?;
+    }
     let mut pages = stages.run("read", 0, "pages", stored.max(1), |progress| {
-        Pages::read(inputs, &options, settings.features, keeping, loaded.clone(), progress)
+        Pages::read(inputs, &options, settings.features, keeping, loaded.clone(), frames.as_ref(), progress)
     })?;
     stages.amend(pages.len() as u64, pages.collection.text_bytes());
     pages.not_read = passed_over.told();

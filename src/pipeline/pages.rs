@@ -1,13 +1,14 @@
-//! The first pass: every page of the input read once, and what a run needs of it kept.
+//! The first passes: the lines of all pages counted, if frames are to be left out; then every page of the input read once, and what a run needs of it kept.
 
 use crate::corpus::{self, Document as Record, FileReading, Input, ReadOptions};
 use crate::document::{DocId, DocumentTable};
 use crate::error::Result;
+use crate::frames::{Counting, Frames, Lines, Share, host_of};
 use crate::weight::frequencies::Frequencies;
 use flipside_core::collection::{Collection, Keeping};
 use flipside_core::id::{Document, Id};
 use flipside_core::text::FeatureKind;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,19 +29,52 @@ pub struct Pages {
     pub repeated_ids: HashSet<Document>,
     /// What the folders hold that was not read, in a sentence.
     pub not_read: Option<String>,
+    /// What was left out as frame, if frames were.
+    pub left_out: Option<LeftOut>,
+}
+
+/// What was left out of pages as frame.
+#[derive(Clone, Debug, Default)]
+pub struct LeftOut {
+    /// How much of the pages of each host with three contents or more.
+    pub hosts: HashMap<String, Share>,
+    /// [`Frames::mistaken`] of the frames.
+    pub mistaken: f64,
+}
+
+/// Counts on how many contents of its host each line of the inputs stands. `progress` hears of stored bytes.
+pub fn count_frames(inputs: &[Input], options: &ReadOptions, progress: &(dyn Fn(u64) + Sync)) -> Frames {
+    let counting = Counting::default();
+    let add = |lines: &mut Lines, record: Record<'_>| counting.add(lines, record.url, record.text);
+    corpus::read(inputs, options, Lines::default, add, progress);
+    counting.finish()
 }
 
 /// What a thread works with.
-struct Worker {
+struct Worker<'a> {
+    frames: Option<&'a Frames>,
+    lines: Lines,
+    shares: HashMap<String, Share>,
     collection: Collection,
     documents: DocumentTable,
     languages: BTreeMap<String, u64>,
 }
 
-impl Worker {
+impl Worker<'_> {
     fn add(&mut self, record: &Record<'_>) {
         self.documents.push(record.id, record.place, (record.record_id, record.url));
-        self.collection.push(record.text);
+        match (self.frames, record.url.and_then(host_of)) {
+            (Some(frames), Some(host)) => {
+                let (part, share) = frames.without(&mut self.lines, &host, record.text);
+                self.collection.push_part(record.text, part);
+                if let Some(share) = share {
+                    self.shares.entry(host).or_default().add(&share);
+                }
+            }
+            _ => {
+                self.collection.push(record.text);
+            }
+        }
         let language = record.language.and_then(|languages| languages.split(',').next()).unwrap_or("").trim();
         match self.languages.get_mut(language) {
             Some(count) => *count += 1,
@@ -52,7 +86,8 @@ impl Worker {
 }
 
 impl Pages {
-    /// Reads all pages of the inputs. `progress` hears of stored bytes as they are read.
+    /// Reads all pages of the inputs, without the lines that are frame, if any are named. `progress` hears of
+    /// stored bytes as they are read.
     ///
     /// # Errors
     /// If sketches are to be kept that have no meaning.
@@ -62,6 +97,7 @@ impl Pages {
         features: FeatureKind,
         keeping: Keeping,
         frequencies: Option<Arc<Frequencies>>,
+        frames: Option<&Frames>,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Self> {
         let collection = || Collection::new(features, keeping, frequencies.clone());
@@ -69,12 +105,15 @@ impl Pages {
         collection()?;
         let worker = || {
             Ok(Worker {
+                frames,
+                lines: Lines::default(),
+                shares: HashMap::new(),
                 collection: collection()?,
                 documents: DocumentTable::default(),
                 languages: BTreeMap::new(),
             })
         };
-        let add = |worker: &mut Result<Worker>, record: Record<'_>| {
+        let add = |worker: &mut Result<Worker<'_>>, record: Record<'_>| {
             if let Ok(worker) = worker {
                 worker.add(&record);
             }
@@ -82,10 +121,14 @@ impl Pages {
         let reading = corpus::read(&inputs, options, worker, add, progress);
         let mut languages: BTreeMap<String, u64> = BTreeMap::new();
         let (mut tables, mut collections) = (Vec::new(), Vec::new());
+        let mut shares: HashMap<String, Share> = HashMap::new();
         for worker in reading.workers {
             let worker = worker?;
             for (language, count) in worker.languages {
                 *languages.entry(language).or_default() += count;
+            }
+            for (host, share) in worker.shares {
+                shares.entry(host).or_default().add(&share);
             }
             tables.push(worker.documents);
             collections.push(worker.collection);
@@ -104,6 +147,7 @@ impl Pages {
             languages,
             repeated_ids,
             not_read: None,
+            left_out: frames.map(|frames| LeftOut { hosts: shares, mistaken: frames.mistaken() }),
         })
     }
 

@@ -1,6 +1,7 @@
 //! Reports to test with and to look at: a plausible one of each kind, and the worst ones.
 
 use super::model::*;
+use crate::frames::Share;
 
 /// Text that must never reach a page as it is.
 pub const EVIL: &str = "</svg></p><script>alert('1')</script><img src=x onerror=\"alert(2)\">&\u{202e}\u{0}";
@@ -145,6 +146,28 @@ fn damage() -> DamageReport {
     }
 }
 
+fn frames() -> FramesReport {
+    let share = |pages, lines, frame_lines| Share {
+        pages,
+        whole_pages: 1,
+        lines,
+        frame_lines,
+        bytes: 40 * lines,
+        frame_bytes: 20 * frame_lines,
+    };
+    let host = |host: &str, share| HostFrames { host: host.to_owned(), share };
+    FramesReport {
+        from: None,
+        all: share(90, 2_700, 1_100),
+        hosts: 7,
+        most: vec![
+            host("shop.example", share(54, 1_620, 900)),
+            host("<script>alert(1)</script>", share(5, 100, 40)),
+        ],
+        mistaken: 0.0,
+    }
+}
+
 /// A run of PSM on three crawl files.
 pub fn psm() -> Report {
     let sizes = [
@@ -168,6 +191,7 @@ pub fn psm() -> Report {
         written: Vec::new(),
         settings: None,
         frequencies: None,
+        frames: Some(frames()),
         searched: None,
         judged: None,
         audit: None,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::facts::RunFacts;
 use super::snippet::{differences, opening};
 use super::tell;
+use crate::frames::Share;
 use crate::search::bands::Banding;
 use crate::{Error, Result};
 use flipside_core::audit::Audit;
@@ -45,6 +46,8 @@ pub struct Report {
     /// The file of document frequencies that weights were made with; none if they were counted in the
     /// corpus, or none were needed.
     pub frequencies: Option<PathBuf>,
+    /// What was left out as frame, if frames were.
+    pub frames: Option<FramesReport>,
     /// What was read.
     pub corpus: Corpus,
     /// What came of it.
@@ -84,6 +87,34 @@ pub struct Report {
     pub files: Vec<FileRow>,
     /// The other files of the folder but the pages, as they were written; empty in earlier reports.
     pub written: Vec<WrittenFile>,
+}
+
+/// What was left out of pages as frame.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FramesReport {
+    /// The file of frames that was given; none if they were counted in the corpus.
+    pub from: Option<PathBuf>,
+    /// How much of all pages of hosts with three different contents or more; others have no frame.
+    pub all: Share,
+    /// Number of these hosts.
+    pub hosts: u64,
+    /// Hosts with the most bytes of frame, most first.
+    pub most: Vec<HostFrames>,
+    /// The share of other lines that were taken for frame because the table of counts is full; 0 as long as
+    /// each line was counted for itself.
+    pub mistaken: f64,
+}
+
+/// How much of a host's pages is frame.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostFrames {
+    /// The host.
+    pub host: String,
+    /// How much of its pages.
+    #[serde(flatten)]
+    pub share: Share,
 }
 
 /// Everything that one run of `flipside compare` has to say.

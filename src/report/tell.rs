@@ -2,10 +2,11 @@
 
 use super::facts::Reach;
 use super::model::{
-    CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, Histogram, LanguageCount, Method,
-    Outcome as Counts, Parameter, Recall, Report, SCurve, SearchCost,
+    CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, FramesReport, Histogram, HostFrames,
+    LanguageCount, Method, Outcome as Counts, Parameter, Recall, Report, SCurve, SearchCost,
 };
 use crate::corpus::{Damage, FileReading};
+use crate::frames::Share;
 use crate::hash::FEATURE_HASH;
 use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable_path};
@@ -259,6 +260,42 @@ pub fn counts(outcome: &Outcome, removed_text_bytes: u64) -> Counts {
         clusters: outcome.clusters.len() as u64,
         documents_in_clusters: outcome.clusters.values().len() as u64,
     }
+}
+
+/// What was left out as frame, by host; `from` is the file of frames that was given.
+pub fn frames(
+    hosts: impl IntoIterator<Item = (String, Share)>,
+    mistaken: f64,
+    from: Option<&Path>,
+) -> FramesReport {
+    /// Hosts that are listed.
+    const LISTED: usize = 50;
+    let mut most: Vec<HostFrames> =
+        hosts.into_iter().map(|(host, share)| HostFrames { host, share }).collect();
+    let (mut all, hosts) = (Share::default(), most.len() as u64);
+    most.iter().for_each(|HostFrames { share, .. }| all.add(share));
+    most.retain(|host| host.share.frame_lines > 0);
+    most.sort_by(|a, b| b.share.frame_bytes.cmp(&a.share.frame_bytes).then_with(|| a.host.cmp(&b.host)));
+    most.truncate(LISTED);
+    FramesReport { from: from.map(Path::to_path_buf), all, hosts, most, mistaken }
+}
+
+/// What the user should know of the frames that were left out.
+pub fn frames_warning(frames: &FramesReport) -> Option<String> {
+    /// Below it hardly a page is compared otherwise than it would be.
+    const FEW: f64 = 0.02;
+    (frames.mistaken > FEW).then(|| {
+        format!(
+            "The table in which lines are counted is full: {:.0} % of the lines that are no frame were left out as well. Count \
+             frames over fewer pages at a time, all pages of a host together.",
+            100.0 * frames.mistaken
+        )
+    })
+}
+
+/// A share in per cent.
+fn per_cent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
 }
 
 /// What was read.
@@ -617,6 +654,22 @@ pub fn closing(report: &Report, judge: Judge) -> String {
             judged.compared - judged.refused,
             judge.name()
         ));
+    }
+    if let Some(frames) = &report.frames {
+        text.push_str(&format!(
+            "\nFrames were left out: {:.1} % of the lines and {:.1} % of the text of {} on {} with three contents or more.",
+            per_cent(frames.all.frame_lines, frames.all.lines),
+            per_cent(frames.all.frame_bytes, frames.all.bytes),
+            counted(frames.all.pages, "page", "pages"),
+            counted(frames.hosts, "host", "hosts")
+        ));
+        if frames.all.whole_pages > 0 {
+            text.push_str(&format!(
+                " {} of nothing else, and {} compared whole.",
+                counted(frames.all.whole_pages, "page is", "pages are"),
+                plural(frames.all.whole_pages, "was", "were")
+            ));
+        }
     }
     if report.damage.total > 0 {
         text.push_str(&format!("\n{}", damage_told(&report.damage)));

@@ -3,7 +3,7 @@
 use super::super::charts::{self, Bar, Part};
 use super::super::figures;
 use super::super::model::{
-    ClusterSample, ClusterSizes, FileRow, Histogram, LanguageCount, Parameter, Report,
+    ClusterSample, ClusterSizes, FileRow, Histogram, HostFrames, LanguageCount, Parameter, Report,
 };
 use super::super::tell;
 use super::parts::{
@@ -23,6 +23,7 @@ const MEMBERS: usize = 5;
 const CHARTS: usize = 12;
 const HISTOGRAM_ROWS: usize = 1_200;
 const FILES: usize = 100;
+const HOSTS: usize = 50;
 
 /// The page of one run.
 ///
@@ -52,6 +53,7 @@ pub fn render(report: &Report) -> Result<String> {
             charts::bars("Pages that can go", "cluster of", "pages", &size_bars(sizes, |size| size - 1))?,
         ]),
     };
+    let most_framed = report.frames.as_ref().map_or(&[][..], |frames| &frames.most);
     let (rows, tables) = histogram_tables(&report.histograms);
     let view = ReportView {
         report: Heads::of_report(report),
@@ -79,6 +81,7 @@ pub fn render(report: &Report) -> Result<String> {
         total: Total::new(&report.stages),
         damage: DamageView::new(&report.damage),
         warnings: Cut::new(&report.warnings, WARNINGS, Clone::clone),
+        frames: Cut::new(most_framed, HOSTS, Clone::clone),
         files: Cut::new(&report.files, FILES, Clone::clone),
     };
     page("report.html", Value::from(Serde(view)))
@@ -118,6 +121,7 @@ struct ReportView<'a> {
     total: Total,
     damage: DamageView,
     warnings: Cut<String>,
+    frames: Cut<HostFrames>,
     files: Cut<FileRow>,
 }
 

@@ -1,0 +1,682 @@
+//! Frames: the lines of a page that its host puts on many pages, such as menus, notices and forms. Ours.
+//!
+//! A *line* is a run of text between line ends, by its folded words; a line without words is none. A *host* is
+//! that of a page's URL; a page without a URL has none, and so no frame. A line is *frame* where pages of
+//! three or more different contents of its host have it.
+//!
+//! What is one content? Counting pages, or distinct texts, would call five near-copies of a page frame, as they
+//! share nearly all of their lines. So a page's content is stood for by one of its lines, drawn by hash, the
+//! longer the likelier: two pages that share most of their words mostly draw the same line and count once,
+//! and pages that share a frame draw lines of their own contents. `n` pages of which the share `s` is common to
+//! all count as about `1 + n·(1 − s)`. Three such draws are made, and two must have come to three contents,
+//! so that a single unlucky draw decides nothing.
+//!
+//! Counts are kept for each line while there are few, and in a table of fixed size beyond that, where lines
+//! that share both of their places add up. What is frame depends on the set of pages alone: not on their
+//! order, on threads, or on files.
+
+use crate::error::{Error, Result};
+use crate::format::{self, FRAMES};
+use crate::hash::{FEATURE_HASH, feature, fmix64};
+use crate::inspection::Inspection;
+use crate::text::{FeatureExtractor, FeatureKind, TOKENIZER};
+use hashbrown::{HashMap, HashSet};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// Name of the rules that say what is frame, written into every file of frames.
+pub const FRAME_RULES: &str = "lines-of-three-contents-v1";
+
+/// Draws of a line that stands for a page's content.
+const DRAWS: usize = 3;
+
+/// Draws that must have come to three contents.
+const LEAST_DRAWS: usize = 2;
+
+/// Parts of the counts, each with its own lock.
+const PARTS: usize = 64;
+
+/// Distinct lines of a part that are counted each for itself: 2²² in all parts, some 150 MB.
+const MOST_LINES: usize = (1 << 22) / PARTS;
+
+/// Places of a part's table beyond that: 2²⁶ in all parts, 512 MB.
+const PLACES: usize = (1 << 26) / PARTS;
+
+/// The host of a URL: what stands between `://` and the path, without user and port, in lower case.
+///
+/// ```
+/// use flipside::frames::host_of;
+///
+/// assert_eq!(host_of("https://me@Example.org:8080/a?b").as_deref(), Some("example.org"));
+/// assert_eq!(host_of("urn:isbn:0451450523"), None);
+/// ```
+pub fn host_of(url: &str) -> Option<String> {
+    let (_, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let named = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let end = match named.find(']') {
+        // A literal address of IPv6 has colons of its own.
+        Some(bracket) => bracket + 1,
+        None => named.find(':').unwrap_or(named.len()),
+    };
+    let host = named[..end].trim_end_matches('.');
+    (!host.is_empty()).then(|| host.to_ascii_lowercase())
+}
+
+/// Which contents have a line: for each draw up to two of ten bits, or that there are more.
+///
+/// The same contents give the same number, in whatever order they come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Contents(u64);
+
+impl Contents {
+    /// A line of enough contents.
+    const FRAME: Self = Self(u64::MAX);
+    const BITS: u32 = 10;
+    const MASK: u64 = (1 << Self::BITS) - 1;
+    /// A draw that has come to three contents.
+    const MANY: u64 = 1 << (2 * Self::BITS);
+    const DRAW: u64 = (Self::MANY << 1) - 1;
+
+    /// Adds a page's content, by its draws.
+    fn add(&mut self, drawn: [u64; DRAWS]) {
+        if *self == Self::FRAME {
+            return;
+        }
+        let mut sum = 0;
+        let mut many = 0;
+        for (at, drawn) in drawn.into_iter().enumerate() {
+            let shift = at as u32 * (2 * Self::BITS + 1);
+            let draw = Self::with(self.0 >> shift & Self::DRAW, drawn);
+            many += usize::from(draw == Self::MANY);
+            sum |= draw << shift;
+        }
+        *self = if many >= LEAST_DRAWS { Self::FRAME } else { Self(sum) };
+    }
+
+    /// The contents of a draw and one more, the lesser first.
+    fn with(draw: u64, content: u64) -> u64 {
+        let (low, high) = (draw & Self::MASK, draw >> Self::BITS);
+        let pair = |a: u64, b: u64| a.min(b) | a.max(b) << Self::BITS;
+        match (low, high) {
+            _ if draw == Self::MANY || content == low || content == high => draw,
+            (0, _) => content,
+            (_, 0) => pair(low, content),
+            _ => Self::MANY,
+        }
+    }
+
+    /// Adds what was counted of other pages.
+    fn merge(&mut self, other: Self) {
+        if other == Self::FRAME {
+            *self = other;
+        }
+        if *self == Self::FRAME {
+            return;
+        }
+        let mut sum = 0;
+        let mut many = 0;
+        for at in 0..DRAWS as u32 {
+            let shift = at * (2 * Self::BITS + 1);
+            let theirs = other.0 >> shift & Self::DRAW;
+            let mut draw = self.0 >> shift & Self::DRAW;
+            if theirs == Self::MANY {
+                draw = theirs;
+            } else {
+                for content in [theirs & Self::MASK, theirs >> Self::BITS].into_iter().filter(|&c| c > 0) {
+                    draw = Self::with(draw, content);
+                }
+            }
+            many += usize::from(draw == Self::MANY);
+            sum |= draw << shift;
+        }
+        *self = if many >= LEAST_DRAWS { Self::FRAME } else { Self(sum) };
+    }
+}
+
+/// A line of a page.
+#[derive(Clone, Debug)]
+struct Line {
+    /// Of its host and words; none where it has no words.
+    key: Option<u64>,
+    words: u32,
+    place: Range<usize>,
+}
+
+/// Cuts pages into lines. It holds buffers: make one for each thread.
+pub struct Lines {
+    extractor: FeatureExtractor,
+    lines: Vec<Line>,
+    own: String,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self { extractor: FeatureExtractor::new(FeatureKind::Words), lines: Vec::new(), own: String::new() }
+    }
+}
+
+impl Lines {
+    /// Cuts a page of a host.
+    fn cut(&mut self, host: &str, text: &str) {
+        let Self { extractor, lines, .. } = self;
+        let host = feature(host.as_bytes());
+        lines.clear();
+        let mut start = 0;
+        for line in text.split_inclusive(['\n', '\r']) {
+            let place = start..start + line.len();
+            start = place.end;
+            let (mut key, mut words) = (host, 0);
+            extractor.extract(line, |word| {
+                key = fmix64(key.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(word));
+                words += 1;
+            });
+            lines.push(Line { key: (words > 0).then_some(key), words, place });
+        }
+    }
+
+    /// The lines that stand for the page's content: for each draw ten bits, not 0.
+    fn draw(&self) -> [u64; DRAWS] {
+        std::array::from_fn(|at| {
+            let mut least = (f64::INFINITY, 0);
+            for Line { key, words, .. } in &self.lines {
+                let Some(key) = key else { continue };
+                let hash = fmix64(key ^ fmix64(at as u64 + 1));
+                // Exponentially distributed with the weight as its rate: the least of all is drawn.
+                let share = ((hash >> 11) + 1) as f64 / (1u64 << 53) as f64;
+                let weight = weight_of(*words);
+                // A logarithm only where the line may be drawn: it is at least as far from 0 as this.
+                if (1.0 - share) / weight > least.0 * (1.0 + 1e-9) {
+                    continue;
+                }
+                let drawn = (-libm::log(share) / weight, hash);
+                if drawn.0.total_cmp(&least.0).then(drawn.1.cmp(&least.1)).is_lt() {
+                    least = drawn;
+                }
+            }
+            1 + fmix64(least.1) % Contents::MASK
+        })
+    }
+}
+
+/// What the probability that a line of so many words is drawn goes with: their number to the power 1.5, as
+/// frames are short lines, and contents long ones.
+fn weight_of(words: u32) -> f64 {
+    let words = f64::from(words);
+    words * words.sqrt()
+}
+
+/// Some of the lines' counts.
+enum Part {
+    Lines(HashMap<u64, Contents>),
+    Places(Vec<Contents>),
+}
+
+/// The two places of a line in a table of so many.
+fn places(key: u64, places: usize) -> [usize; 2] {
+    let hash = fmix64(key);
+    [hash as u32 as usize, (hash >> 32) as usize].map(|place| place % places)
+}
+
+/// Which part counts a line.
+fn part_of(key: u64) -> usize {
+    (key % PARTS as u64) as usize
+}
+
+impl Part {
+    fn add(&mut self, key: u64, drawn: [u64; DRAWS], (most, all): (usize, usize)) {
+        match self {
+            Self::Lines(lines) => {
+                lines.entry(key).or_default().add(drawn);
+                if lines.len() > most {
+                    let mut table = vec![Contents::default(); all];
+                    for (&key, &contents) in &*lines {
+                        let [one, other] = places(key, all);
+                        table[one].merge(contents);
+                        if other != one {
+                            table[other].merge(contents);
+                        }
+                    }
+                    *self = Self::Places(table);
+                }
+            }
+            Self::Places(table) => places(key, all).into_iter().for_each(|place| table[place].add(drawn)),
+        }
+    }
+}
+
+/// Counts on how many contents of its host each line stands. Threads share one.
+pub struct Counting {
+    parts: Vec<Mutex<Part>>,
+    /// Lines that a part counts each for itself, and places of its table beyond that.
+    bounds: (usize, usize),
+}
+
+impl Default for Counting {
+    fn default() -> Self {
+        Self::within(MOST_LINES, PLACES)
+    }
+}
+
+impl Counting {
+    fn within(most_lines: usize, places: usize) -> Self {
+        let part = || Mutex::new(Part::Lines(HashMap::new()));
+        Self { parts: std::iter::repeat_with(part).take(PARTS).collect(), bounds: (most_lines, places) }
+    }
+
+    /// Counts a page; one without a URL has no host, and is not counted.
+    pub fn add(&self, lines: &mut Lines, url: Option<&str>, text: &str) {
+        let Some(host) = url.and_then(host_of) else { return };
+        lines.cut(&host, text);
+        let drawn = lines.draw();
+        // The host itself is counted like a line that all of its pages have: one of fewer contents has no
+        // frame, and its pages need not be cut again.
+        for key in lines.lines.iter().filter_map(|line| line.key).chain([feature(host.as_bytes())]) {
+            let mut part = self.parts[part_of(key)].lock().unwrap_or_else(PoisonError::into_inner);
+            part.add(key, drawn, self.bounds);
+        }
+    }
+
+    /// The lines that are frame.
+    pub fn finish(self) -> Frames {
+        let (_, places) = self.bounds;
+        let parts = self.parts.into_iter().map(|part| {
+            match part.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                Part::Lines(lines) => {
+                    let frames = lines.into_iter().filter(|&(_, contents)| contents == Contents::FRAME);
+                    FramePart::Lines(frames.map(|(key, _)| key).collect())
+                }
+                Part::Places(table) => {
+                    let mut bits = vec![0u64; places.div_ceil(64)];
+                    for (place, _) in table.iter().enumerate().filter(|&(_, &c)| c == Contents::FRAME) {
+                        bits[place / 64] |= 1 << (place % 64);
+                    }
+                    FramePart::Places(bits)
+                }
+            }
+        });
+        Frames { parts: parts.collect(), places }
+    }
+}
+
+/// The lines of some hosts that are frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frames {
+    parts: Vec<FramePart>,
+    /// Places of a part's table.
+    places: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum FramePart {
+    Lines(HashSet<u64>),
+    /// A bit for each place.
+    Places(Vec<u64>),
+}
+
+/// How much of some pages is frame: of a host's, say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Share {
+    /// Pages.
+    pub pages: u64,
+    /// Pages of nothing but frame, which are compared whole.
+    pub whole_pages: u64,
+    /// Lines with words in them.
+    pub lines: u64,
+    /// Those that are frame.
+    pub frame_lines: u64,
+    /// Bytes of text.
+    pub bytes: u64,
+    /// Those that are frame.
+    pub frame_bytes: u64,
+}
+
+impl Share {
+    /// Adds other pages.
+    pub fn add(&mut self, other: &Self) {
+        self.pages += other.pages;
+        self.whole_pages += other.whole_pages;
+        self.lines += other.lines;
+        self.frame_lines += other.frame_lines;
+        self.bytes += other.bytes;
+        self.frame_bytes += other.frame_bytes;
+    }
+}
+
+impl Frames {
+    fn has(&self, key: u64) -> bool {
+        match &self.parts[part_of(key)] {
+            FramePart::Lines(lines) => lines.contains(&key),
+            FramePart::Places(bits) => {
+                places(key, self.places).into_iter().all(|place| bits[place / 64] >> (place % 64) & 1 == 1)
+            }
+        }
+    }
+
+    /// The share of other lines that are taken for frame because both of their places are, at most over the
+    /// parts; 0 as long as each line is counted for itself.
+    pub fn mistaken(&self) -> f64 {
+        let of = |part: &FramePart| match part {
+            FramePart::Lines(_) => 0.0,
+            FramePart::Places(bits) => {
+                let full: u64 = bits.iter().map(|word| u64::from(word.count_ones())).sum();
+                (full as f64 / self.places as f64).powi(2)
+            }
+        };
+        self.parts.iter().map(of).fold(0.0, f64::max)
+    }
+
+    /// A page of `host` without its frame, and how much of it is frame. A page of nothing but frame is given
+    /// whole, and so is one of a host with fewer than three contents, of which nothing is told.
+    pub fn without<'a>(&self, lines: &'a mut Lines, host: &str, text: &'a str) -> (&'a str, Option<Share>) {
+        if !self.has(feature(host.as_bytes())) {
+            return (text, None);
+        }
+        lines.cut(host, text);
+        let mut share = Share { pages: 1, bytes: text.len() as u64, ..Share::default() };
+        let Lines { lines, own, .. } = lines;
+        own.clear();
+        for Line { key, place, .. } in lines {
+            let is_frame = key.is_some_and(|key| self.has(key));
+            share.lines += u64::from(key.is_some());
+            if is_frame {
+                share.frame_lines += 1;
+                share.frame_bytes += place.len() as u64;
+            } else {
+                own.push_str(&text[place.clone()]);
+            }
+        }
+        let whole = share.frame_lines == share.lines;
+        share.whole_pages = u64::from(whole && share.lines > 0);
+        (if whole || share.frame_lines == 0 { text } else { own }, Some(share))
+    }
+}
+
+/// What stands in front of a file of frames.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    hash: String,
+    tokenizer: String,
+    rules: String,
+    /// Places of a part's table.
+    places: u64,
+    /// For each part the number of its lines, or none where it has a bit for each place.
+    parts: Vec<Option<u64>>,
+}
+
+/// Writes frames to a file; the same frames give the same bytes.
+///
+/// # Errors
+/// If the file cannot be written; then there is none.
+pub fn save(frames: &Frames, path: &Path) -> Result<()> {
+    let words = |part: &FramePart| match part {
+        FramePart::Lines(lines) => {
+            let mut lines: Vec<u64> = lines.iter().copied().collect();
+            lines.sort_unstable();
+            lines
+        }
+        FramePart::Places(bits) => bits.clone(),
+    };
+    let body: Vec<u8> = frames.parts.iter().flat_map(words).flat_map(u64::to_le_bytes).collect();
+    let header = Header {
+        hash: FEATURE_HASH.to_owned(),
+        tokenizer: TOKENIZER.to_owned(),
+        rules: FRAME_RULES.to_owned(),
+        places: frames.places as u64,
+        parts: frames
+            .parts
+            .iter()
+            .map(|part| match part {
+                FramePart::Lines(lines) => Some(lines.len() as u64),
+                FramePart::Places(_) => None,
+            })
+            .collect(),
+    };
+    format::write(path, FRAMES, &header, &[&body])
+}
+
+/// Reads frames from a file.
+///
+/// # Errors
+/// If the file cannot be read, is damaged, or was made with another hash, other tokenising rules or other
+/// rules of what is frame.
+pub fn load(path: &Path) -> Result<Frames> {
+    let (header, body): (Header, _) = format::read(path, FRAMES)?;
+    let must = |field, expected: String, got: String| {
+        if expected == got {
+            return Ok(());
+        }
+        let advice = "count the frames again with this flipside";
+        Err(Error::Format { path: path.to_path_buf(), field, expected, got, advice })
+    };
+    must("the feature hash", FEATURE_HASH.to_owned(), header.hash)?;
+    must("the tokenizer", TOKENIZER.to_owned(), header.tokenizer)?;
+    must("the rules of frames", FRAME_RULES.to_owned(), header.rules)?;
+    must("the number of places", PLACES.to_string(), header.places.to_string())?;
+    must("the number of parts", PARTS.to_string(), header.parts.len().to_string())?;
+    let words_of = |part: &Option<u64>| part.unwrap_or(PLACES.div_ceil(64) as u64);
+    let words = header.parts.iter().fold(0u64, |sum, part| sum.saturating_add(words_of(part)));
+    must("the body's length", words.saturating_mul(8).to_string(), body.len().to_string())?;
+    let mut words = body.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes));
+    let parts = header.parts.iter().map(|part| {
+        let words = words.by_ref().take(words_of(part) as usize);
+        match part {
+            Some(_) => FramePart::Lines(words.collect()),
+            None => FramePart::Places(words.collect()),
+        }
+    });
+    Ok(Frames { parts: parts.collect(), places: PLACES })
+}
+
+/// Checks a file of frames whose envelope and checksum are right already: what its header says, and whether
+/// the frames can be used.
+pub(crate) fn check(path: &Path, header: serde_json::Value) -> Inspection {
+    let mut inspection = Inspection::default();
+    for name in ["hash", "tokenizer", "rules"] {
+        inspection.header_field(name.to_owned(), &header[name]);
+    }
+    match load(path) {
+        Ok(frames) => {
+            let lines = |part: &FramePart| match part {
+                FramePart::Lines(lines) => lines.len(),
+                FramePart::Places(_) => 0,
+            };
+            let tables = frames.parts.iter().filter(|part| matches!(part, FramePart::Places(_))).count();
+            inspection.fact("lines", frames.parts.iter().map(lines).sum::<usize>());
+            inspection.fact("parts as tables", tables);
+        }
+        Err(error) => inspection.problem(error.to_string()),
+    }
+    inspection
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::SplitMix64;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// A line of so many words that no other line has.
+    fn line(rng: &mut SplitMix64, words: usize) -> String {
+        let words: Vec<String> = (0..words).map(|_| format!("w{:x}", rng.next_u64())).collect();
+        words.join(" ")
+    }
+
+    fn lines(rng: &mut SplitMix64, n: usize, words: usize) -> Vec<String> {
+        (0..n).map(|_| line(rng, words)).collect()
+    }
+
+    type Page = (String, String);
+
+    fn page(number: usize, lines: &[String]) -> Page {
+        (format!("http://a.example/{number}"), lines.join("\n"))
+    }
+
+    fn count(pages: &[Page], bounds: (usize, usize)) -> Frames {
+        let counting = Counting::within(bounds.0, bounds.1);
+        let mut lines = Lines::default();
+        pages.iter().for_each(|(url, text)| counting.add(&mut lines, Some(url), text));
+        counting.finish()
+    }
+
+    fn counted(pages: &[Page]) -> Frames {
+        count(pages, (MOST_LINES, PLACES))
+    }
+
+    fn left(frames: &Frames, text: &str) -> (String, Share) {
+        let mut lines = Lines::default();
+        let (left, share) = frames.without(&mut lines, "a.example", text);
+        (left.to_owned(), share.unwrap_or_default())
+    }
+
+    #[test]
+    fn hosts_are_those_of_urls() {
+        for (url, host) in [
+            ("http://Example.ORG", Some("example.org")),
+            ("https://u:p@example.org:80/a@b:c", Some("example.org")),
+            ("http://example.org.?q=http://other.example", Some("example.org")),
+            ("http://[2001:db8::1]:8080/", Some("[2001:db8::1]")),
+            ("http:///path", None),
+            ("example.org/a", None),
+            ("", None),
+        ] {
+            assert_eq!(host_of(url).as_deref(), host, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_different_contents_share_is_left_out() {
+        let mut rng = SplitMix64::new(1);
+        let frame = lines(&mut rng, 6, 4);
+        let contents: Vec<Vec<String>> = (0..8).map(|_| lines(&mut rng, 5, 20)).collect();
+        let with = |content: &[String]| [&frame[..3], content, &frame[3..]].concat();
+        let pages: Vec<Page> = (0..8).map(|n| page(n, &with(&contents[n]))).collect();
+        let frames = counted(&pages);
+        for (content, (_, text)) in contents.iter().zip(&pages) {
+            let (left, share) = left(&frames, text);
+            assert_eq!(left.trim_end(), content.join("\n"));
+            assert_eq!((share.lines, share.frame_lines, share.whole_pages), (11, 6, 0));
+            assert_eq!(share.bytes - share.frame_bytes, left.len() as u64);
+        }
+        // A frame is its host's alone, whatever case and space it is written in.
+        let mut cut = Lines::default();
+        let text = &pages[0].1;
+        assert_eq!(frames.without(&mut cut, "b.example", text), (&**text, None));
+        let loud = text.to_uppercase().replace(' ', "  ");
+        assert_eq!(left(&frames, &loud).1.frame_lines, 6);
+        // Nothing but frame is given whole.
+        let bare = frame.join("\n");
+        let (whole, share) = left(&frames, &bare);
+        assert_eq!((whole, share.whole_pages, share.frame_lines), (bare, 1, 6));
+        assert_eq!(left(&frames, " \n--\n").1, Share { pages: 1, bytes: 6, ..Share::default() });
+    }
+
+    #[test]
+    fn near_copies_are_no_frame_to_each_other() {
+        let mut rng = SplitMix64::new(2);
+        let (mut families, mut cut) = (0, 0);
+        for _ in 0..200 {
+            let common = lines(&mut rng, 19, 12);
+            let pages: Vec<Page> =
+                (0..5).map(|n| page(n, &[&common[..], &lines(&mut rng, 1, 12)].concat())).collect();
+            let frames = counted(&pages);
+            families += 1;
+            cut += usize::from(left(&frames, &pages[0].1).1.frame_lines > 0);
+        }
+        assert!(cut <= 2, "{cut} of {families}");
+    }
+
+    #[test]
+    fn exact_copies_are_one_content() {
+        let mut rng = SplitMix64::new(3);
+        let text = lines(&mut rng, 9, 9);
+        let pages: Vec<Page> = (0..50).map(|n| page(n, &text)).collect();
+        assert_eq!(left(&counted(&pages), &pages[0].1).1.frame_lines, 0);
+    }
+
+    #[test]
+    fn a_full_table_says_so() {
+        let mut rng = SplitMix64::new(4);
+        let pages: Vec<Page> = (0..200).map(|n| page(n, &lines(&mut rng, 20, 8))).collect();
+        let cramped = count(&pages, (1, 16));
+        assert!(cramped.mistaken() > 0.9, "{}", cramped.mistaken());
+        assert_eq!(left(&cramped, &pages[0].1).1.whole_pages, 1);
+        let roomy = count(&pages, (1, 1 << 14));
+        assert!(roomy.mistaken() < 0.001, "{}", roomy.mistaken());
+        assert_eq!(count(&pages, (1 << 20, 16)).mistaken(), 0.0);
+    }
+
+    #[test]
+    fn saved_and_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("frames");
+        let mut rng = SplitMix64::new(5);
+        let frame = lines(&mut rng, 6, 4);
+        let pages: Vec<Page> =
+            (0..8).map(|n| page(n, &[&frame[..], &lines(&mut rng, 5, 20)].concat())).collect();
+        for most in [MOST_LINES, 1] {
+            let frames = count(&pages, (most, PLACES));
+            assert_eq!(left(&frames, &pages[0].1).1.frame_lines, 6);
+            save(&frames, &path).unwrap();
+            assert_eq!(load(&path).unwrap(), frames);
+        }
+        let other = Frames { places: 64, ..counted(&pages) };
+        save(&other, &path).unwrap();
+        let message = load(&path).unwrap_err().to_string();
+        assert!(message.contains("the number of places is 64"), "{message}");
+        let header = serde_json::json!({
+            "hash": FEATURE_HASH, "tokenizer": TOKENIZER, "rules": "other", "places": 1, "parts": [],
+        });
+        format::write(&path, FRAMES, &header, &[]).unwrap();
+        let message = load(&path).unwrap_err().to_string();
+        assert!(message.contains("the rules of frames is other"), "{message}");
+    }
+
+    /// The definition: sets of contents by draw.
+    fn naive(contents: &[[u64; DRAWS]]) -> bool {
+        let many = |draw: &usize| contents.iter().map(|c| c[*draw]).collect::<BTreeSet<_>>().len() >= 3;
+        (0..DRAWS).filter(many).count() >= LEAST_DRAWS
+    }
+
+    proptest! {
+        #[test]
+        fn contents_are_counted_as_sets_are(
+            contents in prop::collection::vec([1u64..6, 1u64..6, 1u64..6], 0..8),
+            cut in 0usize..8,
+        ) {
+            let count = |contents: &[[u64; DRAWS]]| {
+                let mut count = Contents::default();
+                contents.iter().for_each(|&content| count.add(content));
+                count
+            };
+            let whole = count(&contents);
+            prop_assert_eq!(whole == Contents::FRAME, naive(&contents));
+            let reversed: Vec<_> = contents.iter().rev().copied().collect();
+            prop_assert_eq!(count(&reversed), whole);
+            let (one, other) = contents.split_at(cut.min(contents.len()));
+            let mut merged = count(one);
+            merged.merge(count(other));
+            prop_assert_eq!(merged, whole);
+        }
+
+        #[test]
+        fn a_table_gives_the_same_whenever_it_is_made(seed: u64, most in 0usize..40, by in 0usize..30) {
+            let mut rng = SplitMix64::new(seed);
+            let pool = lines(&mut rng, 12, 3);
+            let mut pages: Vec<Page> = (0..30)
+                .map(|n| {
+                    let picked: Vec<String> =
+                        (0..6).map(|_| pool[rng.below(pool.len() as u64) as usize].clone()).collect();
+                    page(n, &picked)
+                })
+                .collect();
+            let frames = count(&pages, (most, 32));
+            pages.rotate_left(by);
+            prop_assert_eq!(count(&pages, (most, 32)), frames);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Pages without the frame of their host.
+
+use super::cli::flipside;
+use flipside::hash::SplitMix64;
+use predicates::prelude::*;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Text of its own, a line of so many words each.
+fn lines(rng: &mut SplitMix64, n: usize, words: usize) -> Vec<String> {
+    let line = |rng: &mut SplitMix64| {
+        let words: Vec<String> = (0..words).map(|_| format!("w{:x}", rng.next_u64() >> 32)).collect();
+        words.join(" ")
+    };
+    (0..n).map(|_| line(rng)).collect()
+}
+
+/// Pages by name: a shop whose forms share nearly all but the product, a site with near-copies in two frames,
+/// five near-copies on one host, and two pages of nothing but frame.
+fn pages() -> Vec<(String, String, String)> {
+    let rng = &mut SplitMix64::new(12);
+    let mut pages = Vec::new();
+    let mut add = |name: String, host: &str, text: Vec<String>| {
+        pages.push((name.clone(), format!("https://{host}/{name}"), text.join("\n")));
+    };
+    let form = lines(rng, 40, 6);
+    for n in 0..30 {
+        add(format!("form-{n}"), "shop.example", [&form[..20], &lines(rng, 1, 25), &form[20..]].concat());
+    }
+    let frames = [lines(rng, 30, 5), lines(rng, 30, 5)];
+    let article = lines(rng, 6, 30);
+    for (n, frame) in frames.iter().enumerate() {
+        for other in 0..5 {
+            add(format!("other-{n}-{other}"), "news.example", [&frame[..], &lines(rng, 6, 30)].concat());
+        }
+        add(format!("article-{n}"), "news.example", [&frame[..], &article].concat());
+        add(format!("bare-{n}"), "news.example", frame.clone());
+    }
+    add("bare-again".into(), "news.example", [&frames[0][..], &["Last changed today".into()]].concat());
+    let text = lines(rng, 24, 12);
+    for n in 0..5 {
+        add(format!("copy-{n}"), "copies.example", [&text[..], &lines(rng, 1, 12)].concat());
+    }
+    pages
+}
+
+fn write(path: &Path, pages: &[(String, String, String)]) {
+    let line = |(id, url, text): &(String, String, String)| {
+        serde_json::json!({"id": id, "url": url, "text": text}).to_string() + "\n"
+    };
+    fs::write(path, pages.iter().map(line).collect::<String>()).unwrap();
+}
+
+fn run(inputs: &[&Path], out: PathBuf, options: &[&str]) -> PathBuf {
+    let mut command = flipside();
+    command.arg("dedup").args(inputs).args(["--all-pairs", "--quiet", "--out"]).arg(&out);
+    command.args(options).assert().success();
+    out
+}
+
+fn report(folder: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(folder.join("report.json")).unwrap()).unwrap()
+}
+
+fn pairs(folder: &Path) -> BTreeSet<(String, String)> {
+    let table = fs::read_to_string(folder.join("pairs.csv")).unwrap();
+    let pair = |line: &str| {
+        let mut ids = line.split(',').map(str::to_owned);
+        let (a, b) = (ids.next().unwrap(), ids.next().unwrap());
+        if a < b { (a, b) } else { (b, a) }
+    };
+    table.lines().skip(1).map(pair).collect()
+}
+
+fn among<'a>(
+    pairs: &'a BTreeSet<(String, String)>,
+    name: &'a str,
+) -> impl Iterator<Item = &'a (String, String)> {
+    pairs.iter().filter(move |(a, b)| a.starts_with(name) && b.starts_with(name))
+}
+
+#[test]
+fn frames_neither_make_nor_hide_near_duplicates() {
+    let top = tempfile::tempdir().unwrap();
+    let input = top.path().join("pages.jsonl");
+    write(&input, &pages());
+    for method in ["both", "simhash", "minhash"] {
+        let with = pairs(&run(&[&input], top.path().join(format!("{method}-1")), &["--method", method]));
+        assert!(among(&with, "form").count() > 300, "{method}");
+        assert_eq!(among(&with, "article").count(), 0, "{method}");
+        assert_eq!(among(&with, "copy").count(), 10, "{method}");
+
+        let out = top.path().join(format!("{method}-2"));
+        let out = run(&[&input], out, &["--method", method, "--without-frames"]);
+        let without = pairs(&out);
+        assert_eq!(among(&without, "form").count(), 0, "{method}");
+        assert_eq!(among(&without, "article").count(), 1, "{method}");
+        assert_eq!(among(&without, "copy").count(), 10, "{method}");
+        assert_eq!(among(&without, "bare").count(), 0, "{method}");
+        let frames = &report(&out)["frames"];
+        assert_eq!(frames["all"]["whole_pages"], 2, "{frames}");
+        assert_eq!(frames["hosts"], 2, "copies.example has one content");
+        assert_eq!(frames["most"][0]["host"], "shop.example");
+        assert_eq!(frames["most"][0]["frame_lines"], 30 * 40);
+        assert_eq!(frames["most"].as_array().unwrap().len(), 2);
+        flipside().arg("inspect").arg(&out).assert().success();
+    }
+}
+
+#[test]
+fn pages_of_nothing_but_frame_are_compared_whole() {
+    let top = tempfile::tempdir().unwrap();
+    let (one, two) = (top.path().join("1.jsonl"), top.path().join("2.jsonl"));
+    let mut pages = pages();
+    write(&one, &pages);
+    let saved = top.path().join("frames").display().to_string();
+    run(&[&one], top.path().join("one"), &["--without-frames", "--save-frames", &saved]);
+    // Two pages of the same frame, one of them short of a line.
+    let bare = pages.iter().find(|page| page.0 == "bare-0").unwrap().2.clone();
+    let short = bare.split_once('\n').unwrap().1.to_owned();
+    pages = vec![
+        ("whole".into(), "https://news.example/1".into(), bare),
+        ("short".into(), "https://news.example/2".into(), short),
+    ];
+    write(&two, &pages);
+    let out = run(&[&two], top.path().join("two"), &["--without-frames", "--frames", &saved]);
+    assert_eq!(pairs(&out).len(), 1);
+    assert_eq!(report(&out)["frames"]["all"]["whole_pages"], 2);
+}
+
+#[test]
+fn neither_threads_nor_files_change_what_is_frame() {
+    let top = tempfile::tempdir().unwrap();
+    let mut pages = pages();
+    // One text on two hosts, of which only one has a frame.
+    let (_, _, text) = pages[3].clone();
+    pages.push(("elsewhere".into(), "https://a.example/".into(), text));
+    let whole = top.path().join("pages.jsonl");
+    write(&whole, &pages);
+    let first = top.path().join("frames-1").display().to_string();
+    let one = run(
+        &[&whole],
+        top.path().join("one"),
+        &["--threads", "1", "--without-frames", "--save-frames", &first],
+    );
+    // The same pages backwards, in files of seven.
+    pages.reverse();
+    let files: Vec<PathBuf> = pages
+        .chunks(7)
+        .enumerate()
+        .map(|(n, pages)| {
+            let path = top.path().join(format!("{n:02}.jsonl"));
+            write(&path, pages);
+            path
+        })
+        .collect();
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    let second = top.path().join("frames-2").display().to_string();
+    let two = run(
+        &files,
+        top.path().join("two"),
+        &["--threads", "5", "--without-frames", "--save-frames", &second],
+    );
+    assert_eq!(pairs(&one), pairs(&two));
+    assert!(!pairs(&one).is_empty());
+    assert_eq!(report(&one)["frames"], report(&two)["frames"]);
+    assert!(fs::read(&first).unwrap() == fs::read(&second).unwrap(), "the saved frames");
+}
+
+#[test]
+fn frames_are_saved_used_and_refused() {
+    let top = tempfile::tempdir().unwrap();
+    let input = top.path().join("pages.jsonl");
+    write(&input, &pages());
+    let saved = top.path().join("frames").display().to_string();
+    let one = run(&[&input], top.path().join("one"), &["--without-frames", "--save-frames", &saved]);
+    let two = run(&[&input], top.path().join("two"), &["--without-frames", "--frames", &saved]);
+    assert_eq!(pairs(&one), pairs(&two));
+    let (first, second) = (report(&one), report(&two));
+    assert_eq!(first["frames"]["most"], second["frames"]["most"]);
+    assert_eq!((&first["frames"]["from"], second["frames"]["from"].as_str()), (&Value::Null, Some(&*saved)));
+    flipside().args(["inspect", &saved]).assert().success().stdout(predicate::str::contains("lines"));
+    // A run is repeated with its frames, counted or named.
+    for (n, earlier) in [one, two].iter().enumerate() {
+        let settings = earlier.join("report.json").display().to_string();
+        let again = run(&[&input], top.path().join(format!("again-{n}")), &["--settings", &settings]);
+        assert_eq!(pairs(&again), pairs(earlier));
+        assert_eq!(report(&again)["frames"], report(earlier)["frames"]);
+    }
+    let input = input.display().to_string();
+    let refused = |options: &[&str], told: &str| {
+        let out = top.path().join("refused").display().to_string();
+        let mut command = flipside();
+        command.args(["dedup", &input, "--out", &out]).args(options);
+        command.assert().code(2).stderr(predicate::str::contains(told));
+    };
+    refused(&["--frames", &saved], "--without-frames");
+    refused(&["--save-frames", "f"], "--save-frames has no effect without --without-frames");
+    refused(&["--without-frames", "--frames", &saved, "--save-frames", "f"], "has no effect with --frames");
+    refused(&["--without-frames", "--save-frames", "no/f"], "a file in a folder that is there");
+    refused(&["--without-frames", "--frames", &input], "the magic");
+    let mut bytes = fs::read(&saved).unwrap();
+    bytes.truncate(bytes.len() - 9);
+    fs::write(&saved, bytes).unwrap();
+    refused(&["--without-frames", "--frames", &saved], "frames");
+}
