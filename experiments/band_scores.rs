@@ -265,7 +265,7 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
             item: format!("{corpus}: which is the better"),
             paper: "MinHash on every aspect, except that it takes more space (judged by eye)".into(),
             ours: format!("MinHash {}; SimHash {}", say(minhash), say(simhash)),
-            agrees: Some(minhash.number("f1_from_score") > simhash.number("f1_from_score")),
+            finding: (minhash.number("f1_from_score") > simhash.number("f1_from_score")).into(),
             because: "the truth is a Jaccard coefficient, which MinHash estimates and SimHash does not"
                 .into(),
         });
@@ -283,7 +283,7 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                 item: format!("{corpus}: {}, band {}, full score", row.text("method"), row.text("band")),
                 paper: format!("{:.1} % of {} pairs", paper * 100.0, row.text("pairs")),
                 ours: format!("{:.1} % of the band's pairs, {}", ours * 100.0, found.text("number")),
-                agrees: Some((paper - ours).abs() < config.agree_within),
+                finding: ((paper - ours).abs() < config.agree_within).into(),
                 because: "another corpus: the share of pairs with the full score follows from how many copies it has".into(),
             });
         }

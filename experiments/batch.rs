@@ -5,7 +5,7 @@
 //! BPHS batch is Manku's: tables over the queries, every stored hash looked up in them. Making the index is
 //! part of the time, and here time is wall time: waiting for a disk takes no processor.
 
-use crate::check::Verdict;
+use crate::check::{Finding, Verdict};
 use crate::config::{self, Size};
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series, short};
@@ -303,7 +303,7 @@ fn verdicts(_: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Verdict>>
                     psm.number("bytes") / ten.number("bytes"),
                     psm.number("recall")
                 ),
-                agrees: None,
+                finding: Finding::New,
                 because: format!(
                     "it depends on m / n, see the figure. BPHS batch looks every stored hash up, so it pays for n however \
                      few the queries are; online BPHS over an index of the stored hashes does not. {} bytes came from the disk",

@@ -18,7 +18,9 @@ mod figure;
 mod flips_vs_recall;
 mod generate;
 mod modulo_sketch;
+mod nearness;
 mod online_throughput;
+mod pairs;
 mod plan;
 mod progress;
 mod psm_batch;
@@ -145,6 +147,7 @@ struct Experiment {
 
 const EXPERIMENTS: &[Experiment] = &[
     flips_vs_recall::EXPERIMENT,
+    nearness::EXPERIMENT,
     online_throughput::EXPERIMENT,
     scalability::EXPERIMENT,
     dial::EXPERIMENT,

@@ -104,7 +104,7 @@ impl Workload {
             |document: usize| (fmix64(document as u64 ^ fmix64(seed)) as f64) < share * u64::MAX as f64;
         let recipe = Recipe::read(options, documents)?;
         let progress = options.progress.bar("documents generated", documents);
-        let all = donors.generate(&recipe, |document, simhash| {
+        let all = donors.generate(&recipe, |document, simhash, _| {
             if document.is_multiple_of(PROGRESS) {
                 progress.inc(PROGRESS as u64);
             }
