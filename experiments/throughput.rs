@@ -415,11 +415,12 @@ impl Method {
 
 /// Key bits for so many hashes, and the probes among them that find the wanted recall on the queries set
 /// apart.
-pub fn key_and_budget(workload: &Workload, hashes: &[u64]) -> Result<(u32, u32)> {
+pub fn key_and_budgets(workload: &Workload, hashes: &[u64]) -> Result<(u32, [u32; 2])> {
     let method = Method::PsmP { fewer: 2, order: FlipOrder::Vosh };
     let built = method.build(hashes, workload.searches.distance)?;
     let Built::Psm(psm) = &built else { unreachable!("it was built just so") };
-    Ok((psm.key_bits(), calibrate(&built, workload).0))
+    let (every, first) = calibrate(&built, workload);
+    Ok((psm.key_bits(), [every, first]))
 }
 
 /// The budgets for the wanted recall: of pairs at distance 1 to h, and of queries without a match at
