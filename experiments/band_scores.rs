@@ -172,7 +172,8 @@ fn minhash(
         from: config.minhash_from,
         top: positions as u32,
         time: clock.read(),
-        sketch: positions * 8,
+        // Minima are kept in 32 bits.
+        sketch: positions * size_of::<u32>(),
     })
 }
 

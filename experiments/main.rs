@@ -17,6 +17,7 @@ mod feature_choice;
 mod figure;
 mod flips_vs_recall;
 mod generate;
+mod laws;
 mod modulo_sketch;
 mod nearness;
 mod online_throughput;
@@ -170,6 +171,7 @@ fn run(options: &Options) -> Result<()> {
         "all" => {
             for experiment in EXPERIMENTS {
                 measure(options, experiment)?;
+                laws::hold(experiment.name, &results::read_all(options, experiment.name)?)?;
             }
             check::check(options, &EXPERIMENTS.iter().collect::<Vec<_>>())?;
         }

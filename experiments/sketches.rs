@@ -111,7 +111,7 @@ fn as_pages_arrive(
     seed: u64,
 ) -> Result<Vec<Measured>> {
     let &Arriving { positions, similarity, recall, newest, .. } = &config.arriving;
-    let params = MinHashParams::new(positions, Family::default(), seed);
+    let params = MinHashParams::new(positions, Family::Multiply32, seed);
     let signatures = MinHasher::new(params)?.sign_all(features);
     let banding = Banding::choose(positions, similarity, recall)?;
     let mut index = BandIndex::new(positions, banding, newest)?;

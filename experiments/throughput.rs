@@ -333,7 +333,7 @@ fn resident() -> u64 {
 
 impl Method {
     fn build(self, hashes: &[u64], radius: u32) -> Result<Built> {
-        let psm = |reading| PsmParams::new(radius, reading);
+        let psm = |reading| PsmParams::new(radius, reading).with(|params| params.cost = FlipCost::Abs);
         Ok(match self {
             Self::Bphs { tables } => {
                 Built::Ours(Box::new(Bphs::new(hashes, BphsParams::new(radius, tables))?))
