@@ -123,7 +123,7 @@ fn throughput(rows: &[&Row]) -> Result<()> {
         }
     }
     // The more probes, the more is found.
-    for (name, curve) in groups(rows, &["corpus", "radius", "index", "mode", "threads", "stored"]) {
+    for (name, curve) in groups(rows, &["corpus", "radius", "method", "mode", "threads", "stored"]) {
         let mut budgets: Vec<(f64, f64)> = curve
             .iter()
             .filter(|row| !row.text("budget").is_empty())
@@ -132,9 +132,9 @@ fn throughput(rows: &[&Row]) -> Result<()> {
         budgets.sort_by(|a, b| a.0.total_cmp(&b.0));
         ensure!(budgets.is_sorted_by(|a, b| a.1 <= b.1), "{name}: more probes find less");
     }
-    // Every method is asked the same queries, and has the same pairs to find.
-    for (name, of) in groups(rows, &["corpus", "radius", "stored", "mode"]) {
-        ensure!(same(&of, "pairs") && same(&of, "queries"), "{name}: methods are judged by different pairs");
+    // Slow methods are asked a part of the queries; those that are asked the same have the same pairs to find.
+    for (name, of) in groups(rows, &["corpus", "radius", "stored", "mode", "queries"]) {
+        ensure!(same(&of, "pairs"), "{name}: methods are judged by different pairs");
     }
     Ok(())
 }
