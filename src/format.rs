@@ -15,6 +15,7 @@
 //! Numbers are little-endian.
 
 use crate::error::{Error, Result};
+use crate::making::NewFile;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -54,35 +55,20 @@ pub fn is_result_folder(folder: &Path) -> bool {
     report.is_some_and(|report| report["tool"]["name"] == env!("CARGO_PKG_NAME"))
 }
 
-/// Whether a file can be written to `path`, as far as that shows before hours of work.
-///
-/// # Errors
-/// [`Error::Core`] if there is no folder for it, or a folder in its place.
-pub fn check_place(parameter: &'static str, path: &Path) -> Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let expected = if !folder.is_dir() {
-        format!("a file in a folder that is there; {} is none", folder.display())
-    } else if path.is_dir() {
-        "a file; this is a folder".to_owned()
-    } else {
-        return Ok(());
-    };
-    Err(Error::parameter(parameter, path.display(), expected))
+/// Whether a file begins as one of `kind`, of whatever version.
+pub fn is_of_kind(path: &Path, kind: Kind) -> bool {
+    let mut head = [0; 12];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head[..8] == MAGIC && head[8..] == kind.tag
 }
 
-/// Writes a file of `kind` whole or not at all: to a temporary name beside `path`, which then takes its
-/// place.
+/// Writes a file of `kind` whole or not at all, as [`NewFile`] does.
 pub fn write(path: &Path, kind: Kind, header: &impl Serialize, body: &[&[u8]]) -> Result<()> {
     let io = |source| Error::io(path, source);
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    // As open as the process's mask allows; a temporary file would be its owner's alone.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder).map_err(io)?;
+    let mut file = NewFile::begin(path)?;
     let header = serde_json::to_vec(header).map_err(|e| io(e.into()))?;
     {
-        let mut out = Summing { inner: BufWriter::new(file.as_file_mut()), sum: crc32fast::Hasher::new() };
+        let mut out = Summing { inner: BufWriter::new(file.file()), sum: crc32fast::Hasher::new() };
         let mut put = |bytes: &[u8]| out.write_all(bytes);
         (|| {
             put(&MAGIC)?;
@@ -97,9 +83,7 @@ pub fn write(path: &Path, kind: Kind, header: &impl Serialize, body: &[&[u8]]) -
         let sum = out.sum.clone().finalize();
         out.inner.write_all(&sum.to_le_bytes()).and_then(|()| out.inner.flush()).map_err(io)?;
     }
-    file.as_file().sync_all().map_err(io)?;
-    file.persist(path).map_err(|e| io(e.error))?;
-    Ok(())
+    file.finish()
 }
 
 /// What stands in front of a file's body.
@@ -283,15 +267,12 @@ mod tests {
     }
 
     #[test]
-    fn a_place_without_a_folder_is_refused() {
+    fn kinds_are_told_by_their_first_bytes() {
         let (folder, path) = sample();
-        check_place("index", &path).unwrap();
-        check_place("index", &folder.path().join("new")).unwrap();
-        check_place("index", Path::new("new")).unwrap();
-        let told = |path: &Path| check_place("index", path).unwrap_err().to_string();
-        assert!(told(folder.path()).ends_with("expected a file; this is a folder"));
-        assert!(told(&folder.path().join("no/new")).contains("a file in a folder that is there"));
-        assert!(told(&path.join("new")).contains("a file in a folder that is there"));
+        assert!(is_of_kind(&path, FREQUENCIES) && !is_of_kind(&path, SEEN));
+        let other = folder.path().join("thesis.txt");
+        std::fs::write(&other, "years of work").unwrap();
+        assert!(!is_of_kind(&other, FREQUENCIES) && !is_of_kind(&folder.path().join("none"), FREQUENCIES));
     }
 
     #[test]

@@ -111,11 +111,15 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
     let (table, rows) = pairs(&folder.join("pairs.csv"), Some(&together))?;
     inspection.problems_of(table);
     inspection.same("rows of pairs.csv", outcome.pairs_written, rows);
+    for file in &report.written {
+        let found = fs::metadata(folder.join(&file.name)).map_or(0, |found| found.len());
+        inspection.same(&format!("bytes of {}", file.name), file.bytes, found);
+    }
     let mut kept = 0;
     let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let names = entries.map_err(|e| Error::io(folder, e))?.into_iter().map(|entry| entry.file_name());
     let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
-    names.retain(|name| corpus::is_kept_file(name));
+    names.retain(|name| corpus::is_kept_name(name));
     names.sort();
     for name in names {
         let (pages, documents) = check_documents(&folder.join(&name))?;

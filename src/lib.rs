@@ -29,8 +29,6 @@
 //! # Ok::<(), flipside::Error>(())
 //! ```
 
-#![deny(unsafe_code)]
-
 pub mod corpus;
 pub mod document;
 pub mod error;
@@ -41,6 +39,7 @@ pub mod inspect;
 mod inspection;
 #[allow(unsafe_code)]
 pub mod kernel;
+pub mod making;
 pub mod pipeline;
 pub mod report;
 pub mod resources;

@@ -11,9 +11,12 @@ pub fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data")
 }
 
+/// The tool in a folder that holds nothing; a test that names files goes to a folder of its own.
 pub fn flipside() -> Command {
+    let nowhere = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nowhere");
+    fs::create_dir_all(&nowhere).unwrap();
     let mut command = Command::cargo_bin("flipside").expect("the tool is built");
-    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    command.current_dir(nowhere);
     command
 }
 
@@ -385,9 +388,14 @@ fn options_that_would_change_nothing_are_refused() {
 
 #[test]
 fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("data")).unwrap();
+    write_jsonl(&folder.path().join("data/pages.jsonl"));
+    fs::write(folder.path().join("file"), "words").unwrap();
     let told = |command: &str, message: &str| {
-        let run = flipside().args(command.split(' ')).assert().code(2);
+        let run = flipside().current_dir(&folder).args(command.split(' ')).assert().code(2);
         run.stderr(predicate::str::contains(message));
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "{command}");
     };
     told("dedup none --out o --distance 99", "--distance 99: expected at most 15 of 64 bits");
     told("dedup none --out o --method psm --recall 7", "--recall 7: expected a share above 0 and at most 1");
@@ -404,17 +412,14 @@ fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
     told("dedup none --out o --method minhash --recall 1", "--recall 1: expected a share below 1");
     told("dedup none --out o --features x", "'x' for '--features <KIND>': expected words, or shingles:W");
     told("dedup none --out o --threads 9999999", "--threads");
-    told("dedup none --out tests", "--out tests: expected a new folder");
+    told("dedup none --out data", "--out data: expected a new folder");
+    told("dedup data --out file/o", "--out file/o: expected a place in a folder; file is none");
     told(
-        "dedup data --out README.md/o",
-        "--out README.md/o: expected a place in a folder; README.md is none",
-    );
-    told(
-        "dedup data --out /tmp/o --save-frequencies no/f",
+        "dedup data --out o --save-frequencies no/f",
         "--save-frequencies no/f: expected a file in a folder that is there",
     );
     told("seen --index no/i data", "--index no/i: expected a file in a folder that is there; no is none");
-    told("seen --index src data", "--index src: expected a file; this is a folder");
+    told("seen --index data data", "--index data: expected a file; this is a folder");
     told("calibrate data --recalls 5", "--recalls 5: expected shares");
     told("plan --documents 0", "--documents 0: expected at least 1");
     told("seen --index i none --distance 99", "--distance 99: expected at most 15");

@@ -1,6 +1,7 @@
 //! The integration tests, linked once.
 
 mod cli;
+mod edges;
 mod floors;
 mod parquet;
 mod reading;

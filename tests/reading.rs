@@ -257,7 +257,7 @@ proptest! {
         prop_assert_eq!(fetched.iter().collect::<Vec<_>>(), chosen.clone());
 
         let out = dir.path().join("kept");
-        for file in write_kept(&inputs, &options, &wanted, &out).expect("writes") {
+        for file in write_kept(&inputs, &options, &wanted, &|_, _| true, &out).expect("writes").files {
             let back = read_plainly(&file.path, file.format);
             let expected: Vec<_> = chosen
                 .iter()
@@ -295,7 +295,7 @@ proptest! {
         let kind = if wet { "warc.wet" } else { "jsonl" };
         let path = write(dir.path(), &format!("hurt.{kind}{ending}"), &bytes);
         let format = Some(if wet { Format::Wet } else { Format::Jsonl });
-        let inputs = discover(&[path], &DiscoverOptions { format }).expect("inputs");
+        let inputs = discover(&[path], &DiscoverOptions { format, ..DiscoverOptions::default() }).expect("inputs");
         let first = read_all(&inputs, 1, 1 << 20);
         prop_assert_eq!(first.2[0][4], bytes.len() as u64, "every stored byte is used up");
         for threads in [1, 3] {

@@ -360,6 +360,21 @@ mod tests {
     }
 
     #[test]
+    fn among_equals_the_earlier_one_leads() {
+        // The last node is as near to one leader as to the others, which are not near one another.
+        let edges = [(0, 3, 0.9), (1, 3, 0.9), (2, 3, 0.9)];
+        for (order, first) in [([0, 1, 2, 3], 0), ([1, 0, 2, 3], 1), ([2, 1, 0, 3], 2), ([1, 2, 0, 3], 1)] {
+            for linkage in [Linkage::Star, Linkage::Complete] {
+                assert_eq!(linkage.link(&order, &edges), [0, 1, 2, first], "{linkage:?}, {order:?}");
+            }
+        }
+        // A star takes the most alike, whichever comes first; a complete cluster the earliest.
+        let edges = [(0, 2, 0.8), (1, 2, 0.9)];
+        assert_eq!(Linkage::Star.link(&[0, 1, 2], &edges), [0, 1, 1]);
+        assert_eq!(Linkage::Complete.link(&[0, 1, 2], &edges), [0, 1, 0]);
+    }
+
+    #[test]
     fn no_documents() {
         let clusters = Partition::<Document>::singletons(0).clusters();
         assert_eq!((clusters.len(), clusters.iter().len(), clusters.is_empty()), (0, 0, true));

@@ -5,7 +5,7 @@ use crate::hash::FEATURE_HASH;
 use crate::id::{Document, Id, Lists, Text};
 use crate::minhash::Signatures;
 use crate::settings::{Settings, Sketches};
-use crate::sketch::{Counter, Facts, Hashed, Sketch, SketchValue, Sketcher};
+use crate::sketch::{Counter, Facts, Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
 use crate::text::FeatureKind;
 use crate::weight::frequencies::Frequencies;
 use crate::weight::vocabulary::{Term, Terms};
@@ -73,6 +73,61 @@ enum Part {
     Features { terms: Terms, lists: TermLists },
     SimHashes(Vec<Hashed>),
     Signatures(Signatures),
+    Both(TwoSketchesList),
+}
+
+/// Two sketches of each of some documents.
+#[derive(Default)]
+struct TwoSketchesList {
+    hashes: Vec<u64>,
+    /// So many words for each document.
+    words: usize,
+    bits: Vec<u64>,
+    /// So many keys for each document.
+    bands: usize,
+    keys: Vec<u32>,
+}
+
+impl TwoSketchesList {
+    fn new(bits: usize, bands: usize) -> Self {
+        Self { words: bits / u64::BITS as usize, bands, ..Self::default() }
+    }
+
+    fn push(&mut self, TwoSketches { hash, bits, keys }: &TwoSketches) -> bool {
+        let fits = bits.len() == self.words && keys.len() == self.bands;
+        if fits {
+            self.hashes.push(*hash);
+            self.bits.extend_from_slice(bits);
+            self.keys.extend_from_slice(keys);
+        }
+        fits
+    }
+
+    fn get(&self, at: usize) -> Two<'_> {
+        let Self { hashes, words, bits, bands, keys } = self;
+        Two {
+            hash: hashes[at],
+            bits: &bits[at * words..(at + 1) * words],
+            keys: &keys[at * bands..(at + 1) * bands],
+        }
+    }
+}
+
+/// The two sketches of a document.
+#[derive(Clone, Copy, Debug)]
+pub struct Two<'a> {
+    /// The SimHash.
+    pub hash: u64,
+    /// A bit of each MinHash position, 64 to a word.
+    pub bits: &'a [u64],
+    /// A key for each band of other positions.
+    pub keys: &'a [u32],
+}
+
+impl<'a> From<&'a TwoSketches> for Two<'a> {
+    fn from(TwoSketches { hash, bits, keys }: &'a TwoSketches) -> Self {
+        Self { hash: *hash, bits, keys }
+    }
 }
 
 /// Documents as lists of terms.
@@ -136,6 +191,7 @@ impl Collection {
                     Sketches::MinHash { permutations, .. } => {
                         Part::Signatures(Signatures::new(permutations)?)
                     }
+                    Sketches::Both { bits, banding } => Part::Both(TwoSketchesList::new(bits, banding.bands)),
                 },
             },
         };
@@ -189,6 +245,9 @@ impl Collection {
         let got = match &sketch.value {
             SketchValue::SimHash(_) => "SimHash".to_owned(),
             SketchValue::MinHash(signature) => format!("MinHash of {} positions", signature.len()),
+            SketchValue::Both(two) => {
+                format!("both, of {} bits and {} keys", two.bits.len() * u64::BITS as usize, two.keys.len())
+            }
         };
         Err(Error::parameter("sketch", got, expected))
     }
@@ -353,6 +412,14 @@ impl Collection {
             _ => None,
         }
     }
+
+    /// A document's two sketches, if that is what was kept.
+    pub fn two(&self, document: Document) -> Option<Two<'_>> {
+        match self.kept(document)? {
+            (Part::Both(list), at) => Some(list.get(at)),
+            _ => None,
+        }
+    }
 }
 
 impl std::fmt::Debug for Collection {
@@ -397,6 +464,7 @@ impl Part {
             Self::Features { lists, .. } => lists.ends.len(),
             Self::SimHashes(hashes) => hashes.len(),
             Self::Signatures(signatures) => signatures.len(),
+            Self::Both(list) => list.hashes.len(),
         }
     }
 
@@ -406,6 +474,9 @@ impl Part {
             Self::Features { .. } => Self::Features { terms: Terms::default(), lists: TermLists::default() },
             Self::SimHashes(_) => Self::SimHashes(Vec::new()),
             Self::Signatures(signatures) => Self::Signatures(signatures.none()),
+            Self::Both(list) => {
+                Self::Both(TwoSketchesList { words: list.words, bands: list.bands, ..Default::default() })
+            }
         }
     }
 
@@ -419,6 +490,7 @@ impl Part {
             (Self::Signatures(signatures), SketchValue::MinHash(signature)) => {
                 signatures.push(signature).is_ok()
             }
+            (Self::Both(list), SketchValue::Both(two)) => list.push(two),
             _ => false,
         }
     }

@@ -1,5 +1,6 @@
 //! Near-duplicates of documents in memory: texts or sketches in, an [`Outcome`] of plain numbers out.
 
+use crate::audit::{self, Audit};
 use crate::clusters::Keep;
 use crate::collection::{Collection, Keeping, Texts};
 use crate::error::{Error, Result};
@@ -12,7 +13,7 @@ pub use crate::net::{Crowds, MeasuredRecall, Ran, Scores, Searched};
 use crate::progress::{Progress, Step, run};
 use crate::settings::{Judge, Measure, Settings, Sketches};
 use crate::simhash::hasher::SimHasher;
-use crate::sketch::{Hashed, Sketch};
+use crate::sketch::{Hashed, Sketch, TwoSketcher, TwoSketches};
 use crate::weight::frequencies::Frequencies;
 use crate::weight::{Weigher, Weighting};
 use rayon::prelude::*;
@@ -199,6 +200,8 @@ pub struct Outcome {
     pub searched: Searched,
     /// What the judge did; none where nothing was judged.
     pub judged: Option<Judged>,
+    /// How much of what the judge calls near was found, measured on a sample; none without both sketches.
+    pub audit: Option<Audit>,
     /// How alike the documents of each cluster are to the one that stays, in the order of clusters.
     pub cohesion: Vec<Cohesion>,
     /// What [`cohesion`](Self::cohesion) is measured by, and below what documents are unlike.
@@ -272,6 +275,7 @@ pub struct Prepared<'a> {
     frequencies: Option<Arc<Frequencies>>,
     collection: &'a Collection,
     hashed: Vec<Option<Hashed>>,
+    two: Vec<Option<TwoSketches>>,
 }
 
 impl<'a> Prepared<'a> {
@@ -289,9 +293,11 @@ impl<'a> Prepared<'a> {
             let count = || run(progress, Step::Frequencies, n, |_| Arc::new(collection.frequencies()));
             settings.needs_frequencies().then(count)
         });
-        let mut prepared = Self { texts, frequencies, collection, hashed: Vec::new() };
-        if let Sketches::SimHash { weighting } = settings.sketches {
-            prepared.hash(weighting, progress);
+        let mut prepared = Self { texts, frequencies, collection, hashed: Vec::new(), two: Vec::new() };
+        match settings.sketches {
+            Sketches::SimHash { weighting } => prepared.hash(weighting, progress),
+            Sketches::Both { .. } => prepared.sketch_both(settings, progress),
+            Sketches::MinHash { .. } => {}
         }
         prepared
     }
@@ -302,6 +308,16 @@ impl<'a> Prepared<'a> {
         if let Keeping::Features = collection.keeping() {
             self.hashed = run(progress, Step::SimHash, texts.sketched.len(), |done| {
                 simhashes(collection, texts, weighting, frequencies.as_deref(), done)
+            });
+        }
+    }
+
+    /// Makes both sketches of kept features, if that is what was kept.
+    fn sketch_both(&mut self, settings: &Settings, progress: &dyn Progress) {
+        let Self { texts, collection, .. } = self;
+        if let Keeping::Features = collection.keeping() {
+            self.two = run(progress, Step::MinHash, texts.sketched.len(), |done| {
+                two_sketches(collection, texts, settings, done)
             });
         }
     }
@@ -318,7 +334,7 @@ impl<'a> Prepared<'a> {
 
     /// What texts can be compared by, for a measure of these settings.
     pub fn evidence(&self, settings: &Settings) -> Evidence<'_> {
-        let evidence = Evidence::new(self.collection, &self.texts, &self.hashed);
+        let evidence = Evidence::new(self.collection, &self.texts, &self.hashed, &self.two);
         match settings.judge {
             Judge::Cosine { weighting, .. } => evidence.weighed(weighting, self.frequencies.as_deref()),
             _ => evidence,
@@ -336,6 +352,13 @@ impl<'a> Prepared<'a> {
             run(context.progress, Step::Verify, joined.len(), |_| {
                 judge::judge(settings.judge, &evidence, &groups, &joined)
             })
+        });
+        let audit = verdicts.as_ref().and_then(|verdicts| {
+            matches!(settings.sketches, Sketches::Both { .. }).then(|| {
+                run(context.progress, Step::Audit, self.texts.sketched.len(), |_| {
+                    audit::audit(settings.judge, settings.seed, &evidence, &verdicts.pairs)
+                })
+            })?
         });
         let (collection, texts) = (self.collection, &self.texts);
         let of = |document: Document| (collection.facts(document).text_bytes, (context.url)(document));
@@ -362,7 +385,18 @@ impl<'a> Prepared<'a> {
             }
         };
         let progress = context.progress;
-        Ok(Found { prepared: self, evidence, settings, progress, better, groups, joined, searched, judged })
+        Ok(Found {
+            prepared: self,
+            evidence,
+            settings,
+            progress,
+            better,
+            groups,
+            joined,
+            searched,
+            judged,
+            audit,
+        })
     }
 }
 
@@ -384,6 +418,7 @@ pub struct Found<'p> {
     joined: Vec<GroupPair>,
     searched: Searched,
     judged: Option<Judged>,
+    audit: Option<Audit>,
 }
 
 impl Found<'_> {
@@ -416,7 +451,8 @@ impl Found<'_> {
     }
 
     fn listing(self, list: impl FnOnce(&Groups<'_>, &[GroupPair]) -> Result<Vec<Pair>>) -> Result<Outcome> {
-        let Self { prepared, evidence, settings, progress, better, groups, joined, searched, judged } = self;
+        let Self { prepared, evidence, settings, progress, better, groups, joined, searched, judged, audit } =
+            self;
         let Prepared { texts, collection, .. } = prepared;
         let better: Better<'_> = &*better;
         let pairs = run(progress, Step::Pairs, joined.len(), |_| list(&groups, &joined))?;
@@ -450,6 +486,7 @@ impl Found<'_> {
             representatives,
             searched,
             judged,
+            audit,
             cohesion,
             cohesion_by: (measure, floor),
         })
@@ -478,6 +515,35 @@ impl Cohesion {
             unlike: similarities.iter().filter(|(similarity, _)| *similarity < floor).count() as u64,
         }
     }
+}
+
+/// Both sketches of each text that has features enough, by text.
+fn two_sketches(
+    collection: &Collection,
+    texts: &Texts,
+    settings: &Settings,
+    done: &(dyn Fn(u64) + Sync),
+) -> Vec<Option<TwoSketches>> {
+    let mut two = vec![None; texts.len()];
+    let made: Vec<_> = texts
+        .sketched
+        .par_chunks(256)
+        .flat_map_iter(|chunk| {
+            let mut maker = TwoSketcher::new(settings).ok();
+            let mut features = Vec::new();
+            done(chunk.len() as u64);
+            chunk.iter().map(move |&text| {
+                let counted = collection.counted(texts.first(text))?;
+                features.clear();
+                features.extend(counted.counts().map(|(feature, _)| feature));
+                Some(maker.as_mut()?.sketch(&features))
+            })
+        })
+        .collect();
+    for (&text, made) in texts.sketched.iter().zip(made) {
+        two[text.index()] = made;
+    }
+    two
 }
 
 /// The SimHash of each text that has features enough, by text.
@@ -555,8 +621,15 @@ mod tests {
     fn all_settings() -> Vec<Settings> {
         let base = || Settings { features: FeatureKind::Words, min_features: 4, ..Settings::simhash() };
         let mut all = vec![base(), Settings { judge: Judge::Net, ..base() }];
+        let both = || Settings { features: FeatureKind::Words, ..Settings::both(0.7) };
+        all.push(both());
+        all.push(Settings { net: Net::Join { distance: 12 }, ..both() });
         for measure in Measure::JUDGED {
-            all.push(Settings { judge: measure.at_least(0.8, Weighting::Tf), ..base() });
+            let judge = measure.at_least(0.8, Weighting::Tf);
+            for settings in [base(), both()] {
+                let settings = Settings { judge, ..settings };
+                all.extend(settings.check().is_ok().then_some(settings));
+            }
         }
         for net in [
             Net::Dial { distance: 6, recall: Recall::Exact, key_bits: None },
@@ -600,6 +673,12 @@ mod tests {
         }
         fn signature(&self) -> Option<&[u32]> {
             None
+        }
+        fn bits(&self) -> Option<&[u64]> {
+            None
+        }
+        fn size(&self) -> u32 {
+            self.features.len() as u32
         }
         fn features(&self, mut each: impl FnMut(u64, i64)) {
             self.features.iter().for_each(|&feature| each(feature, 1));

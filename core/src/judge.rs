@@ -4,12 +4,12 @@
 //! candidates and on the texts, never on the order of documents, on shards or on threads: where there are too
 //! many, digests of the texts decide.
 
-use crate::collection::{Collection, Texts};
+use crate::collection::{Collection, Texts, Two};
 use crate::id::{Document, Id, Lists, Slot, Text};
 use crate::search::selfjoin::SlotPair;
 use crate::settings::{Judge, Measure};
 use crate::similarity::{Anchor, Page};
-use crate::sketch::Hashed;
+use crate::sketch::{Facts, Hashed, TwoSketches};
 use crate::weight::frequencies::Frequencies;
 use crate::weight::{Weigher, Weighting};
 use rayon::prelude::*;
@@ -20,15 +20,21 @@ pub struct Evidence<'a> {
     pub(crate) texts: &'a Texts,
     /// By text, where sketches were made of kept features.
     hashed: &'a [Option<Hashed>],
+    two: &'a [Option<TwoSketches>],
     /// How features are weighed, where something weighs them: the weigher, and by part and term the
     /// inverse document frequencies.
     weights: Option<(Weigher, Vec<Vec<f32>>)>,
 }
 
 impl<'a> Evidence<'a> {
-    /// Whatever the collection keeps, and the SimHashes by text that were made of it, if any were.
-    pub(crate) fn new(collection: &'a Collection, texts: &'a Texts, hashed: &'a [Option<Hashed>]) -> Self {
-        Self { collection, texts, hashed, weights: None }
+    /// Whatever the collection keeps, and the sketches by text that were made of it, if any were.
+    pub(crate) fn new(
+        collection: &'a Collection,
+        texts: &'a Texts,
+        hashed: &'a [Option<Hashed>],
+        two: &'a [Option<TwoSketches>],
+    ) -> Self {
+        Self { collection, texts, hashed, two, weights: None }
     }
 
     /// With features that weigh by this scheme.
@@ -43,6 +49,27 @@ impl<'a> Evidence<'a> {
             Some(hashed) => hashed.as_ref(),
             None => self.collection.hashed(self.texts.first(text)),
         }
+    }
+
+    /// The hash of a text, with or without the weights behind it.
+    pub fn hash(&self, text: Text) -> Option<u64> {
+        match self.hashed(text) {
+            Some(hashed) => Some(hashed.hash),
+            None => self.two(text).map(|two| two.hash),
+        }
+    }
+
+    /// Both sketches of a text.
+    pub(crate) fn two(&self, text: Text) -> Option<Two<'a>> {
+        match self.two.get(text.index()) {
+            Some(made) => made.as_ref().map(Two::from),
+            None => self.collection.two(self.texts.first(text)),
+        }
+    }
+
+    /// What is known of a text.
+    pub(crate) fn facts(&self, text: Text) -> &'a Facts {
+        self.collection.facts(self.texts.first(text))
     }
 
     /// A text, as a measure sees it.
@@ -93,6 +120,14 @@ impl Page for Shown<'_> {
 
     fn signature(&self) -> Option<&[u32]> {
         self.evidence.collection.signature(self.document)
+    }
+
+    fn bits(&self) -> Option<&[u64]> {
+        self.evidence.two(self.text).map(|two| two.bits)
+    }
+
+    fn size(&self) -> u32 {
+        self.evidence.collection.facts(self.document).features
     }
 
     fn features(&self, mut each: impl FnMut(u64, i64)) {

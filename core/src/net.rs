@@ -7,7 +7,7 @@ use crate::hash::fmix64;
 use crate::id::{Document, Id, Lists, Slot, Text};
 use crate::judge::Evidence;
 use crate::kernel::Level;
-use crate::minhash::{DistinctSignatures, MinHashParams, MinHasher, Signatures};
+use crate::minhash::{DistinctSignatures, MinHashParams, MinHasher, Signatures, one_bit};
 use crate::plan::{self, Kind, Model, NearPair, Task};
 use crate::progress::{Progress, Step, run};
 use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
@@ -84,6 +84,11 @@ pub enum Ran {
         distance: u32,
         /// Number of tables.
         tables: u32,
+    },
+    /// Sketches brought together that share a key.
+    Keys {
+        /// Keys of a page.
+        keys: u32,
     },
     /// Signatures compared that agree in a band.
     Bands {
@@ -168,6 +173,7 @@ pub(crate) fn cast(settings: &Settings, evidence: &Evidence<'_>, progress: &dyn 
             let params = settings.minhash_params().unwrap_or_default();
             by_bands(params, similarity, shape, settings.judge, evidence, progress)
         }
+        Net::Keys => by_keys(evidence, progress),
         net => by_hashes(&net, settings.seed, evidence, progress),
     }
 }
@@ -183,7 +189,7 @@ impl<'a> Hashes<'a> {
     pub fn new(evidence: &'a Evidence<'a>, progress: &dyn Progress) -> Self {
         let texts = evidence.texts;
         let distinct = run(progress, Step::Group, texts.sketched.len(), |_| {
-            let hashed = |&text: &Text| Some((evidence.hashed(text)?.hash, text));
+            let hashed = |&text: &Text| Some((evidence.hash(text)?, text));
             DistinctHashes::of(texts.sketched.iter().filter_map(hashed))
         });
         Self { distinct, evidence }
@@ -562,6 +568,73 @@ fn by_bands(
         recall: None,
         crowds,
         scores: band_scores(&stats, least.saturating_sub(m / 8)),
+    };
+    Ok(Caught { groups: groups.clone(), joined, searched })
+}
+
+/// Pairs of sketches that share a key. Keys and bits together make a list of numbers in which each key is a
+/// band of its own.
+fn by_keys(evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Caught> {
+    let texts: Vec<Text> =
+        evidence.texts.sketched.iter().copied().filter(|&text| evidence.two(text).is_some()).collect();
+    let first = texts.first().and_then(|&text| evidence.two(text));
+    let Some((keys, bits)) = first.map(|two| (two.keys.len(), two.bits.len())) else {
+        let ran = Ran::Keys { keys: 0 };
+        let (cost, scores) = (Cost::default(), Vec::new());
+        let searched =
+            Searched { ran, cost, index_bytes: 0, distinct: 0, recall: None, crowds: None, scores };
+        return Ok(Caught { groups: Lists::default(), joined: Vec::new(), searched });
+    };
+    let width = keys + 2 * bits;
+    let distinct = run(progress, Step::Group, texts.len(), |_| {
+        let mut values = Vec::with_capacity(texts.len() * width);
+        for two in texts.iter().filter_map(|&text| evidence.two(text)) {
+            values.extend_from_slice(two.keys);
+            values.extend(two.bits.iter().flat_map(|&word| [word as u32, (word >> 32) as u32]));
+        }
+        Signatures::from_values(width, values).map(|sketches| DistinctSignatures::of(sketches, &texts))
+    })?;
+    let params = JoinParams::new(Banding { bands: keys, rows: 1 }, 1);
+    let mut found: Vec<search::NearPair> = Vec::new();
+    let stats = run(progress, Step::Join, distinct.len(), |_| {
+        bands::join_with(&distinct, params, |_| true, |pairs| found.extend_from_slice(pairs))
+    })?;
+    found.par_sort_unstable();
+    found.dedup();
+    let groups = distinct.groups();
+    let two = |slot: Slot| evidence.two(groups.get(slot)[0]);
+    let joined: Vec<SlotPair> = found
+        .par_iter()
+        .filter_map(|&search::NearPair { a, b, .. }| {
+            let (first, second) = (two(a)?, two(b)?);
+            let distance = (first.hash ^ second.hash).count_ones();
+            Some(SlotPair { a, b, distance, similarity: one_bit::estimate(first.bits, second.bits) })
+        })
+        .collect();
+    let size = |slot: Slot| groups.get(slot).len() as u64;
+    let mut counts = vec![0u64; BITS + 1];
+    counts[BITS] = Slot::all(groups.len()).map(|slot| size(slot) * (size(slot) - 1) / 2).sum();
+    joined.iter().for_each(|pair| counts[BITS - pair.distance as usize] += size(pair.a) * size(pair.b));
+    let sum = |field: fn(&BandStats) -> u64| stats.iter().map(field).sum::<u64>();
+    let skipped = sum(|band| band.skipped);
+    let crowds = (skipped > 0).then(|| Crowds::Bands {
+        skipped,
+        full_bucket: params.full_bucket as u32,
+        neighbours: params.neighbours as u32,
+        examples: most_neighbours(evidence.texts, groups, &joined),
+    });
+    let searched = Searched {
+        ran: Ran::Keys { keys: keys as u32 },
+        cost: Cost {
+            probes: sum(|band| band.buckets),
+            candidates: sum(|band| band.candidates),
+            verified: sum(|band| band.verified),
+        },
+        index_bytes: (distinct.len() * width * size_of::<u32>()) as u64,
+        distinct: distinct.len() as u64,
+        recall: None,
+        crowds,
+        scores: vec![Scores { table: None, counts: (0..).zip(counts).filter(|&(_, n)| n > 0).collect() }],
     };
     Ok(Caught { groups: groups.clone(), joined, searched })
 }

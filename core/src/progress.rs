@@ -24,6 +24,8 @@ pub enum Step {
     Histograms,
     /// The judge decides: pairs of sketches.
     Verify,
+    /// A sample is compared with all, to measure what was missed: texts.
+    Audit,
     /// Pairs are listed: pairs of groups.
     Pairs,
     /// Clusters are made: documents.

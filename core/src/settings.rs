@@ -66,6 +66,15 @@ pub enum Sketches {
         /// Family of hash functions.
         family: Family,
     },
+    /// Two sketches of one set of features, made together: a SimHash of 64 bits without the weights behind
+    /// it, and one bit of each of many MinHash positions; and keys, each the hash of a band of further
+    /// positions, which serve to bring pages together and not to compare them.
+    Both {
+        /// Positions that a bit is kept of: a multiple of 64.
+        bits: usize,
+        /// How the further positions are cut into bands, four bytes a key.
+        banding: Banding,
+    },
 }
 
 /// What brings up pairs of sketches. Distances are of SimHashes, in bits, and inclusive.
@@ -112,6 +121,8 @@ pub enum Net {
         /// How signatures are cut.
         shape: BandShape,
     },
+    /// Pages that share a key ([`Sketches::Both`]): a whole band of positions that their bits do not show.
+    Keys,
 }
 
 /// How many of the pairs within a distance a probing search is to find.
@@ -150,6 +161,11 @@ pub enum Judge {
     Weights(f64),
     /// The share of both vectors' weight that stands behind equal bits is at least this.
     Mismatch(f64),
+    /// The Jaccard coefficient of the sets of features, as MinHash estimates it, is at least this.
+    Estimate(f64),
+    /// The share of the smaller set of features that the larger one has, as it follows from the estimate of
+    /// the Jaccard coefficient and the sizes of both sets, is at least this.
+    EstimatedContainment(f64),
     /// The Jaccard coefficient of the sets of features is at least this.
     Jaccard(f64),
     /// The share of the smaller set of features that the larger one has is at least this.
@@ -172,8 +188,12 @@ pub enum Measure {
     Weights,
     /// Share of both vectors' weight that stands behind equal bits.
     Mismatch,
-    /// Jaccard coefficient as two MinHash signatures estimate it: the share of equal positions.
+    /// Jaccard coefficient as MinHash estimates it: the share of equal positions, or what equal bits tell of
+    /// it; at most the ratio of the sizes of both sets, which no coefficient exceeds.
     Estimate,
+    /// Share of the smaller set of features that the larger one has, from the estimate of the Jaccard
+    /// coefficient and both sizes.
+    EstimatedContainment,
     /// Jaccard coefficient of two sets of features, counted.
     Jaccard,
     /// Share of the smaller set of features that the larger one has, counted.
@@ -198,6 +218,16 @@ pub const PAPER_DISTANCE: u32 = 3;
 /// The usual Jaccard coefficient from which MinHash calls two documents near.
 pub const USUAL_SIMILARITY: f64 = 0.8;
 
+/// Positions of one bit that both sketches have by default.
+pub const USUAL_BITS: usize = 1024;
+
+/// Positions that the keys of both sketches are made of, at most, and the share of the pairs at the wanted
+/// similarity that shall have a key in common.
+const KEYED: (usize, f64) = (128, 0.97);
+
+/// The bands of the keys of [`Settings::removable`], and its threshold.
+const REMOVABLE: (Banding, f64) = (Banding { bands: 48, rows: 3 }, 0.82);
+
 /// The usual recall of a search that does not find all.
 pub const USUAL_RECALL: f64 = 0.95;
 
@@ -209,20 +239,52 @@ pub const MAX_DISTANCE: u32 = 15;
 /// fifths at distance 10. The more hashes, the farther it is ahead.
 pub const FARTHEST_JOINED: u32 = 10;
 
-/// Weight vectors, binary 3-word shingles within 10 bits: near the best of what the experiment
-/// `quality` measured, for its cost.
+/// Both sketches, near from a Jaccard coefficient of 0.8 on.
 impl Default for Settings {
     fn default() -> Self {
-        Self::simhash()
+        Self::both(USUAL_SIMILARITY)
     }
 }
 
 impl Settings {
-    /// The default: SimHash of binary 3-word shingles, joined exactly within 10 bits,
-    /// judged by the weight vectors.
-    pub fn simhash() -> Self {
+    /// The default: both sketches of the 5-word shingles of every page. Pages that share a key are near from
+    /// a Jaccard coefficient of `similarity` on, as 1,024 bits estimate it.
+    pub fn both(similarity: f64) -> Self {
+        // What no bands reach is refused by the similarity.
+        let banding = Self::keyed(similarity, KEYED.1).unwrap_or(Banding { bands: KEYED.0, rows: 1 });
+        Self {
+            features: FeatureKind::Shingles(5),
+            min_features: 1,
+            sketches: Sketches::Both { bits: USUAL_BITS, banding },
+            net: Net::Keys,
+            judge: Judge::Estimate(similarity),
+            ..Self::simhash()
+        }
+    }
+
+    /// For those who want gone what a careful reader would let go: the smaller page's 3-word shingles are
+    /// nearly all in the other page. Chosen on pairs that were read (docs/quality.md).
+    pub fn removable() -> Self {
         Self {
             features: FeatureKind::Shingles(3),
+            sketches: Sketches::Both { bits: USUAL_BITS, banding: REMOVABLE.0 },
+            judge: Judge::EstimatedContainment(REMOVABLE.1),
+            ..Self::both(USUAL_SIMILARITY)
+        }
+    }
+
+    /// The bands of the keys of [`both`](Self::both) for a similarity and a share of the pairs there.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if no bands reach the share.
+    pub fn keyed(similarity: f64, recall: f64) -> Result<Banding> {
+        Banding::choose(KEYED.0, similarity, recall)
+    }
+
+    /// SimHash of binary 5-word shingles, joined exactly within 10 bits, judged by the weight vectors.
+    pub fn simhash() -> Self {
+        Self {
+            features: FeatureKind::Shingles(5),
             min_features: 8,
             sketches: Sketches::SimHash { weighting: Weighting::Binary },
             net: Net::Join { distance: USUAL_DISTANCE },
@@ -296,12 +358,7 @@ impl Settings {
 
     /// The parameters of MinHash signatures, if documents get some.
     pub fn minhash_params(&self) -> Option<MinHashParams> {
-        match self.sketches {
-            Sketches::MinHash { permutations, family } => {
-                Some(MinHashParams { permutations, family, seed: self.seed })
-            }
-            Sketches::SimHash { .. } => None,
-        }
+        self.sketches.minhash_params(self.seed)
     }
 
     /// What the members of a cluster are compared with the document that stays by, and below which similarity
@@ -320,24 +377,45 @@ impl Settings {
     /// [`Error::Parameter`] naming the first setting that has no meaning.
     pub fn check(&self) -> Result<()> {
         self.features.check()?;
-        let signed = matches!(self.sketches, Sketches::MinHash { .. });
-        if signed != matches!(self.net, Net::Bands { .. }) {
-            let expected = if signed {
-                "bands with MinHash, whose signatures have no distance"
-            } else {
-                "join, dial, psm or bphs with SimHash, which has no bands"
-            };
+        self.sketches.check()?;
+        let expected = match (self.sketches, self.net) {
+            (Sketches::MinHash { .. }, Net::Bands { .. })
+            | (Sketches::Both { .. }, Net::Keys | Net::Join { .. })
+            | (
+                Sketches::SimHash { .. },
+                Net::Join { .. } | Net::Dial { .. } | Net::Psm { .. } | Net::Bphs { .. },
+            ) => None,
+            (Sketches::MinHash { .. }, _) => Some("bands with MinHash, whose signatures have no distance"),
+            (Sketches::Both { .. }, _) => {
+                Some("keys or join with both sketches, which keep no weights to probe by")
+            }
+            (Sketches::SimHash { .. }, _) => Some("join, dial, psm or bphs with SimHash, which has no bands"),
+        };
+        if let Some(expected) = expected {
             return Err(Error::parameter("search", self.net.name(), expected));
         }
-        if signed && matches!(self.judge, Judge::Weights(_) | Judge::Mismatch(_)) {
-            let expected = "jaccard, containment or cosine with minhash, which has no weight vectors";
+        let weights = matches!(self.judge, Judge::Weights(_) | Judge::Mismatch(_));
+        let estimates = matches!(self.judge, Judge::Estimate(_) | Judge::EstimatedContainment(_));
+        let expected = match self.sketches {
+            Sketches::MinHash { .. } if weights => {
+                Some("jaccard, containment or cosine with minhash, which has no weight vectors")
+            }
+            Sketches::Both { .. } if weights || self.judge == Judge::Net => {
+                Some("estimate, estimated-containment, jaccard, containment or cosine with both sketches")
+            }
+            Sketches::SimHash { .. } if estimates => Some(
+                "weights, mismatch, jaccard, containment or cosine with SimHash, which estimates no coefficient",
+            ),
+            _ => None,
+        };
+        if let Some(expected) = expected {
             return Err(Error::parameter("verify", self.judge.name(), expected));
         }
         if let Some(threshold) = self.judge.threshold().filter(|share| !is_share(*share)) {
             return Err(Error::parameter("verify-threshold", threshold, "a share above 0 and at most 1"));
         }
         if let Some(MinHashParams { permutations, .. }) = self.minhash_params()
-            && !(1..=MOST_PERMUTATIONS).contains(&permutations)
+            && !(1..=2 * MOST_PERMUTATIONS).contains(&permutations)
         {
             return Err(Error::parameter("permutations", permutations, format!("1 to {MOST_PERMUTATIONS}")));
         }
@@ -347,6 +425,31 @@ impl Settings {
 
 fn is_share(share: f64) -> bool {
     share > 0.0 && share <= 1.0
+}
+
+impl Sketches {
+    /// The parameters of the MinHash signatures that are made, if any are.
+    pub(crate) fn minhash_params(self, seed: u64) -> Option<MinHashParams> {
+        match self {
+            Self::MinHash { permutations, family } => Some(MinHashParams { permutations, family, seed }),
+            // The positions of the keys come first.
+            Self::Both { bits, banding } => Some(MinHashParams {
+                permutations: banding.positions() + bits,
+                family: Family::FastSimilarity,
+                seed,
+            }),
+            Self::SimHash { .. } => None,
+        }
+    }
+
+    pub(crate) fn check(self) -> Result<()> {
+        let Self::Both { bits, banding } = self else { return Ok(()) };
+        if bits == 0 || !bits.is_multiple_of(64) || bits > MOST_PERMUTATIONS {
+            let expected = format!("a multiple of 64 up to {MOST_PERMUTATIONS} bits");
+            return Err(Error::parameter("bits", bits, expected));
+        }
+        banding.check(MOST_PERMUTATIONS)
+    }
 }
 
 impl Net {
@@ -368,6 +471,7 @@ impl Net {
             Self::Psm { .. } => "psm",
             Self::Bphs { .. } => "bphs",
             Self::Bands { .. } => "bands",
+            Self::Keys => "keys",
         }
     }
 
@@ -378,7 +482,7 @@ impl Net {
             | Self::Dial { distance, .. }
             | Self::Psm { distance, .. }
             | Self::Bphs { distance, .. } => Some(distance),
-            Self::Bands { .. } => None,
+            Self::Bands { .. } | Self::Keys => None,
         }
     }
 
@@ -529,6 +633,8 @@ impl Judge {
             Self::Net => None,
             Self::Weights(_) => Some(Measure::Weights),
             Self::Mismatch(_) => Some(Measure::Mismatch),
+            Self::Estimate(_) => Some(Measure::Estimate),
+            Self::EstimatedContainment(_) => Some(Measure::EstimatedContainment),
             Self::Jaccard(_) => Some(Measure::Jaccard),
             Self::Containment(_) => Some(Measure::Containment),
             Self::Cosine { .. } => Some(Measure::Cosine),
@@ -541,6 +647,8 @@ impl Judge {
             Self::Net => None,
             Self::Weights(threshold)
             | Self::Mismatch(threshold)
+            | Self::Estimate(threshold)
+            | Self::EstimatedContainment(threshold)
             | Self::Jaccard(threshold)
             | Self::Containment(threshold)
             | Self::Cosine { at_least: threshold, .. } => Some(threshold),
@@ -555,8 +663,15 @@ impl Judge {
 
 impl Measure {
     /// Those that a [`Judge`] can go by.
-    pub const JUDGED: [Self; 5] =
-        [Self::Weights, Self::Mismatch, Self::Jaccard, Self::Containment, Self::Cosine];
+    pub const JUDGED: [Self; 7] = [
+        Self::Weights,
+        Self::Mismatch,
+        Self::Estimate,
+        Self::EstimatedContainment,
+        Self::Jaccard,
+        Self::Containment,
+        Self::Cosine,
+    ];
 
     /// The command line's spelling.
     pub fn name(self) -> &'static str {
@@ -564,6 +679,7 @@ impl Measure {
             Self::Weights => "weights",
             Self::Mismatch => "mismatch",
             Self::Estimate => "estimate",
+            Self::EstimatedContainment => "estimated-containment",
             Self::Jaccard => "jaccard",
             Self::Containment => "containment",
             Self::Cosine => "cosine",
@@ -578,20 +694,22 @@ impl Measure {
     /// The threshold where none is given.
     pub fn usual_threshold(self) -> f64 {
         match self {
-            Self::Weights => 0.93,
+            // A Jaccard coefficient of 0.8, of two sets of equal size.
+            Self::Weights => 0.889,
             Self::Mismatch => 0.97,
             Self::Estimate | Self::Jaccard => 0.8,
+            Self::EstimatedContainment => 0.76,
             Self::Containment | Self::Cosine => 0.9,
         }
     }
 
-    /// The judge by this measure at a threshold; features are weighted so, where it weighs them. Estimates
-    /// are what a net of bands goes by, so no judge does.
+    /// The judge by this measure at a threshold; features are weighted so, where it weighs them.
     pub fn at_least(self, threshold: f64, weighting: Weighting) -> Judge {
         match self {
             Self::Weights => Judge::Weights(threshold),
             Self::Mismatch => Judge::Mismatch(threshold),
-            Self::Estimate => Judge::Net,
+            Self::Estimate => Judge::Estimate(threshold),
+            Self::EstimatedContainment => Judge::EstimatedContainment(threshold),
             Self::Jaccard => Judge::Jaccard(threshold),
             Self::Containment => Judge::Containment(threshold),
             Self::Cosine => Judge::Cosine { at_least: threshold, weighting },
@@ -652,6 +770,7 @@ mod tests {
     #[test]
     fn settings_are_data() {
         let mut all = vec![Settings::simhash(), Settings::minhash(0.7), Settings::paper()];
+        all.extend([Settings::both(0.6), Settings::removable()]);
         for measure in Measure::JUDGED {
             let judge = measure.at_least(measure.usual_threshold(), Weighting::TfIdf);
             all.push(Settings { judge, ..Settings::simhash() });
@@ -669,6 +788,6 @@ mod tests {
         }
         let json = serde_json::to_value(Settings::simhash()).unwrap();
         assert_eq!(json["net"], serde_json::json!({ "join": { "distance": 10 } }));
-        assert_eq!(json["judge"], serde_json::json!({ "weights": 0.93 }));
+        assert_eq!(json["judge"], serde_json::json!({ "weights": 0.889 }));
     }
 }

@@ -4,7 +4,7 @@
 //! MinHash signature. Every measure is symmetric to the last bit, so that it depends on the two pages and on
 //! nothing else; it is 1 for equal texts and for no others above 1.
 
-use crate::minhash;
+use crate::minhash::{self, one_bit};
 use crate::settings::Measure;
 use crate::sketch::Hashed;
 use hashbrown::HashMap;
@@ -19,6 +19,12 @@ pub trait Page {
 
     /// The MinHash signature; none for a page with too few features, or where there are none.
     fn signature(&self) -> Option<&[u32]>;
+
+    /// A bit of each MinHash position, 64 to a word; none as for [`signature`](Self::signature).
+    fn bits(&self) -> Option<&[u64]>;
+
+    /// Number of distinct features.
+    fn size(&self) -> u32;
 
     /// Calls `each` with every distinct feature once and its weight, which matters to
     /// [`Measure::Cosine`] alone.
@@ -58,13 +64,23 @@ impl<P: Page> Anchor<P> {
         match self.measure {
             Measure::Weights => self.of_hashes(other, |a, b| a.weights.cosine(&b.weights)),
             Measure::Mismatch => self.of_hashes(other, |a, b| a.weights.agreement(&b.weights)),
-            Measure::Estimate => match (self.page.signature(), other.signature()) {
-                (Some(a), Some(b)) if !a.is_empty() => minhash::matches(a, b) as f32 / a.len() as f32,
-                _ => 0.0,
-            },
+            Measure::Estimate => self.estimate(other),
+            Measure::EstimatedContainment => {
+                contained(self.estimate(other), [self.page.size(), other.size()])
+            }
             Measure::Jaccard => self.of_sets(other, |a, b, shared| a + b - shared),
             Measure::Containment => self.of_sets(other, |a, b, _| a.min(b)),
             Measure::Cosine => self.of_weights(other),
+        }
+    }
+
+    /// The Jaccard coefficient that signatures or bits tell; bits, which are less sure, no more than the sizes
+    /// of both sets allow.
+    fn estimate(&self, other: &impl Page) -> f32 {
+        match (self.page.signature(), other.signature(), self.page.bits(), other.bits()) {
+            (Some(a), Some(b), ..) if !a.is_empty() => minhash::matches(a, b) as f32 / a.len() as f32,
+            (.., Some(a), Some(b)) => at_most(one_bit::estimate(a, b), [self.page.size(), other.size()]),
+            _ => 0.0,
         }
     }
 
@@ -96,6 +112,25 @@ impl<P: Page> Anchor<P> {
         let norms = (square as f64 * self.square as f64).sqrt();
         if norms > 0.0 { (dot as f64 / norms).min(1.0) as f32 } else { 0.0 }
     }
+}
+
+/// An estimate of a Jaccard coefficient, no more than sets of these sizes can have.
+pub(crate) fn at_most(estimate: f32, [a, b]: [u32; 2]) -> f32 {
+    match a.max(b) {
+        0 => estimate,
+        larger => estimate.min((f64::from(a.min(b)) / f64::from(larger)) as f32),
+    }
+}
+
+/// The share of the smaller of two sets that the larger one has, from the Jaccard coefficient and the sizes:
+/// |A ∩ B| = J·(|A| + |B|) / (1 + J).
+pub(crate) fn contained(similarity: f32, [a, b]: [u32; 2]) -> f32 {
+    let (similarity, smaller) = (f64::from(similarity), f64::from(a.min(b)));
+    if smaller == 0.0 {
+        return 1.0;
+    }
+    let shared = similarity * (f64::from(a) + f64::from(b)) / (1.0 + similarity);
+    (shared / smaller).min(1.0) as f32
 }
 
 #[cfg(test)]
@@ -136,6 +171,14 @@ mod tests {
 
         fn signature(&self) -> Option<&[u32]> {
             Some(&self.signature)
+        }
+
+        fn bits(&self) -> Option<&[u64]> {
+            None
+        }
+
+        fn size(&self) -> u32 {
+            self.weights.len() as u32
         }
 
         fn features(&self, mut each: impl FnMut(u64, i64)) {

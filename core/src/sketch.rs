@@ -1,9 +1,10 @@
 //! What stays of a document, and the one place where it is made.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hash::text_digest;
-use crate::minhash::{MinHashParams, MinHasher};
-use crate::settings::Sketches;
+use crate::minhash::{MinHasher, one_bit};
+use crate::search::bands::Banding;
+use crate::settings::{Settings, Sketches};
 use crate::simhash::SimHash;
 use crate::simhash::hasher::SimHasher;
 use crate::simhash::quantised::QuantisedWeights;
@@ -41,6 +42,19 @@ pub enum SketchValue {
     SimHash(Hashed),
     /// The minima of each permutation.
     MinHash(Vec<u32>),
+    /// Two sketches.
+    Both(TwoSketches),
+}
+
+/// A SimHash, bits of MinHash positions, and keys of others: [`Sketches::Both`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TwoSketches {
+    /// The SimHash.
+    pub hash: u64,
+    /// A bit of each position, 64 to a word.
+    pub bits: Vec<u64>,
+    /// A key for each band.
+    pub keys: Vec<u32>,
 }
 
 /// A SimHash as it is kept.
@@ -80,6 +94,7 @@ pub struct Sketcher {
 enum Maker {
     SimHash { weigher: Weigher, hasher: SimHasher },
     MinHash(MinHasher),
+    Both(TwoSketcher),
 }
 
 impl Sketcher {
@@ -88,7 +103,7 @@ impl Sketcher {
     ///
     /// # Errors
     /// For sketches that have no meaning.
-    pub fn new(settings: &crate::settings::Settings, frequencies: Option<Arc<Frequencies>>) -> Result<Self> {
+    pub fn new(settings: &Settings, frequencies: Option<Arc<Frequencies>>) -> Result<Self> {
         Self::of(settings.features, settings.sketches, settings.seed, frequencies)
     }
 
@@ -105,8 +120,13 @@ impl Sketcher {
     ) -> Result<Self> {
         match sketches {
             Sketches::SimHash { weighting } => Ok(Self::of_simhash(features, weighting, frequencies)),
-            Sketches::MinHash { permutations, family } => {
-                let maker = Maker::MinHash(MinHasher::new(MinHashParams { permutations, family, seed })?);
+            Sketches::MinHash { .. } => {
+                let maker =
+                    Maker::MinHash(MinHasher::new(sketches.minhash_params(seed).unwrap_or_default())?);
+                Ok(Self { counter: Counter::new(features), maker, frequencies })
+            }
+            Sketches::Both { .. } => {
+                let maker = Maker::Both(TwoSketcher::of(sketches, seed)?);
                 Ok(Self { counter: Counter::new(features), maker, frequencies })
             }
         }
@@ -138,6 +158,7 @@ impl Sketcher {
                     hasher.sign(features, &mut signature);
                     SketchValue::MinHash(signature)
                 }
+                Maker::Both(maker) => SketchValue::Both(maker.sketch(features)),
             };
             (features.len(), value)
         });
@@ -150,12 +171,58 @@ impl Sketcher {
         let (mut weigher, mut hasher) = (Weigher::new(Weighting::Binary), SimHasher::default());
         let (weigher, hasher) = match maker {
             Maker::SimHash { weigher, hasher } => (weigher, hasher),
-            Maker::MinHash(_) => (&mut weigher, &mut hasher),
+            Maker::MinHash(_) | Maker::Both(_) => (&mut weigher, &mut hasher),
         };
         counter.count(text);
         counter.vocabulary.finish_and_forget(|features, occurrences| {
             (weigh_and_hash(features, occurrences, weigher, hasher, frequencies.as_deref()), features.len())
         })
+    }
+}
+
+/// Makes both sketches of sets of features.
+pub struct TwoSketcher {
+    weigher: Weigher,
+    hasher: SimHasher,
+    minima: MinHasher,
+    banding: Banding,
+    signature: Vec<u32>,
+}
+
+impl TwoSketcher {
+    /// As the settings want it.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::Error::Parameter) if they do not want both sketches, or such as cannot be
+    /// made.
+    pub fn new(settings: &Settings) -> Result<Self> {
+        Self::of(settings.sketches, settings.seed)
+    }
+
+    pub(crate) fn of(sketches: Sketches, seed: u64) -> Result<Self> {
+        sketches.check()?;
+        let (Sketches::Both { banding, .. }, Some(params)) = (sketches, sketches.minhash_params(seed)) else {
+            return Err(Error::parameter("sketches", format!("{sketches:?}"), "both"));
+        };
+        Ok(Self {
+            weigher: Weigher::new(Weighting::Binary),
+            hasher: SimHasher::default(),
+            minima: MinHasher::new(params)?,
+            banding,
+            signature: vec![0; params.permutations],
+        })
+    }
+
+    /// Both sketches of a set of features.
+    pub fn sketch(&mut self, features: &[u64]) -> TwoSketches {
+        let Self { weigher, hasher, minima, banding, signature } = self;
+        let weight = weigher.weight(1, weigher.idf(0, 1));
+        let hash = hasher.hash(features.iter().map(|&feature| (feature, weight))).hash;
+        minima.sign(features, signature);
+        let (keyed, others) = signature.split_at(banding.positions());
+        let mut bits = vec![0; others.len() / u64::BITS as usize];
+        one_bit::pack(others, &mut bits);
+        TwoSketches { hash, bits, keys: banding.keys(keyed).collect() }
     }
 }
 

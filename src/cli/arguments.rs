@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use flipside::Error;
 use flipside::clusters::{Keep, Linkage};
-use flipside::corpus::JsonlFields;
+use flipside::corpus::{JsonlFields, LONGEST_WINDOW, ReadRules};
 use flipside::search::bands::Banding;
 use flipside::search::psm::Reading;
 use flipside::settings::{
@@ -20,7 +20,8 @@ use std::str::FromStr;
 #[derive(Debug, clap::Args)]
 pub(crate) struct InputArgs {
     /// WET files (.wet, .warc.wet, .warc; plain or .gz), JSONL files (plain, .gz or .zst), Parquet files,
-    /// folders of these, or - for standard input
+    /// folders of these, or - for standard input, which is copied to the folder for temporary files first (TMPDIR,
+    /// or /tmp) and needs as much room there
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 
@@ -48,12 +49,28 @@ pub(crate) struct FieldArgs {
     /// its size (12 times with shingles) [default: 128]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=4000), help_heading = "Input")]
     longest_page: Option<u32>,
+
+    /// Skip texts that are not UTF-8, hold half a surrogate pair, or are null, and report them as damage;
+    /// otherwise what cannot be read of a text is replaced by U+FFFD and counted, and a null is no page
+    #[arg(long, help_heading = "Input")]
+    strict: bool,
+
+    /// Read Zstandard frames with windows of up to this many bits, as zstd --long=BITS writes them; each open
+    /// file needs that much memory [default: 27]
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(10..=i64::from(LONGEST_WINDOW)), help_heading = "Input")]
+    longest_window: Option<u32>,
 }
 
 impl FieldArgs {
     /// The longest page that is read, in bytes, if it was given.
     pub(crate) fn longest_page(&self) -> Option<usize> {
         self.longest_page.map(|megabytes| megabytes as usize * 1_000_000)
+    }
+
+    /// What becomes of odd input.
+    pub(crate) fn rules(&self) -> ReadRules {
+        let usual = ReadRules::default();
+        ReadRules { strict: self.strict, longest_window: self.longest_window.unwrap_or(usual.longest_window) }
     }
 
     /// The names of the JSONL fields and Parquet columns.
@@ -68,12 +85,14 @@ impl FieldArgs {
     }
 
     /// Which of them were given, for a command that may read no pages.
-    pub(crate) fn given(&self) -> [(&'static str, bool); 4] {
+    pub(crate) fn given(&self) -> [(&'static str, bool); 6] {
         [
             ("text-field", self.text_field.is_some()),
             ("id-field", self.id_field.is_some()),
             ("url-field", self.url_field.is_some()),
             ("longest-page", self.longest_page.is_some()),
+            ("strict", self.strict),
+            ("longest-window", self.longest_window.is_some()),
         ]
     }
 }
@@ -132,7 +151,7 @@ pub(crate) struct RunArgs {
 /// How features are made.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FeatureArgs {
-    /// What a page is cut into: words, or shingles:W for runs of W words [default: shingles:3]
+    /// What a page is cut into: words, or shingles:W for runs of W words [default: shingles:5]
     #[arg(long, value_name = "KIND", value_parser = parsed::<FeatureKind>, help_heading = "Features")]
     features: Option<FeatureKind>,
 
@@ -182,26 +201,29 @@ impl FeatureArgs {
 /// What makes two pages near-duplicates, and how they are looked for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SearchArgs {
-    /// Compare pages with fewer distinct features than this by their exact text only
-    #[arg(long, value_name = "N", default_value_t = Settings::default().min_features, help_heading = "Features")]
-    min_features: usize,
+    /// Compare pages with fewer distinct features than this by their exact text only [default: 1; 8 for the
+    /// methods of one sketch]
+    #[arg(long, value_name = "N", help_heading = "Features")]
+    min_features: Option<usize>,
 
-    /// SimHash: how near pairs are found [default: auto]
+    /// How near pairs are found [default: auto]
     #[arg(long, value_enum, help_heading = "Search")]
     search: Option<SearchName>,
 
-    /// SimHash: two hashes are near if at most this many of their 64 bits differ. Search time grows steeply
+    /// SimHash, and both with --search join: two hashes are near if at most this many of their 64 bits differ.
+    /// Search time grows steeply
     /// with it; for tens of millions of pages, 8 is cheaper [default: 10; 3 for psm and bphs]
     #[arg(long, value_name = "BITS", help_heading = "Search")]
     pub(crate) distance: Option<u32>,
 
     /// Target recall, a share of 1. dial and psm: of the pairs within the distance; the probes it takes are
-    /// measured on the corpus, and 1 is exact. minhash: of the pairs at --similarity; bands are chosen for
-    /// it. Refused where the search is exact [default: 0.95]
+    /// measured on the corpus, and 1 is exact. both, minhash: of the pairs at --similarity; bands are chosen
+    /// for it. Refused where the search is exact [default: 0.95; both 0.97]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     pub(crate) recall: Option<f64>,
 
-    /// minhash: two pages are near if their Jaccard coefficient is at least this [default: 0.8]
+    /// Two pages are near if their resemblance, the Jaccard coefficient of their sets of features, is at least
+    /// this, whichever sketch estimates it (simhash: from the cosine, 2s/(1 + s)) [default: 0.8]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     similarity: Option<f64>,
 
@@ -225,13 +247,22 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "N", help_heading = "Search")]
     permutations: Option<usize>,
 
-    /// minhash: bands x rows, such as 16x8 [default: chosen from --similarity and --recall]
+    /// both: bytes of a page's MinHash bits; the standard error of the estimated resemblance falls with their
+    /// root [default: 128]
+    #[arg(long, value_name = "N", help_heading = "Search")]
+    sketch_bytes: Option<usize>,
+
+    /// both, minhash: bands x rows, such as 16x8 [default: chosen from --similarity and --recall]
     #[arg(long, value_name = "BxR", value_parser = parse_bands, help_heading = "Search")]
     bands: Option<(usize, usize)>,
 
     /// Seed of samples and of MinHash's hash functions
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Search")]
     seed: u64,
+
+    /// both: a named set of defaults
+    #[arg(long, value_enum, help_heading = "Search")]
+    preset: Option<PresetName>,
 
     // Options of earlier versions, which answer with what replaces them.
     #[arg(long, hide = true)]
@@ -257,12 +288,14 @@ impl SearchArgs {
 /// What a near pair must pass besides.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
-    /// What a near pair must pass besides its sketches [default: weights for SimHash, none for minhash]
+    /// What decides about a pair that the search brings up [default: estimate; weights for simhash, none for
+    /// minhash]
     #[arg(long, value_enum, help_heading = "Search")]
     verify: Option<VerifyName>,
 
-    /// --verify: the least similarity that passes, a share of 1 [default: weights 0.93, mismatch 0.97,
-    /// jaccard 0.8 (with minhash, --similarity), containment 0.9, cosine 0.9]
+    /// --verify: the least similarity that passes, a share of 1 [default: estimate and jaccard --similarity,
+    /// weights what --similarity comes to, 0.889, mismatch 0.97, estimated-containment 0.76, containment 0.9,
+    /// cosine 0.9]
     #[arg(long, value_name = "SHARE", help_heading = "Search")]
     verify_threshold: Option<f64>,
 }
@@ -300,6 +333,7 @@ enum NetName {
     AllBits,
     Bphs,
     Bands,
+    Keys,
 }
 
 impl NetName {
@@ -308,7 +342,7 @@ impl NetName {
         match self {
             Self::Auto => distance > FARTHEST_JOINED,
             Self::Dial | Self::OneTable | Self::AllBits => true,
-            Self::Join | Self::Bphs | Self::Bands => false,
+            Self::Join | Self::Bphs | Self::Bands | Self::Keys => false,
         }
     }
 }
@@ -362,6 +396,22 @@ impl Given<'_> {
             Some(IndexName::OneTable) => NetName::OneTable,
             Some(IndexName::AllBits) => NetName::AllBits,
         };
+        if method == MethodName::Both {
+            return Ok(match search {
+                None | Some(SearchName::Auto | SearchName::Keys) => NetName::Keys,
+                Some(SearchName::Join) => NetName::Join,
+                Some(search) => anyhow::bail!(
+                    "--search {} has no effect with --method both, which keeps no weights to probe by: keys and join are its searches. \
+                     Give --method simhash, or leave one of the two out",
+                    search.name()
+                ),
+            });
+        }
+        anyhow::ensure!(
+            *search != Some(SearchName::Keys),
+            "--search keys has no effect with --method {}: pages of --method both alone have keys. Leave one of the two out",
+            method.name()
+        );
         if method != MethodName::Simhash
             && let Some(search) = search
         {
@@ -377,13 +427,14 @@ impl Given<'_> {
             }
         }
         Ok(match (method, search) {
+            (MethodName::Both, _) => NetName::Keys,
             (MethodName::Minhash, _) => NetName::Bands,
             (MethodName::Psm, _) => of_psm(NetName::Dial),
             (MethodName::Simhash, Some(SearchName::Psm)) => of_psm(NetName::OneTable),
             (MethodName::Bphs, _) | (_, Some(SearchName::Bphs)) => NetName::Bphs,
             (_, Some(SearchName::Join)) => NetName::Join,
             (_, Some(SearchName::Dial)) => NetName::Dial,
-            (_, Some(SearchName::Auto) | None) => NetName::Auto,
+            (_, Some(SearchName::Auto | SearchName::Keys) | None) => NetName::Auto,
         })
     }
 
@@ -404,7 +455,10 @@ impl Given<'_> {
                               give --search dial, which probes";
         const PROBING: &str = "it has a meaning for searches that probe. Leave it out, or give --method psm";
         const MINHASH: &str = "it has a meaning for minhash only. Leave it out, or give --method minhash";
-        const SIMHASH: &str = "it has a meaning for SimHash only. Leave it out, or give --method simhash";
+        const BANDED: &str =
+            "it has a meaning for bands only. Leave it out, or give --method both or minhash";
+        const BOTH: &str = "it has a meaning for both sketches only. Leave it out, or give --method both";
+        const SIMHASH: &str = "it has a meaning for distances only. Leave it out, or give --method simhash";
         let search = self.search;
         let probes = net.probes(self.distance(net, method));
         let no_probes = match net {
@@ -412,14 +466,16 @@ impl Given<'_> {
             _ => PROBING,
         };
         let verify = self.check.and_then(|check| check.verify);
-        let weighs = net != NetName::Bands || verify == Some(VerifyName::Cosine);
+        let threshold = self.check.is_some_and(|check| check.verify_threshold.is_some());
+        let both = method == MethodName::Both;
+        let weighs = net != NetName::Bands && !both || verify == Some(VerifyName::Cosine);
         let mut idle = Vec::new();
         let mut add = |name, given, without_effect: bool, why| {
             if without_effect {
                 idle.push((name, given, why));
             }
         };
-        let bands = net == NetName::Bands;
+        let bands = matches!(net, NetName::Bands | NetName::Keys);
         add("recall", search.recall.is_some(), !probes && !bands, no_probes);
         add("budget", search.budget.is_some(), !probes, no_probes);
         add("key-bits", search.key_bits.is_some(), !probes, no_probes);
@@ -443,14 +499,25 @@ impl Given<'_> {
             net != NetName::Bphs,
             "it has a meaning for bphs only. Leave it out, or give --method bphs",
         );
-        add("similarity", search.similarity.is_some(), !bands, MINHASH);
-        add("permutations", search.permutations.is_some(), !bands, MINHASH);
-        add("bands", search.bands.is_some(), !bands, MINHASH);
+        let resembles = both
+            || net == NetName::Bands
+            || matches!(verify, None | Some(VerifyName::Weights | VerifyName::Jaccard));
+        add(
+            "similarity",
+            search.similarity.is_some(),
+            !resembles || threshold && !bands,
+            "--verify and --verify-threshold decide. Leave it out, or leave them out",
+        );
+        add("permutations", search.permutations.is_some(), net != NetName::Bands, MINHASH);
+        add("bands", search.bands.is_some(), !bands, BANDED);
+        add("sketch-bytes", search.sketch_bytes.is_some(), !both, BOTH);
+        add("preset", search.preset.is_some(), !both, BOTH);
         add(
             "weighting",
             self.features.weighting.is_some(),
             !weighs,
-            "MinHash compares sets of features without weights. Leave it out, or let --verify cosine compare weights",
+            "sets of features are compared without weights. Leave it out, let --verify cosine compare weights, or give --method \
+             simhash",
         );
         idle
     }
@@ -484,6 +551,8 @@ impl Given<'_> {
             "with --frequencies",
             "the corpus's own are not counted then, and that file is there already. Leave one of the two out",
         )?;
+        let of_bands = |&method: &MethodName| matches!(method, MethodName::Minhash | MethodName::Both);
+        let only_bands = methods.iter().all(of_bands);
         let only_minhash = methods.iter().all(|&method| method == MethodName::Minhash);
         let checked = match verify {
             Some(verify) => verify != VerifyName::None,
@@ -496,11 +565,11 @@ impl Given<'_> {
             "nothing is checked then. Leave it out, or name a check with --verify",
         )?;
         refuse(
-            &[("recall", search.recall.is_some() && search.bands.is_some() && only_minhash)],
+            &[("recall", search.recall.is_some() && search.bands.is_some() && only_bands)],
             "with --bands",
             "it serves to choose the bands, and they are given. Leave one of the two out",
         )?;
-        let minhash = methods.contains(&MethodName::Minhash);
+        let minhash = methods.iter().any(of_bands);
         refuse(
             &[("recall", search.recall.is_some() && search.budget.is_some() && !minhash)],
             "with --budget",
@@ -513,17 +582,30 @@ impl Given<'_> {
     fn of(&self, method: MethodName, net: NetName, alone: bool) -> Settings {
         let Self { search, features, check, groups, .. } = self;
         let similarity = search.similarity.unwrap_or(USUAL_SIMILARITY);
-        let mut settings = match net {
-            NetName::Bands => Settings::minhash(similarity),
+        let mut settings = match (method, net, search.preset) {
+            (MethodName::Both, _, Some(PresetName::Removable)) => Settings::removable(),
+            (MethodName::Both, ..) => Settings::both(similarity),
+            (_, NetName::Bands, _) => Settings::minhash(similarity),
             _ => Settings::simhash(),
         };
         let weighting = features.weighting();
-        settings.features = features.features();
-        settings.min_features = search.min_features;
+        settings.features = features.features.unwrap_or(settings.features);
+        settings.min_features = search.min_features.unwrap_or(settings.min_features);
         settings.sketches = match settings.sketches {
             Sketches::MinHash { permutations, family } => {
                 Sketches::MinHash { permutations: search.permutations.unwrap_or(permutations), family }
             }
+            Sketches::Both { bits, banding } => Sketches::Both {
+                bits: search.sketch_bytes.map_or(bits, |bytes| bytes.saturating_mul(8)),
+                banding: match (search.bands, search.recall) {
+                    (Some((bands, rows)), _) => Banding { bands, rows },
+                    // What no bands reach is refused with the settings.
+                    (None, Some(recall)) => {
+                        Settings::keyed(similarity, recall).unwrap_or(Banding { bands: 0, rows: 0 })
+                    }
+                    (None, None) => banding,
+                },
+            },
             _ => Sketches::SimHash { weighting },
         };
         let distance = self.distance(net, method);
@@ -537,6 +619,7 @@ impl Given<'_> {
             NetName::OneTable => Net::Psm { distance, recall, reading: Reading::P { key_bits } },
             NetName::AllBits => Net::Psm { distance, recall, reading: Reading::X { filter_bits: 8 } },
             NetName::Bphs => Net::Bphs { distance, tables: search.tables },
+            NetName::Keys => Net::Keys,
             NetName::Bands => Net::Bands {
                 similarity,
                 shape: match search.bands {
@@ -548,8 +631,22 @@ impl Given<'_> {
         settings.judge = match check.and_then(|check| check.verify) {
             // A check of weight vectors is for the others: MinHash has none.
             Some(VerifyName::Weights | VerifyName::Mismatch) if net == NetName::Bands && !alone => Judge::Net,
-            Some(verify) => self.judge(verify.measure(), net, similarity, weighting),
-            None => self.judge(settings.judge.measure(), net, similarity, weighting),
+            // Nor has both, which judges by its bits; and SimHash has none of those.
+            Some(
+                VerifyName::Weights
+                | VerifyName::Mismatch
+                | VerifyName::Estimate
+                | VerifyName::EstimatedContainment
+                | VerifyName::None,
+            ) if !alone && !self.judges(method) => settings.judge,
+            Some(verify) => self.judge(verify.measure(), similarity, weighting),
+            // A preset has a threshold of its own.
+            None if search.preset.is_some()
+                && self.check.is_none_or(|check| check.verify_threshold.is_none()) =>
+            {
+                settings.judge
+            }
+            None => self.judge(settings.judge.measure(), similarity, weighting),
         };
         if let Some(groups) = groups {
             settings.linkage = groups.clusters.into();
@@ -560,10 +657,25 @@ impl Given<'_> {
         settings
     }
 
-    fn judge(&self, measure: Option<Measure>, net: NetName, similarity: f64, weighting: Weighting) -> Judge {
+    /// Whether the check that is asked for is one that a method has.
+    fn judges(&self, method: MethodName) -> bool {
+        use VerifyName::{Estimate, EstimatedContainment, Mismatch, None as Nothing, Weights};
+        match self.check.and_then(|check| check.verify) {
+            Some(Weights | Mismatch) => {
+                matches!(method, MethodName::Simhash | MethodName::Psm | MethodName::Bphs)
+            }
+            Some(Estimate | EstimatedContainment) => matches!(method, MethodName::Both | MethodName::Minhash),
+            Some(Nothing) => method != MethodName::Both,
+            _ => true,
+        }
+    }
+
+    fn judge(&self, measure: Option<Measure>, similarity: f64, weighting: Weighting) -> Judge {
         let Some(measure) = measure else { return Judge::Net };
-        let usual = match (measure, net) {
-            (Measure::Jaccard, NetName::Bands) => similarity,
+        let usual = match measure {
+            Measure::Jaccard | Measure::Estimate => similarity,
+            // The cosine of two sets of equal size with this coefficient, to three digits.
+            Measure::Weights => (2000.0 * similarity / (1.0 + similarity)).round() / 1000.0,
             _ => measure.usual_threshold(),
         };
         let threshold = self.check.and_then(|check| check.verify_threshold);
@@ -585,6 +697,9 @@ fn parse_bands(text: &str) -> Result<(usize, usize), String> {
 /// The command line's names of the methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MethodName {
+    /// Both sketches: bands of MinHash bring pages up, bits of MinHash judge them, an audit measures what was
+    /// missed
+    Both,
     /// SimHash, 64 bits with the weights behind them; --search says how pairs are found
     Simhash,
     /// MinHash signatures, compared in bands
@@ -600,6 +715,7 @@ impl MethodName {
     /// The command line's spelling.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Both => "both",
             Self::Simhash => "simhash",
             Self::Minhash => "minhash",
             Self::Psm => "psm",
@@ -611,8 +727,10 @@ impl MethodName {
 /// The command line's names of the searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SearchName {
-    /// join up to distance 10, where that is cheapest; dial beyond
+    /// both: keys. simhash: join up to distance 10, where that is cheapest; dial beyond
     Auto,
+    /// Compare pages that share a key, the hash of a band of MinHash positions
+    Keys,
     /// Join all hashes with each other; exact
     Join,
     /// Probe a few small tables, the likeliest flips first (ours)
@@ -627,6 +745,7 @@ impl SearchName {
     fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
+            Self::Keys => "keys",
             Self::Join => "join",
             Self::Dial => "dial",
             Self::Psm => "psm",
@@ -644,6 +763,10 @@ enum VerifyName {
     Weights,
     /// Share of the two vectors' |weight| on bits where the hashes agree
     Mismatch,
+    /// Jaccard coefficient of the two sets of features, as MinHash estimates it
+    Estimate,
+    /// Share of the smaller set of features that is also in the larger, as it follows from that estimate
+    EstimatedContainment,
     #[value(hide = true)]
     QueryMismatch,
     /// Jaccard coefficient of the two sets of features
@@ -660,6 +783,8 @@ impl VerifyName {
             Self::None => None,
             Self::Weights => Some(Measure::Weights),
             Self::Mismatch | Self::QueryMismatch => Some(Measure::Mismatch),
+            Self::Estimate => Some(Measure::Estimate),
+            Self::EstimatedContainment => Some(Measure::EstimatedContainment),
             Self::Jaccard => Some(Measure::Jaccard),
             Self::Containment => Some(Measure::Containment),
             Self::Cosine => Some(Measure::Cosine),
@@ -696,6 +821,14 @@ impl From<Linkage> for LinkageName {
             Linkage::Complete => Self::Complete,
         }
     }
+}
+
+/// Named sets of defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PresetName {
+    /// What a careful reader would let go: the smaller page is nearly all in the other (3-word shingles,
+    /// estimated containment)
+    Removable,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

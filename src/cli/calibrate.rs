@@ -66,6 +66,7 @@ impl Args {
             inputs: self.input.inputs.clone(),
             fields: self.input.names.fields(),
             longest_page: self.input.names.longest_page(),
+            rules: self.input.names.rules(),
             threads: self.threads,
             settings,
             frequencies: self.features.frequencies.clone(),

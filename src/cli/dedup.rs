@@ -17,7 +17,8 @@ use std::time::SystemTime;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside dedup crawl/*.warc.wet.gz --out result
-  flipside dedup crawl --out result --method minhash --features shingles:5 --similarity 0.8
+  flipside dedup crawl --out result --preset removable
+  flipside dedup crawl --out result --method minhash --similarity 0.8
   flipside dedup crawl --out result --method psm --features words --weighting tf-idf --verify none   # as in the paper
   zcat pages.jsonl.gz | flipside dedup - --out result --search dial --distance 6 --recall 0.99
 
@@ -30,13 +31,13 @@ pub(crate) struct Args {
     run: RunArgs,
 
     /// Which sketch a page gets, and so how near-duplicates are found
-    #[arg(long, value_enum, default_value_t = MethodName::Simhash)]
+    #[arg(long, value_enum, default_value_t = MethodName::Both)]
     method: MethodName,
 
     /// Repeat a run: take all settings from its report.json
     #[arg(long, value_name = "REPORT", conflicts_with_all = [
         "method", "search", "distance", "recall", "similarity", "index", "budget", "key_bits", "tables", "permutations", "bands",
-        "seed", "min_features", "verify", "verify_threshold", "clusters", "keep", "all_pairs", "features", "weighting",
+        "seed", "preset", "sketch_bytes", "min_features", "verify", "verify_threshold", "clusters", "keep", "all_pairs", "features", "weighting",
         "frequencies",
     ])]
     settings: Option<PathBuf>,
@@ -122,6 +123,7 @@ pub(super) fn job(
         inputs: input.inputs.clone(),
         fields: input.names.fields(),
         longest_page: input.names.longest_page(),
+        rules: input.names.rules(),
         out: run.out.clone(),
         force: run.force,
         threads: run.threads,

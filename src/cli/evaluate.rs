@@ -3,7 +3,7 @@
 use super::arguments::{FieldArgs, parsed, refuse};
 use super::{Done, tell, tell_json};
 use anyhow::Context;
-use flipside::corpus::{ReadOptions, discover};
+use flipside::corpus::{DiscoverOptions, ReadOptions, discover};
 use flipside::evaluate::corpus::record_names;
 use flipside::evaluate::found::{Found, ListedPairs, Records};
 use flipside::evaluate::interval::Bootstrap;
@@ -106,8 +106,9 @@ impl Args {
             [] => report.files.iter().map(|file| PathBuf::from(&file.path)).collect(),
             corpus => corpus.to_vec(),
         };
-        let options = ReadOptions::new(self.names.fields(), self.names.longest_page());
-        let names = record_names(&discover(&corpus, &Default::default())?, &options)
+        let options = ReadOptions::new(self.names.fields(), self.names.longest_page(), self.names.rules());
+        let discovery = DiscoverOptions { fields: self.names.fields(), ..DiscoverOptions::default() };
+        let names = record_names(&discover(&corpus, &discovery)?, &options)
             .context("the corpus is needed to number its records; --corpus says where it is now")?;
         let read: u64 = report.files.iter().map(|file| file.documents).sum();
         // Records that were skipped have a number, and no name.

@@ -73,19 +73,20 @@ impl Args {
             "on flipside explain",
             "with any number of tables bphs finds the same. Leave it out",
         )?;
-        let all = [MethodName::Simhash, MethodName::Psm, MethodName::Minhash];
-        let [simhash, probing, minhash] = given
+        let all = [MethodName::Both, MethodName::Simhash, MethodName::Psm, MethodName::Minhash];
+        let [both, simhash, probing, minhash] = given
             .settings_of_all(&all, "on flipside explain")?
             .try_into()
-            .map_err(|_| anyhow::anyhow!("settings of three methods"))?;
+            .map_err(|_| anyhow::anyhow!("settings of four methods"))?;
         let job = Job {
             inputs: self.inputs.clone(),
             fields: self.names.fields(),
             longest_page: self.names.longest_page(),
+            rules: self.names.rules(),
             frequencies: self.features.frequencies.clone(),
             ..Job::default()
         };
-        let methods = Methods { simhash, probing, minhash };
+        let methods = Methods { both, simhash, probing, minhash };
         let explanation = explain(&job, &methods, &self.a, &self.b, &Bars::new(self.quiet))?;
         if self.json { tell_json(&explanation) } else { tell(&explanation.to_string()) }
     }

@@ -1,7 +1,8 @@
 //! The command line: one file for each subcommand, with its arguments and what it does.
 //! Only here is clap known.
 //!
-//! Exit codes: 0 done; 1 done, but damaged input was skipped; 2 failed.
+//! Exit codes: 0 done; 1 done, but damaged input was skipped; 2 failed. A signal that ends the program ends it
+//! as it does any other, once what was begun is taken away.
 
 mod arguments;
 mod calibrate;
@@ -15,6 +16,8 @@ mod plan;
 mod progress;
 mod review;
 mod seen;
+#[cfg(unix)]
+mod signals;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use flipside::Error;
@@ -76,6 +79,9 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         eprintln!("flipside: {}", harmless(&error));
         return ExitCode::from(2);
     }
+    // Not before the arguments are understood: nothing has been begun.
+    #[cfg(unix)]
+    signals::clean_up_on_end();
     let result = match cli.command {
         Command::Dedup(args) => args.run(typed),
         Command::Compare(args) => args.run(typed),

@@ -95,6 +95,7 @@ impl Args {
             inputs: self.inputs,
             fields: self.names.fields(),
             longest_page: self.names.longest_page(),
+            rules: self.names.rules(),
             threads: self.threads,
             settings,
             frequencies: self.features.frequencies,

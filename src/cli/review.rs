@@ -66,6 +66,7 @@ impl Args {
             corpus: self.corpus,
             fields: self.names.fields(),
             longest_page: self.names.longest_page(),
+            rules: self.names.rules(),
             size: self.sample,
             seed: self.seed,
             bands: self.by.map(|by| match by {

@@ -3,11 +3,15 @@
 use super::arguments::{FeatureArgs, FieldArgs, threads};
 use super::{Done, print};
 use anyhow::Context;
-use flipside::corpus::{self, DiscoverOptions, Document, FileReading, Input, ReadOptions, discover};
+use flipside::corpus::{
+    self, DiscoverOptions, Discovered, Document, FileReading, Input, ReadOptions, discover_all,
+};
 use flipside::document::DocId;
 use flipside::format;
+use flipside::making::check_file;
 use flipside::seen::{Answer, COLUMNS, Page, Seen, SeenParams};
 use flipside::settings::{MAX_DISTANCE, Settings, USUAL_DISTANCE};
+use flipside::tables::cell::guarded;
 use flipside::weight::frequencies::Frequencies;
 use flipside::wording::{printable, printable_json, printable_path};
 use serde::Serialize;
@@ -36,7 +40,8 @@ use std::time::SystemTime;
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
-    /// WET, JSONL and Parquet files, folders of them, or - for standard input
+    /// WET, JSONL and Parquet files, folders of them, or - for standard input, which is copied to the folder for
+    /// temporary files first (TMPDIR, or /tmp) and answered at its end
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 
@@ -92,7 +97,8 @@ impl Args {
             anyhow::bail!("--distance {}: expected at most {MAX_DISTANCE} of 64 bits", self.distance);
         }
         let (params, frequencies) = self.params()?;
-        format::check_place("index", &self.index)?;
+        // What it is shows when it is loaded.
+        check_file("index", &self.index, "", |_| true)?;
         let mut seen = match self.index.try_exists().with_context(|| printable_path(&self.index))? {
             true => Seen::load(&self.index, &params, self.distance)?,
             false if self.ask_only => {
@@ -103,7 +109,8 @@ impl Args {
         let (before, found) = (seen.len(), stamp(&self.index));
         // What cannot be printed does not keep pages from being remembered.
         let mut printed = Ok(Done::Well);
-        let mut options = ReadOptions::new(self.names.fields(), self.names.longest_page());
+        let mut options =
+            ReadOptions::new(self.names.fields(), self.names.longest_page(), self.names.rules());
         if self.threads > 0 {
             options.threads = self.threads;
         }
@@ -111,7 +118,12 @@ impl Args {
         if !self.json {
             printed = print((COLUMNS.join(",") + "\n").as_bytes());
         }
-        for input in discover(&self.inputs, &DiscoverOptions::default())? {
+        let fields = DiscoverOptions { fields: self.names.fields(), ..DiscoverOptions::default() };
+        let Discovered { inputs, passed_over } = discover_all(&self.inputs, &fields)?;
+        if let Some(told) = passed_over.told() {
+            eprintln!("flipside: {told}");
+        }
+        for input in inputs {
             let (pages, reading) = sketched(&input, &options, &params, &frequencies);
             for line in reading.damage_told() {
                 eprintln!("flipside: {line}");
@@ -179,6 +191,8 @@ impl Args {
             lines.extend_from_slice(printable_json(&serde_json::to_string(&row)?).as_bytes());
             lines.push(b'\n');
         } else {
+            row.page = guarded(&row.page).into_owned().into();
+            row.earlier = row.earlier.map(|earlier| guarded(&earlier).into_owned().into());
             let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(lines);
             table.serialize(&row)?;
             table.flush()?;

@@ -25,7 +25,7 @@ pub enum DamageKind {
     UnknownFormat,
     /// The operating system stopped reading in the middle of the file.
     ReadError,
-    /// The file holds no byte, or members of no bytes.
+    /// The file holds no byte, where even one without pages would: WET, or a name that promises compression.
     EmptyFile,
     /// The file holds bytes, but nothing except blanks, line ends and zeros, as where a disk was full or a
     /// download was broken off.
@@ -54,7 +54,7 @@ pub enum DamageKind {
     BadLength,
     /// A record, line or row above [`super::ReadOptions::record_cap`].
     TooLong,
-    /// Text that is not UTF-8.
+    /// Text that is not UTF-8; damage only with [`super::ReadRules::strict`].
     InvalidUtf8,
     /// The document is used, but its address, id or language is not UTF-8, or does not decode (Parquet), and
     /// was left out.
@@ -69,6 +69,11 @@ pub enum DamageKind {
     TextNotString,
     /// More documents than a file can number (2³²); the rest of the file is not read.
     TooManyDocuments,
+    /// A Zstandard frame that asks for a larger window than [`super::ReadRules::longest_window`]: nothing is
+    /// wrong with it, but with the memory that it would take.
+    WindowTooLong,
+    /// The file is gone, or no longer what was read: a page of it is not among those that were kept.
+    Changed,
 }
 
 impl DamageKind {
@@ -98,6 +103,26 @@ impl DamageKind {
             Self::NoText => "no-text",
             Self::TextNotString => "text-not-string",
             Self::TooManyDocuments => "too-many-documents",
+            Self::WindowTooLong => "window-too-long",
+            Self::Changed => "changed",
+        }
+    }
+
+    /// How many pages a piece of this kind costs that belongs to a record or not; `None` where nobody can
+    /// tell.
+    fn pages(self, of_record: bool) -> Option<u64> {
+        match self {
+            Self::NotCompressed | Self::HeaderCharset => Some(0),
+            // What is behind a stream's damage is not known, though it is one record at the least.
+            Self::CorruptMember
+            | Self::Truncated
+            | Self::ReadError
+            | Self::NestedCompression
+            | Self::WindowTooLong
+            | Self::TooManyDocuments => None,
+            // Several records of a member are used, a single one is lost.
+            Self::Checksum => Some(u64::from(of_record)),
+            _ => of_record.then_some(1),
         }
     }
 }
@@ -123,11 +148,25 @@ pub struct Damage {
     pub within: u64,
     /// The sort of damage.
     pub kind: DamageKind,
+    /// Pages that are lost by it; `None` where nobody can tell.
+    pub pages: Option<u64>,
     /// What was found, for a person.
     pub detail: String,
 }
 
 impl Damage {
+    /// Damage that costs what its kind does.
+    pub(crate) fn new(
+        path: &Path,
+        record: Option<u64>,
+        (offset, within): (u64, u64),
+        kind: DamageKind,
+        detail: impl Into<String>,
+    ) -> Self {
+        let pages = kind.pages(record.is_some());
+        Self { path: path.to_path_buf(), record, offset, within, kind, pages, detail: detail.into() }
+    }
+
     /// File order; everything that can differ takes part, so that a sorted list is the same in every run.
     fn key(&self) -> (u64, u64, Option<u64>, DamageKind, &str) {
         (self.offset, self.within, self.record, self.kind, &self.detail)
@@ -179,6 +218,14 @@ pub struct FileReading {
     pub damaged: u64,
     /// The first [`DAMAGE_KEPT`] pieces of damage in file order.
     pub damage: Vec<Damage>,
+    /// Pages that are lost by damage, where that can be told.
+    pub pages_lost: u64,
+    /// Pieces of damage that cost nobody knows how many pages.
+    pub unknown_losses: u64,
+    /// Documents in whose text something stands for bytes that are no UTF-8, or for half a character.
+    pub mended: u64,
+    /// Lines and rows whose text is null: no documents, and no damage.
+    pub without_text: u64,
     /// Time spent under the file's lock: reading, decoding and cutting into records, summed over threads.
     pub decoding: Duration,
     /// Time spent on the records themselves, `each` included, summed over threads.
@@ -214,8 +261,10 @@ impl FileReading {
         read: impl FnOnce(&mut dyn FnMut(DamageKind, String), &mut dyn FnMut(Document<'_>) -> u64) -> Option<u64>,
     ) {
         let mut found = Vec::new();
+        let mut mended = false;
         let length = read(&mut |kind, detail| found.push((kind, detail)), &mut |document| {
             let length = document.text.len() as u64;
+            mended = document.mended;
             each(document);
             length
         });
@@ -223,8 +272,10 @@ impl FileReading {
             self.documents += 1;
             self.text_bytes += length;
         }
+        self.mended += u64::from(mended);
+        self.without_text += u64::from(length.is_none() && found.is_empty());
         for (kind, detail) in found {
-            self.add(Damage { path: path.to_path_buf(), record: Some(record), offset, within, kind, detail });
+            self.add(Damage::new(path, Some(record), (offset, within), kind, detail));
         }
     }
 
@@ -237,17 +288,24 @@ impl FileReading {
         self.documents += part.documents;
         self.decoding += part.decoding;
         self.processing += part.processing;
-        // A part keeps at most twice as many as are kept in all; what it dropped is counted here.
-        let kept = part.damage.len() as u64;
-        for damage in part.damage {
-            self.add(damage);
-        }
-        self.damaged += part.damaged - kept;
+        self.mended += part.mended;
+        self.without_text += part.without_text;
+        // What a part has dropped it has counted.
+        self.damaged += part.damaged;
+        self.pages_lost += part.pages_lost;
+        self.unknown_losses += part.unknown_losses;
+        part.damage.into_iter().for_each(|damage| self.keep(damage));
     }
 
     /// Counts a piece of damage and keeps it for now.
     pub(crate) fn add(&mut self, damage: Damage) {
         self.damaged += 1;
+        self.pages_lost += damage.pages.unwrap_or(0);
+        self.unknown_losses += u64::from(damage.pages.is_none());
+        self.keep(damage);
+    }
+
+    fn keep(&mut self, damage: Damage) {
         self.damage.push(damage);
         // Pieces arrive in any order; the first ones of the file must remain, so only sorted lists are cut.
         if self.damage.len() >= 2 * DAMAGE_KEPT {
@@ -273,6 +331,7 @@ mod tests {
             offset,
             within: 0,
             kind: DamageKind::Junk,
+            pages: Some(1),
             detail: String::new(),
         }
     }

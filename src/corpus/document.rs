@@ -18,8 +18,10 @@ pub struct Document<'a> {
     /// `WARC-Identified-Content-Language` (may name several, with commas), or the language field of a line
     /// or row.
     pub language: Option<&'a str>,
-    /// The text, verbatim; may be empty.
+    /// The text, verbatim but for what is mended; may be empty.
     pub text: &'a str,
+    /// U+FFFD stands in the text for bytes that are no UTF-8, or for half a surrogate pair.
+    pub mended: bool,
     /// Where it is stored.
     pub place: Place,
 }

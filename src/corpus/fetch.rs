@@ -7,7 +7,7 @@ use super::document::Document;
 use super::feed::{Feed, STEP};
 use super::filetype::{Compression, StreamFormat};
 use super::inputs::Input;
-use super::options::ReadOptions;
+use super::options::{ReadOptions, ReadRules};
 use super::records::{Span, document};
 use super::source::Source;
 use super::{parquet, wet};
@@ -23,10 +23,10 @@ struct Stream {
 }
 
 impl Stream {
-    fn open(input: &Input, format: StreamFormat, offset: u64) -> std::io::Result<Self> {
+    fn open(input: &Input, format: StreamFormat, rules: &ReadRules, offset: u64) -> std::io::Result<Self> {
         let mut file = input.open()?;
         file.seek(SeekFrom::Start(offset))?;
-        let source = Source::new(file, input.compression, format)?;
+        let source = Source::new(file, input.compression, format, rules)?;
         Ok(Self { source, feed: Feed::new(input.compression == Compression::None), offset })
     }
 
@@ -60,6 +60,17 @@ fn span(bytes: &[u8], format: StreamFormat, id: DocId, place: Place) -> Option<S
         StreamFormat::Jsonl => 0,
     };
     Some(Span { start: 0, content_start, content_end: bytes.len(), id, record: 0, place, member: None })
+}
+
+/// The header block of the WET record at a place.
+///
+/// # Errors
+/// If the file cannot be read, or there is no such record.
+pub(crate) fn header_at(input: &Input, options: &ReadOptions, place: Place) -> std::io::Result<Vec<u8>> {
+    let mut stream = Stream::open(input, StreamFormat::Wet, &options.rules, place.offset)?;
+    let record = stream.record(place).unwrap_or_default();
+    let end = wet::content_of_conversion(record).ok_or(std::io::ErrorKind::UnexpectedEof)?;
+    Ok(record[..end].to_vec())
 }
 
 /// Reads chosen documents again and hands them to `each`, in the order of `wanted`.
@@ -113,8 +124,8 @@ pub fn fetch(
                 stream
             }
             _ => {
-                let stream =
-                    Stream::open(input, format, place.offset).map_err(|e| Error::io(&input.path, e))?;
+                let stream = Stream::open(input, format, &options.rules, place.offset)
+                    .map_err(|e| Error::io(&input.path, e))?;
                 &mut open.insert((id.shard, stream)).1
             }
         };

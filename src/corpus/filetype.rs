@@ -5,6 +5,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::gzip;
+use super::options::LONGEST_WINDOW;
+
 /// How a gzip member starts: two magic bytes and the only method there is (RFC 1952, 2.3.1).
 pub(crate) const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
 /// How a Zstandard frame starts (RFC 8878, 3.1.1).
@@ -79,7 +82,7 @@ impl StreamFormat {
 
 impl Compression {
     /// The compression that the first bytes of a file are a sign of.
-    fn by_magic(head: &[u8]) -> Self {
+    pub fn by_magic(head: &[u8]) -> Self {
         // A damaged third byte leaves a gzip file a gzip file.
         if head.starts_with(&GZIP_MAGIC[..2]) {
             Self::Gzip
@@ -91,7 +94,7 @@ impl Compression {
     }
 
     /// What the start of a compressed file decodes to, as far as it does.
-    fn decoded_head(self, head: &[u8]) -> Vec<u8> {
+    pub fn decoded_head(self, head: &[u8]) -> Vec<u8> {
         let mut start = vec![0; 4 << 10];
         let mut filled = 0;
         let mut pull = |reader: &mut dyn Read| {
@@ -104,9 +107,19 @@ impl Compression {
         };
         match self {
             Self::None => {}
-            Self::Gzip => pull(&mut flate2::bufread::MultiGzDecoder::new(head)),
+            // Headers are read as the reader of members does: flate2 refuses some that it takes.
+            Self::Gzip => {
+                let mut rest = head;
+                while let Some(behind) = gzip::behind_header(rest) {
+                    let mut decoder = flate2::bufread::DeflateDecoder::new(behind);
+                    pull(&mut decoder);
+                    rest = decoder.into_inner().get(8..).unwrap_or_default();
+                }
+            }
             Self::Zstd => {
-                if let Ok(mut decoder) = zstd::stream::read::Decoder::with_buffer(head) {
+                if let Ok(mut decoder) = zstd::stream::read::Decoder::with_buffer(head)
+                    && decoder.window_log_max(LONGEST_WINDOW).is_ok()
+                {
                     pull(&mut decoder);
                 }
             }
@@ -186,16 +199,31 @@ pub(crate) fn has_known_name(path: &Path) -> bool {
     by_name(path).0.is_some()
 }
 
+/// Whether a file is called as lines of JSON are at times, and other JSON more often.
+pub(crate) fn may_be_json_lines(path: &Path) -> bool {
+    split_name(path).0.ends_with(".json")
+}
+
+/// Whether a file is called as a compressed one.
+pub(crate) fn promises_compression(path: &Path) -> bool {
+    split_name(path).1 != Compression::None
+}
+
+/// A file's name in small letters without the ending of a compression, and that compression.
+fn split_name(path: &Path) -> (String, Compression) {
+    let mut name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    for (ending, compression) in [(".gz", Compression::Gzip), (".zst", Compression::Zstd)] {
+        if name.ends_with(ending) {
+            name.truncate(name.len() - ending.len());
+            return (name, compression);
+        }
+    }
+    (name, Compression::None)
+}
+
 /// What a file's name says: its format, if it is a name we know, and its compression.
 fn by_name(path: &Path) -> (Option<Format>, Compression) {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    let (stem, compression) = if let Some(stem) = name.strip_suffix(".gz") {
-        (stem, Compression::Gzip)
-    } else if let Some(stem) = name.strip_suffix(".zst") {
-        (stem, Compression::Zstd)
-    } else {
-        (&*name, Compression::None)
-    };
+    let (stem, compression) = split_name(path);
     let ends = |endings: &[&str]| endings.iter().any(|e| stem.ends_with(e));
     let format = if ends(&[".wet", ".warc", ".warc.txt"]) {
         Some(Format::Wet)

@@ -25,8 +25,9 @@ const MEMBER_INPUT: usize = MEMBER_CAP + (1 << 20);
 /// Stored bytes to have at hand before a member is tried; a first member is tried with [`FIRST_AHEAD`].
 const AHEAD: usize = 256 << 10;
 const FIRST_AHEAD: usize = 32 << 10;
-/// The longest gzip header that is believed: an extra field of 64 KiB, a name and a comment.
-const HEADER_CAP: usize = 128 << 10;
+/// The longest gzip header that is believed, whichever decoder reads the member: an extra field, a name and a
+/// comment. Their lengths have no bound of their own.
+pub(crate) const HEADER_CAP: usize = 1 << 20;
 /// How many candidates of one file are inflated whole when looking for the next member; afterwards only those
 /// that start like a record count. Keeps a file made to be slow from being very slow.
 const FULL_PROBES: u32 = 10_000;
@@ -95,6 +96,14 @@ fn header(bytes: &[u8]) -> Header {
     }
 }
 
+/// What stands behind the header of a member; `None` without a whole header.
+pub(crate) fn behind_header(bytes: &[u8]) -> Option<&[u8]> {
+    match header(bytes) {
+        Header::Length(n) => bytes.get(n..),
+        Header::Short | Header::Bad => None,
+    }
+}
+
 impl GzipSource {
     pub fn new(file: File, format: StreamFormat) -> Self {
         Self {
@@ -153,6 +162,17 @@ impl GzipSource {
     /// Inflates the member at hand whole, or starts it as a stream.
     fn inflate_member(&mut self, feed: &mut Feed) {
         let start = self.window.offset();
+        // Headers are read by one rule, ours: of the two decoders below each takes some that the other refuses.
+        let length = match self.header() {
+            Header::Length(n) => n,
+            Header::Short => {
+                let detail = "the file ends inside a gzip header".into();
+                return self.lose(feed, start, DamageKind::Truncated, true, detail);
+            }
+            Header::Bad => {
+                return self.lose(feed, start, DamageKind::CorruptMember, true, "no gzip header".into());
+            }
+        };
         let mut room = STEP;
         let suspect = loop {
             let bytes = self.window.bytes();
@@ -179,26 +199,24 @@ impl GzipSource {
                 }
             }
         };
-        self.window.ensure(HEADER_CAP + 1);
-        match header(self.window.bytes()) {
-            Header::Length(n) => {
-                feed.start(start, None);
-                self.raw.reset(false);
-                self.window.consume_keeping(n, start);
-                self.stream = Some(Stream { crc: crc32fast::Hasher::new(), produced: 0, start, suspect });
-                self.inflate_stream(feed);
-            }
-            Header::Short => {
-                self.lose(
-                    feed,
-                    start,
-                    DamageKind::Truncated,
-                    true,
-                    "the file ends inside a gzip header".into(),
-                );
-            }
-            Header::Bad => {
-                self.lose(feed, start, DamageKind::CorruptMember, true, "no gzip header".into());
+        feed.start(start, None);
+        self.raw.reset(false);
+        self.window.consume_keeping(length, start);
+        self.stream = Some(Stream { crc: crc32fast::Hasher::new(), produced: 0, start, suspect });
+        self.inflate_stream(feed);
+    }
+
+    /// The header at hand, with as many bytes read ahead as it needs.
+    fn header(&mut self) -> Header {
+        loop {
+            match header(self.window.bytes()) {
+                Header::Short if !self.window.complete() => {
+                    let more = (self.window.bytes().len() * 2).clamp(64, HEADER_CAP + 1);
+                    if self.window.ensure(more) > HEADER_CAP {
+                        return header(self.window.bytes());
+                    }
+                }
+                told => return told,
             }
         }
     }
@@ -313,8 +331,8 @@ impl GzipSource {
 
     /// True if the bytes at hand look like a member of this file.
     fn plausible(&mut self) -> bool {
-        self.window.ensure(HEADER_CAP + 1);
-        let Header::Length(n) = header(self.window.bytes()) else { return false };
+        let Header::Length(n) = self.header() else { return false };
+        self.window.ensure(n + AHEAD);
         let mut prefix = [0; 64];
         self.raw.reset(false);
         let _ = self.raw.decompress(&self.window.bytes()[n..], &mut prefix, FlushDecompress::None);

@@ -5,8 +5,18 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use super::filetype::{Compression, FileType, Format, has_known_name};
+use super::feed::Feed;
+use super::filetype::{
+    Compression, FileType, Format, StreamFormat, has_known_name, may_be_json_lines, skip_blank,
+};
+use super::gzip;
+use super::jsonl::{self, JsonlFields};
+use super::options::ReadRules;
+use super::source::Source;
+use crate::making::{Unfinished, is_unfinished};
+use crate::wording::{counted, printable_path};
 use crate::{Error, Result, format};
 
 /// One file to read. Its position in the list of inputs is the shard of its documents.
@@ -20,12 +30,38 @@ pub struct Input {
     pub compression: Compression,
     /// Where the bytes are: the same file, or the copy of a stream.
     stored: PathBuf,
-    /// Keeps the copy of a stream until the last clone is gone.
-    spool: Option<Arc<tempfile::TempPath>>,
+    /// Keeps the copy of a stream until the last clone is gone, or the run is ended.
+    spool: Option<Arc<Unfinished>>,
     /// Why it cannot be read, if that is known; reading it yields damage.
     pub(crate) problem: Option<Problem>,
+    /// The file when it was found.
+    found: Option<Stamp>,
     /// The name promises compression, the content has none.
     pub(crate) misnamed: bool,
+}
+
+/// What tells whether a file is the one that it was: its length, when it was changed, and which it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    length: u64,
+    modified: Option<SystemTime>,
+    #[cfg(unix)]
+    identity: (u64, u64),
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let found = fs::metadata(path).ok()?;
+        Some(Self {
+            length: found.len(),
+            modified: found.modified().ok(),
+            #[cfg(unix)]
+            identity: {
+                use std::os::unix::fs::MetadataExt;
+                (found.dev(), found.ino())
+            },
+        })
+    }
 }
 
 /// Why a named file cannot be read.
@@ -40,6 +76,64 @@ pub(crate) enum Problem {
 pub struct DiscoverOptions {
     /// The format of every file, whatever it looks like; `None`: by content, then by name.
     pub format: Option<Format>,
+    /// What tells lines of JSON from other JSON, where a folder holds files called `.json`.
+    pub fields: JsonlFields,
+}
+
+/// What a folder holds that is not read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PassedOver {
+    /// Files whose names say nothing of a format, and `.json` files of something else than lines of pages.
+    pub files: Vec<PathBuf>,
+    /// Earlier results.
+    pub results: Vec<PathBuf>,
+    /// What a run that was killed left unfinished, or another one is making.
+    pub unfinished: Vec<PathBuf>,
+}
+
+impl PassedOver {
+    /// Puts each list in order, so that it does not depend on the order of naming.
+    fn sort(&mut self) {
+        for paths in [&mut self.files, &mut self.results, &mut self.unfinished] {
+            paths.sort();
+            paths.dedup();
+        }
+    }
+
+    /// What was not read, in a sentence for a person; none if that is nothing.
+    pub fn told(&self) -> Option<String> {
+        /// Names that are told.
+        const NAMED: usize = 5;
+        let kinds = [
+            (&self.files, "file of another name", "files of other names"),
+            (&self.results, "folder of earlier results", "folders of earlier results"),
+            (&self.unfinished, "unfinished result", "unfinished results"),
+        ];
+        let parts: Vec<String> = kinds
+            .into_iter()
+            .filter(|(paths, ..)| !paths.is_empty())
+            .map(|(paths, one, many)| {
+                let mut names: Vec<String> =
+                    paths.iter().take(NAMED).map(|path| printable_path(path)).collect();
+                if paths.len() > NAMED {
+                    names.push("…".to_owned());
+                }
+                format!("{} ({})", counted(paths.len() as u64, one, many), names.join(", "))
+            })
+            .collect();
+        let told =
+            |parts: &[String]| format!("Not read, as folders hold them beside pages: {}.", parts.join("; "));
+        (!parts.is_empty()).then(|| told(&parts))
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Discovered {
+    /// The files to read.
+    pub inputs: Vec<Input>,
+    /// What is not read.
+    pub passed_over: PassedOver,
 }
 
 impl Input {
@@ -58,6 +152,21 @@ impl Input {
         fs::metadata(&self.stored).map_or(0, |m| m.len())
     }
 
+    /// The file as it is now; none if there is none.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        Stamp::of(&self.stored)
+    }
+
+    /// Whether the file is the one that was found, as far as that shows from without.
+    pub(crate) fn is_as_found(&self) -> bool {
+        self.found.is_some() && self.stamp() == self.found
+    }
+
+    /// Where the bytes are: the file behind any link, or the copy of a stream.
+    pub fn stored(&self) -> &Path {
+        &self.stored
+    }
+
     /// True for the copy of standard input or of another stream.
     pub fn is_stream(&self) -> bool {
         self.spool.is_some()
@@ -65,7 +174,8 @@ impl Input {
 
     fn new(path: PathBuf, stored: PathBuf, told: FileType, problem: Option<Problem>) -> Self {
         let FileType { format, compression, misnamed, .. } = told;
-        Self { path, format, compression, stored, spool: None, problem, misnamed }
+        let found = Stamp::of(&stored);
+        Self { path, format, compression, stored, spool: None, problem, found, misnamed }
     }
 
     /// A file whose content cannot be had.
@@ -87,28 +197,60 @@ impl Input {
     }
 }
 
-/// The first 64 KiB of a file.
+/// The first 64 KiB of a file, or as many behind a long gzip header.
 fn head(path: &Path) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    File::open(path)?.take(64 << 10).read_to_end(&mut head)?;
+    const LENGTH: u64 = 64 << 10;
+    let (mut file, mut head) = (File::open(path)?, Vec::new());
+    (&mut file).take(LENGTH).read_to_end(&mut head)?;
+    if Compression::by_magic(&head) == Compression::Gzip && gzip::behind_header(&head).is_none() {
+        file.take(gzip::HEADER_CAP as u64 + LENGTH).read_to_end(&mut head)?;
+    }
     Ok(head)
 }
 
 /// Copies a stream to a temporary file, so that it can be read more than once.
 fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Result<Input> {
-    let mut file = tempfile::NamedTempFile::new().map_err(|e| Error::io(std::env::temp_dir(), e))?;
-    let failed = match io::copy(stream, &mut file) {
-        Ok(_) => None,
-        Err(error) => Some(error.to_string()),
+    let folder = std::env::temp_dir();
+    let io = |error| Error::io(&folder, error);
+    let (stored, mut file) = Unfinished::private_file(&folder.join("flipside-input")).map_err(io)?;
+    // A stream that breaks off is damage; a folder that is full is not.
+    let mut buffer = vec![0; 1 << 16];
+    let failed = loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => break None,
+            Ok(n) => file.write_all(&buffer[..n]).map_err(io)?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => break Some(error.to_string()),
+        }
     };
-    file.flush().map_err(|e| Error::io(file.path(), e))?;
-    let stored = file.into_temp_path();
-    let mut input = Input::look(name, &stored, options);
+    let mut input = Input::look(name, stored.path(), options);
     if let Some(error) = failed {
         input.problem = Some(Problem::CannotOpen(error));
     }
     input.spool = Some(Arc::new(stored));
     Ok(input)
+}
+
+/// Whether a file that is called `.json` holds lines of pages: its first line is an object with a text.
+fn is_json_lines(path: &Path, fields: &JsonlFields) -> io::Result<bool> {
+    /// The longest first line that is looked at.
+    const LONGEST: usize = 128_000_000;
+    let compression = Compression::by_magic(&head(path)?);
+    let mut source = Source::new(File::open(path)?, compression, StreamFormat::Jsonl, &ReadRules::default())?;
+    let mut feed = Feed::new(compression == Compression::None);
+    let mut scanned = 0;
+    loop {
+        let more = source.fill(&mut feed);
+        let bytes = skip_blank(&feed.bytes[..feed.filled]);
+        if bytes.first().is_some_and(|&first| first != b'{') || bytes.len() > LONGEST {
+            return Ok(false);
+        }
+        let line = memchr::memchr(b'\n', &bytes[scanned.min(bytes.len())..]).map(|n| &bytes[..scanned + n]);
+        scanned = bytes.len();
+        if let Some(line) = line.or((!more).then_some(bytes)) {
+            return Ok(jsonl::parse(line, fields, false).is_ok_and(|line| line.is_some()));
+        }
+    }
 }
 
 /// Everything that was found, by its real path, so that a file named twice is read once.
@@ -119,6 +261,7 @@ struct Found<'a> {
     folders: HashSet<PathBuf>,
     broken: BTreeMap<PathBuf, String>,
     streams: BTreeMap<PathBuf, Input>,
+    passed_over: PassedOver,
 }
 
 impl Found<'_> {
@@ -159,15 +302,28 @@ impl Found<'_> {
         let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
         paths.sort();
         for path in paths {
+            if path.file_name().is_some_and(is_unfinished) {
+                self.passed_over.unfinished.push(path);
+                continue;
+            }
             match fs::metadata(&path) {
                 // The pages that an earlier run kept are copies of pages that are here anyway.
-                Ok(m) if m.is_dir() && format::is_result_folder(&path) => {}
+                Ok(m) if m.is_dir() && format::is_result_folder(&path) => self.passed_over.results.push(path),
                 Ok(m) if m.is_dir() => self.folder(&path),
                 Ok(m) if m.is_file() && has_known_name(&path) => self.file(&path),
+                Ok(m) if m.is_file() && may_be_json_lines(&path) => {
+                    match is_json_lines(&path, &self.options.fields) {
+                        Ok(true) => self.file(&path),
+                        Ok(false) => self.passed_over.files.push(path),
+                        Err(error) => {
+                            self.broken.insert(path, error.to_string());
+                        }
+                    }
+                }
                 Err(error) if has_known_name(&path) => {
                     self.broken.insert(path, error.to_string());
                 }
-                _ => {}
+                _ => self.passed_over.files.push(path),
             }
         }
     }
@@ -181,6 +337,10 @@ impl Found<'_> {
             return Ok(());
         }
         match fs::metadata(path) {
+            // A pattern of names may well have brought it.
+            Ok(m) if m.is_dir() && path.file_name().is_some_and(is_unfinished) => {
+                self.passed_over.unfinished.push(path.to_path_buf());
+            }
             Ok(m) if m.is_dir() => self.folder(path),
             Ok(m) if m.is_file() => self.file(path),
             // A pipe or the like can be read only once.
@@ -205,10 +365,12 @@ impl Found<'_> {
 /// Finds the files to read.
 ///
 /// A folder stands for the files below it with a known name: `.wet`, `.warc` (also `.warc.wet`, `.warc.txt`),
-/// `.jsonl` or `.ndjson`, each also with `.gz` or `.zst`, and `.parquet`. A file that is named itself may be
-/// called anything; its content says what it is. A folder of earlier results below a folder is passed over.
-/// `-` is standard input; it and other streams are copied to a temporary file first. A file that is named
-/// twice, or through a link, is there once.
+/// `.jsonl` or `.ndjson`, each also with `.gz` or `.zst`, and `.parquet`; and for those called `.json`,
+/// `.json.gz` or `.json.zst` whose first line is an object with a text. A file that is named itself may be
+/// called anything; its content says what it is. A folder of earlier results below a folder is passed over,
+/// and whatever a run left unfinished. `-` is standard input; it and other streams are copied to a temporary
+/// file first, which takes as much room in the folder for such files. A file that is named twice, or through
+/// a link, is there once.
 ///
 /// The list is sorted by real path; streams come behind the files, and what cannot be found behind the
 /// streams. It does not depend on the order of `paths`. A file that is missing or unreadable stays in the
@@ -218,12 +380,21 @@ impl Found<'_> {
 /// [`Error::NoDocuments`] if nothing was found or nothing of it can be read; [`Error::Io`] if a
 /// stream cannot be copied.
 pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Vec<Input>> {
+    discover_all(paths, options).map(|found| found.inputs)
+}
+
+/// As [`discover`], with what is not read.
+///
+/// # Errors
+/// As [`discover`].
+pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Discovered> {
     let mut found = Found {
         options,
         files: BTreeMap::new(),
         folders: HashSet::new(),
         broken: BTreeMap::new(),
         streams: BTreeMap::new(),
+        passed_over: PassedOver::default(),
     };
     // Folders below one another would otherwise show files under the spelling that came first.
     let mut paths: Vec<&PathBuf> = paths.iter().collect();
@@ -242,7 +413,9 @@ pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Vec<Inpu
                 _ => format!("{}: neither WET nor JSONL nor Parquet", input.path.display()),
             },
             None => {
-                "no file with a known name (.wet, .warc, .jsonl, .ndjson; also .gz, .zst; .parquet)".into()
+                let names = ".wet, .warc, .jsonl, .ndjson; also .gz, .zst; .parquet";
+                let passed_over = found.passed_over.told().map(|told| format!(". {told}"));
+                format!("no file with a known name ({names}){}", passed_over.unwrap_or_default())
             }
         };
         return Err(Error::NoDocuments(why));
@@ -250,7 +423,8 @@ pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Vec<Inpu
     if u32::try_from(inputs.len()).is_err() {
         return Err(Error::parameter("inputs", inputs.len(), "at most 2^32 - 1 files in one run"));
     }
-    Ok(inputs)
+    found.passed_over.sort();
+    Ok(Discovered { inputs, passed_over: found.passed_over })
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! Lines of JSON: where one ends, and the fields wanted of it.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use memchr::memchr;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::cut::{End, Step};
 use super::damage::DamageKind;
@@ -73,13 +75,18 @@ pub(crate) fn seek(bytes: &[u8]) -> Result<usize, usize> {
 }
 
 /// What a line holds.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
     pub text: Cow<'a, str>,
     pub id: Option<Cow<'a, str>>,
     pub url: Option<Cow<'a, str>>,
     pub language: Option<Cow<'a, str>>,
+    /// U+FFFD stands in it for what could not be read.
+    pub mended: bool,
 }
+
+/// What null is called.
+const NULL: &str = "null";
 
 /// A JSON value, as much of it as matters here.
 #[derive(Debug)]
@@ -126,7 +133,7 @@ impl<'de> Visitor<'de> for ValueSeed {
         Ok(Value::Other("true or false"))
     }
     fn visit_unit<E>(self) -> Result<Value<'de>, E> {
-        Ok(Value::Other("null"))
+        Ok(Value::Other(NULL))
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value<'de>, A::Error> {
         while seq.next_element::<IgnoredAny>()?.is_some() {}
@@ -196,27 +203,125 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
     }
 }
 
-/// Reads a line.
+/// Reads a line; none where its text is null, unless `strict` calls that damage. What is odd in it is mended,
+/// unless `strict` forbids: bytes that are no UTF-8, and halves of surrogate pairs.
 ///
 /// # Errors
 /// The kind of damage and what was found.
-pub(crate) fn parse<'a>(line: &'a [u8], fields: &JsonlFields) -> Result<Line<'a>, (DamageKind, String)> {
-    let line = simdutf8::compat::from_utf8(line).map_err(|e| {
-        (DamageKind::InvalidUtf8, format!("byte {} of the line is not UTF-8", e.valid_up_to()))
-    })?;
-    let mut json = serde_json::Deserializer::from_str(line);
-    let object = ObjectSeed(fields).deserialize(&mut json).and_then(|object| json.end().map(|()| object));
-    let object = object.map_err(|error| {
-        let starts_like_object = line.trim_start().starts_with('{');
-        // The line is JSON, but no object, only if it parses as something else.
-        if !starts_like_object && serde_json::from_str::<IgnoredAny>(line).is_ok() {
-            (DamageKind::NotAnObject, "JSON, but not an object".to_owned())
-        } else {
-            (DamageKind::NotJson, error.to_string())
+pub(crate) fn parse<'a>(
+    line: &'a [u8],
+    fields: &JsonlFields,
+    strict: bool,
+) -> Result<Option<Line<'a>>, (DamageKind, String)> {
+    let text = match simdutf8::compat::from_utf8(line) {
+        Ok(text) => text,
+        Err(error) if strict => {
+            let detail = format!("byte {} of the line is not UTF-8", error.valid_up_to());
+            return Err((DamageKind::InvalidUtf8, detail));
         }
-    })?;
+        Err(_) => return parse_again(&String::from_utf8_lossy(line), fields, true),
+    };
+    let mut json = serde_json::Deserializer::from_str(text);
+    let object = ObjectSeed(fields).deserialize(&mut json).and_then(|object| json.end().map(|()| object));
+    match object {
+        Ok(object) => pick(object, fields, strict),
+        Err(error) => match mend_surrogates(text) {
+            _ if strict => Err(not_an_object(text, &error)),
+            Some(mended) => parse_again(&mended, fields, true),
+            None => parse_again(text, fields, false),
+        },
+    }
+}
+
+/// Reads a line as [`parse`] does, with numbers that are out of all range as they are written.
+fn parse_again(
+    line: &str,
+    fields: &JsonlFields,
+    mended: bool,
+) -> Result<Option<Line<'static>>, (DamageKind, String)> {
+    let surrogates = mend_surrogates(line);
+    let line = surrogates.as_deref().unwrap_or(line);
+    let mut json = serde_json::Deserializer::from_str(line);
+    let raw: Result<HashMap<Cow<'_, str>, &RawValue>, _> =
+        HashMap::deserialize(&mut json).and_then(|object| json.end().map(|()| object));
+    let raw = raw.map_err(|error| not_an_object(line, &error))?;
+    let value = |name: &str| {
+        raw.get(name).map(|raw| match serde_json::from_str::<Owned>(raw.get()) {
+            Ok(Owned(value)) => value,
+            Err(_) => Value::Number(raw.get().to_owned()),
+        })
+    };
+    let object = Object {
+        text: value(&fields.text),
+        id: value(&fields.id),
+        url: value(&fields.url),
+        language: value(&fields.language),
+    };
+    let line = pick(object, fields, false)?;
+    Ok(line.map(|line| Line { mended: mended || surrogates.is_some(), ..line }))
+}
+
+/// A value that borrows nothing.
+struct Owned(Value<'static>);
+
+impl<'de> Deserialize<'de> for Owned {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        ValueSeed.deserialize(deserializer).map(|value| {
+            Self(match value {
+                Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+                Value::Number(number) => Value::Number(number),
+                Value::Other(what) => Value::Other(what),
+            })
+        })
+    }
+}
+
+/// Why a line is no object.
+fn not_an_object(line: &str, error: &serde_json::Error) -> (DamageKind, String) {
+    let starts_like_object = line.trim_start().starts_with('{');
+    // The line is JSON, but no object, only if it parses as something else.
+    if !starts_like_object && serde_json::from_str::<IgnoredAny>(line).is_ok() {
+        (DamageKind::NotAnObject, "JSON, but not an object".to_owned())
+    } else {
+        (DamageKind::NotJson, error.to_string())
+    }
+}
+
+/// Puts U+FFFD for each `\\u` that is half of a surrogate pair, as Python writes them; none if there is none.
+fn mend_surrogates(line: &str) -> Option<String> {
+    let unit = |at: usize| -> Option<u16> {
+        let digits = line.as_bytes().get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let mut mended: Option<String> = None;
+    let (mut done, mut from) = (0, 0);
+    while let Some(n) = memchr(b'\\', &line.as_bytes()[from..]) {
+        let at = from + n;
+        match unit(at) {
+            Some(0xd800..=0xdbff) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => from = at + 12,
+            Some(0xd800..=0xdfff) => {
+                let mended = mended.get_or_insert_default();
+                mended.push_str(&line[done..at]);
+                mended.push_str("\\ufffd");
+                from = at + 6;
+                done = from;
+            }
+            // An escaped backslash does not escape what follows.
+            _ => from = (at + 2).min(line.len()),
+        }
+    }
+    mended.map(|mended| mended + &line[done..])
+}
+
+/// What is wanted of an object.
+fn pick<'a>(
+    object: Object<'a>,
+    fields: &JsonlFields,
+    strict: bool,
+) -> Result<Option<Line<'a>>, (DamageKind, String)> {
     let text = match object.text {
         Some(Value::Text(text)) => text,
+        Some(Value::Other(NULL)) if !strict => return Ok(None),
         Some(Value::Number(_)) => {
             return Err((DamageKind::TextNotString, format!("field {:?} is a number", fields.text)));
         }
@@ -235,7 +340,13 @@ pub(crate) fn parse<'a>(line: &'a [u8], fields: &JsonlFields) -> Result<Line<'a>
         Some(Value::Number(number)) => Some(Cow::Owned(number)),
         _ => None,
     };
-    Ok(Line { text, id: string(object.id), url: string(object.url), language: string(object.language) })
+    Ok(Some(Line {
+        text,
+        id: string(object.id),
+        url: string(object.url),
+        language: string(object.language),
+        mended: false,
+    }))
 }
 
 #[cfg(test)]
@@ -244,21 +355,28 @@ mod tests {
     use proptest::prelude::*;
 
     fn kind(line: &str) -> DamageKind {
-        parse(line.as_bytes(), &JsonlFields::default()).expect_err("damaged").0
+        let (kind, _) = parse(line.as_bytes(), &JsonlFields::default(), true).expect_err("damaged");
+        if kind != DamageKind::TextNotString && !line.contains("ud800") {
+            let lenient = parse(line.as_bytes(), &JsonlFields::default(), false).expect_err("damaged").0;
+            assert_eq!(lenient, kind, "{line}");
+        }
+        kind
     }
 
     #[test]
     fn reads_the_fields_wanted() {
         let line =
             br#" {"a":[1,{"text":"no"}],"text":"x\u0041\n","id":7,"url":"http:\/\/u","language":null} "#;
-        let got = parse(line, &JsonlFields::default()).expect("an object with text");
+        let got = parse(line, &JsonlFields::default(), false).expect("an object").expect("a text");
         assert_eq!(
             (&*got.text, got.id.as_deref(), got.url.as_deref()),
             ("xA\n", Some("7"), Some("http://u"))
         );
         assert_eq!(got.language, None);
         let fields = JsonlFields { text: "a b".into(), ..JsonlFields::default() };
-        let got = parse(br#"{"text":1,"a\u0020b":"","a b":"last"}"#, &fields).expect("text by another name");
+        let got = parse(br#"{"text":1,"a\u0020b":"","a b":"last"}"#, &fields, false)
+            .expect("an object")
+            .expect("text by another name");
         assert_eq!(got.text, "last");
     }
 
@@ -279,22 +397,61 @@ mod tests {
         let deep = format!("{{\"text\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(kind(&deep), DamageKind::TextNotString);
         assert_eq!(
-            parse(b"{\"text\":\"\xff\"}", &JsonlFields::default()).expect_err("damaged").0,
+            parse(b"{\"text\":\"\xff\"}", &JsonlFields::default(), true).expect_err("damaged").0,
             DamageKind::InvalidUtf8
         );
+    }
+
+    #[test]
+    fn what_is_odd_is_mended_and_told() {
+        let lenient = |line: &[u8]| {
+            let line = parse(line, &JsonlFields::default(), false).expect("an object")?;
+            Some((line.text.into_owned(), line.id.map(Cow::into_owned), line.mended))
+        };
+        let text = |text: &str, mended| Some((text.to_owned(), None, mended));
+        assert_eq!(lenient(b"{\"text\":\"caf\xe9.\"}"), text("caf\u{fffd}.", true));
+        for (written, read, mended) in [
+            (r"\ud800", "\u{fffd}", true),
+            (r"a\udc00b\ud83d", "a\u{fffd}b\u{fffd}", true),
+            (r"\ud800\ud83d\ude00", "\u{fffd}\u{1f600}", true),
+            (r"\\ud800", r"\ud800", false),
+            (r"\\\ud800", "\\\u{fffd}", true),
+            (r"\uD83D\uDE00", "\u{1f600}", false),
+        ] {
+            assert_eq!(
+                lenient(format!("{{\"text\":\"{written}\"}}").as_bytes()),
+                text(read, mended),
+                "{written}"
+            );
+        }
+        assert_eq!(lenient(br#"{"text":null,"id":1}"#), None);
+        let numbered = |id: &str| {
+            let line = format!(r#"{{"id":{id},"x":-1e999999,"text":"a"}}"#);
+            lenient(line.as_bytes()).and_then(|(_, id, mended)| id.map(|id| (id, mended)))
+        };
+        assert_eq!(numbered("1e999999"), Some(("1e999999".to_owned(), false)));
+        assert_eq!(numbered("17"), Some(("17".to_owned(), false)));
+        assert_eq!(numbered("[1e999999]"), None);
     }
 
     proptest! {
         #[test]
         fn agrees_with_a_tree_of_values(text: String, id: Option<String>, more: Vec<String>) {
             let line = serde_json::json!({"text": text, "more": more, "id": id}).to_string();
-            let got = parse(line.as_bytes(), &JsonlFields::default());
-            prop_assert_eq!(got, Ok(Line { text: text.into(), id: id.map(Cow::Owned), url: None, language: None }));
+            let wanted = Line { text: text.into(), id: id.map(Cow::Owned), url: None, language: None, mended: false };
+            for strict in [false, true] {
+                let got = parse(line.as_bytes(), &JsonlFields::default(), strict);
+                prop_assert_eq!(got, Ok(Some(wanted.clone())));
+            }
+            let again = parse_again(&line, &JsonlFields::default(), false);
+            prop_assert_eq!(again, Ok(Some(wanted)));
         }
 
         #[test]
         fn any_bytes_give_an_answer(bytes: Vec<u8>) {
-            let _ = parse(&bytes, &JsonlFields::default());
+            let _ = parse(&bytes, &JsonlFields::default(), false);
+            let object = [b"{\"text\":\"", &bytes[..], b"\"}"].concat();
+            let _ = parse(&object, &JsonlFields::default(), false);
         }
     }
 }

@@ -1,11 +1,14 @@
 //! A file of kept documents: what is known of it and how it may be called.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 
+use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
 use super::damage::Damage;
-use super::filetype::Format;
+use super::filetype::{Compression, Format, GZIP_MAGIC};
 
 /// A file of kept documents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,13 +21,45 @@ pub struct KeptFile {
     pub documents: u64,
     /// Its size.
     pub stored_bytes: u64,
-    /// What could not be copied, because parts of it that were not read before are damaged (Parquet).
+}
+
+/// What was written of the documents that were to be kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The files.
+    pub files: Vec<KeptFile>,
+    /// What could not be copied: parts of it that were not read before are damaged (Parquet), or the file is
+    /// gone or has changed.
     pub lost: Vec<Damage>,
 }
 
 /// Whether a file of kept documents may be called so.
-pub(crate) fn is_kept_file(name: &str) -> bool {
+pub(crate) fn is_kept_name(name: &str) -> bool {
     let number = name.strip_prefix("kept-").and_then(|rest| rest.strip_suffix(".parquet"));
     matches!(name, "kept.warc.wet.gz" | "kept.jsonl.gz" | "kept.parquet")
         || number.is_some_and(|number| number.parse::<u32>().is_ok_and(|number| number > 1))
+}
+
+/// Whether we wrote a file of kept documents, by its name and what we put into it; lines of JSON are the
+/// user's alone, and their name and compression must do.
+pub(crate) fn is_kept_file(path: &Path) -> bool {
+    /// Bytes at the end of a Parquet file in which its writer is named.
+    const TAIL: u64 = 64 << 10;
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Ok(mut file) = File::open(path) else { return false };
+    let mut bytes = Vec::new();
+    if !is_kept_name(name) {
+        return false;
+    }
+    if name.ends_with(".parquet") {
+        let end = file.seek(SeekFrom::End(0)).unwrap_or(0);
+        let read =
+            file.seek(SeekFrom::Start(end.saturating_sub(TAIL))).and_then(|_| file.read_to_end(&mut bytes));
+        return read.is_ok() && memmem::find(&bytes, b"flipside version ").is_some();
+    }
+    let read = file.take(4096).read_to_end(&mut bytes);
+    let head = Compression::Gzip.decoded_head(&bytes);
+    read.is_ok()
+        && bytes.starts_with(&GZIP_MAGIC)
+        && (name == "kept.jsonl.gz" || memmem::find(&head, b"software: flipside/").is_some())
 }

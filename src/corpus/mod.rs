@@ -39,13 +39,13 @@ pub use damage::{Damage, DamageKind, FileReading};
 pub use document::Document;
 pub use fetch::fetch;
 pub use filetype::{Compression, Format};
-pub use inputs::{DiscoverOptions, Input, discover};
+pub use inputs::{DiscoverOptions, Discovered, Input, PassedOver, discover, discover_all};
 pub use jsonl::JsonlFields;
-pub use kept::KeptFile;
-pub(crate) use kept::is_kept_file;
-pub use options::ReadOptions;
+pub use kept::{Kept, KeptFile};
+pub(crate) use kept::{is_kept_file, is_kept_name};
+pub use options::{LONGEST_WINDOW, ReadOptions, ReadRules};
 pub use read::{Reading, read};
-pub use write::write_kept;
+pub use write::{IsSame, write_kept};
 
 /// Whether a panic of this thread would be caught and become damage, so that a panic hook may keep silent
 /// about it: the decoder of Parquet panics on some damaged files.

@@ -5,8 +5,9 @@ use std::path::Path;
 use super::damage::{DamageKind, FileReading, Tally};
 use super::document::Document;
 use super::inputs::Input;
-use super::kept::KeptFile;
+use super::kept::Kept;
 use super::options::ReadOptions;
+use super::write::IsSame;
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 
@@ -61,8 +62,9 @@ pub(crate) fn write_kept(
     _: &[Input],
     _: &ReadOptions,
     _: &[(DocId, Place)],
+    _: IsSame<'_>,
     _: &Path,
     _: &rayon::ThreadPool,
-) -> Result<Vec<KeptFile>> {
-    Ok(Vec::new())
+) -> Result<Kept> {
+    Ok(Kept::default())
 }

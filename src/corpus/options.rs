@@ -4,6 +4,27 @@ use serde::{Deserialize, Serialize};
 
 use super::jsonl::JsonlFields;
 
+/// The longest window that a Zstandard frame can ask for, in bits (RFC 8878 allows more, the library does
+/// not).
+pub const LONGEST_WINDOW: u32 = 31;
+
+/// What becomes of input that is odd, but can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadRules {
+    /// Text that is not UTF-8, or holds half a surrogate pair, is damage. Without, what cannot be read of it
+    /// is U+FFFD, as browsers have it, and the page counts as mended.
+    pub strict: bool,
+    /// The longest window of a Zstandard frame, in bits, 10 to [`LONGEST_WINDOW`]. So much memory is needed
+    /// for each file that is open.
+    pub longest_window: u32,
+}
+
+impl Default for ReadRules {
+    fn default() -> Self {
+        Self { strict: false, longest_window: 27 }
+    }
+}
+
 /// How input is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadOptions {
@@ -16,13 +37,15 @@ pub struct ReadOptions {
     pub record_cap: usize,
     /// The names of the JSON fields, and of the Parquet columns; a column in a group is named `group.column`.
     pub fields: JsonlFields,
+    /// What becomes of odd input.
+    pub rules: ReadRules,
 }
 
 impl ReadOptions {
-    /// With these names of fields, and with this cap if there is one.
-    pub fn new(fields: JsonlFields, record_cap: Option<usize>) -> Self {
+    /// With these names of fields, with this cap if there is one, and by these rules.
+    pub fn new(fields: JsonlFields, record_cap: Option<usize>, rules: ReadRules) -> Self {
         let usual = Self::default();
-        Self { fields, record_cap: record_cap.unwrap_or(usual.record_cap), ..usual }
+        Self { fields, record_cap: record_cap.unwrap_or(usual.record_cap), rules, ..usual }
     }
 }
 
@@ -33,6 +56,7 @@ impl Default for ReadOptions {
             block_bytes: 1 << 20,
             record_cap: 128_000_000,
             fields: JsonlFields::default(),
+            rules: ReadRules::default(),
         }
     }
 }

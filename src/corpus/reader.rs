@@ -61,8 +61,7 @@ impl Reader {
             (None, None) => parquet::Rows::open(input, options).map(|rows| Self::Rows(Box::new(rows))),
         };
         opened.unwrap_or_else(|(kind, detail)| {
-            let path = input.path.clone();
-            Self::Closed(Some(Damage { path, record: None, offset: 0, within: 0, kind, detail }))
+            Self::Closed(Some(Damage::new(&input.path, None, (0, 0), kind, detail)))
         })
     }
 

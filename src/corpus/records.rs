@@ -1,5 +1,7 @@
 //! Whole records of a stream of bytes: where each begins and ends, by format, and the documents in them.
 
+use std::borrow::Cow;
+
 use super::cut::{Bounds, End, Step};
 use super::damage::{DamageKind, FileReading};
 use super::document::Document;
@@ -97,43 +99,57 @@ pub(crate) fn document<T>(
     each: impl FnOnce(Document<'_>) -> T,
 ) -> Option<T> {
     let content = &bytes[span.content_start..span.content_end];
+    let strict = options.rules.strict;
     match format {
         StreamFormat::Wet => {
-            let text = match simdutf8::basic::from_utf8(content) {
-                Ok(text) => text,
-                Err(_) => {
-                    let valid =
-                        simdutf8::compat::from_utf8(content).map_or_else(|e| e.valid_up_to(), str::len);
-                    damage(DamageKind::InvalidUtf8, format!("byte {valid} of the text is not UTF-8"));
-                    return None;
-                }
-            };
+            let text = readable(content, strict, damage)?;
             let fields = wet::fields(&bytes[span.start..span.content_start]);
             if let Some(name) = fields.not_utf8 {
                 damage(DamageKind::HeaderCharset, format!("{name} is not UTF-8 and was left out"));
             }
             Some(each(Document {
                 id: span.id,
-                record_id: fields.record_id,
-                url: fields.url,
-                language: fields.language,
-                text,
+                record_id: fields.record_id.as_deref(),
+                url: fields.url.as_deref(),
+                language: fields.language.as_deref(),
+                mended: matches!(text, Cow::Owned(_)),
+                text: &text,
                 place: Place { member: copyable(span, bytes), ..span.place },
             }))
         }
-        StreamFormat::Jsonl => match jsonl::parse(content, &options.fields) {
-            Ok(line) => Some(each(Document {
-                id: span.id,
-                record_id: line.id.as_deref(),
-                url: line.url.as_deref(),
-                language: line.language.as_deref(),
-                text: &line.text,
-                place: span.place,
-            })),
+        StreamFormat::Jsonl => match jsonl::parse(content, &options.fields, strict) {
+            Ok(line) => line.map(|line| {
+                each(Document {
+                    id: span.id,
+                    record_id: line.id.as_deref(),
+                    url: line.url.as_deref(),
+                    language: line.language.as_deref(),
+                    text: &line.text,
+                    place: span.place,
+                    mended: line.mended,
+                })
+            }),
             Err((kind, detail)) => {
                 damage(kind, detail);
                 None
             }
         },
+    }
+}
+
+/// A text with U+FFFD for what is no UTF-8 of it; none if that is damage.
+pub(crate) fn readable<'a>(
+    bytes: &'a [u8],
+    strict: bool,
+    damage: &mut dyn FnMut(DamageKind, String),
+) -> Option<Cow<'a, str>> {
+    match simdutf8::basic::from_utf8(bytes) {
+        Ok(text) => Some(Cow::Borrowed(text)),
+        Err(_) if !strict => Some(String::from_utf8_lossy(bytes)),
+        Err(_) => {
+            let valid = simdutf8::compat::from_utf8(bytes).map_or_else(|e| e.valid_up_to(), str::len);
+            damage(DamageKind::InvalidUtf8, format!("byte {valid} of the text is not UTF-8"));
+            None
+        }
     }
 }

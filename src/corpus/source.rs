@@ -7,6 +7,7 @@ use super::damage::DamageKind;
 use super::feed::{Feed, STEP};
 use super::filetype::{Compression, StreamFormat};
 use super::gzip::GzipSource;
+use super::options::ReadRules;
 use super::zst::ZstdSource;
 
 /// A stored file being decoded.
@@ -18,11 +19,16 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    pub fn new(file: File, compression: Compression, format: StreamFormat) -> std::io::Result<Self> {
+    pub fn new(
+        file: File,
+        compression: Compression,
+        format: StreamFormat,
+        rules: &ReadRules,
+    ) -> std::io::Result<Self> {
         Ok(match compression {
             Compression::None => Self::Plain(PlainSource { file, read: 0, done: false }),
             Compression::Gzip => Self::Gzip(Box::new(GzipSource::new(file, format))),
-            Compression::Zstd => Self::Zstd(Box::new(ZstdSource::new(file)?)),
+            Compression::Zstd => Self::Zstd(Box::new(ZstdSource::new(file, rules.longest_window)?)),
         })
     }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::cut::{Bounds, End, Step};
 use super::damage::{Damage, DamageKind, Tally};
 use super::feed::{Feed, Flaw, STEP};
-use super::filetype::{Compression, StreamFormat};
+use super::filetype::{Compression, StreamFormat, promises_compression};
 use super::inputs::Input;
 use super::options::ReadOptions;
 use super::records::{Records, Span};
@@ -46,6 +46,10 @@ pub(crate) struct StreamReader {
     records: u64,
     rows: u32,
     damaged: bool,
+    /// Zeros were passed over.
+    zeros: bool,
+    /// A file of this name is never empty, even without pages.
+    never_empty: bool,
     /// Damage known from the start.
     misnamed: Option<Damage>,
 }
@@ -61,14 +65,10 @@ impl StreamReader {
         shard: u32,
         options: &ReadOptions,
     ) -> std::io::Result<Self> {
-        let source = Source::new(input.open()?, input.compression, format)?;
-        let misnamed = input.misnamed.then(|| Damage {
-            path: input.path.clone(),
-            record: None,
-            offset: 0,
-            within: 0,
-            kind: DamageKind::NotCompressed,
-            detail: "named as a compressed file, but plain; read as it is".into(),
+        let source = Source::new(input.open()?, input.compression, format, &options.rules)?;
+        let misnamed = input.misnamed.then(|| {
+            let detail = "named as a compressed file, but plain; read as it is";
+            Damage::new(&input.path, None, (0, 0), DamageKind::NotCompressed, detail)
         });
         Ok(Self {
             path: input.path.clone(),
@@ -86,6 +86,8 @@ impl StreamReader {
             records: 0,
             rows: 0,
             damaged: misnamed.is_some(),
+            zeros: false,
+            never_empty: format == StreamFormat::Wet || promises_compression(&input.path),
             misnamed,
         })
     }
@@ -151,17 +153,21 @@ impl StreamReader {
             if at_hand == 0 {
                 self.finish_search(tally);
                 if end == End::File {
-                    if self.records == 0 && !self.damaged {
-                        let (kind, detail) = match self.feed.base + pos as u64 {
-                            0 => (DamageKind::EmptyFile, "no byte".to_owned()),
-                            n => (
-                                DamageKind::BlankFile,
-                                format!(
-                                    "{}, all of them blanks, line ends or zeros",
-                                    counted(n, "byte", "bytes")
-                                ),
-                            ),
-                        };
+                    let n = self.feed.base + pos as u64;
+                    let flaw = match n {
+                        _ if self.records > 0 || self.damaged => None,
+                        // Lines of JSON may be none, and so may the records of a member.
+                        0 if self.never_empty && source.stored() == 0 => {
+                            Some((DamageKind::EmptyFile, "no byte".to_owned()))
+                        }
+                        1.. if self.zeros || self.format == StreamFormat::Wet => {
+                            let n = counted(n, "byte", "bytes");
+                            let detail = format!("{n}, all of them blanks, line ends or zeros");
+                            Some((DamageKind::BlankFile, detail))
+                        }
+                        _ => None,
+                    };
+                    if let Some((kind, detail)) = flaw {
                         let flaw = Flaw { offset: 0, within: 0, kind, detail, lost: false };
                         self.report(tally, flaw, None);
                     }
@@ -203,7 +209,10 @@ impl StreamReader {
             }
             match self.format.step(bytes, end, &bounds, &mut self.scanned, self.cap) {
                 Step::Need(n) => need = n.max(at_hand + 1),
-                Step::Skip(n) => pos += n,
+                Step::Skip(n) => {
+                    self.zeros |= bytes[..n].contains(&0);
+                    pos += n;
+                }
                 Step::Record { content_start, content_end, end, document, record } => {
                     if document {
                         if self.rows == u32::MAX {
@@ -297,6 +306,6 @@ impl StreamReader {
     fn report(&mut self, tally: &mut Tally, flaw: Flaw, record: Option<u64>) {
         self.damaged = true;
         let Flaw { offset, within, kind, detail, .. } = flaw;
-        tally.damage.push(Damage { path: self.path.clone(), record, offset, within, kind, detail });
+        tally.damage.push(Damage::new(&self.path, record, (offset, within), kind, detail));
     }
 }

@@ -7,6 +7,7 @@
 //! returns that a tool took away afterwards. A record that fails is lost, and the next one is looked for: a
 //! line that is nothing but a version.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use memchr::{memchr, memmem};
@@ -97,14 +98,46 @@ fn field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((line[..colon].trim_ascii_end(), line[colon + 1..].trim_ascii()))
 }
 
+/// A header line that goes on from the one before, by a blank in front, and says this (WARC 1.0, section 4).
+fn continuation(line: &[u8]) -> Option<&[u8]> {
+    line.starts_with(b" ").then_some(line).or(line.starts_with(b"\t").then_some(line)).map(<[u8]>::trim_ascii)
+}
+
+/// Adds what a line that goes on says.
+fn fold<'a>(value: &mut Cow<'a, [u8]>, more: &'a [u8]) {
+    if value.is_empty() {
+        *value = Cow::Borrowed(more);
+    } else if !more.is_empty() {
+        let value = value.to_mut();
+        value.push(b' ');
+        value.extend_from_slice(more);
+    }
+}
+
 /// What must be known of a header to cut a record off.
 struct Head<'a> {
     /// Where the content starts.
     end: usize,
     /// The blank line ends with CRLF.
     crlf: bool,
-    length: Option<&'a [u8]>,
-    conversion: Option<bool>,
+    length: Option<Cow<'a, [u8]>>,
+    kind: Option<Cow<'a, [u8]>>,
+}
+
+impl Head<'_> {
+    /// Whether it is one of a conversion; `None` if it does not say what it is.
+    fn conversion(&self) -> Option<bool> {
+        let kind = self.kind.as_ref().filter(|kind| !kind.is_empty());
+        kind.map(|kind| kind.eq_ignore_ascii_case(b"conversion"))
+    }
+}
+
+/// The header line that was read last.
+#[derive(Clone, Copy)]
+enum Last {
+    Length,
+    Kind,
+    Other,
 }
 
 enum Block<'a> {
@@ -117,7 +150,9 @@ enum Block<'a> {
 }
 
 fn head<'a>(bytes: &'a [u8], first_line: usize, bounds: &Bounds<'_>) -> Block<'a> {
-    let mut head = Head { end: 0, crlf: false, length: None, conversion: None };
+    let mut head = Head { end: 0, crlf: false, length: None, kind: None };
+    // What the next line may go on from: one that counts.
+    let mut last = Last::Other;
     let mut at = first_line;
     while at <= HEADER_CAP {
         if bounds.starts_at(at) && matches!(version(&bytes[at.min(bytes.len())..]), Version::Line(_)) {
@@ -134,12 +169,20 @@ fn head<'a>(bytes: &'a [u8], first_line: usize, bounds: &Bounds<'_>) -> Block<'a
         if text.starts_with(b"WARC/") && matches!(version(&bytes[at..]), Version::Line(_)) {
             return Block::Cut;
         }
-        // Lines without a colon say nothing; of a name that comes twice, the first one counts.
-        if let Some((name, value)) = field(text) {
-            if name.eq_ignore_ascii_case(b"content-length") {
-                head.length.get_or_insert(value);
-            } else if name.eq_ignore_ascii_case(b"warc-type") {
-                head.conversion.get_or_insert(value.eq_ignore_ascii_case(b"conversion"));
+        if let Some(more) = continuation(text) {
+            match (last, &mut head.length, &mut head.kind) {
+                (Last::Length, Some(value), _) | (Last::Kind, _, Some(value)) => fold(value, more),
+                _ => {}
+            }
+        } else {
+            last = Last::Other;
+            // Lines without a colon say nothing; of a name that comes twice, the first one counts.
+            if let Some((name, value)) = field(text) {
+                if name.eq_ignore_ascii_case(b"content-length") && head.length.is_none() {
+                    (head.length, last) = (Some(Cow::Borrowed(value)), Last::Length);
+                } else if name.eq_ignore_ascii_case(b"warc-type") && head.kind.is_none() {
+                    (head.kind, last) = (Some(Cow::Borrowed(value)), Last::Kind);
+                }
             }
         }
         at = next;
@@ -185,7 +228,7 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
             return flaw(DamageKind::HeaderTooLong, first_line, detail);
         }
     };
-    let Some(written) = head.length else {
+    let Some(written) = head.length.as_deref() else {
         return flaw(DamageKind::BadLength, head.end, "no Content-Length".into());
     };
     // `parse` alone would allow a sign.
@@ -211,7 +254,7 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
         content_start: head.end,
         content_end,
         end,
-        document: head.conversion == Some(true),
+        document: head.conversion() == Some(true),
         record: true,
     };
     // A member that starts with a record ends the one before, whatever its length says.
@@ -228,7 +271,7 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
         ending(bytes, head.end..content_end, head.crlf, end, bounds)
     };
     let found = match here {
-        Ending::At(_) if head.conversion.is_none() => {
+        Ending::At(_) if head.conversion().is_none() => {
             return flaw(DamageKind::BadHeader, head.end, "no WARC-Type".into());
         }
         Ending::At(next) => return record(content_end, next),
@@ -243,7 +286,7 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
     if found.is_err() && end == End::Unknown && bytes.len() - head.end < 4 * length + 64 {
         return Step::Need(bytes.len() + 1);
     }
-    if head.conversion.is_some()
+    if head.conversion().is_some()
         && let Some(content) =
             other_length(&bytes[head.end..found.unwrap_or(bytes.len())], length, &head, found.is_ok())
         && (found.is_ok() || end == End::File)
@@ -361,7 +404,7 @@ pub(crate) fn is_canonical(header: &[u8], content_bytes: usize, behind: &[u8]) -
 pub(crate) fn content_of_conversion(bytes: &[u8]) -> Option<usize> {
     let Version::Line(first_line) = version(bytes) else { return None };
     match head(bytes, first_line, &Bounds::none()) {
-        Block::Head(Head { end, conversion: Some(true), .. }) => Some(end),
+        Block::Head(head) if head.conversion() == Some(true) => Some(head.end),
         _ => None,
     }
 }
@@ -373,40 +416,51 @@ pub(crate) fn seek(bytes: &[u8], end: End, bounds: &Bounds<'_>) -> Result<usize,
 }
 
 /// What a header says of a document.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fields<'a> {
-    pub record_id: Option<&'a str>,
-    pub url: Option<&'a str>,
-    pub language: Option<&'a str>,
-    pub date: Option<&'a str>,
+    pub record_id: Option<Cow<'a, str>>,
+    pub url: Option<Cow<'a, str>>,
+    pub language: Option<Cow<'a, str>>,
+    pub date: Option<Cow<'a, str>>,
     /// The name of a field that is there but is not UTF-8.
     pub not_utf8: Option<&'static str>,
 }
 
 /// Reads the fields of a whole header block, version line included.
 pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
-    let mut fields = Fields::default();
+    const NAMES: [&str; 4] =
+        ["WARC-Record-ID", "WARC-Target-URI", "WARC-Identified-Content-Language", "WARC-Date"];
+    let mut values: [Option<Cow<'_, [u8]>>; 4] = [const { None }; 4];
+    let mut last = None;
     let mut at = 0;
     while let Some((text, next)) = line(header, at) {
         at = next;
+        if let Some(more) = continuation(text) {
+            if let Some(value) = last.and_then(|last: usize| values[last].as_mut()) {
+                fold(value, more);
+            }
+            continue;
+        }
+        last = None;
         let Some((name, value)) = field(text) else { continue };
-        let (slot, known) = match name.len() {
-            14 if name.eq_ignore_ascii_case(b"warc-record-id") => (&mut fields.record_id, "WARC-Record-ID"),
-            15 if name.eq_ignore_ascii_case(b"warc-target-uri") => (&mut fields.url, "WARC-Target-URI"),
-            32 if name.eq_ignore_ascii_case(b"warc-identified-content-language") => {
-                (&mut fields.language, "WARC-Identified-Content-Language")
-            }
-            9 if name.eq_ignore_ascii_case(b"warc-date") => (&mut fields.date, "WARC-Date"),
-            _ => continue,
-        };
-        if slot.is_none() {
-            match simdutf8::basic::from_utf8(value) {
-                Ok(value) => *slot = Some(value),
-                Err(_) => fields.not_utf8 = Some(known),
-            }
+        let known = NAMES.iter().position(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+        if let Some(known) = known.filter(|&known| values[known].is_none()) {
+            (values[known], last) = (Some(Cow::Borrowed(value)), Some(known));
         }
     }
-    fields
+    let mut not_utf8 = None;
+    let [record_id, url, language, date] = [0, 1, 2, 3].map(|known| {
+        let value = values[known].take()?;
+        let text = match value {
+            Cow::Borrowed(value) => simdutf8::basic::from_utf8(value).ok().map(Cow::Borrowed),
+            Cow::Owned(value) => String::from_utf8(value).ok().map(Cow::Owned),
+        };
+        if text.is_none() {
+            not_utf8 = Some(NAMES[known]);
+        }
+        text
+    });
+    Fields { record_id, url, language, date, not_utf8 }
 }
 
 #[cfg(test)]
@@ -517,9 +571,27 @@ mod tests {
     fn the_first_of_two_equal_names_counts() {
         let got =
             fields(b"WARC/1.0\nWARC-Target-URI : a \nwarc-target-uri: b\nWARC-Record-ID:<c>\nno colon\n\n");
-        assert_eq!((got.url, got.record_id, got.language), (Some("a"), Some("<c>"), None));
+        assert_eq!(
+            (got.url.as_deref(), got.record_id.as_deref(), got.language),
+            (Some("a"), Some("<c>"), None)
+        );
         let got = fields(b"WARC/1.0\nWARC-Target-URI: \xff\n\n");
         assert_eq!((got.url, got.not_utf8), (None, Some("WARC-Target-URI")));
+    }
+
+    #[test]
+    fn a_line_goes_on_after_a_blank() {
+        let header = "WARC/1.0\nWARC-Type:\n conversion\nWARC-Target-URI: https://a.example/\n\tb c\n\
+                      X: y\n WARC-Target-URI: d\nWARC-Date: 1\nWARC-Date: 2\n 3\nContent-Length:\n 3\n\n";
+        let got = fields(header.as_bytes());
+        assert_eq!((got.url.as_deref(), got.date.as_deref()), (Some("https://a.example/ b c"), Some("1")));
+        for header in [header.to_owned(), header.replace('\n', "\r\n")] {
+            assert_eq!(text(format!("{header}abc").as_bytes()), Ok("abc"));
+            let other = header.replace("conversion", "response");
+            assert!(matches!(whole(format!("{other}abc").as_bytes()), Step::Record { document: false, .. }));
+            let none = header.replace(" conversion", " ");
+            assert_eq!(text(format!("{none}abc").as_bytes()), Err(DamageKind::BadHeader));
+        }
     }
 
     #[test]

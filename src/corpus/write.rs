@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
+use super::damage::{Damage, DamageKind};
+use super::fetch::{fetch, header_at};
 use super::filetype::StreamFormat;
 use super::inputs::Input;
-use super::kept::KeptFile;
+use super::kept::{Kept, KeptFile};
 use super::options::ReadOptions;
 use super::reader::{Block, Reader};
 use super::records::{Span, copyable};
@@ -25,6 +27,14 @@ struct Output {
     format: StreamFormat,
     documents: u64,
     stored_bytes: u64,
+    lost: Vec<Damage>,
+}
+
+/// Where an output stood.
+#[derive(Clone, Copy)]
+struct Mark {
+    documents: u64,
+    stored_bytes: u64,
 }
 
 impl Output {
@@ -36,7 +46,7 @@ impl Output {
         let (path, partial) = (dir.join(name), dir.join(format!("{name}.partial")));
         let file = File::create(&partial).map_err(|e| Error::io(&partial, e))?;
         let writer = BufWriter::with_capacity(1 << 20, file);
-        Ok(Self { writer, partial, path, format, documents: 0, stored_bytes: 0 })
+        Ok(Self { writer, partial, path, format, documents: 0, stored_bytes: 0, lost: Vec::new() })
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -44,14 +54,47 @@ impl Output {
         self.writer.write_all(bytes).map_err(|e| Error::io(&self.partial, e))
     }
 
-    fn finish(mut self) -> Result<KeptFile> {
+    fn mark(&self) -> Mark {
+        Mark { documents: self.documents, stored_bytes: self.stored_bytes }
+    }
+
+    /// Takes back what was written since.
+    fn back_to(&mut self, mark: Mark) -> Result<()> {
+        let back = |writer: &mut BufWriter<File>| {
+            writer.flush()?;
+            writer.get_ref().set_len(mark.stored_bytes)?;
+            writer.seek(SeekFrom::Start(mark.stored_bytes)).map(drop)
+        };
+        back(&mut self.writer).map_err(|e| Error::io(&self.partial, e))?;
+        Mark { documents: self.documents, stored_bytes: self.stored_bytes } = mark;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(KeptFile, Vec<Damage>)> {
         let flushed = self.writer.flush().and_then(|()| self.writer.get_ref().sync_all());
         flushed.map_err(|e| Error::io(&self.partial, e))?;
         fs::rename(&self.partial, &self.path).map_err(|e| Error::io(&self.path, e))?;
-        let Self { path, format, documents, stored_bytes, .. } = self;
-        Ok(KeptFile { path, format: format.format(), documents, stored_bytes, lost: Vec::new() })
+        let Self { path, format, documents, stored_bytes, lost, .. } = self;
+        Ok((KeptFile { path, format: format.format(), documents, stored_bytes }, lost))
     }
 }
+
+/// Why kept pages of a file were not written.
+enum Broken {
+    /// The file is not what it was; the run goes on without them.
+    Input(String),
+    /// They cannot be written; the run does not.
+    Output(Error),
+}
+
+impl From<Error> for Broken {
+    fn from(error: Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// Says whether a document, read again, is the one that was read before.
+pub type IsSame<'a> = &'a (dyn Fn(DocId, &str) -> bool + Sync);
 
 /// One gzip member.
 fn member(bytes: &[u8]) -> Vec<u8> {
@@ -65,10 +108,15 @@ fn member(bytes: &[u8]) -> Vec<u8> {
 /// A record as WARC wants it: header lines ended by CRLF, the right length, two line ends behind.
 fn canonical(header: &[u8], content: &[u8]) -> Vec<u8> {
     let mut record = Vec::with_capacity(header.len() + content.len() + 64);
-    let mut counted = false;
+    let (mut counted, mut replaced) = (false, false);
     for line in header.split_inclusive(|&b| b == b'\n') {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
+        // A length may go on over lines; it is written on one.
+        if replaced && line.starts_with(b" ") | line.starts_with(b"\t") {
+            continue;
+        }
+        replaced = wet::length_line(line).is_some();
         match wet::length_line(line) {
             Some(written) if written == content.len().to_string().as_bytes() && !counted => {
                 record.extend_from_slice(line);
@@ -120,7 +168,7 @@ fn warcinfo(date: &str) -> Vec<u8> {
 /// The date of a record, for the warcinfo record; the start of time if it has none that can be used.
 fn date(header: &[u8]) -> String {
     let plain = |d: &&str| d.len() <= 32 && d.bytes().all(|b| b.is_ascii_graphic());
-    wet::fields(header).date.filter(plain).unwrap_or("1970-01-01T00:00:00Z").to_owned()
+    wet::fields(header).date.as_deref().filter(plain).unwrap_or("1970-01-01T00:00:00Z").to_owned()
 }
 
 /// Writes the documents of the list, which ascends by id, into `dir`; `kept` says what reading said of each.
@@ -132,36 +180,35 @@ fn date(header: &[u8]) -> String {
 /// other columns than the first go to `kept-2.parquet` and so on. A file is written for each format among the
 /// inputs, also if nothing of it is kept.
 ///
+/// Where an input is gone or has changed since it was found, the pages that can still be read there and that
+/// `is_same` knows are written, and each of the others is named in [`Kept::lost`].
+///
 /// # Errors
-/// [`Error::Io`] if `dir` cannot be written to, or a file is no longer what it was.
+/// [`Error::Io`] if `dir` cannot be written to.
 pub fn write_kept(
     inputs: &[Input],
     options: &ReadOptions,
     kept: &[(DocId, Place)],
+    is_same: IsSame<'_>,
     dir: &Path,
-) -> Result<Vec<KeptFile>> {
+) -> Result<Kept> {
     fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(options.threads.max(1))
         .build()
         .map_err(|e| Error::parameter("threads", options.threads, e.to_string()))?;
-    let mut files = Vec::new();
+    let mut kept_in = Kept::default();
     for format in StreamFormat::ALL {
         let of_format = |input: &Input| input.format == format.format();
         if !inputs.iter().any(|input| of_format(input) && input.problem.is_none()) {
             continue;
         }
         let mut output = Output::create(dir, format)?;
-        for (shard, input) in (0..).zip(inputs).filter(|(_, input)| of_format(input)) {
+        for (shard, _) in (0..).zip(inputs).filter(|(_, input)| of_format(input)) {
             let from = kept.partition_point(|(id, _)| id.shard < shard);
             let of_file = &kept[from..kept.partition_point(|(id, _)| id.shard <= shard)];
-            if of_file.is_empty() {
-                continue;
-            }
-            if of_file.iter().all(|(_, place)| place.member > 0) {
-                copy_members(input, of_file, &mut output)?;
-            } else {
-                write_anew(input, shard, options, of_file, &mut output, &pool)?;
+            if !of_file.is_empty() {
+                write_file(inputs, shard, options, of_file, is_same, &mut output, &pool)?;
             }
         }
         // A gzip file of no member would be none.
@@ -172,22 +219,133 @@ pub fn write_kept(
             };
             output.write(&member(&empty))?;
         }
-        files.push(output.finish()?);
+        let (file, lost) = output.finish()?;
+        kept_in.files.push(file);
+        kept_in.lost.extend(lost);
     }
-    files.extend(parquet::write_kept(inputs, options, kept, dir, &pool)?);
-    Ok(files)
+    let rows = parquet::write_kept(inputs, options, kept, is_same, dir, &pool)?;
+    kept_in.files.extend(rows.files);
+    kept_in.lost.extend(rows.lost);
+    Ok(kept_in)
+}
+
+/// Writes what is kept of a file, or of it what can still be had.
+fn write_file(
+    inputs: &[Input],
+    shard: u32,
+    options: &ReadOptions,
+    kept: &[(DocId, Place)],
+    is_same: IsSame<'_>,
+    output: &mut Output,
+    pool: &rayon::ThreadPool,
+) -> Result<()> {
+    let input = &inputs[shard as usize];
+    let mark = output.mark();
+    let write = |kept: &[(DocId, Place)], output: &mut Output| -> Result<Option<String>> {
+        let now = input.stamp();
+        let wrote = if kept.iter().all(|(_, place)| place.member > 0) {
+            copy_members(input, options, kept, output)
+        } else {
+            write_anew(input, shard, options, kept, output, pool)
+        };
+        let why = match wrote {
+            Ok(()) if now == input.stamp() => return Ok(None),
+            Ok(()) => "the file changed while its kept pages were copied".to_owned(),
+            Err(Broken::Input(why)) => why,
+            Err(Broken::Output(error)) => return Err(error),
+        };
+        output.back_to(mark)?;
+        Ok(Some(why))
+    };
+    let mut why = String::new();
+    if input.is_as_found() {
+        match write(kept, output)? {
+            None => return Ok(()),
+            Some(failure) => why = failure,
+        }
+    }
+    let still = still_there(inputs, options, kept, is_same);
+    let mut there = still.there;
+    if !there.is_empty()
+        && let Some(failure) = write(&there, output)?
+    {
+        (why, there) = (failure, Vec::new());
+    }
+    let why = still.why.unwrap_or(why);
+    output.lost.extend(lost(input, kept, &there, &why));
+    Ok(())
+}
+
+/// What of a file is still as it was read.
+pub(crate) struct Still {
+    pub there: Vec<(DocId, Place)>,
+    /// Why a page is not.
+    pub why: Option<String>,
+}
+
+/// Reads the pages of one file again that were read before.
+pub(crate) fn still_there(
+    inputs: &[Input],
+    options: &ReadOptions,
+    kept: &[(DocId, Place)],
+    is_same: IsSame<'_>,
+) -> Still {
+    /// Pages that do not read any more, after which the others are given up: each costs a new beginning.
+    const GIVEN_UP: usize = 100;
+    let (mut there, mut why) = (Vec::new(), None);
+    let mut rest = kept;
+    for _ in 0..GIVEN_UP {
+        let mut handed = 0;
+        let done = fetch(inputs, options, rest, |document| {
+            let (id, place) = rest[handed];
+            handed += 1;
+            if is_same(id, document.text) {
+                there.push((id, place));
+            } else {
+                why.get_or_insert_with(|| "another text stands in its place".to_owned());
+            }
+        });
+        let Err(error) = done else { break };
+        why.get_or_insert_with(|| match error {
+            Error::Io { source, .. } => source.to_string(),
+            Error::Format { got, .. } => got,
+            other => other.to_string(),
+        });
+        rest = rest.get(handed + 1..).unwrap_or_default();
+    }
+    Still { there, why }
+}
+
+/// The pages of a file that are not among those that are there.
+pub(crate) fn lost(
+    input: &Input,
+    kept: &[(DocId, Place)],
+    there: &[(DocId, Place)],
+    why: &str,
+) -> Vec<Damage> {
+    let is_lost = |(id, _): &&(DocId, Place)| there.binary_search_by_key(id, |&(id, _)| id).is_err();
+    let damage = |&(id, place): &(DocId, Place)| {
+        let detail = format!("{} was to be kept, and cannot be read any more: {why}", input.name_of(id.row));
+        let damage =
+            Damage::new(&input.path, None, (place.offset, place.within), DamageKind::Changed, detail);
+        Damage { pages: Some(1), ..damage }
+    };
+    kept.iter().filter(is_lost).map(damage).collect()
 }
 
 /// Copies members without a look inside, but for the date of the first.
-fn copy_members(input: &Input, kept: &[(DocId, Place)], output: &mut Output) -> Result<()> {
-    let io = |e| Error::io(&input.path, e);
+fn copy_members(
+    input: &Input,
+    options: &ReadOptions,
+    kept: &[(DocId, Place)],
+    output: &mut Output,
+) -> Result<(), Broken> {
+    let io = |e: io::Error| Broken::Input(e.to_string());
     let mut file = input.open().map_err(io)?;
     if output.documents == 0 {
-        let (_, first) = kept[0];
-        let mut decoded = Vec::new();
-        let stored = copy(&mut file, first.offset, first.offset + first.member).map_err(io)?;
-        flate2::read::GzDecoder::new(&stored[..]).read_to_end(&mut decoded).map_err(io)?;
-        output.write(&member(&warcinfo(&date(&decoded))))?;
+        // By the decoder that read it: another may refuse what this one takes.
+        let header = header_at(input, options, kept[0].1).map_err(io)?;
+        output.write(&member(&warcinfo(&date(&header))))?;
     }
     output.documents += kept.len() as u64;
     // Neighbours are copied in one piece, of bounded size.
@@ -200,7 +358,8 @@ fn copy_members(input: &Input, kept: &[(DocId, Place)], output: &mut Output) -> 
         }
         piece.end += place.member;
     }
-    output.write(&copy(&mut file, piece.start, piece.end).map_err(io)?)
+    output.write(&copy(&mut file, piece.start, piece.end).map_err(io)?)?;
+    Ok(())
 }
 
 /// Reads a file again and writes what is kept of it, record by record.
@@ -211,14 +370,20 @@ fn write_anew(
     kept: &[(DocId, Place)],
     output: &mut Output,
     pool: &rayon::ThreadPool,
-) -> Result<()> {
+) -> Result<(), Broken> {
+    let io = |e: io::Error| Broken::Input(e.to_string());
     let mut block = Block::default();
     let mut reader = Reader::open(input, shard, options);
     let mut stored: Option<File> = None;
+    let mut found = 0;
     while reader.next_block(&mut block) {
-        let is_kept = |span: &&Span| kept.binary_search_by_key(&span.id, |&(id, _)| id).is_ok();
+        let is_kept = |span: &&Span| {
+            let at = kept.binary_search_by_key(&span.id, |&(id, _)| id);
+            at.is_ok_and(|at| Place { member: kept[at].1.member, ..span.place } == kept[at].1)
+        };
         let chosen: Vec<&Span> = block.records.spans.iter().filter(is_kept).collect();
         let Some(first) = chosen.first() else { continue };
+        found += chosen.len();
         let bytes = &block.records.bytes;
         if output.format == StreamFormat::Jsonl {
             output.documents += chosen.len() as u64;
@@ -235,14 +400,17 @@ fn write_anew(
                 Part::Stored(from, to) => {
                     let file = match &mut stored {
                         Some(file) => file,
-                        None => stored.insert(input.open().map_err(|e| Error::io(&input.path, e))?),
+                        None => stored.insert(input.open().map_err(io)?),
                     };
-                    output.write(&copy(file, from, to).map_err(|e| Error::io(&input.path, e))?)?;
+                    output.write(&copy(file, from, to).map_err(io)?)?;
                 }
             }
         }
     }
-    Ok(())
+    match found == kept.len() {
+        true => Ok(()),
+        false => Err(Broken::Input(format!("{found} of {} pages stand where they stood", kept.len()))),
+    }
 }
 
 /// Lines, verbatim, as one gzip member.

@@ -3,11 +3,12 @@
 use std::fs::File;
 
 use memchr::memmem;
-use zstd::stream::raw::{Decoder, Operation};
+use zstd::stream::raw::{DParameter, Decoder, Operation};
 
 use super::damage::DamageKind;
 use super::feed::{Feed, STEP};
 use super::filetype::ZSTD_MAGIC;
+use super::options::LONGEST_WINDOW;
 use super::window::{Window, keep};
 use crate::wording::counted;
 
@@ -15,6 +16,8 @@ use crate::wording::counted;
 pub(crate) struct ZstdSource {
     window: Window,
     decoder: Decoder<'static>,
+    /// In bits.
+    longest_window: u32,
     /// Stored offset of the frame being decoded.
     frame: Option<u64>,
     done: bool,
@@ -35,9 +38,29 @@ fn starts_frame(bytes: &[u8]) -> bool {
         || (bytes.len() >= 4 && bytes[0] & 0xf0 == 0x50 && bytes[1..4] == [0x2a, 0x4d, 0x18])
 }
 
+/// The bits of the window that a frame asks for (RFC 8878, 3.1.1.1); `None` if the bytes are too few, or start
+/// no frame.
+fn window_bits(bytes: &[u8]) -> Option<u32> {
+    let &descriptor = bytes.get(4).filter(|_| bytes.starts_with(&ZSTD_MAGIC))?;
+    if descriptor & 0x20 == 0 {
+        let &window = bytes.get(5)?;
+        // Eighths are added to the power of two.
+        return Some(10 + u32::from(window >> 3) + u32::from(window & 7 != 0));
+    }
+    // A single segment: the window is as long as the content, which stands behind the dictionary's number.
+    let at = 5 + [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let length = [1, 2, 4, 8][usize::from(descriptor >> 6)];
+    let mut content = [0; 8];
+    content[..length].copy_from_slice(bytes.get(at..at + length)?);
+    let content = u64::from_le_bytes(content) + if length == 2 { 256 } else { 0 };
+    Some(64 - content.saturating_sub(1).leading_zeros())
+}
+
 impl ZstdSource {
-    pub fn new(file: File) -> std::io::Result<Self> {
-        Ok(Self { window: Window::new(file), decoder: Decoder::new()?, frame: None, done: false })
+    pub fn new(file: File, longest_window: u32) -> std::io::Result<Self> {
+        let mut decoder = Decoder::new()?;
+        decoder.set_parameter(DParameter::WindowLogMax(longest_window))?;
+        Ok(Self { window: Window::new(file), decoder, longest_window, frame: None, done: false })
     }
 
     pub fn stored(&self) -> u64 {
@@ -124,16 +147,23 @@ impl ZstdSource {
                 }
             }
             Err(error) => {
+                let bits = window_bits(self.window.bytes()).filter(|_| self.window.offset() == frame);
+                let too_long = bits.filter(|&bits| bits > self.longest_window);
                 self.frame = None;
                 let from = keep(frame, self.window.offset()).max(frame + 1);
                 self.window.go_back(from);
                 self.seek_frame();
                 let n = self.window.offset() - frame;
-                let detail = format!(
-                    "{error}; {} up to the next frame or the end of the file",
-                    counted(n, "byte", "bytes")
-                );
-                feed.gap(frame, DamageKind::CorruptMember, true, detail);
+                let (kind, what) = match too_long {
+                    Some(bits @ ..=LONGEST_WINDOW) => (
+                        DamageKind::WindowTooLong,
+                        format!("a window of {bits} bits (--longest-window {bits} reads it)"),
+                    ),
+                    _ => (DamageKind::CorruptMember, error.to_string()),
+                };
+                let n = counted(n, "byte", "bytes");
+                let detail = format!("{what}; {n} up to the next frame or the end of the file");
+                feed.gap(frame, kind, true, detail);
             }
         }
         true

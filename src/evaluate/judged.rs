@@ -11,6 +11,7 @@ use super::truth::{LABELS, Verdict};
 use crate::error::{Error, Result};
 use crate::hash;
 use crate::inspection::Inspection;
+use crate::tables::cell::guarded;
 use crate::tables::table::Table;
 use crate::wording::{counted, plural, printable};
 use hashbrown::HashSet;
@@ -185,8 +186,8 @@ impl ReviewSample {
                 return Err(Error::parameter("ids", ids.len(), "the ids that the sample was drawn with"));
             };
             let row = [
-                a.clone(),
-                b.clone(),
+                guarded(a).into_owned(),
+                guarded(b).into_owned(),
                 stratum.name.clone(),
                 stratum.pairs.to_string(),
                 sampled.weight.to_string(),

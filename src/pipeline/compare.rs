@@ -78,7 +78,8 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
         prepared.hash(weighting, &stages);
     }
     save_frequencies(job, &pages, prepared.frequencies(), &stages)?;
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<String> = tell::odd_input_warnings(&pages.files);
+    warnings.extend(pages.not_read.clone());
     let mut runs = Vec::new();
     let name = |document| pages.shown_name(document);
     let mut few = 0;
@@ -149,7 +150,7 @@ fn agreement(job: &Job, pages: &Pages, contenders: &[Contender], runs: &[Run]) -
     let samples: Vec<Vec<Pair>> =
         sets.iter().map(|(_, pairs)| sample_pairs(pairs, EXAMPLES, job.settings.seed)).collect();
     let wanted = samples.iter().flatten().flat_map(Pair::documents).collect();
-    let shown = Shown::fetch(pages, &job.read_options(), wanted)?;
+    let shown = Shown::fetch(pages, &job.read_options(), wanted);
     let others = |pair: &Pair| -> Vec<OtherScore> {
         let at = found.partition_point(|&(a, b, ..)| (a, b) < (pair.a, pair.b));
         found[at..]

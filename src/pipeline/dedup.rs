@@ -1,6 +1,6 @@
 //! One method from files to a folder of results.
 
-use super::output::OutputFolder;
+use super::output::{self, OutputFolder};
 use super::pages::Pages;
 use super::samples::{Shown, sample_pairs};
 use super::stages::{Progress, Stages};
@@ -11,6 +11,7 @@ use crate::report::model::{ClusterSample, ClusterSizes, FileRow, Report, SCHEMA,
 use crate::report::{html, tell};
 use crate::resources::peak_memory_bytes;
 use crate::tables::{ClusterRow, PairRow, write_clusters, write_pairs};
+use crate::wording::counted;
 use flipside_core::dedup::{Context, Outcome, Pair, Prepared};
 use flipside_core::id::{Cluster, Document, Id};
 use flipside_core::settings::Settings;
@@ -72,13 +73,15 @@ fn write(
     })?;
     let kept: Vec<Document> = Document::all(pages.len()).filter(|document| stays[document.index()]).collect();
     let kept_bytes: u64 = kept.iter().map(|&document| pages.collection.facts(document).text_bytes).sum();
-    let files = stages.run("write kept pages", kept.len() as u64, "pages", kept_bytes.max(1), |_| {
+    let kept_in = stages.run("write kept pages", kept.len() as u64, "pages", kept_bytes.max(1), |_| {
         let places = kept.iter().map(|&document| pages.documents.row(document));
         let places: Vec<_> = places.map(|row| (row.id, row.place)).collect();
-        corpus::write_kept(&pages.inputs, &job.read_options(), &places, folder.path())
+        let is_same = |id, text: &str| pages.is_same(id, text);
+        corpus::write_kept(&pages.inputs, &job.read_options(), &places, &is_same, folder.path())
     })?;
+    let lost = kept_in.lost;
+    told_first(&lost).for_each(|line| stages.progress().note(&line));
     let removed_text_bytes = pages.collection.text_bytes() - kept_bytes;
-    let lost = files.into_iter().flat_map(|file| file.lost).collect();
     Ok(Written { stays, removed_text_bytes, lost })
 }
 
@@ -97,7 +100,9 @@ fn report(
     let name = |document| pages.shown_name(document);
     let (searched, judged) = (&outcome.searched, outcome.judged);
     let mut warnings = tell::search_warnings(searched, judged.as_ref(), &name);
-    warnings.extend(lost.iter().map(ToString::to_string));
+    warnings.extend(told_first(&lost));
+    warnings.extend(tell::odd_input_warnings(&pages.files));
+    warnings.extend(pages.not_read.clone());
     warnings.extend(tell::repeated_ids_warning(pages.repeated_ids.len() as u64));
     warnings.extend(tell::chaining_warning(outcome, settings.linkage, &name));
     warnings.extend(tell::outcome_warnings(outcome, judged.is_some()));
@@ -131,6 +136,7 @@ fn report(
         damage: tell::damage(&pages.files, &lost),
         warnings,
         files: file_rows(pages, &stays),
+        written: output::manifest(folder.path())?,
     };
     report.write_json(&folder.path().join("report.json"))?;
     html::write(&report, &folder.path().join("report.html"))?;
@@ -140,6 +146,16 @@ fn report(
         damaged: report.damage.total,
         text: tell::closing(&report, settings.judge),
     })
+}
+
+/// The first pieces of what was lost, and how many more there are; the report lists more.
+fn told_first(lost: &[corpus::Damage]) -> impl Iterator<Item = String> + '_ {
+    const TOLD: usize = 20;
+    let more = (lost.len() > TOLD).then(|| {
+        let more = counted((lost.len() - TOLD) as u64, "more page", "more pages");
+        format!("{more} that were to be kept cannot be read any more")
+    });
+    lost.iter().take(TOLD).map(ToString::to_string).chain(more)
 }
 
 type Samples = (Vec<crate::report::model::PairSample>, Vec<ClusterSample>);
@@ -154,7 +170,7 @@ fn samples(job: &Job, pages: &Pages, outcome: &Outcome) -> Result<Samples> {
         .flat_map(Pair::documents)
         .chain(largest.iter().flat_map(|(_, members)| members.iter().copied()))
         .collect();
-    let shown = Shown::fetch(pages, &job.read_options(), shown)?;
+    let shown = Shown::fetch(pages, &job.read_options(), shown);
     let pairs = sample.iter().map(|pair| shown.pair(pages, pair, has_distance)).collect();
     let clusters = largest.iter().map(|&(cluster, ref members)| {
         let cohesion = outcome.cohesion.get(cluster.index());

@@ -31,7 +31,7 @@ use flipside_core::id::{Document, Id};
 use flipside_core::net::{Hashes, Probed};
 use flipside_core::settings::{Net, Recall, Settings};
 use flipside_core::similarity::{Anchor, Page as Shows};
-use flipside_core::sketch::{Facts, Hashed};
+use flipside_core::sketch::{Facts, Hashed, TwoSketcher};
 use hashbrown::HashMap;
 use std::fs;
 
@@ -50,7 +50,9 @@ pub fn explain(
     b: &str,
     progress: &dyn Progress,
 ) -> Result<Explanation> {
-    [&methods.simhash, &methods.probing, &methods.minhash].into_iter().try_for_each(Settings::check)?;
+    [&methods.both, &methods.simhash, &methods.probing, &methods.minhash]
+        .into_iter()
+        .try_for_each(Settings::check)?;
     match job.inputs.is_empty() {
         true => of_files(job, methods, [a, b]),
         false => job.with_threads(|| of_corpus(job, methods, [a, b], progress))?,
@@ -63,7 +65,11 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
     let (pages, frequencies) = read(job, settings, Some(Keeping::Features), &stages)?;
     let prepared = Prepared::new(&pages.collection, settings, frequencies, &stages);
     let pair = [find(&pages, names[0])?, find(&pages, names[1])?];
-    let shown = Shown::fetch(&pages, &job.read_options(), pair.into_iter().collect())?;
+    let shown = Shown::fetch(&pages, &job.read_options(), pair.into_iter().collect());
+    if let Some(&gone) = pair.iter().find(|&&document| !shown.holds(document)) {
+        let expected = "a page that can be read again; was its file changed during the run?";
+        return Err(Error::parameter("page", pages.shown_name(gone), expected));
+    }
     let none = Frequencies::new(settings.features);
     let frequencies = prepared.frequencies().map_or(&none, |known| known);
     let sides = pair.map(|document| {
@@ -182,6 +188,7 @@ struct Weighed<'a> {
     digest: u128,
     hashed: Hashed,
     signature: Vec<u32>,
+    bits: Vec<u64>,
     weights: &'a [(u64, i64)],
 }
 
@@ -195,7 +202,16 @@ impl Shows for &Weighed<'_> {
     }
 
     fn signature(&self) -> Option<&[u32]> {
-        Some(&self.signature)
+        // Estimates are those of the bits.
+        None
+    }
+
+    fn bits(&self) -> Option<&[u64]> {
+        Some(&self.bits)
+    }
+
+    fn size(&self) -> u32 {
+        self.weights.len() as u32
     }
 
     fn features(&self, mut each: impl FnMut(u64, i64)) {
@@ -222,12 +238,14 @@ fn explanation(
     let same_text = sides[0].facts.digest == sides[1].facts.digest;
     let params = methods.minhash.minhash_params().unwrap_or_default();
     let hasher = MinHasher::new(params)?;
+    let mut both = TwoSketcher::new(&methods.both)?;
     let weighed = [0, 1].map(|side| {
         let features: Vec<u64> = sides[side].counts.iter().map(|&(feature, _)| feature).collect();
         let mut signature = vec![0u32; params.permutations];
         hasher.sign(&features, &mut signature);
         let hashed = Hashed::from(&hashes[side]);
-        Weighed { digest: sides[side].facts.digest, hashed, signature, weights: &weights[side] }
+        let bits = both.sketch(&features).bits;
+        Weighed { digest: sides[side].facts.digest, hashed, signature, bits, weights: &weights[side] }
     });
     let measured = |measure| f64::from(Anchor::new(measure, &weighed[0]).with(&&weighed[1]));
     let psm = trace(&hashes)?;

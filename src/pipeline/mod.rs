@@ -19,10 +19,13 @@ pub use plan::{Plan, PlanRow, Purpose, plan};
 pub use review::{ReviewJob, ReviewSummary, SIMILARITY_CUTS, review};
 pub use stages::{Progress, Silent};
 
-use crate::corpus::{self, Input, JsonlFields, ReadOptions, discover};
+use crate::corpus::{
+    self, DiscoverOptions, Discovered, Input, JsonlFields, ReadOptions, ReadRules, discover_all,
+};
 use crate::error::{Error, Result};
 use crate::format;
 use crate::frequencies;
+use crate::making::check_file;
 use crate::report::tell;
 use crate::weight::frequencies::Frequencies;
 use flipside_core::collection::Keeping;
@@ -30,7 +33,7 @@ use flipside_core::settings::Settings;
 use pages::Pages;
 use serde::{Deserialize, Serialize};
 use stages::Stages;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What is to be done, and where the results go.
@@ -42,6 +45,8 @@ pub struct Job {
     pub fields: JsonlFields,
     /// The longest page that is read, in bytes; `None` for the default of [`ReadOptions`].
     pub longest_page: Option<usize>,
+    /// What becomes of odd input.
+    pub rules: ReadRules,
     /// The folder to make.
     pub out: PathBuf,
     /// Whether a folder of that name is replaced.
@@ -74,13 +79,14 @@ impl Job {
     fn read_options(&self) -> ReadOptions {
         ReadOptions {
             threads: rayon::current_num_threads(),
-            ..ReadOptions::new(self.fields.clone(), self.longest_page)
+            ..ReadOptions::new(self.fields.clone(), self.longest_page, self.rules)
         }
     }
 }
 
 /// Reads the job's input, and the document frequencies if a file of them is named and `settings`, one of
-/// those that the pages are for, weigh features by them.
+/// those that the pages are for, weigh features by them. What would be lost by writing the results is told
+/// before.
 fn read(
     job: &Job,
     settings: &Settings,
@@ -89,8 +95,10 @@ fn read(
 ) -> Result<(Pages, Option<Arc<Frequencies>>)> {
     settings.check()?;
     if let Some(path) = &job.save_frequencies {
-        format::check_place("save-frequencies", path)?;
+        let is_ours = |path: &Path| format::is_of_kind(path, format::FREQUENCIES);
+        check_file("save-frequencies", path, "an earlier file of document frequencies", is_ours)?;
     }
+    output::spare(&job.out, job.frequencies.iter().chain(&job.save_frequencies).map(PathBuf::as_path))?;
     // A file of frequencies that does not fit is told before hours of reading.
     let loaded = match &job.frequencies {
         Some(path) if settings.needs_frequencies() => {
@@ -103,13 +111,20 @@ fn read(
         (None, Some(_)) => Keeping::Features,
         (None, None) => Keeping::of(settings),
     };
-    let inputs = discover(&job.inputs, &Default::default())?;
+    let options = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
+    let Discovered { inputs, passed_over } = discover_all(&job.inputs, &options)?;
+    output::spare(&job.out, inputs.iter().filter(|input| !input.is_stream()).map(Input::stored))?;
+    if let Some(path) = &job.save_frequencies {
+        output::spare_inputs("save-frequencies", path, &inputs)?;
+    }
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let options = job.read_options();
-    let pages = stages.run("read", 0, "pages", stored.max(1), |progress| {
+    let mut pages = stages.run("read", 0, "pages", stored.max(1), |progress| {
         Pages::read(inputs, &options, settings.features, keeping, loaded.clone(), progress)
     })?;
     stages.amend(pages.len() as u64, pages.collection.text_bytes());
+    pages.not_read = passed_over.told();
+    pages.not_read.iter().for_each(|told| stages.progress().note(told));
     tell_damage(&pages, stages.progress());
     if pages.is_empty() {
         return Err(Error::NoDocuments(tell::why_none(&pages.files)));

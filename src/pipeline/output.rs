@@ -1,47 +1,58 @@
 //! A folder of results that appears whole or not at all.
 
-use crate::corpus;
+use crate::corpus::{self, Input};
 use crate::error::{Error, Result};
 use crate::format;
+use crate::making::{Unfinished, folder_of, is_same, place_of};
+use crate::report::html::title_of;
+use crate::report::model::WrittenFile;
+use crate::report::review::TITLE;
+use crate::tables::{is_clusters, is_pairs};
+use crate::wording::printable_path;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// A folder in the making, under a temporary name beside its place.
 pub struct OutputFolder {
-    making: TempDir,
+    making: Unfinished,
+    /// Where it goes, behind any link.
     place: PathBuf,
     force: bool,
 }
 
 impl OutputFolder {
-    /// Begins a folder that will appear at `place`.
+    /// Begins a folder that will appear at `place`, or, if that is a link, where it leads.
     ///
     /// # Errors
     /// If something is there already and `force` is not given, or if the folder cannot be made.
     pub fn begin(place: &Path, force: bool) -> Result<Self> {
-        let name = place.file_name().ok_or_else(|| {
-            Error::parameter("out", place.display(), "a path that ends in the name of a new folder")
-        })?;
+        let refuse = |expected: String| Err(Error::parameter("out", place.display(), expected));
+        if place == Path::new("-") {
+            return refuse("the name of a new folder; - is none".to_owned());
+        }
+        if place.file_name().is_none() {
+            return refuse("a path that ends in the name of a new folder".to_owned());
+        }
         let exists = fs::symlink_metadata(place).is_ok();
         if exists && !force {
-            let expected = "a new folder, but something is there already; --force replaces earlier results";
-            return Err(Error::parameter("out", place.display(), expected));
+            return refuse(
+                "a new folder, but something is there already; --force replaces earlier results".to_owned(),
+            );
         }
-        if exists {
-            check_ours(place)?;
+        let Ok(real) = place_of(place) else {
+            return refuse("a new folder; this is a link that leads nowhere".to_owned());
+        };
+        if exists && let Some(refusal) = foreign(&real)? {
+            return refuse(refusal);
         }
-        let parent = place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = folder_of(&real);
         if let Some(file) = parent.ancestors().find(|above| above.exists() && !above.is_dir()) {
-            let expected = format!("a place in a folder; {} is none", file.display());
-            return Err(Error::parameter("out", place.display(), expected));
+            return refuse(format!("a place in a folder; {} is none", file.display()));
         }
         fs::create_dir_all(parent).map_err(|e| Error::io(parent, e))?;
-        let mut prefix = name.to_os_string();
-        prefix.push(".unfinished-");
-        let making =
-            tempfile::Builder::new().prefix(&prefix).tempdir_in(parent).map_err(|e| Error::io(parent, e))?;
-        Ok(Self { making, place: place.to_path_buf(), force })
+        let making = Unfinished::folder(&real).map_err(|e| Error::io(parent, e))?;
+        Ok(Self { making, place: real, force })
     }
 
     /// Where to write.
@@ -52,62 +63,156 @@ impl OutputFolder {
     /// Puts the folder in its place.
     ///
     /// # Errors
-    /// If it cannot be renamed; then nothing of it remains, and what was there before is there still.
+    /// If it cannot be renamed, or if something that is not ours came to its place meanwhile. Then that is
+    /// there still, and the results are beside it, under a name that the error tells.
     pub fn finish(self) -> Result<()> {
-        let io = |e| Error::io(&self.place, e);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            // A temporary folder is its owner's alone; results are as open as the folder that they are in.
-            let parent = self.place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            let mode = fs::metadata(parent).map_err(io)?.permissions().mode() & 0o777;
-            fs::set_permissions(self.making.path(), fs::Permissions::from_mode(mode | 0o700)).map_err(io)?;
+        let Self { making, place, force } = self;
+        let taken = fs::symlink_metadata(&place).is_ok();
+        // Hours may have gone by, and what was ours may hold something else now.
+        let refusal = match foreign(&place) {
+            _ if !taken => None,
+            Ok(refusal) if force => refusal,
+            Ok(_) => Some("a new folder, but one came there during the run".to_owned()),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(refusal) = refusal {
+            return Err(rescued(making, &place, refusal));
         }
-        if self.force && self.place.exists() {
-            // The old folder steps aside first and goes last, so that an abort leaves one of the two.
-            let mut aside = self.making.path().as_os_str().to_os_string();
-            aside.push("-old");
-            fs::rename(&self.place, &aside).map_err(io)?;
-            if let Err(error) = fs::rename(self.making.path(), &self.place) {
-                fs::rename(&aside, &self.place).map_err(io)?;
-                return Err(io(error));
-            }
-            fs::remove_dir_all(&aside).map_err(|e| Error::io(PathBuf::from(&aside), e))?;
-        } else {
-            fs::rename(self.making.path(), &self.place).map_err(io)?;
+        if let Err(error) = open_as_its_neighbours(making.path(), &place) {
+            return Err(rescued(making, &place, error.to_string()));
         }
-        // Nothing is left at the temporary name.
-        let _ = self.making.keep();
-        Ok(())
+        let aside = making.aside();
+        making
+            .finish(|path| {
+                if !taken {
+                    return fs::rename(path, &place);
+                }
+                // The old folder steps aside first and goes last, so that an abort leaves one of the two.
+                fs::rename(&place, &aside)?;
+                match fs::rename(path, &place) {
+                    Ok(()) => fs::remove_dir_all(&aside),
+                    Err(error) => fs::rename(&aside, &place).and(Err(error)),
+                }
+            })
+            .map_err(|error| Error::io(&place, error))
     }
 }
 
-/// What we write into a folder of results.
-const OURS: [&str; 5] = ["pairs.csv", "clusters.csv", "report.json", "report.html", "review.html"];
-
-fn is_ours(name: &str) -> bool {
-    OURS.contains(&name) || corpus::is_kept_file(name)
+/// Puts results that have no place where they are found, and says so.
+fn rescued(making: Unfinished, place: &Path, expected: String) -> Error {
+    match making.rescue(place) {
+        Ok(found) => Error::parameter(
+            "out",
+            place.display(),
+            format!("{expected}; the results are in {}", printable_path(&found)),
+        ),
+        Err(error) => Error::io(place, error),
+    }
 }
 
-/// Refuses a folder that may not be replaced: one that is neither empty nor an earlier result, or holds
-/// anything that we did not write.
-fn check_ours(folder: &Path) -> Result<()> {
-    let refuse = |expected: &str| Err(Error::parameter("out", folder.display(), expected));
+/// Gives the folder the mode of the one that it replaces, or else that of the folder that it is in: what is
+/// made is its owner's alone until then.
+fn open_as_its_neighbours(folder: &Path, place: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |path: &Path| fs::metadata(path).map(|found| found.permissions().mode() & 0o7777);
+        let mode = mode(place).or_else(|_| mode(folder_of(place)).map(|mode| mode & 0o777 | 0o700))?;
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode))?;
+    }
+    Ok(())
+}
+
+/// Refuses to go on if a file that the run reads, or writes besides, would go with the folder that is
+/// replaced; a folder that is not there yet replaces nothing.
+///
+/// # Errors
+/// [`Error::Core`] that names the file.
+pub fn spare<'a>(folder: &Path, files: impl IntoIterator<Item = &'a Path>) -> Result<()> {
+    let Ok(real) = fs::canonicalize(folder) else { return Ok(()) };
+    for file in files {
+        // One that is to be made is as far as its folder.
+        let inside = fs::canonicalize(file).or_else(|_| fs::canonicalize(folder_of(file)));
+        if inside.is_ok_and(|inside| inside.starts_with(&real)) {
+            let expected =
+                format!("another folder: {} is in this one, and --force would remove it", file.display());
+            return Err(Error::parameter("out", folder.display(), expected));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a file to be saved that the run also reads.
+///
+/// # Errors
+/// [`Error::Core`] if it is one of the inputs.
+pub fn spare_inputs(parameter: &'static str, path: &Path, inputs: &[Input]) -> Result<()> {
+    match inputs.iter().find(|input| is_same(path, input.stored())) {
+        Some(input) => {
+            let expected = format!("a file of its own; this run reads {}", input.path.display());
+            Err(Error::parameter(parameter, path.display(), expected))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The files of a folder of results, as its report lists them.
+pub fn manifest(folder: &Path) -> Result<Vec<WrittenFile>> {
+    let io = |error| Error::io(folder, error);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        files.push(WrittenFile { name, bytes: entry.metadata().map_err(io)?.len() });
+    }
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(files)
+}
+
+/// Why a folder may not be replaced: it is neither empty nor an earlier result, or holds anything that we did
+/// not write, by name and content.
+fn foreign(folder: &Path) -> Result<Option<String>> {
     if !folder.is_dir() {
-        return refuse("a folder; --force replaces nothing else");
+        return Ok(Some("a folder; --force replaces nothing else".to_owned()));
     }
     let entries: Vec<fs::DirEntry> =
         fs::read_dir(folder).and_then(Iterator::collect).map_err(|e| Error::io(folder, e))?;
-    if !entries.is_empty() && !format::is_result_folder(folder) {
-        return refuse("a folder that is empty or an earlier result; --force replaces nothing else");
+    if entries.is_empty() {
+        return Ok(None);
     }
-    let foreign = entries.iter().find(|entry| !entry.file_name().to_str().is_some_and(is_ours));
-    match foreign {
-        Some(entry) => refuse(&format!(
+    if !format::is_result_folder(folder) {
+        return Ok(Some(
+            "a folder that is empty or an earlier result; --force replaces nothing else".to_owned(),
+        ));
+    }
+    let written = WrittenFile::listed_in(&folder.join("report.json"));
+    let is_foreign = |entry: &&fs::DirEntry| !is_ours(entry, written.as_deref());
+    Ok(entries.iter().find(is_foreign).map(|entry| {
+        format!(
             "an earlier result and nothing else; {} is in it and would be lost",
             entry.file_name().display()
-        )),
-        None => Ok(()),
+        )
+    }))
+}
+
+/// Whether we wrote a file of a folder of results: by its name, and by its length as the report lists it, or,
+/// where it lists none, by its content.
+fn is_ours(entry: &fs::DirEntry, written: Option<&[WrittenFile]>) -> bool {
+    let (Ok(found), Ok(name)) = (entry.metadata(), entry.file_name().into_string()) else { return false };
+    // Metadata of an entry is that of a link, not of what it leads to.
+    if !found.is_file() {
+        return false;
+    }
+    let path = entry.path();
+    match (&*name, written) {
+        // Looked at as a whole before.
+        ("report.json", _) => true,
+        ("report.html", _) => title_of(&path).is_some_and(|title| title != TITLE),
+        ("review.html", _) => title_of(&path).is_some_and(|title| title == TITLE),
+        (_, Some(written)) => written.iter().any(|file| file.name == name && file.bytes == found.len()),
+        ("pairs.csv", None) => is_pairs(&path),
+        ("clusters.csv", None) => is_clusters(&path),
+        (_, None) => corpus::is_kept_file(&path),
     }
 }
 
@@ -144,6 +249,22 @@ mod tests {
         fs::write(place.join("report.json"), r#"{"lighthouse": 1}"#).unwrap();
         assert!(OutputFolder::begin(&place, true).is_err(), "another program's report");
         fs::write(place.join("report.json"), r#"{"tool": {"name": "flipside"}}"#).unwrap();
+        // Files of ours that a user put something else into, and names that we give to others.
+        for (name, content) in [
+            ("pairs.csv", "mine,yours"),
+            ("clusters.csv", ""),
+            ("kept-2.parquet", "PAR1 a thesis PAR1"),
+            ("kept.warc.wet.gz", "years of work"),
+            ("report.html", "<title>Home</title>"),
+            ("review.html", "<title>Home</title>"),
+        ] {
+            fs::write(place.join(name), content).unwrap();
+            assert!(OutputFolder::begin(&place, true).is_err(), "{name}");
+            fs::remove_file(place.join(name)).unwrap();
+            fs::create_dir(place.join(name)).unwrap();
+            assert!(OutputFolder::begin(&place, true).is_err(), "a folder {name}");
+            fs::remove_dir(place.join(name)).unwrap();
+        }
         fs::write(place.join("judged.csv"), "hours of work").unwrap();
         assert!(OutputFolder::begin(&place, true).is_err(), "a file that is not of ours");
         fs::remove_file(place.join("judged.csv")).unwrap();
@@ -164,5 +285,83 @@ mod tests {
             below.contains("expected a place in a folder; ") && below.contains("thesis.tex is none"),
             "{below}"
         );
+    }
+
+    /// A result, as far as it matters here.
+    fn result(place: &Path, files: &[(&str, &str)]) {
+        fs::create_dir_all(place).unwrap();
+        files.iter().for_each(|(name, content)| fs::write(place.join(name), content).unwrap());
+        let written = manifest(place).unwrap();
+        let report = serde_json::json!({"tool": {"name": "flipside"}, "written": written});
+        fs::write(place.join("report.json"), report.to_string()).unwrap();
+    }
+
+    #[test]
+    fn what_a_report_lists_is_ours_as_long_as_it_is_as_it_was() {
+        let top = tempfile::tempdir().unwrap();
+        let place = top.path().join("out");
+        result(&place, &[("pairs.csv", "a_id\n"), ("kept.jsonl.gz", "x")]);
+        drop(OutputFolder::begin(&place, true).unwrap());
+        fs::write(place.join("kept.jsonl.gz"), "something else").unwrap();
+        assert!(OutputFolder::begin(&place, true).is_err());
+        fs::write(place.join("kept.jsonl.gz"), "y").unwrap();
+        fs::write(place.join("kept-2.parquet"), "z").unwrap();
+        assert!(OutputFolder::begin(&place, true).is_err());
+    }
+
+    #[test]
+    fn what_came_meanwhile_is_spared_and_the_results_are_beside_it() {
+        let top = tempfile::tempdir().unwrap();
+        let place = top.path().join("out");
+        for force in [false, true] {
+            if force {
+                result(&place, &[]);
+            }
+            let folder = OutputFolder::begin(&place, force).unwrap();
+            fs::write(folder.path().join("report.json"), "new").unwrap();
+            fs::create_dir_all(&place).unwrap();
+            fs::write(place.join("thesis.tex"), "years of work").unwrap();
+            let told = folder.finish().unwrap_err().to_string();
+            assert!(told.contains("the results are in ") && told.contains("out-2"), "{told}");
+            assert_eq!(fs::read_to_string(top.path().join("out-2/report.json")).unwrap(), "new");
+            assert!(place.join("thesis.tex").exists());
+            assert_eq!(names(top.path()), ["out", "out-2"]);
+            fs::remove_dir_all(&place).unwrap();
+            fs::remove_dir_all(top.path().join("out-2")).unwrap();
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_stays_a_link_and_a_mode_stays_a_mode() {
+        use std::os::unix::fs::PermissionsExt;
+        let top = tempfile::tempdir().unwrap();
+        let (place, link) = (top.path().join("monday"), top.path().join("latest"));
+        result(&place, &[]);
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o750)).unwrap();
+        std::os::unix::fs::symlink("monday", &link).unwrap();
+        let folder = OutputFolder::begin(&link, true).unwrap();
+        fs::write(folder.path().join("report.json"), "new").unwrap();
+        folder.finish().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(place.join("report.json")).unwrap(), "new");
+        assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o750);
+        std::os::unix::fs::symlink("nowhere", top.path().join("lost")).unwrap();
+        assert!(OutputFolder::begin(&top.path().join("lost"), true).is_err());
+    }
+
+    #[test]
+    fn files_within_the_folder_are_spared() {
+        let top = tempfile::tempdir().unwrap();
+        let place = top.path().join("out");
+        result(&place, &[("kept.jsonl.gz", "x")]);
+        let outside = top.path().join("pages.jsonl");
+        fs::write(&outside, "{}").unwrap();
+        spare(&place, [&*outside, &*top.path().join("new")]).unwrap();
+        spare(&top.path().join("other"), [&*outside]).unwrap();
+        for inside in ["kept.jsonl.gz", "new", ""] {
+            let told = spare(&place, [&*place.join(inside)]).unwrap_err().to_string();
+            assert!(told.contains("--force would remove it"), "{told}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The first pass: every page of the input read once, and what a run needs of it kept.
 
 use crate::corpus::{self, Document as Record, FileReading, Input, ReadOptions};
-use crate::document::DocumentTable;
+use crate::document::{DocId, DocumentTable};
 use crate::error::Result;
 use crate::weight::frequencies::Frequencies;
 use flipside_core::collection::{Collection, Keeping};
@@ -26,6 +26,8 @@ pub struct Pages {
     pub languages: BTreeMap<String, u64>,
     /// Pages whose record id an earlier page has already.
     pub repeated_ids: HashSet<Document>,
+    /// What the folders hold that was not read, in a sentence.
+    pub not_read: Option<String>,
 }
 
 /// What a thread works with.
@@ -94,7 +96,15 @@ impl Pages {
             false => Collection::gather(collections, &order)?,
         };
         let repeated_ids = repeated_ids(&documents);
-        Ok(Self { inputs, files: reading.files, documents, collection, languages, repeated_ids })
+        Ok(Self {
+            inputs,
+            files: reading.files,
+            documents,
+            collection,
+            languages,
+            repeated_ids,
+            not_read: None,
+        })
     }
 
     /// Number of pages.
@@ -110,6 +120,14 @@ impl Pages {
     /// Pieces of damage met.
     pub fn damaged(&self) -> u64 {
         self.files.iter().map(|file| file.damaged).sum()
+    }
+
+    /// Whether a text is the one that was read of a page.
+    pub fn is_same(&self, id: DocId, text: &str) -> bool {
+        let rows = self.documents.rows();
+        let at = rows.binary_search_by_key(&id, |row| row.id);
+        let digest = |at| self.collection.facts(Document::new(at)).digest;
+        at.is_ok_and(|at| digest(at as u32) == crate::hash::text_digest(text))
     }
 
     /// The URL of a page, if it has one.

@@ -2,19 +2,18 @@
 
 use super::samples::LONGEST;
 use super::stages::{Progress, Stages};
-use crate::corpus::{self, Input, JsonlFields, ReadOptions, discover};
+use crate::corpus::{self, DiscoverOptions, Input, JsonlFields, ReadOptions, ReadRules, discover};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::evaluate::found::{FoundPair, ListedPairs};
 use crate::evaluate::judged::{Bands, ReviewSample, SampleParams};
-use crate::format;
+use crate::making::check_file;
 use crate::report::facts::RunFacts;
+use crate::report::html::title_of;
 use crate::report::model::{FileRow, Report, Tool};
 use crate::report::review::{ReviewHead, Side, TITLE, write};
 use crate::wording::counted;
 use hashbrown::HashMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// A review to prepare.
@@ -28,6 +27,8 @@ pub struct ReviewJob {
     pub fields: JsonlFields,
     /// The longest page that is read, in bytes, if it was given for the result.
     pub longest_page: Option<usize>,
+    /// What becomes of odd input, as for the result.
+    pub rules: ReadRules,
     /// Pairs to draw.
     pub size: usize,
     /// Seed of the draw.
@@ -67,11 +68,9 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
         let expected = "a folder of results, with the report.json that dedup writes";
         return Err(Error::parameter("result", job.result.display(), expected));
     }
-    format::check_place("page", &job.page)?;
-    if job.page.exists() && !is_review_page(&job.page)? {
-        let expected = "a new file or an earlier page of this kind; nothing else is replaced";
-        return Err(Error::parameter("page", job.page.display(), expected));
-    }
+    check_file("page", &job.page, "an earlier page of this kind", |page| {
+        title_of(page).is_some_and(|title| title == TITLE)
+    })?;
     let report = Report::read_json(&report)?;
     let listed = stages.run("pairs", 0, "pairs", 0, |_| ListedPairs::read(&job.result))?;
     let (lists, wrote) = ((listed.near.len() + listed.copies.len()) as u64, report.outcome.pairs_written);
@@ -161,7 +160,7 @@ fn texts(
             by_place.extend(shards.map(|(shard, _)| (DocId::new(shard, row), document)));
         }
     }
-    let options = ReadOptions::new(job.fields.clone(), job.longest_page);
+    let options = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let reading = stages.run("read", 0, "pages", stored.max(1), |progress| {
         corpus::read(
@@ -234,7 +233,8 @@ fn inputs(job: &ReviewJob, files: &[FileRow]) -> Result<(Vec<Input>, Vec<String>
         }
         corpus => corpus.to_vec(),
     };
-    let inputs = discover(&paths, &Default::default())?;
+    let options = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
+    let inputs = discover(&paths, &options)?;
     let same_number = inputs.len() == files.len() && !job.corpus.is_empty();
     let called = match same_number {
         // Files that moved keep their order, since that is the order of their paths.
@@ -242,14 +242,6 @@ fn inputs(job: &ReviewJob, files: &[FileRow]) -> Result<(Vec<Input>, Vec<String>
         false => inputs.iter().map(|input| input.path.display().to_string()).collect(),
     };
     Ok((inputs, called))
-}
-
-/// Whether a file is a page that a review wrote, by its title.
-fn is_review_page(path: &Path) -> Result<bool> {
-    let mut head = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(2048).read_to_end(&mut head));
-    read.map_err(|e| Error::io(path, e))?;
-    Ok(String::from_utf8_lossy(&head).contains(&format!("<title>{TITLE}</title>")))
 }
 
 /// Whether as much was read as when the result was made.

@@ -2,7 +2,6 @@
 
 use super::pages::Pages;
 use crate::corpus::{self, ReadOptions};
-use crate::error::Result;
 use crate::hash::fmix64;
 use crate::report::model::{PageSample, PairSample};
 use flipside_core::dedup::{Kind, Pair};
@@ -17,7 +16,7 @@ pub struct Shown(BTreeMap<Document, String>);
 
 impl Shown {
     /// Fetches the texts of the documents. One that cannot be read any more is shown empty.
-    pub fn fetch(pages: &Pages, options: &ReadOptions, documents: BTreeSet<Document>) -> Result<Self> {
+    pub fn fetch(pages: &Pages, options: &ReadOptions, documents: BTreeSet<Document>) -> Self {
         let wanted: Vec<_> = documents
             .iter()
             .map(|&document| {
@@ -28,13 +27,30 @@ impl Shown {
         let by_id: BTreeMap<_, Document> =
             documents.iter().map(|&document| (pages.documents.row(document).id, document)).collect();
         let mut texts = BTreeMap::new();
-        corpus::fetch(&pages.inputs, options, &wanted, |document| {
-            if let Some(&number) = by_id.get(&document.id) {
-                let end = document.text.floor_char_boundary(LONGEST);
-                texts.insert(number, document.text[..end].to_owned());
+        let mut rest = &wanted[..];
+        loop {
+            let mut handed = 0;
+            let done = corpus::fetch(&pages.inputs, options, rest, |document| {
+                handed += 1;
+                if let Some(&number) = by_id.get(&document.id)
+                    && pages.is_same(document.id, document.text)
+                {
+                    let end = document.text.floor_char_boundary(LONGEST);
+                    texts.insert(number, document.text[..end].to_owned());
+                }
+            });
+            // On behind the one that cannot be read; samples are few.
+            match (done, rest.get(handed + 1..)) {
+                (Err(_), Some(behind)) => rest = behind,
+                _ => break,
             }
-        })?;
-        Ok(Self(texts))
+        }
+        Self(texts)
+    }
+
+    /// Whether a document's text could be fetched.
+    pub fn holds(&self, document: Document) -> bool {
+        self.0.contains_key(&document)
     }
 
     /// A document's text, as far as it was fetched.

@@ -106,6 +106,7 @@ fn words(step: Step) -> (&'static str, &'static str) {
         Step::Join => ("join", "distinct sketches"),
         Step::Histograms => ("histograms", "pairs"),
         Step::Verify => ("verify", "pairs of sketches"),
+        Step::Audit => ("audit", "texts"),
         Step::Pairs => ("pairs", "pairs of sketches"),
         Step::Clusters => ("clusters", "pages"),
         Step::Cohesion => ("cohesion", "pages"),

@@ -13,6 +13,8 @@ use std::path::Path;
 /// What pages are explained by: the settings of each method.
 #[derive(Clone, Debug)]
 pub struct Methods {
+    /// Both sketches: the default.
+    pub both: Settings,
     /// SimHash, with a net that joins or probes.
     pub simhash: Settings,
     /// SimHash, with a net that probes: where it comes upon the pair is traced.
@@ -222,6 +224,17 @@ pub(crate) fn opinions(
         let why = "the texts are the same, byte for byte, which every method finds first; what follows holds all the same";
         all.push(Opinion { by: "every method".to_owned(), near: true, why: why.to_owned() });
     }
+    if let (Some(measure), Some(threshold)) = (methods.both.judge.measure(), methods.both.judge.threshold()) {
+        let value = measured(measure);
+        all.push(Opinion {
+            by: "both".to_owned(),
+            near: value >= threshold,
+            why: format!(
+                "{}: {value:.3}, and {threshold} is needed; a threshold of {value:.3} or less takes it in, if a key is equal",
+                meaning(measure)
+            ),
+        });
+    }
     let simhash = &methods.simhash;
     let (near, why) = of_distance(d, simhash.net.distance().unwrap_or_default());
     let joined = matches!(simhash.net, Net::Join { .. });
@@ -273,7 +286,8 @@ pub(crate) fn opinions(
     for measure in Measure::JUDGED {
         let value = measured(measure);
         let own = |judge: Judge| judge.threshold().filter(|_| judge.measure() == Some(measure));
-        let threshold = own(simhash.judge).unwrap_or_else(|| measure.usual_threshold());
+        let threshold =
+            own(methods.both.judge).or(own(simhash.judge)).unwrap_or_else(|| measure.usual_threshold());
         all.push(Opinion {
             by: format!("verify {}", measure.name()),
             near: value >= threshold,

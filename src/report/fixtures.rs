@@ -118,6 +118,8 @@ fn corpus() -> Corpus {
 
 fn damage() -> DamageReport {
     DamageReport {
+        pages_lost: 3,
+        unknown_losses: 1,
         total: 15,
         by_kind: vec![
             DamageCount { kind: "text is not UTF-8".into(), records: 11 },
@@ -126,13 +128,19 @@ fn damage() -> DamageReport {
         ],
         listed: vec![
             DamagedRecord {
+                pages: Some(1),
                 file: "crawl/CC-MAIN-20260101-00002.warc.wet.gz".into(),
                 record: Some(31_009),
                 offset: Some(109_441_220),
                 kind: "broken gzip member".into(),
                 detail: "checksum is 5e1f00c2, but 88ab1290 was expected".into(),
             },
-            DamagedRecord { kind: "text is not UTF-8".into(), record: Some(4), ..DamagedRecord::default() },
+            DamagedRecord {
+                pages: Some(1),
+                kind: "text is not UTF-8".into(),
+                record: Some(4),
+                ..DamagedRecord::default()
+            },
         ],
     }
 }
@@ -157,6 +165,7 @@ pub fn psm() -> Report {
     };
     Report {
         schema: SCHEMA,
+        written: Vec::new(),
         settings: None,
         frequencies: None,
         searched: None,
@@ -277,6 +286,7 @@ pub fn minhash() -> Report {
 pub fn one_page() -> Report {
     Report {
         schema: SCHEMA,
+        written: Vec::new(),
         settings: None,
         frequencies: None,
         searched: None,
@@ -347,10 +357,13 @@ pub fn large() -> Report {
             .map(|n| FileRow { path: if n < 150 { wide(n) } else { n.to_string() }, ..FileRow::default() })
             .collect(),
         damage: DamageReport {
+            pages_lost: 3,
+            unknown_losses: 1,
             total: u64::MAX,
             by_kind: vec![DamageCount { kind: long.clone(), records: 1 }; 100],
             listed: vec![
                 DamagedRecord {
+                    pages: Some(1),
                     file: long.clone(),
                     detail: long.clone(),
                     kind: long.clone(),
@@ -399,9 +412,12 @@ pub fn hostile() -> Report {
         sample_pairs: vec![PairSample { a: page.clone(), b: page, ..PairSample::default() }],
         stages: vec![stage(EVIL, 1.0, 1.0, 1, EVIL, 1)],
         damage: DamageReport {
+            pages_lost: 3,
+            unknown_losses: 1,
             total: 1,
             by_kind: vec![DamageCount { kind: evil(), records: 1 }],
             listed: vec![DamagedRecord {
+                pages: Some(1),
                 file: evil(),
                 kind: evil(),
                 detail: evil(),

@@ -78,6 +78,8 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// One row per input file.
     pub files: Vec<FileRow>,
+    /// The other files of the folder but the pages, as they were written; empty in earlier reports.
+    pub written: Vec<WrittenFile>,
 }
 
 /// Everything that one run of `flipside compare` has to say.
@@ -407,8 +409,12 @@ pub struct SearchCost {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DamageReport {
-    /// Damaged records.
+    /// Pieces of damage.
     pub total: u64,
+    /// Pages that are lost by them, where that can be told; 0 in earlier reports.
+    pub pages_lost: u64,
+    /// Pieces that cost nobody knows how many pages; 0 in earlier reports.
+    pub unknown_losses: u64,
     /// How many of each kind, most first.
     pub by_kind: Vec<DamageCount>,
     /// The first of them.
@@ -434,10 +440,30 @@ pub struct DamagedRecord {
     pub record: Option<u64>,
     /// Byte offset in the file as stored, where known.
     pub offset: Option<u64>,
+    /// Pages that are lost by it, where that can be told.
+    pub pages: Option<u64>,
     /// The kind in words.
     pub kind: String,
     /// What was expected and what was found.
     pub detail: String,
+}
+
+/// A file of a folder of results.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenFile {
+    /// Its name in the folder.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+impl WrittenFile {
+    /// The files that a report lists; none where it lists none.
+    pub(crate) fn listed_in(report: &Path) -> Option<Vec<Self>> {
+        let report: serde_json::Value = serde_json::from_slice(&std::fs::read(report).ok()?).ok()?;
+        let written: Vec<Self> = serde_json::from_value(report["written"].clone()).ok()?;
+        (!written.is_empty()).then_some(written)
+    }
 }
 
 /// What one input file gave.

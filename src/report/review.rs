@@ -5,7 +5,6 @@
 //! puts them into text nodes; so nothing in a text can become markup. The script runs by a nonce that depends
 //! on all of the data, so a text cannot name it either.
 
-use std::fs;
 use std::path::Path;
 
 use minijinja::{Environment, UndefinedBehavior, Value, context};
@@ -19,6 +18,7 @@ use crate::evaluate::diff::{Alignment, DiffParams, Stretch};
 use crate::evaluate::judged::{ReviewSample, Stratum};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
+use crate::making;
 use crate::wording::{clip, counted, link, moment, printable_json, visible};
 use crate::{Error, Result};
 
@@ -206,7 +206,7 @@ pub fn write(
     sides: &[[Side; 2]],
     path: &Path,
 ) -> Result<()> {
-    fs::write(path, render(head, sample, ids, sides)?).map_err(|e| Error::io(path, e))
+    making::write(path, render(head, sample, ids, sides)?.as_bytes())
 }
 
 /// JSON without a "<", and without characters that are no text: all of these stand in strings only.

@@ -8,10 +8,11 @@ use super::model::{
 use crate::corpus::{Damage, FileReading};
 use crate::hash::FEATURE_HASH;
 use crate::text::TOKENIZER;
-use crate::wording::{counted, plural};
+use crate::wording::{counted, plural, printable_path};
 use flipside_core::clusters::Linkage;
 use flipside_core::dedup::{Cohesion, Crowds, Judged, Kind, MeasuredRecall, Outcome, Ran, Scores, Searched};
 use flipside_core::id::{Cluster, Document, Id};
+use flipside_core::minhash::one_bit;
 use flipside_core::search::psm::Reading;
 use flipside_core::settings::{BandShape, Judge, Measure, Net, Settings, Sketches};
 use std::collections::BTreeMap;
@@ -25,6 +26,9 @@ pub fn meaning(measure: Measure) -> &'static str {
             "share of the weight behind the pages' hashes that is on bits where the hashes agree"
         }
         Measure::Estimate => "Jaccard coefficient of the pages' sets of features, estimated",
+        Measure::EstimatedContainment => {
+            "share of the smaller page's set of features that the larger one has, estimated"
+        }
         Measure::Jaccard => "Jaccard coefficient of the pages' sets of features, counted",
         Measure::Containment => {
             "share of the smaller page's set of features that the larger one has, counted"
@@ -48,6 +52,7 @@ pub fn measure_name(settings: &Settings, kind: Kind) -> &'static str {
 pub fn method_name(settings: &Settings) -> &'static str {
     match settings.sketches {
         Sketches::MinHash { .. } => "minhash",
+        Sketches::Both { .. } => "both",
         _ => "simhash",
     }
 }
@@ -63,6 +68,7 @@ fn search_words(searched: &Searched) -> String {
         Ran::Probing { .. } => "all probes of an index, which is exact".to_owned(),
         Ran::Bphs { .. } => "block-permuted tables, which is exact".to_owned(),
         Ran::Bands { .. } => "bands of signatures".to_owned(),
+        Ran::Keys { .. } => "keys that pages share, hashes of bands of MinHash positions".to_owned(),
         _ => "a search of this version's own".to_owned(),
     }
 }
@@ -88,6 +94,12 @@ pub fn method(
         Sketches::SimHash { weighting } => {
             parameters.push(("weighting", weighting.name().to_owned()));
             "cosine of the pages' feature weights, as estimated by the distance d of their hashes: cos(π·d/64)".to_owned()
+        }
+        Sketches::Both { bits, banding } => {
+            parameters.push(("sketch", format!("SimHash of 64 bits, {bits} bits of MinHash")));
+            parameters.push(("bands", banding.bands.to_string()));
+            parameters.push(("rows", banding.rows.to_string()));
+            String::new()
         }
         _ => String::new(),
     };
@@ -135,6 +147,10 @@ pub fn method(
     if let (Some(measure), Some(threshold)) = (settings.judge.measure(), settings.judge.threshold()) {
         meaning(measure).clone_into(&mut similarity);
         parameters.push(("verify threshold", threshold.to_string()));
+        if let (Measure::Estimate, Sketches::Both { bits, .. }) = (measure, settings.sketches) {
+            let error = one_bit::standard_error(threshold, bits);
+            parameters.push(("standard error there", format!("{error:.3}")));
+        }
     }
     if let Some(judged) = judged {
         parameters.push(("verified candidates", judged.compared.to_string()));
@@ -266,6 +282,47 @@ pub fn corpus(
     }
 }
 
+/// How much damage there is, and what it costs.
+pub fn damage_told(damage: &DamageReport) -> String {
+    let pieces = counted(damage.total, "damaged piece of input was", "damaged pieces of input were");
+    let lost = counted(damage.pages_lost, "page is", "pages are");
+    let unknown = counted(damage.unknown_losses, "piece", "pieces");
+    let cost = match (damage.pages_lost, damage.unknown_losses) {
+        (_, 0) => format!("{lost} lost"),
+        (0, _) => format!("how many pages are lost in {unknown} nobody can tell"),
+        _ => format!("{lost} lost, and in {unknown} nobody can tell how many"),
+    };
+    format!("{pieces} skipped: {cost}. The report lists {}.", plural(damage.total, "it", "them"))
+}
+
+/// What became of input that is odd, but no damage: what was mended, and texts that are null.
+pub fn odd_input_warnings(files: &[FileReading]) -> Vec<String> {
+    let told = |count: fn(&FileReading) -> u64, one: &str, many: &str, what: &str| {
+        let total: u64 = files.iter().map(count).sum();
+        let first = files.iter().find(|file| count(file) > 0)?;
+        let path = printable_path(&first.path);
+        Some(format!("{} {what}; the first file with such is {path}.", counted(total, one, many)))
+    };
+    [
+        told(
+            |file| file.mended,
+            "page holds",
+            "pages hold",
+            "bytes that are no UTF-8, or half a surrogate pair; U+FFFD stands for what cannot be read (--strict skips \
+             such pages)",
+        ),
+        told(
+            |file| file.without_text,
+            "line or row has",
+            "lines or rows have",
+            "a text of null, and is no page (--strict calls it damage)",
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
 /// The damaged input, with what showed only later.
 pub fn damage(files: &[FileReading], later: &[Damage]) -> DamageReport {
     /// Pieces that a report lists one by one.
@@ -284,6 +341,10 @@ pub fn damage(files: &[FileReading], later: &[Damage]) -> DamageReport {
     by_kind.sort_by(|a, b| b.records.cmp(&a.records).then_with(|| a.kind.cmp(&b.kind)));
     DamageReport {
         total: later.len() as u64 + files.iter().map(|file| file.damaged).sum::<u64>(),
+        pages_lost: later.iter().filter_map(|damage| damage.pages).sum::<u64>()
+            + files.iter().map(|file| file.pages_lost).sum::<u64>(),
+        unknown_losses: later.iter().filter(|damage| damage.pages.is_none()).count() as u64
+            + files.iter().map(|file| file.unknown_losses).sum::<u64>(),
         by_kind,
         listed: listed()
             .take(LISTED)
@@ -291,6 +352,7 @@ pub fn damage(files: &[FileReading], later: &[Damage]) -> DamageReport {
                 file: damage.path.display().to_string(),
                 record: damage.record,
                 offset: Some(damage.offset),
+                pages: damage.pages,
                 kind: damage.kind.to_string(),
                 detail: damage.detail.clone(),
             })
@@ -500,11 +562,7 @@ pub fn closing(report: &Report, judge: Judge) -> String {
         ));
     }
     if report.damage.total > 0 {
-        text.push_str(&format!(
-            "\n{} skipped; the report lists {}.",
-            counted(report.damage.total, "damaged piece of input was", "damaged pieces of input were"),
-            plural(report.damage.total, "it", "them")
-        ));
+        text.push_str(&format!("\n{}", damage_told(&report.damage)));
     }
     text
 }

@@ -2,12 +2,14 @@
 //! size is no matter of memory.
 //!
 //! UTF-8, comma, quotes where needed, one header line, lines end in a line feed. Rows stand in the order
-//! given; the caller gives them sorted by document id. Similarities have four decimals.
+//! given; the caller gives them sorted by document id. Similarities have four decimals. What a spreadsheet would
+//! take for a formula is guarded ([`cell`]).
 //!
 //! [`PairsCsv`] and [`ClustersCsv`] write, [`PairsReader`] and [`ClustersReader`] read. Readers find columns
 //! by name, so that they take the tables of earlier versions, and those that a person has cut to a few
 //! columns; plain or gzip'd.
 
+pub mod cell;
 pub(crate) mod check;
 mod read;
 pub(crate) mod table;
@@ -20,6 +22,25 @@ use crate::Result;
 use flipside_core::dedup::Kind as PairKind;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+/// Whether a file begins as a table of pairs that we wrote.
+pub(crate) fn is_pairs(path: &Path) -> bool {
+    begins_with(path, &PairsCsv::COLUMNS[..6])
+}
+
+/// Whether a file begins as a table of clusters that we wrote.
+pub(crate) fn is_clusters(path: &Path) -> bool {
+    begins_with(path, &ClustersCsv::COLUMNS)
+}
+
+fn begins_with(path: &Path, columns: &[&str]) -> bool {
+    let mut line = String::new();
+    let read = File::open(path).and_then(|file| BufReader::new(file.take(4096)).read_line(&mut line));
+    read.is_ok() && line.trim_end().split(',').take(columns.len()).eq(columns.iter().copied())
+}
 
 /// A row of `pairs.csv`.
 #[derive(Clone, Debug, Serialize)]

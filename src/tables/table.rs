@@ -1,5 +1,6 @@
 //! CSV files with a header row, plain or gzip'd, read with the line in every error.
 
+use super::cell::plain;
 use crate::error::{Error, Result};
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
@@ -76,11 +77,14 @@ impl Table {
         Error::Table { path: self.path.clone(), line, expected: expected.into(), got: got.into() }
     }
 
-    /// Reads the next row into `row` and gives the line that it begins on, or `None` at the end.
+    /// Reads the next row into `row`, its cells as they were before they were guarded, and gives the line that it begins on, or `None` at the end.
     pub(crate) fn next(&mut self, row: &mut csv::StringRecord) -> Result<Option<u64>> {
         while self.reader.read_record(row).map_err(|e| csv_error(&self.path, e))? {
             let line = row.position().map_or(0, csv::Position::line);
             if row.len() == self.header.len() {
+                if row.iter().any(|cell| plain(cell) != cell) {
+                    *row = row.iter().map(plain).collect();
+                }
                 return Ok(Some(line));
             }
             if row.len() != 1 || !row[0].is_empty() {

@@ -29,8 +29,9 @@ use super::pages::{Pages, Stored, Turn};
 use crate::corpus::damage::{Damage, DamageKind};
 use crate::corpus::filetype::Format;
 use crate::corpus::inputs::Input;
-use crate::corpus::kept::KeptFile;
+use crate::corpus::kept::{Kept, KeptFile};
 use crate::corpus::options::ReadOptions;
+use crate::corpus::write::{IsSame, lost, still_there};
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 
@@ -64,11 +65,33 @@ fn layout(input: &Input, options: &ReadOptions) -> Result<Layout, Flaw> {
     Layout::of(&stored.map_err(|error| (DamageKind::CannotOpen, error.to_string()))?, options)
 }
 
+/// The kept rows without those of files that are gone or have changed and do not read as before; and these.
+fn still_kept(
+    inputs: &[Input],
+    options: &ReadOptions,
+    kept: &[(DocId, Place)],
+    is_same: IsSame<'_>,
+) -> (Vec<(DocId, Place)>, Vec<Damage>) {
+    let (mut there, mut gone) = (Vec::new(), Vec::new());
+    for (shard, input) in (0..).zip(inputs).filter(|(_, input)| input.format == Format::Parquet) {
+        let of_file = of_file(kept, shard);
+        if input.is_as_found() {
+            there.extend_from_slice(of_file);
+            continue;
+        }
+        let still = still_there(inputs, options, of_file, is_same);
+        let why = still.why.as_deref().unwrap_or("the file changed");
+        gone.extend(lost(input, of_file, &still.there, why));
+        there.extend(still.there);
+    }
+    (there, gone)
+}
+
 /// Writes the kept rows of all Parquet inputs, one file for all with the same columns: `kept.parquet`, then
 /// `kept-2.parquet` and so on.
 ///
 /// A row group of which some column that was not read before turns out to be damaged is left out, and
-/// named in [`KeptFile::lost`].
+/// named in [`Kept::lost`].
 ///
 /// # Errors
 /// As [`crate::corpus::write_kept`].
@@ -76,9 +99,12 @@ pub(crate) fn write_kept(
     inputs: &[Input],
     options: &ReadOptions,
     kept: &[(DocId, Place)],
+    is_same: IsSame<'_>,
     dir: &Path,
     pool: &rayon::ThreadPool,
-) -> Result<Vec<KeptFile>> {
+) -> Result<Kept> {
+    let (kept, lost) = still_kept(inputs, options, kept, is_same);
+    let kept = &kept[..];
     let mut families: Vec<Family<'_>> = Vec::new();
     for (shard, input) in (0..).zip(inputs) {
         if input.format != Format::Parquet || input.problem.is_some() {
@@ -103,15 +129,17 @@ pub(crate) fn write_kept(
     } else {
         families.truncate(1);
     }
-    let mut files = Vec::new();
+    let mut written = Kept { files: Vec::new(), lost };
     for (number, family) in families.iter().enumerate() {
         let name = match number {
             0 => "kept.parquet".to_owned(),
             n => format!("kept-{}.parquet", n + 1),
         };
-        files.push(write_family(family, options, kept, &dir.join(name), pool)?);
+        let (file, lost) = write_family(family, options, kept, &dir.join(name), pool)?;
+        written.files.push(file);
+        written.lost.extend(lost);
     }
-    Ok(files)
+    Ok(written)
 }
 
 /// The way the input is written, as far as it can be told: compression and dictionaries of each column, and
@@ -280,18 +308,11 @@ impl Source<'_> {
     /// That its rows are not among the kept.
     fn lost(&self, (kind, detail): Flaw) -> Damage {
         let first = self.rows.first().map_or(0, |range| range.start as u64);
-        Damage {
-            path: self.input.path.clone(),
-            record: Some(self.layout.starts[self.group] + first),
-            offset: self.layout.offset(self.group),
-            within: 0,
-            kind,
-            detail: format!(
-                "{detail}; {} pages of row group {} are not among the kept",
-                self.kept(),
-                self.group
-            ),
-        }
+        let row = self.layout.starts[self.group] + first;
+        let detail =
+            format!("{detail}; {} pages of row group {} are not among the kept", self.kept(), self.group);
+        let place = (self.layout.offset(self.group), 0);
+        Damage { pages: Some(self.kept()), ..Damage::new(&self.input.path, Some(row), place, kind, detail) }
     }
 }
 
@@ -301,7 +322,7 @@ fn write_family(
     kept: &[(DocId, Place)],
     path: &Path,
     pool: &rayon::ThreadPool,
-) -> Result<KeptFile> {
+) -> Result<(KeptFile, Vec<Damage>)> {
     let mut partial = path.as_os_str().to_os_string();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
@@ -356,7 +377,8 @@ fn write_family(
     file.flush().and_then(|()| file.get_ref().sync_all()).map_err(io)?;
     let stored_bytes = file.get_ref().metadata().map_err(io)?.len();
     fs::rename(&partial, path).map_err(|error| Error::io(path, error))?;
-    Ok(KeptFile { path: path.to_path_buf(), format: Format::Parquet, documents, stored_bytes, lost })
+    let path = path.to_path_buf();
+    Ok((KeptFile { path, format: Format::Parquet, documents, stored_bytes }, lost))
 }
 
 /// Rows as ranges, counted from the start of their row group.

@@ -11,6 +11,7 @@ mod footer;
 mod guard;
 mod pages;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,6 +22,7 @@ use super::damage::{Damage, DamageKind, FileReading, Tally};
 use super::document::Document;
 use super::inputs::Input;
 use super::options::ReadOptions;
+use super::records::readable;
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 use columns::{BATCH_ROWS, Cursor, Name};
@@ -54,7 +56,9 @@ impl Row {
         each: impl FnOnce(Document<'_>) -> T,
     ) -> Option<T> {
         let Some(text) = &self.text else {
-            damage(DamageKind::TextNotString, format!("column {:?} is null", options.fields.text));
+            if options.rules.strict {
+                damage(DamageKind::TextNotString, format!("column {:?} is null", options.fields.text));
+            }
             return None;
         };
         let bytes = text.data();
@@ -63,14 +67,7 @@ impl Row {
             damage(DamageKind::TooLong, detail);
             return None;
         }
-        let text = match simdutf8::basic::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(_) => {
-                let valid = simdutf8::compat::from_utf8(bytes).map_or_else(|e| e.valid_up_to(), str::len);
-                damage(DamageKind::InvalidUtf8, format!("byte {valid} of the text is not UTF-8"));
-                return None;
-            }
-        };
+        let text = readable(bytes, options.rules.strict, damage)?;
         let fields = &options.fields;
         let mut names = [&fields.id, &fields.url, &fields.language].into_iter().zip(&self.names);
         let mut next = || match names.next() {
@@ -85,7 +82,8 @@ impl Row {
         let length = bytes.len() as u64;
         let place = Place { offset: self.offset, within: self.within, length, member: 0 };
         let id = DocId::new(shard, self.row);
-        Some(each(Document { id, record_id, url, language, text, place }))
+        let mended = matches!(text, Cow::Owned(_));
+        Some(each(Document { id, record_id, url, language, text: &text, place, mended }))
     }
 }
 
@@ -171,8 +169,53 @@ impl Group {
         Ok(self.open.as_mut().expect("opened above"))
     }
 
-    /// Reads on. At most `self.batch` rows come at once.
+    /// Reads on. At most `self.batch` rows come at once. Before damage they come one by one, so that what is
+    /// read does not depend on how many were asked for.
     fn read(&mut self, rows: &mut Vec<Row>) -> Result<usize, Flaw> {
+        let from = rows.len();
+        match self.read_batch(rows) {
+            Err(_) if self.batch > 1 => {
+                rows.truncate(from);
+                self.batch = 1;
+                let done = std::mem::take(&mut self.done);
+                self.open = None;
+                self.skip_by_reading(done)?;
+                self.read_batch(rows)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Stands behind the first rows again, all of which were read before; a reader that had damage in front of
+    /// it is not used any more.
+    fn skip_by_reading(&mut self, rows: usize) -> Result<(), Flaw> {
+        guarded(DamageKind::CorruptMember, || {
+            let (text, names) = self.open()?;
+            read_past(rows, |wanted| text.texts(wanted, |_| ()))?;
+            for slot in names {
+                let passed = slot.as_mut().map(|name| read_past(rows, |wanted| name.names(wanted, |_| ())));
+                if passed.is_some_and(|passed| passed.is_err()) {
+                    *slot = None;
+                }
+            }
+            Ok(())
+        })?;
+        self.done = rows;
+        Ok(())
+    }
+
+    /// A column of names again, behind the first rows.
+    fn reopen_name(&self, at: usize, rows: usize) -> Result<Cursor, Flaw> {
+        guarded(DamageKind::CorruptMember, || {
+            let stored = Arc::new(Stored::new(self.input.open()?)?);
+            let column = self.layout.names[at].as_ref().ok_or_else(|| ParquetError::EOF(String::new()))?;
+            let mut name = Cursor::open(&stored, &self.layout.metadata, self.index, column)?;
+            read_past(rows, |wanted| name.names(wanted, |_| ()))?;
+            Ok(name)
+        })
+    }
+
+    fn read_batch(&mut self, rows: &mut Vec<Row>) -> Result<usize, Flaw> {
         let wanted = self.batch.min(self.rows - self.done);
         let (first, within) = (self.row() as u32, self.done as u64);
         let offset = self.layout.offset(self.index);
@@ -196,29 +239,32 @@ impl Group {
             let detail = format!("the column ends after {} of {} rows", self.done, self.rows);
             return Err((DamageKind::Truncated, detail));
         }
+        let before = self.done;
         self.done += n;
         let rows = &mut rows[from..];
-        let Some((_, names)) = &mut self.open else { return Ok(n) };
-        for (at, slot) in names.iter_mut().enumerate() {
-            let Some(cursor) = slot else { continue };
-            let mut filled = 0;
-            let read = guarded(DamageKind::CorruptMember, || {
-                while filled < n {
-                    let more = cursor.names(n - filled, |name| {
-                        rows[filled].names[at] = name;
-                        filled += 1;
-                    })?;
-                    if more == 0 {
-                        return Err(ParquetError::EOF(String::new()));
-                    }
-                }
-                Ok(())
-            });
+        for at in 0..3 {
+            let mut found = Vec::with_capacity(n);
+            let Some(cursor) = self.open.as_mut().and_then(|(_, names)| names[at].as_mut()) else { continue };
+            let mut read = names_of(cursor, n, n, &mut found);
             if read.is_err() {
-                *slot = None;
-                rows[filled.min(n - 1)].names[at] =
-                    Name::Unfit("does not decode from here to the end of its row group");
+                // One by one, as texts.
+                found.clear();
+                read = self.reopen_name(at, before).and_then(|mut cursor| {
+                    let read = names_of(&mut cursor, n, 1, &mut found);
+                    if let Some((_, names)) = &mut self.open {
+                        names[at] = Some(cursor);
+                    }
+                    read
+                });
             }
+            if read.is_err() {
+                found.truncate(n - 1);
+                found.push(Name::Unfit("does not decode from here to the end of its row group"));
+                if let Some((_, names)) = &mut self.open {
+                    names[at] = None;
+                }
+            }
+            rows.iter_mut().zip(found).for_each(|(row, name)| row.names[at] = name);
         }
         Ok(n)
     }
@@ -243,13 +289,11 @@ impl Group {
             Err((kind, detail)) => {
                 let lost = (self.rows - self.done) as u64;
                 let (group, text) = (self.index, self.layout.text.descriptor.path().string());
+                let detail = format!("row group {group}, column {text:?}: {detail}; {lost} rows lost");
+                let place = (self.layout.offset(group), 0);
                 tally.damage.push(Damage {
-                    path: self.input.path.clone(),
-                    record: Some(self.row()),
-                    offset: self.layout.offset(group),
-                    within: 0,
-                    kind,
-                    detail: format!("row group {group}, column {text:?}: {detail}; {lost} rows lost"),
+                    pages: Some(lost),
+                    ..Damage::new(&self.input.path, Some(self.row()), place, kind, detail)
                 });
                 tally.records += lost;
                 self.done = self.rows;
@@ -277,6 +321,34 @@ impl Group {
         self.done += rows;
         Ok(())
     }
+}
+
+/// Reads on to the row behind so many.
+fn read_past(
+    rows: usize,
+    mut read: impl FnMut(usize) -> Result<usize, ParquetError>,
+) -> Result<(), ParquetError> {
+    let mut left = rows;
+    while left > 0 {
+        match read(left.min(BATCH_ROWS))? {
+            0 => return Err(ParquetError::EOF("the column ends before".into())),
+            n => left -= n,
+        }
+    }
+    Ok(())
+}
+
+/// The next `n` names, at most `batch` at once.
+fn names_of(cursor: &mut Cursor, n: usize, batch: usize, found: &mut Vec<Name>) -> Result<(), Flaw> {
+    guarded(DamageKind::CorruptMember, || {
+        while found.len() < n {
+            let wanted = batch.min(n - found.len());
+            if cursor.names(wanted, |name| found.push(name))? == 0 {
+                return Err(ParquetError::EOF(String::new()));
+            }
+        }
+        Ok(())
+    })
 }
 
 /// A Parquet file being read, row group by row group.
@@ -321,7 +393,6 @@ impl Rows {
         let (index, starts) = (self.next, &self.layout.starts);
         let rest = starts.get(index).zip(starts.get(index + 1)).map(|(&start, &end)| (start, end));
         let last = match rest {
-            None if starts.last() == Some(&0) => Some((None, DamageKind::EmptyFile, "no rows")),
             None => None,
             Some((start, end)) if end > u64::from(u32::MAX) => {
                 let detail = "the rest of the file is not read";
@@ -345,8 +416,7 @@ impl Rows {
             }
         };
         if let Some((record, kind, detail)) = last {
-            let (path, detail) = (self.input.path.clone(), detail.to_owned());
-            tally.damage.push(Damage { path, record, offset: 0, within: 0, kind, detail });
+            tally.damage.push(Damage::new(&self.input.path, record, (0, 0), kind, detail));
         }
         self.finished = true;
         tally.stored = std::mem::take(&mut self.stored);

@@ -27,7 +27,7 @@ const PAGE_VALUES: u64 = 1 << 26;
 const PAGE_LENGTHS: u64 = 1 << 24;
 
 /// Some decoders do not stop at the size that a page claims, but only at a thousand times its bytes. Pages
-/// above this many are decoded for their size first.
+/// above this many are decoded for their size first, and those of Brotli all.
 const UNWATCHED: usize = 1 << 20;
 
 fn refuse(what: impl Into<String>) -> ParquetError {
@@ -78,6 +78,8 @@ fn growth(compression: Compression) -> u64 {
         Compression::SNAPPY => 32,
         Compression::LZ4 | Compression::LZ4_RAW => 256,
         Compression::GZIP(_) => 1040,
+        // What is repeated costs next to nothing; pages are decoded for their size before.
+        Compression::BROTLI(_) => 1 << 20,
         // A frame of repeated bytes; the decoder makes room only as it fills it.
         _ => 1 << 16,
     }
@@ -151,14 +153,21 @@ impl ChunkReader for Chunk {
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
         let bytes = self.stored.bytes(start, length as u64)?;
         let bytes = bytes.ok_or_else(|| refuse("a page goes beyond the end of the file"))?;
-        if length > UNWATCHED {
+        let is_brotli = matches!(self.compression, Compression::BROTLI(_));
+        if length > UNWATCHED || is_brotli {
             let page = *self.page.lock().unwrap_or_else(PoisonError::into_inner);
             let packed = bytes.get(page.levels as usize..).unwrap_or_default();
             let room = page.decoded.saturating_sub(page.levels);
+            // What does not decode within its size, as a page that is stored as it is, does not outgrow it either.
             let decoded = match self.compression {
                 Compression::GZIP(_) => {
                     let mut decoder = flate2::read::MultiGzDecoder::new(packed).take(room + 1);
-                    io::copy(&mut decoder, &mut io::sink())?
+                    io::copy(&mut decoder, &mut io::sink()).unwrap_or(0)
+                }
+                // It may grow a million times.
+                Compression::BROTLI(_) => {
+                    let mut decoder = brotli::Decompressor::new(packed, 1 << 16).take(room + 1);
+                    io::copy(&mut decoder, &mut io::sink()).unwrap_or(0)
                 }
                 // A frame, which the format does not have, but the decoder tries.
                 Compression::LZ4 if packed.starts_with(&[0x04, 0x22, 0x4d, 0x18]) => u64::MAX,
@@ -427,6 +436,20 @@ mod tests {
         let cut = header(100_000, 100_000);
         assert!(read_header(&chunk(&cut[..cut.len() - 2], gzip)).is_err());
         assert!(chunk(&[0; 10], gzip).get_bytes(5, usize::MAX).is_err());
+    }
+
+    #[test]
+    fn a_page_of_brotli_holds_no_more_than_it_claims() {
+        let mut packed = Vec::new();
+        brotli::CompressorWriter::new(&mut packed, 4096, 5, 22).write_all(&vec![0; 9 << 20]).expect("memory");
+        assert!(packed.len() < 4096);
+        for (claim, fits) in [(9 << 20, true), (1 << 16, false)] {
+            let start = header(packed.len(), claim);
+            let bytes = [start.clone(), packed.clone()].concat();
+            let chunk = chunk(&bytes, Compression::BROTLI(Default::default()));
+            read_header(&chunk).expect("a header");
+            assert_eq!(chunk.get_bytes(start.len() as u64, packed.len()).is_ok(), fits);
+        }
     }
 
     #[test]

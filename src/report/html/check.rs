@@ -6,12 +6,21 @@ use super::super::review;
 use super::{render, render_compare};
 use crate::error::{Error, Result};
 use crate::inspection::{Inspection, nothing_of_ours};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 
 /// What stands between two marks.
 pub(in crate::report) fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
     text.split_once(from)?.1.split_once(to).map(|(inner, _)| inner)
+}
+
+/// The title of a page of ours; none for anything else.
+pub(crate) fn title_of(path: &Path) -> Option<String> {
+    let mut head = Vec::new();
+    File::open(path).ok()?.take(4096).read_to_end(&mut head).ok()?;
+    let head = String::from_utf8_lossy(&head);
+    between(&head, "<title>", "</title>").filter(|title| title.starts_with("flipside: ")).map(str::to_owned)
 }
 
 /// Checks a page of ours: a report, or pairs to judge.

@@ -132,6 +132,19 @@ impl Banding {
         Ok(())
     }
 
+    /// Positions of all bands.
+    pub fn positions(&self) -> usize {
+        self.bands * self.rows
+    }
+
+    /// The keys of a signature, one for each band: 32 bits of the hash of its rows.
+    ///
+    /// # Panics
+    /// If the signature has fewer positions than the bands.
+    pub fn keys(&self, signature: &[u32]) -> impl ExactSizeIterator<Item = u32> {
+        (0..self.bands).map(|band| (self.key(band, signature) >> 32) as u32)
+    }
+
     /// The hash under which a signature is filed in a band: of the band's number and its rows.
     fn key(&self, band: usize, signature: &[u32]) -> u64 {
         // Label 0 is that of whole signatures.

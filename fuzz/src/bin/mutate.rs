@@ -1,0 +1,228 @@
+//! Mutates the specimens of `tests/` and holds every target against them, with any compiler and without
+//! coverage: `mutate SECONDS [TARGET…]`, so many seconds for each target, all of them unless some are named.
+//!
+//! Mutations are drawn by number, so a run of the same length meets the same ones. What fails is put into
+//! `fuzz/artifacts/TARGET-NUMBER`, and the run ends with it.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use flipside::hash::SplitMix64;
+
+/// A target, its name, and which files under `tests/` it begins with, by the ends of their names.
+struct Target {
+    name: &'static str,
+    run: fn(&[u8]),
+    seeds: &'static [&'static str],
+    /// Seeds that no file has.
+    made: fn() -> Vec<Vec<u8>>,
+    /// Pieces that the target looks for.
+    words: &'static [&'static str],
+}
+
+fn none() -> Vec<Vec<u8>> {
+    Vec::new()
+}
+
+const WARC: &[&str] = &[
+    "WARC/1.0\r\n",
+    "WARC-Type: conversion\r\n",
+    "Content-Length: 3\r\n",
+    "\r\n",
+    " ",
+    "\x1f\u{8b}\x08",
+    "99999999999",
+];
+const JSON: &[&str] =
+    &["{\"text\":\"", "\"", "\\ud83d", "\\u0041", "null", "1e999999", "}\n", "[", "-1", "\"id\":"];
+const CSV: &[&str] =
+    &["a_id,b_id,label\n", "record,cluster\n", "\"", ",", "\n", "'=", "0.5", "duplicate", "nan", "1e400"];
+
+const TARGETS: [Target; 8] = [
+    Target {
+        name: "stored_file",
+        run: flipside_fuzz::stored_file,
+        seeds: &[".wet", ".wet.gz", ".jsonl", ".ndjson", ".jsonl.gz", ".jsonl.zst", ".wet.zst"],
+        made: none,
+        words: WARC,
+    },
+    Target {
+        name: "packed_records",
+        run: flipside_fuzz::packed_records,
+        seeds: &[".wet", ".jsonl"],
+        made: none,
+        words: WARC,
+    },
+    Target {
+        name: "parquet_file",
+        run: flipside_fuzz::parquet_file,
+        seeds: &[".parquet"],
+        made: none,
+        words: &["PAR1"],
+    },
+    Target {
+        name: "gzip_member",
+        run: flipside_fuzz::gzip_member,
+        seeds: &[".gz"],
+        made: gzip_members,
+        words: &["\x1f\u{8b}\x08"],
+    },
+    Target { name: "binary_file", run: flipside_fuzz::binary_file, seeds: &[], made: binaries, words: JSON },
+    Target { name: "tables", run: flipside_fuzz::tables, seeds: &[".csv"], made: truths, words: CSV },
+    Target { name: "report", run: flipside_fuzz::report, seeds: &["report.json"], made: none, words: JSON },
+    Target {
+        name: "text",
+        run: flipside_fuzz::text,
+        seeds: &[".wet"],
+        made: texts,
+        words: &["東京", "e\u{301}", "ß", "\u{200d}", "İ", "\u{fe0f}", "ﬁ", "กา"],
+    },
+];
+
+/// Headers of every sort, in front of stored, fixed and dynamic blocks.
+fn gzip_members() -> Vec<Vec<u8>> {
+    let text: Vec<u8> = (0..4_000u32).map(|i| (i * i % 61 + 32) as u8).collect();
+    let mut members = Vec::new();
+    for (level, length) in [(0, 300), (1, 40), (6, 4_000), (9, 4_000), (6, 0)] {
+        let mut encoder = flate2::GzBuilder::new();
+        if length % 3 == 1 {
+            encoder = encoder.filename("name").comment("comment").extra(b"extra".to_vec());
+        }
+        let mut encoder = encoder.write(Vec::new(), flate2::Compression::new(level));
+        std::io::Write::write_all(&mut encoder, &text[..length]).expect("memory");
+        let mut member = encoder.finish().expect("memory");
+        members.push(member.clone());
+        // A checksum of the header that is none.
+        if member[3] == 0 {
+            member[3] = 2;
+            member.splice(10..10, [0xab, 0xcd]);
+            members.push(member);
+        }
+    }
+    members
+}
+
+/// Files as the target of binary files takes them: kind, length of the header, header, body.
+fn binaries() -> Vec<Vec<u8>> {
+    let file = |kind: u8, header: serde_json::Value, body: Vec<u8>| {
+        let header = header.to_string().into_bytes();
+        [vec![kind], (header.len() as u16).to_le_bytes().to_vec(), header, body].concat()
+    };
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut seeds = Vec::new();
+    let path = dir.path().join("frequencies");
+    let kind = flipside::text::FeatureKind::Shingles(3);
+    let saved =
+        flipside::weight::frequencies::Frequencies::from_entries(kind, 9, (1..9).map(|i| (i * 77, i as u32)));
+    flipside::frequencies::save(&saved, &path).expect("saves");
+    let (envelope, body) = flipside::format::read_any(&path).expect("what was saved");
+    seeds.push(file(0, envelope.header, body));
+    let params = flipside::seen::SeenParams {
+        features: kind,
+        weighting: flipside::weight::Weighting::Binary,
+        min_features: 3,
+        frequencies: None,
+    };
+    let mut seen = flipside::seen::Seen::new(params, 3).expect("an index");
+    for i in 0..20 {
+        let page = flipside::seen::Page { digest: i, hash: (i % 5 > 0).then_some(i as u64 * 0x0101_0101) };
+        seen.add(&page, &format!("page {i}")).expect("there is room");
+    }
+    let path = dir.path().join("seen");
+    seen.save(&path).expect("saves");
+    let (envelope, body) = flipside::format::read_any(&path).expect("what was saved");
+    seeds.push(file(1, envelope.header, body));
+    seeds
+}
+
+fn truths() -> Vec<Vec<u8>> {
+    [
+        "a_id,b_id,label\na,b,1\nb,'=c,duplicate\na,'=c,\n",
+        "a,b,jaccard\n0,1,0.5\n1,2,0.9\n",
+        "record,cluster\n0,x\n1,x\n2,y\n",
+        "a_id,b_id,stratum,stratum_pairs,weight,distance,similarity,label\na,b,distance 3,7,3.5,3,,duplicate\n",
+        "page,answer,distance,earlier\nx,new,,\ny,near,3,x\n",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}
+
+fn texts() -> Vec<Vec<u8>> {
+    ["Straße ΑΣ İstanbul e\u{301}te", "東京の夜、ที่นี่ ភាសា 한국어", "\u{200d}\u{fe0f}👩‍👩‍👧 ﬁn\u{0}"]
+        .map(|text| text.as_bytes().to_vec())
+        .to_vec()
+}
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    let mut entries: Vec<PathBuf> =
+        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() { files(&path, found) } else { found.push(path) }
+    }
+}
+
+/// One mutation more or several.
+fn mutate(bytes: &mut Vec<u8>, other: &[u8], words: &[&str], rng: &mut SplitMix64) {
+    for _ in 0..1 + rng.below(4) {
+        let at = rng.below(bytes.len() as u64 + 1) as usize;
+        let end = (at + rng.below(24) as usize).min(bytes.len());
+        match rng.below(9) {
+            0 | 1 if at < bytes.len() => bytes[at] ^= 1 << rng.below(8),
+            2 if at < bytes.len() => bytes[at] = [0, 1, 0x7f, 0x80, 0xff, b'9'][rng.below(6) as usize],
+            3 => drop(bytes.drain(at..end)),
+            4 => {
+                let piece = bytes[at..end].to_vec();
+                drop(bytes.splice(at..at, piece));
+            }
+            5 if !words.is_empty() => {
+                let word = words[rng.below(words.len() as u64) as usize];
+                drop(bytes.splice(at..end, word.bytes()));
+            }
+            6 => bytes.truncate(at),
+            7 if !other.is_empty() => {
+                let from = rng.below(other.len() as u64) as usize;
+                let to = (from + rng.below(300) as usize).min(other.len());
+                drop(bytes.splice(at..end, other[from..to].iter().copied()));
+            }
+            _ => drop(bytes.splice(at..at, [rng.next_u64() as u8])),
+        }
+    }
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let seconds: f64 = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(10.0);
+    let named: Vec<String> = arguments.collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    files(&root.join("../tests"), &mut found);
+    for target in
+        TARGETS.iter().filter(|target| named.is_empty() || named.iter().any(|name| name == target.name))
+    {
+        let is_seed = |path: &&PathBuf| target.seeds.iter().any(|end| path.to_string_lossy().ends_with(end));
+        let mut seeds: Vec<Vec<u8>> =
+            found.iter().filter(is_seed).filter_map(|path| std::fs::read(path).ok()).collect();
+        seeds.extend((target.made)());
+        seeds.retain(|seed| seed.len() < 100_000);
+        let start = Instant::now();
+        let mut number = 0u64;
+        while start.elapsed() < Duration::from_secs_f64(seconds) {
+            let mut rng = SplitMix64::new(number);
+            let mut bytes = seeds[number as usize % seeds.len()].clone();
+            if number >= seeds.len() as u64 {
+                let other = &seeds[rng.below(seeds.len() as u64) as usize];
+                mutate(&mut bytes, other, target.words, &mut rng);
+            }
+            if std::panic::catch_unwind(|| (target.run)(&bytes)).is_err() {
+                let folder = root.join("artifacts");
+                let path = folder.join(format!("{}-{number}", target.name));
+                let saved = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&path, &bytes));
+                eprintln!("{} failed on {} ({saved:?})", target.name, path.display());
+                std::process::exit(1);
+            }
+            number += 1;
+        }
+        println!("{}: {number} inputs of {} seeds", target.name, seeds.len());
+    }
+}

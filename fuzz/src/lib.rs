@@ -1,0 +1,289 @@
+//! What must hold of any bytes that we read: one function for each target.
+//!
+//! `fuzz/weekly.sh` runs all of them under cargo-fuzz, with coverage to guide it, where that can be had.
+//! `cargo run --manifest-path fuzz/Cargo.toml --no-default-features --bin mutate` runs them under any compiler,
+//! on mutations of the specimens of `tests/`.
+
+use std::path::Path;
+use std::sync::Once;
+
+use flate2::{Decompress, FlushDecompress, Status};
+use flipside::corpus::{
+    Damage, DiscoverOptions, Format, Place, ReadOptions, discover, fetch, read, write_kept,
+};
+use flipside::document::DocId;
+use flipside::evaluate::found::Records;
+use flipside::evaluate::judged::read_judgements;
+use flipside::evaluate::truth::{TruthFile, TruthParams};
+use flipside::format::{FREQUENCIES, Kind, SEEN};
+use flipside::frequencies;
+use flipside::inspect::inspect;
+use flipside::kernel::inflate::{InflateError, Inflater};
+use flipside::report::{CompareReport, Report, facts::RunFacts, html};
+use flipside::seen::{Page, Seen};
+use flipside::tables::{ClustersReader, PairsReader};
+use flipside::text::{FeatureExtractor, FeatureKind, Tokenizer};
+
+type Documents = Vec<(DocId, Place, String)>;
+
+fn read_all(
+    path: &Path,
+    format: Format,
+    threads: usize,
+    block_bytes: usize,
+) -> (Documents, Vec<Damage>, [u64; 8]) {
+    let options = ReadOptions { threads, block_bytes, ..ReadOptions::default() };
+    let discovery = DiscoverOptions { format: Some(format), ..DiscoverOptions::default() };
+    let Ok(inputs) = discover(&[path.into()], &discovery) else {
+        return Default::default();
+    };
+    let reading =
+        read(&inputs, &options, Vec::new, |all, d| all.push((d.id, d.place, d.text.to_owned())), &|_| {});
+    let mut documents: Documents = reading.workers.concat();
+    documents.sort();
+    let Some(file) = reading.files.into_iter().next() else { return Default::default() };
+    let counts = [
+        file.records,
+        file.documents,
+        file.stored_bytes,
+        file.damaged,
+        file.pages_lost,
+        file.unknown_losses,
+        file.mended,
+        file.without_text,
+    ];
+    (documents, file.damage, counts)
+}
+
+/// Any threads and blocks read the same; every document can be fetched; what is kept reads back as it was.
+fn stored(bytes: &[u8], format: Format) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("input");
+    std::fs::write(&path, bytes).expect("a file");
+    let first = read_all(&path, format, 1, 1 << 20);
+    assert_eq!(first, read_all(&path, format, 1, 1));
+    assert_eq!(first, read_all(&path, format, 2, 100));
+    let discovery = DiscoverOptions { format: Some(format), ..DiscoverOptions::default() };
+    let inputs = discover(&[path], &discovery).expect("the file is there");
+    let options = ReadOptions { threads: 1, ..ReadOptions::default() };
+    let wanted: Vec<(DocId, Place)> = first.0.iter().map(|d| (d.0, d.1)).collect();
+    let mut fetched: Documents = Vec::new();
+    fetch(&inputs, &options, &wanted, |d| fetched.push((d.id, d.place, d.text.to_owned())))
+        .expect("all there");
+    assert_eq!(first.0, fetched);
+    let is_same = |id, text: &str| first.0.iter().any(|d| d.0 == id && d.2 == text);
+    let kept = write_kept(&inputs, &options, &wanted, &is_same, &dir.path().join("kept")).expect("writes");
+    // Of Parquet whole rows are kept, and columns that had not been read may be damaged.
+    assert!(format == Format::Parquet || kept.lost.is_empty(), "{:?}", kept.lost);
+    if kept.lost.is_empty() {
+        let back: Documents =
+            kept.files.iter().flat_map(|file| read_all(&file.path, format, 1, 1000).0).collect();
+        assert!(first.0.iter().map(|d| &d.2).eq(back.iter().map(|d| &d.2)));
+    }
+}
+
+/// Any bytes as a stored file, of either format.
+pub fn stored_file(bytes: &[u8]) {
+    stored(bytes, Format::Wet);
+    stored(bytes, Format::Jsonl);
+}
+
+/// Any bytes as a Parquet file.
+pub fn parquet_file(bytes: &[u8]) {
+    static QUIET: Once = Once::new();
+    // The parquet crate panics on some files, which we catch and tell as damage. The fuzzer's hook would end
+    // the process there; what is not caught still ends it.
+    QUIET.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !flipside::corpus::panic_is_damage() {
+                usual(panic);
+            }
+        }));
+    });
+    stored(bytes, Format::Parquet);
+}
+
+fn gz(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut encoder, bytes).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+/// Pieces of a file, each a member, a frame, or, as it is, something between the two.
+pub fn packed_pieces(how: u8, pieces: &[Vec<u8>]) {
+    let format = if how & 1 == 0 { Format::Wet } else { Format::Jsonl };
+    let packed = pieces.iter().enumerate().flat_map(|(i, piece)| match how >> 1 & 3 {
+        0 => zstd::encode_all(&piece[..], 1).expect("memory"),
+        1 if i % 4 == 3 => piece.clone(),
+        _ => gz(piece),
+    });
+    stored(&packed.collect::<Vec<u8>>(), format);
+}
+
+/// The same of plain bytes: the first says how, and each of these begins a piece.
+pub fn packed_records(bytes: &[u8]) {
+    let (&how, rest) = bytes.split_first().unwrap_or((&0, &[]));
+    let pieces: Vec<Vec<u8>> = rest.split(|&byte| byte == 0xfe).map(<[u8]>::to_vec).collect();
+    packed_pieces(how, &pieces);
+}
+
+/// Where the deflate stream of a member begins, by RFC 1952; the checksum of the header is not looked at.
+fn behind_header(bytes: &[u8]) -> Option<usize> {
+    let &flags = bytes.get(3).filter(|_| bytes.starts_with(&[0x1f, 0x8b, 8]))?;
+    if flags & 0xe0 != 0 || bytes.len() < 10 {
+        return None;
+    }
+    let mut at = 10;
+    if flags & 4 != 0 {
+        let length = bytes.get(at..at + 2)?;
+        at += 2 + usize::from(length[0]) + (usize::from(length[1]) << 8);
+    }
+    for flag in [8, 16] {
+        if flags & flag != 0 {
+            at += bytes.get(at..)?.iter().position(|&byte| byte == 0)? + 1;
+        }
+    }
+    at += if flags & 2 != 0 { 2 } else { 0 };
+    (at <= bytes.len()).then_some(at)
+}
+
+/// A member by the other decoder, which reads what the first refuses: stored bytes, and the content; none if it
+/// is damaged.
+fn by_the_other(bytes: &[u8], room: usize) -> Option<(usize, Vec<u8>)> {
+    let start = behind_header(bytes)?;
+    let mut raw = Decompress::new(false);
+    let mut content = vec![0; room];
+    let status = raw.decompress(&bytes[start..], &mut content, FlushDecompress::Finish).ok()?;
+    let end = start + raw.total_in() as usize;
+    content.truncate(raw.total_out() as usize);
+    let trailer = bytes.get(end..end + 8)?;
+    let word =
+        |at: usize| u32::from_le_bytes([trailer[at], trailer[at + 1], trailer[at + 2], trailer[at + 3]]);
+    let fits = word(0) == crc32fast::hash(&content) && word(4) == content.len() as u32;
+    (status == Status::StreamEnd && fits).then_some((end + 8, content))
+}
+
+/// libdeflate, through our call, against zlib behind our header: what one takes the other takes, and they decode
+/// it alike.
+pub fn gzip_member(bytes: &[u8]) {
+    const ROOM: usize = 1 << 16;
+    let mut output = vec![0; ROOM];
+    let other = by_the_other(bytes, ROOM + 1);
+    match Inflater::new().gzip_member(bytes, &mut output) {
+        Ok(done) => {
+            let (end, content) = other.expect("zlib takes what libdeflate takes");
+            assert_eq!((done.consumed, &output[..done.produced]), (end, &content[..]));
+        }
+        Err(InflateError::InsufficientSpace) => {
+            assert!(other.is_none_or(|(_, content)| content.len() > ROOM))
+        }
+        Err(InflateError::BadData) => assert!(other.is_none(), "libdeflate takes what zlib takes"),
+    }
+}
+
+/// Any header and body in an envelope that is right, since the fuzzer cannot make checksums; and any bytes.
+pub fn binary_file(bytes: &[u8]) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("file");
+    let try_all = || {
+        let _ = inspect(&path);
+        let _ = frequencies::load(&path, FeatureKind::Shingles(3));
+        let _ = frequencies::load(&path, FeatureKind::Words);
+        let Ok(params) = Seen::params_of(&path) else { return };
+        let Ok(mut seen) = Seen::load(&path, &params, 3) else { return };
+        let before = seen.len();
+        let page = Page { digest: 1 << 99, hash: Some(7) };
+        seen.ask(&page);
+        seen.add(&page, "page").expect("there is room");
+        seen.save(&path).expect("saves");
+        let again = Seen::load(&path, &params, 3).expect("what was saved");
+        assert!(again.len() == seen.len() && again.len() <= before + 1);
+    };
+    std::fs::write(&path, bytes).expect("a file");
+    try_all();
+    let Some((&[kind, low, high], rest)) = bytes.split_first_chunk() else { return };
+    let length = usize::from(u16::from_le_bytes([low, high])).min(rest.len());
+    let (header, body) = rest.split_at(length);
+    let Ok(header) = serde_json::from_slice::<serde_json::Value>(header) else { return };
+    let kind = if kind & 1 == 0 { FREQUENCIES } else { SEEN };
+    let version = kind.version;
+    std::fs::remove_file(&path).expect("the file");
+    flipside::format::write(&path, Kind { version, ..kind }, &header, &[body]).expect("a file");
+    try_all();
+}
+
+/// Any bytes as a truth, as judgements, and as our own tables.
+pub fn tables(bytes: &[u8]) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let ids: Vec<String> = ["a", "b", "=c", "0", "1"].map(str::to_owned).to_vec();
+    let records = Records::new(&ids).expect("different ids");
+    for name in ["truth.csv", "pairs.csv", "clusters.csv"] {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).expect("a file");
+        let _ = inspect(&path);
+    }
+    let path = dir.path().join("truth.csv");
+    let _ = TruthFile::read(&path, &records, &TruthParams::default());
+    let _ = read_judgements(&path, 0.5, None);
+    if let Ok(mut pairs) = PairsReader::open(&path) {
+        while let Ok(Some(pair)) = pairs.next_row() {
+            let _ =
+                (pair.a_id(), pair.b_id(), pair.distance(), pair.similarity(), pair.kind(), pair.measure());
+        }
+    }
+    if let Ok(mut clusters) = ClustersReader::open(&path) {
+        while let Ok(Some(row)) = clusters.next_row() {
+            let _ = (row.id(), row.cluster(), row.size(), row.kept());
+        }
+    }
+}
+
+/// Any bytes as a report.json that is read back: by itself, in a folder, as a page.
+pub fn report(bytes: &[u8]) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("report.json");
+    std::fs::write(&path, bytes).expect("a file");
+    let _ = inspect(&path);
+    if let Ok(report) = Report::read_json(&path) {
+        let _ = RunFacts::of(&report);
+        if let Ok(page) = html::render(&report) {
+            std::fs::write(dir.path().join("report.html"), page).expect("a file");
+            let _ = inspect(dir.path());
+        }
+        report.write_json(&path).expect("writes");
+        let again = Report::read_json(&path).expect("what was written");
+        assert_eq!(again.files, report.files);
+    }
+    if let Ok(report) = CompareReport::read_json(&path) {
+        let _ = html::render_compare(&report);
+    }
+}
+
+/// The tokeniser and features on any text: nothing depends on what the buffers held, and texts that a line end
+/// parts have the words of both.
+pub fn text(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut used = Tokenizer::default();
+    used.words("Zuerst etwas anderes: 東京 e\u{301} \u{1f600}");
+    let words = used.words(&text);
+    assert_eq!(words, Tokenizer::default().words(&text));
+    assert!(words.iter().all(|word| !word.is_empty()));
+    let at = text.floor_char_boundary(text.len() / 2);
+    let (left, right) = text.split_at(at);
+    let apart = [used.words(left), used.words(right)].concat();
+    // A mark that nothing stands before belongs to nothing, on either side.
+    assert_eq!(used.words(&format!("{left}\n{right}")), apart);
+    for kind in [FeatureKind::Words, FeatureKind::Shingles(1), FeatureKind::Shingles(3)] {
+        let mut extractor = FeatureExtractor::new(kind);
+        let features = |extractor: &mut FeatureExtractor| {
+            let mut features = Vec::new();
+            extractor.extract(&text, |feature| features.push(feature));
+            features
+        };
+        let first = features(&mut extractor);
+        assert_eq!(first, features(&mut extractor));
+        let counted: u64 = extractor.counts(&text).iter().map(|&(_, n)| u64::from(n)).sum();
+        assert_eq!(counted, first.len() as u64);
+    }
+}

@@ -1,0 +1,29 @@
+//! Ctrl-C, a terminal that closes, and `kill`: what was begun is taken away before the program ends.
+
+use flipside::making::take_all_away;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+/// Starts to listen for signals that end the program. One that the program was told to ignore, as `nohup`
+/// does, stays ignored; and where it cannot be listened for, it ends the program as it always did.
+pub(super) fn clean_up_on_end() {
+    let ignored = ignored();
+    let wanted: Vec<i32> =
+        [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect();
+    let Ok(mut signals) = Signals::new(wanted) else { return };
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            take_all_away();
+            let _ = emulate_default_handler(signal);
+        }
+    });
+}
+
+/// The signals that are ignored, a bit for each from signal 1 on. Where the system does not say, the one that
+/// `nohup` ignores is left alone.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(1 << (SIGHUP - 1))
+}

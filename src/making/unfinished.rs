@@ -1,0 +1,296 @@
+//! What is being made, under a name that says so: taken away when the run ends early, found and taken away by
+//! a later run when it was killed.
+//!
+//! `result` is made as `result.unfinished-XXXXXX`. Beside it is `result.unfinished-XXXXXX.lock`, which the run
+//! holds locked as long as it lives, on whatever machine: a leftover is what nobody holds.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const MARK: &str = ".unfinished-";
+/// Characters drawn at random behind the mark.
+const DRAWN: usize = 6;
+const LOCK: &str = ".lock";
+/// What stood in the place, while it steps aside.
+const ASIDE: &str = "-old";
+
+/// Everything that this process is making. Whoever holds the lock may rename and remove it.
+static MAKING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn making() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    MAKING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn with(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(end);
+    PathBuf::from(name)
+}
+
+/// Whether a name is one of something unfinished, or of its lock, or of what stepped aside for it.
+pub(crate) fn is_unfinished(name: &OsStr) -> bool {
+    drawn(&name.to_string_lossy()).is_some()
+}
+
+/// What stands before the mark in such a name, and what behind the drawn characters.
+fn drawn(name: &str) -> Option<(&str, &str)> {
+    let (before, behind) = name.rsplit_once(MARK)?;
+    let (drawn, end) = behind.split_at_checked(DRAWN)?;
+    let fits = drawn.bytes().all(|b| b.is_ascii_alphanumeric()) && ["", LOCK, ASIDE].contains(&end);
+    (!before.is_empty() && fits).then_some((before, end))
+}
+
+/// Removes whatever a path leads to, and nothing behind a link.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A file or folder in the making. Dropped, it is taken away.
+#[derive(Debug)]
+pub struct Unfinished {
+    path: PathBuf,
+    /// Locked as long as it is open.
+    _lock: File,
+}
+
+impl Unfinished {
+    /// Begins a file that will be at `place`, as open as the process's mask allows.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn file(place: &Path) -> io::Result<(Self, File)> {
+        Self::begin(place, |path| File::create_new(path))
+    }
+
+    /// Begins a file that will never be more than that, open to its owner alone; `place` gives it its name.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub(crate) fn private_file(place: &Path) -> io::Result<(Self, File)> {
+        let mut options = File::options();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        Self::begin(place, |path| options.open(path))
+    }
+
+    /// Begins a folder that will be at `place`; until then it is open to its owner alone.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn folder(place: &Path) -> io::Result<Self> {
+        let make = |path: &Path| {
+            let mut builder = fs::DirBuilder::new();
+            #[cfg(unix)]
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            builder.create(path)
+        };
+        Self::begin(place, make).map(|(unfinished, ())| unfinished)
+    }
+
+    fn begin<T>(place: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(Self, T)> {
+        take_leftovers_away(place);
+        let name = place.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut prefix = name.to_os_string();
+        prefix.push(MARK);
+        let folder = super::folder_of(place);
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(&prefix).suffix(LOCK).rand_bytes(DRAWN);
+        loop {
+            let (lock, lock_path) = builder.tempfile_in(folder)?.keep().map_err(|error| error.error)?;
+            // Where a file system knows no locks, nothing of it is ever taken for a leftover either.
+            let _ = lock.lock();
+            // Another run may have found it before it was locked.
+            if !lock_path.exists() {
+                continue;
+            }
+            let path = lock_path.with_extension("");
+            let mut all = making();
+            return match make(&path) {
+                Ok(made) => {
+                    all.insert(path.clone());
+                    Ok((Self { path, _lock: lock }, made))
+                }
+                Err(error) => {
+                    let _ = fs::remove_file(&lock_path);
+                    Err(error)
+                }
+            };
+        }
+    }
+
+    /// Where it is made.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where something may step aside for it.
+    pub(crate) fn aside(&self) -> PathBuf {
+        with(&self.path, ASIDE)
+    }
+
+    /// Lets `rename` give it its name. A signal waits until that is done.
+    ///
+    /// # Errors
+    /// As `rename`; then it is taken away.
+    pub fn finish<T>(self, rename: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+        let all = making();
+        let done = rename(&self.path);
+        drop(all);
+        done
+    }
+
+    /// Leaves it where it is, as something to be looked at by a person, under a name that no run takes away.
+    ///
+    /// # Errors
+    /// If it cannot be renamed.
+    pub(crate) fn rescue(self, place: &Path) -> io::Result<PathBuf> {
+        let free =
+            (2..).map(|n| with(place, &format!("-{n}"))).find(|path| fs::symlink_metadata(path).is_err());
+        let free = free.ok_or(io::ErrorKind::AlreadyExists)?;
+        self.finish(|path| fs::rename(path, &free))?;
+        Ok(free)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let mut all = making();
+        all.remove(&self.path);
+        let _ = remove(&self.path);
+        let _ = fs::remove_file(with(&self.path, LOCK));
+    }
+}
+
+/// Takes away everything that this process has begun and not finished. Nothing can be begun, finished or
+/// given up after that: for a process that ends at once, as on a signal.
+pub fn take_all_away() {
+    let all = making();
+    for path in all.iter() {
+        // Threads that still write may bring a folder's file back once.
+        for _ in 0..100 {
+            if remove(path).is_ok() && fs::symlink_metadata(path).is_err() {
+                break;
+            }
+        }
+        let _ = fs::remove_file(with(path, LOCK));
+    }
+    std::mem::forget(all);
+}
+
+/// Takes away what runs that were killed have left of `place`. What had stepped aside for a new `place` that
+/// did not come is put back.
+fn take_leftovers_away(place: &Path) {
+    let Some(name) = place.file_name().map(OsStr::to_string_lossy) else { return };
+    let Ok(entries) = fs::read_dir(super::folder_of(place)) else { return };
+    for entry in entries.flatten() {
+        let found = entry.file_name();
+        if drawn(&found.to_string_lossy()) != Some((&*name, LOCK)) {
+            continue;
+        }
+        let lock_path = entry.path();
+        let Ok(lock) = File::open(&lock_path) else { continue };
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => continue,
+        }
+        let path = lock_path.with_extension("");
+        let aside = with(&path, ASIDE);
+        if fs::symlink_metadata(&aside).is_ok() && fs::symlink_metadata(place).is_err() {
+            let _ = fs::rename(&aside, place);
+        }
+        if remove(&path).is_ok() && remove(&aside).is_ok() {
+            let _ = fs::remove_file(&lock_path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsString;
+
+    fn names(folder: &Path) -> Vec<OsString> {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    #[test]
+    fn names_of_unfinished_things() {
+        for name in ["out.unfinished-a1B2c3", "out.unfinished-a1B2c3.lock", "a.b.unfinished-XXXXXX-old"] {
+            assert!(is_unfinished(OsStr::new(name)), "{name}");
+        }
+        for name in [
+            "out",
+            "out.unfinished-",
+            "out.unfinished-2024",
+            ".unfinished-a1B2c3",
+            "unfinished-a1B2c3",
+            "x.unfinished-a1B2c3.gz",
+        ] {
+            assert!(!is_unfinished(OsStr::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_given_up_leaves_nothing_and_what_is_finished_stays() {
+        let top = tempfile::tempdir().unwrap();
+        let place = top.path().join("out");
+        let folder = Unfinished::folder(&place).unwrap();
+        fs::write(folder.path().join("page"), "x").unwrap();
+        assert_eq!(names(top.path()).len(), 2);
+        assert!(names(top.path()).iter().all(|name| is_unfinished(name)));
+        drop(folder);
+        assert!(names(top.path()).is_empty());
+        let (file, _) = Unfinished::file(&place).unwrap();
+        file.finish(|path| fs::rename(path, &place)).unwrap();
+        assert_eq!(names(top.path()), ["out"]);
+    }
+
+    #[test]
+    fn only_what_nobody_holds_is_a_leftover() {
+        let top = tempfile::tempdir().unwrap();
+        let place = top.path().join("out");
+        let held = Unfinished::folder(&place).unwrap();
+        // As a killed run leaves it: nobody holds the lock.
+        let left = top.path().join("out.unfinished-aaaaaa");
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join("kept.jsonl.gz.partial"), "x").unwrap();
+        fs::write(with(&left, LOCK), "").unwrap();
+        // Of another place, of no lock, and a user's own.
+        let others =
+            ["other.unfinished-aaaaaa.lock", "out.unfinished-bbbbbb", "out.unfinished-2024", "out.lock"];
+        others.iter().for_each(|name| fs::write(top.path().join(name), "x").unwrap());
+        drop(Unfinished::file(&place).unwrap());
+        assert!(!left.exists() && held.path().exists());
+        assert!(others.iter().all(|name| top.path().join(name).exists()));
+        drop(held);
+        assert_eq!(names(top.path()).len(), others.len());
+    }
+
+    #[test]
+    fn what_stepped_aside_comes_back_if_nothing_took_its_place() {
+        for taken in [false, true] {
+            let top = tempfile::tempdir().unwrap();
+            let place = top.path().join("out");
+            let left = top.path().join("out.unfinished-aaaaaa");
+            fs::write(with(&left, LOCK), "").unwrap();
+            fs::create_dir(&left).unwrap();
+            fs::write(with(&left, ASIDE), "old").unwrap();
+            if taken {
+                fs::write(&place, "new").unwrap();
+            }
+            take_leftovers_away(&place);
+            assert_eq!(names(top.path()), ["out"]);
+            assert_eq!(fs::read_to_string(&place).unwrap(), if taken { "new" } else { "old" });
+        }
+    }
+}

@@ -1,0 +1,459 @@
+//! Nothing of a user's is lost: what is written over, what is left behind, what is passed over, and what of a
+//! run survives when its input does not.
+
+use super::cli::flipside;
+use assert_cmd::Command;
+use serde_json::Value;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A line of JSON with a page of its own words.
+fn line(i: usize) -> String {
+    let text: String = (0..40).map(|word| format!("word{} ", i * 1_000 + word)).collect();
+    serde_json::json!({ "id": format!("page {i}"), "text": text }).to_string() + "\n"
+}
+
+fn lines(pages: std::ops::Range<usize>) -> String {
+    pages.map(line).collect()
+}
+
+fn gz(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn report(folder: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(folder.join("report.json")).unwrap()).unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = entries.collect();
+    names.sort();
+    names
+}
+
+/// A folder of its own for a test, and commands that run there.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.at(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn run(&self, arguments: &str) -> Command {
+        let mut command = flipside();
+        command.current_dir(self.0.path()).args(arguments.split(' '));
+        command
+    }
+
+    /// Runs it, and gives what it said on standard error.
+    fn told(&self, arguments: &str, code: i32) -> String {
+        let run = self.run(arguments).assert().code(code);
+        String::from_utf8(run.get_output().stderr.clone()).unwrap()
+    }
+}
+
+#[test]
+fn frequencies_are_saved_over_nothing_but_frequencies() {
+    let place = Place::new();
+    place.put("in/a.jsonl", lines(0..9));
+    let thesis = place.put("thesis.txt", "years of work");
+    let save = "dedup in --out out --weighting tf-idf --save-frequencies";
+    let told = place.told(&format!("{save} thesis.txt"), 2);
+    assert!(
+        told.contains("--save-frequencies thesis.txt: expected a new file or an earlier file of"),
+        "{told}"
+    );
+    assert_eq!(fs::read_to_string(thesis).unwrap(), "years of work");
+    let told = place.told(&format!("{save} in/a.jsonl"), 2);
+    assert!(told.contains("--save-frequencies in/a.jsonl"), "{told}");
+    assert_eq!(fs::read_to_string(place.at("in/a.jsonl")).unwrap(), lines(0..9));
+    place.told(&format!("{save} words.freq"), 0);
+    fs::remove_dir_all(place.at("out")).unwrap();
+    // Frequencies are replaced, but not where the run reads them, under whatever name.
+    place.told(&format!("{save} words.freq"), 0);
+    let before = fs::read(place.at("words.freq")).unwrap();
+    fs::hard_link(place.at("words.freq"), place.at("twin")).unwrap();
+    let told = place.told("dedup in twin --out other --save-frequencies words.freq", 2);
+    assert!(told.contains("this run reads twin"), "{told}");
+    assert_eq!(fs::read(place.at("words.freq")).unwrap(), before);
+    assert!(!place.at("other").exists());
+}
+
+#[test]
+fn force_spares_what_the_run_reads_and_saves() {
+    let place = Place::new();
+    place.put("a.jsonl", lines(0..9));
+    place.told("dedup a.jsonl --out res", 0);
+    let before = names(&place.at("res"));
+    let kept = fs::read(place.at("res/kept.jsonl.gz")).unwrap();
+    let refused = |arguments: &str, what: &str| {
+        let told = place.told(arguments, 2);
+        assert!(told.contains("--force would remove it") && told.contains(what), "{arguments}: {told}");
+        assert_eq!(names(&place.at("res")), before);
+        assert_eq!(fs::read(place.at("res/kept.jsonl.gz")).unwrap(), kept);
+    };
+    refused("dedup res/kept.jsonl.gz --out res --force", "res/kept.jsonl.gz is in this one");
+    refused("dedup res --out res --force", "kept.jsonl.gz");
+    refused("dedup a.jsonl --out res --force --save-frequencies res/words.freq", "res/words.freq");
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("res/kept.jsonl.gz", place.at("link.jsonl.gz")).unwrap();
+        std::os::unix::fs::symlink("res", place.at("latest")).unwrap();
+        refused("dedup link.jsonl.gz --out res --force", "kept.jsonl.gz");
+        refused("dedup res/kept.jsonl.gz --out latest --force", "res/kept.jsonl.gz");
+    }
+    // What a user put there stays, whatever it is called.
+    place.put("res/kept-2.parquet", "PAR1 a thesis PAR1");
+    let told = place.told("dedup a.jsonl --out res --force", 2);
+    assert!(told.contains("kept-2.parquet is in it and would be lost"), "{told}");
+    fs::remove_file(place.at("res/kept-2.parquet")).unwrap();
+    fs::create_dir(place.at("res/review.html")).unwrap();
+    place.told("dedup a.jsonl --out res --force", 2);
+    fs::remove_dir(place.at("res/review.html")).unwrap();
+    place.told("dedup a.jsonl --out res --force", 0);
+    assert!(place.told("dedup a.jsonl --out -", 2).contains("- is none"));
+}
+
+#[test]
+fn earlier_results_of_version_1_are_replaced_by_force() {
+    let place = Place::new();
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/results-v1/checked");
+    for name in names(&old) {
+        place.put(&format!("out/{name}"), fs::read(old.join(&name)).unwrap());
+    }
+    place.put("a.jsonl", lines(0..9));
+    place.told("dedup a.jsonl --out out --force", 0);
+    assert_eq!(report(&place.at("out"))["corpus"]["documents"], 9);
+}
+
+/// Waits until something is so.
+#[cfg(unix)]
+fn wait_for(what: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !what() {
+        assert!(start.elapsed() < Duration::from_secs(60), "waited in vain");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Begins a run that reads standard input, and waits until it has begun its folder and a copy of some of it.
+#[cfg(unix)]
+fn begun(place: &Place) -> (std::process::Child, std::process::ChildStdin) {
+    fs::create_dir_all(place.at("tmp")).unwrap();
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("flipside"))
+        .current_dir(place.0.path())
+        .env("TMPDIR", place.at("tmp"))
+        .args(["dedup", "-", "--out", "out"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(lines(0..2_000).as_bytes()).unwrap();
+    let copied = || fs::read_dir(place.at("tmp")).unwrap().any(|e| e.unwrap().metadata().unwrap().len() > 0);
+    wait_for(|| copied() && names(place.0.path()).iter().any(|name| name.starts_with("out.unfinished-")));
+    (child, input)
+}
+
+#[cfg(unix)]
+fn kill(child: &std::process::Child, signal: &str) {
+    let status = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(status.unwrap().success());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_leaves_nothing_behind() {
+    use std::os::unix::process::ExitStatusExt;
+    for (signal, number) in [("-INT", 2), ("-TERM", 15), ("-HUP", 1)] {
+        let place = Place::new();
+        let (mut child, input) = begun(&place);
+        kill(&child, signal);
+        assert_eq!(child.wait().unwrap().signal(), Some(number), "{signal}");
+        drop(input);
+        assert_eq!(names(place.0.path()), ["tmp"], "{signal}");
+        assert_eq!(names(&place.at("tmp")), Vec::<String>::new(), "{signal}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_a_killed_run_left_is_never_read_and_taken_away_by_the_next() {
+    let place = Place::new();
+    let (mut child, input) = begun(&place);
+    kill(&child, "-KILL");
+    child.wait().unwrap();
+    drop(input);
+    let left = names(place.0.path()).into_iter().find(|name| name.ends_with(|c: char| c != 'k')).unwrap();
+    assert!(left.starts_with("out.unfinished-"), "{left}");
+    // As if it had come as far as its kept pages.
+    place.put(&format!("{left}/kept.jsonl.gz"), gz(lines(0..50).as_bytes()));
+    place.put("a.jsonl", lines(0..9));
+    for input in [".", &*format!("a.jsonl {left}")] {
+        let told = place.told(&format!("dedup {input} --out other --force"), 0);
+        assert!(told.contains("1 unfinished result") || told.contains("unfinished results"), "{told}");
+        assert_eq!(report(&place.at("other"))["corpus"]["documents"], 9);
+    }
+    let mut run = place.run("dedup - --out out");
+    run.env("TMPDIR", place.at("tmp")).write_stdin(lines(0..9)).assert().success();
+    assert_eq!(names(place.0.path()), ["a.jsonl", "other", "out", "tmp"]);
+    assert_eq!(names(&place.at("tmp")), Vec::<String>::new());
+}
+
+#[test]
+fn a_folder_tells_what_it_holds_that_is_not_read() {
+    let place = Place::new();
+    place.put("in/a.jsonl", lines(0..3));
+    place.put("in/b.json.gz", gz(lines(3..6).as_bytes()));
+    place.put("in/c.json", "{\"pages\": 7}\n");
+    place.put("in/d.json", "{\n  \"text\": \"x\"\n}\n");
+    place.put("in/more/e.json", lines(6..8));
+    place.put("in/README.md", "words");
+    place.told("dedup in/a.jsonl --out in/res", 0);
+    let told = place.told("dedup in --out out", 0);
+    let expected = "Not read, as folders hold them beside pages: 3 files of other names (in/README.md, in/c.json, \
+                    in/d.json); 1 folder of earlier results (in/res).";
+    assert!(told.contains(expected), "{told}");
+    let report = report(&place.at("out"));
+    assert_eq!(report["corpus"]["documents"], 8);
+    assert!(report["warnings"].as_array().unwrap().iter().any(|warning| warning == expected), "{report}");
+    assert!(place.told("seen --index i in", 0).contains(expected));
+    place.put("other/x.txt", "words");
+    assert!(place.told("dedup other --out none", 2).contains("1 file of another name (other/x.txt)"));
+}
+
+/// A WET record of its own words.
+fn record(i: usize) -> Vec<u8> {
+    let text: String = (0..40).map(|word| format!("word{} ", i * 1_000 + word)).collect();
+    format!(
+        "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: https://pier.example/{i}\r\n\
+         WARC-Date: 2024-05-18T01:58:10Z\r\nContent-Length: {}\r\n\r\n{text}\r\n\r\n",
+        text.len()
+    )
+    .into_bytes()
+}
+
+/// A gzip member whose header has these flags, and these fields behind its first ten bytes.
+fn odd_member(content: &[u8], flags: u8, fields: &[u8]) -> Vec<u8> {
+    let mut member = gz(content);
+    member[3] = flags;
+    member.splice(10..10, fields.iter().copied());
+    member
+}
+
+#[test]
+fn an_odd_member_in_front_of_the_first_kept_page_costs_nothing() {
+    let name = [vec![b'n'; 200_000], vec![0]].concat();
+    let members = [
+        ("a wrong checksum of the header", odd_member(&record(0), 2, &[0xab, 0xcd])),
+        ("a long name", odd_member(&record(0), 8, &name)),
+    ];
+    for (what, first) in members {
+        let place = Place::new();
+        let rest: Vec<u8> = (1..9).flat_map(|i| gz(&record(i))).collect();
+        place.put("a.warc.wet.gz", [first, rest].concat());
+        place.told("dedup a.warc.wet.gz --out out", 0);
+        assert_eq!(report(&place.at("out"))["outcome"]["kept"], 9, "{what}");
+        place.told("inspect out", 0);
+        // By standard input its name does not tell what it is.
+        let mut run = place.run("dedup - --out by-stream");
+        run.write_stdin(fs::read(place.at("a.warc.wet.gz")).unwrap()).assert().success();
+    }
+}
+
+/// A run through the library whose `change` comes between reading and writing.
+fn changed_meanwhile(place: &Place, change: impl Fn(&Place) + Sync) -> flipside::pipeline::Summary {
+    struct Changing<F>(F, std::sync::Once);
+    impl<F: Fn() + Sync> flipside::pipeline::Progress for Changing<F> {
+        fn begin(&self, stage: &str, _: u64, _: &str) {
+            if stage == "write tables" {
+                self.1.call_once(&self.0);
+            }
+        }
+        fn advance(&self, _: u64) {}
+        fn end(&self) {}
+        fn note(&self, _: &str) {}
+    }
+    let job = flipside::pipeline::Job {
+        inputs: vec![place.at("in")],
+        out: place.at("out"),
+        ..flipside::pipeline::Job::default()
+    };
+    flipside::pipeline::dedup(&job, &Changing(|| change(place), std::sync::Once::new())).unwrap()
+}
+
+#[test]
+fn what_vanishes_or_changes_after_it_was_read_costs_its_own_pages_alone() {
+    type Change = fn(&Place);
+    let changes: [(&str, Change, usize); 6] = [
+        ("gone", |place| fs::remove_file(place.at("in/b")).unwrap(), 10),
+        ("emptied", |place| drop(place.put("in/b", "")), 10),
+        ("replaced", |place| drop(place.put("in/b", lines(500..600))), 10),
+        ("cut", |place| drop(place.put("in/b", lines(10..14))), 6),
+        ("one changed", |place| drop(place.put("in/b", lines(10..20).replace("word15003", "word15004"))), 1),
+        ("grown", |place| drop(place.put("in/b", lines(10..25))), 0),
+    ];
+    for (what, change, lost) in changes {
+        for (name, packed) in [("b.jsonl", false), ("b.jsonl.gz", true)] {
+            let place = Place::new();
+            place.put("in/a.jsonl", lines(0..10));
+            let pack = |text: &[u8]| if packed { gz(text) } else { text.to_vec() };
+            place.put(&format!("in/{name}"), pack(lines(10..20).as_bytes()));
+            let summary = changed_meanwhile(&place, |place| {
+                // The change is told of a file b; it is made to the one that was read.
+                fs::write(place.at("in/b"), "").unwrap();
+                change(place);
+                match fs::read(place.at("in/b")) {
+                    Ok(bytes) => {
+                        fs::write(place.at("in").join(name), pack(&bytes)).unwrap();
+                        fs::remove_file(place.at("in/b")).unwrap();
+                    }
+                    Err(_) => fs::remove_file(place.at("in").join(name)).unwrap(),
+                }
+            });
+            let report = report(&place.at("out"));
+            let what = format!("{what}, {name}: {}", report["damage"]);
+            assert_eq!(summary.damaged, lost as u64, "{what}");
+            assert_eq!(report["damage"]["pages_lost"], lost, "{what}");
+            assert_eq!(
+                (&report["corpus"]["documents"], &report["outcome"]["kept"]),
+                (&20.into(), &20.into())
+            );
+            let listed = report["damage"]["listed"].as_array().unwrap();
+            assert!(listed.iter().all(|piece| piece["kind"] == "changed"), "{what}");
+            let mut named: Vec<&str> =
+                listed.iter().filter_map(|piece| piece["detail"].as_str()?.split(' ').next()).collect();
+            named.dedup();
+            assert_eq!(named.len(), lost, "each lost page is named: {what}");
+            let mut kept = String::new();
+            let file = fs::File::open(place.at("out/kept.jsonl.gz")).unwrap();
+            std::io::Read::read_to_string(&mut flate2::read::MultiGzDecoder::new(file), &mut kept).unwrap();
+            assert_eq!(kept.lines().count(), 20 - lost, "{what}");
+            assert!(kept.lines().all(|line| lines(0..20).contains(line)), "{what}");
+            assert!(
+                ["pairs.csv", "clusters.csv", "report.html"].iter().all(|f| place.at("out").join(f).exists())
+            );
+        }
+    }
+}
+
+#[test]
+fn an_archive_replaced_after_it_was_read_gives_no_page_of_another_kind() {
+    let wet = |pages: std::ops::Range<usize>| pages.flat_map(|i| gz(&record(i))).collect::<Vec<u8>>();
+    let place = Place::new();
+    place.put("in/a.warc.wet.gz", wet(0..5));
+    place.put("in/b.warc.wet.gz", wet(10..15));
+    // The same sizes of members at the same places, other pages in them.
+    let summary = changed_meanwhile(&place, |place| drop(place.put("in/b.warc.wet.gz", wet(20..25))));
+    assert_eq!(summary.damaged, 5);
+    place.told("dedup out/kept.warc.wet.gz --out again", 0);
+    assert_eq!(report(&place.at("again"))["corpus"]["documents"], 5);
+}
+
+#[test]
+fn legal_input_is_no_damage_and_odd_input_is_mended_unless_strict() {
+    let place = Place::new();
+    place.put("in/a.jsonl", lines(0..5));
+    place.put("in/none.jsonl", "");
+    place.put("in/none.jsonl.gz", gz(b""));
+    place.put("in/null.jsonl", "{\"text\": null}\n");
+    let odd = [b"{\"text\": \"caf\xe9\"}\n".to_vec(), br#"{"text": "half \ud83d"}"#.to_vec()].concat();
+    place.put("in/odd.jsonl", odd);
+    let told = place.told("dedup in --out out", 0);
+    assert!(!told.contains("damage"), "{told}");
+    let lenient = report(&place.at("out"));
+    assert_eq!((&lenient["corpus"]["documents"], &lenient["damage"]["total"]), (&7.into(), &0.into()));
+    let warned = |what: &str| {
+        lenient["warnings"].as_array().unwrap().iter().any(|w| w.as_str().unwrap().contains(what))
+    };
+    assert!(
+        warned("2 pages hold bytes that are no UTF-8") && warned("1 line or row has a text of null"),
+        "{lenient}"
+    );
+    place.told("inspect out", 0);
+    let told = place.told("dedup in --out strict --strict", 1);
+    assert!(
+        told.contains("invalid-utf8") && told.contains("text-not-string") && told.contains("not-json"),
+        "{told}"
+    );
+    let strict = report(&place.at("strict"));
+    assert_eq!((&strict["corpus"]["documents"], &strict["damage"]["pages_lost"]), (&5.into(), &3.into()));
+}
+
+#[test]
+fn long_windows_of_zstandard_are_read_on_demand() {
+    let place = Place::new();
+    let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.window_log(28).unwrap();
+    encoder.long_distance_matching(true).unwrap();
+    encoder.write_all(lines(0..5).as_bytes()).unwrap();
+    place.put("in/a.jsonl.zst", encoder.finish().unwrap());
+    place.put("in/b.jsonl", lines(5..9));
+    let told = place.told("dedup in --out out", 1);
+    assert!(told.contains("window-too-long") && told.contains("--longest-window 28 reads it"), "{told}");
+    assert_eq!(report(&place.at("out"))["damage"]["unknown_losses"], 1);
+    place.told("dedup in --out long --longest-window 28", 0);
+    assert_eq!(report(&place.at("long"))["corpus"]["documents"], 9);
+}
+
+#[test]
+fn ids_that_a_spreadsheet_would_run_are_guarded_and_read_back() {
+    let place = Place::new();
+    let text: String = (0..40).map(|word| format!("word{word} ")).collect();
+    let ids = ["=cmd|'/c calc'!A1", "+1", "-2", "@SUM(A1)", "'=quoted", "plain"];
+    let page =
+        |id: &str| serde_json::json!({ "id": id, "url": format!("={id}"), "text": text }).to_string() + "\n";
+    place.put("a.jsonl", ids.iter().map(|id| page(id)).collect::<String>());
+    place.put("b.jsonl", serde_json::json!({ "id": "-near", "text": text.clone() + "more" }).to_string());
+    place.told("dedup a.jsonl b.jsonl --out out", 0);
+    for table in ["pairs.csv", "clusters.csv"] {
+        let mut rows = csv::Reader::from_path(place.at("out").join(table)).unwrap();
+        let cells: Vec<csv::StringRecord> = rows.records().map(Result::unwrap).collect();
+        assert!(cells.len() > 5);
+        assert!(
+            cells.iter().flatten().all(|cell| !cell.starts_with(['=', '+', '-', '@'])),
+            "{table}: {cells:?}"
+        );
+    }
+    place.told("inspect out", 0);
+    place.told("review out", 0);
+    // A truth by the ids as they are, and one by those of the table.
+    let clusters = fs::read_to_string(place.at("out/clusters.csv")).unwrap();
+    assert!(clusters.contains("''=quoted") && clusters.contains("'-2"), "{clusters}");
+    place.put("table.csv", &clusters);
+    let mut rows = csv::Writer::from_path(place.at("plain.csv")).unwrap();
+    rows.write_record(["id", "cluster"]).unwrap();
+    ids.iter().chain(&["-near"]).for_each(|id| rows.write_record([id, "1"]).unwrap());
+    rows.flush().unwrap();
+    for truth in ["table.csv", "plain.csv"] {
+        let run = place.run(&format!("evaluate out --truth {truth} --json")).assert().success();
+        let scores = String::from_utf8(run.get_output().stdout.clone()).unwrap();
+        let scores: Value = serde_json::from_str(&scores).unwrap();
+        assert!(scores.to_string().contains("\"recall\""), "{truth}: {scores}");
+    }
+    let run = place.run("seen --index i a.jsonl").assert().success();
+    let answers = String::from_utf8(run.get_output().stdout.clone()).unwrap();
+    assert!(
+        answers.lines().skip(1).all(|line| line.starts_with("'=") || line.starts_with("\"'=")),
+        "{answers}"
+    );
+    place.put("answers.csv", &answers);
+    place.told("inspect answers.csv", 0);
+}
