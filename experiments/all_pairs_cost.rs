@@ -1,7 +1,7 @@
 //! What comparing all pairs costs, by cosine and by Hamming distance (Table 1), and what a join needs
 //! instead.
 
-use crate::check::Verdict;
+use crate::check::{Finding, Verdict};
 use crate::config::{self, Size};
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series, short};
@@ -276,7 +276,10 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                     item: format!("{corpus}: {what}, {} pages", short(n)),
                     paper: format!("{paper:.3e} s ({}), {} bytes", each(paper), short(row.number(bytes))),
                     ours: format!("{ours:.3e} s ({}), {} bytes", each(ours), short(found.number("bytes"))),
-                    agrees: Some((ours / paper).ln().abs() < config.agree_within),
+                    finding: match inconsistent {
+                        true => Finding::NoComparison,
+                        false => ((ours / paper).ln().abs() < config.agree_within).into(),
+                    },
                     because: if inconsistent {
                         "the published times of this row fit 1.024 billion pages, not 8: from 64M on they grow by 16², not 125²".into()
                     } else if what.starts_with("cosine") {
@@ -301,7 +304,7 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                     short(largest.number("bytes")),
                     largest.text("pairs")
                 ),
-                agrees: None,
+                finding: Finding::New,
                 because: "what a join really needs: its work grows almost with n, not with n²".into(),
             });
         }

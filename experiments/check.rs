@@ -5,6 +5,39 @@ use crate::{Experiment, Options};
 use anyhow::{Context, Result};
 use std::fmt::Write;
 
+/// How what we measured compares with what was published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// We call it the same.
+    Agrees,
+    /// We do not.
+    Differs,
+    /// Nothing was published to compare with.
+    New,
+    /// What was published contradicts itself, so that a nearness of ours would mean nothing.
+    NoComparison,
+    /// The committed rows do not have it.
+    NotMeasured,
+}
+
+impl From<bool> for Finding {
+    fn from(agrees: bool) -> Self {
+        if agrees { Self::Agrees } else { Self::Differs }
+    }
+}
+
+impl Finding {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Agrees => "agrees",
+            Self::Differs => "differs",
+            Self::New => "new",
+            Self::NoComparison => "no comparison",
+            Self::NotMeasured => "not measured",
+        }
+    }
+}
+
 /// What became of one published figure.
 #[derive(Clone, Debug)]
 pub struct Verdict {
@@ -14,8 +47,8 @@ pub struct Verdict {
     pub paper: String,
     /// What we measured.
     pub ours: String,
-    /// Whether we call it the same; none where nothing was published to compare with.
-    pub agrees: Option<bool>,
+    /// How the two compare.
+    pub finding: Finding,
     /// Why they differ, or what makes them agree.
     pub because: String,
 }
@@ -35,12 +68,8 @@ pub fn check(options: &Options, experiments: &[&Experiment]) -> Result<()> {
         }
         writeln!(page, "| figure | published | we see | verdict | because |\n|---|---|---|---|---|")?;
         for verdict in (experiment.verdicts)(options, &rows, &expected)? {
-            let Verdict { item, paper, ours, agrees, because } = verdict;
-            let word = match agrees {
-                Some(true) => "agrees",
-                Some(false) => "differs",
-                None => "new",
-            };
+            let Verdict { item, paper, ours, finding, because } = verdict;
+            let word = finding.word();
             writeln!(page, "| {item} | {paper} | {ours} | {word} | {because} |")?;
         }
     }

@@ -319,7 +319,7 @@ fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> 
                     short(rate(theirs)),
                     theirs.text("method"),
                 ),
-                agrees: Some(ratio >= *times && bytes.is_none_or(|most| share <= most)),
+                finding: (ratio >= *times && bytes.is_none_or(|most| share <= most)).into(),
                 because: match threads.as_str() {
                     "1" => limit(ours),
                     _ => "queries per second of wall time, each core with its part of the queries".into(),

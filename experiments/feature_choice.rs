@@ -1,7 +1,7 @@
 //! What features and weights do to the distance of hashes: near-duplicates against random pairs, and how even
 //! and independent the bits are.
 
-use crate::check::Verdict;
+use crate::check::{Finding, Verdict};
 use crate::config;
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series};
@@ -235,7 +235,7 @@ fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> 
                         nearest.number("bit_imbalance"),
                         nearest.number("mean_bit_correlation")
                     ),
-                    agrees: None,
+                    finding: Finding::New,
                     because: "measured, not published".into(),
                 });
             }

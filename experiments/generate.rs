@@ -183,9 +183,13 @@ impl Donors {
         copy
     }
 
-    /// The hashes of a corpus, documents of a cluster one after the other; `each` keeps what it wants of
-    /// each.
-    pub fn generate<T: Send>(&self, recipe: &Recipe, each: impl Fn(usize, SimHash) -> T + Sync) -> Vec<T> {
+    /// The documents of a corpus, those of a cluster one after the other; `each` keeps what it wants of a document's
+    /// number, its SimHash and its features.
+    pub fn generate<T: Send>(
+        &self,
+        recipe: &Recipe,
+        each: impl Fn(usize, SimHash, &Features) -> T + Sync,
+    ) -> Vec<T> {
         let starts = cluster_starts(recipe);
         let task = |cluster: usize| {
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(fmix64(recipe.seed ^ fmix64(cluster as u64 + 1)));
@@ -203,10 +207,11 @@ impl Donors {
                         }
                     };
                     let simhash = hasher.hash(features.iter().copied());
+                    let kept = each(document, simhash, &features);
                     if members.len() < PARENTS {
                         members.push(features);
                     }
-                    each(document, simhash)
+                    kept
                 })
                 .collect::<Vec<T>>()
         };
@@ -286,7 +291,7 @@ mod tests {
     fn documents_are_the_same_for_any_number_of_threads_and_kept_apart() {
         let donors = donors();
         let recipe = Recipe { documents: 2_000, exponent: 2.4, largest: 1_000, longest: 512, seed: 7 };
-        let hashes = || donors.generate(&recipe, |document, simhash| (document, simhash.hash));
+        let hashes = || donors.generate(&recipe, |document, simhash, _| (document, simhash.hash));
         let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(hashes);
         assert_eq!(one, hashes());
         assert!(one.iter().enumerate().all(|(place, &(document, _))| place == document));

@@ -17,8 +17,11 @@ mod feature_choice;
 mod figure;
 mod flips_vs_recall;
 mod generate;
+mod laws;
 mod modulo_sketch;
+mod nearness;
 mod online_throughput;
+mod pairs;
 mod plan;
 mod progress;
 mod psm_batch;
@@ -145,6 +148,7 @@ struct Experiment {
 
 const EXPERIMENTS: &[Experiment] = &[
     flips_vs_recall::EXPERIMENT,
+    nearness::EXPERIMENT,
     online_throughput::EXPERIMENT,
     scalability::EXPERIMENT,
     dial::EXPERIMENT,
@@ -167,6 +171,7 @@ fn run(options: &Options) -> Result<()> {
         "all" => {
             for experiment in EXPERIMENTS {
                 measure(options, experiment)?;
+                laws::hold(experiment.name, &results::read_all(options, experiment.name)?)?;
             }
             check::check(options, &EXPERIMENTS.iter().collect::<Vec<_>>())?;
         }
@@ -234,6 +239,7 @@ mod tests {
             run(&options).unwrap();
             let rows = results::read_all(&options, what).unwrap();
             assert!(!rows.is_empty() && rows.iter().all(|row| row.text("corpus_hash").len() == 16), "{what}");
+            laws::hold(what, &rows).unwrap();
             let figure = || {
                 let mut drawn: Vec<PathBuf> = fs::read_dir(options.figures())
                     .unwrap()

@@ -1,6 +1,6 @@
 //! Queries per second against memory, every match and the first one (Table 2).
 
-use crate::check::Verdict;
+use crate::check::{Finding, Verdict};
 use crate::config::{self, Size};
 use crate::figure::{self, Axis, Look, Panel, Series, short};
 use crate::results::{Row, distinct, expected};
@@ -147,7 +147,7 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                             psm.number("bytes") / bphs.number("bytes"),
                             psm.number("recall")
                         ),
-                        agrees: Some((ratio / paper).ln().abs() < config.agree_within),
+                        finding: ((ratio / paper).ln().abs() < config.agree_within).into(),
                         because: format!(
                             "our BPHS answers {:.1} × as many queries as the paper's, our {reading} {:.2} × as many, with {:.0} probes a query against {tables} tables; \
                              machines, sizes and baselines differ, and their parts were not told apart",
@@ -174,7 +174,7 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                         ours.number("recall"),
                         rival.number("recall")
                     ),
-                    agrees: None,
+                    finding: Finding::New,
                     because: "same radius asked, both answer every match".into(),
                 });
             }

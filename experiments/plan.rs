@@ -224,7 +224,7 @@ fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> 
                 item: format!("{corpus}: {item} of {} indexes", rows.len()),
                 paper: format!("wanted, not published: {wanted}"),
                 ours: format!("{farthest} at the farthest"),
-                agrees: Some(good),
+                finding: good.into(),
                 because: match thing {
                     "queries_per_cpu_second" => "writing matches down is not told".into(),
                     "recall" => "counted on queries other than those measured".into(),

@@ -98,6 +98,37 @@ impl Batch {
     /// # Errors
     /// For hashes that do not ascend, and for slots of 2³² or more.
     pub fn stream(&self, stored: &[u64], first_slot: u32, hits: &mut Vec<(u32, Hit)>) -> Result<Cost> {
+        self.pass::<false>(stored, first_slot, &mut [], hits)
+    }
+
+    /// The same for one match of each query. `answered` has a place for each query: those that have an answer are
+    /// compared no more, and those that get one are added.
+    ///
+    /// # Errors
+    /// As [`stream`](Self::stream), and for another number of places.
+    pub fn stream_first(
+        &self,
+        stored: &[u64],
+        first_slot: u32,
+        answered: &mut [bool],
+        hits: &mut Vec<(u32, Hit)>,
+    ) -> Result<Cost> {
+        ensure!(
+            answered.len() == self.hashes.len(),
+            "{} places for {} queries",
+            answered.len(),
+            self.hashes.len()
+        );
+        self.pass::<true>(stored, first_slot, answered, hits)
+    }
+
+    fn pass<const FIRST: bool>(
+        &self,
+        stored: &[u64],
+        first_slot: u32,
+        answered: &mut [bool],
+        hits: &mut Vec<(u32, Hit)>,
+    ) -> Result<Cost> {
         ensure!(stored.is_sorted(), "stored hashes that do not ascend");
         let end = u64::from(first_slot) + stored.len() as u64;
         ensure!(end <= 1 << 32, "{end} stored hashes are too many");
@@ -115,14 +146,20 @@ impl Batch {
                 while j < stored.len() && stored[j] >> shift == key {
                     for &probe in &self.probes[from..to] {
                         let query = probe as u32;
+                        if FIRST && answered[query as usize] {
+                            continue;
+                        }
+                        cost.candidates += 1;
                         let distance = (self.hashes[query as usize] ^ stored[j]).count_ones();
                         if distance <= self.params.radius {
                             let slot = Slot(first_slot + j as u32);
                             hits.push((query, Hit { slot, distance: distance as u8 }));
                             cost.verified += 1;
+                            if FIRST {
+                                answered[query as usize] = true;
+                            }
                         }
                     }
-                    cost.candidates += (to - from) as u64;
                     j += 1;
                 }
                 i = to;
@@ -214,6 +251,33 @@ mod tests {
             let found = streamed(stored.hashes(), &queries, params, chunk);
             prop_assert_eq!(found, naive(stored.hashes(), &queries, params));
         }
+    }
+
+    #[test]
+    fn the_first_match_answers_every_query_that_has_one_and_compares_less() {
+        let mut rng = SplitMix64::new(21);
+        let centres: Vec<u64> = (0..4).map(|_| rng.next_u64()).collect();
+        let stored = DistinctHashes::new(&near(&mut rng, 400, &centres));
+        let hashes = near(&mut rng, 60, &centres);
+        let weights = [0.5; BITS];
+        let queries: Vec<Query<'_>> = hashes.iter().map(|&hash| Query { hash, weights: &weights }).collect();
+        let params = BatchParams { radius: 3, key_bits: 12, ..BatchParams::default() };
+        let batch = Batch::new(&queries, params).unwrap();
+        let (mut every, mut first, mut answered) = (Vec::new(), Vec::new(), vec![false; queries.len()]);
+        let (mut all, mut few) = (Cost::default(), Cost::default());
+        for (part, at) in stored.hashes().chunks(50).zip(0..) {
+            all += batch.stream(part, at * 50, &mut every).unwrap();
+            few += batch.stream_first(part, at * 50, &mut answered, &mut first).unwrap();
+        }
+        let of = |hits: &[(u32, Hit)]| {
+            hits.iter().map(|&(query, _)| query).collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(of(&every), of(&first));
+        assert_eq!(of(&first).len(), first.len(), "one answer each");
+        assert!(first.len() > 30 && first.iter().all(|hit| every.contains(hit)));
+        assert!(few.candidates < all.candidates && few.verified < all.verified);
+        assert_eq!(answered.iter().filter(|&&answered| answered).count(), first.len());
+        assert!(batch.stream_first(&[], 0, &mut [], &mut first).is_err());
     }
 
     #[test]

@@ -41,6 +41,7 @@ impl Table {
             ("seed", options.seed.to_string()),
             ("revision", revision()),
             ("machine", machine()),
+            ("command", command(options, experiment, corpus)),
         ];
         Ok(Self { writer: None, path, common, header: Vec::new() })
     }
@@ -67,6 +68,47 @@ impl Table {
         writer.write_record(values)?;
         writer.flush().with_context(writing)
     }
+}
+
+/// What makes the rows again, after `cargo run --release -p flipside-experiments --`. Of files and folders only the
+/// names are told: where they are is each machine's own.
+fn command(options: &Options, experiment: &str, corpus: &str) -> String {
+    let name = |path: &str| Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut words = vec![experiment.to_owned()];
+    let mut flag = |given: bool, flag: &str| given.then(|| words.push(flag.to_owned()));
+    flag(options.quick, "--quick");
+    flag(options.near_pairs, "--near-pairs");
+    let mut value = |flag: &str, values: Vec<String>| {
+        if !values.is_empty() {
+            words.push(flag.to_owned());
+            words.extend(values);
+        }
+    };
+    if !options.near_pairs {
+        // Of several corpora the one that the rows are of; all of them where the rows are of none.
+        let paths = options.corpora();
+        let own: Vec<&PathBuf> =
+            paths.iter().filter(|path| corpus.starts_with(&*crate::corpus::name_of(path))).collect();
+        let paths = if own.is_empty() { paths.iter().collect() } else { own };
+        value("--corpus", paths.iter().map(|path| name(&path.to_string_lossy())).collect());
+    }
+    value(
+        "--truth",
+        options
+            .truths
+            .iter()
+            .filter(|truth| truth.starts_with(&format!("{corpus}=")))
+            .map(|truth| match truth.split_once('=') {
+                Some((corpus, file)) => format!("{corpus}={}", name(file)),
+                None => truth.clone(),
+            })
+            .collect(),
+    );
+    value("--rivals", options.rivals.iter().map(|path| name(&path.to_string_lossy())).collect());
+    value("--stored", options.stored.iter().map(usize::to_string).collect());
+    value("--queries", options.queries.iter().map(usize::to_string).collect());
+    value("--seed", vec![options.seed.to_string()]);
+    words.join(" ")
 }
 
 /// The revision that is measured; a plus sign stands for changes on top of it.
@@ -155,4 +197,28 @@ pub fn distinct<'a>(rows: impl IntoIterator<Item = &'a Row>, field: &str) -> Vec
         }
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn a_row_knows_its_command_but_not_where_files_are() {
+        let told = |flags: &[&str]| {
+            let flags = [&["experiments", "all"], flags].concat();
+            command(&Options::parse_from(flags), "batch", "a")
+        };
+        assert_eq!(told(&[]), "batch --corpus data --seed 2011");
+        assert_eq!(
+            told(&["--quick", "--corpus", "/some/where/a.warc.wet.gz", "b", "--stored", "7", "--seed", "3"]),
+            "batch --quick --corpus a.warc.wet.gz --stored 7 --seed 3"
+        );
+        assert_eq!(
+            told(&["--truth", "a=/some/where/a.csv,0.8,all", "b=b.csv", "--queries", "9"]),
+            "batch --corpus data --truth a=a.csv,0.8,all --queries 9 --seed 2011"
+        );
+        assert_eq!(told(&["--near-pairs"]), "batch --near-pairs --seed 2011");
+    }
 }

@@ -1,6 +1,6 @@
 //! Time per query against the number of stored hashes, with the growth fitted (Figure 7).
 
-use crate::check::Verdict;
+use crate::check::{Finding, Verdict};
 use crate::config::{self, Size};
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series};
@@ -106,7 +106,7 @@ fn verdicts(_: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> {
                 item: format!("{corpus}, {method}"),
                 paper: "Figure 7, no numbers in the slides".into(),
                 ours: fits.join("; "),
-                agrees: None,
+                finding: Finding::New,
                 because: "fitted on logarithms over the measured sizes".into(),
             });
         }

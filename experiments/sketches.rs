@@ -3,7 +3,7 @@
 
 use crate::band_index::BandIndex;
 use crate::bounds::{at_most, chernoff_below};
-use crate::check::Verdict;
+use crate::check::{Finding, Verdict};
 use crate::config;
 use crate::corpus::Corpus;
 use crate::figure::{self, Axis, Look, Panel, Series};
@@ -111,7 +111,7 @@ fn as_pages_arrive(
     seed: u64,
 ) -> Result<Vec<Measured>> {
     let &Arriving { positions, similarity, recall, newest, .. } = &config.arriving;
-    let params = MinHashParams::new(positions, Family::default(), seed);
+    let params = MinHashParams::new(positions, Family::Multiply32, seed);
     let signatures = MinHasher::new(params)?.sign_all(features);
     let banding = Banding::choose(positions, similarity, recall)?;
     let mut index = BandIndex::new(positions, banding, newest)?;
@@ -501,7 +501,7 @@ fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> 
                     .find(|r| r.number("bytes_per_document") == 512.0 && r.number("resemblance_from") == 0.8)
                     .map_or("-".into(), |r| format!("{:.2} %", r.number("value") * 100.0))
             ),
-            agrees: Some(false),
+            finding: false.into(),
             because: "the notes put delta = 0.1 into the exponent as 1/0.02 instead of 1/200; the bound for a hundred positions is above one half and promises little, though the error itself is rare at high resemblance".into(),
         });
         let error = |method: &str, bytes: f64| {
@@ -523,7 +523,7 @@ fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> 
                     "error {:.3} at 512 bytes ({theory:.2} × theory); 0 mod m: {:.3} at {:.0} bytes on average",
                     minhash.number("value"), modulo.number("value"), modulo.number("bytes_per_document")
                 ),
-                agrees: Some((theory - 1.0).abs() < config.agree_within),
+                finding: ((theory - 1.0).abs() < config.agree_within).into(),
                 because: "errors of pairs that share documents go together, so the ratio is not exactly 1".into(),
             });
         }
@@ -540,7 +540,7 @@ fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> 
                     farthest.text("resemblance_from"),
                     farthest.text("resemblance_to"),
                 ),
-                agrees: Some(off(farthest) < config.arriving.agree_within),
+                finding: (off(farthest) < config.arriving.agree_within).into(),
                 because: "pairs that share pages are found or missed together".into(),
             });
         }
@@ -570,7 +570,7 @@ fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdict>> 
             item: format!("{corpus}: supershingles against SimHash, 8 bytes each, resemblance .8 or more"),
             paper: "Henzinger 2006, by judges: SimHash right in .50 of pairs, supershingles in .38".into(),
             ours: said.join("; "),
-            agrees: None,
+            finding: Finding::New,
             because: "another question: share found of pairs that exact counting calls alike, not share right of those found".into(),
         });
     }

@@ -104,7 +104,7 @@ impl Workload {
             |document: usize| (fmix64(document as u64 ^ fmix64(seed)) as f64) < share * u64::MAX as f64;
         let recipe = Recipe::read(options, documents)?;
         let progress = options.progress.bar("documents generated", documents);
-        let all = donors.generate(&recipe, |document, simhash| {
+        let all = donors.generate(&recipe, |document, simhash, _| {
             if document.is_multiple_of(PROGRESS) {
                 progress.inc(PROGRESS as u64);
             }
@@ -333,7 +333,7 @@ fn resident() -> u64 {
 
 impl Method {
     fn build(self, hashes: &[u64], radius: u32) -> Result<Built> {
-        let psm = |reading| PsmParams::new(radius, reading);
+        let psm = |reading| PsmParams::new(radius, reading).with(|params| params.cost = FlipCost::Abs);
         Ok(match self {
             Self::Bphs { tables } => {
                 Built::Ours(Box::new(Bphs::new(hashes, BphsParams::new(radius, tables))?))
@@ -415,11 +415,12 @@ impl Method {
 
 /// Key bits for so many hashes, and the probes among them that find the wanted recall on the queries set
 /// apart.
-pub fn key_and_budget(workload: &Workload, hashes: &[u64]) -> Result<(u32, u32)> {
+pub fn key_and_budgets(workload: &Workload, hashes: &[u64]) -> Result<(u32, [u32; 2])> {
     let method = Method::PsmP { fewer: 2, order: FlipOrder::Vosh };
     let built = method.build(hashes, workload.searches.distance)?;
     let Built::Psm(psm) = &built else { unreachable!("it was built just so") };
-    Ok((psm.key_bits(), calibrate(&built, workload).0))
+    let (every, first) = calibrate(&built, workload);
+    Ok((psm.key_bits(), [every, first]))
 }
 
 /// The budgets for the wanted recall: of pairs at distance 1 to h, and of queries without a match at

@@ -312,7 +312,7 @@ pub fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdic
             item: format!("{set} ({kind}): F1 of the best rival reached"),
             paper: format!("{theirs:.3} ({rival})"),
             ours: format!("{best:.3} ({ours}), best of all; {fair}"),
-            agrees: Some(best >= theirs),
+            finding: (best >= theirs).into(),
             because: "an aim of ours; the best of all settings and the best rival are both chosen on the set"
                 .into(),
         });
@@ -327,7 +327,7 @@ pub fn verdicts(options: &Options, rows: &[Row], _: &[Row]) -> Result<Vec<Verdic
             item: format!("mean F1 over the sets, {aim} above the best rival with one setting"),
             paper: format!("{theirs:.3} ({rival}); only rivals that finished every set"),
             ours: format!("{best:.3} ({ours})"),
-            agrees: Some(best >= theirs + aim),
+            finding: (best >= theirs + aim).into(),
             because: "the lexical sets count the Jaccard coefficient of 5-shingles; a setting that counts it too is right by definition".into(),
         });
     }
