@@ -1,7 +1,7 @@
 """Scores settings of the tool on many sets, a row for each: ../results/two-sketches/SETTINGS.csv.
 
-usage: runs.py FLIPSIDE ROWS.csv SET=DOCUMENTS,TRUTH[,KIND] ...      KIND: chosen, held-out, labelled
-       runs.py FLIPSIDE ROWS.csv --read KEY,ONE,TWO CORPUS=DOCUMENTS ...
+usage: runs.py FLIPSIDE ROWS.csv [--only SETTING] SET=DOCUMENTS,TRUTH[,KIND] ...   KIND: chosen, held-out, labelled
+       runs.py FLIPSIDE ROWS.csv [--only SETTING] --read KEY,ONE,TWO CORPUS=DOCUMENTS ...
 
 Every run is `dedup DOCUMENTS --all-pairs --threads 1` with the options of a setting. Without --read the pairs
 are scored by score.py (300 draws), with it by read.py, pooled over the corpora. A row has the setting, its options, the
@@ -27,6 +27,7 @@ SETTINGS = {
     ],
     "minhash 128": ["--method", "minhash"],
     "removable": ["--preset", "removable"],
+    "removable, without frames": ["--preset", "removable", "--without-frames"],
     "the paper's": [
         "--method", "psm", "--features", "words", "--weighting", "tf-idf", "--verify", "none",
     ],
@@ -58,13 +59,16 @@ def script(name, *arguments):
 def main():
     program, rows, *sets = sys.argv[1:]
     read = None
+    settings = SETTINGS
+    if sets[0] == "--only":
+        settings, sets = {sets[1]: SETTINGS[sets[1]]}, sets[2:]
     if sets[0] == "--read":
         read, sets = sets[1].split(","), sets[2:]
     known = []
     if os.path.exists(rows):
         with open(rows, newline="", encoding="utf-8") as file:
             known = list(csv.DictReader(file))
-    for setting, options in SETTINGS.items():
+    for setting, options in settings.items():
         with tempfile.TemporaryDirectory() as folder:
             scored = []
             runs = []
