@@ -33,7 +33,7 @@ SETTINGS = {
     ],
 }
 FIELDS = [
-    "setting", "options", "kind", "set", "precision", "recall", "f1", "f1_low", "f1_high", "true", "listed",
+    "setting", "options", "kind", "set", "precision", "recall", "f1", "f1_low", "f1_high", "bcubed", "bcubed_low", "bcubed_high", "true", "listed",
     "cpu_seconds", "peak_kb",
 ]
 
@@ -91,6 +91,7 @@ def main():
                 "setting": setting, "options": " ".join(options), "kind": kind, "set": name,
                 **{rate: result[rate][0] for rate in ("precision", "recall", "f1")},
                 "f1_low": result["f1"][1], "f1_high": result["f1"][2], "true": result.get("true", ""),
+                **dict(zip(("bcubed", "bcubed_low", "bcubed_high"), result.get("bcubed", ()))),
                 "listed": result.get("pairs_listed", ""), "cpu_seconds": round(cpu, 2), "peak_kb": peak,
             }
             known = [old for old in known if (old["setting"], old["set"]) != (setting, name)] + [row]
