@@ -29,6 +29,8 @@
 //! # Ok::<(), flipside::Error>(())
 //! ```
 
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod corpus;
 pub mod document;
 pub mod error;
@@ -47,6 +49,9 @@ pub mod resources;
 pub mod seen;
 pub mod tables;
 pub mod wording;
+
+#[cfg(feature = "cli")]
+extern crate self as flipside;
 
 pub use flipside_core::{
     calibrate, clusters, features, hash, minhash, plan, search, settings, simhash, sketch, text, weight,

@@ -1,9 +1,7 @@
 //! The command-line tool.
 
-mod cli;
-
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cli::run(std::env::args_os())
+    ExitCode::from(flipside::cli::run(std::env::args_os()))
 }

@@ -75,6 +75,14 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
+        let job = self.job(command_line)?;
+        let summary = pipeline::dedup(&job, &Bars::new(self.run.quiet))?;
+        tell(&format!("{}\n{}\n", summary.text, printable_path(&job.out.join("report.html"))))?;
+        Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
+    }
+
+    /// The job that is asked for.
+    pub(super) fn job(&self, command_line: Vec<String>) -> anyhow::Result<Job> {
         let given = Given {
             search: &self.search,
             features: &self.features,
@@ -97,15 +105,12 @@ impl Args {
             if without_frames { "with --frames" } else { "without --without-frames" },
             "no frames are counted then. Leave it out, or count them with --without-frames alone",
         )?;
-        let job = Job {
+        Ok(Job {
             without_frames,
             frames,
             save_frames: self.save_frames.clone(),
             ..job(&self.input, &self.run, settings, frequencies, command_line)
-        };
-        let summary = pipeline::dedup(&job, &Bars::new(self.run.quiet))?;
-        tell(&format!("{}\n{}\n", summary.text, printable_path(&job.out.join("report.html"))))?;
-        Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
+        })
     }
 }
 
@@ -150,6 +155,11 @@ fn repeated(report: &Path) -> anyhow::Result<Repeated> {
     }
 }
 
+/// The time, as reports have it.
+pub(super) fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
 /// The job that the arguments describe.
 pub(super) fn job(
     input: &InputArgs,
@@ -170,7 +180,7 @@ pub(super) fn job(
         save_frequencies: run.save_frequencies.clone(),
         settings,
         command_line,
-        created: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        created: now(),
         ..Job::default()
     }
 }

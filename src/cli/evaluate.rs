@@ -7,9 +7,9 @@ use flipside::corpus::{DiscoverOptions, ReadOptions, discover};
 use flipside::evaluate::corpus::record_names;
 use flipside::evaluate::found::{Found, ListedPairs, Records};
 use flipside::evaluate::interval::Bootstrap;
-use flipside::evaluate::judged::{estimate_precision, read_judgements};
+use flipside::evaluate::judged::{PrecisionEstimate, estimate_precision, read_judgements};
 use flipside::evaluate::truth::{Rule, Scope, TruthFile, TruthParams};
-use flipside::evaluate::{self};
+use flipside::evaluate::{self, Evaluation};
 use flipside::report::model::Report;
 use flipside::wording::{counted, printable_path};
 use std::path::PathBuf;
@@ -78,6 +78,17 @@ fn finite(text: &str) -> Result<f64, String> {
 
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
+        let json = self.json;
+        match self.scores()? {
+            Scores::Judged(estimate) if json => tell_json(&estimate),
+            Scores::Judged(estimate) => tell(&estimate.to_string()),
+            Scores::Held(evaluation) if json => tell_json(&evaluation),
+            Scores::Held(evaluation) => tell(&evaluation.to_string()),
+        }
+    }
+
+    /// The scores that are asked for.
+    pub(super) fn scores(self) -> anyhow::Result<Scores> {
         let usual = TruthParams::default();
         let min_label = self.min_label.unwrap_or(usual.min_label);
         if let Some(judged) = &self.judged {
@@ -91,8 +102,8 @@ impl Args {
             refuse(&unused, "with --judged", why)?;
             refuse(&self.names.given(), "with --judged", why)?;
             let listed = self.result.as_deref().map(ListedPairs::read).transpose()?;
-            let estimate = estimate_precision(&read_judgements(judged, min_label, listed.as_ref())?);
-            return self.show(&estimate, estimate.to_string());
+            let judgements = read_judgements(judged, min_label, listed.as_ref())?;
+            return Ok(Scores::Judged(estimate_precision(&judgements)));
         }
         let (Some(result), Some(truth)) = (&self.result, &self.truth) else {
             anyhow::bail!("a result and --truth are needed, or --judged");
@@ -142,10 +153,16 @@ impl Args {
                  little: run dedup with --all-pairs, or read the pairs within clusters"
             ));
         }
-        self.show(&evaluation, evaluation.to_string())
+        Ok(Scores::Held(Box::new(evaluation)))
     }
+}
 
-    fn show(&self, value: &impl serde::Serialize, text: String) -> anyhow::Result<Done> {
-        if self.json { tell_json(value) } else { tell(&text) }
-    }
+/// Scores of a result.
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+pub(super) enum Scores {
+    /// By judgements of some of its pairs.
+    Judged(PrecisionEstimate),
+    /// By a truth.
+    Held(Box<Evaluation>),
 }

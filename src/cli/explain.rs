@@ -60,24 +60,7 @@ impl Args {
                 "two files alone are not searched. Leave it out, or name the corpus that the pages are of";
             refuse(&given, "without INPUT", why)?;
         }
-        let given = Given {
-            search: &self.search,
-            features: &self.features,
-            check: Some(&self.check),
-            groups: None,
-            all_pairs: false,
-            saves_frequencies: false,
-        };
-        refuse(
-            &[("tables", self.search.tables.is_some())],
-            "on flipside explain",
-            "with any number of tables bphs finds the same. Leave it out",
-        )?;
-        let all = [MethodName::Both, MethodName::Simhash, MethodName::Psm, MethodName::Minhash];
-        let [both, simhash, probing, minhash] = given
-            .settings_of_all(&all, "on flipside explain")?
-            .try_into()
-            .map_err(|_| anyhow::anyhow!("settings of four methods"))?;
+        let methods = methods(&self.search, &self.check, &self.features)?;
         let job = Job {
             inputs: self.inputs.clone(),
             fields: self.names.fields(),
@@ -86,8 +69,34 @@ impl Args {
             frequencies: self.features.frequencies.clone(),
             ..Job::default()
         };
-        let methods = Methods { both, simhash, probing, minhash };
         let explanation = explain(&job, &methods, &self.a, &self.b, &Bars::new(self.quiet))?;
         if self.json { tell_json(&explanation) } else { tell(&explanation.to_string()) }
     }
+}
+
+/// The settings of each method that speaks of a pair.
+pub(super) fn methods(
+    search: &SearchArgs,
+    check: &CheckArgs,
+    features: &FeatureArgs,
+) -> anyhow::Result<Methods> {
+    let given = Given {
+        search,
+        features,
+        check: Some(check),
+        groups: None,
+        all_pairs: false,
+        saves_frequencies: false,
+    };
+    refuse(
+        &[("tables", search.tables.is_some())],
+        "on flipside explain",
+        "with any number of tables bphs finds the same. Leave it out",
+    )?;
+    let all = [MethodName::Both, MethodName::Simhash, MethodName::Psm, MethodName::Minhash];
+    let [both, simhash, probing, minhash] = given
+        .settings_of_all(&all, "on flipside explain")?
+        .try_into()
+        .map_err(|_| anyhow::anyhow!("settings of four methods"))?;
+    Ok(Methods { both, simhash, probing, minhash })
 }

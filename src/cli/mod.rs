@@ -1,5 +1,6 @@
 //! The command line: one file for each subcommand, with its arguments and what it does.
-//! Only here is clap known.
+//! Only here is clap known. [`run`] is the whole program; a binding of another language takes its settings and
+//! jobs from [`options`], so that its keywords are the command line's.
 //!
 //! Exit codes: 0 done; 1 done, but damaged input was skipped; 2 failed. A signal that ends the program ends it
 //! as it does any other, once what was begun is taken away.
@@ -12,6 +13,7 @@ mod evaluate;
 mod explain;
 mod hash;
 mod inspect;
+pub mod options;
 mod plan;
 mod progress;
 mod review;
@@ -24,7 +26,6 @@ use flipside::Error;
 use flipside::wording::{printable, printable_json};
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 /// Finds near-duplicate pages in web text, and measures how many of them it found.
 #[derive(Debug, Parser)]
@@ -64,8 +65,9 @@ enum Done {
     WithDamage,
 }
 
-/// Runs the program and gives its exit code.
-pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+/// Runs the program and gives its exit code: 0, 1 or 2, see above. `arguments` begin with the name of the program.
+/// Arguments that are no command line, and `--help`, end the process, as they end the program.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let typed = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
     let usual = std::panic::take_hook();
@@ -77,7 +79,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (cli, options) = parse(arguments);
     if let Some(error) = refused_kernel(&flipside_core::kernel_choice()) {
         eprintln!("flipside: {}", harmless(&error));
-        return ExitCode::from(2);
+        return 2;
     }
     // Not before the arguments are understood: nothing has been begun.
     #[cfg(unix)]
@@ -101,12 +103,12 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Man => manual().and_then(|page| print(&page)),
     };
     match result {
-        Ok(Done::Well) => ExitCode::SUCCESS,
-        Ok(Done::WithDamage) => ExitCode::from(1),
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Ok(Done::Well) => 0,
+        Ok(Done::WithDamage) => 1,
+        Err(error) if is_broken_pipe(&error) => 0,
         Err(error) => {
             eprintln!("flipside: {}", harmless(&told(&error, &options)));
-            ExitCode::from(2)
+            2
         }
     }
 }

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Pairs, clusters and members of a cluster that a report shows.
-const SHOWN_PAIRS: usize = 24;
+pub(super) const SHOWN_PAIRS: usize = 24;
 const SHOWN_CLUSTERS: usize = 10;
 const SHOWN_MEMBERS: usize = 4;
 
@@ -223,7 +223,7 @@ fn cluster_rows<'a>(pages: &'a Pages, outcome: &'a Outcome) -> impl Iterator<Ite
 }
 
 /// The largest clusters, each with its kept page first and some of the others.
-fn largest_clusters(outcome: &Outcome) -> Vec<(Cluster, Vec<Document>)> {
+pub(super) fn largest_clusters(outcome: &Outcome) -> Vec<(Cluster, Vec<Document>)> {
     let mut order: Vec<Cluster> = Cluster::all(outcome.clusters.len()).collect();
     order.sort_by_key(|&cluster| (std::cmp::Reverse(outcome.clusters.get(cluster).len()), cluster));
     order
@@ -241,7 +241,7 @@ fn largest_clusters(outcome: &Outcome) -> Vec<(Cluster, Vec<Document>)> {
         .collect()
 }
 
-fn cluster_sizes(outcome: &Outcome) -> Vec<ClusterSizes> {
+pub(super) fn cluster_sizes(outcome: &Outcome) -> Vec<ClusterSizes> {
     let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
     outcome.clusters.iter().for_each(|members| *sizes.entry(members.len() as u64).or_default() += 1);
     sizes.into_iter().map(|(size, clusters)| ClusterSizes { size, clusters }).collect()

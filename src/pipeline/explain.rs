@@ -34,6 +34,7 @@ use flipside_core::similarity::{Anchor, Page as Shows};
 use flipside_core::sketch::{Facts, Hashed, TwoSketcher};
 use hashbrown::HashMap;
 use std::fs;
+use std::path::Path;
 
 /// Features that are named for a bit.
 const NAMED: usize = 4;
@@ -50,13 +51,18 @@ pub fn explain(
     b: &str,
     progress: &dyn Progress,
 ) -> Result<Explanation> {
-    [&methods.both, &methods.simhash, &methods.probing, &methods.minhash]
-        .into_iter()
-        .try_for_each(Settings::check)?;
+    check(methods)?;
     match job.inputs.is_empty() {
         true => of_files(job, methods, [a, b]),
         false => job.with_threads(|| of_corpus(job, methods, [a, b], progress))?,
     }
+}
+
+fn check(methods: &Methods) -> Result<()> {
+    [&methods.both, &methods.simhash, &methods.probing, &methods.minhash]
+        .into_iter()
+        .try_for_each(Settings::check)
+        .map_err(Error::from)
 }
 
 fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Progress) -> Result<Explanation> {
@@ -113,7 +119,6 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
 
 /// Two files of plain text, each a page.
 fn of_files(job: &Job, methods: &Methods, paths: [&str; 2]) -> Result<Explanation> {
-    let settings = &methods.probing;
     let mut texts = Vec::with_capacity(2);
     for path in paths {
         let bytes = fs::read(path).map_err(|e| match e.kind() {
@@ -131,20 +136,36 @@ fn of_files(job: &Job, methods: &Methods, paths: [&str; 2]) -> Result<Explanatio
             advice: "convert it; without an INPUT, A and B are files of plain text",
         })?);
     }
-    let known = match &job.frequencies {
+    explain_texts(job.frequencies.as_deref(), methods, paths, [&texts[0], &texts[1]])
+}
+
+/// Explains a pair of texts by the methods' settings; `names` are what they are called, `known` is a file of
+/// document frequencies to weigh them by.
+///
+/// # Errors
+/// If the file cannot be read or does not fit, or a setting has no meaning.
+pub fn explain_texts(
+    known: Option<&Path>,
+    methods: &Methods,
+    names: [&str; 2],
+    texts: [&str; 2],
+) -> Result<Explanation> {
+    check(methods)?;
+    let (settings, from) = (&methods.probing, known);
+    let known = match known {
         Some(path) => frequencies::load(path, settings.features)?,
         None => Frequencies::new(settings.features),
     };
     let weighting = methods.weighting();
-    let weighed = weights_from(weighting, job.frequencies.as_deref(), known.documents(), false);
+    let weighed = weights_from(weighting, from, known.documents(), false);
     let mut extractor = FeatureExtractor::new(settings.features);
     let sides = [0, 1].map(|side| {
-        let counts = extractor.counts(&texts[side]);
+        let counts = extractor.counts(texts[side]);
         Side {
-            id: paths[side].to_owned(),
+            id: names[side].to_owned(),
             url: String::new(),
-            text: &texts[side],
-            facts: Facts::new(&texts[side], counts.len()),
+            text: texts[side],
+            facts: Facts::new(texts[side], counts.len()),
             counts,
         }
     });

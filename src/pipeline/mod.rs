@@ -10,14 +10,16 @@ mod plan;
 mod review;
 mod samples;
 pub mod stages;
+mod texts;
 
 pub use calibrate::{ProbeTable, calibrate};
 pub use compare::{Contender, compare};
 pub use dedup::dedup;
-pub use explain::explain;
+pub use explain::{explain, explain_texts};
 pub use plan::{Plan, PlanRow, Purpose, plan};
 pub use review::{ReviewJob, ReviewSummary, SIMILARITY_CUTS, review};
 pub use stages::{Progress, Silent};
+pub use texts::{TextJob, dedup_texts};
 
 use crate::corpus::{
     self, DiscoverOptions, Discovered, Input, JsonlFields, ReadOptions, ReadRules, discover_all,
@@ -75,11 +77,7 @@ pub struct Job {
 impl Job {
     /// Runs `work` with this job's number of threads.
     fn with_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R> {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(self.threads)
-            .build()
-            .map_err(|e| Error::parameter("threads", self.threads, e.to_string()))?;
-        Ok(pool.install(work))
+        with_threads(self.threads, work)
     }
 
     /// How files are read. Within [`Job::with_threads`].
@@ -89,6 +87,15 @@ impl Job {
             ..ReadOptions::new(self.fields.clone(), self.longest_page, self.rules)
         }
     }
+}
+
+/// Runs `work` with a number of threads, 0 for as many as the machine has.
+fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> Result<R> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .map_err(|e| Error::parameter("threads", threads, e.to_string()))?;
+    Ok(pool.install(work))
 }
 
 /// Reads the job's input, and the document frequencies if a file of them is named and `settings`, one of

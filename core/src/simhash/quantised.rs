@@ -37,6 +37,12 @@ impl QuantisedWeights {
         &self.0
     }
 
+    /// The weights behind [`bytes`](Self::bytes), for a sketch that was kept elsewhere. −128, which no weight comes
+    /// to, is taken for −127.
+    pub fn from_bytes(bytes: [i8; BITS]) -> Self {
+        Self(bytes.map(|byte| byte.max(-i8::MAX)))
+    }
+
     /// Cosine of the angle between two weight vectors, an estimate of the documents'
     /// cosine; 0 where one is zero.
     pub fn cosine(&self, other: &Self) -> f32 {
@@ -92,6 +98,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(QuantisedWeights::new(&back), quantised);
+            prop_assert_eq!(QuantisedWeights::from_bytes(*quantised.bytes()), quantised);
             let same = quantised.cosine(&quantised);
             prop_assert!(same == 0.0 || (same - 1.0).abs() < 1e-5);
         }
@@ -127,6 +134,7 @@ mod tests {
         (weights[0], weights[1]) = (9.0, -9.0);
         let back = QuantisedWeights::new(&weights).weights();
         assert_eq!((back[0], back[1], back[2]), (4.0, -4.0, 0.0));
+        assert_eq!(QuantisedWeights::from_bytes([i8::MIN; BITS]).weights(), [-4.0; BITS]);
         assert_eq!(QuantisedWeights::new(&[0.0; BITS]).cosine(&QuantisedWeights::new(&weights)), 0.0);
     }
 }

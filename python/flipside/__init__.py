@@ -1,0 +1,312 @@
+"""Near-duplicates among texts, tables and files, and how many of them were found.
+
+>>> import flipside
+>>> result = flipside.dedup(["a page of some words", "another page", "a page of some words"])
+>>> result.kept.tolist()
+[0, 1]
+
+Keywords are the options of the command line, with underscores, and mean the same (``flipside dedup --help``). What
+is refused raises ``ValueError``, what the operating system refuses ``OSError``, both in the command line's words.
+"""
+
+from __future__ import annotations
+
+import html as _html
+import json as _json
+import os as _os
+from collections.abc import Mapping as _Mapping
+
+from flipside import _flipside
+from flipside._flipside import Column, Result, Table, __version__
+
+__all__ = [
+    "Column",
+    "Explanation",
+    "FolderResult",
+    "Result",
+    "Table",
+    "__version__",
+    "clusters",
+    "dedup",
+    "evaluate",
+    "explain",
+    "join",
+    "sketch",
+]
+
+
+def _options(given):
+    """Keywords as the command line has them: what is None or False was not given."""
+    options = []
+    for name, value in given.items():
+        option = "--" + name.replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            options.append(option)
+        elif name == "bands" and not isinstance(value, str):
+            bands, rows = value
+            options.append(f"{option}={bands}x{rows}")
+        else:
+            options.append(f"{option}={_os.fspath(value) if isinstance(value, _os.PathLike) else value}")
+    return options
+
+
+def _texts(data, column):
+    """The column of a mapping of columns; anything else as it is."""
+    if isinstance(data, _Mapping):
+        if column not in data:
+            raise ValueError(f"column {column}: expected one of {', '.join(map(str, data))}")
+        return data[column]
+    return data
+
+
+def _paths(data):
+    """The paths that are given, one or several."""
+    if isinstance(data, (str, _os.PathLike)):
+        data = [data]
+    paths = [_os.fspath(path) for path in data]
+    # What begins with a dash would be taken for an option; a dash alone is standard input.
+    return [_os.path.join(_os.curdir, path) if path.startswith("-") and path != "-" else path for path in paths]
+
+
+def dedup(
+    data,
+    *,
+    column="text",
+    url=None,
+    out=None,
+    progress=None,
+    method=None,
+    preset=None,
+    similarity=None,
+    features=None,
+    weighting=None,
+    frequencies=None,
+    min_features=None,
+    search=None,
+    distance=None,
+    recall=None,
+    index=None,
+    budget=None,
+    key_bits=None,
+    tables=None,
+    permutations=None,
+    sketch_bytes=None,
+    bands=None,
+    seed=None,
+    verify=None,
+    verify_threshold=None,
+    clusters=None,
+    keep=None,
+    all_pairs=None,
+    threads=None,
+    **files,
+):
+    """Finds near-duplicates.
+
+    Without ``out``, ``data`` holds texts: an iterable of ``str``, or a table or column that speaks Arrow's PyCapsule
+    interface (pyarrow, polars, pandas, duckdb, ...), or a mapping of columns. Texts are not copied. ``column`` names
+    the column of a table that holds them. ``None`` or null is no text: its row is in no pair and is not kept. Gives a
+    `Result`, whose numbers are rows of ``data``, from 0.
+
+    With ``out``, ``data`` names files and folders as ``flipside dedup`` takes them (WET, JSONL, Parquet; one path or
+    several), and the folder ``out`` is made as the command line makes it; the options that speak of files are
+    keywords too (``force``, ``text_field``, ``id_field``, ``without_frames``, ``settings``, ...). Gives a
+    `FolderResult`.
+
+    url: the column of the table that holds URLs, or a list of them, for ``keep="shortest-url"``.
+    progress: called with (stage, done, total, unit) about ten times a second; what it raises ends the run.
+    method: ``both`` (the default), ``simhash``, ``minhash``, ``psm`` or ``bphs``.
+    preset: ``removable``.
+    similarity: Jaccard coefficient from which two pages are near, above 0 and at most 1.
+    features: ``words`` or ``shingles:W``.
+    distance, key_bits: bits of 64. sketch_bytes: bytes of a page. permutations, tables: counts.
+    bands: ``"16x8"`` or ``(16, 8)``. recall, verify_threshold: shares of 1. budget: probes of a page.
+    keep: ``first``, ``longest`` or ``shortest-url``. clusters: ``connected``, ``star`` or ``complete``.
+    threads: 0 for one per core; results are the same for any number.
+
+    ``KeyboardInterrupt`` ends the run, and what it had begun to write is taken away.
+    """
+    options = _options(
+        {
+            "method": method,
+            "preset": preset,
+            "similarity": similarity,
+            "features": features,
+            "weighting": weighting,
+            "frequencies": frequencies,
+            "min_features": min_features,
+            "search": search,
+            "distance": distance,
+            "recall": recall,
+            "index": index,
+            "budget": budget,
+            "key_bits": key_bits,
+            "tables": tables,
+            "permutations": permutations,
+            "sketch_bytes": sketch_bytes,
+            "bands": bands,
+            "seed": seed,
+            "verify": verify,
+            "verify_threshold": verify_threshold,
+            "clusters": clusters,
+            "keep": keep,
+            "all_pairs": all_pairs,
+            "threads": threads,
+        }
+    )
+    if out is None:
+        if files:
+            raise TypeError(f"dedup() of texts got an unexpected keyword argument {next(iter(files))!r}")
+        if isinstance(data, _os.PathLike):
+            raise ValueError(f"{_os.fspath(data)}: files need out, the folder to create for the results")
+        if isinstance(data, _Mapping) and isinstance(url, str):
+            url = _texts(data, url)
+        return _flipside.dedup_of_texts(_texts(data, column), column, url, options, progress)
+    if url is not None:
+        raise TypeError("url is of texts; of files give url_field, the name of the field or column that holds it")
+    if column != "text":
+        files.setdefault("text_field", column)
+    out = _os.fspath(out)
+    summary = _flipside.dedup_of_files([*options, *_options(files), f"--out={out}", "--", *_paths(data)], progress)
+    return FolderResult(out, summary)
+
+
+class FolderResult:
+    """The folder of results that a run over files made."""
+
+    def __init__(self, out, summary=None):
+        """Opens the folder ``out``; ``summary`` is what the run that made it came to."""
+        self.out = _os.fspath(out)
+        self.summary = summary or {}
+
+    @property
+    def pairs(self):
+        """Near pairs, as in ``pairs.csv``: a_id, b_id (string), distance (uint32, bits of 64; null for minhash),
+        similarity (float32), kind ("exact" or "near")."""
+        return _flipside.read_pairs(_os.path.join(self.out, "pairs.csv"))
+
+    @property
+    def clusters(self):
+        """Members of clusters of two pages or more, as in ``clusters.csv``: id, cluster (string), size (uint32),
+        kept (bool)."""
+        return _flipside.read_clusters(_os.path.join(self.out, "clusters.csv"))
+
+    @property
+    def kept(self):
+        """The paths of the files that hold the kept pages, sorted."""
+        names = sorted(name for name in _os.listdir(self.out) if name.startswith("kept."))
+        return [_os.path.join(self.out, name) for name in names]
+
+    def report(self):
+        """What ``report.json`` holds, as a dict."""
+        with open(_os.path.join(self.out, "report.json"), encoding="utf-8") as file:
+            return _json.load(file)
+
+    @property
+    def html(self):
+        """The page ``report.html``."""
+        with open(_os.path.join(self.out, "report.html"), encoding="utf-8") as file:
+            return file.read()
+
+    def __str__(self):
+        return self.summary.get("text", repr(self))
+
+    def __repr__(self):
+        return f"<flipside.FolderResult {self.out}>"
+
+    def _repr_html_(self):
+        return _frame(self.html)
+
+
+def _frame(page):
+    """A page within a notebook: in a frame of its own, so that neither's style meets the other's."""
+    return (
+        f'<iframe srcdoc="{_html.escape(page)}" sandbox="" style="width: 100%; height: 40em; border: 1px solid #ccc">'
+        "</iframe>"
+    )
+
+
+def sketch(texts, *, column="text", progress=None, **settings):
+    """Makes the sketches of texts: a `Table` with a row for each, null where there is no text.
+
+    ``texts`` and ``settings`` are as for `dedup`. Columns: digest (16 bytes, the same for equal texts alone),
+    text_bytes (uint64), features (uint32, distinct ones), and by the method:
+
+    both: hash (uint64, the SimHash), bits (``sketch_bytes`` bytes, a bit of each MinHash position), keys (a list of
+    uint32, one for each band).
+    simhash: hash (uint64), weights (64 bytes, signed: for each bit the sign of its sum and the root of its size).
+    minhash: signature (a list of ``permutations`` uint32).
+
+    The table's metadata says what they were made with, and `join` refuses what does not fit.
+    """
+    return _flipside.sketch(_texts(texts, column), column, _options(settings), progress)
+
+
+def join(sketches, *, progress=None, **settings):
+    """Finds the near pairs among sketches that `sketch` made, in a table or a stream of tables that speaks Arrow.
+
+    ``settings`` are those that `sketch` was given, and those of the search (``similarity``, ``distance``, ``verify``,
+    ...). Gives the `Table` that ``dedup(texts).pairs`` is; a and b are rows of ``sketches``. What is judged by counted
+    features (``verify`` jaccard, containment or cosine) needs texts and is refused.
+    """
+    return _flipside.join(sketches, _options(settings), progress)
+
+
+def clusters(n, pairs, *, clusters="connected", keep=None):
+    """Makes clusters of ``n`` pages by their near pairs: a table with columns a, b (0 to n - 1) and similarity.
+
+    clusters: ``connected`` (any chain of pairs), ``star`` (every page is near the one that stays) or ``complete`` (all
+    are near one another). keep: ``n`` numbers, of which the largest of a cluster says which page stays; the first
+    page by default, and among equals.
+
+    Gives a `Table` with a row for each page of a cluster of two or more, by cluster: page, cluster, size (uint32),
+    kept (bool).
+    """
+    return _flipside.clusters(n, pairs, clusters, None if keep is None else list(map(float, keep)))
+
+
+class Explanation:
+    """Why two texts are near-duplicates, or are not. ``str()`` has the words, ``report()`` the figures."""
+
+    def __init__(self, text, data):
+        """An explanation in words, and as a dict."""
+        self._text = text
+        self._data = data
+
+    def report(self):
+        """What ``flipside explain --json`` prints, as a dict."""
+        return self._data
+
+    def __str__(self):
+        return self._text
+
+    def __repr__(self):
+        return self._text
+
+    def _repr_html_(self):
+        return f"<pre>{_html.escape(self._text)}</pre>"
+
+
+def explain(a, b, **settings):
+    """Explains why the texts ``a`` and ``b`` are near-duplicates, or are not: an `Explanation`.
+
+    ``settings`` are the options of ``flipside explain``: those of `dedup` but for method and what becomes of pairs.
+    """
+    return Explanation(*_flipside.explain(a, b, _options(settings)))
+
+
+def evaluate(result=None, *, truth=None, judged=None, corpus=None, **options):
+    """Scores a result of files against a truth: what ``flipside evaluate --json`` prints, as a dict.
+
+    result: a `FolderResult` or its folder. truth: a CSV file of true pairs or clusters. judged: a CSV file of
+    judgements instead. corpus: where the files are now, if they have moved; one path or several. Further options as
+    the command line has them: min_score, min_label, scope, resamples, text_field, ...
+    """
+    arguments = _options({"truth": truth, "judged": judged, **options})
+    if corpus is not None:
+        arguments += [f"--corpus={path}" for path in _paths(corpus)]
+    if result is not None:
+        arguments += ["--", *_paths(result.out if isinstance(result, FolderResult) else result)]
+    return _flipside.evaluate(arguments)

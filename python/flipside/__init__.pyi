@@ -1,0 +1,139 @@
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
+from typing import Any, Literal, Protocol, TypeAlias, overload
+
+from ._flipside import Column as Column
+from ._flipside import Result as Result
+from ._flipside import Table as Table
+from ._flipside import __version__ as __version__
+
+class _ArrowStream(Protocol):
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+class _ArrowArray(Protocol):
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+_Texts: TypeAlias = Iterable[str | None] | _ArrowStream | _ArrowArray | Mapping[str, Iterable[str | None]]
+_Path: TypeAlias = str | PathLike[str]
+_Paths: TypeAlias = _Path | Iterable[_Path]
+_Progress: TypeAlias = Callable[[str, int, int, str], object]
+_Method: TypeAlias = Literal["both", "simhash", "minhash", "psm", "bphs"]
+_Search: TypeAlias = Literal["auto", "keys", "join", "dial", "psm", "bphs"]
+_Verify: TypeAlias = Literal[
+    "none", "weights", "mismatch", "estimate", "estimated-containment", "jaccard", "containment", "cosine"
+]
+_Weighting: TypeAlias = Literal["tf-idf", "tf", "binary"]
+_Linkage: TypeAlias = Literal["connected", "star", "complete"]
+_Keep: TypeAlias = Literal["first", "longest", "shortest-url"]
+_Index: TypeAlias = Literal["dial", "one-table", "all-bits"]
+
+@overload
+def dedup(
+    data: _Texts,
+    *,
+    column: str = "text",
+    url: str | Iterable[str | None] | None = None,
+    out: None = None,
+    progress: _Progress | None = None,
+    method: _Method | None = None,
+    preset: Literal["removable"] | None = None,
+    similarity: float | None = None,
+    features: str | None = None,
+    weighting: _Weighting | None = None,
+    frequencies: _Path | None = None,
+    min_features: int | None = None,
+    search: _Search | None = None,
+    distance: int | None = None,
+    recall: float | None = None,
+    index: _Index | None = None,
+    budget: int | None = None,
+    key_bits: int | None = None,
+    tables: int | None = None,
+    permutations: int | None = None,
+    sketch_bytes: int | None = None,
+    bands: str | tuple[int, int] | None = None,
+    seed: int | None = None,
+    verify: _Verify | None = None,
+    verify_threshold: float | None = None,
+    clusters: _Linkage | None = None,
+    keep: _Keep | None = None,
+    all_pairs: bool | None = None,
+    threads: int | None = None,
+) -> Result: ...
+@overload
+def dedup(
+    data: _Paths,
+    *,
+    out: _Path,
+    column: str = "text",
+    progress: _Progress | None = None,
+    method: _Method | None = None,
+    preset: Literal["removable"] | None = None,
+    similarity: float | None = None,
+    features: str | None = None,
+    weighting: _Weighting | None = None,
+    frequencies: _Path | None = None,
+    min_features: int | None = None,
+    search: _Search | None = None,
+    distance: int | None = None,
+    recall: float | None = None,
+    index: _Index | None = None,
+    budget: int | None = None,
+    key_bits: int | None = None,
+    tables: int | None = None,
+    permutations: int | None = None,
+    sketch_bytes: int | None = None,
+    bands: str | tuple[int, int] | None = None,
+    seed: int | None = None,
+    verify: _Verify | None = None,
+    verify_threshold: float | None = None,
+    clusters: _Linkage | None = None,
+    keep: _Keep | None = None,
+    all_pairs: bool | None = None,
+    threads: int | None = None,
+    force: bool = False,
+    text_field: str | None = None,
+    id_field: str | None = None,
+    url_field: str | None = None,
+    longest_page: int | None = None,
+    longest_window: int | None = None,
+    strict: bool = False,
+    settings: _Path | None = None,
+    save_frequencies: _Path | None = None,
+    without_frames: bool = False,
+    frames: _Path | None = None,
+    save_frames: _Path | None = None,
+) -> FolderResult: ...
+
+class FolderResult:
+    out: str
+    summary: dict[str, Any]
+    def __init__(self, out: _Path, summary: dict[str, Any] | None = None) -> None: ...
+    @property
+    def pairs(self) -> Table: ...
+    @property
+    def clusters(self) -> Table: ...
+    @property
+    def kept(self) -> list[str]: ...
+    @property
+    def html(self) -> str: ...
+    def report(self) -> dict[str, Any]: ...
+
+class Explanation:
+    def __init__(self, text: str, data: dict[str, Any]) -> None: ...
+    def report(self) -> dict[str, Any]: ...
+
+def sketch(texts: _Texts, *, column: str = "text", progress: _Progress | None = None, **settings: Any) -> Table: ...
+def join(sketches: _ArrowStream, *, progress: _Progress | None = None, **settings: Any) -> Table: ...
+def clusters(
+    n: int, pairs: _ArrowStream, *, clusters: _Linkage = "connected", keep: Iterable[float] | None = None
+) -> Table: ...
+def explain(a: str, b: str, **settings: Any) -> Explanation: ...
+def evaluate(
+    result: FolderResult | _Path | None = None,
+    *,
+    truth: _Path | None = None,
+    judged: _Path | None = None,
+    corpus: _Paths | None = None,
+    **options: Any,
+) -> dict[str, Any]: ...

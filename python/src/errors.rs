@@ -1,0 +1,31 @@
+//! What went wrong, as Python has it: `OSError` where the operating system refused, `ValueError` otherwise, both
+//! in the words of the command line.
+
+use flipside::cli::options::{Refused, refused};
+use pyo3::PyErr;
+use pyo3::exceptions::PyValueError;
+use std::io;
+
+/// The exception for a refusal.
+pub fn of_refusal(Refused { told, io }: Refused) -> PyErr {
+    match io {
+        // The kind chooses the subclass, such as FileNotFoundError.
+        Some(kind) => io::Error::new(kind, told).into(),
+        None => PyValueError::new_err(told),
+    }
+}
+
+/// The exception for an error of the library's.
+pub fn of_library(error: flipside::Error) -> PyErr {
+    of_refusal(refused(error))
+}
+
+/// The exception for an error of the core's.
+pub fn of_core(error: flipside::core::Error) -> PyErr {
+    of_library(error.into())
+}
+
+/// The exception for what Arrow refused.
+pub fn of_arrow(error: arrow_schema::ArrowError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}

@@ -1,0 +1,73 @@
+//! The Python package `flipside`: what is native of it. Python's own part, in `flipside/__init__.py`, has the
+//! keywords and makes options of them; here options are what they are on the command line.
+
+mod dedup;
+mod errors;
+mod run;
+mod sketches;
+mod table;
+mod texts;
+
+use errors::{of_library, of_refusal};
+use flipside::cli::options::{evaluation, of_explanation};
+use flipside::pipeline::explain_texts;
+use pyo3::prelude::*;
+use std::ffi::OsString;
+
+/// Explains a pair of texts: in words, and as data.
+///
+/// # Errors
+/// As for `dedup`.
+#[pyfunction]
+fn explain<'py>(
+    py: Python<'py>,
+    a: &str,
+    b: &str,
+    options: Vec<OsString>,
+) -> PyResult<(String, Bound<'py, PyAny>)> {
+    let (methods, frequencies) = of_explanation(&options).map_err(of_refusal)?;
+    let explain = || explain_texts(frequencies.as_deref(), &methods, ["a", "b"], [a, b]);
+    let explanation = py.detach(explain).map_err(of_library)?;
+    Ok((explanation.to_string(), dedup::from_json(py, &explanation)?))
+}
+
+/// The scores of a folder of results; the arguments are those of `flipside evaluate`.
+///
+/// # Errors
+/// As for `dedup`.
+#[pyfunction]
+fn evaluate(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<Bound<'_, PyAny>> {
+    let scores = run::run(py, None, |_| evaluation(&arguments))?.map_err(of_refusal)?;
+    dedup::from_json(py, &scores)
+}
+
+/// Runs the command line; the arguments begin with the program's name. Gives the exit code.
+#[pyfunction]
+fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| flipside::cli::run(arguments))
+}
+
+/// What is native of the package.
+#[pymodule]
+fn _flipside(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !flipside::corpus::panic_is_damage() {
+            usual(panic);
+        }
+    }));
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<table::Table>()?;
+    module.add_class::<table::Column>()?;
+    module.add_class::<dedup::Result>()?;
+    module.add_function(wrap_pyfunction!(dedup::dedup_of_texts, module)?)?;
+    module.add_function(wrap_pyfunction!(dedup::dedup_of_files, module)?)?;
+    module.add_function(wrap_pyfunction!(dedup::read_pairs, module)?)?;
+    module.add_function(wrap_pyfunction!(dedup::read_clusters, module)?)?;
+    module.add_function(wrap_pyfunction!(sketches::sketch, module)?)?;
+    module.add_function(wrap_pyfunction!(sketches::join, module)?)?;
+    module.add_function(wrap_pyfunction!(sketches::clusters, module)?)?;
+    module.add_function(wrap_pyfunction!(explain, module)?)?;
+    module.add_function(wrap_pyfunction!(evaluate, module)?)?;
+    module.add_function(wrap_pyfunction!(main, module)?)
+}

@@ -1,0 +1,408 @@
+//! Sketches of texts as a table, and near-duplicates among sketches that were made before.
+
+use crate::dedup::{Rows, clusters_table, pairs_table};
+use crate::errors::{of_arrow, of_core, of_library, of_refusal};
+use crate::run::run;
+use crate::table::Table;
+use crate::texts::{Texts, chunks};
+use arrow_array::builder::{FixedSizeBinaryBuilder, FixedSizeListBuilder, UInt32Builder};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch, StructArray, UInt32Array, UInt64Array};
+use arrow_schema::DataType;
+use flipside::cli::options::{OfTexts, of_texts};
+use flipside::clusters::Linkage;
+use flipside::core::dedup::Deduper;
+use flipside::core::id::{Document, Id};
+use flipside::hash::FEATURE_HASH;
+use flipside::pipeline::Progress;
+use flipside::settings::{Settings, Sketches};
+use flipside::simhash::quantised::QuantisedWeights;
+use flipside::sketch::{Facts, Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use rayon::prelude::*;
+use serde_json::json;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::sync::Arc;
+
+/// Where a table's metadata says what its sketches were made with.
+const MADE_WITH: &str = "flipside.sketch";
+
+/// What sketches must share to be compared.
+fn made_with(settings: &Settings) -> String {
+    let seed = settings.minhash_params().map(|params| params.seed);
+    let Settings { features, sketches, .. } = settings;
+    json!({ "version": 1, "hash": FEATURE_HASH, "features": features, "sketches": sketches, "seed": seed })
+        .to_string()
+}
+
+/// A pool of so many threads, 0 for as many as the machine has.
+fn pool(threads: usize) -> PyResult<rayon::ThreadPool> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map_err(|e| of_library(flipside::Error::parameter("threads", threads, e.to_string())))
+}
+
+/// Sketches of texts, a row for each: see the package's `sketch`.
+///
+/// # Errors
+/// As for `dedup`; `ValueError` for weights that depend on document frequencies without a file of them.
+#[pyfunction]
+#[pyo3(signature = (data, column, options, progress=None))]
+pub fn sketch<'py>(
+    py: Python<'py>,
+    data: &Bound<'py, PyAny>,
+    column: &str,
+    options: Vec<OsString>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Table> {
+    let OfTexts { settings, frequencies, threads, .. } = of_texts(&options).map_err(of_refusal)?;
+    let weighs = match settings.sketches {
+        Sketches::SimHash { weighting } => weighting.needs_frequencies().then_some(weighting),
+        _ => None,
+    };
+    let frequencies = match (weighs, frequencies) {
+        (Some(_), Some(path)) => {
+            Some(Arc::new(flipside::frequencies::load(&path, settings.features).map_err(of_library)?))
+        }
+        (Some(weighting), None) => {
+            let expected = "--frequencies with it, as a sketch is made of one text alone";
+            return Err(of_library(flipside::Error::parameter("weighting", weighting.name(), expected)));
+        }
+        (None, _) => None,
+    };
+    let held = Texts::new(data, column)?;
+    let texts = held.rows()?;
+    let pool = pool(threads)?;
+    let sketches = run(py, progress, |ticker| {
+        pool.install(|| {
+            ticker.begin("sketch", texts.len() as u64, "pages");
+            let made: Result<Vec<Vec<Option<Sketch>>>, _> = texts
+                .par_chunks(64)
+                .map_init(
+                    || Sketcher::new(&settings, frequencies.clone()),
+                    |sketcher, texts| {
+                        ticker.advance(texts.len() as u64);
+                        let sketcher = sketcher.as_mut().map_err(|error| error.clone())?;
+                        Ok(texts.iter().map(|text| text.map(|text| sketcher.sketch(text))).collect())
+                    },
+                )
+                .collect();
+            made.map(|made| made.into_iter().flatten().collect::<Vec<_>>())
+        })
+    })?
+    .map_err(of_core)?;
+    table_of(&sketches, &settings).map_err(of_arrow)
+}
+
+fn table_of(sketches: &[Option<Sketch>], settings: &Settings) -> Result<Table, arrow_schema::ArrowError> {
+    let values = || sketches.iter().map(|sketch| sketch.as_ref().map(|sketch| &sketch.value));
+    let facts = || sketches.iter().map(|sketch| sketch.as_ref().map(|sketch| sketch.facts));
+    let digests = binary(facts().map(|facts| facts.map(|facts| facts.digest.to_le_bytes())), 16)?;
+    let bytes: UInt64Array = facts().map(|facts| facts.map(|facts| facts.text_bytes)).collect();
+    let features: UInt32Array = facts().map(|facts| facts.map(|facts| facts.features)).collect();
+    let mut columns: Vec<(&str, ArrayRef, bool)> = vec![
+        ("digest", digests, true),
+        ("text_bytes", Arc::new(bytes), true),
+        ("features", Arc::new(features), true),
+    ];
+    let two = || {
+        values().map(|value| match value {
+            Some(SketchValue::Both(two)) => Some(two),
+            _ => None,
+        })
+    };
+    match settings.sketches {
+        Sketches::SimHash { .. } => {
+            let hashed = || {
+                values().map(|value| match value {
+                    Some(SketchValue::SimHash(hashed)) => Some(hashed),
+                    _ => None,
+                })
+            };
+            let hashes: UInt64Array = hashed().map(|hashed| hashed.map(|hashed| hashed.hash)).collect();
+            let weights =
+                hashed().map(|hashed| hashed.map(|hashed| hashed.weights.bytes().map(i8::cast_unsigned)));
+            columns.push(("hash", Arc::new(hashes), true));
+            columns.push(("weights", binary(weights, 64)?, true));
+        }
+        Sketches::MinHash { permutations, .. } => {
+            let signatures = values().map(|value| match value {
+                Some(SketchValue::MinHash(signature)) => Some(&signature[..]),
+                _ => None,
+            });
+            columns.push(("signature", lists(signatures, permutations), true));
+        }
+        Sketches::Both { bits, banding } => {
+            let hashes: UInt64Array = two().map(|two| two.map(|two| two.hash)).collect();
+            let packed = two().map(|two| {
+                two.map(|two| two.bits.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>())
+            });
+            columns.push(("hash", Arc::new(hashes), true));
+            columns.push(("bits", binary(packed, bits / 8)?, true));
+            columns.push(("keys", lists(two().map(|two| two.map(|two| &two.keys[..])), banding.bands), true));
+        }
+        _ => return Err(arrow_schema::ArrowError::NotYetImplemented("a table of this sketch".to_owned())),
+    }
+    let batch = RecordBatch::try_from_iter_with_nullable(columns)?;
+    let metadata = HashMap::from([(MADE_WITH.to_owned(), made_with(settings))]);
+    let schema = batch.schema().as_ref().clone().with_metadata(metadata);
+    Ok(Table::new(batch.with_schema(Arc::new(schema))?))
+}
+
+fn binary(
+    rows: impl Iterator<Item = Option<impl AsRef<[u8]>>>,
+    width: usize,
+) -> Result<ArrayRef, arrow_schema::ArrowError> {
+    let mut builder = FixedSizeBinaryBuilder::new(width as i32);
+    for row in rows {
+        match row {
+            Some(bytes) => builder.append_value(bytes)?,
+            None => builder.append_null(),
+        }
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+fn lists<'a>(rows: impl Iterator<Item = Option<&'a [u32]>>, width: usize) -> ArrayRef {
+    let mut builder = FixedSizeListBuilder::new(UInt32Builder::new(), width as i32);
+    for row in rows {
+        match row {
+            Some(values) => builder.values().append_slice(values),
+            None => builder.values().append_value_n(0, width),
+        }
+        builder.append(row.is_some());
+    }
+    Arc::new(builder.finish())
+}
+
+/// The near pairs among sketches: see the package's `join`.
+///
+/// # Errors
+/// `ValueError` for sketches that were made with other settings, or that these settings cannot judge by.
+#[pyfunction]
+#[pyo3(signature = (sketches, options, progress=None))]
+pub fn join<'py>(
+    py: Python<'py>,
+    sketches: &Bound<'py, PyAny>,
+    options: Vec<OsString>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Table> {
+    let OfTexts { settings, threads, .. } = of_texts(&options).map_err(of_refusal)?;
+    check_made_with(sketches, &settings)?;
+    let mut rows = Vec::new();
+    for chunk in chunks(sketches)? {
+        let chunk =
+            chunk.as_struct_opt().ok_or_else(|| PyTypeError::new_err("expected a table of sketches"))?;
+        read(chunk, &settings, &mut rows)?;
+    }
+    let (rows, sketches) = Rows::new(rows);
+    let pool = pool(threads)?;
+    let outcome = run(py, progress, |ticker| {
+        pool.install(|| {
+            let mut deduper = Deduper::new(settings.clone())?;
+            for sketch in &sketches {
+                deduper.push_sketch(sketch)?;
+            }
+            let stages = flipside::pipeline::stages::Stages::new(ticker);
+            deduper.run_with(&flipside::core::dedup::Context::new(&|_| None, &stages))
+        })
+    })?
+    .map_err(of_core)?;
+    pairs_table(&outcome.pairs, &settings, &rows)
+}
+
+/// Refuses sketches whose table says that they were made otherwise. A table that has lost what it said is taken
+/// at its word.
+fn check_made_with(sketches: &Bound<'_, PyAny>, settings: &Settings) -> PyResult<()> {
+    let schema = sketches.extract::<pyo3_arrow::PySchema>().map(pyo3_arrow::PySchema::into_inner);
+    let said = schema.ok().and_then(|schema| schema.metadata().get(MADE_WITH).cloned());
+    let wanted = made_with(settings);
+    match said {
+        Some(said) if said != wanted => Err(PyValueError::new_err(format!(
+            "the sketches were made with {said}, but {wanted} is asked for; give join the settings that sketch was given"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Adds the sketches of a chunk; `None` for a row that has none.
+fn read(chunk: &StructArray, settings: &Settings, rows: &mut Vec<Option<Sketch>>) -> PyResult<()> {
+    let column = |name: &str, kind: DataType| {
+        let found = chunk.column_by_name(name).ok_or_else(|| {
+            let names = chunk.column_names().join(", ");
+            PyValueError::new_err(format!("the sketches have no column {name}, but {names}"))
+        })?;
+        cast(name, found, &kind)
+    };
+    let bytes_of = |width: usize| DataType::FixedSizeBinary(width as i32);
+    let list_of = |width: usize| DataType::new_fixed_size_list(DataType::UInt32, width as i32, true);
+    let digests = column("digest", bytes_of(16))?;
+    let digests = digests.as_fixed_size_binary();
+    let bytes = column("text_bytes", DataType::UInt64)?;
+    let bytes = bytes.as_primitive::<UInt64Type>();
+    let features = column("features", DataType::UInt32)?;
+    let features = features.as_primitive::<UInt32Type>();
+    let value: Box<dyn Fn(usize) -> Option<SketchValue>> = match settings.sketches {
+        Sketches::SimHash { .. } => {
+            let hashes = column("hash", DataType::UInt64)?.as_primitive::<UInt64Type>().clone();
+            let weights = column("weights", bytes_of(64))?.as_fixed_size_binary().clone();
+            Box::new(move |row| {
+                let bytes: [u8; 64] = weights.value(row).try_into().ok()?;
+                let weights = QuantisedWeights::from_bytes(bytes.map(u8::cast_signed));
+                (!hashes.is_null(row))
+                    .then(|| SketchValue::SimHash(Hashed { hash: hashes.value(row), weights }))
+            })
+        }
+        Sketches::MinHash { permutations, .. } => {
+            let signatures = column("signature", list_of(permutations))?.as_fixed_size_list().clone();
+            Box::new(move |row| {
+                (!signatures.is_null(row)).then(|| SketchValue::MinHash(list(&signatures.value(row))))
+            })
+        }
+        Sketches::Both { bits, banding } => {
+            let hashes = column("hash", DataType::UInt64)?.as_primitive::<UInt64Type>().clone();
+            let packed = column("bits", bytes_of(bits / 8))?.as_fixed_size_binary().clone();
+            let keys = column("keys", list_of(banding.bands))?.as_fixed_size_list().clone();
+            Box::new(move |row| {
+                let words = packed.value(row).as_chunks().0.iter().map(|&word| u64::from_le_bytes(word));
+                let two = TwoSketches {
+                    hash: hashes.value(row),
+                    bits: words.collect(),
+                    keys: list(&keys.value(row)),
+                };
+                (!hashes.is_null(row)).then_some(SketchValue::Both(two))
+            })
+        }
+        _ => return Err(PyValueError::new_err("no table holds sketches of this kind")),
+    };
+    for row in 0..chunk.len() {
+        let digest: Option<[u8; 16]> =
+            (!digests.is_null(row)).then(|| digests.value(row).try_into().ok()).flatten();
+        let sketch = digest.and_then(|digest| {
+            let facts = Facts {
+                digest: u128::from_le_bytes(digest),
+                text_bytes: bytes.value(row),
+                features: features.value(row),
+            };
+            value(row).map(|value| Sketch { facts, value })
+        });
+        rows.push(sketch);
+    }
+    Ok(())
+}
+
+/// A column as our tables have it; other programs have kinds of their own for bytes and lists.
+fn cast(name: &str, column: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
+    if column.data_type() == to {
+        return Ok(column.clone());
+    }
+    let options = arrow_cast::CastOptions { safe: false, ..arrow_cast::CastOptions::default() };
+    let cast = match (column.data_type(), to) {
+        (DataType::BinaryView, DataType::FixedSizeBinary(_)) => {
+            arrow_cast::cast(column, &DataType::LargeBinary)
+                .and_then(|bytes| arrow_cast::cast_with_options(&bytes, to, &options))
+        }
+        _ => arrow_cast::cast_with_options(column, to, &options),
+    };
+    cast.map_err(|error| PyValueError::new_err(format!("column {name} does not fit these settings: {error}")))
+}
+
+fn list(values: &ArrayRef) -> Vec<u32> {
+    values.as_primitive::<UInt32Type>().values().to_vec()
+}
+
+/// Clusters of pages by their near pairs: see the package's `clusters`.
+///
+/// # Errors
+/// `ValueError` for a pair of pages that are not there, or scores of another number than pages.
+#[pyfunction]
+#[pyo3(signature = (n, pairs, linkage, scores=None))]
+pub fn clusters(
+    py: Python<'_>,
+    n: u32,
+    pairs: &Bound<'_, PyAny>,
+    linkage: &str,
+    scores: Option<Vec<f64>>,
+) -> PyResult<Table> {
+    let linkage = match linkage {
+        "connected" => Linkage::Connected,
+        "star" => Linkage::Star,
+        "complete" => Linkage::Complete,
+        other => {
+            let expected = "connected, star or complete";
+            return Err(of_library(flipside::Error::parameter("clusters", other, expected)));
+        }
+    };
+    if let Some(scores) = scores.as_ref().filter(|scores| scores.len() != n as usize) {
+        let expected = format!("a score for each of {n} pages");
+        return Err(of_library(flipside::Error::parameter("keep", scores.len(), expected)));
+    }
+    let edges = edges(n, pairs)?;
+    let members = run(py, None, |_| members(n, &edges, linkage, scores.as_deref()))?;
+    clusters_table(&members)
+}
+
+/// The pairs, each once, with their similarity.
+fn edges(n: u32, pairs: &Bound<'_, PyAny>) -> PyResult<Vec<(Document, Document, f32)>> {
+    let mut edges = Vec::new();
+    for chunk in chunks(pairs)? {
+        let chunk = chunk.as_struct_opt().ok_or_else(|| PyTypeError::new_err("expected a table of pairs"))?;
+        let column = |name: &str, to: DataType| {
+            let found = chunk.column_by_name(name).ok_or_else(|| {
+                let names = chunk.column_names().join(", ");
+                PyValueError::new_err(format!("the pairs have no column {name}, but {names}"))
+            })?;
+            let cast = cast(name, found, &to)?;
+            match cast.null_count() {
+                0 => Ok(cast),
+                nulls => Err(PyValueError::new_err(format!("column {name}: {nulls} of the values are null"))),
+            }
+        };
+        let (a, b) = (column("a", DataType::UInt32)?, column("b", DataType::UInt32)?);
+        let similarity = column("similarity", DataType::Float32)?;
+        let ends =
+            a.as_primitive::<UInt32Type>().values().iter().zip(b.as_primitive::<UInt32Type>().values());
+        for ((&a, &b), &similarity) in ends.zip(similarity.as_primitive::<Float32Type>().values()) {
+            if a >= n || b >= n || a == b {
+                return Err(PyValueError::new_err(format!("pair {a}, {b}: expected two of {n} pages")));
+            }
+            edges.push((Document(a.min(b)), Document(a.max(b)), similarity));
+        }
+    }
+    edges.sort_by(|x, y| (x.0, x.1).cmp(&(y.0, y.1)).then(y.2.total_cmp(&x.2)));
+    edges.dedup_by_key(|edge| (edge.0, edge.1));
+    Ok(edges)
+}
+
+/// Members of clusters of two or more: page, cluster, size, whether it stays.
+fn members(
+    n: u32,
+    edges: &[(Document, Document, f32)],
+    linkage: Linkage,
+    scores: Option<&[f64]>,
+) -> Vec<(u32, u32, u32, bool)> {
+    let mut order: Vec<Document> = Document::all(n as usize).collect();
+    if let Some(scores) = scores {
+        order.sort_by(|a, b| scores[b.index()].total_cmp(&scores[a.index()]).then(a.cmp(b)));
+    }
+    let leaders = linkage.link(&order, edges);
+    let mut sizes = vec![0u32; n as usize];
+    leaders.iter().for_each(|leader| sizes[leader.index()] += 1);
+    // Clusters are numbered in order of their first pages.
+    let (mut numbers, mut next) = (vec![None; n as usize], 0);
+    let mut members = Vec::new();
+    for (page, leader) in (0..).zip(&leaders) {
+        let size = sizes[leader.index()];
+        if size > 1 {
+            let number = *numbers[leader.index()].get_or_insert_with(|| {
+                next += 1;
+                next - 1
+            });
+            members.push((page, number, size, page == leader.0));
+        }
+    }
+    members.sort_unstable_by_key(|&(page, cluster, ..)| (cluster, page));
+    members
+}

@@ -1,0 +1,222 @@
+//! Results as tables and columns that whatever speaks Arrow can take without a copy, and that need nothing
+//! installed to be read.
+
+use crate::errors::of_arrow;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Float32Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
+use arrow_schema::{DataType, Field, FieldRef};
+use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyList, PyTuple};
+use pyo3_arrow::error::PyArrowResult;
+use pyo3_arrow::ffi::{ArrayIterator, to_array_pycapsules, to_schema_pycapsule, to_stream_pycapsule};
+use std::sync::Arc;
+
+/// Rows of a result, by columns.
+///
+/// `len(table)` is the number of rows, `table["a"]` a column, and iterating gives a tuple for each row.
+/// `pyarrow.table(table)`, `polars.DataFrame(table)` and whatever else speaks Arrow take it without a copy.
+#[pyclass(frozen, module = "flipside")]
+pub struct Table(RecordBatch);
+
+impl Table {
+    /// The rows of a batch.
+    pub fn new(batch: RecordBatch) -> Self {
+        Self(batch)
+    }
+
+    /// A table of named columns; a column may have nulls if `nullable` says so.
+    ///
+    /// # Errors
+    /// If the columns differ in length.
+    pub fn of(columns: Vec<(&str, ArrayRef, bool)>) -> PyResult<Self> {
+        RecordBatch::try_from_iter_with_nullable(columns).map(Self).map_err(of_arrow)
+    }
+}
+
+#[pymethods]
+impl Table {
+    /// The names of the columns, in order.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        self.0.schema().fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.num_rows()
+    }
+
+    fn __getitem__(&self, name: &str) -> PyResult<Column> {
+        let at = self.0.schema().index_of(name).map_err(|_| PyKeyError::new_err(name.to_owned()))?;
+        Ok(Column { array: self.0.column(at).clone(), field: self.0.schema().fields()[at].clone() })
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> Rows {
+        Rows { table: slf.unbind(), next: 0 }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<flipside.Table of {} rows: {}>", self.0.num_rows(), self.columns().join(", "))
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyArrowResult<Bound<'py, PyCapsule>> {
+        let fields = self.0.schema().fields().clone();
+        let field = Field::new_struct("", fields, false).with_metadata(self.0.schema().metadata().clone());
+        let array: ArrayRef = Arc::new(StructArray::from(self.0.clone()));
+        let reader = ArrayIterator::new(std::iter::once(Ok(array)), Arc::new(field));
+        to_stream_pycapsule(py, Box::new(reader), requested_schema)
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyArrowResult<Bound<'py, PyCapsule>> {
+        to_schema_pycapsule(py, self.0.schema().as_ref())
+    }
+}
+
+/// The rows of a table, one after the other.
+#[pyclass(module = "flipside")]
+struct Rows {
+    table: Py<Table>,
+    next: usize,
+}
+
+#[pymethods]
+impl Rows {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let Table(batch) = self.table.get();
+        if self.next >= batch.num_rows() {
+            return Ok(None);
+        }
+        let row = self.next;
+        self.next += 1;
+        let cells: PyResult<Vec<_>> = batch.columns().iter().map(|column| cell(py, column, row)).collect();
+        PyTuple::new(py, cells?).map(Some)
+    }
+}
+
+/// A column of a result: a sequence that speaks Arrow and numpy.
+#[pyclass(frozen, sequence, module = "flipside")]
+pub struct Column {
+    array: ArrayRef,
+    field: FieldRef,
+}
+
+impl Column {
+    /// A column without nulls.
+    pub fn new(name: &str, array: ArrayRef) -> Self {
+        let field = Arc::new(Field::new(name, array.data_type().clone(), false));
+        Self { array, field }
+    }
+}
+
+#[pymethods]
+impl Column {
+    fn __len__(&self) -> usize {
+        self.array.len()
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, at: isize) -> PyResult<Bound<'py, PyAny>> {
+        let from_end = if at < 0 { self.array.len() as isize } else { 0 };
+        match usize::try_from(at + from_end) {
+            Ok(at) if at < self.array.len() => cell(py, &self.array, at),
+            _ => Err(PyIndexError::new_err(format!("{at}: the column has {} rows", self.array.len()))),
+        }
+    }
+
+    /// The values as a list; `None` for null.
+    fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let cells: PyResult<Vec<_>> = (0..self.array.len()).map(|row| cell(py, &self.array, row)).collect();
+        PyList::new(py, cells?)
+    }
+
+    fn __repr__(&self) -> String {
+        let (n, kind) = (self.array.len(), self.array.data_type());
+        format!("<flipside.Column {} of {n} values: {kind}>", self.field.name())
+    }
+
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if copy == Some(false) {
+            return Err(pyo3::exceptions::PyValueError::new_err("an array of a column is a copy"));
+        }
+        let numpy = py.import("numpy")?;
+        let of =
+            |bytes: Vec<u8>, dtype: &str| numpy.call_method1("frombuffer", (PyBytes::new(py, &bytes), dtype));
+        let array = match self.array.data_type() {
+            _ if self.array.null_count() > 0 => numpy.call_method1("array", (self.tolist(py)?, "O"))?,
+            DataType::UInt32 => of(bytes::<UInt32Type, 4>(&self.array, u32::to_ne_bytes), "uint32")?,
+            DataType::UInt64 => of(bytes::<UInt64Type, 8>(&self.array, u64::to_ne_bytes), "uint64")?,
+            DataType::Float32 => of(bytes::<Float32Type, 4>(&self.array, f32::to_ne_bytes), "float32")?,
+            DataType::Boolean => of(
+                self.array.as_boolean().iter().map(|value| u8::from(value == Some(true))).collect(),
+                "bool",
+            )?,
+            DataType::FixedSizeBinary(width) => {
+                let rows = self.array.as_fixed_size_binary();
+                let bytes = rows.iter().flatten().flatten().copied().collect();
+                of(bytes, "uint8")?.call_method1("reshape", (self.array.len(), *width))?
+            }
+            DataType::FixedSizeList(_, width) => {
+                let values = self.array.as_fixed_size_list().values();
+                of(bytes::<UInt32Type, 4>(values, u32::to_ne_bytes), "uint32")?
+                    .call_method1("reshape", (self.array.len(), *width))?
+            }
+            _ => numpy.call_method1("array", (self.tolist(py)?,))?,
+        };
+        match dtype {
+            Some(dtype) => array.call_method1("astype", (dtype,)),
+            None => Ok(array),
+        }
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyArrowResult<Bound<'py, PyTuple>> {
+        to_array_pycapsules(py, self.field.clone(), &self.array, requested_schema)
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyArrowResult<Bound<'py, PyCapsule>> {
+        to_schema_pycapsule(py, self.field.as_ref())
+    }
+}
+
+fn bytes<T: ArrowPrimitiveType, const N: usize>(array: &ArrayRef, of: fn(T::Native) -> [u8; N]) -> Vec<u8> {
+    array.as_primitive::<T>().values().iter().flat_map(|&value| of(value)).collect()
+}
+
+/// A value as the interpreter has it.
+fn cell<'py>(py: Python<'py>, array: &ArrayRef, row: usize) -> PyResult<Bound<'py, PyAny>> {
+    if array.is_null(row) {
+        return Ok(py.None().into_bound(py));
+    }
+    Ok(match array.data_type() {
+        DataType::UInt32 => array.as_primitive::<UInt32Type>().value(row).into_pyobject(py)?.into_any(),
+        DataType::UInt64 => array.as_primitive::<UInt64Type>().value(row).into_pyobject(py)?.into_any(),
+        DataType::Float32 => array.as_primitive::<Float32Type>().value(row).into_pyobject(py)?.into_any(),
+        DataType::Boolean => array.as_boolean().value(row).into_pyobject(py)?.to_owned().into_any(),
+        DataType::Utf8 => array.as_string::<i32>().value(row).into_pyobject(py)?.into_any(),
+        DataType::FixedSizeBinary(_) => PyBytes::new(py, array.as_fixed_size_binary().value(row)).into_any(),
+        DataType::FixedSizeList(..) => {
+            let values = array.as_fixed_size_list().value(row);
+            PyList::new(py, values.as_primitive::<UInt32Type>().values().iter().copied())?.into_any()
+        }
+        other => return Err(PyTypeError::new_err(format!("no value of {other} is shown"))),
+    })
+}

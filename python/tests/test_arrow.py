@@ -1,0 +1,165 @@
+"""Tables in and out, with the packages that people have them in."""
+
+import flipside
+import pytest
+
+np = pytest.importorskip("numpy")
+pa = pytest.importorskip("pyarrow")
+
+COLUMNS = {
+    "pairs": ["a", "b", "distance", "similarity", "kind"],
+    "clusters": ["page", "cluster", "size", "kept"],
+    "pages": ["cluster", "size", "kept", "stays"],
+}
+
+
+def tables(texts):
+    """The same texts as each package has them."""
+    yield "pyarrow", pa.table({"text": texts})
+    yield "pyarrow, chunks", pa.concat_tables([pa.table({"text": texts[:7]}), pa.table({"text": texts[7:]})])
+    yield "pyarrow, a batch", pa.record_batch({"n": list(range(len(texts))), "text": texts})
+    yield "pyarrow, a reader", pa.table({"text": texts}).to_reader(max_chunksize=11)
+    for kind in [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]:
+        yield f"pyarrow, {kind}", pa.table({"text": pa.array(texts, pa.string()).cast(kind)})
+    yield "pyarrow, a column", pa.chunked_array([texts[:3], texts[3:]])
+    yield "pyarrow, an array", pa.array([None, *texts]).slice(1)
+
+
+def others(texts):
+    polars = pytest.importorskip("polars")
+    yield "polars", polars.DataFrame({"text": texts})
+    yield "polars, a series", polars.Series(texts)
+    duckdb = pytest.importorskip("duckdb")
+    table = pa.table({"text": texts})
+    yield "duckdb", duckdb.from_arrow(table).project("text")
+    pandas = pytest.importorskip("pandas")
+    yield "pandas", pandas.DataFrame({"text": texts})
+    yield "pandas, a series", pandas.Series(texts)
+    yield "numpy", np.array(texts, dtype=object)
+    yield "a mapping", {"text": texts}
+    yield "an iterator", iter(texts)
+
+
+@pytest.mark.parametrize("kinds", [tables, others])
+def test_whatever_holds_the_texts_the_result_is_the_same(texts, kinds):
+    expected = flipside.dedup(texts)
+    for name, table in kinds(texts):
+        result = flipside.dedup(table)
+        assert list(result.pairs) == list(expected.pairs), name
+        assert result.kept.tolist() == expected.kept.tolist(), name
+
+
+def test_nulls_are_no_pages(texts):
+    given = [None, *texts[:50], None, *texts[50:90]]
+    result = flipside.dedup(pa.table({"text": given}))
+    assert list(result.pairs) == list(flipside.dedup(given).pairs)
+    assert 0 not in result.kept.tolist() and result.pages["kept"][51] is False
+    assert flipside.dedup(pa.table({"text": pa.nulls(3)})).kept.tolist() == []
+
+
+def test_columns_are_named(texts):
+    table = pa.table({"body": texts, "n": list(range(len(texts)))})
+    assert len(flipside.dedup(table, column="body")) == len(texts)
+    with pytest.raises(ValueError, match="column text: expected one of body, n"):
+        flipside.dedup(table)
+    with pytest.raises(TypeError, match="column n: expected strings, not Int64"):
+        flipside.dedup(table, column="n")
+
+
+def test_results_go_to_each_package(texts):
+    polars, pandas, duckdb = (pytest.importorskip(name) for name in ["polars", "pandas", "duckdb"])
+    result = flipside.dedup(texts)
+    for name, columns in COLUMNS.items():
+        table = getattr(result, name)
+        assert table.columns == columns and len(table) > 0
+        arrow = pa.table(table)
+        assert arrow.column_names == columns and arrow.num_rows == len(table)
+        assert [tuple(row.values()) for row in arrow.to_pylist()] == list(table)
+        assert polars.DataFrame(table).rows() == list(table)
+        assert len(pandas.DataFrame.from_arrow(table)) == len(table)
+        assert duckdb.from_arrow(arrow).count("*").fetchone() == (len(table),)
+        for column in columns:
+            assert pa.array(table[column]).to_pylist() == table[column].tolist()
+            assert list(np.asarray(table[column])) == table[column].tolist()
+    kept = np.asarray(result.kept)
+    assert kept.dtype == np.uint32
+    given = pa.table({"text": texts})
+    assert given.take(pa.array(result.kept)).num_rows == given.filter(pa.array(result.pages["kept"])).num_rows
+    with pytest.raises(KeyError):
+        result.pairs["nonsense"]
+    with pytest.raises(IndexError):
+        result.kept[len(result.kept)]
+    assert result.kept[-1] == kept[-1]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"similarity": 0.7, "sketch_bytes": 64, "seed": 3},
+        {"preset": "removable"},
+        {"method": "simhash", "features": "words"},
+        {"method": "simhash", "verify": "mismatch", "distance": 6},
+        {"method": "minhash", "permutations": 64, "seed": 5},
+    ],
+    ids=str,
+)
+def test_sketches_come_to_what_texts_come_to(texts, settings):
+    polars = pytest.importorskip("polars")
+    given = [*texts[:100], None, *texts[100:]]
+    expected = list(flipside.dedup(given, **settings).pairs)
+    assert expected
+    sketches = flipside.sketch(given, **settings)
+    assert len(sketches) == len(given) and sketches["digest"][100] is None
+    table = pa.table(sketches)
+    halves = pa.concat_tables([table.slice(0, 150), table.slice(150)])
+    for held in [sketches, table, halves, polars.DataFrame(sketches)]:
+        assert list(flipside.join(held, **settings)) == expected
+    # A table of another program's may have lost what it said, but not its columns.
+    assert list(flipside.join(table.replace_schema_metadata(None), **settings)) == expected
+
+
+def test_sketches_of_other_settings_are_refused(texts):
+    sketches = flipside.sketch(texts, seed=1)
+    with pytest.raises(ValueError, match="the sketches were made with .* give join the settings"):
+        flipside.join(sketches, seed=2)
+    with pytest.raises(ValueError, match="no column weights"):
+        flipside.join(pa.table(sketches).replace_schema_metadata(None), method="simhash")
+    with pytest.raises(ValueError, match="features"):
+        flipside.join(sketches, seed=1, verify="jaccard")
+    with pytest.raises(ValueError, match="--weighting tf-idf: expected --frequencies"):
+        flipside.sketch(texts, method="simhash", weighting="tf-idf")
+
+
+def test_weights_and_signatures_have_their_shapes(texts):
+    simhash = flipside.sketch(texts, method="simhash")
+    assert np.asarray(simhash["weights"]).shape == (len(texts), 64)
+    weights = np.asarray(simhash["weights"]).view(np.int8)
+    hashes = np.asarray(simhash["hash"])
+    bits = (hashes[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
+    # A bit is the sign of its sum; a sum near zero may round to none.
+    assert ((weights > 0) <= (bits == 1)).all() and ((weights < 0) <= (bits == 0)).all()
+    signatures = np.asarray(flipside.sketch(texts, method="minhash", permutations=32)["signature"])
+    assert signatures.shape == (len(texts), 32) and signatures.dtype == np.uint32
+
+
+def test_pairs_make_the_clusters_of_the_whole_run(texts):
+    for linkage in ["connected", "star", "complete"]:
+        distinct = list(dict.fromkeys(texts))
+        whole = flipside.dedup(distinct, clusters=linkage, keep="longest", similarity=0.6)
+        assert len(whole.clusters) > 10
+        lengths = [len(text.encode()) for text in distinct]
+        made = flipside.clusters(len(distinct), whole.pairs, clusters=linkage, keep=lengths)
+        assert {(page, size) for page, _, size, _ in made} == {(page, size) for page, _, size, _ in whole.clusters}
+        if linkage == "connected":
+            assert [row[:3] for row in made] == [row[:3] for row in whole.clusters]
+    pairs = pa.table({"a": [0, 3, 1], "b": [2, 1, 3], "similarity": [0.9, 0.8, 0.7]})
+    rows = [(0, 0, 2, True), (2, 0, 2, False), (1, 1, 2, True), (3, 1, 2, False)]
+    assert list(flipside.clusters(5, pairs)) == rows
+    assert [row[3] for row in flipside.clusters(5, pairs, keep=[0, 1, 2, 3, 4])] == [False, True, False, True]
+    with pytest.raises(ValueError, match="pair 0, 2: expected two of 2 pages"):
+        flipside.clusters(2, pairs)
+    with pytest.raises(ValueError, match="clusters nonsense: expected connected, star or complete"):
+        flipside.clusters(5, pairs, clusters="nonsense")
+    with pytest.raises(ValueError, match="a score for each of 5 pages"):
+        flipside.clusters(5, pairs, keep=[1.0])

@@ -1,0 +1,265 @@
+"""Texts and tables in, results out; and the command line as the oracle."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import flipside
+import pytest
+from conftest import drawn
+
+HOURS = "Opening hours: Monday to Friday from nine to five, Saturday from ten to two. Closed on Sunday."
+HARBOUR = "The harbour is deep enough for ships of every size, and open to them all year round."
+
+# Keywords, and the same on the command line.
+SETTINGS = [
+    ({}, []),
+    ({"preset": "removable"}, ["--preset", "removable"]),
+    ({"similarity": 0.7, "all_pairs": True, "seed": 7}, ["--similarity", "0.7", "--all-pairs", "--seed", "7"]),
+    ({"method": "minhash", "bands": (16, 8)}, ["--method", "minhash", "--bands", "16x8"]),
+    (
+        {"method": "simhash", "features": "words", "clusters": "star", "keep": "longest"},
+        ["--method", "simhash", "--features", "words", "--clusters", "star", "--keep", "longest"],
+    ),
+    (
+        {"method": "psm", "features": "words", "weighting": "tf-idf", "verify": "none"},
+        ["--method", "psm", "--features", "words", "--weighting", "tf-idf", "--verify", "none"],
+    ),
+]
+
+
+def command_line(*arguments):
+    run = subprocess.run([sys.executable, "-m", "flipside", *arguments], capture_output=True, text=True)
+    assert run.returncode in (0, 1), run.stderr
+    return run.stdout
+
+
+def rows(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_newcomer_s_lines():
+    result = flipside.dedup([HOURS, HARBOUR, HOURS.replace(".", "!")], features="words")
+    assert [row[:2] for row in result.pairs] == [(0, 2)]
+    assert result.kept.tolist() == [0, 1]
+    assert [row for row in result.clusters] == [(0, 0, 2, True), (2, 0, 2, False)]
+    report = result.report()
+    assert (report["outcome"]["kept"], report["outcome"]["removed"], report["corpus"]["documents"]) == (2, 1, 3)
+    assert "2 kept" in repr(result) and str(result)
+
+
+@pytest.mark.parametrize(("keywords", "typed"), SETTINGS, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+def test_texts_come_to_what_the_command_line_makes_of_them(texts, tmp_path, keywords, typed):
+    pages = tmp_path / "pages.jsonl"
+    # A null is no page, and its row keeps its place.
+    given = [None if row % 37 == 5 else text for row, text in enumerate(texts)]
+    lines = (json.dumps({"id": str(row), "text": text}) for row, text in enumerate(given))
+    pages.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    out = tmp_path / "out"
+    command_line("dedup", str(pages), "--out", str(out), *typed)
+    result = flipside.dedup(given, **keywords)
+    expected = rows(out / "pairs.csv")
+    assert len(expected) > 20
+    pairs = [(str(a), str(b), distance, kind) for a, b, distance, _, kind in result.pairs]
+    assert pairs == [
+        (row["a_id"], row["b_id"], int(row["distance"]) if row["distance"] else None, row["kind"]) for row in expected
+    ]
+    similarities = [float(row["similarity"]) for row in expected]
+    assert result.pairs["similarity"].tolist() == pytest.approx(similarities, abs=5e-5)
+    clusters = [(str(page), str(size), str(kept).lower()) for page, _, size, kept in result.clusters]
+    assert clusters == [(row["id"], row["size"], row["kept"]) for row in rows(out / "clusters.csv")]
+    report = json.loads((out / "report.json").read_text())
+    own = result.report()
+    for part in ["settings", "outcome", "histograms", "cluster_sizes", "judged", "audit", "method", "recall"]:
+        assert own[part] == report[part], part
+    gone = {int(row["id"]) for row in rows(out / "clusters.csv") if row["kept"] == "false"}
+    assert result.kept.tolist() == [row for row, text in enumerate(given) if text is not None and row not in gone]
+
+
+def test_results_do_not_depend_on_threads(texts):
+    one, three = (flipside.dedup(texts, threads=threads) for threads in (1, 3))
+    assert list(one.pairs) == list(three.pairs) and one.kept.tolist() == three.kept.tolist()
+
+
+def test_pages_say_who_stays(texts):
+    given = [None, *texts]
+    result = flipside.dedup(given, keep="longest")
+    kept = set(result.kept)
+    members = {page: (cluster, size) for page, cluster, size, _ in result.clusters}
+    assert len(result) == len(given) == len(result.pages)
+    for row, (cluster, size, stays_itself, stays) in enumerate(result.pages):
+        assert stays_itself == (row in kept)
+        if row == 0:
+            assert (cluster, size, stays) == (None, None, None)
+        elif row in members:
+            assert (cluster, size) == members[row] and members[stays][0] == cluster and stays in kept
+            assert len(given[stays]) >= len(given[row])
+        else:
+            assert (cluster, size, stays) == (None, 1, row)
+
+
+def test_urls_say_which_copy_stays():
+    texts, urls = [HOURS, HOURS, HARBOUR], ["http://a.example/long", "http://a.example/", None]
+    assert flipside.dedup(texts, url=urls, keep="shortest-url").kept.tolist() == [1, 2]
+    table = {"page": texts, "address": urls}
+    assert flipside.dedup(table, column="page", url="address", keep="shortest-url").kept.tolist() == [1, 2]
+    with pytest.raises(ValueError, match="url 1: expected as many as texts, 3"):
+        flipside.dedup(texts, url=["http://a.example/"], keep="shortest-url")
+
+
+def test_files_come_to_a_folder(tmp_path, texts):
+    pages = tmp_path / "pages.jsonl"
+    lines = [json.dumps({"id": f"p{row}", "body": text}) for row, text in enumerate(texts)]
+    pages.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    result = flipside.dedup(pages, out=tmp_path / "out", column="body", similarity=0.7)
+    command_line("dedup", str(pages), "--out", str(tmp_path / "other"), "--text-field", "body", "--similarity", "0.7")
+    for name in ["pairs.csv", "clusters.csv"]:
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
+    of_texts = flipside.dedup(texts, similarity=0.7)
+    assert [(a, b) for a, b, *_ in result.pairs] == [(f"p{a}", f"p{b}") for a, b, *_ in of_texts.pairs]
+    assert len(result.clusters) == len(of_texts.clusters)
+    assert [os.path.basename(path) for path in result.kept] == ["kept.jsonl.gz"]
+    assert result.report()["outcome"] == of_texts.report()["outcome"]
+    assert "<iframe" in result._repr_html_()
+    with pytest.raises(ValueError, match="out"):
+        flipside.dedup(pages, out=tmp_path / "out")
+    flipside.dedup([pages], out=tmp_path / "out", column="body", force=True)
+
+
+def test_what_is_refused_has_the_command_line_s_words(tmp_path):
+    def typed(*arguments):
+        run = subprocess.run([sys.executable, "-m", "flipside", "dedup", *arguments], capture_output=True, text=True)
+        assert run.returncode == 2
+        return run.stderr.removeprefix("flipside: ").removeprefix("error: ").rstrip()
+
+    pages, out = tmp_path / "pages.jsonl", tmp_path / "out"
+    pages.write_text('{"text": "a page"}\n')
+    for keywords, options in [
+        ({"method": "simhash", "distance": 99}, ["--method", "simhash", "--distance", "99"]),
+        ({"weighting": "tf"}, ["--weighting", "tf"]),
+        ({"similarity": 1.5}, ["--similarity", "1.5"]),
+        ({"sketch_bytes": 3}, ["--sketch-bytes", "3"]),
+    ]:
+        words = typed(str(pages), "--out", str(out), *options)
+        for call in [lambda: flipside.dedup([HOURS], **keywords), lambda: flipside.dedup(pages, out=out, **keywords)]:
+            with pytest.raises(ValueError) as refused:
+                call()
+            assert str(refused.value) == words
+    with pytest.raises(ValueError, match="invalid value 'nonsense' for '--method <METHOD>'"):
+        flipside.dedup([HOURS], method="nonsense")
+    with pytest.raises(FileNotFoundError, match="no-such-file"):
+        flipside.dedup(tmp_path / "no-such-file.jsonl", out=out)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        flipside.dedup([HOURS], nonsense=1)
+    with pytest.raises(TypeError, match="text 1: expected str or None, not int"):
+        flipside.dedup([HOURS, 7])
+    with pytest.raises(TypeError, match="expected texts"):
+        flipside.dedup(HOURS)
+    with pytest.raises(ValueError, match="files need out"):
+        flipside.dedup(pages)
+    with pytest.raises(ValueError):
+        flipside.dedup(["half a pair \ud800"])
+    assert not out.exists()
+
+
+def test_no_text_is_no_pair():
+    result = flipside.dedup([])
+    assert (len(result.pairs), len(result.clusters), result.kept.tolist()) == (0, 0, [])
+
+
+def test_progress_is_told_and_may_end_the_run(monkeypatch):
+    texts = drawn(30_000)
+    heard = []
+    flipside.dedup(texts, progress=lambda *told: heard.append(told))
+    assert heard and all(isinstance(stage, str) and 0 <= done for stage, done, _, _ in heard)
+    assert {unit for *_, unit in heard} <= {"bytes", "pages", "texts", "pairs", "pairs of sketches", "distinct sketches"}
+
+    def enough(*_):
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        flipside.dedup(texts, progress=enough)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
+def test_an_interrupt_ends_a_run_and_leaves_nothing(tmp_path):
+    pages = tmp_path / "pages.jsonl"
+    with open(pages, "w", encoding="utf-8") as file:
+        for row, text in enumerate(drawn(60_000)):
+            file.write(json.dumps({"id": str(row), "text": text}) + "\n")
+    script = (
+        "import flipside, sys\n"
+        "try:\n"
+        f"    flipside.dedup({str(pages)!r}, out={str(tmp_path / 'out')!r}, progress=lambda *t: print(*t, flush=True))\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted', flush=True)\n"
+    )
+    run = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert run.stdout.readline(), "the run tells of its progress"
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=60)
+    assert out.splitlines()[-1] == "interrupted", (out, err)
+    assert "panicked" not in err
+    assert os.listdir(tmp_path) == ["pages.jsonl"]
+
+
+def test_other_threads_run_meanwhile():
+    texts = drawn(20_000)
+    ticks, stop = [], threading.Event()
+
+    def tick():
+        while not stop.is_set():
+            ticks.append(time.monotonic())
+            time.sleep(0.005)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    began = time.monotonic()
+    flipside.dedup(texts)
+    took = time.monotonic() - began
+    stop.set()
+    thread.join()
+    # A call that kept the interpreter to itself would let the thread run at its beginning and its end alone.
+    middle = [at for at in ticks if began + took / 4 < at < began + took * 3 / 4]
+    assert took > 0.1 and len(middle) >= 3
+
+
+def test_notebooks_get_a_page(texts):
+    shown = flipside.dedup(texts)._repr_html_()
+    assert shown.startswith("<iframe srcdoc=") and "sandbox" in shown
+    evil = [HOURS + " <script>alert(1)</script>", HOURS + " <script>alert(2)</script>", HOURS]
+    assert "<script>alert" not in flipside.dedup(evil, features="words").html
+
+
+def test_an_explanation_has_words_and_figures():
+    explanation = flipside.explain(HOURS, HOURS.replace("Sunday", "Mondays"), features="words", similarity=0.7)
+    assert isinstance(explanation.report(), dict) and "near" in str(explanation)
+    assert explanation._repr_html_().startswith("<pre>")
+    with pytest.raises(ValueError, match="--distance 99: expected at most 15"):
+        flipside.explain(HOURS, HARBOUR, distance=99)
+
+
+def test_a_result_is_scored_as_on_the_command_line(tmp_path, texts):
+    pages, truth = tmp_path / "pages.jsonl", tmp_path / "truth.csv"
+    pages.write_text("".join(json.dumps({"id": f"p{row}", "text": text}) + "\n" for row, text in enumerate(texts)))
+    result = flipside.dedup(pages, out=tmp_path / "out", all_pairs=True)
+    pairs = [(a, b) for a, b, *_ in result.pairs]
+    truth.write_text("a_id,b_id\n" + "".join(f"{a},{b}\n" for a, b in pairs[: len(pairs) // 2]))
+    scores = flipside.evaluate(result, truth=truth, resamples=10)
+    typed = command_line("evaluate", result.out, "--truth", str(truth), "--resamples", "10", "--json")
+    assert scores == json.loads(typed)
+    with pytest.raises(FileNotFoundError):
+        flipside.evaluate(result, truth=tmp_path / "no-such-file.csv")
+
+
+def test_the_console_script_is_the_program():
+    run = subprocess.run([sys.executable, "-m", "flipside", "--version"], capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (0, f"flipside {flipside.__version__}\n")
+    refused = subprocess.run([sys.executable, "-m", "flipside", "dedup"], capture_output=True, text=True)
+    assert refused.returncode == 2 and "required" in refused.stderr

@@ -1,0 +1,240 @@
+//! The road from texts in memory to an outcome and its report: no file is read or written, save a file of
+//! document frequencies where one is named.
+
+use super::dedup::{SHOWN_PAIRS, cluster_sizes, largest_clusters};
+use super::samples::{LONGEST, sample_pairs};
+use super::stages::{Progress, Stages};
+use super::with_threads;
+use crate::error::Result;
+use crate::frequencies;
+use crate::report::model::{ClusterSample, Corpus, PageSample, PairSample, Report, SCHEMA, Tool};
+use crate::report::tell;
+use crate::resources::peak_memory_bytes;
+use crate::weight::frequencies::Frequencies;
+use flipside_core::collection::{Collection, Keeping};
+use flipside_core::dedup::{Context, Outcome, Pair, Prepared};
+use flipside_core::id::{Document, Id};
+use flipside_core::settings::Settings;
+use rayon::prelude::*;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Texts, and what is to be done with them.
+#[non_exhaustive]
+pub struct TextJob<'a, T> {
+    /// The texts; a document's number is its place here.
+    pub texts: &'a [T],
+    /// The URL of each text, for `keep = shortest-url` and the report; empty where there are none. Otherwise as
+    /// many as there are texts.
+    pub urls: &'a [Option<&'a str>],
+    /// What a text is called in the report.
+    pub name: &'a (dyn Fn(Document) -> String + Sync),
+    /// What decides the result.
+    pub settings: Settings,
+    /// A file of document frequencies to use instead of the texts' own.
+    pub frequencies: Option<PathBuf>,
+    /// Threads; 0 for as many as the machine has.
+    pub threads: usize,
+    /// When the run began, RFC 3339, for the report.
+    pub created: String,
+}
+
+impl<'a, T> TextJob<'a, T> {
+    /// These texts by these settings, called by their numbers.
+    pub fn new(texts: &'a [T], settings: Settings) -> Self {
+        Self {
+            texts,
+            urls: &[],
+            name: &|document| document.to_string(),
+            settings,
+            frequencies: None,
+            threads: 0,
+            created: String::new(),
+        }
+    }
+
+    fn url(&self, document: Document) -> Option<&'a str> {
+        self.urls.get(document.index()).copied().flatten()
+    }
+}
+
+/// Finds the near-duplicates of texts. The outcome is that of [`super::dedup`] for a file of the same texts in
+/// the same order; the report lacks what only files have.
+///
+/// # Errors
+/// If a setting has no meaning, the file of frequencies does not fit, or too many pairs are to be listed.
+pub fn dedup_texts<T>(job: &TextJob<'_, T>, progress: &dyn Progress) -> Result<(Outcome, Report)>
+where
+    T: AsRef<str> + Sync,
+{
+    with_threads(job.threads, || {
+        let stages = Stages::new(progress);
+        let settings = &job.settings;
+        settings.check()?;
+        let loaded = match &job.frequencies {
+            Some(path) if settings.needs_frequencies() => {
+                Some(Arc::new(frequencies::load(path, settings.features)?))
+            }
+            _ => None,
+        };
+        let bytes = job.texts.iter().map(|text| text.as_ref().len() as u64).sum();
+        let collection = stages.run("read", job.texts.len() as u64, "pages", bytes, |done| {
+            collect(job.texts, settings, loaded.clone(), done)
+        })?;
+        let prepared = Prepared::new(&collection, settings, loaded, &stages);
+        let url = |document| job.url(document);
+        let context = Context::new(&url, &stages);
+        let outcome = prepared.find(settings, &context)?.outcome()?;
+        let report = report(job, &collection, &outcome, &stages);
+        Ok((outcome, report))
+    })?
+}
+
+/// What is kept of the texts, made by all threads of the pool. `done` hears of bytes.
+fn collect<T: AsRef<str> + Sync>(
+    texts: &[T],
+    settings: &Settings,
+    frequencies: Option<Arc<Frequencies>>,
+    done: &(dyn Fn(u64) + Sync),
+) -> Result<Collection> {
+    /// Texts between two words on progress.
+    const BATCH: usize = 64;
+    let keeping = Keeping::of(settings);
+    let new = || Collection::new(settings.features, keeping, frequencies.clone());
+    // A part of counted features numbers them anew, which costs memory; sketches can be cut finely, so that no
+    // thread is left with the long texts.
+    let parts = match keeping {
+        Keeping::Features => rayon::current_num_threads(),
+        _ => 4 * rayon::current_num_threads(),
+    };
+    let parts: Vec<Collection> = texts
+        .par_chunks(texts.len().div_ceil(parts).max(1))
+        .map(|texts| {
+            let mut part = new()?;
+            for batch in texts.chunks(BATCH) {
+                let mut bytes = 0;
+                for text in batch {
+                    part.push(text.as_ref());
+                    bytes += text.as_ref().len() as u64;
+                }
+                done(bytes);
+            }
+            Ok(part)
+        })
+        .collect::<Result<_>>()?;
+    let mut all = new()?;
+    for part in parts {
+        all.merge(part)?;
+    }
+    Ok(all)
+}
+
+fn report<T: AsRef<str>>(
+    job: &TextJob<'_, T>,
+    collection: &Collection,
+    outcome: &Outcome,
+    stages: &Stages<'_>,
+) -> Report {
+    let settings = &job.settings;
+    let (searched, judged) = (&outcome.searched, outcome.judged);
+    let name = |document: Document| (job.name)(document);
+    let mut warnings = tell::search_warnings(searched, judged.as_ref(), &name);
+    warnings.extend(tell::chaining_warning(outcome, settings.linkage, &name));
+    warnings.extend(tell::outcome_warnings(outcome, judged.is_some()));
+    let text = |document: Document| {
+        let text = job.texts[document.index()].as_ref();
+        &text[..text.floor_char_boundary(LONGEST)]
+    };
+    let page =
+        |document| PageSample::new(name(document), job.url(document).unwrap_or_default(), text(document));
+    let pair = |pair: &Pair| {
+        let [a, b] = pair.documents().map(|document| (page(document), text(document)));
+        let distance = settings.sketches.has_hash().then_some(pair.distance);
+        PairSample { kind: pair.kind, ..PairSample::new(a, b, distance, f64::from(pair.similarity)) }
+    };
+    let cluster = |(cluster, members): (flipside_core::id::Cluster, Vec<Document>)| {
+        let cohesion = outcome.cohesion.get(cluster.index());
+        ClusterSample {
+            cluster: cluster.to_string(),
+            size: outcome.clusters.get(cluster).len() as u64,
+            kept: page(members[0]),
+            members: members[1..].iter().map(|&member| page(member)).collect(),
+            lowest_similarity: cohesion.map(|c| f64::from(c.lowest)),
+            median_similarity: cohesion.map(|c| f64::from(c.median)),
+        }
+    };
+    let stays = outcome.stays();
+    let removed = Document::all(outcome.documents).filter(|document| !stays[document.index()]);
+    let removed_text_bytes = removed.map(|document| collection.facts(document).text_bytes).sum();
+    let frequencies = job.frequencies.as_deref().filter(|_| settings.needs_frequencies());
+    Report {
+        schema: SCHEMA,
+        tool: Tool::this(),
+        created: job.created.clone(),
+        settings: Some(settings.clone()),
+        frequencies: frequencies.map(Path::to_path_buf),
+        corpus: Corpus {
+            text_bytes: collection.text_bytes(),
+            records: outcome.documents as u64,
+            documents: outcome.documents as u64,
+            documents_with_few_features: outcome.documents_with_few_features,
+            ..Corpus::default()
+        },
+        outcome: tell::counts(outcome, removed_text_bytes),
+        method: tell::method(settings, frequencies, searched, judged.as_ref()),
+        recall: tell::recall(searched),
+        s_curve: tell::s_curve(settings, searched),
+        histograms: tell::histograms(searched),
+        cluster_sizes: cluster_sizes(outcome),
+        largest_clusters: largest_clusters(outcome).into_iter().map(cluster).collect(),
+        sample_pairs: sample_pairs(&outcome.pairs, SHOWN_PAIRS, settings.seed).iter().map(pair).collect(),
+        stages: stages.done(),
+        peak_memory_bytes: peak_memory_bytes(),
+        search_cost: tell::cost(searched),
+        searched: Some(searched.clone()),
+        judged,
+        audit: outcome.audit,
+        warnings,
+        ..Report::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::Silent;
+    use flipside_core::dedup::Deduper;
+
+    #[test]
+    fn the_outcome_is_the_core_s_for_any_number_of_threads() {
+        let texts: Vec<String> = (0..300)
+            .map(|n| {
+                (0..40)
+                    .map(|word| format!("w{}", if word == 7 { n } else { n % 60 * 100 + word }))
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            })
+            .collect();
+        for settings in [Settings::default(), Settings::paper(), Settings::minhash(0.8)] {
+            let mut deduper = Deduper::new(settings.clone()).unwrap();
+            deduper.extend(&texts);
+            let expected = deduper.run().unwrap();
+            assert!(!expected.pairs.is_empty(), "{settings:?}");
+            for threads in [1, 3] {
+                let job = TextJob { threads, ..TextJob::new(&texts, settings.clone()) };
+                let (outcome, report) = dedup_texts(&job, &Silent).unwrap();
+                assert_eq!(outcome, expected);
+                assert_eq!(report.outcome.kept as usize, expected.kept().count());
+                assert_eq!(report.settings.as_ref(), Some(&settings));
+                assert!(!report.sample_pairs.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_is_no_pair() {
+        let (outcome, report) =
+            dedup_texts(&TextJob::<&str>::new(&[], Settings::default()), &Silent).unwrap();
+        assert_eq!((outcome.pairs.len(), report.corpus.documents), (0, 0));
+    }
+}
