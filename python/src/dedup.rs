@@ -5,7 +5,7 @@ use crate::run::run;
 use crate::table::{Column, Table};
 use crate::texts::Texts;
 use arrow_array::{ArrayRef, BooleanArray, Float32Array, StringArray, UInt32Array};
-use flipside::cli::options::{OfTexts, now, of_files, of_texts};
+use flipside::cli::options::{OfTexts, Refused, now, of_files, of_texts, refused};
 use flipside::core::dedup::{Kind, Outcome, Pair};
 use flipside::core::id::{Document, Id};
 use flipside::pipeline::{TextJob, dedup, dedup_texts};
@@ -263,7 +263,14 @@ pub fn dedup_of_files<'py>(
     let typed = ["flipside".to_owned(), "dedup".to_owned()];
     let arguments = arguments.iter().map(|argument| argument.to_string_lossy().into_owned());
     job.command_line = typed.into_iter().chain(arguments).collect();
-    let summary = run(py, progress, |ticker| dedup(&job, ticker))?.map_err(of_library)?;
+    let summary = run(py, progress, |ticker| dedup(&job, ticker))?.map_err(|error| {
+        // Where no path is there at all, Python's word for that is another exception.
+        let missing = |path: &PathBuf| path.as_os_str() != "-" && !path.exists();
+        let none = matches!(error, flipside::Error::NoDocuments(_)) && job.inputs.iter().all(missing);
+        let refused = refused(error);
+        let io = if none { Some(std::io::ErrorKind::NotFound) } else { refused.io };
+        of_refusal(Refused { io, ..refused })
+    })?;
     from_json(py, &json!(summary))
 }
 

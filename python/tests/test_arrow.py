@@ -77,7 +77,7 @@ def test_results_go_to_each_package(texts):
         assert [tuple(row.values()) for row in arrow.to_pylist()] == list(table)
         assert polars.DataFrame(table).rows() == list(table)
         assert len(pandas.DataFrame.from_arrow(table)) == len(table)
-        assert duckdb.from_arrow(arrow).count("*").fetchone() == (len(table),)
+        assert len(duckdb.from_arrow(arrow).fetchall()) == len(table)
         for column in columns:
             assert pa.array(table[column]).to_pylist() == table[column].tolist()
             assert list(np.asarray(table[column])) == table[column].tolist()
@@ -144,15 +144,11 @@ def test_weights_and_signatures_have_their_shapes(texts):
 
 
 def test_pairs_make_the_clusters_of_the_whole_run(texts):
+    distinct = list(dict.fromkeys(texts))
     for linkage in ["connected", "star", "complete"]:
-        distinct = list(dict.fromkeys(texts))
-        whole = flipside.dedup(distinct, clusters=linkage, keep="longest", similarity=0.6)
+        whole = flipside.dedup(distinct, clusters=linkage, similarity=0.6)
         assert len(whole.clusters) > 10
-        lengths = [len(text.encode()) for text in distinct]
-        made = flipside.clusters(len(distinct), whole.pairs, clusters=linkage, keep=lengths)
-        assert {(page, size) for page, _, size, _ in made} == {(page, size) for page, _, size, _ in whole.clusters}
-        if linkage == "connected":
-            assert [row[:3] for row in made] == [row[:3] for row in whole.clusters]
+        assert list(flipside.clusters(len(distinct), whole.pairs, clusters=linkage)) == list(whole.clusters)
     pairs = pa.table({"a": [0, 3, 1], "b": [2, 1, 3], "similarity": [0.9, 0.8, 0.7]})
     rows = [(0, 0, 2, True), (2, 0, 2, False), (1, 1, 2, True), (3, 1, 2, False)]
     assert list(flipside.clusters(5, pairs)) == rows
