@@ -1,0 +1,41 @@
+"""Near-duplicates in Hugging Face datasets: sketches by ``map``, then one join.
+
+    python datasets_map.py PAGES.jsonl KEPT.jsonl
+
+``map`` runs in as many processes as it is given and caches the sketches beside the dataset. Needs datasets.
+"""
+
+import sys
+
+import flipside
+import numpy as np
+import pyarrow as pa
+
+SKETCH = "flipside."
+
+
+def add_sketch(batch, column="text", **settings):
+    """For ``datasets.map(add_sketch, batched=True)``: columns with the sketch of each text."""
+    sketches = flipside.sketch(batch[column], column=column, **settings)
+    return {SKETCH + name: sketches[name].tolist() for name in sketches.columns}
+
+
+def without_duplicates(dataset, clusters="connected", **settings):
+    """The rows of a dataset with sketches that stay; settings are those of `add_sketch`."""
+    names = [name for name in dataset.column_names if name.startswith(SKETCH)]
+    sketches = dataset.select_columns(names).with_format("arrow")[:]
+    sketches = pa.table(sketches).rename_columns([name.removeprefix(SKETCH) for name in names])
+    pairs = flipside.join(sketches, **settings)
+    members = flipside.clusters(len(sketches), pairs, clusters=clusters)
+    gone = np.asarray(members["page"])[~np.asarray(members["kept"])]
+    kept = np.setdiff1d(np.arange(len(sketches)), gone)
+    return dataset.select(kept).remove_columns(names)
+
+
+if __name__ == "__main__":
+    from datasets import load_dataset
+
+    pages = load_dataset("json", data_files=sys.argv[1], split="train")
+    kept = without_duplicates(pages.map(add_sketch, batched=True))
+    kept.to_json(sys.argv[2])
+    print(f"{len(kept)} of {len(pages)} pages stay")
