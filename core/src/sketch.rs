@@ -8,7 +8,7 @@ use crate::settings::{Settings, Sketches};
 use crate::simhash::SimHash;
 use crate::simhash::hasher::SimHasher;
 use crate::simhash::quantised::QuantisedWeights;
-use crate::text::{FeatureExtractor, FeatureKind};
+use crate::text::{Extraction, FeatureExtractor};
 use crate::weight::frequencies::Frequencies;
 use crate::weight::vocabulary::Vocabulary;
 use crate::weight::{Weigher, Weighting};
@@ -104,20 +104,21 @@ impl Sketcher {
     /// # Errors
     /// For sketches that have no meaning.
     pub fn new(settings: &Settings, frequencies: Option<Arc<Frequencies>>) -> Result<Self> {
-        Self::of(settings.features, settings.sketches, settings.seed, frequencies)
+        Self::of(settings.extraction(), settings.sketches, settings.seed, frequencies)
     }
 
-    /// The same from what it depends on: the kind of features, the kind of sketch, and the
-    /// seed of MinHash's functions.
+    /// The same from what it depends on: how features are made, the kind of sketch, and the seed of MinHash's
+    /// functions.
     ///
     /// # Errors
     /// For sketches that have no meaning.
     pub fn of(
-        features: FeatureKind,
+        features: impl Into<Extraction>,
         sketches: Sketches,
         seed: u64,
         frequencies: Option<Arc<Frequencies>>,
     ) -> Result<Self> {
+        let features = features.into();
         match sketches {
             Sketches::SimHash { weighting } => Ok(Self::of_simhash(features, weighting, frequencies)),
             Sketches::MinHash { .. } => {
@@ -134,12 +135,12 @@ impl Sketcher {
 
     /// A sketcher of SimHashes.
     pub fn of_simhash(
-        features: FeatureKind,
+        features: impl Into<Extraction>,
         weighting: Weighting,
         frequencies: Option<Arc<Frequencies>>,
     ) -> Self {
         let maker = Maker::SimHash { weigher: Weigher::new(weighting), hasher: SimHasher::default() };
-        Self { counter: Counter::new(features), maker, frequencies }
+        Self { counter: Counter::new(features.into()), maker, frequencies }
     }
 
     /// Sketches a text.
@@ -266,9 +267,9 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    pub(crate) fn new(kind: FeatureKind) -> Self {
+    pub(crate) fn new(extraction: Extraction) -> Self {
         Self {
-            extractor: FeatureExtractor::new(kind),
+            extractor: FeatureExtractor::new(extraction),
             features: Vec::new(),
             vocabulary: Vocabulary::default(),
         }
@@ -296,6 +297,7 @@ mod tests {
     use super::*;
     use crate::hash::SplitMix64;
     use crate::settings::{Settings, Sketches};
+    use crate::text::FeatureKind;
 
     /// The definition: features counted one by one, weighed, and summed.
     fn naive(text: &str, kind: FeatureKind, weighting: Weighting, frequencies: &Frequencies) -> SimHash {
@@ -341,7 +343,7 @@ mod tests {
     fn signatures_are_those_of_the_set_of_features() {
         let settings = Settings::minhash(0.8);
         let text = "a rose is a rose is a rose and nothing else than a rose";
-        let features: Vec<u64> = FeatureExtractor::new(settings.features)
+        let features: Vec<u64> = FeatureExtractor::new(settings.extraction())
             .counts(text)
             .into_iter()
             .map(|(feature, _)| feature)

@@ -13,7 +13,7 @@ pub(crate) use tokens::Token;
 pub use tokens::Tokenizer;
 
 use crate::error::{Error, Result};
-use crate::hash;
+use crate::hash::{FeatureHash, Murmur3, Product, WordHash};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -89,10 +89,44 @@ impl From<FeatureKind> for String {
     }
 }
 
+/// How a text becomes features: what they are, and which hash stands for them. A kind alone is hashed by
+/// MurmurHash3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Extraction {
+    /// What a feature is.
+    pub kind: FeatureKind,
+    /// What it is known by.
+    pub hash: FeatureHash,
+}
+
+impl Extraction {
+    /// Checks that features made in another way can be compared with these.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if they are of another kind or known by another hash.
+    pub fn fits(self, other: Self) -> Result<()> {
+        if self.kind != other.kind {
+            let expected = format!("{} as elsewhere", self.kind);
+            return Err(Error::parameter("features", other.kind, expected));
+        }
+        if self.hash != other.hash {
+            let expected = format!("{} as elsewhere", self.hash);
+            return Err(Error::parameter("feature-hash", other.hash, expected));
+        }
+        Ok(())
+    }
+}
+
+impl From<FeatureKind> for Extraction {
+    fn from(kind: FeatureKind) -> Self {
+        Self { kind, hash: FeatureHash::Murmur3 }
+    }
+}
+
 /// Turns texts into streams of feature hashes. Holds buffers; make one per thread.
 #[derive(Clone, Debug, Default)]
 pub struct FeatureExtractor {
-    kind: FeatureKind,
+    extraction: Extraction,
     tokenizer: Tokenizer,
 }
 
@@ -100,78 +134,27 @@ pub struct FeatureExtractor {
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl FeatureExtractor {
-    /// An extractor of this kind of feature.
-    pub fn new(kind: FeatureKind) -> Self {
-        Self { kind, tokenizer: Tokenizer::default() }
+    /// An extractor of this kind of feature; a kind alone is hashed by MurmurHash3.
+    pub fn new(extraction: impl Into<Extraction>) -> Self {
+        Self { extraction: extraction.into(), tokenizer: Tokenizer::default() }
     }
 
-    /// What the features are.
-    pub fn kind(&self) -> FeatureKind {
-        self.kind
+    /// What the features are, and what hashes them.
+    pub fn extraction(&self) -> Extraction {
+        self.extraction
     }
 
     /// Calls `each` with the hash of every feature of `text`, in order and with repeats.
-    pub fn extract(&mut self, text: &str, mut each: impl FnMut(u64)) {
-        match self.kind {
-            FeatureKind::Words => {
-                // The last unit of the unspaced run that we are in, and whether it already stands in a pair.
-                let mut last: Option<(u64, bool)> = None;
-                self.tokenizer.tokens(text, |token| match token {
-                    Token::Word(word) => {
-                        if let Some((unit, false)) = last.take() {
-                            each(unit);
-                        }
-                        each(hash::feature(word));
-                    }
-                    Token::ShortWord(word) => {
-                        if let Some((unit, false)) = last.take() {
-                            each(unit);
-                        }
-                        each(word.feature());
-                    }
-                    Token::Unit { bytes, joined } => {
-                        let unit = hash::feature(bytes);
-                        match last {
-                            Some((before, _)) if joined => {
-                                each(hash::finish_shingle(before.wrapping_mul(BASE).wrapping_add(unit)));
-                                last = Some((unit, true));
-                            }
-                            _ => {
-                                if let Some((lone, false)) = last {
-                                    each(lone);
-                                }
-                                last = Some((unit, false));
-                            }
-                        }
-                    }
-                });
-                if let Some((unit, false)) = last {
-                    each(unit);
-                }
+    pub fn extract(&mut self, text: &str, each: impl FnMut(u64)) {
+        let Self { extraction: Extraction { kind, hash }, tokenizer } = self;
+        match (kind, hash) {
+            (FeatureKind::Words, FeatureHash::Murmur3) => words::<Murmur3>(tokenizer, text, each),
+            (FeatureKind::Words, FeatureHash::Product) => words::<Product>(tokenizer, text, each),
+            (FeatureKind::Shingles(w), FeatureHash::Murmur3) => {
+                shingles::<Murmur3>(tokenizer, text, *w, each)
             }
-            FeatureKind::Shingles(w) => {
-                // Rolling polynomial over the word hashes, finished by a bijection: O(1) a word for every W.
-                let oldest = (0..w).fold(1u64, |power, _| power.wrapping_mul(BASE));
-                let mut ring = [0u64; MAX_SHINGLE];
-                let (mut rolling, mut words) = (0u64, 0usize);
-                self.tokenizer.tokens(text, |token| {
-                    let word = match token {
-                        Token::Word(bytes) | Token::Unit { bytes, .. } => hash::feature(bytes),
-                        Token::ShortWord(word) => word.feature(),
-                    };
-                    let leaving = std::mem::replace(&mut ring[words % w], word);
-                    rolling = rolling.wrapping_mul(BASE).wrapping_add(word);
-                    if words >= w {
-                        rolling = rolling.wrapping_sub(leaving.wrapping_mul(oldest));
-                    }
-                    words += 1;
-                    if words >= w {
-                        each(hash::finish_shingle(rolling));
-                    }
-                });
-                if (1..w).contains(&words) {
-                    each(hash::finish_shingle(rolling));
-                }
+            (FeatureKind::Shingles(w), FeatureHash::Product) => {
+                shingles::<Product>(tokenizer, text, *w, each)
             }
         }
     }
@@ -192,23 +175,86 @@ impl FeatureExtractor {
     }
 }
 
+fn hashed<H: WordHash>(token: &Token<'_>) -> u64 {
+    match token {
+        Token::ShortWord(word) => H::short(*word),
+        Token::Word(bytes) | Token::Unit { bytes, .. } => H::word(bytes),
+    }
+}
+
+/// Words, and pairs of units.
+fn words<H: WordHash>(tokenizer: &mut Tokenizer, text: &str, mut each: impl FnMut(u64)) {
+    // The last unit of the unspaced run that we are in, and whether it already stands in a pair.
+    let mut last: Option<(u64, bool)> = None;
+    tokenizer.tokens(text, |token| {
+        let hash = hashed::<H>(&token);
+        match (token, last) {
+            (Token::Unit { joined: true, .. }, Some((before, _))) => {
+                each(H::shingle(before.wrapping_mul(BASE).wrapping_add(hash)));
+                last = Some((hash, true));
+            }
+            (token, before) => {
+                if let Some((lone, false)) = before {
+                    each(H::feature(lone));
+                }
+                last = None;
+                match token {
+                    Token::Unit { .. } => last = Some((hash, false)),
+                    _ => each(H::feature(hash)),
+                }
+            }
+        }
+    });
+    if let Some((lone, false)) = last {
+        each(H::feature(lone));
+    }
+}
+
+/// Runs of `w` words. A rolling polynomial over the words' hashes, finished: O(1) a word for every width.
+fn shingles<H: WordHash>(tokenizer: &mut Tokenizer, text: &str, w: usize, mut each: impl FnMut(u64)) {
+    let oldest = (0..w).fold(1u64, |power, _| power.wrapping_mul(BASE));
+    let mut ring = [0u64; MAX_SHINGLE];
+    let (mut rolling, mut words) = (0u64, 0usize);
+    tokenizer.tokens(text, |token| {
+        let word = hashed::<H>(&token);
+        let leaving = std::mem::replace(&mut ring[words % w], word);
+        rolling = rolling.wrapping_mul(BASE).wrapping_add(word);
+        if words >= w {
+            rolling = rolling.wrapping_sub(leaving.wrapping_mul(oldest));
+        }
+        words += 1;
+        if words >= w {
+            each(H::shingle(rolling));
+        }
+    });
+    if (1..w).contains(&words) {
+        each(H::shingle(rolling));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash;
     use proptest::prelude::*;
+    use std::collections::HashSet;
 
-    fn features(kind: FeatureKind, text: &str) -> Vec<u64> {
+    fn features(extraction: impl Into<Extraction>, text: &str) -> Vec<u64> {
         let mut all = Vec::new();
-        FeatureExtractor::new(kind).extract(text, |f| all.push(f));
+        FeatureExtractor::new(extraction).extract(text, |f| all.push(f));
         all
     }
 
+    fn product(kind: FeatureKind) -> Extraction {
+        Extraction { kind, hash: FeatureHash::Product }
+    }
+
     /// The twin: every shingle hashed from its words, one by one.
-    fn naive_shingles(text: &str, w: usize) -> Vec<u64> {
+    fn naive_shingles<H: WordHash>(text: &str, w: usize) -> Vec<u64> {
         let words: Vec<u64> =
-            Tokenizer::default().words(text).iter().map(|word| hash::feature(word.as_bytes())).collect();
+            Tokenizer::default().words(text).iter().map(|word| H::word(word.as_bytes())).collect();
         let one = |words: &[u64]| {
-            hash::finish_shingle(words.iter().fold(0u64, |sum, &t| sum.wrapping_mul(BASE).wrapping_add(t)))
+            H::shingle(words.iter().fold(0u64, |sum, &t| sum.wrapping_mul(BASE).wrapping_add(t)))
         };
         if words.is_empty() {
             return Vec::new();
@@ -249,6 +295,39 @@ mod tests {
     }
 
     #[test]
+    fn the_product_tells_words_and_where_they_end_apart() {
+        let words = |text| features(product(FeatureKind::Words), text);
+        assert_eq!(
+            words("Near pages"),
+            ["near", "pages"].map(|word| FeatureHash::Product.feature(word.as_bytes()))
+        );
+        let texts = [
+            "ab c",
+            "a bc",
+            "abc",
+            "c ab",
+            "a b c",
+            "",
+            "a",
+            "aa",
+            "a a",
+            "日本",
+            "日 本",
+            "本日",
+            "ab\u{301} c",
+        ];
+        for kind in
+            [FeatureKind::Words, FeatureKind::Shingles(1), FeatureKind::Shingles(2), FeatureKind::Shingles(5)]
+        {
+            // All sequences of features differ, and so do those of one feature.
+            let all: HashSet<Vec<u64>> = texts.iter().map(|text| features(product(kind), text)).collect();
+            // Shingles count a unit as a word, whatever stands between.
+            let same = usize::from(kind != FeatureKind::Words);
+            assert_eq!(all.len(), texts.len() - same, "{kind}");
+        }
+    }
+
+    #[test]
     fn a_short_text_is_one_shingle() {
         assert_eq!(features(FeatureKind::Shingles(5), "only three words").len(), 1);
         assert_eq!(features(FeatureKind::Shingles(5), "").len(), 0);
@@ -261,7 +340,9 @@ mod tests {
     proptest! {
         #[test]
         fn rolling_shingles_equal_the_twin(text in "[a-cA-C日 é]{0,80}", w in 1usize..9) {
-            prop_assert_eq!(features(FeatureKind::Shingles(w), &text), naive_shingles(&text, w));
+            let kind = FeatureKind::Shingles(w);
+            prop_assert_eq!(features(kind, &text), naive_shingles::<Murmur3>(&text, w));
+            prop_assert_eq!(features(product(kind), &text), naive_shingles::<Product>(&text, w));
         }
 
         #[test]
