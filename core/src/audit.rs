@@ -73,7 +73,7 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
         Judge::Estimate(_) | Judge::EstimatedContainment(_) | Judge::Jaccard(_) => judge.measure()?,
         _ => return None,
     };
-    let all: Vec<Candidate<'_>> = evidence
+    let mut all: Vec<Candidate<'_>> = evidence
         .texts
         .sketched
         .iter()
@@ -81,6 +81,8 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
             Some(Candidate { text, bits: evidence.two(text)?.bits, size: evidence.facts(text).features })
         })
         .collect();
+    // What two sizes rule out needs no bits, and by size it lies at both ends.
+    all.sort_unstable_by_key(|candidate| (candidate.size, candidate.text));
     let words = all.first()?.bits.len();
     let most = (MOST_COMPARISONS / all.len()).clamp(LEAST_DRAWN, MOST_DRAWN);
     let mut drawn: Vec<&Candidate<'_>> = all.iter().collect();
@@ -100,10 +102,6 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
     let doubt = 4.0 * one_bit::standard_error(f64::from(threshold), bits) as f32;
     let near = |a: &Candidate<'_>, b: &Candidate<'_>| {
         let sizes = [a.size, b.size];
-        // What two sizes rule out needs no bits.
-        if measure != Measure::EstimatedContainment && similarity::at_most(1.0, sizes) < threshold {
-            return false;
-        }
         let estimate = one_bit::estimate_of(kernel.differing(a.bits, b.bits), words);
         match measure {
             Measure::Estimate => similarity::at_most(estimate, sizes) >= threshold,
@@ -116,6 +114,16 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
             }
         }
     };
+    let ruled_out = |a: &Candidate<'_>, b: &Candidate<'_>| {
+        measure != Measure::EstimatedContainment && similarity::at_most(1.0, [a.size, b.size]) < threshold
+    };
+    // Of a block, what no two sizes rule out.
+    let comparable = |a: &Candidate<'_>, block| {
+        let block: &[Candidate<'_>] = block;
+        let smaller = block.partition_point(|b| b.size < a.size && ruled_out(a, b));
+        let others = &block[smaller..];
+        &others[..others.partition_point(|b| b.size <= a.size || !ruled_out(a, b))]
+    };
     let is_found = |a: Text, b: Text| {
         let pair = (a.min(b), a.max(b));
         found.binary_search_by_key(&pair, |pair| (pair.a, pair.b)).is_ok()
@@ -127,7 +135,7 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
             || vec![(0u32, 0u32); drawn.len()],
             |mut counts, block| {
                 for (a, (pairs, hits)) in drawn.iter().zip(&mut counts) {
-                    for b in block.iter().filter(|b| b.text != a.text && near(a, b)) {
+                    for b in comparable(a, block).iter().filter(|b| b.text != a.text && near(a, b)) {
                         *pairs += 1;
                         *hits += u32::from(is_found(a.text, b.text));
                     }
