@@ -128,7 +128,12 @@ impl From<FeatureKind> for Extraction {
 pub struct FeatureExtractor {
     extraction: Extraction,
     tokenizer: Tokenizer,
+    words: Vec<u64>,
+    features: Vec<u64>,
 }
+
+/// Words, and features, that are listed at a time.
+const LIST: usize = 1 << 10;
 
 /// The base of the rolling shingle hash: odd, so that multiplying by it loses nothing.
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -136,7 +141,7 @@ const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 impl FeatureExtractor {
     /// An extractor of this kind of feature; a kind alone is hashed by MurmurHash3.
     pub fn new(extraction: impl Into<Extraction>) -> Self {
-        Self { extraction: extraction.into(), tokenizer: Tokenizer::default() }
+        Self { extraction: extraction.into(), ..Self::default() }
     }
 
     /// What the features are, and what hashes them.
@@ -145,17 +150,21 @@ impl FeatureExtractor {
     }
 
     /// Calls `each` with the hash of every feature of `text`, in order and with repeats.
-    pub fn extract(&mut self, text: &str, each: impl FnMut(u64)) {
-        let Self { extraction: Extraction { kind, hash }, tokenizer } = self;
-        match (kind, hash) {
-            (FeatureKind::Words, FeatureHash::Murmur3) => words::<Murmur3>(tokenizer, text, each),
-            (FeatureKind::Words, FeatureHash::Product) => words::<Product>(tokenizer, text, each),
-            (FeatureKind::Shingles(w), FeatureHash::Murmur3) => {
-                shingles::<Murmur3>(tokenizer, text, *w, each)
-            }
-            (FeatureKind::Shingles(w), FeatureHash::Product) => {
-                shingles::<Product>(tokenizer, text, *w, each)
-            }
+    pub fn extract(&mut self, text: &str, mut each: impl FnMut(u64)) {
+        self.lists(text, |features| features.iter().for_each(|&feature| each(feature)));
+    }
+
+    /// The same, many features at a time.
+    pub(crate) fn lists(&mut self, text: &str, each: impl FnMut(&[u64])) {
+        let Self { extraction: Extraction { kind, hash }, tokenizer, words, features } = self;
+        words.clear();
+        features.clear();
+        let lists = Lists { tokenizer, words, features, text, each };
+        match (*kind, hash) {
+            (FeatureKind::Words, FeatureHash::Murmur3) => lists.of_words::<Murmur3>(),
+            (FeatureKind::Words, FeatureHash::Product) => lists.of_words::<Product>(),
+            (FeatureKind::Shingles(w), FeatureHash::Murmur3) => lists.of_shingles::<Murmur3>(w),
+            (FeatureKind::Shingles(w), FeatureHash::Product) => lists.of_shingles::<Product>(w),
         }
     }
 
@@ -175,6 +184,7 @@ impl FeatureExtractor {
     }
 }
 
+#[inline(always)]
 fn hashed<H: WordHash>(token: &Token<'_>) -> u64 {
     match token {
         Token::ShortWord(word) => H::short(*word),
@@ -182,53 +192,117 @@ fn hashed<H: WordHash>(token: &Token<'_>) -> u64 {
     }
 }
 
-/// Words, and pairs of units.
-fn words<H: WordHash>(tokenizer: &mut Tokenizer, text: &str, mut each: impl FnMut(u64)) {
-    // The last unit of the unspaced run that we are in, and whether it already stands in a pair.
-    let mut last: Option<(u64, bool)> = None;
-    tokenizer.tokens(text, |token| {
-        let hash = hashed::<H>(&token);
-        match (token, last) {
-            (Token::Unit { joined: true, .. }, Some((before, _))) => {
-                each(H::shingle(before.wrapping_mul(BASE).wrapping_add(hash)));
-                last = Some((hash, true));
-            }
-            (token, before) => {
-                if let Some((lone, false)) = before {
-                    each(H::feature(lone));
+/// What makes the lists of features of a text.
+struct Lists<'a, E> {
+    tokenizer: &'a mut Tokenizer,
+    /// Hashes of words.
+    words: &'a mut Vec<u64>,
+    features: &'a mut Vec<u64>,
+    text: &'a str,
+    each: E,
+}
+
+impl<E: FnMut(&[u64])> Lists<'_, E> {
+    /// Words, and pairs of units.
+    fn of_words<H: WordHash>(self) {
+        let Self { tokenizer, features, text, mut each, .. } = self;
+        // The last unit of the unspaced run that we are in, and whether it already stands in a pair.
+        let mut last: Option<(u64, bool)> = None;
+        tokenizer.tokens(text, |token| {
+            let hash = hashed::<H>(&token);
+            match (token, last) {
+                (Token::Unit { joined: true, .. }, Some((before, _))) => {
+                    features.push(H::shingle(before.wrapping_mul(BASE).wrapping_add(hash)));
+                    last = Some((hash, true));
                 }
-                last = None;
-                match token {
-                    Token::Unit { .. } => last = Some((hash, false)),
-                    _ => each(H::feature(hash)),
+                (token, before) => {
+                    if let Some((lone, false)) = before {
+                        features.push(H::feature(lone));
+                    }
+                    last = None;
+                    match token {
+                        Token::Unit { .. } => last = Some((hash, false)),
+                        _ => features.push(H::feature(hash)),
+                    }
                 }
             }
+            if features.len() >= LIST {
+                each(features);
+                features.clear();
+            }
+        });
+        if let Some((lone, false)) = last {
+            features.push(H::feature(lone));
         }
-    });
-    if let Some((lone, false)) = last {
-        each(H::feature(lone));
+        each(features);
+    }
+
+    /// Runs of `w` words.
+    fn of_shingles<H: WordHash>(self, w: usize) {
+        let Self { tokenizer, words, features, text, mut each } = self;
+        let (mut rolling, mut seen) = (Rolling::new(w), 0);
+        tokenizer.tokens(text, |token| {
+            words.push(hashed::<H>(&token));
+            if words.len() == LIST {
+                seen += words.len();
+                rolling.shingles::<H>(words, features);
+                each(features);
+                features.clear();
+                words.clear();
+            }
+        });
+        seen += words.len();
+        rolling.shingles::<H>(words, features);
+        if (1..w).contains(&seen) {
+            features.push(H::shingle(rolling.sum));
+        }
+        each(features);
     }
 }
 
-/// Runs of `w` words. A rolling polynomial over the words' hashes, finished: O(1) a word for every width.
-fn shingles<H: WordHash>(tokenizer: &mut Tokenizer, text: &str, w: usize, mut each: impl FnMut(u64)) {
-    let oldest = (0..w).fold(1u64, |power, _| power.wrapping_mul(BASE));
-    let mut ring = [0u64; MAX_SHINGLE];
-    let (mut rolling, mut words) = (0u64, 0usize);
-    tokenizer.tokens(text, |token| {
-        let word = hashed::<H>(&token);
-        let leaving = std::mem::replace(&mut ring[words % w], word);
-        rolling = rolling.wrapping_mul(BASE).wrapping_add(word);
-        if words >= w {
-            rolling = rolling.wrapping_sub(leaving.wrapping_mul(oldest));
+/// A rolling polynomial over the hashes of the last words: O(1) a word for every width.
+struct Rolling {
+    sum: u64,
+    width: usize,
+    /// The base to the power of the width.
+    oldest: u64,
+    /// The words that will leave, at most as many as the width.
+    last: Vec<u64>,
+}
+
+impl Rolling {
+    fn new(width: usize) -> Self {
+        let oldest = (0..width).fold(1u64, |power, _| power.wrapping_mul(BASE));
+        Self { sum: 0, width, oldest, last: Vec::with_capacity(2 * width) }
+    }
+
+    /// Appends the shingles that end with these words.
+    fn shingles<H: WordHash>(&mut self, words: &[u64], features: &mut Vec<u64>) {
+        // The first words leave none, and then such as stood in the list before.
+        let first = words.len().min(self.width);
+        for &word in &words[..first] {
+            let leaving = if self.last.len() >= self.width { self.last.remove(0) } else { 0 };
+            self.last.push(word);
+            self.step(word, leaving);
+            if self.last.len() == self.width {
+                features.push(H::shingle(self.sum));
+            }
         }
-        words += 1;
-        if words >= w {
-            each(H::shingle(rolling));
+        let leaving = words.iter().zip(&words[first..]);
+        features.extend(leaving.map(|(&leaving, &word)| {
+            self.step(word, leaving);
+            H::shingle(self.sum)
+        }));
+        if words.len() > self.width {
+            self.last.clear();
+            self.last.extend_from_slice(&words[words.len() - self.width..]);
         }
-    });
-    if (1..w).contains(&words) {
-        each(H::shingle(rolling));
+    }
+
+    #[inline(always)]
+    fn step(&mut self, word: u64, leaving: u64) {
+        let change = word.wrapping_sub(leaving.wrapping_mul(self.oldest));
+        self.sum = self.sum.wrapping_mul(BASE).wrapping_add(change);
     }
 }
 
@@ -343,6 +417,13 @@ mod tests {
             let kind = FeatureKind::Shingles(w);
             prop_assert_eq!(features(kind, &text), naive_shingles::<Murmur3>(&text, w));
             prop_assert_eq!(features(product(kind), &text), naive_shingles::<Product>(&text, w));
+        }
+
+        #[test]
+        fn long_texts_have_the_shingles_of_the_twin(words in 0usize..5_000, w in 1usize..=MAX_SHINGLE, seed: u64) {
+            let mut rng = hash::SplitMix64::new(seed);
+            let text: String = (0..words).map(|_| ["a ", "be ", "日", "é "][rng.below(4) as usize]).collect();
+            prop_assert_eq!(features(FeatureKind::Shingles(w), &text), naive_shingles::<Murmur3>(&text, w));
         }
 
         #[test]
