@@ -59,6 +59,9 @@ const LEAST_DRAWN: usize = 1000;
 /// Texts whose bits stay in a processor's cache while all drawn ones are compared with them.
 const BLOCK: usize = 1024;
 
+/// Words of bits that are looked at before the others.
+const FEW: usize = 4;
+
 struct Candidate<'a> {
     text: Text,
     bits: &'a [u64],
@@ -102,17 +105,23 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
     let doubt = 4.0 * one_bit::standard_error(f64::from(threshold), bits) as f32;
     let near = |a: &Candidate<'_>, b: &Candidate<'_>| {
         let sizes = [a.size, b.size];
-        let estimate = one_bit::estimate_of(kernel.differing(a.bits, b.bits), words);
-        match measure {
-            Measure::Estimate => similarity::at_most(estimate, sizes) >= threshold,
-            Measure::EstimatedContainment => {
-                similarity::contained(similarity::at_most(estimate, sizes), sizes) >= threshold
+        // By the bits alone: no estimate passes that is below one that does not.
+        let passes = |differing: u32| {
+            let estimate = one_bit::estimate_of(differing, words);
+            match measure {
+                Measure::Estimate => similarity::at_most(estimate, sizes) >= threshold,
+                Measure::EstimatedContainment => {
+                    similarity::contained(similarity::at_most(estimate, sizes), sizes) >= threshold
+                }
+                _ => estimate >= threshold - doubt,
             }
-            _ => {
-                estimate >= threshold - doubt
-                    && evidence.anchor(measure, a.text).with(&evidence.page(b.text)) >= threshold
-            }
-        }
+        };
+        // A few words mostly show that too many bits differ.
+        let few = words.min(FEW);
+        passes(kernel.differing(&a.bits[..few], &b.bits[..few]))
+            && passes(kernel.differing(a.bits, b.bits))
+            && (matches!(measure, Measure::Estimate | Measure::EstimatedContainment)
+                || evidence.anchor(measure, a.text).with(&evidence.page(b.text)) >= threshold)
     };
     let ruled_out = |a: &Candidate<'_>, b: &Candidate<'_>| {
         measure != Measure::EstimatedContainment && similarity::at_most(1.0, [a.size, b.size]) < threshold

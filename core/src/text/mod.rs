@@ -9,8 +9,8 @@
 mod fold;
 mod tokens;
 
-pub(crate) use tokens::Token;
 pub use tokens::Tokenizer;
+use tokens::{Bytes, Token, TokenKind};
 
 use crate::error::{Error, Result};
 use crate::hash::{FeatureHash, Murmur3, Product, WordHash};
@@ -186,9 +186,9 @@ impl FeatureExtractor {
 
 #[inline(always)]
 fn hashed<H: WordHash>(token: &Token<'_>) -> u64 {
-    match token {
-        Token::ShortWord(word) => H::short(*word),
-        Token::Word(bytes) | Token::Unit { bytes, .. } => H::word(bytes),
+    match token.bytes {
+        Bytes::Short(word) => H::short(word),
+        Bytes::Long(word) => H::long(word),
     }
 }
 
@@ -210,19 +210,19 @@ impl<E: FnMut(&[u64])> Lists<'_, E> {
         let mut last: Option<(u64, bool)> = None;
         tokenizer.tokens(text, |token| {
             let hash = hashed::<H>(&token);
-            match (token, last) {
-                (Token::Unit { joined: true, .. }, Some((before, _))) => {
+            match (token.kind, last) {
+                (TokenKind::Unit { joined: true }, Some((before, _))) => {
                     features.push(H::shingle(before.wrapping_mul(BASE).wrapping_add(hash)));
                     last = Some((hash, true));
                 }
-                (token, before) => {
+                (kind, before) => {
                     if let Some((lone, false)) = before {
                         features.push(H::feature(lone));
                     }
                     last = None;
-                    match token {
-                        Token::Unit { .. } => last = Some((hash, false)),
-                        _ => features.push(H::feature(hash)),
+                    match kind {
+                        TokenKind::Unit { .. } => last = Some((hash, false)),
+                        TokenKind::Word => features.push(H::feature(hash)),
                     }
                 }
             }

@@ -8,15 +8,29 @@ use crate::kernel::Level;
 
 /// A piece of folded text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Token<'a> {
-    /// A word of at most [`ShortKey::MAX`] bytes, ready to be hashed.
-    ShortWord(ShortKey),
-    /// A longer word, as folded UTF-8.
-    Word(&'a [u8]),
+pub(crate) struct Token<'a> {
+    /// Its bytes.
+    pub bytes: Bytes<'a>,
+    /// What it is.
+    pub kind: TokenKind,
+}
+
+/// Folded UTF-8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bytes<'a> {
+    /// At most [`ShortKey::MAX`] bytes, ready to be hashed.
+    Short(ShortKey),
+    /// More.
+    Long(&'a [u8]),
+}
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenKind {
+    /// A word.
+    Word,
     /// A character of a script without spaces, with its marks.
     Unit {
-        /// The character, as folded UTF-8.
-        bytes: &'a [u8],
         /// Whether the token before was a unit too, with nothing between.
         joined: bool,
     },
@@ -38,6 +52,8 @@ pub struct Tokenizer {
     end: usize,
     /// What the last character was, to know what a mark or a unit belongs to.
     before: Class,
+    /// Whether the text has had a character of three bytes or more, as units are.
+    wide: bool,
     inside: Bits,
     begins: Bits,
     starts: Vec<u32>,
@@ -88,32 +104,37 @@ impl Tokenizer {
     /// Calls `each` with every token of `text` in order.
     #[inline]
     pub(crate) fn tokens(&mut self, text: &str, mut each: impl FnMut(Token<'_>)) {
-        (self.end, self.before) = (0, Class::Separator);
+        (self.end, self.before, self.wide) = (0, Class::Separator, false);
         // Whether a token reached the end of the stretch before; it then begins the buffer.
         let mut open = false;
         let mut before = Before { end: 0, unit: false };
         let mut rest = text;
-        while !rest.is_empty() {
+        while open || !rest.is_empty() {
             let (stretch, after) = rest.split_at(rest.floor_char_boundary(STRETCH));
-            rest = after;
             let base = self.end;
-            self.fold(stretch);
-            self.cut(open, self.end - base);
-            let mut closed = &self.ends[..];
-            if open && let Some((&first, others)) = closed.split_first() {
-                before = self.token(0, base + first as usize, &before, &mut each);
-                (open, closed) = (false, others);
+            if stretch.is_empty() {
+                // What is open ends with the text.
+                self.starts.clear();
+                self.ends.clear();
+                self.ends.push(0);
+            } else {
+                self.fold(stretch);
+                self.cut(open, self.end - base);
             }
-            for (&from, &to) in self.starts.iter().zip(closed) {
-                before = self.token(base + from as usize, base + to as usize, &before, &mut each);
+            rest = after;
+            let tokens = self.ends.len();
+            let mut from =
+                if open { Some(0) } else { self.starts.first().map(|&start| base + start as usize) };
+            let others = &self.starts[usize::from(!open).min(self.starts.len())..];
+            let mut others = others.iter();
+            for &end in &self.ends {
+                let Some(start) = from else { break };
+                before = self.token(start, base + end as usize, &before, &mut each);
+                from = others.next().map(|&start| base + start as usize);
             }
+            open = self.starts.len() + usize::from(open) > tokens;
             // What is open goes to the front, unless it stands there: a page of one token is never moved.
-            let from = match (open, self.starts.len() > closed.len()) {
-                (true, _) => 0,
-                (false, true) => base + self.starts[closed.len()] as usize,
-                (false, false) => self.end,
-            };
-            open = from < self.end;
+            let from = from.unwrap_or(self.end);
             if from > 0 {
                 self.folded.copy_within(from..self.end, 0);
                 self.end -= from;
@@ -121,18 +142,15 @@ impl Tokenizer {
                 before.end = if before.end == from { 0 } else { usize::MAX };
             }
         }
-        if open {
-            self.token(0, self.end, &before, &mut each);
-        }
     }
 
     /// The folded words and units of `text`, for tests and for showing.
     pub fn words(&mut self, text: &str) -> Vec<String> {
         let mut words = Vec::new();
         self.tokens(text, |token| {
-            let bytes = match &token {
-                Token::ShortWord(key) => key.to_vec(),
-                Token::Word(bytes) | Token::Unit { bytes, .. } => bytes.to_vec(),
+            let bytes = match token.bytes {
+                Bytes::Short(key) => key.to_vec(),
+                Bytes::Long(bytes) => bytes.to_vec(),
             };
             words.push(String::from_utf8_lossy(&bytes).into_owned());
         });
@@ -159,16 +177,18 @@ impl Tokenizer {
     #[inline(always)]
     fn token(&self, from: usize, to: usize, before: &Before, each: &mut impl FnMut(Token<'_>)) -> Before {
         let first = self.folded[from];
-        let unit = first >= 0xe0 && self.is_unit(from);
-        if unit {
-            let joined = before.unit && before.end == from;
-            each(Token::Unit { bytes: &self.folded[from..to], joined });
-        } else if to - from <= ShortKey::MAX {
+        let unit = self.wide && first >= 0xe0 && self.is_unit(from);
+        let kind = match unit {
+            true => TokenKind::Unit { joined: before.unit && before.end == from },
+            false => TokenKind::Word,
+        };
+        let bytes = if to - from <= ShortKey::MAX {
             let window = self.folded[from..from + ShortKey::MAX].first_chunk().expect("room behind the text");
-            each(Token::ShortWord(ShortKey::new(window, to - from)));
+            Bytes::Short(ShortKey::new(window, to - from))
         } else {
-            each(Token::Word(&self.folded[from..to]));
-        }
+            Bytes::Long(&self.folded[from..to])
+        };
+        each(Token { bytes, kind });
         Before { end: to, unit }
     }
 
@@ -213,7 +233,8 @@ impl Tokenizer {
             }
             let found =
                 others(self.classes, block, target, length, bytes.alphanumeric, bytes.other, self.before);
-            let Found { length, letters, units, unit_starts, before, longer } = found;
+            let Found { length, letters, units, unit_starts, before, wide, longer } = found;
+            self.wide |= wide;
             self.inside.push(letters | units, length as u32);
             self.begins.push(letters & !(letters << 1 | carry) | unit_starts, length as u32);
             self.before = before;
@@ -228,6 +249,7 @@ impl Tokenizer {
                 self.inside.push(ones, folded.len() as u32);
                 self.begins.push(u64::from(self.before != Class::Letter), folded.len() as u32);
                 self.before = Class::Letter;
+                self.wide |= folded.len() > 2;
                 self.end += folded.len();
                 rest = &rest[bytes..];
             }
@@ -261,6 +283,8 @@ struct Found {
     unit_starts: u64,
     /// What the last character was.
     before: Class,
+    /// Whether there is one of three bytes or more.
+    wide: bool,
     /// The character that follows, in so many bytes, folds to this one of another number of bytes.
     longer: Option<(usize, char)>,
 }
@@ -275,7 +299,8 @@ fn others(
     mut other: u64,
     before: Class,
 ) -> Found {
-    let mut found = Found { length, letters: ascii, units: 0, unit_starts: 0, before, longer: None };
+    let mut found =
+        Found { length, letters: ascii, units: 0, unit_starts: 0, before, wide: false, longer: None };
     // Where the last character that is not ASCII ended.
     let mut seen = 0;
     while other != 0 {
@@ -285,6 +310,7 @@ fn others(
             0xe0..0xf0 => 3,
             _ => 4,
         };
+        found.wide |= bytes > 2;
         if at > seen {
             found.before = letter_or_not(ascii >> (at - 1));
         }
@@ -373,11 +399,15 @@ mod tests {
     fn tokens(text: &str) -> Vec<(String, Option<bool>)> {
         let mut all = Vec::new();
         Tokenizer::default().tokens(text, |token| {
-            all.push(match token {
-                Token::ShortWord(key) => (String::from_utf8(key.to_vec()).unwrap(), None),
-                Token::Word(bytes) => (String::from_utf8(bytes.to_vec()).unwrap(), None),
-                Token::Unit { bytes, joined } => (String::from_utf8(bytes.to_vec()).unwrap(), Some(joined)),
-            });
+            let bytes = match token.bytes {
+                Bytes::Short(key) => key.to_vec(),
+                Bytes::Long(bytes) => bytes.to_vec(),
+            };
+            let joined = match token.kind {
+                TokenKind::Word => None,
+                TokenKind::Unit { joined } => Some(joined),
+            };
+            all.push((String::from_utf8(bytes).unwrap(), joined));
         });
         all
     }

@@ -1,6 +1,8 @@
 //! The distinct features of one document, where nothing is counted: a table of nothing but features, as large as
 //! the document calls for.
 
+use crate::kernel::prefetch;
+
 /// No feature; the one that has this hash is known apart.
 const FREE: u64 = 0;
 
@@ -10,6 +12,10 @@ const LEAST: usize = 64;
 /// Places of the largest table that the length of a text alone calls for; a longer one grows as features
 /// come.
 const MOST: usize = 1 << 16;
+
+/// Places are asked for so many features ahead: whether a place was free cannot be foreseen, so that the
+/// processor would not get far ahead by itself.
+const AHEAD: usize = 12;
 
 /// The set of a document's features, in order of first occurrence.
 #[derive(Clone, Debug, Default)]
@@ -24,9 +30,8 @@ pub(crate) struct FeatureSet {
 impl FeatureSet {
     /// Begins a document of so many bytes.
     pub(crate) fn begin(&mut self, text_bytes: usize) {
-        // Words have some six bytes with what parts them, so that a table for one feature in four bytes is two
-        // thirds full at most, and seldom.
-        self.places = (text_bytes / 4).next_power_of_two().clamp(LEAST, MOST);
+        // Words have some six bytes with what parts them, so that most features find their place free.
+        self.places = (text_bytes / 2).next_power_of_two().clamp(LEAST, MOST);
         if self.table.len() > MOST {
             // One huge document must not keep its memory.
             self.table = Vec::new();
@@ -51,32 +56,37 @@ impl FeatureSet {
         let shift = u64::BITS - self.places.trailing_zeros();
         let mask = self.places - 1;
         let table = &mut self.table[..self.places];
-        for &feature in features {
+        let mut known = self.features.len();
+        // Written whether the feature is new or not, and counted if it is: whether it is cannot be foreseen.
+        self.features.resize(known + features.len(), FREE);
+        for (next, &feature) in features.iter().enumerate() {
+            if let Some(&next) = features.get(next + AHEAD) {
+                prefetch::read(table, (next >> shift) as usize);
+            }
+            if feature == FREE {
+                // The one feature that looks like none.
+                self.features[known] = feature;
+                known += usize::from(!self.has_free);
+                self.has_free = true;
+                continue;
+            }
             // Features are hashes: the leading bits are a place.
             let mut at = (feature >> shift) as usize;
-            loop {
-                let there = table[at & mask];
-                if there == FREE {
-                    // The one feature that looks like none is added once.
-                    if feature != FREE || !self.has_free {
-                        self.has_free |= feature == FREE;
-                        table[at & mask] = feature;
-                        self.features.push(feature);
-                    }
-                    break;
-                }
-                if there == feature {
-                    break;
-                }
+            let mut there = table[at & mask];
+            while there != FREE && there != feature {
                 at += 1;
+                there = table[at & mask];
             }
+            table[at & mask] = feature;
+            self.features[known] = feature;
+            known += usize::from(there == FREE);
         }
+        self.features.truncate(known);
     }
 
     /// Three quarters full at most, even if all are new.
     fn make_room(&mut self, more: usize) {
         let wanted = self.features.len() + more;
-        self.features.reserve(more);
         if wanted <= self.places / 4 * 3 {
             return;
         }
