@@ -31,7 +31,7 @@ impl FeatureSet {
     /// Begins a document of so many bytes.
     pub(crate) fn begin(&mut self, text_bytes: usize) {
         // Words have some six bytes with what parts them, so that most features find their place free.
-        self.places = (text_bytes / 2).next_power_of_two().clamp(LEAST, MOST);
+        self.places = (text_bytes / 4).next_power_of_two().clamp(LEAST, MOST);
         if self.table.len() > MOST {
             // One huge document must not keep its memory.
             self.table = Vec::new();
@@ -73,7 +73,8 @@ impl FeatureSet {
             // Features are hashes: the leading bits are a place.
             let mut at = (feature >> shift) as usize;
             let mut there = table[at & mask];
-            while there != FREE && there != feature {
+            // One question, not two: free or taken by itself, it goes on in the same way.
+            while (there != FREE) & (there != feature) {
                 at += 1;
                 there = table[at & mask];
             }
