@@ -64,7 +64,7 @@ struct Origin {
 /// The part that documents are added to.
 enum Growing {
     Features { counter: Counter, lists: TermLists },
-    Sketches { sketcher: Sketcher, kept: Part },
+    Sketches { sketcher: Box<Sketcher>, kept: Part },
 }
 
 /// What was kept of some documents.
@@ -185,7 +185,7 @@ impl Collection {
                 Growing::Features { counter: Counter::new(extraction), lists: TermLists::default() }
             }
             Keeping::Sketches { sketches, seed } => Growing::Sketches {
-                sketcher: Sketcher::of(extraction, sketches, seed, frequencies)?,
+                sketcher: Box::new(Sketcher::of(extraction, sketches, seed, frequencies)?),
                 kept: match sketches {
                     Sketches::SimHash { .. } => Part::SimHashes(Vec::new()),
                     Sketches::MinHash { permutations, .. } => {

@@ -225,9 +225,11 @@ pub const USUAL_SIMILARITY: f64 = 0.8;
 /// Positions of one bit that both sketches have by default.
 pub const USUAL_BITS: usize = 1024;
 
-/// Positions that the keys of both sketches are made of, at most, and the share of the pairs at the wanted
-/// similarity that shall have a key in common.
-const KEYED: (usize, f64) = (128, 0.97);
+/// Positions that the keys of both sketches are made of, at most.
+const KEY_POSITIONS: usize = 128;
+
+/// The usual share of the pairs at the wanted similarity that keys bring up.
+pub const USUAL_KEY_RECALL: f64 = 0.97;
 
 /// The bands of the keys of [`Settings::removable`], and its threshold.
 const REMOVABLE: (Banding, f64) = (Banding { bands: 48, rows: 3 }, 0.82);
@@ -255,7 +257,8 @@ impl Settings {
     /// a Jaccard coefficient of `similarity` on, as 1,024 bits estimate it.
     pub fn both(similarity: f64) -> Self {
         // What no bands reach is refused by the similarity.
-        let banding = Self::keyed(similarity, KEYED.1).unwrap_or(Banding { bands: KEYED.0, rows: 1 });
+        let banding =
+            Self::keyed(similarity, USUAL_KEY_RECALL).unwrap_or(Banding { bands: KEY_POSITIONS, rows: 1 });
         Self {
             features: FeatureKind::Shingles(5),
             feature_hash: FeatureHash::Product,
@@ -283,7 +286,7 @@ impl Settings {
     /// # Errors
     /// [`Error::Parameter`] if no bands reach the share.
     pub fn keyed(similarity: f64, recall: f64) -> Result<Banding> {
-        Banding::choose(KEYED.0, similarity, recall)
+        Banding::choose(KEY_POSITIONS, similarity, recall)
     }
 
     /// SimHash of binary 5-word shingles, joined exactly within 10 bits, judged by the weight vectors.

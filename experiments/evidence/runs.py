@@ -1,7 +1,7 @@
 """Scores settings of the tool on many sets, a row for each: ../results/two-sketches/SETTINGS.csv.
 
-usage: runs.py FLIPSIDE ROWS.csv SET=DOCUMENTS,TRUTH[,KIND] ...      KIND: chosen, held-out, labelled
-       runs.py FLIPSIDE ROWS.csv --read KEY,ONE,TWO CORPUS=DOCUMENTS ...
+usage: runs.py FLIPSIDE ROWS.csv [--only SETTING|seeds] SET=DOCUMENTS,TRUTH[,KIND] ...   KIND: chosen, held-out, labelled
+       runs.py FLIPSIDE ROWS.csv [--only SETTING] --read KEY,ONE,TWO CORPUS=DOCUMENTS ...
 
 Every run is `dedup DOCUMENTS --all-pairs --threads 1` with the options of a setting. Without --read the pairs
 are scored by score.py (300 draws), with it by read.py, pooled over the corpora. A row has the setting, its options, the
@@ -27,12 +27,15 @@ SETTINGS = {
     ],
     "minhash 128": ["--method", "minhash"],
     "removable": ["--preset", "removable"],
+    "removable, without frames": ["--preset", "removable", "--without-frames"],
     "the paper's": [
         "--method", "psm", "--features", "words", "--weighting", "tf-idf", "--verify", "none",
     ],
 }
+# Run when named: how far F1 hangs on the seed of the sketches.
+SEEDS = {f"both, seed {seed}": ["--seed", str(seed)] for seed in range(1, 7)}
 FIELDS = [
-    "setting", "options", "kind", "set", "precision", "recall", "f1", "f1_low", "f1_high", "true", "listed",
+    "setting", "options", "kind", "set", "precision", "recall", "f1", "f1_low", "f1_high", "bcubed", "bcubed_low", "bcubed_high", "true", "listed",
     "cpu_seconds", "peak_kb",
 ]
 
@@ -58,13 +61,17 @@ def script(name, *arguments):
 def main():
     program, rows, *sets = sys.argv[1:]
     read = None
+    settings = SETTINGS
+    if sets[0] == "--only":
+        settings = SEEDS if sets[1] == "seeds" else {sets[1]: SETTINGS[sets[1]]}
+        sets = sets[2:]
     if sets[0] == "--read":
         read, sets = sets[1].split(","), sets[2:]
     known = []
     if os.path.exists(rows):
         with open(rows, newline="", encoding="utf-8") as file:
             known = list(csv.DictReader(file))
-    for setting, options in SETTINGS.items():
+    for setting, options in settings.items():
         with tempfile.TemporaryDirectory() as folder:
             scored = []
             runs = []
@@ -87,6 +94,7 @@ def main():
                 "setting": setting, "options": " ".join(options), "kind": kind, "set": name,
                 **{rate: result[rate][0] for rate in ("precision", "recall", "f1")},
                 "f1_low": result["f1"][1], "f1_high": result["f1"][2], "true": result.get("true", ""),
+                **dict(zip(("bcubed", "bcubed_low", "bcubed_high"), result.get("bcubed", ()))),
                 "listed": result.get("pairs_listed", ""), "cpu_seconds": round(cpu, 2), "peak_kb": peak,
             }
             known = [old for old in known if (old["setting"], old["set"]) != (setting, name)] + [row]

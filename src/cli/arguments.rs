@@ -465,6 +465,8 @@ impl Given<'_> {
     fn idle(&self, net: NetName, method: MethodName) -> Vec<(&'static str, bool, &'static str)> {
         const JOINED: &str = "all hashes are joined with each other, which finds every pair within the distance. Leave it out, or \
                               give --search dial, which probes";
+        const ALL: &str = "sketches are found by their keys, or all are compared. Leave it out, or give --method simhash \
+                           --search dial, which probes";
         const PROBING: &str = "it has a meaning for searches that probe. Leave it out, or give --method psm";
         const MINHASH: &str = "it has a meaning for minhash only. Leave it out, or give --method minhash";
         const BANDED: &str =
@@ -474,6 +476,7 @@ impl Given<'_> {
         let search = self.search;
         let probes = net.probes(self.distance(net, method));
         let no_probes = match net {
+            _ if method == MethodName::Both => ALL,
             NetName::Auto | NetName::Join => JOINED,
             _ => PROBING,
         };
@@ -558,6 +561,15 @@ impl Given<'_> {
             "--verify query-mismatch is gone, because it depended on which page came first: --verify mismatch takes both pages"
         );
         features.check()?;
+        refuse(
+            &[("similarity", search.similarity.is_some() && search.preset.is_some())],
+            "with --preset removable",
+            "it has a threshold of its own, of containment. Leave one of the two out, or give --verify-threshold",
+        )?;
+        if let Some(similarity) = search.similarity {
+            let is_share = similarity > 0.0 && similarity <= 1.0;
+            anyhow::ensure!(is_share, "--similarity {similarity}: expected a share above 0 and at most 1");
+        }
         refuse(
             &[("save-frequencies", self.saves_frequencies && features.frequencies.is_some())],
             "with --frequencies",

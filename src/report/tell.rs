@@ -586,9 +586,6 @@ pub fn audited(audit: &Audit, judge: Judge) -> String {
             counted(audit.compared + 1, "text", "texts")
         )
     };
-    // Each pair shows from both sides where all are drawn.
-    let pairs = if all { audit.pairs / 2 } else { audit.pairs };
-    let found = if all { audit.found / 2 } else { audit.found };
     match audit.recall {
         Some(recall) => format!(
             "Of the pairs with {}, {:.1} % [{:.1}, {:.1}] were found: {drawn}, which showed {}.",
@@ -596,13 +593,13 @@ pub fn audited(audit: &Audit, judge: Judge) -> String {
             100.0 * recall.share,
             100.0 * recall.low,
             100.0 * recall.high,
-            counted(pairs, "pair", "pairs")
+            counted(audit.pairs, "pair", "pairs")
         ),
         None => format!(
             "Too few pairs to measure what was missed: {drawn}, which showed {} with {}, {} of them found.",
-            counted(pairs, "pair", "pairs"),
+            counted(audit.pairs, "pair", "pairs"),
             near_words(judge),
-            found
+            audit.found
         ),
     }
 }
