@@ -136,7 +136,7 @@ fn read(
     // A file of frequencies that does not fit is told before hours of reading.
     let loaded = match &job.frequencies {
         Some(path) if settings.needs_frequencies() => {
-            Some(Arc::new(frequencies::load(path, settings.features)?))
+            Some(Arc::new(frequencies::load(path, settings.extraction())?))
         }
         _ => None,
     };
@@ -168,7 +168,15 @@ fn read(
         frames::save(frames, path)?;
     }
     let mut pages = stages.run("read", 0, "pages", stored.max(1), |progress| {
-        Pages::read(inputs, &options, settings.features, keeping, loaded.clone(), frames.as_ref(), progress)
+        Pages::read(
+            inputs,
+            &options,
+            settings.extraction(),
+            keeping,
+            loaded.clone(),
+            frames.as_ref(),
+            progress,
+        )
     })?;
     stages.amend(pages.len() as u64, pages.collection.text_bytes());
     pages.not_read = passed_over.told();
