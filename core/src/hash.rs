@@ -293,10 +293,16 @@ impl ShortKey {
         Self { low: low & ones as u64, high: high & (ones >> 64) as u64, length: length as u32 }
     }
 
+    /// The bytes of the key, and how many of them there are.
+    #[inline]
+    pub fn bytes(self) -> ([u8; 16], usize) {
+        ((u128::from(self.high) << 64 | u128::from(self.low)).to_le_bytes(), self.length as usize)
+    }
+
     /// The bytes of the key.
     pub fn to_vec(self) -> Vec<u8> {
-        let bytes = (u128::from(self.high) << 64 | u128::from(self.low)).to_le_bytes();
-        bytes[..self.length as usize].to_vec()
+        let (bytes, length) = self.bytes();
+        bytes[..length].to_vec()
     }
 
     /// The same value as [`feature`] gives for the key's bytes.

@@ -338,6 +338,11 @@ fn feature_names(extraction: Extraction, texts: [&str; 2]) -> HashMap<u64, Strin
                 tokens.into_iter().for_each(&mut name);
             }
             FeatureKind::Shingles(w) => tokens.windows(w).for_each(|run| name(run.join(" "))),
+            // A run that begins or ends with a blank gets no name: as a text by itself it is cut without it.
+            FeatureKind::Characters(n) => {
+                let characters: Vec<char> = tokens.join(" ").chars().collect();
+                characters.windows(n).for_each(|run| name(run.iter().collect()));
+            }
         }
     }
     names

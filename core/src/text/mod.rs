@@ -1,10 +1,11 @@
-//! From text to features: fold the case, cut into words, take the words themselves or runs of W of them.
+//! From text to features: fold the case, cut into words, take the words themselves, runs of W of them, or runs of
+//! N of their characters.
 //!
 //! A *word* is a maximal run of Unicode letters, digits and the marks that belong to them; everything else,
 //! `_` too, parts words. Scripts written without spaces (Han, kana, Thai, Lao, Khmer, Burmese and their like)
 //! have no such runs: there every character with its marks is a unit, [`FeatureKind::Words`] takes the
 //! overlapping *pairs* of neighbouring units (a lone unit stands for itself), and [`FeatureKind::Shingles`]
-//! counts a unit as a word.
+//! counts a unit as a word. [`FeatureKind::Characters`] sets one blank between words, and none between units.
 
 mod fold;
 mod tokens;
@@ -32,6 +33,9 @@ pub enum FeatureKind {
     Words,
     /// Runs of W consecutive words (Broder's w-shingles). A text of fewer than W words is one shingle.
     Shingles(usize),
+    /// Runs of N consecutive characters of the folded words, with one blank between words whatever stood there:
+    /// for short texts, and for spellings that differ. A text of fewer than N is one run.
+    Characters(usize),
 }
 
 impl fmt::Display for FeatureKind {
@@ -39,18 +43,19 @@ impl fmt::Display for FeatureKind {
         match self {
             Self::Words => f.write_str("words"),
             Self::Shingles(w) => write!(f, "shingles:{w}"),
+            Self::Characters(n) => write!(f, "characters:{n}"),
         }
     }
 }
 
 impl FeatureKind {
-    /// Checks that shingles have a width that can be made: 1 to 64 words.
+    /// Checks that runs have a length that can be made: 1 to 64 words or characters.
     ///
     /// # Errors
     /// [`Error::Parameter`] if they have not.
     pub fn check(self) -> Result<()> {
         match self {
-            Self::Shingles(width) if !(1..=MAX_SHINGLE).contains(&width) => {
+            Self::Shingles(width) | Self::Characters(width) if !(1..=MAX_SHINGLE).contains(&width) => {
                 Err(Self::wrong(&self.to_string()))
             }
             _ => Ok(()),
@@ -58,7 +63,11 @@ impl FeatureKind {
     }
 
     fn wrong(got: &str) -> Error {
-        Error::parameter("features", got, format!("words, or shingles:W with W from 1 to {MAX_SHINGLE}"))
+        Error::parameter(
+            "features",
+            got,
+            format!("words, shingles:N or characters:N with N from 1 to {MAX_SHINGLE}"),
+        )
     }
 }
 
@@ -69,6 +78,7 @@ impl FromStr for FeatureKind {
         let kind = match text.split_once(':') {
             None if text == "words" => Self::Words,
             Some(("shingles", width)) => Self::Shingles(width.parse().map_err(|_| Self::wrong(text))?),
+            Some(("characters", width)) => Self::Characters(width.parse().map_err(|_| Self::wrong(text))?),
             _ => return Err(Self::wrong(text)),
         };
         kind.check().map(|()| kind)
@@ -165,6 +175,8 @@ impl FeatureExtractor {
             (FeatureKind::Words, FeatureHash::Product) => lists.of_words::<Product>(),
             (FeatureKind::Shingles(w), FeatureHash::Murmur3) => lists.of_shingles::<Murmur3>(w),
             (FeatureKind::Shingles(w), FeatureHash::Product) => lists.of_shingles::<Product>(w),
+            (FeatureKind::Characters(n), FeatureHash::Murmur3) => lists.of_characters::<Murmur3>(n),
+            (FeatureKind::Characters(n), FeatureHash::Product) => lists.of_characters::<Product>(n),
         }
     }
 
@@ -240,20 +252,65 @@ impl<E: FnMut(&[u64])> Lists<'_, E> {
     /// Runs of `w` words.
     fn of_shingles<H: WordHash>(self, w: usize) {
         let Self { tokenizer, words, features, text, mut each } = self;
-        let (mut rolling, mut seen) = (Rolling::new(w), 0);
+        let mut runs = Runs { rolling: Rolling::new(w), seen: 0, items: words, features };
+        tokenizer.tokens(text, |token| runs.push::<H>(hashed::<H>(&token), &mut each));
+        runs.finish::<H>(&mut each);
+    }
+
+    /// Runs of `n` characters.
+    fn of_characters<H: WordHash>(self, n: usize) {
+        let Self { tokenizer, words, features, text, mut each } = self;
+        let mut runs = Runs { rolling: Rolling::new(n), seen: 0, items: words, features };
+        let blank = H::word(b" ");
+        let mut is_first = true;
         tokenizer.tokens(text, |token| {
-            words.push(hashed::<H>(&token));
-            if words.len() == LIST {
-                seen += words.len();
-                rolling.shingles::<H>(words, features);
-                each(features);
-                features.clear();
-                words.clear();
+            if !is_first && token.kind != (TokenKind::Unit { joined: true }) {
+                runs.push::<H>(blank, &mut each);
             }
+            is_first = false;
+            let buffer;
+            let bytes = match token.bytes {
+                Bytes::Short(word) => {
+                    buffer = word.bytes();
+                    &buffer.0[..buffer.1]
+                }
+                Bytes::Long(word) => word,
+            };
+            // A character is a byte that begins one, and those that continue it.
+            let continues = |byte: &u8| byte & 0xc0 == 0x80;
+            let characters = bytes.chunk_by(|_, next| continues(next));
+            characters.for_each(|character| runs.push::<H>(H::word(character), &mut each));
         });
-        seen += words.len();
-        rolling.shingles::<H>(words, features);
-        if (1..w).contains(&seen) {
+        runs.finish::<H>(&mut each);
+    }
+}
+
+/// The runs of a text's words or characters while these come, by their hashes.
+struct Runs<'a> {
+    rolling: Rolling,
+    seen: usize,
+    items: &'a mut Vec<u64>,
+    features: &'a mut Vec<u64>,
+}
+
+impl Runs<'_> {
+    #[inline(always)]
+    fn push<H: WordHash>(&mut self, item: u64, each: &mut impl FnMut(&[u64])) {
+        self.items.push(item);
+        if self.items.len() == LIST {
+            self.seen += self.items.len();
+            self.rolling.shingles::<H>(self.items, self.features);
+            each(self.features);
+            self.features.clear();
+            self.items.clear();
+        }
+    }
+
+    fn finish<H: WordHash>(self, each: &mut impl FnMut(&[u64])) {
+        let Self { mut rolling, seen, items, features } = self;
+        let seen = seen + items.len();
+        rolling.shingles::<H>(items, features);
+        if (1..rolling.width).contains(&seen) {
             features.push(H::shingle(rolling.sum));
         }
         each(features);
@@ -409,6 +466,56 @@ mod tests {
         let rose = FeatureExtractor::new(FeatureKind::Shingles(4)).counts("a rose is a rose is a rose");
         assert_eq!(rose.iter().map(|&(_, n)| n).sum::<u32>(), 5);
         assert_eq!(rose.len(), 3);
+    }
+
+    /// The twin: the characters of the text as it is cut, and every run of them hashed by itself.
+    fn naive_characters<H: WordHash>(text: &str, n: usize) -> Vec<u64> {
+        let mut cut = String::new();
+        Tokenizer::default().tokens(text, |token| {
+            if !cut.is_empty() && token.kind != (TokenKind::Unit { joined: true }) {
+                cut.push(' ');
+            }
+            cut.push_str(&match token.bytes {
+                Bytes::Short(word) => String::from_utf8(word.to_vec()).unwrap(),
+                Bytes::Long(word) => String::from_utf8(word.to_vec()).unwrap(),
+            });
+        });
+        let characters: Vec<u64> =
+            cut.chars().map(|c| H::word(c.encode_utf8(&mut [0; 4]).as_bytes())).collect();
+        let one = |run: &[u64]| {
+            let sum = run.iter().fold(0u64, |sum, &c| sum.wrapping_mul(BASE).wrapping_add(c));
+            H::shingle(sum)
+        };
+        match characters.len() {
+            0 => Vec::new(),
+            length if length < n => vec![one(&characters)],
+            _ => characters.windows(n).map(one).collect(),
+        }
+    }
+
+    #[test]
+    fn characters_are_those_of_words_with_one_blank_between() {
+        let of = |text: &str| features(FeatureKind::Characters(3), text);
+        assert_eq!(of("Ab, c!"), of("ab c"));
+        assert_eq!(of("ab c").len(), 2);
+        assert_eq!((of("a").len(), of(" - ").len()), (1, 0));
+        assert_ne!(of("abc"), of("ab c"));
+        // Scripts without spaces have none between their characters, but one at what parts them.
+        assert_eq!(of("\u{6f22}\u{5b57}\u{8a9e}").len(), 1);
+        assert_eq!(of("\u{6f22}\u{5b57}\u{3002}\u{8a9e}").len(), 2);
+        assert_eq!("characters:4".parse::<FeatureKind>().unwrap(), FeatureKind::Characters(4));
+        assert_eq!(FeatureKind::Characters(4).to_string(), "characters:4");
+        for wrong in ["characters", "characters:0", "characters:65", "characters:x"] {
+            assert!(wrong.parse::<FeatureKind>().is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn runs_of_characters_are_those_of_the_twin(text in "(?s)[a-c \\u{6f22}\\u{301}\\u{e9}A.]{0,300}|.{0,200}", n in 1usize..9) {
+            prop_assert_eq!(features(FeatureKind::Characters(n), &text), naive_characters::<Murmur3>(&text, n));
+            prop_assert_eq!(features(product(FeatureKind::Characters(n)), &text), naive_characters::<Product>(&text, n));
+        }
     }
 
     proptest! {
