@@ -17,7 +17,7 @@
 
 use crate::error::{Error, Result};
 use crate::format::{self, FRAMES};
-use crate::hash::{FEATURE_HASH, feature, fmix64};
+use crate::hash::{MURMUR3, feature, fmix64};
 use crate::inspection::Inspection;
 use crate::text::{FeatureExtractor, FeatureKind, TOKENIZER};
 use hashbrown::{HashMap, HashSet};
@@ -422,7 +422,7 @@ pub fn save(frames: &Frames, path: &Path) -> Result<()> {
     };
     let body: Vec<u8> = frames.parts.iter().flat_map(words).flat_map(u64::to_le_bytes).collect();
     let header = Header {
-        hash: FEATURE_HASH.to_owned(),
+        hash: MURMUR3.to_owned(),
         tokenizer: TOKENIZER.to_owned(),
         rules: FRAME_RULES.to_owned(),
         places: frames.places as u64,
@@ -452,7 +452,7 @@ pub fn load(path: &Path) -> Result<Frames> {
         let advice = "count the frames again with this flipside";
         Err(Error::Format { path: path.to_path_buf(), field, expected, got, advice })
     };
-    must("the feature hash", FEATURE_HASH.to_owned(), header.hash)?;
+    must("the feature hash", MURMUR3.to_owned(), header.hash)?;
     must("the tokenizer", TOKENIZER.to_owned(), header.tokenizer)?;
     must("the rules of frames", FRAME_RULES.to_owned(), header.rules)?;
     must("the number of places", PLACES.to_string(), header.places.to_string())?;
@@ -629,7 +629,7 @@ mod tests {
         let message = load(&path).unwrap_err().to_string();
         assert!(message.contains("the number of places is 64"), "{message}");
         let header = serde_json::json!({
-            "hash": FEATURE_HASH, "tokenizer": TOKENIZER, "rules": "other", "places": 1, "parts": [],
+            "hash": MURMUR3, "tokenizer": TOKENIZER, "rules": "other", "places": 1, "parts": [],
         });
         format::write(&path, FRAMES, &header, &[]).unwrap();
         let message = load(&path).unwrap_err().to_string();

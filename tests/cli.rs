@@ -1023,3 +1023,76 @@ fn a_crawl_asks_what_it_has_seen() {
     flipside().arg("seen").args(with).args(["--weighting", "tf-idf"]).arg(&pages).assert().success();
     refused(&["--index", weighted.to_str().unwrap(), "--weighting", "tf"], "the weighting is tf-idf");
 }
+
+#[test]
+fn every_page_can_be_listed_with_the_page_that_stays_for_it() {
+    let top = tempfile::tempdir().unwrap();
+    let run = |name: &str, options: &[&str]| {
+        let out = top.path().join(name);
+        let mut command = flipside();
+        command.arg("dedup").arg(corpus()).args(["--quiet", "--out"]).arg(&out).args(options);
+        command.assert().success();
+        flipside().arg("inspect").arg(&out).assert().success();
+        out
+    };
+    let names = |out: &Path| {
+        let entries =
+            fs::read_dir(out).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        entries.filter(|name| !name.starts_with("report")).collect::<std::collections::BTreeSet<_>>()
+    };
+    let usual = run("usual", &[]);
+    let none = run("none", &["--write", "none"]);
+    let listed = run("listed", &["--write", "pages,removed"]);
+    assert_eq!(names(&usual), ["clusters.csv", "kept.warc.wet.gz", "pairs.csv"].map(String::from).into());
+    assert_eq!(names(&none), ["clusters.csv", "pairs.csv"].map(String::from).into());
+    assert_eq!(
+        names(&listed),
+        ["clusters.csv", "pages.csv", "pairs.csv", "removed.csv"].map(String::from).into()
+    );
+    let table = |path: PathBuf| -> Vec<Vec<String>> {
+        let mut reader = csv::Reader::from_path(path).unwrap();
+        reader.records().map(|row| row.unwrap().iter().map(str::to_owned).collect()).collect()
+    };
+    let pages = table(listed.join("pages.csv"));
+    let outcome = report(&usual)["outcome"].clone();
+    assert_eq!(pages.len(), 1572);
+    let kept = || pages.iter().filter(|row| row[6] == "true");
+    assert_eq!(kept().count() as u64, outcome["kept"].as_u64().unwrap());
+    // What the table of clusters says, page by page.
+    let clusters = table(usual.join("clusters.csv"));
+    let said: Vec<_> = pages.iter().filter(|row| !row[4].is_empty()).collect();
+    assert_eq!(said.len(), clusters.len());
+    let of_id: std::collections::HashMap<&str, &Vec<String>> =
+        said.iter().map(|row| (&*row[2], *row)).collect();
+    for row in &clusters {
+        let page = of_id[&*row[0]];
+        assert_eq!([&page[4], &page[5], &page[6]], [&row[2], &row[3], &row[4]], "{row:?}");
+        let stays = of_id[&*page[7]];
+        assert!(stays[6] == "true" && stays[4] == page[4], "{page:?}");
+    }
+    // Similarities are those of the pairs; a page and the one that stays are mostly compared.
+    let mut similar = std::collections::HashMap::new();
+    for pair in table(usual.join("pairs.csv")) {
+        similar.insert([pair[0].clone(), pair[1].clone()], pair[5].clone());
+        similar.insert([pair[1].clone(), pair[0].clone()], pair[5].clone());
+    }
+    let removed: Vec<_> = pages.iter().filter(|row| row[6] == "false").cloned().collect();
+    let mut compared = 0;
+    for row in &removed {
+        if let Some(similarity) = similar.get(&[row[2].clone(), row[7].clone()]) {
+            assert_eq!(&row[8], similarity, "{row:?}");
+        }
+        compared += usize::from(!row[8].is_empty());
+    }
+    assert!(compared * 10 > removed.len() * 9, "{compared} of {}", removed.len());
+    assert_eq!(table(listed.join("removed.csv")), removed);
+    // A file and a number that lead to the page.
+    assert!(pages[0][0].ends_with(".warc.wet.gz") && pages[0][1] == "0", "{:?}", pages[0]);
+    // What was changed is found.
+    let text = fs::read_to_string(listed.join("removed.csv")).unwrap();
+    fs::write(listed.join("removed.csv"), text.replacen(",false,", ",true,", 1)).unwrap();
+    let told = flipside().arg("inspect").arg(&listed).assert().code(2);
+    told.stderr(predicate::str::contains("a page stays exactly where it stays for itself"));
+    let both = ["dedup", "none", "--out", "o", "--write", "none,kept"];
+    flipside().args(both).assert().code(2).stderr(predicate::str::contains("--write none"));
+}

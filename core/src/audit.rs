@@ -59,6 +59,9 @@ const LEAST_DRAWN: usize = 1000;
 /// Texts whose bits stay in a processor's cache while all drawn ones are compared with them.
 const BLOCK: usize = 1024;
 
+/// Words of bits that are looked at before the others.
+const FEW: usize = 4;
+
 struct Candidate<'a> {
     text: Text,
     bits: &'a [u64],
@@ -91,7 +94,7 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
         Judge::Estimate(_) | Judge::EstimatedContainment(_) | Judge::Jaccard(_) => judge.measure()?,
         _ => return None,
     };
-    let all: Vec<Candidate<'_>> = evidence
+    let mut all: Vec<Candidate<'_>> = evidence
         .texts
         .sketched
         .iter()
@@ -99,6 +102,8 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
             Some(Candidate { text, bits: evidence.two(text)?.bits, size: evidence.facts(text).features })
         })
         .collect();
+    // What two sizes rule out needs no bits, and by size it lies at both ends.
+    all.sort_unstable_by_key(|candidate| (candidate.size, candidate.text));
     let words = all.first()?.bits.len();
     let most = (MOST_COMPARISONS / all.len()).clamp(LEAST_DRAWN, MOST_DRAWN);
     let mut drawn: Vec<&Candidate<'_>> = all.iter().collect();
@@ -118,21 +123,33 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
     let doubt = 4.0 * one_bit::standard_error(f64::from(threshold), bits) as f32;
     let near = |a: &Candidate<'_>, b: &Candidate<'_>| {
         let sizes = [a.size, b.size];
-        // What two sizes rule out needs no bits.
-        if measure != Measure::EstimatedContainment && similarity::at_most(1.0, sizes) < threshold {
-            return false;
-        }
-        let estimate = one_bit::estimate_of(kernel.differing(a.bits, b.bits), words);
-        match measure {
-            Measure::Estimate => similarity::at_most(estimate, sizes) >= threshold,
-            Measure::EstimatedContainment => {
-                similarity::contained(similarity::at_most(estimate, sizes), sizes) >= threshold
+        // By the bits alone: no estimate passes that is below one that does not.
+        let passes = |differing: u32| {
+            let estimate = one_bit::estimate_of(differing, words);
+            match measure {
+                Measure::Estimate => similarity::at_most(estimate, sizes) >= threshold,
+                Measure::EstimatedContainment => {
+                    similarity::contained(similarity::at_most(estimate, sizes), sizes) >= threshold
+                }
+                _ => estimate >= threshold - doubt,
             }
-            _ => {
-                estimate >= threshold - doubt
-                    && evidence.anchor(measure, a.text).with(&evidence.page(b.text)) >= threshold
-            }
-        }
+        };
+        // A few words mostly show that too many bits differ.
+        let few = words.min(FEW);
+        passes(kernel.differing(&a.bits[..few], &b.bits[..few]))
+            && passes(kernel.differing(a.bits, b.bits))
+            && (matches!(measure, Measure::Estimate | Measure::EstimatedContainment)
+                || evidence.anchor(measure, a.text).with(&evidence.page(b.text)) >= threshold)
+    };
+    let ruled_out = |a: &Candidate<'_>, b: &Candidate<'_>| {
+        measure != Measure::EstimatedContainment && similarity::at_most(1.0, [a.size, b.size]) < threshold
+    };
+    // Of a block, what no two sizes rule out.
+    let comparable = |a: &Candidate<'_>, block| {
+        let block: &[Candidate<'_>] = block;
+        let smaller = block.partition_point(|b| b.size < a.size && ruled_out(a, b));
+        let others = &block[smaller..];
+        &others[..others.partition_point(|b| b.size <= a.size || !ruled_out(a, b))]
     };
     let is_found = |a: Text, b: Text| {
         let pair = (a.min(b), a.max(b));
@@ -146,7 +163,7 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
             || (vec![Count::default(); drawn.len()], Count::default()),
             |(mut counts, mut twice), block| {
                 for (a, count) in drawn.iter().zip(&mut counts) {
-                    for b in block.iter().filter(|b| b.text != a.text && near(a, b)) {
+                    for b in comparable(a, block).iter().filter(|b| b.text != a.text && near(a, b)) {
                         let is_found = is_found(a.text, b.text);
                         count.add(is_found);
                         if b.text < a.text && is_drawn(b.text) {

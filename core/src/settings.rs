@@ -3,13 +3,14 @@
 
 use crate::clusters::{Keep, Linkage};
 use crate::error::{Error, Result};
+use crate::hash::FeatureHash;
 use crate::minhash::{Family, MinHashParams};
 use crate::search::TableSet;
 use crate::search::bands::Banding;
 use crate::search::bphs::{Bphs, BphsParams};
 use crate::search::psm::Reading;
 use crate::simhash::BITS;
-use crate::text::FeatureKind;
+use crate::text::{Extraction, FeatureKind};
 use crate::weight::Weighting;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,9 @@ use serde::{Deserialize, Serialize};
 pub struct Settings {
     /// What a document's features are.
     pub features: FeatureKind,
+    /// What features are known by. Settings of before there was a choice do not say, and mean MurmurHash3.
+    #[serde(default)]
+    pub feature_hash: FeatureHash,
     /// Documents with fewer distinct features are compared by their exact text only.
     pub min_features: usize,
     /// What stays of each document.
@@ -257,6 +261,7 @@ impl Settings {
             Self::keyed(similarity, USUAL_KEY_RECALL).unwrap_or(Banding { bands: KEY_POSITIONS, rows: 1 });
         Self {
             features: FeatureKind::Shingles(5),
+            feature_hash: FeatureHash::Product,
             min_features: 1,
             sketches: Sketches::Both { bits: USUAL_BITS, banding },
             net: Net::Keys,
@@ -288,6 +293,7 @@ impl Settings {
     pub fn simhash() -> Self {
         Self {
             features: FeatureKind::Shingles(5),
+            feature_hash: FeatureHash::Murmur3,
             min_features: 8,
             sketches: Sketches::SimHash { weighting: Weighting::Binary },
             net: Net::Join { distance: USUAL_DISTANCE },
@@ -303,6 +309,7 @@ impl Settings {
     /// on, as they estimate it.
     pub fn minhash(similarity: f64) -> Self {
         Self {
+            feature_hash: FeatureHash::Product,
             sketches: Sketches::MinHash { permutations: 128, family: Family::default() },
             net: Net::Bands { similarity, shape: BandShape::Recall(USUAL_RECALL) },
             judge: Judge::Net,
@@ -357,6 +364,11 @@ impl Settings {
     /// Whether the features of documents are needed after their sketches are made.
     pub fn needs_features(&self) -> bool {
         self.needs_frequencies() || self.judge.measure().is_some_and(Measure::needs_features)
+    }
+
+    /// How texts become features.
+    pub fn extraction(&self) -> Extraction {
+        Extraction { kind: self.features, hash: self.feature_hash }
     }
 
     /// The parameters of MinHash signatures, if documents get some.
@@ -793,6 +805,12 @@ mod tests {
         for settings in all {
             let json = serde_json::to_string(&settings).unwrap();
             assert_eq!(serde_json::from_str::<Settings>(&json).unwrap(), settings, "{json}");
+            // Reports of before there was a choice.
+            let mut old = serde_json::to_value(&settings).unwrap();
+            assert_eq!(old["feature_hash"], settings.feature_hash.word());
+            old.as_object_mut().unwrap().remove("feature_hash");
+            let read: Settings = serde_json::from_value(old).unwrap();
+            assert_eq!(read, settings.with(|settings| settings.feature_hash = FeatureHash::Murmur3));
         }
         let json = serde_json::to_value(Settings::simhash()).unwrap();
         assert_eq!(json["net"], serde_json::json!({ "join": { "distance": 10 } }));

@@ -41,7 +41,8 @@ def families_of(path, rows):
 
 
 def found_pairs(path, rows):
-    """{(a, b): similarity} of pairs.csv, by place; a pair of unknown ids is of a run of other documents."""
+    """{(a, b): similarity} of pairs.csv, by place; a pair of unknown ids is of a run of other documents. Other
+    tools give pairs a,b by place."""
     places = {}
     for place, row in enumerate(rows):
         if row[0] in places:
@@ -49,6 +50,9 @@ def found_pairs(path, rows):
         places[row[0]] = place
     found = {}
     for row in table(path):
+        if "a" in row and "b" in row:
+            found[min(int(row["a"]), int(row["b"])), max(int(row["a"]), int(row["b"]))] = 1.0
+            continue
         if row["a_id"] not in places or row["b_id"] not in places:
             raise SystemExit(f"{path} is of other documents: no {row['a_id']} or {row['b_id']}")
         a, b = sorted((places[row["a_id"]], places[row["b_id"]]))

@@ -47,6 +47,8 @@ def _options(given):
         elif name == "bands" and not isinstance(value, str):
             bands, rows = value
             options.append(f"{option}={bands}x{rows}")
+        elif isinstance(value, (list, tuple)):
+            options += [f"{option}={one}" for one in value]
         else:
             options.append(f"{option}={_os.fspath(value) if isinstance(value, _os.PathLike) else value}")
     return options
@@ -81,6 +83,7 @@ def dedup(
     preset=None,
     similarity=None,
     features=None,
+    feature_hash=None,
     weighting=None,
     frequencies=None,
     min_features=None,
@@ -112,7 +115,7 @@ def dedup(
 
     With ``out``, ``data`` names files and folders as ``flipside dedup`` takes them (WET, JSONL, Parquet; one path or
     several), and the folder ``out`` is made as the command line makes it; the options that speak of files are
-    keywords too (``force``, ``text_field``, ``id_field``, ``without_frames``, ``settings``, ...). Gives a
+    keywords too (``force``, ``write``, ``text_field``, ``id_field``, ``without_frames``, ``settings``, ...). Gives a
     `FolderResult`.
 
     url: the column of the table that holds URLs, or a list of them, for ``keep="shortest-url"``.
@@ -120,7 +123,7 @@ def dedup(
     method: ``both`` (the default), ``simhash``, ``minhash``, ``psm`` or ``bphs``.
     preset: ``removable``.
     similarity: Jaccard coefficient from which two pages are near, above 0 and at most 1.
-    features: ``words`` or ``shingles:W``.
+    features: ``words``, ``shingles:N`` or ``characters:N``. feature_hash: ``product`` or ``murmur3``.
     distance, key_bits: bits of 64. sketch_bytes: bytes of a page. permutations, tables: counts.
     bands: ``"16x8"`` or ``(16, 8)``. recall, verify_threshold: shares of 1. budget: probes of a page.
     keep: ``first``, ``longest`` or ``shortest-url``. clusters: ``connected``, ``star`` or ``complete``.
@@ -134,6 +137,7 @@ def dedup(
             "preset": preset,
             "similarity": similarity,
             "features": features,
+            "feature_hash": feature_hash,
             "weighting": weighting,
             "frequencies": frequencies,
             "min_features": min_features,

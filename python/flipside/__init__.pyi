@@ -25,6 +25,7 @@ _Verify: TypeAlias = Literal[
 _Weighting: TypeAlias = Literal["tf-idf", "tf", "binary"]
 _Linkage: TypeAlias = Literal["connected", "star", "complete"]
 _Keep: TypeAlias = Literal["first", "longest", "shortest-url"]
+_Write: TypeAlias = Literal["kept", "removed", "pages", "none"]
 _Index: TypeAlias = Literal["dial", "one-table", "all-bits"]
 
 @overload
@@ -39,6 +40,7 @@ def dedup(
     preset: Literal["removable"] | None = None,
     similarity: float | None = None,
     features: str | None = None,
+    feature_hash: Literal["product", "murmur3"] | None = None,
     weighting: _Weighting | None = None,
     frequencies: _Path | None = None,
     min_features: int | None = None,
@@ -71,6 +73,7 @@ def dedup(
     preset: Literal["removable"] | None = None,
     similarity: float | None = None,
     features: str | None = None,
+    feature_hash: Literal["product", "murmur3"] | None = None,
     weighting: _Weighting | None = None,
     frequencies: _Path | None = None,
     min_features: int | None = None,
@@ -92,6 +95,7 @@ def dedup(
     all_pairs: bool | None = None,
     threads: int | None = None,
     force: bool = False,
+    write: _Write | list[_Write] | None = None,
     text_field: str | None = None,
     id_field: str | None = None,
     url_field: str | None = None,

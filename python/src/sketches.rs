@@ -14,7 +14,6 @@ use flipside::cli::options::{OfTexts, of_texts};
 use flipside::clusters::Linkage;
 use flipside::core::dedup::Deduper;
 use flipside::core::id::{Document, Id};
-use flipside::hash::FEATURE_HASH;
 use flipside::pipeline::Progress;
 use flipside::settings::{Settings, Sketches};
 use flipside::simhash::quantised::QuantisedWeights;
@@ -34,7 +33,7 @@ const MADE_WITH: &str = "flipside.sketch";
 fn made_with(settings: &Settings) -> String {
     let seed = settings.minhash_params().map(|params| params.seed);
     let Settings { features, sketches, .. } = settings;
-    json!({ "version": 1, "hash": FEATURE_HASH, "features": features, "sketches": sketches, "seed": seed })
+    json!({ "version": 1, "hash": settings.feature_hash.name(), "features": features, "sketches": sketches, "seed": seed })
         .to_string()
 }
 
@@ -64,7 +63,7 @@ pub fn sketch<'py>(
     };
     let frequencies = match (weighs, frequencies) {
         (Some(_), Some(path)) => {
-            Some(Arc::new(flipside::frequencies::load(&path, settings.features).map_err(of_library)?))
+            Some(Arc::new(flipside::frequencies::load(&path, settings.extraction()).map_err(of_library)?))
         }
         (Some(weighting), None) => {
             let expected = "--frequencies with it, as a sketch is made of one text alone";

@@ -8,10 +8,12 @@ use flipside::corpus::{
 };
 use flipside::document::DocId;
 use flipside::format;
+use flipside::hash::FeatureHash;
 use flipside::making::check_file;
 use flipside::seen::{Answer, COLUMNS, Page, Seen, SeenParams};
 use flipside::settings::{MAX_DISTANCE, Settings, USUAL_DISTANCE};
 use flipside::tables::cell::guarded;
+use flipside::text::Extraction;
 use flipside::weight::frequencies::Frequencies;
 use flipside::wording::{printable, printable_json, printable_path};
 use serde::Serialize;
@@ -158,17 +160,19 @@ impl Args {
     fn params(&self) -> anyhow::Result<(SeenParams, Arc<Frequencies>)> {
         self.features.check()?;
         let (kind, weighting) = (self.features.features(), self.features.weighting());
+        let feature_hash = self.features.hash_or(FeatureHash::Murmur3);
+        let extraction = Extraction { kind, hash: feature_hash };
         let (frequencies, checksum) = match &self.features.frequencies {
-            Some(path) => (flipside::frequencies::load(path, kind)?, Some(format::checksum(path)?)),
+            Some(path) => (flipside::frequencies::load(path, extraction)?, Some(format::checksum(path)?)),
             None if weighting.needs_frequencies() => anyhow::bail!(
                 "--weighting tf-idf needs --frequencies FILE, as flipside dedup --save-frequencies makes it; without, use \
                  --weighting tf or binary"
             ),
-            None => (Frequencies::new(kind), None),
+            None => (Frequencies::new(extraction), None),
         };
         let min_features = self.min_features;
         Ok((
-            SeenParams { features: kind, weighting, min_features, frequencies: checksum },
+            SeenParams { features: kind, feature_hash, weighting, min_features, frequencies: checksum },
             Arc::new(frequencies),
         ))
     }

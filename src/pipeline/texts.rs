@@ -73,7 +73,7 @@ where
         settings.check()?;
         let loaded = match &job.frequencies {
             Some(path) if settings.needs_frequencies() => {
-                Some(Arc::new(frequencies::load(path, settings.features)?))
+                Some(Arc::new(frequencies::load(path, settings.extraction())?))
             }
             _ => None,
         };
@@ -100,7 +100,7 @@ fn collect<T: AsRef<str> + Sync>(
     /// Texts between two words on progress.
     const BATCH: usize = 64;
     let keeping = Keeping::of(settings);
-    let new = || Collection::new(settings.features, keeping, frequencies.clone());
+    let new = || Collection::new(settings.extraction(), keeping, frequencies.clone());
     // A part of counted features numbers them anew, which costs memory; sketches can be cut finely, so that no
     // thread is left with the long texts.
     let parts = match keeping {

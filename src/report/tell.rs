@@ -7,7 +7,6 @@ use super::model::{
 };
 use crate::corpus::{Damage, FileReading};
 use crate::frames::Share;
-use crate::hash::FEATURE_HASH;
 use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable_path};
 use flipside_core::audit::Audit;
@@ -169,7 +168,7 @@ pub fn method(
             .map(|(name, value)| Parameter { name: name.to_owned(), value })
             .collect(),
         seed: settings.seed,
-        hash: FEATURE_HASH.to_owned(),
+        hash: settings.feature_hash.name().to_owned(),
     }
 }
 

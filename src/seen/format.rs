@@ -3,7 +3,6 @@
 use super::{FEWEST_EXPECTED, NO_HASH, Seen, SeenParams, chosen, exact};
 use crate::error::{Error, Result};
 use crate::format;
-use crate::hash::FEATURE_HASH;
 use crate::inspection::Inspection;
 use crate::search::online::Online;
 use crate::text::TOKENIZER;
@@ -37,7 +36,7 @@ impl Seen {
             None => chosen(self.index.hashes(), self.index.params().tables)?,
         };
         let header = Header {
-            hash: FEATURE_HASH.to_owned(),
+            hash: self.params.feature_hash.name().to_owned(),
             tokenizer: TOKENIZER.to_owned(),
             params: self.params.clone(),
             documents: self.slots.len() as u64,
@@ -82,7 +81,7 @@ impl Seen {
         let (wanted, made) = (params, &header.params);
         let frequencies =
             |params: &SeenParams| params.frequencies.clone().unwrap_or_else(|| "none".to_owned());
-        fits("the feature hash", FEATURE_HASH.to_owned(), header.hash)?;
+        fits("the feature hash", wanted.feature_hash.name().to_owned(), header.hash)?;
         fits("the tokenizer", TOKENIZER.to_owned(), header.tokenizer)?;
         fits("the kind of features", wanted.features.to_string(), made.features.to_string())?;
         fits("the weighting", wanted.weighting.name().to_owned(), made.weighting.name().to_owned())?;
@@ -182,6 +181,7 @@ mod tests {
     use super::super::tests::{filled, naive, params, uneven};
     use super::super::{Answer, Page};
     use super::*;
+    use crate::hash::FeatureHash;
     use crate::text::FeatureKind;
     use crate::weight::Weighting;
     use flipside_core::internal::keys;
@@ -342,6 +342,7 @@ mod tests {
             assert!(message.contains(field), "{message}");
         };
         refused(SeenParams { features: FeatureKind::Shingles(3), ..params() }, "shingles:3");
+        refused(SeenParams { feature_hash: FeatureHash::Product, ..params() }, "the feature hash is murmur3");
         refused(SeenParams { weighting: Weighting::Tf, ..params() }, "the weighting is binary");
         refused(SeenParams { min_features: 4, ..params() }, "the least number of features");
         refused(
@@ -365,7 +366,7 @@ mod tests {
                     slots: [u32; 2],
                     digests: [u128; 2]| {
             let header = Header {
-                hash: FEATURE_HASH.to_owned(),
+                hash: params().feature_hash.name().to_owned(),
                 tokenizer: TOKENIZER.to_owned(),
                 params: params(),
                 documents,

@@ -17,12 +17,13 @@ pub(crate) mod format;
 pub use answers::COLUMNS;
 
 use crate::error::{Error, Result};
+use crate::hash::FeatureHash;
 use crate::search::dial::DialParams;
 use crate::search::online::Online;
 use crate::search::{HammingIndex, Hit, Mode, Query, Scratch};
 use crate::simhash::BITS;
 use crate::sketch::{Sketch, SketchValue, Sketcher};
-use crate::text::FeatureKind;
+use crate::text::{Extraction, FeatureKind};
 use crate::weight::Weighting;
 use crate::weight::frequencies::Frequencies;
 use flipside_core::id::Id;
@@ -37,12 +38,19 @@ use std::sync::Arc;
 pub struct SeenParams {
     /// What a page's features are.
     pub features: FeatureKind,
+    /// What they are known by. Files of before there was a choice do not say, and mean MurmurHash3.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub feature_hash: FeatureHash,
     /// How they are weighted.
     pub weighting: Weighting,
     /// Pages with fewer distinct features are compared by their exact text only.
     pub min_features: usize,
     /// [`crate::format::checksum`] of the file of document frequencies, if the weighting needs one.
     pub frequencies: Option<String>,
+}
+
+fn is_usual(hash: &FeatureHash) -> bool {
+    *hash == FeatureHash::default()
 }
 
 /// What is known of a page.
@@ -55,9 +63,14 @@ pub struct Page {
 }
 
 impl SeenParams {
+    /// How a page becomes features.
+    pub fn extraction(&self) -> Extraction {
+        Extraction { kind: self.features, hash: self.feature_hash }
+    }
+
     /// What makes the sketches of an index with these parameters, weighed by the frequencies that they name.
     pub fn sketcher(&self, frequencies: &Arc<Frequencies>) -> Sketcher {
-        Sketcher::of_simhash(self.features, self.weighting, Some(Arc::clone(frequencies)))
+        Sketcher::of_simhash(self.extraction(), self.weighting, Some(Arc::clone(frequencies)))
     }
 
     /// What is known of a page by its sketch.
@@ -230,6 +243,7 @@ mod tests {
 
     pub(super) fn params() -> SeenParams {
         SeenParams {
+            feature_hash: FeatureHash::default(),
             features: FeatureKind::Words,
             weighting: Weighting::Binary,
             min_features: 3,
