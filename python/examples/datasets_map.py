@@ -15,9 +15,13 @@ SKETCH = "flipside."
 
 
 def add_sketch(batch, column="text", **settings):
-    """For ``datasets.map(add_sketch, batched=True)``: columns with the sketch of each text."""
-    sketches = flipside.sketch(batch[column], column=column, **settings)
-    return {SKETCH + name: sketches[name].tolist() for name in sketches.columns}
+    """For ``dataset.with_format("arrow").map(add_sketch, batched=True)``: adds columns with the sketch of each text."""
+    sketches = pa.table(flipside.sketch(batch, column=column, **settings))
+    # Datasets have no bytes of a fixed number; join takes them as they come.
+    loose = {name: pa.binary() for name in ["digest", "weights", "bits"]}
+    for name, values in zip(sketches.column_names, sketches.columns, strict=True):
+        batch = batch.append_column(SKETCH + name, values.cast(loose.get(name, values.type)))
+    return batch
 
 
 def without_duplicates(dataset, clusters="connected", **settings):
@@ -36,6 +40,7 @@ if __name__ == "__main__":
     from datasets import load_dataset
 
     pages = load_dataset("json", data_files=sys.argv[1], split="train")
-    kept = without_duplicates(pages.map(add_sketch, batched=True))
+    sketched = pages.with_format("arrow").map(add_sketch, batched=True).with_format(None)
+    kept = without_duplicates(sketched)
     kept.to_json(sys.argv[2])
     print(f"{len(kept)} of {len(pages)} pages stay")

@@ -109,9 +109,9 @@ impl Result {
 
 #[pymethods]
 impl Result {
-    /// Near pairs, ascending: a and b (uint32, rows of the input, a < b), distance (uint32, bits of 64 that differ;
-    /// null for minhash), similarity (float32, at most 1), kind ("exact" or "near"). Every copy with the page that
-    /// leads it, and the near pairs of those; all pairs with `all_pairs=True`.
+    /// Near pairs, ascending: a and b (uint32, rows of the input, a < b), distance (uint32, bits of 64 that
+    /// differ; null for minhash), similarity (float32, at most 1), kind ("exact" or "near"). Every copy with the
+    /// page that leads it, and the near pairs of those; all pairs with `all_pairs=True`.
     #[getter]
     fn pairs(&self) -> PyResult<Table> {
         pairs_table(&self.outcome.pairs, &self.settings, &self.rows)
@@ -125,9 +125,9 @@ impl Result {
         clusters_table(&self.members().map(of).collect::<Vec<_>>())
     }
 
-    /// A row for each row of the input: cluster (uint32; null for a page alone), size (uint32), kept (bool), stays
-    /// (uint32, the row that stays in its place; itself if it is kept). A row without text is not kept, and the
-    /// rest of it null.
+    /// A row for each row of the input: cluster (uint32; null for a page alone), size (uint32), kept (bool),
+    /// stays (uint32, the row that stays in its place; itself if it is kept). A row without text is not kept,
+    /// and the rest of it null.
     #[getter]
     fn pages(&self) -> PyResult<Table> {
         let mut cluster = vec![None; self.rows.all];
