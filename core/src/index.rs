@@ -47,11 +47,22 @@ use std::f64::consts::PI;
 #[derive(Clone, Debug)]
 pub struct Index {
     settings: Settings,
-    facts: Vec<Facts>,
-    stored: Vec<bool>,
+    pages: Vec<Kept>,
+    /// Pages stored so far, those that are gone as well.
+    born: u64,
     by_digest: HashTable<u32>,
     free: Vec<u32>,
     net: Grown,
+}
+
+/// What is kept of every page.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    digest: u128,
+    /// How many were stored before.
+    born: u64,
+    features: u32,
+    stored: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -93,7 +104,7 @@ struct ByHashes {
 pub struct Answer {
     /// The page with the same text, byte for byte. If there is one, others are not looked for.
     pub same: Option<Document>,
-    /// The pages near it, the most similar first.
+    /// The pages near it, the most similar first, and of equally similar ones the one stored first.
     pub near: Vec<Near>,
     /// Pages that it was compared with.
     pub compared: u64,
@@ -161,8 +172,8 @@ impl Index {
         };
         Ok(Self {
             settings: settings.clone(),
-            facts: Vec::new(),
-            stored: Vec::new(),
+            pages: Vec::new(),
+            born: 0,
             by_digest: HashTable::new(),
             free: Vec::new(),
             net,
@@ -184,23 +195,27 @@ impl Index {
         self.by_digest.is_empty()
     }
 
-    /// The documents that are stored, ascending.
-    pub fn documents(&self) -> impl Iterator<Item = Document> {
-        Document::all(self.stored.len()).filter(|document| self.stored[document.index()])
+    /// The documents that are stored, in the order in which they came.
+    pub fn documents(&self) -> Vec<Document> {
+        let mut documents: Vec<Document> =
+            Document::all(self.pages.len()).filter(|&document| self.contains(document)).collect();
+        documents.sort_unstable_by_key(|document| self.pages[document.index()].born);
+        documents
     }
 
     /// Whether a document is stored.
     pub fn contains(&self, document: Document) -> bool {
-        self.stored.get(document.index()).copied().unwrap_or_default()
+        self.pages.get(document.index()).is_some_and(|page| page.stored)
     }
 
     /// The document with a text, by the text's digest.
     pub fn find(&self, digest: u128) -> Option<Document> {
-        let same = |&at: &u32| self.facts[at as usize].digest == digest;
+        let same = |&at: &u32| self.pages[at as usize].digest == digest;
         self.by_digest.find(digest_hash(digest), same).map(|&at| Document(at))
     }
 
-    /// What is kept of a document, as it was stored: no sketch where it has too few features for one.
+    /// What is kept of a document: the digest of its text, its number of features, and its sketch, unless
+    /// these are too few for one. The length of the text is not kept, and 0 here.
     pub fn kept(&self, document: Document) -> Option<(Facts, Option<SketchValue>)> {
         if !self.contains(document) {
             return None;
@@ -213,7 +228,8 @@ impl Index {
             }),
             Grown::Hashes(by_hashes) => by_hashes.hashed[at].map(SketchValue::SimHash),
         };
-        Some((self.facts[at], value))
+        let Kept { digest, features, .. } = self.pages[at];
+        Some((Facts { digest, features, text_bytes: 0 }, value))
     }
 
     /// What the index has to say about a page.
@@ -233,7 +249,8 @@ impl Index {
         };
         answer.near.sort_unstable_by(|a, b| {
             let order = b.similarity.total_cmp(&a.similarity).then(a.distance.cmp(&b.distance));
-            order.then(a.document.cmp(&b.document))
+            let born = |near: &Near| self.pages[near.document.index()].born;
+            order.then(born(a).cmp(&born(b)))
         });
         Ok(answer)
     }
@@ -243,58 +260,38 @@ impl Index {
     /// # Errors
     /// [`Error::Parameter`] for a sketch of another kind or length, and if there are 2³¹ documents already.
     pub fn add(&mut self, sketch: &Sketch) -> Result<Document> {
-        if let Some(same) = self.find(sketch.facts.digest) {
-            return Ok(same);
-        }
-        let document = self.next();
-        self.put(document, &sketch.facts, Some(&sketch.value))?;
-        Ok(document)
+        self.restore(&sketch.facts, Some(&sketch.value))
     }
 
-    /// The document that the next page will be.
-    pub fn next(&self) -> Document {
-        self.free.last().map_or_else(|| Document::at(self.stored.len()), |&free| Document(free))
-    }
-
-    /// Stores a page as a document of the caller's choice, as one is that comes back from a file.
+    /// The same from what [`kept`](Self::kept) gives.
     ///
     /// # Errors
-    /// As [`add`](Self::add), and for a document that is stored, a text that is, and a number that leaves more
-    /// than 2²⁰ unused.
-    pub fn put(&mut self, document: Document, facts: &Facts, value: Option<&SketchValue>) -> Result<()> {
+    /// As [`add`](Self::add).
+    pub fn restore(&mut self, facts: &Facts, value: Option<&SketchValue>) -> Result<Document> {
         let value = self.fitting(facts, value)?;
-        if self.contains(document) || self.find(facts.digest).is_some() {
-            return Err(Error::parameter("document", document, "one that is not stored yet"));
+        if let Some(same) = self.find(facts.digest) {
+            return Ok(same);
         }
-        let at = document.index();
-        if at > self.stored.len() + (1 << 20) || at >= 1 << 31 {
-            return Err(Error::parameter(
-                "document",
-                document,
-                "one of the next; an index holds fewer than 2^31",
-            ));
-        }
+        let at = self.free.last().map_or(self.pages.len(), |&free| free as usize);
+        let document = u32::try_from(at).ok().filter(|&document| document < 1 << 31);
+        let document =
+            document.ok_or_else(|| Error::parameter("document", at, "fewer than 2^31 in one index"))?;
         match &mut self.net {
-            Grown::Keys(by_keys) => by_keys.put(document.number(), value)?,
-            Grown::Hashes(by_hashes) => by_hashes.put(document.number(), value)?,
+            Grown::Keys(by_keys) => by_keys.put(document, value)?,
+            Grown::Hashes(by_hashes) => by_hashes.put(document, value)?,
         }
-        if at >= self.stored.len() {
-            self.free.extend((self.stored.len() as u32..document.number()).rev());
-            self.facts.resize(at + 1, Facts::default());
-            self.stored.resize(at + 1, false);
-        } else if self.free.last() == Some(&document.number()) {
-            self.free.pop();
-        } else {
-            self.free.retain(|&free| free != document.number());
+        if self.free.pop().is_none() {
+            self.pages.push(Kept::default());
         }
-        self.facts[at] = *facts;
-        self.stored[at] = true;
-        let hash = |&at: &u32| digest_hash(self.facts[at as usize].digest);
-        self.by_digest.insert_unique(digest_hash(facts.digest), document.number(), hash);
+        let Facts { digest, features, .. } = *facts;
+        self.pages[at] = Kept { digest, features, born: self.born, stored: true };
+        self.born += 1;
+        let hash = |&at: &u32| digest_hash(self.pages[at as usize].digest);
+        self.by_digest.insert_unique(digest_hash(digest), document, hash);
         if let Grown::Hashes(by_hashes) = &mut self.net {
             by_hashes.measure(self.settings.seed);
         }
-        Ok(())
+        Ok(Document(document))
     }
 
     /// Removes documents, and all that is kept of them; those that are not stored are passed over. Gives how
@@ -311,12 +308,11 @@ impl Index {
         for &document in &gone {
             let at = document as usize;
             let found =
-                self.by_digest.find_entry(digest_hash(self.facts[at].digest), |&other| other == document);
+                self.by_digest.find_entry(digest_hash(self.pages[at].digest), |&other| other == document);
             if let Ok(found) = found {
                 found.remove();
             }
-            self.facts[at] = Facts::default();
-            self.stored[at] = false;
+            self.pages[at] = Kept::default();
         }
         match &mut self.net {
             Grown::Keys(by_keys) => by_keys.remove(&gone),
@@ -350,8 +346,8 @@ impl Index {
                 (online.bytes() + lists.sum::<usize>() + sketches, self.len() * size_of::<Hashed>())
             }
         };
-        let facts = self.facts.capacity() * size_of::<Facts>() + self.stored.capacity();
-        (net + facts + self.by_digest.allocation_size() + self.free.capacity() * size_of::<u32>(), sketches)
+        let pages = self.pages.capacity() * size_of::<Kept>();
+        (net + pages + self.by_digest.allocation_size() + self.free.capacity() * size_of::<u32>(), sketches)
     }
 
     /// How many of the stored pages a page that has nothing to do with any of them is called near, on average:
@@ -418,7 +414,7 @@ impl Index {
         let anchor = Anchor::new(measure, page);
         for document in candidates {
             let at = document as usize;
-            let stored = Stored { facts: &self.facts[at], bits: Some(by_keys.bits(at)), hashed: None };
+            let stored = Stored { page: &self.pages[at], bits: Some(by_keys.bits(at)), hashed: None };
             let similarity = anchor.with(&stored);
             if similarity >= threshold as f32 {
                 let distance = (by_keys.hashes[at] ^ two.hash).count_ones();
@@ -450,7 +446,7 @@ impl Index {
                 let similarity = match &anchor {
                     None => (PI * f64::from(distance) / BITS as f64).cos() as f32,
                     Some((anchor, threshold)) => {
-                        let stored = Stored { facts: &self.facts[at], bits: None, hashed };
+                        let stored = Stored { page: &self.pages[at], bits: None, hashed };
                         let similarity = anchor.with(&stored);
                         if similarity < *threshold {
                             continue;
@@ -662,14 +658,14 @@ impl Page for Asked<'_> {
 
 /// A stored page, as a measure sees it.
 struct Stored<'a> {
-    facts: &'a Facts,
+    page: &'a Kept,
     bits: Option<&'a [u64]>,
     hashed: Option<&'a Hashed>,
 }
 
 impl Page for Stored<'_> {
     fn digest(&self) -> u128 {
-        self.facts.digest
+        self.page.digest
     }
 
     fn hashed(&self) -> Option<&Hashed> {
@@ -685,7 +681,7 @@ impl Page for Stored<'_> {
     }
 
     fn size(&self) -> u32 {
-        self.facts.features
+        self.page.features
     }
 
     fn features(&self, _: impl FnMut(u64, i64)) {}
