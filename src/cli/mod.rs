@@ -11,6 +11,7 @@ mod dedup;
 mod evaluate;
 mod explain;
 mod hash;
+mod index;
 mod inspect;
 mod plan;
 mod progress;

@@ -32,6 +32,11 @@ impl QuantisedWeights {
         })
     }
 
+    /// Weights that were [bytes](Self::bytes) before.
+    pub fn from_bytes(bytes: [i8; BITS]) -> Self {
+        Self(bytes)
+    }
+
     /// The bytes: the sign of a component, and 127·√(magnitude / [`LARGEST`](Self::LARGEST)).
     pub fn bytes(&self) -> &[i8; BITS] {
         &self.0
