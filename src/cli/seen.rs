@@ -66,8 +66,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     expire: Option<Duration>,
 
-    /// When the pages were seen, such as 2026-11-01T12:00:00Z [default: now]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_rfc3339_weak)]
+    /// When the pages were seen, such as 2026-11-01 or 2026-11-01T12:00:00Z [default: now]
+    #[arg(long, value_name = "TIME", value_parser = time_of)]
     seen_at: Option<SystemTime>,
 
     /// JSON lines on standard input: the field that names the request. The answer to a request that was answered
@@ -85,6 +85,12 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     names: FieldArgs,
+}
+
+/// A day, or a time of it.
+fn time_of(text: &str) -> Result<SystemTime, humantime::TimestampError> {
+    humantime::parse_rfc3339_weak(text)
+        .or_else(|error| humantime::parse_rfc3339_weak(&format!("{text} 00:00:00")).map_err(|_| error))
 }
 
 /// Pages whose answers go together at most.

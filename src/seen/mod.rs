@@ -280,13 +280,17 @@ impl Seen {
             }
             Err(error) => return Err(io(error)),
         }
+        // Nothing is put into a folder of other things.
+        if parts_of(folder)?.is_empty() && !holds_nothing(folder)? {
+            return Err(not_an_index(folder, "a folder of other things"));
+        }
         let lock = match access {
             Access::Read => None,
             Access::Write { .. } => Some(lock(folder)?),
         };
         // A writer that puts its log into a snapshot takes files away while others read.
         let mut tries = 0;
-        let (mut seen, last) = loop {
+        let (mut seen, last, doubted) = loop {
             match Self::load(folder, new, lock.is_some()) {
                 Err(Error::Io { source, .. })
                     if source.kind() == io::ErrorKind::NotFound && lock.is_none() && tries < 9 =>
@@ -298,13 +302,18 @@ impl Seen {
         };
         seen.notes.splice(..0, notes);
         if let (Some(lock), Access::Write { fsync }) = (lock, access) {
-            seen.write_to(lock, last, fsync)?;
+            seen.write_to(lock, last, doubted, fsync)?;
         }
         Ok(seen)
     }
 
-    /// Reads the files of an index. Gives what is known of the last one besides.
-    fn load(folder: &Path, new: Option<&SeenParams>, writes: bool) -> Result<(Self, Option<Last>)> {
+    /// Reads the files of an index. Gives what is known of the last one besides, and the answers of which nobody
+    /// knows whether they arrived.
+    fn load(
+        folder: &Path,
+        new: Option<&SeenParams>,
+        writes: bool,
+    ) -> Result<(Self, Option<Last>, Vec<Asked>)> {
         let parts = parts_of(folder)?;
         let snapshot = parts.iter().rev().copied().find(|part| matches!(part, Part::Snapshot(_)));
         let from = snapshot.map_or(0, Part::number);
@@ -349,20 +358,20 @@ impl Seen {
             seen.tell(&path, part, &passed, writes);
             last = Some(Last { part, passed });
         }
-        // Whether the answers to these arrived, nobody knows.
-        let doubted = undelivered.iter().filter(|(_, asked)| asked.is_some()).count();
-        for asked in undelivered.into_iter().filter_map(|(_, asked)| asked) {
-            seen.requests.insert(asked.key, asked.remembered);
+        let doubted: Vec<Asked> = undelivered.into_iter().filter_map(|(_, asked)| asked).collect();
+        for asked in &doubted {
+            seen.requests.insert(Arc::clone(&asked.key), asked.remembered.clone());
         }
-        if doubted > 0 && writes {
+        if !doubted.is_empty() && writes {
             seen.notes.push(format!(
-                "{}: the last process ended before it knew that its answers to {doubted} of its pages had arrived; they are \
+                "{}: the last process ended before it knew that its answers to {} of its pages had arrived; they are \
                  remembered, and asked about them again the index answers as it did",
-                folder.display()
+                folder.display(),
+                doubted.len()
             ));
         }
         seen.index.lay_out();
-        Ok((seen, last))
+        Ok((seen, last, doubted))
     }
 
     /// Tells what is wrong with a file.
@@ -404,8 +413,10 @@ impl Seen {
                 undelivered.clear();
             }
             Record::Settled { key } => {
-                undo.push(Undo::Request(Arc::clone(&key), self.requests.remove(&key)));
-                undelivered.push((undo, None));
+                let was = self.requests.remove(&key);
+                undo.push(Undo::Request(Arc::clone(&key), was.clone()));
+                // Should that answer not have arrived either, it is in doubt again.
+                undelivered.push((undo, was.map(|remembered| Asked { key, remembered })));
             }
             Record::Page { facts, value, name, seen, asked } => {
                 let document = self.index.restore(&facts, value.as_ref())?;
@@ -443,7 +454,7 @@ impl Seen {
     }
 
     /// Gets ready to write, with the lock.
-    fn write_to(&mut self, lock: File, last: Option<Last>, fsync: bool) -> Result<()> {
+    fn write_to(&mut self, lock: File, last: Option<Last>, doubted: Vec<Asked>, fsync: bool) -> Result<()> {
         let damaged = last.as_ref().is_some_and(|last| !last.passed.damaged.is_empty());
         let (number, length) = match last {
             Some(Last { part: Part::Log(number), passed }) => (number, passed.whole),
@@ -470,6 +481,13 @@ impl Seen {
             _lock: lock,
         });
         self.take_old_parts_away();
+        if !doubted.is_empty() {
+            // Nothing that comes now may take these pages back with its own.
+            let mut frames = Vec::new();
+            doubted.into_iter().for_each(|asked| Record::Request(asked).frame(&mut frames));
+            Record::Delivered.frame(&mut frames);
+            self.writer()?.log.append(&frames)?;
+        }
         if damaged {
             // So that damage is told once, and what is left is whole again.
             self.snapshot()?;
