@@ -662,10 +662,40 @@ impl Seen {
         let frames = std::mem::take(&mut writer.waiting);
         writer.log.append(&frames)?;
         writer.undelivered.clear();
-        if writer.log.length() > LONG_LOG.max(writer.snapshot) {
-            self.snapshot()?;
+        self.shorten()
+    }
+
+    /// Commits what was stored, and counts the answers as delivered, in one go: for a client that asks again
+    /// under the name of its request when it hears nothing.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub fn acknowledge(&mut self) -> Result<()> {
+        let writer = self.writer()?;
+        if writer.waiting.is_empty() {
+            writer.undelivered.clear();
+            return Ok(());
+        }
+        Record::Delivered.frame(&mut writer.waiting);
+        self.commit()?;
+        self.writer()?.undelivered.clear();
+        self.shorten()
+    }
+
+    /// Puts a long log into a snapshot.
+    fn shorten(&mut self) -> Result<()> {
+        let writer = self.writer()?;
+        if writer.log.length() > LONG_LOG.max(writer.snapshot) && self.snapshot().is_err() {
+            // The log has everything. It is tried again when the log has grown as much once more.
+            let writer = self.writer()?;
+            writer.snapshot = writer.log.length().saturating_mul(2);
         }
         Ok(())
+    }
+
+    /// Whether something was removed that the files still hold.
+    pub fn has_traces(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.traces)
     }
 
     /// Says that the answers to the first `kept` of the pages that were asked about since have arrived, and
