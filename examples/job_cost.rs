@@ -1,7 +1,7 @@
 //! What does a whole `dedup` cost against merely decompressing the same files with the same library?
 //!
 //! `cargo run --release --example job_cost -- FILE.warc.wet.gz…` prints processor seconds of both, and their
-//! ratio, for each method; one thread, the best of three runs each, one after the other in one process.
+//! ratio, for each method; one thread, the best of five runs each, in turns in one process.
 
 use flipside::kernel::inflate::Inflater;
 use flipside::pipeline::{self, Job, Silent};
@@ -16,32 +16,39 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("name one or more .warc.wet.gz files".into());
     }
     let stored: Vec<Vec<u8>> = inputs.iter().map(std::fs::read).collect::<Result<_, _>>()?;
-    let mut decoded = 0;
-    let plain = best(|| {
-        decoded = stored.iter().map(|file| inflate(file)).sum::<Result<u64, _>>()?;
-        Ok(())
-    })?;
-    println!("decompressing    {plain:8.3} s  {decoded} bytes");
-    drop(stored);
     let folder = tempfile::tempdir()?;
     let searched = |net| Settings::simhash().with(|settings| settings.net = net);
     let dial = Net::Dial { distance: 3, recall: Recall::AtLeast(0.95), key_bits: None };
-    for (name, settings) in [
+    let methods = [
+        ("both", Settings::default()),
         ("simhash", Settings::simhash()),
         ("psm", searched(dial)),
         ("bphs", searched(Net::Bphs { distance: 3, tables: None })),
         ("minhash", Settings::minhash(0.8)),
         ("minhash, counted", Settings::minhash(0.8).with(|settings| settings.judge = Judge::Jaccard(0.8))),
-    ] {
-        let job = Job {
-            inputs: inputs.clone(),
-            out: folder.path().join(name),
-            force: true,
-            threads: 1,
-            settings,
-            ..Job::default()
-        };
-        let whole = best(|| Ok(pipeline::dedup(&job, &Silent).map(drop)?))?;
+    ];
+    // In turns, so that a slower minute is a slower minute for all.
+    let (mut plain, mut whole, mut decoded) = (f64::INFINITY, [f64::INFINITY; 6], 0);
+    for _ in 0..ROUNDS {
+        let before = seconds()?;
+        decoded = stored.iter().map(|file| inflate(file)).sum::<Result<u64, _>>()?;
+        plain = plain.min(seconds()? - before);
+        for ((name, settings), least) in methods.iter().zip(&mut whole) {
+            let job = Job {
+                inputs: inputs.clone(),
+                out: folder.path().join(name),
+                force: true,
+                threads: 1,
+                settings: settings.clone(),
+                ..Job::default()
+            };
+            let before = seconds()?;
+            pipeline::dedup(&job, &Silent)?;
+            *least = least.min(seconds()? - before);
+        }
+    }
+    println!("decompressing    {plain:8.3} s  {decoded} bytes");
+    for ((name, _), whole) in methods.iter().zip(whole) {
         println!("dedup {name:16} {whole:8.3} s  {:.2} times decompressing", whole / plain);
     }
     if let Some(peak) = peak_memory_bytes() {
@@ -50,15 +57,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The least processor time of three runs.
-fn best(mut run: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
-    let mut least = f64::INFINITY;
-    for _ in 0..3 {
-        let before = cpu_seconds().ok_or("this system tells no processor time")?;
-        run()?;
-        least = least.min(cpu_seconds().ok_or("this system tells no processor time")? - before);
-    }
-    Ok(least)
+const ROUNDS: usize = 5;
+
+/// Processor seconds of this process.
+fn seconds() -> Result<f64, Box<dyn Error>> {
+    Ok(cpu_seconds().ok_or("this system tells no processor time")?)
 }
 
 /// Decodes every member of a gzip file into one buffer and counts the bytes.

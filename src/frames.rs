@@ -8,8 +8,8 @@
 //! share nearly all of their lines. So a page's content is stood for by one of its lines, drawn by hash, the
 //! longer the likelier: two pages that share most of their words mostly draw the same line and count once,
 //! and pages that share a frame draw lines of their own contents. `n` pages of which the share `s` is common to
-//! all count as about `1 + n·(1 − s)`. Three such draws are made, and two must have come to three contents,
-//! so that a single unlucky draw decides nothing.
+//! all count as about `1 + n·(1 − s)`. Six such draws are made, and three must have come to three contents: a
+//! draw is unlucky where a line of the frame itself stands for most pages, or where copies differ.
 //!
 //! Counts are kept for each line while there are few, and in a table of fixed size beyond that, where lines
 //! that share both of their places add up. What is frame depends on the set of pages alone: not on their
@@ -17,7 +17,7 @@
 
 use crate::error::{Error, Result};
 use crate::format::{self, FRAMES};
-use crate::hash::{FEATURE_HASH, feature, fmix64};
+use crate::hash::{MURMUR3, feature, fmix64};
 use crate::inspection::Inspection;
 use crate::text::{FeatureExtractor, FeatureKind, TOKENIZER};
 use hashbrown::{HashMap, HashSet};
@@ -30,19 +30,19 @@ use std::sync::{Mutex, PoisonError};
 pub const FRAME_RULES: &str = "lines-of-three-contents-v1";
 
 /// Draws of a line that stands for a page's content.
-const DRAWS: usize = 3;
+const DRAWS: usize = 6;
 
 /// Draws that must have come to three contents.
-const LEAST_DRAWS: usize = 2;
+const LEAST_DRAWS: usize = 3;
 
 /// Parts of the counts, each with its own lock.
 const PARTS: usize = 64;
 
-/// Distinct lines of a part that are counted each for itself: 2²² in all parts, some 150 MB.
+/// Distinct lines of a part that are counted each for itself: 2²² in all parts, some 200 MB.
 const MOST_LINES: usize = (1 << 22) / PARTS;
 
-/// Places of a part's table beyond that: 2²⁶ in all parts, 512 MB.
-const PLACES: usize = (1 << 26) / PARTS;
+/// Places of a part's table beyond that: 2²⁵ in all parts, 512 MB.
+const PLACES: usize = (1 << 25) / PARTS;
 
 /// The host of a URL: what stands between `://` and the path, without user and port, in lower case.
 ///
@@ -69,19 +69,19 @@ pub fn host_of(url: &str) -> Option<String> {
 ///
 /// The same contents give the same number, in whatever order they come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Contents(u64);
+struct Contents(u128);
 
 impl Contents {
     /// A line of enough contents.
-    const FRAME: Self = Self(u64::MAX);
+    const FRAME: Self = Self(u128::MAX);
     const BITS: u32 = 10;
-    const MASK: u64 = (1 << Self::BITS) - 1;
+    const MASK: u128 = (1 << Self::BITS) - 1;
     /// A draw that has come to three contents.
-    const MANY: u64 = 1 << (2 * Self::BITS);
-    const DRAW: u64 = (Self::MANY << 1) - 1;
+    const MANY: u128 = 1 << (2 * Self::BITS);
+    const DRAW: u128 = (Self::MANY << 1) - 1;
 
     /// Adds a page's content, by its draws.
-    fn add(&mut self, drawn: [u64; DRAWS]) {
+    fn add(&mut self, drawn: [u16; DRAWS]) {
         if *self == Self::FRAME {
             return;
         }
@@ -89,7 +89,7 @@ impl Contents {
         let mut many = 0;
         for (at, drawn) in drawn.into_iter().enumerate() {
             let shift = at as u32 * (2 * Self::BITS + 1);
-            let draw = Self::with(self.0 >> shift & Self::DRAW, drawn);
+            let draw = Self::with(self.0 >> shift & Self::DRAW, drawn.into());
             many += usize::from(draw == Self::MANY);
             sum |= draw << shift;
         }
@@ -97,9 +97,9 @@ impl Contents {
     }
 
     /// The contents of a draw and one more, the lesser first.
-    fn with(draw: u64, content: u64) -> u64 {
+    fn with(draw: u128, content: u128) -> u128 {
         let (low, high) = (draw & Self::MASK, draw >> Self::BITS);
-        let pair = |a: u64, b: u64| a.min(b) | a.max(b) << Self::BITS;
+        let pair = |a: u128, b: u128| a.min(b) | a.max(b) << Self::BITS;
         match (low, high) {
             _ if draw == Self::MANY || content == low || content == high => draw,
             (0, _) => content,
@@ -178,7 +178,7 @@ impl Lines {
     }
 
     /// The lines that stand for the page's content: for each draw ten bits, not 0.
-    fn draw(&self) -> [u64; DRAWS] {
+    fn draw(&self) -> [u16; DRAWS] {
         std::array::from_fn(|at| {
             let mut least = (f64::INFINITY, 0);
             for Line { key, words, .. } in &self.lines {
@@ -196,7 +196,7 @@ impl Lines {
                     least = drawn;
                 }
             }
-            1 + fmix64(least.1) % Contents::MASK
+            1 + (fmix64(least.1) % Contents::MASK as u64) as u16
         })
     }
 }
@@ -226,7 +226,7 @@ fn part_of(key: u64) -> usize {
 }
 
 impl Part {
-    fn add(&mut self, key: u64, drawn: [u64; DRAWS], (most, all): (usize, usize)) {
+    fn add(&mut self, key: u64, drawn: [u16; DRAWS], (most, all): (usize, usize)) {
         match self {
             Self::Lines(lines) => {
                 lines.entry(key).or_default().add(drawn);
@@ -422,7 +422,7 @@ pub fn save(frames: &Frames, path: &Path) -> Result<()> {
     };
     let body: Vec<u8> = frames.parts.iter().flat_map(words).flat_map(u64::to_le_bytes).collect();
     let header = Header {
-        hash: FEATURE_HASH.to_owned(),
+        hash: MURMUR3.to_owned(),
         tokenizer: TOKENIZER.to_owned(),
         rules: FRAME_RULES.to_owned(),
         places: frames.places as u64,
@@ -452,7 +452,7 @@ pub fn load(path: &Path) -> Result<Frames> {
         let advice = "count the frames again with this flipside";
         Err(Error::Format { path: path.to_path_buf(), field, expected, got, advice })
     };
-    must("the feature hash", FEATURE_HASH.to_owned(), header.hash)?;
+    must("the feature hash", MURMUR3.to_owned(), header.hash)?;
     must("the tokenizer", TOKENIZER.to_owned(), header.tokenizer)?;
     must("the rules of frames", FRAME_RULES.to_owned(), header.rules)?;
     must("the number of places", PLACES.to_string(), header.places.to_string())?;
@@ -572,7 +572,7 @@ mod tests {
         let bare = frame.join("\n");
         let (whole, share) = left(&frames, &bare);
         assert_eq!((whole, share.whole_pages, share.frame_lines), (bare, 1, 6));
-        assert_eq!(left(&frames, " \n--\n").1, Share { pages: 1, bytes: 6, ..Share::default() });
+        assert_eq!(left(&frames, " \n--\n").1, Share { pages: 1, bytes: 5, ..Share::default() });
     }
 
     #[test]
@@ -629,7 +629,7 @@ mod tests {
         let message = load(&path).unwrap_err().to_string();
         assert!(message.contains("the number of places is 64"), "{message}");
         let header = serde_json::json!({
-            "hash": FEATURE_HASH, "tokenizer": TOKENIZER, "rules": "other", "places": 1, "parts": [],
+            "hash": MURMUR3, "tokenizer": TOKENIZER, "rules": "other", "places": 1, "parts": [],
         });
         format::write(&path, FRAMES, &header, &[]).unwrap();
         let message = load(&path).unwrap_err().to_string();
@@ -637,7 +637,7 @@ mod tests {
     }
 
     /// The definition: sets of contents by draw.
-    fn naive(contents: &[[u64; DRAWS]]) -> bool {
+    fn naive(contents: &[[u16; DRAWS]]) -> bool {
         let many = |draw: &usize| contents.iter().map(|c| c[*draw]).collect::<BTreeSet<_>>().len() >= 3;
         (0..DRAWS).filter(many).count() >= LEAST_DRAWS
     }
@@ -645,10 +645,10 @@ mod tests {
     proptest! {
         #[test]
         fn contents_are_counted_as_sets_are(
-            contents in prop::collection::vec([1u64..6, 1u64..6, 1u64..6], 0..8),
+            contents in prop::collection::vec(prop::array::uniform6(1u16..6), 0..8),
             cut in 0usize..8,
         ) {
-            let count = |contents: &[[u64; DRAWS]]| {
+            let count = |contents: &[[u16; DRAWS]]| {
                 let mut count = Contents::default();
                 contents.iter().for_each(|&content| count.add(content));
                 count

@@ -2,9 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::format::{self, FREQUENCIES};
-use crate::hash::FEATURE_HASH;
+use crate::hash::FeatureHash;
 use crate::inspection::Inspection;
-use crate::text::{FeatureKind, TOKENIZER};
+use crate::text::{Extraction, FeatureKind, TOKENIZER};
 use crate::weight::frequencies::Frequencies;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -28,7 +28,7 @@ pub fn save(frequencies: &Frequencies, path: &Path) -> Result<()> {
     let features: Vec<u8> = entries.iter().flat_map(|(f, _)| f.to_le_bytes()).collect();
     let counts: Vec<u8> = entries.iter().flat_map(|(_, n)| n.to_le_bytes()).collect();
     let header = Header {
-        hash: FEATURE_HASH.to_owned(),
+        hash: frequencies.extraction().hash.name().to_owned(),
         tokenizer: TOKENIZER.to_owned(),
         features: frequencies.kind(),
         documents: frequencies.documents(),
@@ -37,12 +37,14 @@ pub fn save(frequencies: &Frequencies, path: &Path) -> Result<()> {
     format::write(path, FREQUENCIES, &header, &[&features, &counts])
 }
 
-/// Reads frequencies of features of `kind` from a file.
+/// Reads frequencies of features made in a certain way from a file; of a kind alone, by MurmurHash3.
 ///
 /// # Errors
 /// If the file cannot be read, is damaged, or was made with another hash, other tokenising rules or
 /// another kind of features.
-pub fn load(path: &Path, kind: FeatureKind) -> Result<Frequencies> {
+pub fn load(path: &Path, extraction: impl Into<Extraction>) -> Result<Frequencies> {
+    let extraction = extraction.into();
+    let Extraction { kind, hash } = extraction;
     let (header, body): (Header, _) = format::read(path, FREQUENCIES)?;
     let must = |field, expected: String, got: String| {
         if expected == got {
@@ -51,14 +53,14 @@ pub fn load(path: &Path, kind: FeatureKind) -> Result<Frequencies> {
         let advice = "count the frequencies again with the settings of this run";
         Err(Error::Format { path: path.to_path_buf(), field, expected, got, advice })
     };
-    must("the feature hash", FEATURE_HASH.to_owned(), header.hash)?;
+    must("the feature hash", hash.name().to_owned(), header.hash)?;
     must("the tokenizer", TOKENIZER.to_owned(), header.tokenizer)?;
     must("the kind of features", kind.to_string(), header.features.to_string())?;
     must("the body's length", header.distinct.saturating_mul(12).to_string(), body.len().to_string())?;
     let (features, counts) = body.split_at(body.len() / 12 * 8);
     let features = features.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes));
     let counts = counts.as_chunks().0.iter().map(|&bytes| u32::from_le_bytes(bytes));
-    Ok(Frequencies::from_entries(kind, header.documents, features.zip(counts)))
+    Ok(Frequencies::from_entries(extraction, header.documents, features.zip(counts)))
 }
 
 /// Checks a file of frequencies whose envelope and checksum are right already: what its header says, and
@@ -66,10 +68,14 @@ pub fn load(path: &Path, kind: FeatureKind) -> Result<Frequencies> {
 pub(crate) fn check(path: &Path, header: serde_json::Value) -> Inspection {
     let mut inspection = Inspection::default();
     let kind = serde_json::from_value::<FeatureKind>(header["features"].clone()).ok();
+    let named = header["hash"].as_str().map(str::to_owned);
+    let named = named.as_deref();
     if let serde_json::Value::Object(header) = header {
         header.into_iter().for_each(|(name, value)| inspection.header_field(name, &value));
     }
-    if let Some(Err(error)) = kind.map(|kind| load(path, kind)) {
+    // A hash that nobody knows is told by reading with any.
+    let hash = FeatureHash::ALL.into_iter().find(|hash| named == Some(hash.name())).unwrap_or_default();
+    if let Some(Err(error)) = kind.map(|kind| load(path, Extraction { kind, hash })) {
         inspection.problem(error.to_string());
     }
     inspection
@@ -90,5 +96,13 @@ mod tests {
         assert_eq!((loaded.documents(), loaded.entries()), (2, saved.entries()));
         let message = load(&path, FeatureKind::Words).unwrap_err().to_string();
         assert!(message.contains("the kind of features is shingles:3, but words is needed"), "{message}");
+        let other = Extraction { kind, hash: FeatureHash::Product };
+        let message = load(&path, other).unwrap_err().to_string();
+        assert!(message.contains("folded-product-v1 is needed"), "{message}");
+        let saved = Frequencies::from_entries(other, 2, saved.entries());
+        save(&saved, &path).unwrap();
+        assert_eq!(load(&path, other).unwrap().extraction(), other);
+        assert!(load(&path, kind).is_err());
+        assert!(crate::inspect::inspect(&path).unwrap().problems.is_empty());
     }
 }

@@ -18,8 +18,8 @@ use crate::report::facts::RunFacts;
 use crate::report::html::check::check as check_page;
 use crate::report::model::Report;
 use crate::seen::answers;
-use crate::tables::check::{Together, clusters, pairs};
-use crate::tables::{ClustersCsv, PairsCsv};
+use crate::tables::check::{Together, clusters, pages, pairs};
+use crate::tables::{ClustersCsv, PAGES, PagesCsv, PairsCsv, REMOVED};
 use crate::{format, frames, frequencies, seen};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -61,6 +61,8 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
         _ if has(&PairsCsv::COLUMNS[..6]) => pairs(path, None).map(|(inspection, _)| inspection),
         "clusters.csv" => clusters(path).map(|(inspection, _)| inspection),
         _ if has(&ClustersCsv::COLUMNS) => clusters(path).map(|(inspection, _)| inspection),
+        PAGES | REMOVED => pages(path).map(|(inspection, _)| inspection),
+        _ if has(&PagesCsv::COLUMNS) => pages(path).map(|(inspection, _)| inspection),
         _ => check_documents(path).map(|(inspection, _)| inspection).map_err(|error| match error {
             Error::NoDocuments(_) => nothing_of_ours(path, "unknown".to_owned()),
             error => error,
@@ -120,6 +122,17 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
     let (table, rows) = pairs(&folder.join("pairs.csv"), Some(&together))?;
     inspection.problems_of(table);
     inspection.same("rows of pairs.csv", outcome.pairs_written, rows);
+    let wrote = |name: &str| report.written.iter().any(|file| file.name == name);
+    for (name, expected) in
+        [(PAGES, [outcome.kept + outcome.removed, outcome.kept]), (REMOVED, [outcome.removed, 0])]
+    {
+        if wrote(name) {
+            let (table, counts) = pages(&folder.join(name))?;
+            inspection.problems_of(table);
+            inspection.same(&format!("rows of {name}"), expected[0], counts[0]);
+            inspection.same(&format!("kept pages of {name}"), expected[1], counts[1]);
+        }
+    }
     for file in &report.written {
         let found = fs::metadata(folder.join(&file.name)).map_or(0, |found| found.len());
         inspection.same(&format!("bytes of {}", file.name), file.bytes, found);
@@ -136,7 +149,10 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
         inspection.fact(name, format!("{documents} documents"));
         kept += documents;
     }
-    inspection.same("documents in the files of kept pages", outcome.kept, kept);
+    // A run that was asked for other tables has no such files; reports of earlier versions list none.
+    if report.written.is_empty() || report.written.iter().any(|file| corpus::is_kept_name(&file.name)) {
+        inspection.same("documents in the files of kept pages", outcome.kept, kept);
+    }
     Ok(inspection)
 }
 

@@ -133,6 +133,8 @@ fn a_run_is_repeated_from_its_report() {
         out
     };
     let options = [
+        "--method",
+        "simhash",
         "--search",
         "dial",
         "--distance",
@@ -190,7 +192,10 @@ fn psm_without_budget_finds_what_bphs_finds() {
     let bphs = run("bphs", &["--method", "bphs", "--distance", "4", "--all-pairs"]);
     let psm = run("psm", &["--method", "psm", "--distance", "4", "--recall", "1", "--all-pairs"]);
     assert!(bphs == psm);
-    let budgeted = run("budget", &["--search", "dial", "--distance", "4", "--budget", "1", "--all-pairs"]);
+    let budgeted = run(
+        "budget",
+        &["--method", "simhash", "--search", "dial", "--distance", "4", "--budget", "1", "--all-pairs"],
+    );
     assert!(budgeted.lines().count() < bphs.lines().count());
 }
 
@@ -200,7 +205,7 @@ fn jsonl_comes_in_by_standard_input_and_goes_out_as_jsonl() {
     let (input, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
     write_jsonl(&input);
     flipside()
-        .args(["dedup", "-", "--distance", "8", "--out"])
+        .args(["dedup", "-", "--method", "simhash", "--distance", "8", "--out"])
         .arg(&out)
         .pipe_stdin(&input)
         .unwrap()
@@ -319,7 +324,8 @@ fn nothing_to_read_or_senseless_settings_make_no_folder() {
         &corpus(),
         "--distance has no effect with --method minhash",
     );
-    fails(&["--similarity", "0.7"], &corpus(), "--similarity");
+    fails(&["--similarity", "1.7"], &corpus(), "--similarity 1.7");
+    fails(&["--distance", "5"], &corpus(), "--distance has no effect with --method both");
     fails(&["--frequencies", "any"], &corpus(), "tf-idf");
     let bphs = ["--method", "bphs", "--distance", "10", "--tables", "12"];
     fails(&bphs, &corpus(), "--tables 12: expected 11 for distance 10");
@@ -344,25 +350,33 @@ fn options_that_would_change_nothing_are_refused() {
         ("--method minhash --distance 3", ["--distance", "--method minhash"]),
         ("--method minhash --bands 16x8 --recall 0.9", ["--recall", "--bands"]),
         ("--method psm --budget 100 --recall 0.9", ["--recall", "--budget"]),
-        ("--recall 0.5", ["--recall", "--search dial"]),
-        ("--distance 4 --budget 9", ["--budget", "--search dial"]),
-        ("--search join --recall 0.5", ["--recall", "--search join"]),
-        ("--search bphs --recall 0.5", ["--recall", "--search bphs"]),
-        ("--search dial --index one-table", ["--index", "--search dial"]),
+        ("--method simhash --recall 0.5", ["--recall", "--search dial"]),
+        ("--method simhash --distance 4 --budget 9", ["--budget", "--search dial"]),
+        ("--method simhash --search join --recall 0.5", ["--recall", "--search join"]),
+        ("--method simhash --search bphs --recall 0.5", ["--recall", "--search bphs"]),
+        ("--method simhash --search dial --index one-table", ["--index", "--search dial"]),
+        ("--search dial", ["--search dial", "--method both"]),
+        ("--search join --recall 0.5", ["--recall", "--method both"]),
+        ("--preset removable --similarity 0.5", ["--similarity", "--preset removable"]),
+        ("--weighting tf", ["--weighting", "--method both"]),
+        ("--distance 4", ["--distance", "--method both"]),
+        ("--method bphs --sketch-bytes 64", ["--sketch-bytes", "--method bphs"]),
         ("--search dial --method psm", ["--search dial", "--method psm"]),
         ("--search join --method minhash", ["--search", "--method minhash"]),
-        ("--tables 10", ["--tables", "--search auto"]),
-        ("--similarity 0.5", ["--similarity", "--method simhash"]),
+        ("--method simhash --tables 10", ["--tables", "--search auto"]),
         ("--method psm --index all-bits --key-bits 20", ["--key-bits", "--index dial or one-table"]),
         ("--verify none --verify-threshold 0.9", ["--verify-threshold", "--verify none"]),
-        ("--frequencies f", ["--frequencies", "--weighting binary"]),
-        ("--weighting tf-idf --frequencies f --save-frequencies g", ["--save-frequencies", "--frequencies"]),
+        ("--method simhash --frequencies f", ["--frequencies", "--weighting binary"]),
+        (
+            "--method simhash --weighting tf-idf --frequencies f --save-frequencies g",
+            ["--save-frequencies", "--frequencies"],
+        ),
     ] {
         refused(&format!("dedup none.wet --out o {options}"), names);
     }
     refused(
-        "compare none.wet --out o --methods psm,bphs --similarity 0.5",
-        ["--similarity", "--methods psm,bphs"],
+        "compare none.wet --out o --methods psm,bphs --permutations 64",
+        ["--permutations", "--methods psm,bphs"],
     );
     refused("compare none.wet --out o --methods psm,bphs --budget 9 --recall 1", ["--recall", "--budget"]);
     refused(
@@ -397,9 +411,12 @@ fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
         run.stderr(predicate::str::contains(message));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "{command}");
     };
-    told("dedup none --out o --distance 99", "--distance 99: expected at most 15 of 64 bits");
+    told(
+        "dedup none --out o --method simhash --distance 99",
+        "--distance 99: expected at most 15 of 64 bits",
+    );
     told("dedup none --out o --method psm --recall 7", "--recall 7: expected a share above 0 and at most 1");
-    told("dedup none --out o --search dial --recall nan", "--recall NaN: expected a share");
+    told("dedup none --out o --method simhash --search dial --recall nan", "--recall NaN: expected a share");
     told(
         "dedup none --out o --method bphs --distance 10 --tables 7",
         "--tables 7: expected 11 for distance 10",
@@ -438,7 +455,13 @@ fn frequencies_are_saved_used_and_refused() {
     let run = |out: &str, args: &[&str]| {
         let out = top.path().join(out);
         let mut command = flipside();
-        command.arg("dedup").arg(corpus()).arg("--out").arg(&out).args(["--weighting", "tf-idf"]).args(args);
+        command
+            .arg("dedup")
+            .arg(corpus())
+            .arg("--out")
+            .arg(&out)
+            .args(["--method", "simhash", "--weighting", "tf-idf"])
+            .args(args);
         (command, out)
     };
     let (mut first, one) = run("one", &["--save-frequencies", saved.to_str().unwrap()]);
@@ -450,7 +473,7 @@ fn frequencies_are_saved_used_and_refused() {
     assert!(pairs(&one) == pairs(&two), "the corpus's own frequencies, loaded");
     let (mut third, _) =
         run("three", &["--features", "shingles:2", "--frequencies", saved.to_str().unwrap()]);
-    third.assert().code(2).stderr(predicate::str::contains("the kind of features is shingles:3"));
+    third.assert().code(2).stderr(predicate::str::contains("the kind of features is shingles:5"));
 }
 
 #[test]
@@ -492,7 +515,7 @@ fn a_comparison_shows_the_similarity_that_a_deduplication_lists() {
         flipside().arg(command).arg(corpus()).arg("--out").arg(out).args(options).assert().success();
     };
     run("compare", &compared, &["--methods", "simhash,bphs", "--distance", "10"]);
-    run("dedup", &listed, &["--all-pairs"]);
+    run("dedup", &listed, &["--method", "simhash", "--all-pairs"]);
     let pairs = fs::read_to_string(listed.join("pairs.csv")).unwrap();
     let agreement = &report(&compared)["agreement"];
     let examples = agreement.as_array().unwrap().iter().flat_map(|kind| kind["examples"].as_array().unwrap());
@@ -540,7 +563,7 @@ fn a_hash_is_shown_with_its_weakest_bits_first() {
         shown["order"].as_array().unwrap().iter().map(|bit| bit["weight"].as_f64().unwrap().abs()).collect();
     assert_eq!(weights.len(), 64);
     assert!(weights.is_sorted());
-    assert_eq!(shown["features"], 4);
+    assert_eq!(shown["features"], 2, "six words, five at a time");
     assert_eq!(shown["flips"][0]["bits"][0], shown["order"][0]["bit"], "the first flip is the weakest bit");
     flipside()
         .args(["hash", "-"])
@@ -576,7 +599,8 @@ fn inspect_refuses_what_does_not_fit() {
 fn written(top: &Path) -> PathBuf {
     let (input, out) = (top.join("pages.jsonl"), top.join("out"));
     write_jsonl(&input);
-    flipside().arg("dedup").arg(&input).arg("--out").arg(&out).assert().success();
+    // Pairs of SimHash have a distance and a similarity, of which both are held against the settings.
+    flipside().args(["dedup", "--method", "simhash"]).arg(&input).arg("--out").arg(&out).assert().success();
     flipside().arg("review").arg(&out).assert().success();
     let page = fs::read_to_string(out.join("review.html")).unwrap();
     let data = page.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
@@ -660,7 +684,7 @@ fn inspect_finds_what_was_cut_or_changed() {
             "no cluster of clusters.csv",
         ),
         ("out/pairs.csv", |text| text.replacen("page 0,", "page 4,", 1), folder, "two clusters"),
-        ("out/pairs.csv", |text| text.replacen(",0.9", ",0.8", 1), folder, "below the threshold"),
+        ("out/pairs.csv", |text| text.replacen(",0.9", ",0.5", 1), folder, "below the threshold"),
         ("out/pairs.csv", |text| text.replacen(",0.9", ",1.9", 1), &["out/pairs.csv"], "no similarity"),
         (
             "out/pairs.csv",
@@ -793,7 +817,14 @@ fn a_plan_of_pages_counts_on_them_and_fits_what_dedup_does() {
     assert!(shown["pairs"].as_u64().unwrap() > 100);
     // The same number of hashes as a run has, and an index that needs as many.
     let out = top.path().join("out");
-    flipside().arg("dedup").arg(&corpus).arg("--out").arg(&out).args(["--distance", "6"]).assert().success();
+    flipside()
+        .arg("dedup")
+        .arg(&corpus)
+        .arg("--out")
+        .arg(&out)
+        .args(["--method", "simhash", "--distance", "6"])
+        .assert()
+        .success();
     let report = report(&out);
     assert_eq!(shown["rows"][0]["documents"], report["search_cost"]["distinct_hashes"]);
     let few = plan(&[corpus.to_str().unwrap(), "--queries", "10", "--documents", "1000000"]);
@@ -847,7 +878,7 @@ fn pages_and_files_are_explained() {
     flipside()
         .arg("dedup")
         .arg(&input)
-        .args(["--features", "words", "--weighting", "tf-idf"])
+        .args(["--method", "simhash", "--features", "words", "--weighting", "tf-idf"])
         .arg("--save-frequencies")
         .arg(&saved)
         .arg("--out")
@@ -884,4 +915,77 @@ fn pages_and_files_are_explained() {
         .assert()
         .code(2)
         .stderr(predicate::str::contains("no-file"));
+}
+
+#[test]
+fn every_page_can_be_listed_with_the_page_that_stays_for_it() {
+    let top = tempfile::tempdir().unwrap();
+    let run = |name: &str, options: &[&str]| {
+        let out = top.path().join(name);
+        let mut command = flipside();
+        command.arg("dedup").arg(corpus()).args(["--quiet", "--out"]).arg(&out).args(options);
+        command.assert().success();
+        flipside().arg("inspect").arg(&out).assert().success();
+        out
+    };
+    let names = |out: &Path| {
+        let entries =
+            fs::read_dir(out).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        entries.filter(|name| !name.starts_with("report")).collect::<std::collections::BTreeSet<_>>()
+    };
+    let usual = run("usual", &[]);
+    let none = run("none", &["--write", "none"]);
+    let listed = run("listed", &["--write", "pages,removed"]);
+    assert_eq!(names(&usual), ["clusters.csv", "kept.warc.wet.gz", "pairs.csv"].map(String::from).into());
+    assert_eq!(names(&none), ["clusters.csv", "pairs.csv"].map(String::from).into());
+    assert_eq!(
+        names(&listed),
+        ["clusters.csv", "pages.csv", "pairs.csv", "removed.csv"].map(String::from).into()
+    );
+    let table = |path: PathBuf| -> Vec<Vec<String>> {
+        let mut reader = csv::Reader::from_path(path).unwrap();
+        reader.records().map(|row| row.unwrap().iter().map(str::to_owned).collect()).collect()
+    };
+    let pages = table(listed.join("pages.csv"));
+    let outcome = report(&usual)["outcome"].clone();
+    assert_eq!(pages.len(), 1572);
+    let kept = || pages.iter().filter(|row| row[6] == "true");
+    assert_eq!(kept().count() as u64, outcome["kept"].as_u64().unwrap());
+    // What the table of clusters says, page by page.
+    let clusters = table(usual.join("clusters.csv"));
+    let said: Vec<_> = pages.iter().filter(|row| !row[4].is_empty()).collect();
+    assert_eq!(said.len(), clusters.len());
+    let of_id: std::collections::HashMap<&str, &Vec<String>> =
+        said.iter().map(|row| (&*row[2], *row)).collect();
+    for row in &clusters {
+        let page = of_id[&*row[0]];
+        assert_eq!([&page[4], &page[5], &page[6]], [&row[2], &row[3], &row[4]], "{row:?}");
+        let stays = of_id[&*page[7]];
+        assert!(stays[6] == "true" && stays[4] == page[4], "{page:?}");
+    }
+    // Similarities are those of the pairs; a page and the one that stays are mostly compared.
+    let mut similar = std::collections::HashMap::new();
+    for pair in table(usual.join("pairs.csv")) {
+        similar.insert([pair[0].clone(), pair[1].clone()], pair[5].clone());
+        similar.insert([pair[1].clone(), pair[0].clone()], pair[5].clone());
+    }
+    let removed: Vec<_> = pages.iter().filter(|row| row[6] == "false").cloned().collect();
+    let mut compared = 0;
+    for row in &removed {
+        if let Some(similarity) = similar.get(&[row[2].clone(), row[7].clone()]) {
+            assert_eq!(&row[8], similarity, "{row:?}");
+        }
+        compared += usize::from(!row[8].is_empty());
+    }
+    assert!(compared * 10 > removed.len() * 9, "{compared} of {}", removed.len());
+    assert_eq!(table(listed.join("removed.csv")), removed);
+    // A file and a number that lead to the page.
+    assert!(pages[0][0].ends_with(".warc.wet.gz") && pages[0][1] == "0", "{:?}", pages[0]);
+    // What was changed is found.
+    let text = fs::read_to_string(listed.join("removed.csv")).unwrap();
+    fs::write(listed.join("removed.csv"), text.replacen(",false,", ",true,", 1)).unwrap();
+    let told = flipside().arg("inspect").arg(&listed).assert().code(2);
+    told.stderr(predicate::str::contains("a page stays exactly where it stays for itself"));
+    let both = ["dedup", "none", "--out", "o", "--write", "none,kept"];
+    flipside().args(both).assert().code(2).stderr(predicate::str::contains("--write none"));
 }

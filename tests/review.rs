@@ -43,7 +43,18 @@ fn a_sample_is_drawn_judged_and_scored() {
     let top = tempfile::tempdir().unwrap();
     let out = result(
         top.path(),
-        &["--distance", "5", "--features", "words", "--weighting", "tf-idf", "--verify", "none"],
+        &[
+            "--method",
+            "simhash",
+            "--distance",
+            "5",
+            "--features",
+            "words",
+            "--weighting",
+            "tf-idf",
+            "--verify",
+            "none",
+        ],
     );
     flipside()
         .args(["review", "--sample", "40", "--seed", "3"])
@@ -118,7 +129,7 @@ fn minhash_and_checked_results_are_drawn_by_similarity() {
     let top = tempfile::tempdir().unwrap();
     for (name, arguments) in [
         ("minhash", &["--method", "minhash", "--features", "shingles:5"][..]),
-        ("verified", &["--distance", "10", "--verify", "jaccard"]),
+        ("verified", &["--method", "simhash", "--distance", "10", "--verify", "jaccard"]),
     ] {
         let folder = top.path().join(name);
         fs::create_dir(&folder).unwrap();
@@ -146,6 +157,8 @@ fn an_input_that_moved_is_named_and_can_be_shown() {
         .arg("dedup")
         .arg(&before)
         .args([
+            "--method",
+            "simhash",
             "--distance",
             "8",
             "--features",
@@ -180,7 +193,7 @@ fn an_input_that_moved_is_named_and_can_be_shown() {
     flipside()
         .arg("dedup")
         .arg(&after)
-        .args(["--distance", "0", "--min-features", "1000", "--out"])
+        .args(["--method", "simhash", "--distance", "0", "--min-features", "1000", "--out"])
         .arg(&none)
         .assert()
         .success();
@@ -201,7 +214,18 @@ fn the_browser_agrees() {
     let top = tempfile::tempdir().unwrap();
     let out = result(
         top.path(),
-        &["--distance", "6", "--features", "words", "--weighting", "tf-idf", "--verify", "none"],
+        &[
+            "--method",
+            "simhash",
+            "--distance",
+            "6",
+            "--features",
+            "words",
+            "--weighting",
+            "tf-idf",
+            "--verify",
+            "none",
+        ],
     );
     flipside().arg("review").arg(&out).assert().success();
     let page = fs::read_to_string(out.join("review.html")).unwrap();

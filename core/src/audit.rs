@@ -24,7 +24,7 @@ pub struct Audit {
     pub compared: u64,
     /// Drawn texts that are near another.
     pub with_pairs: u64,
-    /// Pairs of a drawn text and another that the judge calls near; a pair of two drawn texts counts twice.
+    /// Pairs of a drawn text and another, drawn or not, that the judge calls near.
     pub pairs: u64,
     /// Of these, pairs that the run found.
     pub found: u64,
@@ -59,10 +59,31 @@ const LEAST_DRAWN: usize = 1000;
 /// Texts whose bits stay in a processor's cache while all drawn ones are compared with them.
 const BLOCK: usize = 1024;
 
+/// Words of bits that are looked at before the others.
+const FEW: usize = 4;
+
 struct Candidate<'a> {
     text: Text,
     bits: &'a [u64],
     size: u32,
+}
+
+/// Near pairs, and those of them that were found.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Count {
+    pairs: u32,
+    found: u32,
+}
+
+impl Count {
+    fn add(&mut self, is_found: bool) {
+        self.pairs += 1;
+        self.found += u32::from(is_found);
+    }
+
+    fn with(self, other: Self) -> Self {
+        Self { pairs: self.pairs + other.pairs, found: self.found + other.found }
+    }
 }
 
 /// Draws texts and compares them with all. None where there are no bits to judge by, or the judge does not go
@@ -73,7 +94,7 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
         Judge::Estimate(_) | Judge::EstimatedContainment(_) | Judge::Jaccard(_) => judge.measure()?,
         _ => return None,
     };
-    let all: Vec<Candidate<'_>> = evidence
+    let mut all: Vec<Candidate<'_>> = evidence
         .texts
         .sketched
         .iter()
@@ -81,6 +102,8 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
             Some(Candidate { text, bits: evidence.two(text)?.bits, size: evidence.facts(text).features })
         })
         .collect();
+    // What two sizes rule out needs no bits, and by size it lies at both ends.
+    all.sort_unstable_by_key(|candidate| (candidate.size, candidate.text));
     let words = all.first()?.bits.len();
     let most = (MOST_COMPARISONS / all.len()).clamp(LEAST_DRAWN, MOST_DRAWN);
     let mut drawn: Vec<&Candidate<'_>> = all.iter().collect();
@@ -100,69 +123,92 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
     let doubt = 4.0 * one_bit::standard_error(f64::from(threshold), bits) as f32;
     let near = |a: &Candidate<'_>, b: &Candidate<'_>| {
         let sizes = [a.size, b.size];
-        // What two sizes rule out needs no bits.
-        if measure != Measure::EstimatedContainment && similarity::at_most(1.0, sizes) < threshold {
-            return false;
-        }
-        let estimate = one_bit::estimate_of(kernel.differing(a.bits, b.bits), words);
-        match measure {
-            Measure::Estimate => similarity::at_most(estimate, sizes) >= threshold,
-            Measure::EstimatedContainment => {
-                similarity::contained(similarity::at_most(estimate, sizes), sizes) >= threshold
+        // By the bits alone: no estimate passes that is below one that does not.
+        let passes = |differing: u32| {
+            let estimate = one_bit::estimate_of(differing, words);
+            match measure {
+                Measure::Estimate => similarity::at_most(estimate, sizes) >= threshold,
+                Measure::EstimatedContainment => {
+                    similarity::contained(similarity::at_most(estimate, sizes), sizes) >= threshold
+                }
+                _ => estimate >= threshold - doubt,
             }
-            _ => {
-                estimate >= threshold - doubt
-                    && evidence.anchor(measure, a.text).with(&evidence.page(b.text)) >= threshold
-            }
-        }
+        };
+        // A few words mostly show that too many bits differ.
+        let few = words.min(FEW);
+        passes(kernel.differing(&a.bits[..few], &b.bits[..few]))
+            && passes(kernel.differing(a.bits, b.bits))
+            && (matches!(measure, Measure::Estimate | Measure::EstimatedContainment)
+                || evidence.anchor(measure, a.text).with(&evidence.page(b.text)) >= threshold)
+    };
+    let ruled_out = |a: &Candidate<'_>, b: &Candidate<'_>| {
+        measure != Measure::EstimatedContainment && similarity::at_most(1.0, [a.size, b.size]) < threshold
+    };
+    // Of a block, what no two sizes rule out.
+    let comparable = |a: &Candidate<'_>, block| {
+        let block: &[Candidate<'_>] = block;
+        let smaller = block.partition_point(|b| b.size < a.size && ruled_out(a, b));
+        let others = &block[smaller..];
+        &others[..others.partition_point(|b| b.size <= a.size || !ruled_out(a, b))]
     };
     let is_found = |a: Text, b: Text| {
         let pair = (a.min(b), a.max(b));
         found.binary_search_by_key(&pair, |pair| (pair.a, pair.b)).is_ok()
     };
-    // For each drawn text, its pairs and those that were found.
-    let counts = all
+    let is_drawn = |text: Text| drawn.binary_search_by_key(&text, |candidate| candidate.text).is_ok();
+    // For each drawn text what it has of pairs; and what of it shows from the other text as well.
+    let (counts, twice) = all
         .par_chunks(BLOCK)
         .fold(
-            || vec![(0u32, 0u32); drawn.len()],
-            |mut counts, block| {
-                for (a, (pairs, hits)) in drawn.iter().zip(&mut counts) {
-                    for b in block.iter().filter(|b| b.text != a.text && near(a, b)) {
-                        *pairs += 1;
-                        *hits += u32::from(is_found(a.text, b.text));
+            || (vec![Count::default(); drawn.len()], Count::default()),
+            |(mut counts, mut twice), block| {
+                for (a, count) in drawn.iter().zip(&mut counts) {
+                    for b in comparable(a, block).iter().filter(|b| b.text != a.text && near(a, b)) {
+                        let is_found = is_found(a.text, b.text);
+                        count.add(is_found);
+                        if b.text < a.text && is_drawn(b.text) {
+                            twice.add(is_found);
+                        }
                     }
                 }
-                counts
+                (counts, twice)
             },
         )
-        .reduce(Vec::new, |mut sums, counts| {
-            sums.resize(counts.len().max(sums.len()), (0, 0));
-            sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum = (sum.0 + n.0, sum.1 + n.1));
-            sums
+        .reduce(Default::default, |(mut sums, twice), (counts, more)| {
+            sums.resize(counts.len().max(sums.len()), Count::default());
+            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.with(count));
+            (sums, twice.with(more))
         });
-    Some(Audit::of(&counts, all.len()))
+    Some(Audit::of(&counts, twice, all.len()))
 }
 
 impl Audit {
-    /// From the pairs of each drawn text and how many of them were found, of so many texts in all.
-    fn of(counts: &[(u32, u32)], all: usize) -> Self {
-        let sum = |of: fn(&(u32, u32)) -> u32| counts.iter().map(|count| u64::from(of(count))).sum::<u64>();
-        let (pairs, found) = (sum(|count| count.0), sum(|count| count.1));
-        let with_pairs = counts.iter().filter(|count| count.0 > 0).count() as u64;
-        let recall = (pairs >= FEWEST).then(|| interval(counts, pairs, found, with_pairs, all));
-        let drawn = counts.len() as u64;
-        Self { drawn, compared: all.saturating_sub(1) as u64, with_pairs, pairs, found, recall }
+    /// From what each drawn text has of pairs and what of that shows twice, of so many texts in all.
+    fn of(counts: &[Count], twice: Count, all: usize) -> Self {
+        let sum = |of: fn(&Count) -> u32| counts.iter().map(|count| u64::from(of(count))).sum::<u64>();
+        let (pairs, found) = (sum(|count| count.pairs), sum(|count| count.found));
+        let with_pairs = counts.iter().filter(|count| count.pairs > 0).count() as u64;
+        let distinct = pairs - u64::from(twice.pairs);
+        let recall = (distinct >= FEWEST).then(|| interval(counts, pairs, found, with_pairs, all));
+        Self {
+            drawn: counts.len() as u64,
+            compared: all.saturating_sub(1) as u64,
+            with_pairs,
+            pairs: distinct,
+            found: found - u64::from(twice.found),
+            recall,
+        }
     }
 }
 
 /// The recall of a sample of texts, whose pairs come in families: Wilson's interval (1927) for as many
 /// independent pairs as the sample is worth, by the variance of a ratio of sums (Cochran 1977, chapter 6),
 /// with the correction for drawing without replacement.
-fn interval(counts: &[(u32, u32)], pairs: u64, found: u64, with_pairs: u64, all: usize) -> Estimated {
+fn interval(counts: &[Count], pairs: u64, found: u64, with_pairs: u64, all: usize) -> Estimated {
     const Z: f64 = 1.96;
     let (n, share) = (pairs as f64, found as f64 / pairs as f64);
     let squares: f64 =
-        counts.iter().map(|&(pairs, found)| (f64::from(found) - share * f64::from(pairs)).powi(2)).sum();
+        counts.iter().map(|count| (f64::from(count.found) - share * f64::from(count.pairs)).powi(2)).sum();
     let not_drawn = 1.0 - counts.len() as f64 / all as f64;
     if not_drawn <= 0.0 {
         return Estimated { share, low: share, high: share };
@@ -184,17 +230,17 @@ mod tests {
     use crate::hash::SplitMix64;
 
     /// Families of texts, of which each pair is found or not: often all of a family's alike.
-    fn families(rng: &mut SplitMix64, texts: usize, missed: f64, alike: f64) -> Vec<(u32, u32)> {
+    fn families(rng: &mut SplitMix64, texts: usize, missed: f64, alike: f64) -> Vec<Count> {
         let mut counts = Vec::new();
         while counts.len() < texts {
             let size = [1, 1, 1, 1, 2, 2, 2, 3, 5, 9][rng.below(10) as usize];
             let all_missed = rng.unit() < missed;
-            let mut family = vec![(0u32, 0u32); size];
+            let mut family = vec![Count::default(); size];
             for a in 0..size {
                 for b in a + 1..size {
                     let found = if rng.unit() < alike { !all_missed } else { rng.unit() >= missed };
                     for at in [a, b] {
-                        family[at] = (family[at].0 + 1, family[at].1 + u32::from(found));
+                        family[at].add(found);
                     }
                 }
             }
@@ -214,8 +260,8 @@ mod tests {
         ] {
             let all = families(&mut rng, texts, missed, alike);
             let truth = {
-                let of = |f: fn(&(u32, u32)) -> u32| all.iter().map(|c| f64::from(f(c))).sum::<f64>();
-                of(|c| c.1) / of(|c| c.0)
+                let of = |f: fn(&Count) -> u32| all.iter().map(|c| f64::from(f(c))).sum::<f64>();
+                of(|c| c.found) / of(|c| c.pairs)
             };
             let mut covered = 0;
             for _ in 0..400 {
@@ -224,8 +270,8 @@ mod tests {
                     let other = at + rng.below((all.len() - at) as u64) as usize;
                     order.swap(at, other);
                 }
-                let sample: Vec<(u32, u32)> = order[..drawn].iter().map(|&at| all[at]).collect();
-                let recall = Audit::of(&sample, all.len()).recall.unwrap();
+                let sample: Vec<Count> = order[..drawn].iter().map(|&at| all[at]).collect();
+                let recall = Audit::of(&sample, Count::default(), all.len()).recall.unwrap();
                 covered += usize::from((recall.low..=recall.high).contains(&truth));
             }
             assert!(covered >= 372, "{texts} {drawn} {missed} {alike}: {covered} of 400");
@@ -234,10 +280,12 @@ mod tests {
 
     #[test]
     fn few_pairs_tell_nothing_and_all_texts_tell_all() {
-        assert_eq!(Audit::of(&[(1, 1); 19], 1000).recall, None);
-        let all = Audit::of(&[(2, 1); 50], 50).recall.unwrap();
+        let audit =
+            |pairs, found, texts, all| Audit::of(&vec![Count { pairs, found }; texts], Count::default(), all);
+        assert_eq!(audit(1, 1, 19, 1000).recall, None);
+        let all = audit(2, 1, 50, 50).recall.unwrap();
         assert_eq!((all.share, all.low, all.high), (0.5, 0.5, 0.5));
-        let none_missed = Audit::of(&[(1, 1); 50], 1000).recall.unwrap();
+        let none_missed = audit(1, 1, 50, 1000).recall.unwrap();
         assert!(none_missed.high == 1.0 && (0.9..0.95).contains(&none_missed.low), "{none_missed:?}");
     }
 }

@@ -1,12 +1,11 @@
 //! Documents without their texts: what was kept of each, in parts that were made apart and are put together.
 
 use crate::error::{Error, Result};
-use crate::hash::FEATURE_HASH;
 use crate::id::{Document, Id, Lists, Text};
 use crate::minhash::Signatures;
 use crate::settings::{Settings, Sketches};
 use crate::sketch::{Counter, Facts, Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
-use crate::text::FeatureKind;
+use crate::text::{Extraction, FeatureKind};
 use crate::weight::frequencies::Frequencies;
 use crate::weight::vocabulary::{Term, Terms};
 use rayon::prelude::*;
@@ -46,7 +45,7 @@ impl Keeping {
 /// together with [`merge`](Self::merge) or [`gather`](Self::gather). What comes of it does not
 /// depend on how it was cut.
 pub struct Collection {
-    features: FeatureKind,
+    extraction: Extraction,
     keeping: Keeping,
     facts: Vec<Facts>,
     /// For each document, the part that holds what was kept of it, and its place there. Part
@@ -65,7 +64,7 @@ struct Origin {
 /// The part that documents are added to.
 enum Growing {
     Features { counter: Counter, lists: TermLists },
-    Sketches { sketcher: Sketcher, kept: Part },
+    Sketches { sketcher: Box<Sketcher>, kept: Part },
 }
 
 /// What was kept of some documents.
@@ -176,16 +175,17 @@ impl Collection {
     /// # Errors
     /// For sketches that have no meaning.
     pub fn new(
-        features: FeatureKind,
+        extraction: impl Into<Extraction>,
         keeping: Keeping,
         frequencies: Option<Arc<Frequencies>>,
     ) -> Result<Self> {
+        let extraction = extraction.into();
         let growing = match keeping {
             Keeping::Features => {
-                Growing::Features { counter: Counter::new(features), lists: TermLists::default() }
+                Growing::Features { counter: Counter::new(extraction), lists: TermLists::default() }
             }
             Keeping::Sketches { sketches, seed } => Growing::Sketches {
-                sketcher: Sketcher::of(features, sketches, seed, frequencies)?,
+                sketcher: Box::new(Sketcher::of(extraction, sketches, seed, frequencies)?),
                 kept: match sketches {
                     Sketches::SimHash { .. } => Part::SimHashes(Vec::new()),
                     Sketches::MinHash { permutations, .. } => {
@@ -195,7 +195,7 @@ impl Collection {
                 },
             },
         };
-        Ok(Self { features, keeping, facts: Vec::new(), origins: Vec::new(), growing, parts: Vec::new() })
+        Ok(Self { extraction, keeping, facts: Vec::new(), origins: Vec::new(), growing, parts: Vec::new() })
     }
 
     /// Adds a document.
@@ -309,10 +309,7 @@ impl Collection {
     }
 
     fn fits(&self, other: &Self) -> Result<()> {
-        if self.features != other.features {
-            let expected = format!("{} as in the other part", self.features);
-            return Err(Error::parameter("features", other.features, expected));
-        }
+        self.extraction.fits(other.extraction)?;
         if self.keeping != other.keeping {
             let expected = format!("{:?} as in the other part", self.keeping);
             return Err(Error::parameter("sketch", format!("{:?}", other.keeping), expected));
@@ -322,7 +319,12 @@ impl Collection {
 
     /// What a document's features are.
     pub fn feature_kind(&self) -> FeatureKind {
-        self.features
+        self.extraction.kind
+    }
+
+    /// How documents become features.
+    pub fn extraction(&self) -> Extraction {
+        self.extraction
     }
 
     /// What is kept of each document.
@@ -358,7 +360,7 @@ impl Collection {
     /// In how many documents each feature occurs; of no features where none were kept.
     pub fn frequencies(&self) -> Frequencies {
         let terms: Vec<&Terms> = self.terms().into_iter().map(|(_, terms)| terms).collect();
-        Frequencies::sum(self.features, self.len() as u64, &terms)
+        Frequencies::sum(self.extraction, self.len() as u64, &terms)
     }
 
     /// The features of each part that keeps some, by its number.
@@ -429,9 +431,9 @@ impl std::fmt::Debug for Collection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Collection")
             .field("documents", &self.len())
-            .field("features", &self.features)
+            .field("features", &self.extraction.kind)
             .field("keeping", &self.keeping)
-            .field("hash", &FEATURE_HASH)
+            .field("hash", &self.extraction.hash.name())
             .finish_non_exhaustive()
     }
 }

@@ -85,11 +85,14 @@ impl Deduper {
     /// the documents themselves.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// As [`new`](Self::new), and if the frequencies are of other features.
     pub fn with_frequencies(settings: Settings, frequencies: Option<Arc<Frequencies>>) -> Result<Self> {
         settings.check()?;
+        if let Some(known) = &frequencies {
+            settings.extraction().fits(known.extraction())?;
+        }
         let keeping = Keeping::of(&settings);
-        let collection = Collection::new(settings.features, keeping, frequencies.clone())?;
+        let collection = Collection::new(settings.extraction(), keeping, frequencies.clone())?;
         Ok(Self { settings, frequencies, collection })
     }
 
@@ -712,7 +715,7 @@ mod tests {
                 .map(|text| {
                     let sketch = sketcher.sketch(text);
                     let SketchValue::SimHash(hashed) = sketch.value else { unreachable!("SimHash was asked for") };
-                    let counts = FeatureExtractor::new(settings.features).counts(text);
+                    let counts = FeatureExtractor::new(settings.extraction()).counts(text);
                     let features = counts.into_iter().map(|(feature, _)| feature).collect();
                     Naive { digest: sketch.facts.digest, hashed, features }
                 })
@@ -818,7 +821,7 @@ mod tests {
         let texts = texts(30, 5);
         let settings = Settings { features: FeatureKind::Words, min_features: 4, ..Settings::minhash(0.7) };
         let signed = run_on(&settings, &texts);
-        let mut kept = Collection::new(settings.features, Keeping::Features, None).unwrap();
+        let mut kept = Collection::new(settings.extraction(), Keeping::Features, None).unwrap();
         texts.iter().for_each(|text| {
             kept.push(text);
         });

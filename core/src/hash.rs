@@ -1,10 +1,174 @@
-//! The one feature hash: MurmurHash3 x64_128 (Appleby), low 64 bits, seed 0. Named and
-//! versioned, with golden values.
+//! The hashes that features are known by, named and versioned, with golden values.
 //!
-//! A version for slices without a loop over the tail; the `murmur3` crate is the oracle in the tests.
+//! MurmurHash3 x64_128 (Appleby), low 64 bits, seed 0: a version for slices without a loop over the tail; the
+//! `murmur3` crate is the oracle in the tests. It also hashes texts, names and whatever is no feature.
+//!
+//! The folded product, ours after wyhash (Wang Yi): two words of eight bytes are multiplied to 128 bits, whose
+//! halves are put together by exclusive or. One multiplication a word and one a feature, where MurmurHash3 takes
+//! eight and two.
 
-/// Name of the feature hash, written into every file that depends on it.
-pub const FEATURE_HASH: &str = "murmur3-x64-128-low64-v1";
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Name of MurmurHash3, written into every file that depends on it.
+pub const MURMUR3: &str = "murmur3-x64-128-low64-v1";
+
+/// Which hash stands for a feature. Features of different hashes cannot be compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FeatureHash {
+    /// MurmurHash3, as SimHashes have always been made by.
+    #[default]
+    Murmur3,
+    /// A folded product of 64 by 64 bits a word, and one more a feature.
+    Product,
+}
+
+impl FeatureHash {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Murmur3, Self::Product];
+
+    /// The command line's spelling.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Murmur3 => "murmur3",
+            Self::Product => "product",
+        }
+    }
+
+    /// The name with its version, written into every file that depends on the hash.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Murmur3 => MURMUR3,
+            Self::Product => "folded-product-v1",
+        }
+    }
+
+    /// The hash of the feature that is one word, given as it was folded.
+    pub fn feature(self, word: &[u8]) -> u64 {
+        match self {
+            Self::Murmur3 => Murmur3::feature(Murmur3::long(word)),
+            Self::Product => Product::feature(Product::word(word)),
+        }
+    }
+}
+
+impl fmt::Display for FeatureHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for FeatureHash {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|hash| hash.word() == text);
+        found.ok_or_else(|| Error::parameter("feature-hash", text, "murmur3 or product"))
+    }
+}
+
+/// What the loops over words ask of a hash, so that each hash has loops of its own.
+pub(crate) trait WordHash {
+    /// The hash of a word of at most [`ShortKey::MAX`] bytes.
+    fn short(word: ShortKey) -> u64;
+
+    /// The hash of a longer word.
+    fn long(word: &[u8]) -> u64;
+
+    /// The feature that is one word.
+    fn feature(word: u64) -> u64;
+
+    /// The feature that is a run of words, from the polynomial over their hashes.
+    fn shingle(rolling: u64) -> u64;
+
+    /// The hash of a word of any length.
+    #[inline]
+    fn word(word: &[u8]) -> u64 {
+        if word.len() > ShortKey::MAX {
+            return Self::long(word);
+        }
+        let mut window = [0; ShortKey::MAX];
+        window[..word.len()].copy_from_slice(word);
+        Self::short(ShortKey::new(&window, word.len()))
+    }
+}
+
+/// [`FeatureHash::Murmur3`].
+pub(crate) struct Murmur3;
+
+impl WordHash for Murmur3 {
+    #[inline]
+    fn short(word: ShortKey) -> u64 {
+        word.feature()
+    }
+
+    #[inline]
+    fn long(word: &[u8]) -> u64 {
+        feature(word)
+    }
+
+    #[inline]
+    fn feature(word: u64) -> u64 {
+        word
+    }
+
+    #[inline]
+    fn shingle(rolling: u64) -> u64 {
+        fmix64(rolling ^ 0x5348_494e_474c_4521)
+    }
+}
+
+/// [`FeatureHash::Product`].
+pub(crate) struct Product;
+
+/// Digits of π, as are all that follow: factors must be odd.
+const PI: [u64; 5] = [
+    0x243f_6a88_85a3_08d3,
+    0xa409_3822_299f_31d1,
+    0x4528_21e6_38d0_1377,
+    0xbe54_66cf_34e9_0c6d,
+    0xc0ac_29b7_c97c_50dd,
+];
+
+/// Both halves of a product, put together.
+#[inline(always)]
+fn folded(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+impl WordHash for Product {
+    /// No word holds a zero byte, so a short word and the zeros behind it are no other word.
+    #[inline(always)]
+    fn short(word: ShortKey) -> u64 {
+        folded(word.low ^ PI[0], word.high ^ PI[1])
+    }
+
+    /// Sixteen bytes at a time; the last sixteen may show some bytes again, and the length says which.
+    #[inline]
+    fn long(word: &[u8]) -> u64 {
+        let (blocks, rest) = word.as_chunks::<16>();
+        let last = if rest.is_empty() { None } else { word.last_chunk::<16>() };
+        blocks.iter().chain(last).fold(PI[4] ^ word.len() as u64, |state, block| {
+            let block = u128::from_le_bytes(*block);
+            folded(block as u64 ^ state, (block >> 64) as u64 ^ PI[1])
+        })
+    }
+
+    #[inline(always)]
+    fn feature(word: u64) -> u64 {
+        Self::shingle(word)
+    }
+
+    /// A product alone would leave words that differ in a bit with hashes that differ in much the same bits.
+    #[inline(always)]
+    fn shingle(rolling: u64) -> u64 {
+        folded(rolling ^ PI[2], PI[3])
+    }
+}
 
 /// Bits of a feature's hash, and so of a SimHash.
 pub const BITS: usize = 64;
@@ -77,16 +241,10 @@ fn finish(mut h1: u64, mut h2: u64, low: u64, high: u64, length: u64) -> (u64, u
     (h1, h2)
 }
 
-/// The hash of a feature given as bytes.
+/// The MurmurHash3 of bytes: a feature's, where features are known by it ([`FeatureHash::Murmur3`]).
 #[inline]
 pub fn feature(bytes: &[u8]) -> u64 {
     murmur3_x64_128(bytes, 0).0
-}
-
-/// Ends a rolling shingle hash: every bit of every word reaches every bit of the feature.
-#[inline]
-pub(crate) const fn finish_shingle(rolling: u64) -> u64 {
-    fmix64(rolling ^ 0x5348_494e_474c_4521)
 }
 
 /// Appends a word to a hash of a sequence of words: order matters, and every word reaches every bit.
@@ -118,17 +276,33 @@ impl ShortKey {
     #[inline]
     pub fn new(window: &[u8; Self::MAX], length: usize) -> Self {
         debug_assert!(length <= Self::MAX);
+        /// Read from byte `16 − length` on, ones for as many bytes as the key has.
+        const ONES: [u8; 32] = {
+            let mut ones = [0; 32];
+            let mut at = 0;
+            while at < 16 {
+                ones[at] = u8::MAX;
+                at += 1;
+            }
+            ones
+        };
         let low = u64::from_le_bytes(*window.first_chunk().expect("15 bytes"));
         let high = u64::from_le_bytes(*window.last_chunk().expect("15 bytes")) >> 8;
-        let bits = 8 * length as u32;
-        let ones = |bits: u32| if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
-        Self { low: low & ones(bits), high: high & ones(bits.saturating_sub(64)), length: length as u32 }
+        let ones = ONES[16 - length.min(16)..].first_chunk::<16>().expect("32 bytes");
+        let ones = u128::from_le_bytes(*ones);
+        Self { low: low & ones as u64, high: high & (ones >> 64) as u64, length: length as u32 }
+    }
+
+    /// The bytes of the key, and how many of them there are.
+    #[inline]
+    pub fn bytes(self) -> ([u8; 16], usize) {
+        ((u128::from(self.high) << 64 | u128::from(self.low)).to_le_bytes(), self.length as usize)
     }
 
     /// The bytes of the key.
     pub fn to_vec(self) -> Vec<u8> {
-        let bytes = (u128::from(self.high) << 64 | u128::from(self.low)).to_le_bytes();
-        bytes[..self.length as usize].to_vec()
+        let (bytes, length) = self.bytes();
+        bytes[..length].to_vec()
     }
 
     /// The same value as [`feature`] gives for the key's bytes.
@@ -189,6 +363,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const GOLDEN: [(&str, u64); 5] = [
+        ("", 11_614_897_685_280_666_924),
+        ("the", 8_004_215_016_180_940_054),
+        ("straße", 10_021_745_798_311_893_564),
+        ("near-duplicate pages", 1_601_556_822_564_615_199),
+        ("donaudampfschifffahrtsgesellschaft", 12_105_349_013_134_938_126),
+    ];
+
     #[test]
     fn golden_values() {
         // From two independent implementations (the murmur3 crate and Python's mmh3);
@@ -215,6 +397,81 @@ mod tests {
     }
 
     #[test]
+    fn golden_values_of_the_product() {
+        // From the definition in Python's whole numbers; stored files depend on them.
+        let product = |word: &str| FeatureHash::Product.feature(word.as_bytes());
+        assert_eq!(GOLDEN.map(|(word, _)| product(word)), GOLDEN.map(|(_, hash)| hash));
+        assert_eq!(FeatureHash::Murmur3.feature(b"the"), feature(b"the"));
+        for hash in FeatureHash::ALL {
+            assert_eq!(hash.word().parse::<FeatureHash>().unwrap(), hash);
+            assert_eq!(serde_json::to_value(hash).unwrap(), hash.word());
+        }
+        assert!("fnv".parse::<FeatureHash>().is_err());
+    }
+
+    /// Words as texts have them, and such as differ in little: numbers, counters behind a stem, one letter
+    /// more, long ones.
+    fn many_words() -> Vec<String> {
+        let mut words: Vec<String> = (0..400_000).map(|n| n.to_string()).collect();
+        words.extend((0..200_000).map(|n| format!("page{n:x}")));
+        words.extend((0..100_000).map(|n| format!("a-word-that-is-longer-than-a-window-{n}")));
+        words.extend((1..3_000).flat_map(|n| ["a", "b", "é", "本"].map(|letter| letter.repeat(n))));
+        words.sort_unstable();
+        words.dedup();
+        words
+    }
+
+    #[test]
+    fn words_of_all_kinds_collide_by_chance_alone() {
+        let words = many_words();
+        let hashes: Vec<u64> =
+            words.iter().map(|word| FeatureHash::Product.feature(word.as_bytes())).collect();
+        let equal = |part: fn(u64) -> u64| {
+            let mut parts: Vec<u64> = hashes.iter().map(|&hash| part(hash)).collect();
+            parts.sort_unstable();
+            parts.windows(2).filter(|pair| pair[0] == pair[1]).count() as f64
+        };
+        assert_eq!(equal(|hash| hash), 0.0);
+        let expected = (words.len() as f64).powi(2) / 2f64.powi(33);
+        for part in
+            [equal(|hash| hash >> 32), equal(|hash| hash & 0xffff_ffff), equal(|hash| hash << 16 >> 32)]
+        {
+            assert!((part - expected).abs() < 5.0 * expected.sqrt(), "{part} {expected}");
+        }
+        let n = words.len() as f64;
+        for bit in 0..BITS {
+            let ones = hashes.iter().filter(|&hash| hash >> bit & 1 == 1).count() as f64;
+            assert!((ones - n / 2.0).abs() < 5.0 * n.sqrt() / 2.0, "bit {bit}: {ones} of {n}");
+        }
+    }
+
+    #[test]
+    fn every_bit_of_a_word_reaches_every_bit_of_its_feature() {
+        const SAMPLES: u32 = 2_000;
+        let mut rng = SplitMix64::new(11);
+        for length in [2usize, 5, 8, 9, 15, 16, 17, 33] {
+            let mut worst: f64 = 0.0;
+            let mut flips = vec![[0u32; BITS]; 8 * length];
+            for _ in 0..SAMPLES {
+                let mut word: Vec<u8> = (0..length).map(|_| rng.next_u64() as u8).collect();
+                let before = FeatureHash::Product.feature(&word);
+                for (bit, flips) in flips.iter_mut().enumerate() {
+                    word[bit / 8] ^= 1 << (bit % 8);
+                    let after = FeatureHash::Product.feature(&word);
+                    word[bit / 8] ^= 1 << (bit % 8);
+                    for (j, flips) in flips.iter_mut().enumerate() {
+                        *flips += ((before ^ after) >> j & 1) as u32;
+                    }
+                }
+            }
+            for share in flips.iter().flatten().map(|&n| f64::from(n) / f64::from(SAMPLES)) {
+                worst = worst.max((share - 0.5).abs());
+            }
+            assert!(worst < 0.06, "{length} bytes: {worst}");
+        }
+    }
+
+    #[test]
     fn splitmix_is_the_published_sequence() {
         // First outputs for seed 1234567, as published with the reference implementation.
         let mut rng = SplitMix64::new(1_234_567);
@@ -234,6 +491,7 @@ mod tests {
             let key = ShortKey::new(&window, length);
             prop_assert_eq!(&key.to_vec()[..], &window[..length]);
             prop_assert_eq!(key.feature(), feature(&window[..length]));
+            prop_assert_eq!(Murmur3::word(&window[..length]), feature(&window[..length]));
         }
     }
 }

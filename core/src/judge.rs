@@ -90,7 +90,7 @@ pub(crate) fn idf_by_part(
     frequencies: Option<&Frequencies>,
 ) -> Vec<Vec<f32>> {
     let weigher = Weigher::new(weighting);
-    let none = Frequencies::new(collection.feature_kind());
+    let none = Frequencies::new(collection.extraction());
     let known = frequencies.unwrap_or(&none);
     let mut idf = Vec::new();
     for (part, terms) in collection.terms() {

@@ -3,13 +3,14 @@
 
 use crate::clusters::{Keep, Linkage};
 use crate::error::{Error, Result};
+use crate::hash::FeatureHash;
 use crate::minhash::{Family, MinHashParams};
 use crate::search::TableSet;
 use crate::search::bands::Banding;
 use crate::search::bphs::{Bphs, BphsParams};
 use crate::search::psm::Reading;
 use crate::simhash::BITS;
-use crate::text::FeatureKind;
+use crate::text::{Extraction, FeatureKind};
 use crate::weight::Weighting;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,9 @@ use serde::{Deserialize, Serialize};
 pub struct Settings {
     /// What a document's features are.
     pub features: FeatureKind,
+    /// What features are known by. Settings of before there was a choice do not say, and mean MurmurHash3.
+    #[serde(default)]
+    pub feature_hash: FeatureHash,
     /// Documents with fewer distinct features are compared by their exact text only.
     pub min_features: usize,
     /// What stays of each document.
@@ -221,9 +225,11 @@ pub const USUAL_SIMILARITY: f64 = 0.8;
 /// Positions of one bit that both sketches have by default.
 pub const USUAL_BITS: usize = 1024;
 
-/// Positions that the keys of both sketches are made of, at most, and the share of the pairs at the wanted
-/// similarity that shall have a key in common.
-const KEYED: (usize, f64) = (128, 0.97);
+/// Positions that the keys of both sketches are made of, at most.
+const KEY_POSITIONS: usize = 128;
+
+/// The usual share of the pairs at the wanted similarity that keys bring up.
+pub const USUAL_KEY_RECALL: f64 = 0.97;
 
 /// The bands of the keys of [`Settings::removable`], and its threshold.
 const REMOVABLE: (Banding, f64) = (Banding { bands: 48, rows: 3 }, 0.82);
@@ -251,9 +257,11 @@ impl Settings {
     /// a Jaccard coefficient of `similarity` on, as 1,024 bits estimate it.
     pub fn both(similarity: f64) -> Self {
         // What no bands reach is refused by the similarity.
-        let banding = Self::keyed(similarity, KEYED.1).unwrap_or(Banding { bands: KEYED.0, rows: 1 });
+        let banding =
+            Self::keyed(similarity, USUAL_KEY_RECALL).unwrap_or(Banding { bands: KEY_POSITIONS, rows: 1 });
         Self {
             features: FeatureKind::Shingles(5),
+            feature_hash: FeatureHash::Product,
             min_features: 1,
             sketches: Sketches::Both { bits: USUAL_BITS, banding },
             net: Net::Keys,
@@ -278,13 +286,14 @@ impl Settings {
     /// # Errors
     /// [`Error::Parameter`] if no bands reach the share.
     pub fn keyed(similarity: f64, recall: f64) -> Result<Banding> {
-        Banding::choose(KEYED.0, similarity, recall)
+        Banding::choose(KEY_POSITIONS, similarity, recall)
     }
 
     /// SimHash of binary 5-word shingles, joined exactly within 10 bits, judged by the weight vectors.
     pub fn simhash() -> Self {
         Self {
             features: FeatureKind::Shingles(5),
+            feature_hash: FeatureHash::Murmur3,
             min_features: 8,
             sketches: Sketches::SimHash { weighting: Weighting::Binary },
             net: Net::Join { distance: USUAL_DISTANCE },
@@ -300,6 +309,7 @@ impl Settings {
     /// on, as they estimate it.
     pub fn minhash(similarity: f64) -> Self {
         Self {
+            feature_hash: FeatureHash::Product,
             sketches: Sketches::MinHash { permutations: 128, family: Family::default() },
             net: Net::Bands { similarity, shape: BandShape::Recall(USUAL_RECALL) },
             judge: Judge::Net,
@@ -354,6 +364,11 @@ impl Settings {
     /// Whether the features of documents are needed after their sketches are made.
     pub fn needs_features(&self) -> bool {
         self.needs_frequencies() || self.judge.measure().is_some_and(Measure::needs_features)
+    }
+
+    /// How texts become features.
+    pub fn extraction(&self) -> Extraction {
+        Extraction { kind: self.features, hash: self.feature_hash }
     }
 
     /// The parameters of MinHash signatures, if documents get some.
@@ -790,6 +805,12 @@ mod tests {
         for settings in all {
             let json = serde_json::to_string(&settings).unwrap();
             assert_eq!(serde_json::from_str::<Settings>(&json).unwrap(), settings, "{json}");
+            // Reports of before there was a choice.
+            let mut old = serde_json::to_value(&settings).unwrap();
+            assert_eq!(old["feature_hash"], settings.feature_hash.word());
+            old.as_object_mut().unwrap().remove("feature_hash");
+            let read: Settings = serde_json::from_value(old).unwrap();
+            assert_eq!(read, settings.with(|settings| settings.feature_hash = FeatureHash::Murmur3));
         }
         let json = serde_json::to_value(Settings::simhash()).unwrap();
         assert_eq!(json["net"], serde_json::json!({ "join": { "distance": 10 } }));

@@ -8,10 +8,11 @@ use crate::settings::{Settings, Sketches};
 use crate::simhash::SimHash;
 use crate::simhash::hasher::SimHasher;
 use crate::simhash::quantised::QuantisedWeights;
-use crate::text::{FeatureExtractor, FeatureKind};
+use crate::text::{Extraction, FeatureExtractor};
 use crate::weight::frequencies::Frequencies;
+use crate::weight::set::FeatureSet;
 use crate::weight::vocabulary::Vocabulary;
-use crate::weight::{Weigher, Weighting};
+use crate::weight::{FIXED_POINT_BITS, Weigher, Weighting};
 use std::sync::Arc;
 
 /// What stays of a document: 28 bytes that every document has, and its sketch.
@@ -85,6 +86,9 @@ impl From<&SimHash> for Hashed {
     }
 }
 
+/// The weight of each feature of a set.
+const ONE: i64 = 1 << FIXED_POINT_BITS;
+
 /// Makes sketches of texts. It holds buffers: make one for each thread.
 ///
 /// ```
@@ -99,9 +103,41 @@ impl From<&SimHash> for Hashed {
 /// # Ok::<(), flipside_core::Error>(())
 /// ```
 pub struct Sketcher {
-    counter: Counter,
+    counts: Counts,
     maker: Maker,
     frequencies: Option<Arc<Frequencies>>,
+}
+
+/// What is found of a document's features.
+enum Counts {
+    /// Which there are.
+    Set { extractor: FeatureExtractor, set: FeatureSet },
+    /// And how often each.
+    Occurrences(Box<Counter>),
+}
+
+impl Counts {
+    fn set(extraction: Extraction) -> Self {
+        Self::Set { extractor: FeatureExtractor::new(extraction), set: FeatureSet::default() }
+    }
+
+    /// What is made of the features of a text, in order of first occurrence, and of their numbers of
+    /// occurrences, if these are counted.
+    fn take<R>(&mut self, text: &str, take: impl FnOnce(&[u64], Option<&[u16]>) -> R) -> R {
+        match self {
+            Self::Set { extractor, set } => {
+                set.begin(text.len());
+                extractor.lists(text, |features| set.add_all(features));
+                take(set.features(), None)
+            }
+            Self::Occurrences(counter) => {
+                counter.count(text);
+                counter
+                    .vocabulary
+                    .finish_and_forget(|features, occurrences| take(features, Some(occurrences)))
+            }
+        }
+    }
 }
 
 enum Maker {
@@ -117,42 +153,47 @@ impl Sketcher {
     /// # Errors
     /// For sketches that have no meaning.
     pub fn new(settings: &Settings, frequencies: Option<Arc<Frequencies>>) -> Result<Self> {
-        Self::of(settings.features, settings.sketches, settings.seed, frequencies)
+        Self::of(settings.extraction(), settings.sketches, settings.seed, frequencies)
     }
 
-    /// The same from what it depends on: the kind of features, the kind of sketch, and the
-    /// seed of MinHash's functions.
+    /// The same from what it depends on: how features are made, the kind of sketch, and the seed of MinHash's
+    /// functions.
     ///
     /// # Errors
     /// For sketches that have no meaning.
     pub fn of(
-        features: FeatureKind,
+        features: impl Into<Extraction>,
         sketches: Sketches,
         seed: u64,
         frequencies: Option<Arc<Frequencies>>,
     ) -> Result<Self> {
+        let features = features.into();
         match sketches {
             Sketches::SimHash { weighting } => Ok(Self::of_simhash(features, weighting, frequencies)),
             Sketches::MinHash { .. } => {
                 let maker =
                     Maker::MinHash(MinHasher::new(sketches.minhash_params(seed).unwrap_or_default())?);
-                Ok(Self { counter: Counter::new(features), maker, frequencies })
+                Ok(Self { counts: Counts::set(features), maker, frequencies })
             }
             Sketches::Both { .. } => {
                 let maker = Maker::Both(TwoSketcher::of(sketches, seed)?);
-                Ok(Self { counter: Counter::new(features), maker, frequencies })
+                Ok(Self { counts: Counts::set(features), maker, frequencies })
             }
         }
     }
 
     /// A sketcher of SimHashes.
     pub fn of_simhash(
-        features: FeatureKind,
+        features: impl Into<Extraction>,
         weighting: Weighting,
         frequencies: Option<Arc<Frequencies>>,
     ) -> Self {
         let maker = Maker::SimHash { weigher: Weigher::new(weighting), hasher: SimHasher::default() };
-        Self { counter: Counter::new(features), maker, frequencies }
+        let counts = match weighting {
+            Weighting::Binary => Counts::set(features.into()),
+            Weighting::Tf | Weighting::TfIdf => Counts::Occurrences(Box::new(Counter::new(features.into()))),
+        };
+        Self { counts, maker, frequencies }
     }
 
     /// Sketches a text.
@@ -163,9 +204,8 @@ impl Sketcher {
     /// Sketches a text by the features of `part` alone: what is left of it without its frame, say. Its digest
     /// and length are the whole text's.
     pub fn sketch_part(&mut self, text: &str, part: &str) -> Sketch {
-        let Self { counter, maker, frequencies } = self;
-        counter.count(part);
-        let (features, value) = counter.vocabulary.finish_and_forget(|features, occurrences| {
+        let Self { counts, maker, frequencies } = self;
+        let (features, value) = counts.take(part, |features, occurrences| {
             let value = match maker {
                 Maker::SimHash { weigher, hasher } => {
                     let simhash =
@@ -186,23 +226,21 @@ impl Sketcher {
 
     /// The SimHash of a text with its weights unrounded, and the number of distinct features.
     pub fn simhash(&mut self, text: &str) -> (SimHash, usize) {
-        let Self { counter, maker, frequencies } = self;
-        let (mut weigher, mut hasher) = (Weigher::new(Weighting::Binary), SimHasher::default());
-        let (weigher, hasher) = match maker {
-            Maker::SimHash { weigher, hasher } => (weigher, hasher),
-            Maker::MinHash(_) | Maker::Both(_) => (&mut weigher, &mut hasher),
-        };
-        counter.count(text);
-        counter.vocabulary.finish_and_forget(|features, occurrences| {
-            (weigh_and_hash(features, occurrences, weigher, hasher, frequencies.as_deref()), features.len())
+        let Self { counts, maker, frequencies } = self;
+        counts.take(text, |features, occurrences| {
+            let simhash = match maker {
+                Maker::SimHash { weigher, hasher } => {
+                    weigh_and_hash(features, occurrences, weigher, hasher, frequencies.as_deref())
+                }
+                Maker::MinHash(_) | Maker::Both(_) => SimHasher::of_set(features, ONE),
+            };
+            (simhash, features.len())
         })
     }
 }
 
 /// Makes both sketches of sets of features.
 pub struct TwoSketcher {
-    weigher: Weigher,
-    hasher: SimHasher,
     minima: MinHasher,
     banding: Banding,
     signature: Vec<u32>,
@@ -223,20 +261,13 @@ impl TwoSketcher {
         let (Sketches::Both { banding, .. }, Some(params)) = (sketches, sketches.minhash_params(seed)) else {
             return Err(Error::parameter("sketches", format!("{sketches:?}"), "both"));
         };
-        Ok(Self {
-            weigher: Weigher::new(Weighting::Binary),
-            hasher: SimHasher::default(),
-            minima: MinHasher::new(params)?,
-            banding,
-            signature: vec![0; params.permutations],
-        })
+        Ok(Self { minima: MinHasher::new(params)?, banding, signature: vec![0; params.permutations] })
     }
 
     /// Both sketches of a set of features.
     pub fn sketch(&mut self, features: &[u64]) -> TwoSketches {
-        let Self { weigher, hasher, minima, banding, signature } = self;
-        let weight = weigher.weight(1, weigher.idf(0, 1));
-        let hash = hasher.hash(features.iter().map(|&feature| (feature, weight))).hash;
+        let Self { minima, banding, signature } = self;
+        let hash = SimHasher::of_set(features, ONE).hash;
         minima.sign(features, signature);
         let (keyed, others) = signature.split_at(banding.positions());
         let mut bits = vec![0; others.len() / u64::BITS as usize];
@@ -255,11 +286,12 @@ impl Facts {
 
 fn weigh_and_hash(
     features: &[u64],
-    occurrences: &[u16],
+    occurrences: Option<&[u16]>,
     weigher: &Weigher,
     hasher: &mut SimHasher,
     frequencies: Option<&Frequencies>,
 ) -> SimHash {
+    let Some(occurrences) = occurrences else { return SimHasher::of_set(features, ONE) };
     let flat = weigher.idf(0, 1);
     let documents = frequencies.map_or(1, |frequencies| frequencies.documents().max(1));
     hasher.hash(features.iter().zip(occurrences).map(|(&feature, &n)| {
@@ -272,35 +304,19 @@ fn weigh_and_hash(
 /// Counts the features of texts.
 pub(crate) struct Counter {
     extractor: FeatureExtractor,
-    /// Some features of the text at hand, repeats included.
-    features: Vec<u64>,
     /// What they are counted in.
     pub(crate) vocabulary: Vocabulary,
 }
 
 impl Counter {
-    pub(crate) fn new(kind: FeatureKind) -> Self {
-        Self {
-            extractor: FeatureExtractor::new(kind),
-            features: Vec::new(),
-            vocabulary: Vocabulary::default(),
-        }
+    pub(crate) fn new(extraction: Extraction) -> Self {
+        Self { extractor: FeatureExtractor::new(extraction), vocabulary: Vocabulary::default() }
     }
 
     /// Counts a text's features into the vocabulary's document at hand, which is not ended.
     pub(crate) fn count(&mut self, text: &str) {
-        /// Features that are counted at a time, so that a page of 100 MB does not need eight times as much.
-        const LIST: usize = 1 << 16;
-        let Self { extractor, features, vocabulary } = self;
-        features.clear();
-        extractor.extract(text, |feature| {
-            features.push(feature);
-            if features.len() == LIST {
-                vocabulary.add_all(features);
-                features.clear();
-            }
-        });
-        vocabulary.add_all(features);
+        let Self { extractor, vocabulary } = self;
+        extractor.lists(text, |features| vocabulary.add_all(features));
     }
 }
 
@@ -309,6 +325,7 @@ mod tests {
     use super::*;
     use crate::hash::SplitMix64;
     use crate::settings::{Settings, Sketches};
+    use crate::text::FeatureKind;
 
     /// The definition: features counted one by one, weighed, and summed.
     fn naive(text: &str, kind: FeatureKind, weighting: Weighting, frequencies: &Frequencies) -> SimHash {
@@ -354,7 +371,7 @@ mod tests {
     fn signatures_are_those_of_the_set_of_features() {
         let settings = Settings::minhash(0.8);
         let text = "a rose is a rose is a rose and nothing else than a rose";
-        let features: Vec<u64> = FeatureExtractor::new(settings.features)
+        let features: Vec<u64> = FeatureExtractor::new(settings.extraction())
             .counts(text)
             .into_iter()
             .map(|(feature, _)| feature)

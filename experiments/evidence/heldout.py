@@ -7,6 +7,8 @@ descriptions  descriptions of packages in two releases and four languages. SOURC
 manuals       manual pages of two releases, without their roff. SOURCE: a folder of .deb files
 sections      sections of the documentation of two versions of Linux. SOURCE: a folder of .deb files
 licences      licences and rules of scancode-toolkit with their labels (CC-BY-4.0). SOURCE: its wheel
+cjk           Chinese and Japanese: manual pages, and sections of documentation in HTML, of up to four
+              releases. SOURCE: a folder of .deb files
 
 README.md names packages and versions. truth.py makes the truth. Texts of a set are all different.
 """
@@ -15,6 +17,7 @@ import argparse
 import glob
 import gzip
 import hashlib
+import html
 import os
 import re
 import subprocess
@@ -182,6 +185,28 @@ def sections(folder):
                     yield url, url, text, {"family": page}
 
 
+HEADING = re.compile(r"<h[1-6]\b", re.I)
+TAGS = re.compile(r"<(script|style|head)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.I | re.S)
+CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+
+
+def cjk(folder):
+    for url, _, text, more in manuals(folder):
+        if 4 * len(CJK.findall(text)) >= len(text):
+            yield url, url, text, more
+    for package, version, path in packages(folder):
+        for name, data in members(path, r"\.html(\.gz)?$"):
+            page = name.removesuffix(".gz")
+            whole = data.decode("utf-8", "replace")
+            starts = [0, *(found.start() for found in HEADING.finditer(whole)), len(whole)]
+            for at, (start, end) in enumerate(zip(starts, starts[1:])):
+                text = html.unescape(TAGS.sub("\n", whole[start:end]))
+                text = "\n".join(line.strip() for line in text.split("\n") if line.strip())
+                if 4 * len(CJK.findall(text)) >= len(text) and len(corpus.words(text)) >= 20:
+                    url = f"https://{package}.cjk.example/{version}/{page}#{at}"
+                    yield url, url, text, {"family": f"{package}/{page}"}
+
+
 def front(source):
     """(fields, text) of a file of scancode-toolkit: simple fields between two lines of ---, then the text."""
     _, head, text = re.split(r"^---\s*$", source, maxsplit=2, flags=re.M)
@@ -219,7 +244,7 @@ def main():
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("set", choices=["descriptions", "manuals", "sections", "licences"])
+    arguments.add_argument("set", choices=["descriptions", "manuals", "sections", "licences", "cjk"])
     arguments.add_argument("source")
     arguments.add_argument("out")
     arguments.add_argument("--most", type=int, default=MOST, help="documents at most")

@@ -2,6 +2,7 @@
 
 usage: score.py pairs.csv DOCUMENTS TRUTH.csv [--at 0.8]
            truth by resemblance (a,b,jaccard): all other pairs are false
+           B-cubed F1 as well, of the clusters that any chain of pairs links
        score.py pairs.csv DOCUMENTS LABELS.csv
            labels (a,b,label): pairs without a label do not count
 
@@ -40,7 +41,8 @@ def families_of(path, rows):
 
 
 def found_pairs(path, rows):
-    """{(a, b): similarity} of pairs.csv, by place; a pair of unknown ids is of a run of other documents."""
+    """{(a, b): similarity} of pairs.csv, by place; a pair of unknown ids is of a run of other documents. Other
+    tools give pairs a,b by place."""
     places = {}
     for place, row in enumerate(rows):
         if row[0] in places:
@@ -48,6 +50,9 @@ def found_pairs(path, rows):
         places[row[0]] = place
     found = {}
     for row in table(path):
+        if "a" in row and "b" in row:
+            found[min(int(row["a"]), int(row["b"])), max(int(row["a"]), int(row["b"]))] = 1.0
+            continue
         if row["a_id"] not in places or row["b_id"] not in places:
             raise SystemExit(f"{path} is of other documents: no {row['a_id']} or {row['b_id']}")
         a, b = sorted((places[row["a_id"]], places[row["b_id"]]))
@@ -71,6 +76,59 @@ def interval(groups, draws, seed):
     return [
         (sorted(column)[int(0.025 * draws)], sorted(column)[int(0.975 * draws)]) for column in zip(*found)
     ]
+
+
+def components(pairs):
+    """The component of every document that has a pair."""
+    parent = {}
+
+    def root(document):
+        while parent.setdefault(document, document) != document:
+            parent[document] = parent[parent[document]]
+            document = parent[document]
+        return document
+
+    for a, b in pairs:
+        parent[root(a)] = root(b)
+    return {document: root(document) for document in parent}
+
+
+def bcubed(found, true):
+    """{document: (precision, recall)} of every document that has a found or a true pair; clusters are what
+    any chain of pairs links (Bagga and Baldwin 1998)."""
+    clusters, classes = components(found), components(true)
+    documents = clusters.keys() | classes.keys()
+    # A document without a pair is a cluster of its own.
+    names = {document: (clusters.get(document, ("alone", document)), classes.get(document, ("alone", document)))
+             for document in documents}
+    sizes = collections.Counter()
+    for cluster, kind in names.values():
+        sizes.update((("found", cluster), ("true", kind), ("both", cluster, kind)))
+    return {
+        document: (
+            sizes["both", cluster, kind] / sizes["found", cluster],
+            sizes["both", cluster, kind] / sizes["true", kind],
+        )
+        for document, (cluster, kind) in names.items()
+    }
+
+
+def harmonic(precision, recall, n):
+    return 2 * precision * recall / (precision + recall) / n if precision + recall else 0.0
+
+
+def bcubed_interval(scores, family, draws, seed):
+    """B-cubed F1, and 95 % of those of draws of whole families."""
+    groups = collections.defaultdict(lambda: [0.0, 0.0, 0])
+    for document, (precision, recall) in scores.items():
+        group = groups[family[document]]
+        group[0] += precision
+        group[1] += recall
+        group[2] += 1
+    groups = [groups[name] for name in sorted(groups)]
+    random_ = random.Random(seed)
+    drawn = sorted(harmonic(*map(sum, zip(*random_.choices(groups, k=len(groups))))) for _ in range(draws))
+    return harmonic(*map(sum, zip(*groups))), drawn[int(0.025 * draws)], drawn[int(0.975 * draws)]
 
 
 def auc(pairs):
@@ -142,6 +200,10 @@ def main():
         result["negatives"] = len(labelled) - hits - missed
         area = auc([(found.get(pair, 0.0), is_true) for pair, is_true in labelled.items()])
         result["auc"] = None if area is None else round(area, 4)
+    else:
+        true = [pair for pair, is_true in labelled.items() if is_true]
+        scores = bcubed(found, true)
+        result["bcubed"] = [round(value, 4) for value in bcubed_interval(scores, family, given.draws, given.seed)]
     print(json.dumps(result))
 
 

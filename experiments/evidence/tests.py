@@ -53,6 +53,20 @@ class Join(unittest.TestCase):
                 self.assertEqual({(a, b): coefficient for a, b, coefficient in joined}, naive)
 
 
+class BCubed(unittest.TestCase):
+    def test_clusters_are_judged_document_by_document(self):
+        # Found {0, 1, 2}, {5, 6}; true {0, 1}, {2, 3}, {5, 6}.
+        scores = score.bcubed([(0, 1), (1, 2), (5, 6)], [(0, 1), (2, 3), (5, 6)])
+        third = 1 / 3
+        expected = {0: (2 * third, 1), 1: (2 * third, 1), 2: (third, 0.5), 3: (1, 0.5), 5: (1, 1), 6: (1, 1)}
+        self.assertEqual({key: tuple(map(float, value)) for key, value in scores.items()}, expected)
+        family = dict.fromkeys(range(7), "one")
+        precision, recall = (5 * third + 3) / 6, 5 / 6
+        f1 = score.bcubed_interval(scores, family, 20, 1)[0]
+        self.assertAlmostEqual(f1, 2 * precision * recall / (precision + recall))
+        self.assertEqual(score.harmonic(0, 0, 0), 0.0)
+
+
 class Rates(unittest.TestCase):
     def test_rates(self):
         self.assertEqual(score.rates(6, 2, 4), (0.75, 0.6, 2 / 3))

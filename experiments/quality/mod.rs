@@ -178,6 +178,7 @@ mod tests {
     use super::*;
     use clap::Parser;
     use flipside::evaluate::found::{Found, Records};
+    use flipside::hash::FeatureHash;
     use flipside::pipeline::{Job, Silent, dedup};
     use flipside::settings::{Judge, Net, Settings};
 
@@ -203,6 +204,8 @@ mod tests {
         let usual = |settings: Settings| {
             settings.with(|settings| {
                 settings.features = features;
+                // As the sweep's features are made.
+                settings.feature_hash = FeatureHash::Murmur3;
                 settings.all_pairs = true;
             })
         };

@@ -1,9 +1,9 @@
 """Runs rivals on one corpus and writes what they find, for `experiments -- quality --rival`.
 
-    python rivals.py CORPUS.warc.wet.gz OUT_PREFIX [NAME…]
+    python rivals.py CORPUS OUT_PREFIX [NAME…]
 
-Each rival NAME writes OUT_PREFIX.NAME.csv: pairs (a,b) or clusters (record,cluster) by record number, conversion records
-counted from 0; and its seconds of processor time to OUT_PREFIX.seconds.csv. See README.md for what must be installed.
+CORPUS is a WET file, or JSONL with the field `text`. Each rival NAME writes OUT_PREFIX.NAME.csv: pairs (a,b) or
+clusters (record,cluster) by record number, conversion records or lines counted from 0; and its seconds of processor time to OUT_PREFIX.seconds.csv. See README.md for what must be installed.
 """
 
 import csv
@@ -16,8 +16,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from warcio.archiveiterator import ArchiveIterator
-
 HERE = Path(__file__).parent
 # The interpreter that has text-dedup, and the built program of simdoc/.
 TEXT_DEDUP = os.environ.get("TEXT_DEDUP_PYTHON", sys.executable)
@@ -26,6 +24,12 @@ LIMIT = float(os.environ.get("RIVAL_SECONDS", "900"))
 
 
 def read(corpus):
+    if corpus.endswith(".jsonl"):
+        with open(corpus, encoding="utf-8") as file:
+            yield from (json.loads(line)["text"] for line in file if line.strip())
+        return
+    from warcio.archiveiterator import ArchiveIterator
+
     with open(corpus, "rb") as file:
         for record in ArchiveIterator(file):
             if record.rec_type == "conversion":

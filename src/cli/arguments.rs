@@ -5,6 +5,7 @@ use clap::builder::RangedU64ValueParser;
 use flipside::Error;
 use flipside::clusters::{Keep, Linkage};
 use flipside::corpus::{JsonlFields, LONGEST_WINDOW, ReadRules};
+use flipside::hash::FeatureHash;
 use flipside::search::bands::Banding;
 use flipside::search::psm::Reading;
 use flipside::settings::{
@@ -151,9 +152,14 @@ pub(crate) struct RunArgs {
 /// How features are made.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FeatureArgs {
-    /// What a page is cut into: words, or shingles:W for runs of W words [default: shingles:5]
+    /// What a page is cut into: words, shingles:N for runs of N words, or characters:N for runs of N characters [default: shingles:5]
     #[arg(long, value_name = "KIND", value_parser = parsed::<FeatureKind>, help_heading = "Features")]
     features: Option<FeatureKind>,
+
+    /// Which hash features are known by; files of features say which they were made with [default: product;
+    /// murmur3 wherever SimHash alone is the sketch]
+    #[arg(long, value_enum, help_heading = "Features")]
+    feature_hash: Option<HashName>,
 
     /// SimHash, and --verify cosine: how features are weighted [default: binary]
     #[arg(long, value_enum, help_heading = "Features")]
@@ -170,15 +176,21 @@ impl FeatureArgs {
         self.features.unwrap_or(Settings::default().features)
     }
 
+    /// The hash that features are known by, `usual` if none was given.
+    pub(crate) fn hash_or(&self, usual: FeatureHash) -> FeatureHash {
+        self.feature_hash.map_or(usual, Into::into)
+    }
+
     /// The scheme of weights.
     pub(crate) fn weighting(&self) -> Weighting {
         self.weighting.map_or(Weighting::Binary, Into::into)
     }
 
     /// Which of them were given, for a command that may have nothing to make features of.
-    pub(crate) fn given(&self) -> [(&'static str, bool); 3] {
+    pub(crate) fn given(&self) -> [(&'static str, bool); 4] {
         [
             ("features", self.features.is_some()),
+            ("feature-hash", self.feature_hash.is_some()),
             ("weighting", self.weighting.is_some()),
             ("frequencies", self.frequencies.is_some()),
         ]
@@ -453,6 +465,8 @@ impl Given<'_> {
     fn idle(&self, net: NetName, method: MethodName) -> Vec<(&'static str, bool, &'static str)> {
         const JOINED: &str = "all hashes are joined with each other, which finds every pair within the distance. Leave it out, or \
                               give --search dial, which probes";
+        const ALL: &str = "sketches are found by their keys, or all are compared. Leave it out, or give --method simhash \
+                           --search dial, which probes";
         const PROBING: &str = "it has a meaning for searches that probe. Leave it out, or give --method psm";
         const MINHASH: &str = "it has a meaning for minhash only. Leave it out, or give --method minhash";
         const BANDED: &str =
@@ -462,6 +476,7 @@ impl Given<'_> {
         let search = self.search;
         let probes = net.probes(self.distance(net, method));
         let no_probes = match net {
+            _ if method == MethodName::Both => ALL,
             NetName::Auto | NetName::Join => JOINED,
             _ => PROBING,
         };
@@ -547,6 +562,15 @@ impl Given<'_> {
         );
         features.check()?;
         refuse(
+            &[("similarity", search.similarity.is_some() && search.preset.is_some())],
+            "with --preset removable",
+            "it has a threshold of its own, of containment. Leave one of the two out, or give --verify-threshold",
+        )?;
+        if let Some(similarity) = search.similarity {
+            let is_share = similarity > 0.0 && similarity <= 1.0;
+            anyhow::ensure!(is_share, "--similarity {similarity}: expected a share above 0 and at most 1");
+        }
+        refuse(
             &[("save-frequencies", self.saves_frequencies && features.frequencies.is_some())],
             "with --frequencies",
             "the corpus's own are not counted then, and that file is there already. Leave one of the two out",
@@ -590,6 +614,7 @@ impl Given<'_> {
         };
         let weighting = features.weighting();
         settings.features = features.features.unwrap_or(settings.features);
+        settings.feature_hash = features.hash_or(settings.feature_hash);
         settings.min_features = search.min_features.unwrap_or(settings.min_features);
         settings.sketches = match settings.sketches {
             Sketches::MinHash { permutations, family } => {
@@ -849,6 +874,23 @@ enum WeightingName {
     Tf,
     /// 1 for each feature of a page
     Binary,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum HashName {
+    /// MurmurHash3 x64_128, low 64 bits
+    Murmur3,
+    /// A folded product of 64 by 64 bits a word, and one more a feature: faster
+    Product,
+}
+
+impl From<HashName> for FeatureHash {
+    fn from(name: HashName) -> Self {
+        match name {
+            HashName::Murmur3 => Self::Murmur3,
+            HashName::Product => Self::Product,
+        }
+    }
 }
 
 impl From<WeightingName> for Weighting {

@@ -7,7 +7,7 @@ use super::dedup::job;
 use super::progress::Bars;
 use super::{Done, tell};
 use flipside::pipeline::{self, Contender};
-use flipside::settings::PAPER_DISTANCE;
+use flipside::settings::{PAPER_DISTANCE, Sketches};
 use flipside::wording::printable_path;
 
 /// Run several methods on the same pages and report what each found, side by side.
@@ -57,7 +57,13 @@ impl Args {
             all_pairs: false,
             saves_frequencies: self.run.save_frequencies.is_some(),
         };
-        let all = given.settings_of_all(&self.methods, &format!("with --methods {}", names.join(",")))?;
+        let mut all = given.settings_of_all(&self.methods, &format!("with --methods {}", names.join(",")))?;
+        // Pages are read once for all of them, and SimHash keeps its hash.
+        let hash = match all.iter().find(|settings| matches!(settings.sketches, Sketches::SimHash { .. })) {
+            Some(settings) => settings.feature_hash,
+            None => all.first().map(|settings| settings.feature_hash).unwrap_or_default(),
+        };
+        all.iter_mut().for_each(|settings| settings.feature_hash = hash);
         let contenders: Vec<Contender> = names
             .iter()
             .zip(&all)

@@ -6,7 +6,7 @@ use super::arguments::{
 use super::progress::Bars;
 use super::{Done, tell};
 use flipside::Error;
-use flipside::pipeline::{self, Job};
+use flipside::pipeline::{self, Job, Writes};
 use flipside::report::Report;
 use flipside::settings::Settings;
 use flipside::wording::{printable, printable_path};
@@ -56,6 +56,17 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Results")]
     all_pairs: bool,
 
+    /// What to write beside pairs, clusters and the report, as a list
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "WHAT",
+        default_value = "kept",
+        help_heading = "Results"
+    )]
+    write: Vec<WriteName>,
+
     #[command(flatten)]
     features: FeatureArgs,
 
@@ -71,6 +82,19 @@ pub(crate) struct Args {
     /// With --without-frames: save the corpus's frames to a file, for a later --frames
     #[arg(long, value_name = "FILE", help_heading = "Features")]
     save_frames: Option<PathBuf>,
+}
+
+/// What can be written beside pairs, clusters and the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum WriteName {
+    /// The pages that stay, in the format of the input
+    Kept,
+    /// removed.csv: each page that can go, and the page that stays for it
+    Removed,
+    /// pages.csv: every page, its cluster, whether it stays, and the page that stays for it
+    Pages,
+    /// Nothing
+    None,
 }
 
 impl Args {
@@ -97,7 +121,18 @@ impl Args {
             if without_frames { "with --frames" } else { "without --without-frames" },
             "no frames are counted then. Leave it out, or count them with --without-frames alone",
         )?;
+        let is_asked = |name| self.write.contains(&name);
+        anyhow::ensure!(
+            !is_asked(WriteName::None) || self.write.len() == 1,
+            "--write none has no company: leave it out, or leave out the others"
+        );
+        let writes = Writes {
+            kept: is_asked(WriteName::Kept),
+            removed: is_asked(WriteName::Removed),
+            pages: is_asked(WriteName::Pages),
+        };
         let job = Job {
+            writes,
             without_frames,
             frames,
             save_frames: self.save_frames.clone(),

@@ -3,10 +3,12 @@
 use super::arguments::FeatureArgs;
 use super::{Done, print};
 use anyhow::Context;
+use flipside::hash::FeatureHash;
 use flipside::simhash::volatility::{FlipCost, Volatility};
 use flipside::simhash::vosh::Vosh;
 use flipside::simhash::{BITS, SimHash};
 use flipside::sketch::Sketcher;
+use flipside::text::Extraction;
 use flipside::weight::frequencies::Frequencies;
 use flipside::wording::printable_path;
 use serde::Serialize;
@@ -69,14 +71,15 @@ impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         self.features.check()?;
         let text = self.text()?;
-        let kind = self.features.features();
+        let hash = self.features.hash_or(FeatureHash::Murmur3);
+        let extraction = Extraction { kind: self.features.features(), hash };
         let frequencies = match &self.features.frequencies {
-            Some(path) => flipside::frequencies::load(path, kind)?,
-            None => Frequencies::new(kind),
+            Some(path) => flipside::frequencies::load(path, extraction)?,
+            None => Frequencies::new(extraction),
         };
         let weighting = self.features.weighting();
         let (simhash, features) =
-            Sketcher::of_simhash(kind, weighting, Some(Arc::new(frequencies))).simhash(&text);
+            Sketcher::of_simhash(extraction, weighting, Some(Arc::new(frequencies))).simhash(&text);
         let shown = show(&simhash, features, self.flips);
         let output =
             if self.json { serde_json::to_string_pretty(&shown)? + "\n" } else { table(&simhash, &shown)? };

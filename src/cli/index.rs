@@ -92,13 +92,16 @@ impl IndexArgs {
     /// Opens the index, and tells on standard error what there is to say of it.
     pub(crate) fn open(&self, reads: bool) -> anyhow::Result<Opened> {
         self.features.check()?;
-        let kind = self.features.features();
+        let settings = self.settings_of_new()?;
         let (frequencies, checksum) = match &self.features.frequencies {
-            Some(path) => (Some(flipside::frequencies::load(path, kind)?), Some(format::checksum(path)?)),
+            Some(path) => {
+                let loaded = flipside::frequencies::load(path, settings.extraction())?;
+                (Some(loaded), Some(format::checksum(path)?))
+            }
             None => (None, None),
         };
         let access = if reads { Access::Read } else { Access::Write { fsync: self.fsync } };
-        let new = SeenParams { settings: self.settings_of_new()?, frequencies: checksum.clone() };
+        let new = SeenParams { settings, frequencies: checksum.clone() };
         if !self.index.exists() && new.settings.needs_frequencies() && checksum.is_none() {
             anyhow::bail!(
                 "--weighting tf-idf needs --frequencies FILE, as flipside dedup --save-frequencies makes it; without, use \
@@ -110,14 +113,15 @@ impl IndexArgs {
             eprintln!("flipside: {}", printable(note));
         }
         self.fits(&new, seen.params())?;
-        let frequencies = frequencies.unwrap_or_else(|| Frequencies::new(seen.params().settings.features));
+        let frequencies =
+            frequencies.unwrap_or_else(|| Frequencies::new(seen.params().settings.extraction()));
         Ok(Opened { seen, frequencies: Arc::new(frequencies) })
     }
 
     /// The settings of a new index.
     fn settings_of_new(&self) -> anyhow::Result<Settings> {
         let similarity = self.similarity.unwrap_or(USUAL_SIMILARITY);
-        let [_, (weighting, weighted), _] = self.features.given();
+        let [_, _, (weighting, weighted), _] = self.features.given();
         let mut settings = match self.method.unwrap_or(IndexMethod::Both) {
             IndexMethod::Both => {
                 for (name, given) in [
@@ -149,6 +153,7 @@ impl IndexArgs {
             }),
         };
         settings.features = self.features.features();
+        settings.feature_hash = self.features.hash_or(settings.feature_hash);
         settings.min_features = self.min_features.unwrap_or(settings.min_features);
         settings.check()?;
         Ok(settings)
@@ -163,9 +168,12 @@ impl IndexArgs {
             )
         };
         let (wanted, settings) = (&new.settings, &made.settings);
-        let [(_, features), (_, weighting), _] = self.features.given();
+        let [(_, features), (_, hash), (_, weighting), _] = self.features.given();
         if features && wanted.features != settings.features {
             return refuse("the kind of features", settings.features.to_string());
+        }
+        if hash && wanted.feature_hash != settings.feature_hash {
+            return refuse("the feature hash", settings.feature_hash.to_string());
         }
         let is = match settings.sketches {
             Sketches::SimHash { .. } => IndexMethod::Simhash,

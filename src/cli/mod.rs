@@ -228,7 +228,7 @@ mod tests {
     use flipside::corpus::JsonlFields;
     use flipside::evaluate::interval::Bootstrap;
     use flipside::evaluate::truth::TruthParams;
-    use flipside::settings::{Settings, USUAL_RECALL, USUAL_SIMILARITY};
+    use flipside::settings::{Settings, USUAL_KEY_RECALL, USUAL_RECALL, USUAL_SIMILARITY};
     use flipside::weight::Weighting;
 
     #[test]
@@ -253,7 +253,7 @@ mod tests {
         let defaults = [
             ("features", usual.features.to_string()),
             ("weighting", Weighting::Binary.name().to_owned()),
-            ("recall", USUAL_RECALL.to_string()),
+            ("recall", format!("{USUAL_RECALL}; both {USUAL_KEY_RECALL}")),
             ("similarity", USUAL_SIMILARITY.to_string()),
             (
                 "permutations",

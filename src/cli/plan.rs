@@ -89,6 +89,7 @@ impl Args {
         }
         let mut settings = Settings::simhash();
         settings.features = self.features.features();
+        settings.feature_hash = self.features.hash_or(settings.feature_hash);
         settings.sketches = Sketches::SimHash { weighting: self.features.weighting() };
         settings.seed = self.seed.unwrap_or(0);
         let job = Job {

@@ -34,7 +34,8 @@ pub struct Contender {
 /// Pairs are pairs of distinct texts: copies of a text are found by every method.
 ///
 /// # Errors
-/// If there are fewer than two contenders, if two have one label, and as [`super::dedup`].
+/// If there are fewer than two contenders, if two have one label or different features, and as
+/// [`super::dedup`].
 pub fn compare(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<Summary> {
     let labels = || contenders.iter().map(|contender| &*contender.label).collect::<Vec<_>>();
     let mut different = labels();
@@ -45,6 +46,9 @@ pub fn compare(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> 
     }
     // What one of them cannot do is told before the others have worked.
     contenders.iter().try_for_each(|contender| contender.settings.check())?;
+    for pair in contenders.windows(2) {
+        pair[0].settings.extraction().fits(pair[1].settings.extraction())?;
+    }
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let report = job.with_threads(|| run(job, contenders, progress))??;
     report.write_json(&folder.path().join("report.json"))?;

@@ -1,5 +1,6 @@
 //! One method from files to a folder of results.
 
+use super::listing::Fates;
 use super::output::{self, OutputFolder};
 use super::pages::Pages;
 use super::samples::{Shown, sample_pairs};
@@ -10,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::report::model::{ClusterSample, ClusterSizes, FileRow, Report, SCHEMA, Tool};
 use crate::report::{html, tell};
 use crate::resources::peak_memory_bytes;
-use crate::tables::{ClusterRow, PairRow, write_clusters, write_pairs};
+use crate::tables::{ClusterRow, PAGES, PairRow, REMOVED, write_clusters, write_pages, write_pairs};
 use crate::wording::counted;
 use flipside_core::dedup::{Context, Outcome, Pair, Prepared};
 use flipside_core::id::{Cluster, Document, Id};
@@ -71,8 +72,26 @@ fn write(
         write_pairs(&folder.path().join("pairs.csv"), rows)?;
         write_clusters(&folder.path().join("clusters.csv"), cluster_rows(pages, outcome))
     })?;
+    if job.writes.pages || job.writes.removed {
+        stages.run("write tables of pages", pages.len() as u64, "pages", 0, |_| {
+            let fates = Fates::new(pages, outcome);
+            let all = || Document::all(pages.len());
+            if job.writes.pages {
+                write_pages(&folder.path().join(PAGES), all().map(|page| fates.row(page)))?;
+            }
+            if job.writes.removed {
+                let removed = all().filter(|page| !stays[page.index()]);
+                write_pages(&folder.path().join(REMOVED), removed.map(|page| fates.row(page)))?;
+            }
+            Ok::<_, Error>(())
+        })?;
+    }
     let kept: Vec<Document> = Document::all(pages.len()).filter(|document| stays[document.index()]).collect();
     let kept_bytes: u64 = kept.iter().map(|&document| pages.collection.facts(document).text_bytes).sum();
+    let removed_text_bytes = pages.collection.text_bytes() - kept_bytes;
+    if !job.writes.kept {
+        return Ok(Written { stays, removed_text_bytes, lost: Vec::new() });
+    }
     let kept_in = stages.run("write kept pages", kept.len() as u64, "pages", kept_bytes.max(1), |_| {
         let places = kept.iter().map(|&document| pages.documents.row(document));
         let places: Vec<_> = places.map(|row| (row.id, row.place)).collect();
@@ -81,7 +100,6 @@ fn write(
     })?;
     let lost = kept_in.lost;
     told_first(&lost).for_each(|line| stages.progress().note(&line));
-    let removed_text_bytes = pages.collection.text_bytes() - kept_bytes;
     Ok(Written { stays, removed_text_bytes, lost })
 }
 

@@ -22,7 +22,7 @@ use crate::search::{HammingIndex, Mode, Query, Scratch};
 use crate::simhash::hasher::SimHasher;
 use crate::simhash::volatility::{FlipCost, Volatility};
 use crate::simhash::{SimHash, distance};
-use crate::text::{FeatureExtractor, FeatureKind, Tokenizer};
+use crate::text::{Extraction, FeatureExtractor, FeatureKind, Tokenizer};
 use crate::weight::Weigher;
 use crate::weight::frequencies::Frequencies;
 use flipside_core::collection::Keeping;
@@ -70,7 +70,7 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
         let expected = "a page that can be read again; was its file changed during the run?";
         return Err(Error::parameter("page", pages.shown_name(gone), expected));
     }
-    let none = Frequencies::new(settings.features);
+    let none = Frequencies::new(settings.extraction());
     let frequencies = prepared.frequencies().map_or(&none, |known| known);
     let sides = pair.map(|document| {
         let mut counts: Vec<(u64, u32)> =
@@ -132,12 +132,12 @@ fn of_files(job: &Job, methods: &Methods, paths: [&str; 2]) -> Result<Explanatio
         })?);
     }
     let known = match &job.frequencies {
-        Some(path) => frequencies::load(path, settings.features)?,
-        None => Frequencies::new(settings.features),
+        Some(path) => frequencies::load(path, settings.extraction())?,
+        None => Frequencies::new(settings.extraction()),
     };
     let weighting = methods.weighting();
     let weighed = weights_from(weighting, job.frequencies.as_deref(), known.documents(), false);
-    let mut extractor = FeatureExtractor::new(settings.features);
+    let mut extractor = FeatureExtractor::new(settings.extraction());
     let sides = [0, 1].map(|side| {
         let counts = extractor.counts(&texts[side]);
         Side {
@@ -239,12 +239,20 @@ fn explanation(
     let params = methods.minhash.minhash_params().unwrap_or_default();
     let hasher = MinHasher::new(params)?;
     let mut both = TwoSketcher::new(&methods.both)?;
+    // MinHash may know features by another hash than SimHash.
+    let features = |side: usize, method: &Settings| -> Vec<u64> {
+        let Side { counts, text, .. } = &sides[side];
+        let distinct = |counts: &[(u64, u32)]| counts.iter().map(|&(feature, _)| feature).collect();
+        match method.extraction() {
+            extraction if extraction == methods.probing.extraction() => distinct(counts),
+            extraction => distinct(&FeatureExtractor::new(extraction).counts(text)),
+        }
+    };
     let weighed = [0, 1].map(|side| {
-        let features: Vec<u64> = sides[side].counts.iter().map(|&(feature, _)| feature).collect();
         let mut signature = vec![0u32; params.permutations];
-        hasher.sign(&features, &mut signature);
+        hasher.sign(&features(side, &methods.minhash), &mut signature);
         let hashed = Hashed::from(&hashes[side]);
-        let bits = both.sketch(&features).bits;
+        let bits = both.sketch(&features(side, &methods.both)).bits;
         Weighed { digest: sides[side].facts.digest, hashed, signature, bits, weights: &weights[side] }
     });
     let measured = |measure| f64::from(Anchor::new(measure, &weighed[0]).with(&&weighed[1]));
@@ -277,7 +285,7 @@ fn explanation(
         same_text,
         weighed: weighed_by(settings.features, &weights_from),
         distance: d,
-        bits: differing_bits(&hashes, &weights, &feature_names(settings.features, texts)),
+        bits: differing_bits(&hashes, &weights, &feature_names(settings.extraction(), texts)),
         psm,
         jaccard: overlap.jaccard(),
         containment: [overlap.containment_of_a(), overlap.containment_of_b()],
@@ -311,8 +319,8 @@ fn find(pages: &Pages, name: &str) -> Result<Document> {
 }
 
 /// The words behind feature hashes.
-fn feature_names(kind: FeatureKind, texts: [&str; 2]) -> HashMap<u64, String> {
-    let (mut extractor, mut tokenizer) = (FeatureExtractor::new(kind), Tokenizer::default());
+fn feature_names(extraction: Extraction, texts: [&str; 2]) -> HashMap<u64, String> {
+    let (mut extractor, mut tokenizer) = (FeatureExtractor::new(extraction), Tokenizer::default());
     let mut names = HashMap::new();
     let mut name = |name: String| {
         if let [(feature, _)] = extractor.counts(&name)[..] {
@@ -321,7 +329,7 @@ fn feature_names(kind: FeatureKind, texts: [&str; 2]) -> HashMap<u64, String> {
     };
     for text in texts {
         let tokens = tokenizer.words(text);
-        match kind {
+        match extraction.kind {
             FeatureKind::Words => {
                 // Scripts without spaces: a feature is two characters that follow each other.
                 for pair in tokens.windows(2).filter(|pair| !pair.iter().any(|token| token.is_ascii())) {
@@ -330,6 +338,11 @@ fn feature_names(kind: FeatureKind, texts: [&str; 2]) -> HashMap<u64, String> {
                 tokens.into_iter().for_each(&mut name);
             }
             FeatureKind::Shingles(w) => tokens.windows(w).for_each(|run| name(run.join(" "))),
+            // A run that begins or ends with a blank gets no name: as a text by itself it is cut without it.
+            FeatureKind::Characters(n) => {
+                let characters: Vec<char> = tokens.join(" ").chars().collect();
+                characters.windows(n).for_each(|run| name(run.iter().collect()));
+            }
         }
     }
     names

@@ -4,6 +4,7 @@ mod calibrate;
 mod compare;
 mod dedup;
 mod explain;
+mod listing;
 mod output;
 pub mod pages;
 mod plan;
@@ -37,6 +38,24 @@ use stages::Stages;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What [`dedup()`] writes beside pairs, clusters and the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writes {
+    /// The pages that stay, in the format of the input.
+    pub kept: bool,
+    /// `removed.csv`: the pages that can go, each with the page that stays for it.
+    pub removed: bool,
+    /// `pages.csv`: all pages.
+    pub pages: bool,
+}
+
+/// The pages that stay.
+impl Default for Writes {
+    fn default() -> Self {
+        Self { kept: true, removed: false, pages: false }
+    }
+}
+
 /// What is to be done, and where the results go.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
@@ -64,6 +83,8 @@ pub struct Job {
     pub frames: Option<PathBuf>,
     /// Where to save the frames.
     pub save_frames: Option<PathBuf>,
+    /// What is written beside pairs, clusters and the report.
+    pub writes: Writes,
     /// What decides the result.
     pub settings: Settings,
     /// The command as typed, for the report.
@@ -115,7 +136,7 @@ fn read(
     // A file of frequencies that does not fit is told before hours of reading.
     let loaded = match &job.frequencies {
         Some(path) if settings.needs_frequencies() => {
-            Some(Arc::new(frequencies::load(path, settings.features)?))
+            Some(Arc::new(frequencies::load(path, settings.extraction())?))
         }
         _ => None,
     };
@@ -147,7 +168,15 @@ fn read(
         frames::save(frames, path)?;
     }
     let mut pages = stages.run("read", 0, "pages", stored.max(1), |progress| {
-        Pages::read(inputs, &options, settings.features, keeping, loaded.clone(), frames.as_ref(), progress)
+        Pages::read(
+            inputs,
+            &options,
+            settings.extraction(),
+            keeping,
+            loaded.clone(),
+            frames.as_ref(),
+            progress,
+        )
     })?;
     stages.amend(pages.len() as u64, pages.collection.text_bytes());
     pages.not_read = passed_over.told();

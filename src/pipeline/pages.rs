@@ -7,7 +7,7 @@ use crate::frames::{Counting, Frames, Lines, Share, host_of};
 use crate::weight::frequencies::Frequencies;
 use flipside_core::collection::{Collection, Keeping};
 use flipside_core::id::{Document, Id};
-use flipside_core::text::FeatureKind;
+use flipside_core::text::Extraction;
 use hashbrown::{HashMap, HashSet};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -94,13 +94,14 @@ impl Pages {
     pub fn read(
         inputs: Vec<Input>,
         options: &ReadOptions,
-        features: FeatureKind,
+        extraction: impl Into<Extraction>,
         keeping: Keeping,
         frequencies: Option<Arc<Frequencies>>,
         frames: Option<&Frames>,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Self> {
-        let collection = || Collection::new(features, keeping, frequencies.clone());
+        let extraction = extraction.into();
+        let collection = || Collection::new(extraction, keeping, frequencies.clone());
         // What cannot be kept is told before anything is read.
         collection()?;
         let worker = || {

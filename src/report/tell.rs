@@ -7,7 +7,6 @@ use super::model::{
 };
 use crate::corpus::{Damage, FileReading};
 use crate::frames::Share;
-use crate::hash::FEATURE_HASH;
 use crate::text::TOKENIZER;
 use crate::wording::{counted, plural, printable_path};
 use flipside_core::audit::Audit;
@@ -169,7 +168,7 @@ pub fn method(
             .map(|(name, value)| Parameter { name: name.to_owned(), value })
             .collect(),
         seed: settings.seed,
-        hash: FEATURE_HASH.to_owned(),
+        hash: settings.feature_hash.name().to_owned(),
     }
 }
 
@@ -587,9 +586,6 @@ pub fn audited(audit: &Audit, judge: Judge) -> String {
             counted(audit.compared + 1, "text", "texts")
         )
     };
-    // Each pair shows from both sides where all are drawn.
-    let pairs = if all { audit.pairs / 2 } else { audit.pairs };
-    let found = if all { audit.found / 2 } else { audit.found };
     match audit.recall {
         Some(recall) => format!(
             "Of the pairs with {}, {:.1} % [{:.1}, {:.1}] were found: {drawn}, which showed {}.",
@@ -597,13 +593,13 @@ pub fn audited(audit: &Audit, judge: Judge) -> String {
             100.0 * recall.share,
             100.0 * recall.low,
             100.0 * recall.high,
-            counted(pairs, "pair", "pairs")
+            counted(audit.pairs, "pair", "pairs")
         ),
         None => format!(
             "Too few pairs to measure what was missed: {drawn}, which showed {} with {}, {} of them found.",
-            counted(pairs, "pair", "pairs"),
+            counted(audit.pairs, "pair", "pairs"),
             near_words(judge),
-            found
+            audit.found
         ),
     }
 }

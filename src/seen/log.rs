@@ -9,7 +9,6 @@ use super::SeenParams;
 use super::record::{HEAD, LONGEST, MARK, Record, checksum};
 use crate::error::{Error, Result};
 use crate::format::{self, SEEN_LOG};
-use crate::hash::FEATURE_HASH;
 use crate::making::NewFile;
 use crate::settings::Settings;
 use crate::text::TOKENIZER;
@@ -70,7 +69,7 @@ impl Part {
     /// The bytes of such a file before its records.
     fn head(self, params: &SeenParams) -> Vec<u8> {
         let header = Header {
-            hash: FEATURE_HASH.to_owned(),
+            hash: params.settings.feature_hash.name().to_owned(),
             tokenizer: TOKENIZER.to_owned(),
             holds: self.kind().to_owned(),
             number: self.number(),
@@ -122,7 +121,7 @@ fn header(path: &Path, file: &mut impl Read) -> Result<(Header, u64)> {
             advice: "make the index again with this flipside",
         }),
     };
-    fits("the feature hash", FEATURE_HASH, &header.hash)?;
+    fits("the feature hash", header.settings.feature_hash.name(), &header.hash)?;
     fits("the tokenizer", TOKENIZER, &header.tokenizer)?;
     Ok((header, length))
 }

@@ -3,7 +3,7 @@
 use super::SeenParams;
 use crate::error::{Error, Result};
 use crate::format;
-use crate::hash::FEATURE_HASH;
+use crate::hash::FeatureHash;
 use crate::inspection::Inspection;
 use crate::settings::{Judge, Net, Recall, Settings, Sketches, USUAL_DISTANCE};
 use crate::simhash::BITS;
@@ -20,6 +20,9 @@ struct Header {
     hash: String,
     tokenizer: String,
     features: FeatureKind,
+    /// Files of before there was a choice do not say, and mean MurmurHash3.
+    #[serde(default)]
+    feature_hash: FeatureHash,
     weighting: Weighting,
     min_features: usize,
     frequencies: Option<String>,
@@ -56,9 +59,10 @@ pub(super) fn read(path: &Path) -> Result<Old> {
         advice,
     };
     let (header, body): (Header, Vec<u8>) = format::read(path, format::SEEN)?;
-    for (field, expected, got) in
-        [("the feature hash", FEATURE_HASH, &header.hash), ("the tokenizer", TOKENIZER, &header.tokenizer)]
-    {
+    for (field, expected, got) in [
+        ("the feature hash", header.feature_hash.name(), &header.hash),
+        ("the tokenizer", TOKENIZER, &header.tokenizer),
+    ] {
         if expected != got {
             return Err(wrong(field, expected, got.clone(), "make the index again with this flipside"));
         }
@@ -102,6 +106,7 @@ pub(super) fn read(path: &Path) -> Result<Old> {
     }
     let settings = Settings::simhash().with(|settings| {
         settings.features = header.features;
+        settings.feature_hash = header.feature_hash;
         settings.min_features = header.min_features;
         settings.sketches = Sketches::SimHash { weighting: header.weighting };
         settings.net = Net::Dial { distance: USUAL_DISTANCE, recall: Recall::Exact, key_bits: None };

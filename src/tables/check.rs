@@ -1,13 +1,14 @@
 //! Are the tables in order, by themselves and beside one another?
 
 use super::read::{ClustersReader, PairsReader};
-use super::write::{ClustersCsv, PairsCsv};
+use super::write::{ClustersCsv, PagesCsv, PairsCsv};
 use crate::Result;
 use crate::hash::feature;
 use crate::inspection::{Inspection, OF_TABLES};
 use crate::search::selfjoin::cosine_of_distance;
 use crate::simhash::BITS;
 use crate::tables::table::Table;
+use csv::StringRecord;
 use flipside_core::dedup::Kind as PairKind;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
@@ -170,4 +171,53 @@ pub(crate) fn clusters(path: &Path) -> Result<(Inspection, ClusterCounts)> {
     inspection.fact("documents", documents);
     inspection.fact(OF_TABLES.0, OF_TABLES.1);
     Ok((inspection, ClusterCounts { documents, clusters, cluster_of }))
+}
+
+/// Checks a table of pages; counts its rows, and the pages among them that stay.
+///
+/// # Errors
+/// If the file cannot be read, or has not the header of such a table.
+pub(crate) fn pages(path: &Path) -> Result<(Inspection, [u64; 2])> {
+    let mut inspection = Inspection::of("table of pages");
+    let mut table = Table::open_ours(path)?;
+    table.begins_with(&PagesCsv::COLUMNS)?;
+    let mut row = StringRecord::new();
+    let (mut rows, mut kept, mut last) = (0, 0, None);
+    while let Some(line) = inspection.row(table.next(&mut row)) {
+        rows += 1;
+        let mut wrong = |what: &str| inspection.problem_at(path, line, what);
+        let stays = match &row[6] {
+            "true" => true,
+            "false" => false,
+            _ => {
+                wrong("kept is neither true nor false");
+                continue;
+            }
+        };
+        kept += u64::from(stays);
+        if stays != (row[2] == row[7]) {
+            wrong("a page stays exactly where it stays for itself");
+        }
+        if row[4].is_empty() != (&row[5] == "1") {
+            wrong("a cluster has two pages or more, and a page without one is alone");
+        }
+        if !row[8].is_empty() && !row[8].parse().is_ok_and(|share: f64| (0.0..=1.0).contains(&share)) {
+            wrong("no similarity from 0 to 1");
+        }
+        // Pages stand in the order of their files.
+        let place = row[1].parse::<u64>().ok().map(|number| (row[0].to_owned(), number));
+        match (&place, &last) {
+            (None, _) => wrong("no number of a page"),
+            (Some((file, number)), Some((other, before))) if file == other && number <= before => {
+                wrong("a page that stands behind a later one of its file");
+            }
+            _ => {}
+        }
+        last = place.or(last);
+    }
+    inspection.check_end(path)?;
+    inspection.fact("pages", rows);
+    inspection.fact("of these kept", kept);
+    inspection.fact(OF_TABLES.0, OF_TABLES.1);
+    Ok((inspection, [rows, kept]))
 }

@@ -1,11 +1,11 @@
-//! `pairs.csv` and `clusters.csv`: written and read here, and nowhere else, row by row, so that their
+//! `pairs.csv`, `clusters.csv` and tables of pages: written and read here, and nowhere else, row by row, so that their
 //! size is no matter of memory.
 //!
 //! UTF-8, comma, quotes where needed, one header line, lines end in a line feed. Rows stand in the order
 //! given; the caller gives them sorted by document id. Similarities have four decimals. What a spreadsheet would
 //! take for a formula is guarded ([`cell`]).
 //!
-//! [`PairsCsv`] and [`ClustersCsv`] write, [`PairsReader`] and [`ClustersReader`] read. Readers find columns
+//! [`PairsCsv`], [`ClustersCsv`] and [`PagesCsv`] write, [`PairsReader`] and [`ClustersReader`] read. Readers find columns
 //! by name, so that they take the tables of earlier versions, and those that a person has cut to a few
 //! columns; plain or gzip'd.
 
@@ -16,7 +16,7 @@ pub(crate) mod table;
 mod write;
 
 pub use read::{ClusterLine, ClustersReader, PairLine, PairsReader};
-pub use write::{ClustersCsv, PairsCsv, write_clusters, write_pairs};
+pub use write::{ClustersCsv, PagesCsv, PairsCsv, write_clusters, write_pages, write_pairs};
 
 use crate::Result;
 use flipside_core::dedup::Kind as PairKind;
@@ -25,6 +25,12 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+
+/// The table of all pages.
+pub(crate) const PAGES: &str = "pages.csv";
+
+/// The table of the pages that can go.
+pub(crate) const REMOVED: &str = "removed.csv";
 
 /// Whether a file begins as a table of pairs that we wrote.
 pub(crate) fn is_pairs(path: &Path) -> bool {
@@ -77,6 +83,37 @@ pub struct ClusterRow<'a> {
     pub size: u64,
     /// Whether this document stays.
     pub kept: bool,
+}
+
+/// A row of `pages.csv` and `removed.csv`.
+#[derive(Clone, Debug, Serialize)]
+pub struct PageRow<'a> {
+    /// The file that the page stands in, as it was found.
+    pub file: Cow<'a, str>,
+    /// Which page of that file, counted from 0.
+    pub row: u32,
+    /// Id of the page.
+    pub id: Cow<'a, str>,
+    /// Its address.
+    pub url: Cow<'a, str>,
+    /// Number of its cluster; none where nothing is near it.
+    pub cluster: Option<u32>,
+    /// Pages in that cluster, itself included.
+    pub size: u64,
+    /// Whether the page stays.
+    pub kept: bool,
+    /// Id of the page that stays for it; its own, if it stays.
+    pub stays: Cow<'a, str>,
+    /// Similarity to that page in 0..=1; none for itself, and where the two were not compared.
+    #[serde(serialize_with = "perhaps_four_decimals")]
+    pub similarity: Option<f64>,
+}
+
+fn perhaps_four_decimals<S: Serializer>(similarity: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
+    match similarity {
+        Some(similarity) => four_decimals(similarity, to),
+        None => to.serialize_none(),
+    }
 }
 
 fn four_decimals<S: Serializer>(similarity: &f64, to: S) -> Result<S::Ok, S::Error> {

@@ -1,7 +1,7 @@
 //! The tables while they are written.
 
 use super::cell::guarded;
-use super::{ClusterRow, PairRow};
+use super::{ClusterRow, PageRow, PairRow};
 use crate::{Error, Result};
 use serde::Serialize;
 use std::fs::File;
@@ -84,6 +84,56 @@ impl ClustersCsv {
     pub fn finish(self) -> Result<u64> {
         self.0.finish()
     }
+}
+
+/// `pages.csv` while it is written, a row for every page; or `removed.csv`, a row for every page that can go.
+#[derive(Debug)]
+pub struct PagesCsv(Table);
+
+impl PagesCsv {
+    /// The columns; more may follow in later versions.
+    pub const COLUMNS: [&str; 9] =
+        ["file", "row", "id", "url", "cluster", "size", "kept", "stays", "similarity"];
+
+    /// Creates the file, or empties it, and writes the header.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn create(path: &Path) -> Result<Self> {
+        Table::create(path, &Self::COLUMNS).map(Self)
+    }
+
+    /// Appends a row.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&mut self, row: &PageRow<'_>) -> Result<()> {
+        self.0.write(&PageRow {
+            file: guarded(&row.file),
+            id: guarded(&row.id),
+            url: guarded(&row.url),
+            stays: guarded(&row.stays),
+            ..*row
+        })
+    }
+
+    /// Writes what is still in memory and tells the number of rows, header not counted.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn finish(self) -> Result<u64> {
+        self.0.finish()
+    }
+}
+
+/// Writes a whole table of pages and tells the number of rows.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_pages<'a>(path: &Path, rows: impl IntoIterator<Item = PageRow<'a>>) -> Result<u64> {
+    let mut table = PagesCsv::create(path)?;
+    rows.into_iter().try_for_each(|row| table.write(&row))?;
+    table.finish()
 }
 
 /// Writes a whole `pairs.csv` and tells the number of rows.

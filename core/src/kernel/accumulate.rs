@@ -29,6 +29,41 @@ impl Level {
     }
 }
 
+impl Level {
+    /// Counts over features: `counts[j]` grows by the number of `hashes` that have bit `j`.
+    #[inline]
+    pub fn count_bits(self, hashes: &[u64], counts: &mut [i64; 64]) {
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe { x86::count_avx2(hashes, counts) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vbmi => unsafe { x86::count_avx512(hashes, counts) },
+            _ => count_scalar(hashes, counts),
+        }
+    }
+}
+
+/// The twin: eight bytes, each the count of a bit, in a general register, for up to 255 features.
+fn count_scalar(hashes: &[u64], counts: &mut [i64; 64]) {
+    const LOWEST: u64 = 0x0101_0101_0101_0101;
+    for hashes in hashes.chunks(255) {
+        let mut sums = [0u64; 8];
+        for &hash in hashes {
+            for (bit, sum) in sums.iter_mut().enumerate() {
+                // Bit `bit` of each byte.
+                *sum += hash >> bit & LOWEST;
+            }
+        }
+        for (bit, sum) in sums.into_iter().enumerate() {
+            for (byte, count) in sum.to_le_bytes().into_iter().enumerate() {
+                counts[8 * byte + bit] += i64::from(count);
+            }
+        }
+    }
+}
+
 /// The twin, and the kernel of processors without vectors.
 fn scalar(hashes: &[u64], weights: &[i64], sums: &mut [i64; 64]) {
     for (&hash, &weight) in hashes.iter().zip(weights) {
@@ -42,6 +77,50 @@ fn scalar(hashes: &[u64], weights: &[i64], sums: &mut [i64; 64]) {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
+
+    /// 64 counts of a byte each, added to under a mask that is the hash itself, and widened before one is full.
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(super) fn count_avx512(hashes: &[u64], counts: &mut [i64; 64]) {
+        let one = _mm512_set1_epi8(1);
+        for hashes in hashes.chunks(255) {
+            let mut sums = _mm512_setzero_si512();
+            for &hash in hashes {
+                sums = _mm512_mask_add_epi8(sums, hash, sums, one);
+            }
+            let mut bytes = [0u8; 64];
+            // SAFETY: `bytes` has 64 bytes that we hold; the store may be unaligned.
+            unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), sums) };
+            counts.iter_mut().zip(bytes).for_each(|(count, sum)| *count += i64::from(sum));
+        }
+    }
+
+    /// The same with two registers of 32 bytes. Each byte of the hash is copied to the eight counts of its bits,
+    /// where the bit makes it all ones, which is −1.
+    #[target_feature(enable = "avx2")]
+    pub(super) fn count_avx2(hashes: &[u64], counts: &mut [i64; 64]) {
+        let eight = |a: i64, b: i64, c: i64, d: i64| {
+            const EACH: i64 = 0x0101_0101_0101_0101;
+            _mm256_set_epi64x(d * EACH, c * EACH, b * EACH, a * EACH)
+        };
+        let copies = [eight(0, 1, 2, 3), eight(4, 5, 6, 7)];
+        let bits = _mm256_set1_epi64x(0x8040_2010_0804_0201u64 as i64);
+        for hashes in hashes.chunks(255) {
+            let mut sums = [_mm256_setzero_si256(); 2];
+            for &hash in hashes {
+                let hash = _mm256_set1_epi64x(hash as i64);
+                for (sum, copy) in sums.iter_mut().zip(copies) {
+                    let own = _mm256_and_si256(_mm256_shuffle_epi8(hash, copy), bits);
+                    *sum = _mm256_sub_epi8(*sum, _mm256_cmpeq_epi8(own, bits));
+                }
+            }
+            for (sum, counts) in sums.into_iter().zip(counts.as_chunks_mut::<32>().0) {
+                let mut bytes = [0u8; 32];
+                // SAFETY: `bytes` has 32 bytes that we hold; the store may be unaligned.
+                unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), sum) };
+                counts.iter_mut().zip(bytes).for_each(|(count, sum)| *count += i64::from(sum));
+            }
+        }
+    }
 
     /// Eight sums a register, added under a mask that is a byte of the hash.
     #[target_feature(enable = "avx512f")]
@@ -144,6 +223,22 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn every_kernel_counts_bits_as_sums_of_ones(
+            hashes in prop::collection::vec(prop_oneof![Just(u64::MAX), any::<u64>()], 0..900), start in -9i64..9,
+        ) {
+            let mut want = [start; 64];
+            scalar(&hashes, &vec![1; hashes.len()], &mut want);
+            let mut got = [start; 64];
+            count_scalar(&hashes, &mut got);
+            prop_assert_eq!(got, want);
+            for level in Level::available() {
+                let mut got = [start; 64];
+                level.count_bits(&hashes, &mut got);
+                prop_assert_eq!(got, want, "{:?}", level);
+            }
+        }
+
         #[test]
         fn every_kernel_gives_the_sums_of_the_scalar_one(
             mut features in prop::collection::vec((any::<u64>(), -(1i64 << 45)..1 << 45), 0..80),

@@ -26,6 +26,18 @@ pub struct Affine<T> {
 }
 
 impl Level {
+    /// The least `a·x + b mod 2³²`, where `x` is the low half of a feature; `u32::MAX` of none.
+    pub fn minimum32(self, a: u32, b: u32, features: &[u64]) -> u32 {
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
+                x86_64::avx2::minimum32(a, b, features)
+            },
+            _ => minimum32(a, b, features),
+        }
+    }
+
     /// Sets `minima[i]` to the least `a·x + b mod 2³²` of function `i`, where `x` is the low half of a
     /// feature.
     ///
@@ -136,6 +148,12 @@ mod portable {
     }
 }
 
+/// The definition. Inlined where there are vectors, it uses them.
+#[inline(always)]
+fn minimum32(a: u32, b: u32, features: &[u64]) -> u32 {
+    features.iter().map(|&x| a.wrapping_mul(x as u32).wrapping_add(b)).min().unwrap_or(u32::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,6 +221,8 @@ mod tests {
                 kernel.minima32(&f32s, &features, &mut minima);
                 for (i, &value) in minima.iter().enumerate() {
                     prop_assert_eq!(value, naive32(&f32s, &features, i), "{} {}", kernel.name(), i);
+                    let (a, b) = (f32s[i / BLOCK].a[i % BLOCK], f32s[i / BLOCK].b[i % BLOCK]);
+                    prop_assert_eq!(kernel.minimum32(a, b, &features), value, "{} {}", kernel.name(), i);
                 }
                 let mut minima = vec![7; m];
                 kernel.minima61(&f61s, &features, &mut minima);

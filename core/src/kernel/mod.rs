@@ -39,6 +39,7 @@ pub mod minhash;
 pub mod near;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+pub mod ones;
 pub mod packed;
 pub mod prefetch;
 pub mod rank;

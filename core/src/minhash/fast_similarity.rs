@@ -11,6 +11,9 @@ const ROUNDS: usize = 6;
 /// Bits of a value besides the round: the round stands above them, so that an earlier round is less.
 const VALUE_BITS: u32 = 28;
 
+/// Bins that are left over for the end of a signature and get their least feature one by one.
+const FEW: usize = 6;
+
 /// The first value of the bins that no round has filled.
 const LATE: u32 = 1 << 31;
 
@@ -94,7 +97,15 @@ impl FastSimilarity {
                 count = 0;
             }
         }
-        flush(&functions, &waiting[..count], signature);
+        // A block for a few takes as long as a full one.
+        if count > FEW {
+            flush(&functions, &waiting[..count], signature);
+            return;
+        }
+        for at in 0..count {
+            let least = kernel.minimum32(functions.a[at], functions.b[at], features);
+            signature[waiting[at]] = (LATE | least >> 1).min(EMPTY - 1);
+        }
     }
 }
 

@@ -11,6 +11,15 @@ pub struct SimHasher {
 }
 
 impl SimHasher {
+    /// The SimHash of a set of features that all have this weight: as [`hash`](Self::hash) gives it.
+    pub fn of_set(features: &[u64], weight: i64) -> SimHash {
+        let mut counts = [0; BITS];
+        Level::in_use().count_bits(features, &mut counts);
+        let n = features.len() as i64;
+        let square = u128::from(weight.unsigned_abs()) * u128::from(weight.unsigned_abs());
+        finished(counts.map(|count| count * weight), n * weight, n as u128 * square)
+    }
+
     /// The SimHash of a document: feature hashes, each with its weight in multiples of 2⁻²⁴
     /// ([`crate::weight::Weigher`]), in any order.
     ///
@@ -29,11 +38,16 @@ impl SimHasher {
         }
         let mut sums = [0; BITS];
         Level::in_use().accumulate(&self.features, &self.weights, &mut sums);
-        let norm = (squares as f64).sqrt().max(f64::MIN_POSITIVE);
-        // What has the bit, minus what has not, is twice what has it, minus all. The sign is that of the
-        // integer: a quotient of a non-zero integer by the norm is far from rounding to zero.
-        SimHash::from_weights(sums.map(|sum| ((2 * sum - total) as f64 / norm) as f32))
+        finished(sums, total, squares)
     }
+}
+
+/// From the sum of weights of each bit, the sum of all, and that of their squares.
+fn finished(sums: [i64; BITS], total: i64, squares: u128) -> SimHash {
+    let norm = (squares as f64).sqrt().max(f64::MIN_POSITIVE);
+    // What has the bit, minus what has not, is twice what has it, minus all. The sign is that of the
+    // integer: a quotient of a non-zero integer by the norm is far from rounding to zero.
+    SimHash::from_weights(sums.map(|sum| ((2 * sum - total) as f64 / norm) as f32))
 }
 
 #[cfg(test)]
@@ -105,6 +119,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_set_is_hashed_like_features_of_one_weight(
+            features in prop::collection::vec(any::<u64>(), 0..700), weight in prop_oneof![Just(1i64 << FIXED_POINT_BITS), 0i64..1 << 30],
+        ) {
+            let weighed = SimHasher::default().hash(features.iter().map(|&feature| (feature, weight)));
+            prop_assert_eq!(SimHasher::of_set(&features, weight), weighed);
+        }
+
         #[test]
         fn the_order_and_the_scale_of_features_do_not_matter(
             mut features in prop::collection::vec((any::<u64>(), 1i64..1 << 30), 1..100), seed: u64,

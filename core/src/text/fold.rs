@@ -3,9 +3,10 @@
 use std::sync::LazyLock;
 
 /// What a character does to words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Class {
     /// Parts words.
+    #[default]
     Separator,
     /// A letter or digit: starts or continues a word.
     Letter,
@@ -182,10 +183,10 @@ impl Default for Classes {
 }
 
 impl Classes {
-    /// The class of a character and what it folds to.
-    #[inline]
-    pub(super) fn of(self, c: char) -> (Class, char) {
-        match self.0.get(c as usize) {
+    /// The class of a code point, and the code point that it folds to.
+    #[inline(always)]
+    pub(super) fn of_code(self, code: u32) -> (Class, u32) {
+        match self.0.get(code as usize) {
             Some(&entry) => {
                 let class = match entry >> 30 {
                     0 => Class::Separator,
@@ -193,16 +194,30 @@ impl Classes {
                     2 => Class::Mark,
                     _ => Class::Unspaced,
                 };
-                (class, char::from_u32(entry & 0x3fff_ffff).unwrap_or(c))
+                (class, entry & 0x3fff_ffff)
             }
-            None => classify_slowly(c),
+            None => of_rare(code),
         }
     }
+}
+
+#[cold]
+fn of_rare(code: u32) -> (Class, u32) {
+    let (class, folded) = char::from_u32(code).map_or((Class::Separator, '\0'), classify_slowly);
+    (class, folded as u32)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Classes {
+        /// The class of a character and what it folds to.
+        pub(in super::super) fn of(self, c: char) -> (Class, char) {
+            let (class, folded) = self.of_code(c as u32);
+            (class, char::from_u32(folded).unwrap())
+        }
+    }
 
     #[test]
     fn ranges_are_sorted_and_apart() {

@@ -1,19 +1,20 @@
-//! From text to features: fold the case, cut into words, take the words themselves or runs of W of them.
+//! From text to features: fold the case, cut into words, take the words themselves, runs of W of them, or runs of
+//! N of their characters.
 //!
 //! A *word* is a maximal run of Unicode letters, digits and the marks that belong to them; everything else,
 //! `_` too, parts words. Scripts written without spaces (Han, kana, Thai, Lao, Khmer, Burmese and their like)
 //! have no such runs: there every character with its marks is a unit, [`FeatureKind::Words`] takes the
 //! overlapping *pairs* of neighbouring units (a lone unit stands for itself), and [`FeatureKind::Shingles`]
-//! counts a unit as a word.
+//! counts a unit as a word. [`FeatureKind::Characters`] sets one blank between words, and none between units.
 
 mod fold;
 mod tokens;
 
-pub(crate) use tokens::Token;
 pub use tokens::Tokenizer;
+use tokens::{Bytes, Token, TokenKind};
 
 use crate::error::{Error, Result};
-use crate::hash;
+use crate::hash::{FeatureHash, Murmur3, Product, WordHash};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -32,6 +33,9 @@ pub enum FeatureKind {
     Words,
     /// Runs of W consecutive words (Broder's w-shingles). A text of fewer than W words is one shingle.
     Shingles(usize),
+    /// Runs of N consecutive characters of the folded words, with one blank between words whatever stood there:
+    /// for short texts, and for spellings that differ. A text of fewer than N is one run.
+    Characters(usize),
 }
 
 impl fmt::Display for FeatureKind {
@@ -39,18 +43,19 @@ impl fmt::Display for FeatureKind {
         match self {
             Self::Words => f.write_str("words"),
             Self::Shingles(w) => write!(f, "shingles:{w}"),
+            Self::Characters(n) => write!(f, "characters:{n}"),
         }
     }
 }
 
 impl FeatureKind {
-    /// Checks that shingles have a width that can be made: 1 to 64 words.
+    /// Checks that runs have a length that can be made: 1 to 64 words or characters.
     ///
     /// # Errors
     /// [`Error::Parameter`] if they have not.
     pub fn check(self) -> Result<()> {
         match self {
-            Self::Shingles(width) if !(1..=MAX_SHINGLE).contains(&width) => {
+            Self::Shingles(width) | Self::Characters(width) if !(1..=MAX_SHINGLE).contains(&width) => {
                 Err(Self::wrong(&self.to_string()))
             }
             _ => Ok(()),
@@ -58,7 +63,11 @@ impl FeatureKind {
     }
 
     fn wrong(got: &str) -> Error {
-        Error::parameter("features", got, format!("words, or shingles:W with W from 1 to {MAX_SHINGLE}"))
+        Error::parameter(
+            "features",
+            got,
+            format!("words, shingles:N or characters:N with N from 1 to {MAX_SHINGLE}"),
+        )
     }
 }
 
@@ -69,6 +78,7 @@ impl FromStr for FeatureKind {
         let kind = match text.split_once(':') {
             None if text == "words" => Self::Words,
             Some(("shingles", width)) => Self::Shingles(width.parse().map_err(|_| Self::wrong(text))?),
+            Some(("characters", width)) => Self::Characters(width.parse().map_err(|_| Self::wrong(text))?),
             _ => return Err(Self::wrong(text)),
         };
         kind.check().map(|()| kind)
@@ -89,90 +99,84 @@ impl From<FeatureKind> for String {
     }
 }
 
+/// How a text becomes features: what they are, and which hash stands for them. A kind alone is hashed by
+/// MurmurHash3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Extraction {
+    /// What a feature is.
+    pub kind: FeatureKind,
+    /// What it is known by.
+    pub hash: FeatureHash,
+}
+
+impl Extraction {
+    /// Checks that features made in another way can be compared with these.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if they are of another kind or known by another hash.
+    pub fn fits(self, other: Self) -> Result<()> {
+        if self.kind != other.kind {
+            let expected = format!("{} as elsewhere", self.kind);
+            return Err(Error::parameter("features", other.kind, expected));
+        }
+        if self.hash != other.hash {
+            let expected = format!("{} as elsewhere", self.hash);
+            return Err(Error::parameter("feature-hash", other.hash, expected));
+        }
+        Ok(())
+    }
+}
+
+impl From<FeatureKind> for Extraction {
+    fn from(kind: FeatureKind) -> Self {
+        Self { kind, hash: FeatureHash::Murmur3 }
+    }
+}
+
 /// Turns texts into streams of feature hashes. Holds buffers; make one per thread.
 #[derive(Clone, Debug, Default)]
 pub struct FeatureExtractor {
-    kind: FeatureKind,
+    extraction: Extraction,
     tokenizer: Tokenizer,
+    words: Vec<u64>,
+    features: Vec<u64>,
 }
+
+/// Words, and features, that are listed at a time.
+const LIST: usize = 1 << 10;
 
 /// The base of the rolling shingle hash: odd, so that multiplying by it loses nothing.
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl FeatureExtractor {
-    /// An extractor of this kind of feature.
-    pub fn new(kind: FeatureKind) -> Self {
-        Self { kind, tokenizer: Tokenizer::default() }
+    /// An extractor of this kind of feature; a kind alone is hashed by MurmurHash3.
+    pub fn new(extraction: impl Into<Extraction>) -> Self {
+        Self { extraction: extraction.into(), ..Self::default() }
     }
 
-    /// What the features are.
-    pub fn kind(&self) -> FeatureKind {
-        self.kind
+    /// What the features are, and what hashes them.
+    pub fn extraction(&self) -> Extraction {
+        self.extraction
     }
 
     /// Calls `each` with the hash of every feature of `text`, in order and with repeats.
     pub fn extract(&mut self, text: &str, mut each: impl FnMut(u64)) {
-        match self.kind {
-            FeatureKind::Words => {
-                // The last unit of the unspaced run that we are in, and whether it already stands in a pair.
-                let mut last: Option<(u64, bool)> = None;
-                self.tokenizer.tokens(text, |token| match token {
-                    Token::Word(word) => {
-                        if let Some((unit, false)) = last.take() {
-                            each(unit);
-                        }
-                        each(hash::feature(word));
-                    }
-                    Token::ShortWord(word) => {
-                        if let Some((unit, false)) = last.take() {
-                            each(unit);
-                        }
-                        each(word.feature());
-                    }
-                    Token::Unit { bytes, joined } => {
-                        let unit = hash::feature(bytes);
-                        match last {
-                            Some((before, _)) if joined => {
-                                each(hash::finish_shingle(before.wrapping_mul(BASE).wrapping_add(unit)));
-                                last = Some((unit, true));
-                            }
-                            _ => {
-                                if let Some((lone, false)) = last {
-                                    each(lone);
-                                }
-                                last = Some((unit, false));
-                            }
-                        }
-                    }
-                });
-                if let Some((unit, false)) = last {
-                    each(unit);
-                }
-            }
-            FeatureKind::Shingles(w) => {
-                // Rolling polynomial over the word hashes, finished by a bijection: O(1) a word for every W.
-                let oldest = (0..w).fold(1u64, |power, _| power.wrapping_mul(BASE));
-                let mut ring = [0u64; MAX_SHINGLE];
-                let (mut rolling, mut words) = (0u64, 0usize);
-                self.tokenizer.tokens(text, |token| {
-                    let word = match token {
-                        Token::Word(bytes) | Token::Unit { bytes, .. } => hash::feature(bytes),
-                        Token::ShortWord(word) => word.feature(),
-                    };
-                    let leaving = std::mem::replace(&mut ring[words % w], word);
-                    rolling = rolling.wrapping_mul(BASE).wrapping_add(word);
-                    if words >= w {
-                        rolling = rolling.wrapping_sub(leaving.wrapping_mul(oldest));
-                    }
-                    words += 1;
-                    if words >= w {
-                        each(hash::finish_shingle(rolling));
-                    }
-                });
-                if (1..w).contains(&words) {
-                    each(hash::finish_shingle(rolling));
-                }
-            }
+        self.lists(text, |features| features.iter().for_each(|&feature| each(feature)));
+    }
+
+    /// The same, many features at a time.
+    pub(crate) fn lists(&mut self, text: &str, each: impl FnMut(&[u64])) {
+        let Self { extraction: Extraction { kind, hash }, tokenizer, words, features } = self;
+        words.clear();
+        features.clear();
+        let lists = Lists { tokenizer, words, features, text, each };
+        match (*kind, hash) {
+            (FeatureKind::Words, FeatureHash::Murmur3) => lists.of_words::<Murmur3>(),
+            (FeatureKind::Words, FeatureHash::Product) => lists.of_words::<Product>(),
+            (FeatureKind::Shingles(w), FeatureHash::Murmur3) => lists.of_shingles::<Murmur3>(w),
+            (FeatureKind::Shingles(w), FeatureHash::Product) => lists.of_shingles::<Product>(w),
+            (FeatureKind::Characters(n), FeatureHash::Murmur3) => lists.of_characters::<Murmur3>(n),
+            (FeatureKind::Characters(n), FeatureHash::Product) => lists.of_characters::<Product>(n),
         }
     }
 
@@ -192,23 +196,196 @@ impl FeatureExtractor {
     }
 }
 
+#[inline(always)]
+fn hashed<H: WordHash>(token: &Token<'_>) -> u64 {
+    match token.bytes {
+        Bytes::Short(word) => H::short(word),
+        Bytes::Long(word) => H::long(word),
+    }
+}
+
+/// What makes the lists of features of a text.
+struct Lists<'a, E> {
+    tokenizer: &'a mut Tokenizer,
+    /// Hashes of words.
+    words: &'a mut Vec<u64>,
+    features: &'a mut Vec<u64>,
+    text: &'a str,
+    each: E,
+}
+
+impl<E: FnMut(&[u64])> Lists<'_, E> {
+    /// Words, and pairs of units.
+    fn of_words<H: WordHash>(self) {
+        let Self { tokenizer, features, text, mut each, .. } = self;
+        // The last unit of the unspaced run that we are in, and whether it already stands in a pair.
+        let mut last: Option<(u64, bool)> = None;
+        tokenizer.tokens(text, |token| {
+            let hash = hashed::<H>(&token);
+            match (token.kind, last) {
+                (TokenKind::Unit { joined: true }, Some((before, _))) => {
+                    features.push(H::shingle(before.wrapping_mul(BASE).wrapping_add(hash)));
+                    last = Some((hash, true));
+                }
+                (kind, before) => {
+                    if let Some((lone, false)) = before {
+                        features.push(H::feature(lone));
+                    }
+                    last = None;
+                    match kind {
+                        TokenKind::Unit { .. } => last = Some((hash, false)),
+                        TokenKind::Word => features.push(H::feature(hash)),
+                    }
+                }
+            }
+            if features.len() >= LIST {
+                each(features);
+                features.clear();
+            }
+        });
+        if let Some((lone, false)) = last {
+            features.push(H::feature(lone));
+        }
+        each(features);
+    }
+
+    /// Runs of `w` words.
+    fn of_shingles<H: WordHash>(self, w: usize) {
+        let Self { tokenizer, words, features, text, mut each } = self;
+        let mut runs = Runs { rolling: Rolling::new(w), seen: 0, items: words, features };
+        tokenizer.tokens(text, |token| runs.push::<H>(hashed::<H>(&token), &mut each));
+        runs.finish::<H>(&mut each);
+    }
+
+    /// Runs of `n` characters.
+    fn of_characters<H: WordHash>(self, n: usize) {
+        let Self { tokenizer, words, features, text, mut each } = self;
+        let mut runs = Runs { rolling: Rolling::new(n), seen: 0, items: words, features };
+        let blank = H::word(b" ");
+        let mut is_first = true;
+        tokenizer.tokens(text, |token| {
+            if !is_first && token.kind != (TokenKind::Unit { joined: true }) {
+                runs.push::<H>(blank, &mut each);
+            }
+            is_first = false;
+            let buffer;
+            let bytes = match token.bytes {
+                Bytes::Short(word) => {
+                    buffer = word.bytes();
+                    &buffer.0[..buffer.1]
+                }
+                Bytes::Long(word) => word,
+            };
+            // A character is a byte that begins one, and those that continue it.
+            let continues = |byte: &u8| byte & 0xc0 == 0x80;
+            let characters = bytes.chunk_by(|_, next| continues(next));
+            characters.for_each(|character| runs.push::<H>(H::word(character), &mut each));
+        });
+        runs.finish::<H>(&mut each);
+    }
+}
+
+/// The runs of a text's words or characters while these come, by their hashes.
+struct Runs<'a> {
+    rolling: Rolling,
+    seen: usize,
+    items: &'a mut Vec<u64>,
+    features: &'a mut Vec<u64>,
+}
+
+impl Runs<'_> {
+    #[inline(always)]
+    fn push<H: WordHash>(&mut self, item: u64, each: &mut impl FnMut(&[u64])) {
+        self.items.push(item);
+        if self.items.len() == LIST {
+            self.seen += self.items.len();
+            self.rolling.shingles::<H>(self.items, self.features);
+            each(self.features);
+            self.features.clear();
+            self.items.clear();
+        }
+    }
+
+    fn finish<H: WordHash>(self, each: &mut impl FnMut(&[u64])) {
+        let Self { mut rolling, seen, items, features } = self;
+        let seen = seen + items.len();
+        rolling.shingles::<H>(items, features);
+        if (1..rolling.width).contains(&seen) {
+            features.push(H::shingle(rolling.sum));
+        }
+        each(features);
+    }
+}
+
+/// A rolling polynomial over the hashes of the last words: O(1) a word for every width.
+struct Rolling {
+    sum: u64,
+    width: usize,
+    /// The base to the power of the width.
+    oldest: u64,
+    /// The words that will leave, at most as many as the width.
+    last: Vec<u64>,
+}
+
+impl Rolling {
+    fn new(width: usize) -> Self {
+        let oldest = (0..width).fold(1u64, |power, _| power.wrapping_mul(BASE));
+        Self { sum: 0, width, oldest, last: Vec::with_capacity(2 * width) }
+    }
+
+    /// Appends the shingles that end with these words.
+    fn shingles<H: WordHash>(&mut self, words: &[u64], features: &mut Vec<u64>) {
+        // The first words leave none, and then such as stood in the list before.
+        let first = words.len().min(self.width);
+        for &word in &words[..first] {
+            let leaving = if self.last.len() >= self.width { self.last.remove(0) } else { 0 };
+            self.last.push(word);
+            self.step(word, leaving);
+            if self.last.len() == self.width {
+                features.push(H::shingle(self.sum));
+            }
+        }
+        let leaving = words.iter().zip(&words[first..]);
+        features.extend(leaving.map(|(&leaving, &word)| {
+            self.step(word, leaving);
+            H::shingle(self.sum)
+        }));
+        if words.len() > self.width {
+            self.last.clear();
+            self.last.extend_from_slice(&words[words.len() - self.width..]);
+        }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, word: u64, leaving: u64) {
+        let change = word.wrapping_sub(leaving.wrapping_mul(self.oldest));
+        self.sum = self.sum.wrapping_mul(BASE).wrapping_add(change);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash;
     use proptest::prelude::*;
+    use std::collections::HashSet;
 
-    fn features(kind: FeatureKind, text: &str) -> Vec<u64> {
+    fn features(extraction: impl Into<Extraction>, text: &str) -> Vec<u64> {
         let mut all = Vec::new();
-        FeatureExtractor::new(kind).extract(text, |f| all.push(f));
+        FeatureExtractor::new(extraction).extract(text, |f| all.push(f));
         all
     }
 
+    fn product(kind: FeatureKind) -> Extraction {
+        Extraction { kind, hash: FeatureHash::Product }
+    }
+
     /// The twin: every shingle hashed from its words, one by one.
-    fn naive_shingles(text: &str, w: usize) -> Vec<u64> {
+    fn naive_shingles<H: WordHash>(text: &str, w: usize) -> Vec<u64> {
         let words: Vec<u64> =
-            Tokenizer::default().words(text).iter().map(|word| hash::feature(word.as_bytes())).collect();
+            Tokenizer::default().words(text).iter().map(|word| H::word(word.as_bytes())).collect();
         let one = |words: &[u64]| {
-            hash::finish_shingle(words.iter().fold(0u64, |sum, &t| sum.wrapping_mul(BASE).wrapping_add(t)))
+            H::shingle(words.iter().fold(0u64, |sum, &t| sum.wrapping_mul(BASE).wrapping_add(t)))
         };
         if words.is_empty() {
             return Vec::new();
@@ -249,6 +426,39 @@ mod tests {
     }
 
     #[test]
+    fn the_product_tells_words_and_where_they_end_apart() {
+        let words = |text| features(product(FeatureKind::Words), text);
+        assert_eq!(
+            words("Near pages"),
+            ["near", "pages"].map(|word| FeatureHash::Product.feature(word.as_bytes()))
+        );
+        let texts = [
+            "ab c",
+            "a bc",
+            "abc",
+            "c ab",
+            "a b c",
+            "",
+            "a",
+            "aa",
+            "a a",
+            "日本",
+            "日 本",
+            "本日",
+            "ab\u{301} c",
+        ];
+        for kind in
+            [FeatureKind::Words, FeatureKind::Shingles(1), FeatureKind::Shingles(2), FeatureKind::Shingles(5)]
+        {
+            // All sequences of features differ, and so do those of one feature.
+            let all: HashSet<Vec<u64>> = texts.iter().map(|text| features(product(kind), text)).collect();
+            // Shingles count a unit as a word, whatever stands between.
+            let same = usize::from(kind != FeatureKind::Words);
+            assert_eq!(all.len(), texts.len() - same, "{kind}");
+        }
+    }
+
+    #[test]
     fn a_short_text_is_one_shingle() {
         assert_eq!(features(FeatureKind::Shingles(5), "only three words").len(), 1);
         assert_eq!(features(FeatureKind::Shingles(5), "").len(), 0);
@@ -258,10 +468,69 @@ mod tests {
         assert_eq!(rose.len(), 3);
     }
 
+    /// The twin: the characters of the text as it is cut, and every run of them hashed by itself.
+    fn naive_characters<H: WordHash>(text: &str, n: usize) -> Vec<u64> {
+        let mut cut = String::new();
+        Tokenizer::default().tokens(text, |token| {
+            if !cut.is_empty() && token.kind != (TokenKind::Unit { joined: true }) {
+                cut.push(' ');
+            }
+            cut.push_str(&match token.bytes {
+                Bytes::Short(word) => String::from_utf8(word.to_vec()).unwrap(),
+                Bytes::Long(word) => String::from_utf8(word.to_vec()).unwrap(),
+            });
+        });
+        let characters: Vec<u64> =
+            cut.chars().map(|c| H::word(c.encode_utf8(&mut [0; 4]).as_bytes())).collect();
+        let one = |run: &[u64]| {
+            let sum = run.iter().fold(0u64, |sum, &c| sum.wrapping_mul(BASE).wrapping_add(c));
+            H::shingle(sum)
+        };
+        match characters.len() {
+            0 => Vec::new(),
+            length if length < n => vec![one(&characters)],
+            _ => characters.windows(n).map(one).collect(),
+        }
+    }
+
+    #[test]
+    fn characters_are_those_of_words_with_one_blank_between() {
+        let of = |text: &str| features(FeatureKind::Characters(3), text);
+        assert_eq!(of("Ab, c!"), of("ab c"));
+        assert_eq!(of("ab c").len(), 2);
+        assert_eq!((of("a").len(), of(" - ").len()), (1, 0));
+        assert_ne!(of("abc"), of("ab c"));
+        // Scripts without spaces have none between their characters, but one at what parts them.
+        assert_eq!(of("\u{6f22}\u{5b57}\u{8a9e}").len(), 1);
+        assert_eq!(of("\u{6f22}\u{5b57}\u{3002}\u{8a9e}").len(), 2);
+        assert_eq!("characters:4".parse::<FeatureKind>().unwrap(), FeatureKind::Characters(4));
+        assert_eq!(FeatureKind::Characters(4).to_string(), "characters:4");
+        for wrong in ["characters", "characters:0", "characters:65", "characters:x"] {
+            assert!(wrong.parse::<FeatureKind>().is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn runs_of_characters_are_those_of_the_twin(text in "(?s)[a-c \\u{6f22}\\u{301}\\u{e9}A.]{0,300}|.{0,200}", n in 1usize..9) {
+            prop_assert_eq!(features(FeatureKind::Characters(n), &text), naive_characters::<Murmur3>(&text, n));
+            prop_assert_eq!(features(product(FeatureKind::Characters(n)), &text), naive_characters::<Product>(&text, n));
+        }
+    }
+
     proptest! {
         #[test]
         fn rolling_shingles_equal_the_twin(text in "[a-cA-C日 é]{0,80}", w in 1usize..9) {
-            prop_assert_eq!(features(FeatureKind::Shingles(w), &text), naive_shingles(&text, w));
+            let kind = FeatureKind::Shingles(w);
+            prop_assert_eq!(features(kind, &text), naive_shingles::<Murmur3>(&text, w));
+            prop_assert_eq!(features(product(kind), &text), naive_shingles::<Product>(&text, w));
+        }
+
+        #[test]
+        fn long_texts_have_the_shingles_of_the_twin(words in 0usize..5_000, w in 1usize..=MAX_SHINGLE, seed: u64) {
+            let mut rng = hash::SplitMix64::new(seed);
+            let text: String = (0..words).map(|_| ["a ", "be ", "日", "é "][rng.below(4) as usize]).collect();
+            prop_assert_eq!(features(FeatureKind::Shingles(w), &text), naive_shingles::<Murmur3>(&text, w));
         }
 
         #[test]

@@ -1,5 +1,6 @@
-//! Cuts text into words and units, in two sweeps: fold into a buffer with one bit per byte that says "inside
-//! a word", then cut at the edges of the runs of ones. ASCII goes 64 bytes at a time.
+//! Cuts text into words and units, a stretch of some kilobytes at a time, which stays in the nearest cache: fold
+//! into a buffer with two bits per byte, "inside a token" and "a token begins here", then cut where these bits
+//! change. Text goes 64 bytes at a time, with whatever is not ASCII classed in its place.
 
 use super::fold::{Class, Classes};
 use crate::hash::ShortKey;
@@ -7,59 +8,139 @@ use crate::kernel::Level;
 
 /// A piece of folded text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Token<'a> {
-    /// A word of at most [`ShortKey::MAX`] bytes, ready to be hashed.
-    ShortWord(ShortKey),
-    /// A longer word, as folded UTF-8.
-    Word(&'a [u8]),
+pub(crate) struct Token<'a> {
+    /// Its bytes.
+    pub bytes: Bytes<'a>,
+    /// What it is.
+    pub kind: TokenKind,
+}
+
+/// Folded UTF-8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bytes<'a> {
+    /// At most [`ShortKey::MAX`] bytes, ready to be hashed.
+    Short(ShortKey),
+    /// More.
+    Long(&'a [u8]),
+}
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenKind {
+    /// A word.
+    Word,
     /// A character of a script without spaces, with its marks.
     Unit {
-        /// The character, as folded UTF-8.
-        bytes: &'a [u8],
         /// Whether the token before was a unit too, with nothing between.
         joined: bool,
     },
 }
 
-/// After so many ASCII characters in a row, more are likely to follow.
-const ASCII_RUN: usize = 4;
+/// Bytes of text that are folded before they are cut.
+const STRETCH: usize = 1 << 13;
 
-/// Stands before a unit that follows a unit without a gap.
-const JOIN: u8 = 1;
-/// Stands for everything that parts words.
-const GAP: u8 = b' ';
+/// Bytes that are folded at once.
+const BLOCK: usize = 64;
 
 /// Cuts texts into tokens. Holds buffers; make one per thread.
 #[derive(Clone, Debug, Default)]
 pub struct Tokenizer {
     classes: Classes,
-    /// The folded text, one gap byte between tokens, and [`ShortKey::MAX`] bytes of slack for
-    /// reading past a short word.
+    /// The folded stretch, and at least a block to write to and a window of a short word to read behind it.
     folded: Vec<u8>,
-    /// Bit `i % 64` of word `i / 64` says whether byte `i` of `folded` is inside a token.
-    inside: Vec<u64>,
+    /// Folded bytes.
+    end: usize,
+    /// What the last character was, to know what a mark or a unit belongs to.
+    before: Class,
+    /// Whether the text has had a character of three bytes or more, as units are.
+    wide: bool,
+    inside: Bits,
+    begins: Bits,
+    starts: Vec<u32>,
+    ends: Vec<u32>,
+}
+
+/// A bit for each folded byte since the stretch began.
+#[derive(Clone, Debug, Default)]
+struct Bits {
+    words: Vec<u64>,
+    last: u64,
+    /// Bits of `last`, fewer than 64.
+    filled: u32,
+}
+
+impl Bits {
+    fn clear(&mut self) {
+        self.words.clear();
+        (self.last, self.filled) = (0, 0);
+    }
+
+    /// Appends the low `count` bits of `new`, at most 64; the others are 0.
+    #[inline(always)]
+    fn push(&mut self, new: u64, count: u32) {
+        self.last |= new << self.filled;
+        self.filled += count;
+        if self.filled >= u64::BITS {
+            self.words.push(self.last);
+            self.filled -= u64::BITS;
+            self.last = if self.filled == 0 { 0 } else { new >> (count - self.filled) };
+        }
+    }
+
+    /// The words, the last of them filled up with zeros, of which there is one at least.
+    fn finish(&mut self) -> &mut [u64] {
+        self.words.push(self.last);
+        &mut self.words
+    }
+}
+
+/// What comes before a token that is cut.
+struct Before {
+    end: usize,
+    unit: bool,
 }
 
 impl Tokenizer {
     /// Calls `each` with every token of `text` in order.
+    #[inline]
     pub(crate) fn tokens(&mut self, text: &str, mut each: impl FnMut(Token<'_>)) {
-        self.fold(text);
-        let end = self.folded.len() - ShortKey::MAX;
-        let mut start = None;
-        // One edge after the other: the next byte whose bit differs from the state that we are in.
-        for (w, &bits) in self.inside.iter().enumerate() {
-            let mut edges = bits ^ (bits << 1 | u64::from(start.is_some()));
-            while edges != 0 {
-                let at = w * 64 + edges.trailing_zeros() as usize;
-                edges &= edges - 1;
-                match start.take() {
-                    None => start = Some(at),
-                    Some(from) => self.token(from, at, &mut each),
-                }
+        (self.end, self.before, self.wide) = (0, Class::Separator, false);
+        // Whether a token reached the end of the stretch before; it then begins the buffer.
+        let mut open = false;
+        let mut before = Before { end: 0, unit: false };
+        let mut rest = text;
+        while open || !rest.is_empty() {
+            let (stretch, after) = rest.split_at(rest.floor_char_boundary(STRETCH));
+            let base = self.end;
+            if stretch.is_empty() {
+                // What is open ends with the text.
+                self.starts.clear();
+                self.ends.clear();
+                self.ends.push(0);
+            } else {
+                self.fold(stretch);
+                self.cut(open, self.end - base);
             }
-        }
-        if let Some(from) = start {
-            self.token(from, end, &mut each);
+            rest = after;
+            let tokens = self.ends.len();
+            let mut from =
+                if open { Some(0) } else { self.starts.first().map(|&start| base + start as usize) };
+            let others = &self.starts[usize::from(!open).min(self.starts.len())..];
+            let mut others = others.iter();
+            for &end in &self.ends {
+                let Some(start) = from else { break };
+                before = self.token(start, base + end as usize, &before, &mut each);
+                from = others.next().map(|&start| base + start as usize);
+            }
+            open = self.starts.len() + usize::from(open) > tokens;
+            // What is open goes to the front, unless it stands there: a page of one token is never moved.
+            let from = from.unwrap_or(self.end);
+            if from > 0 {
+                self.folded.copy_within(from..self.end, 0);
+                self.end -= from;
+                // A unit that is joined ends where the next begins, at 0; what does not is farther away.
+                before.end = if before.end == from { 0 } else { usize::MAX };
+            }
         }
     }
 
@@ -67,131 +148,220 @@ impl Tokenizer {
     pub fn words(&mut self, text: &str) -> Vec<String> {
         let mut words = Vec::new();
         self.tokens(text, |token| {
-            let bytes = match &token {
-                Token::ShortWord(key) => key.to_vec(),
-                Token::Word(bytes) | Token::Unit { bytes, .. } => bytes.to_vec(),
+            let bytes = match token.bytes {
+                Bytes::Short(key) => key.to_vec(),
+                Bytes::Long(bytes) => bytes.to_vec(),
             };
             words.push(String::from_utf8_lossy(&bytes).into_owned());
         });
         words
     }
 
-    #[inline]
-    fn token(&self, from: usize, to: usize, each: &mut impl FnMut(Token<'_>)) {
-        let first = self.folded[from];
-        if first >= 0xe0 && self.is_unit(from, to) {
-            let joined = from > 0 && self.folded[from - 1] == JOIN;
-            each(Token::Unit { bytes: &self.folded[from..to], joined });
-        } else if to - from <= ShortKey::MAX {
-            let window = self.folded[from..from + ShortKey::MAX].first_chunk().expect("slack after the text");
-            each(Token::ShortWord(ShortKey::new(window, to - from)));
-        } else {
-            each(Token::Word(&self.folded[from..to]));
-        }
-    }
-
-    #[cold]
-    fn is_unit(&self, from: usize, to: usize) -> bool {
-        let text = std::str::from_utf8(&self.folded[from..to]).unwrap_or_default();
-        text.chars().next().is_some_and(|c| self.classes.of(c).0 == Class::Unspaced)
-    }
-
-    /// Fills `folded` and `inside`.
-    fn fold(&mut self, text: &str) {
-        self.folded.clear();
-        self.inside.clear();
-        // Folding may lengthen a character by a byte (Ⱥ to ⱥ), and a joined unit takes a byte for the join.
-        self.folded.reserve(text.len() + text.len() / 2 + 64);
+    /// Where the tokens of the stretch of so many folded bytes begin and end; one that reaches its end may go
+    /// on. `open` says whether one reached the end of the stretch before.
+    fn cut(&mut self, open: bool, length: usize) {
+        let Self { inside, begins, starts, ends, .. } = self;
+        let (inside, begins) = (inside.finish(), begins.finish());
         let kernel = Level::in_use();
-        let (mut bits, mut filled) = (0u64, 0u32);
-        let mut rest = text;
-        // What the last character was, to know what a mark or a unit belongs to.
-        let mut before = Class::Separator;
-        while !rest.is_empty() {
-            let mut folded = [0; 64];
-            while let Some(chunk) = rest.as_bytes().first_chunk::<64>() {
-                let bytes = kernel.fold_ascii(chunk, &mut folded);
-                // As far as the first byte that is not ASCII.
-                let length = bytes.other.trailing_zeros() as usize;
-                if length == 0 {
-                    break;
-                }
-                if before == Class::Unspaced {
-                    // A unit must not run into an ASCII word.
-                    self.folded.push(GAP);
-                    push_bits(&mut self.inside, &mut bits, &mut filled, 0, 1);
-                }
-                let alphanumeric = bytes.alphanumeric & (u64::MAX >> (64 - length));
-                self.folded.extend_from_slice(&folded[..length]);
-                push_bits(&mut self.inside, &mut bits, &mut filled, alphanumeric, length as u32);
-                let last_is_letter = alphanumeric >> (length - 1) & 1 == 1;
-                before = if last_is_letter { Class::Letter } else { Class::Separator };
-                rest = &rest[length..];
-            }
-            // A stretch with other characters, or the last few: one at a time until a run of ASCII is met.
-            let mut chars = rest.chars();
-            let mut ascii = 0;
-            for c in chars.by_ref() {
-                let (class, folded) = self.classes.of(c);
-                before = match class {
-                    Class::Mark if before == Class::Separator => before,
-                    // A mark belongs to the word or unit that it stands on.
-                    Class::Mark => {
-                        self.push(folded, &mut bits, &mut filled);
-                        before
-                    }
-                    Class::Letter => {
-                        if before == Class::Unspaced {
-                            self.folded.push(GAP);
-                            push_bits(&mut self.inside, &mut bits, &mut filled, 0, 1);
-                        }
-                        self.push(folded, &mut bits, &mut filled);
-                        class
-                    }
-                    Class::Unspaced => {
-                        if before != Class::Separator {
-                            self.folded.push(if before == Class::Unspaced { JOIN } else { GAP });
-                            push_bits(&mut self.inside, &mut bits, &mut filled, 0, 1);
-                        }
-                        self.push(folded, &mut bits, &mut filled);
-                        class
-                    }
-                    Class::Separator => {
-                        self.folded.push(GAP);
-                        push_bits(&mut self.inside, &mut bits, &mut filled, 0, 1);
-                        class
-                    }
-                };
-                ascii = if c.is_ascii() { ascii + 1 } else { 0 };
-                if ascii == ASCII_RUN {
-                    break;
-                }
-            }
-            rest = chars.as_str();
+        kernel.ones(begins, starts);
+        let mut carry = u64::from(open);
+        for (inside, &begins) in inside.iter_mut().zip(&*begins) {
+            let was_inside = *inside << 1 | carry;
+            carry = *inside >> 63;
+            *inside = was_inside & (!*inside | begins);
         }
-        self.inside.push(bits);
-        self.folded.extend_from_slice(&[GAP; ShortKey::MAX]);
+        kernel.ones(inside, ends);
+        ends.pop_if(|end| *end as usize == length);
     }
 
+    #[inline(always)]
+    fn token(&self, from: usize, to: usize, before: &Before, each: &mut impl FnMut(Token<'_>)) -> Before {
+        let first = self.folded[from];
+        let unit = self.wide && first >= 0xe0 && self.is_unit(from);
+        let kind = match unit {
+            true => TokenKind::Unit { joined: before.unit && before.end == from },
+            false => TokenKind::Word,
+        };
+        let bytes = if to - from <= ShortKey::MAX {
+            let window = self.folded[from..from + ShortKey::MAX].first_chunk().expect("room behind the text");
+            Bytes::Short(ShortKey::new(window, to - from))
+        } else {
+            Bytes::Long(&self.folded[from..to])
+        };
+        each(Token { bytes, kind });
+        Before { end: to, unit }
+    }
+
+    /// Whether the character that begins here, of three bytes or four, is of a script without spaces.
     #[inline]
-    fn push(&mut self, c: char, bits: &mut u64, filled: &mut u32) {
-        let mut utf8 = [0; 4];
-        let utf8 = c.encode_utf8(&mut utf8).as_bytes();
-        self.folded.extend_from_slice(utf8);
-        push_bits(&mut self.inside, bits, filled, (1 << utf8.len()) - 1, utf8.len() as u32);
+    fn is_unit(&self, from: usize) -> bool {
+        let window: &[u8; 4] = self.folded[from..].first_chunk().expect("room behind the text");
+        let (code, _) = decoded(window);
+        self.classes.of_code(code).0 == Class::Unspaced
+    }
+
+    /// Folds a stretch of text behind what is there, and says of each of its bytes what it is to a token.
+    fn fold(&mut self, stretch: &str) {
+        self.inside.clear();
+        self.begins.clear();
+        let kernel = Level::in_use();
+        let mut rest = stretch.as_bytes();
+        let mut last = [b' '; BLOCK];
+        while !rest.is_empty() {
+            let (block, length) = match rest.first_chunk::<BLOCK>() {
+                Some(block) => (block, BLOCK),
+                None => {
+                    last[..rest.len()].copy_from_slice(rest);
+                    last[rest.len()..].fill(b' ');
+                    (&last, rest.len())
+                }
+            };
+            if self.folded.len() < self.end + 2 * BLOCK {
+                self.folded.resize((self.folded.len() * 2).max(2 * STRETCH), 0);
+            }
+            let target = self.folded[self.end..].first_chunk_mut::<BLOCK>().expect("room behind the text");
+            let bytes = kernel.fold_ascii(block, target);
+            let carry = u64::from(self.before == Class::Letter);
+            if bytes.other == 0 && length == BLOCK {
+                let letters = bytes.alphanumeric;
+                self.inside.push(letters, BLOCK as u32);
+                self.begins.push(letters & !(letters << 1 | carry), BLOCK as u32);
+                self.before = letter_or_not(letters >> (BLOCK - 1));
+                self.end += BLOCK;
+                rest = &rest[BLOCK..];
+                continue;
+            }
+            let found =
+                others(self.classes, block, target, length, bytes.alphanumeric, bytes.other, self.before);
+            let Found { length, letters, units, unit_starts, before, wide, longer } = found;
+            self.wide |= wide;
+            self.inside.push(letters | units, length as u32);
+            self.begins.push(letters & !(letters << 1 | carry) | unit_starts, length as u32);
+            self.before = before;
+            self.end += length;
+            rest = &rest[length..];
+            if let Some((bytes, c)) = longer {
+                // A letter whose folded form has another length: its room is behind what was folded.
+                let mut utf8 = [0; 4];
+                let folded = c.encode_utf8(&mut utf8).as_bytes();
+                self.folded[self.end..self.end + folded.len()].copy_from_slice(folded);
+                let ones = (1 << folded.len()) - 1;
+                self.inside.push(ones, folded.len() as u32);
+                self.begins.push(u64::from(self.before != Class::Letter), folded.len() as u32);
+                self.before = Class::Letter;
+                self.wide |= folded.len() > 2;
+                self.end += folded.len();
+                rest = &rest[bytes..];
+            }
+        }
     }
 }
 
-/// Appends the low `count` bits of `new`.
-#[inline]
-fn push_bits(words: &mut Vec<u64>, bits: &mut u64, filled: &mut u32, new: u64, count: u32) {
-    *bits |= new << *filled;
-    *filled += count;
-    if *filled >= 64 {
-        words.push(*bits);
-        *filled -= 64;
-        *bits = if *filled == 0 { 0 } else { new >> (count - *filled) };
+#[inline(always)]
+fn letter_or_not(bit: u64) -> Class {
+    if bit & 1 == 1 { Class::Letter } else { Class::Separator }
+}
+
+/// The code point that four bytes begin with, and how many bytes it has; not an ASCII one.
+#[inline(always)]
+fn decoded(&[a, b, c, d]: &[u8; 4]) -> (u32, usize) {
+    let low = |byte: u8| u32::from(byte & 0x3f);
+    match a {
+        0..0xe0 => (u32::from(a & 0x1f) << 6 | low(b), 2),
+        0xe0..0xf0 => (u32::from(a & 0x0f) << 12 | low(b) << 6 | low(c), 3),
+        _ => (u32::from(a & 0x07) << 18 | low(b) << 12 | low(c) << 6 | low(d), 4),
     }
+}
+
+/// What a block comes to.
+struct Found {
+    /// Bytes of it that were looked at: up to a character that the block cuts, or one that gets longer or
+    /// shorter.
+    length: usize,
+    letters: u64,
+    units: u64,
+    unit_starts: u64,
+    /// What the last character was.
+    before: Class,
+    /// Whether there is one of three bytes or more.
+    wide: bool,
+    /// The character that follows, in so many bytes, folds to this one of another number of bytes.
+    longer: Option<(usize, char)>,
+}
+
+/// Classes the characters of a block that are not ASCII and folds them in their place.
+fn others(
+    classes: Classes,
+    block: &[u8; BLOCK],
+    target: &mut [u8; BLOCK],
+    length: usize,
+    ascii: u64,
+    mut other: u64,
+    before: Class,
+) -> Found {
+    let mut found =
+        Found { length, letters: ascii, units: 0, unit_starts: 0, before, wide: false, longer: None };
+    // Where the last character that is not ASCII ended.
+    let mut seen = 0;
+    while other != 0 {
+        let at = other.trailing_zeros() as usize;
+        let bytes = match block[at] {
+            0..0xe0 => 2,
+            0xe0..0xf0 => 3,
+            _ => 4,
+        };
+        found.wide |= bytes > 2;
+        if at > seen {
+            found.before = letter_or_not(ascii >> (at - 1));
+        }
+        seen = at;
+        if at + bytes > length {
+            found.length = at;
+            break;
+        }
+        let window = match block[at..].first_chunk::<4>() {
+            Some(window) => *window,
+            None => std::array::from_fn(|i| block.get(at + i).copied().unwrap_or(0)),
+        };
+        let (code, _) = decoded(&window);
+        let (class, folded) = classes.of_code(code);
+        let ones = ((1u64 << bytes) - 1) << at;
+        match class {
+            Class::Separator => found.before = class,
+            Class::Letter => {
+                if folded != code {
+                    let c = char::from_u32(folded).unwrap_or(char::REPLACEMENT_CHARACTER);
+                    if c.len_utf8() != bytes {
+                        found.length = at;
+                        found.longer = Some((bytes, c));
+                        break;
+                    }
+                    c.encode_utf8(&mut target[at..at + bytes]);
+                }
+                found.letters |= ones;
+                found.before = class;
+            }
+            Class::Mark => match found.before {
+                Class::Letter => found.letters |= ones,
+                Class::Unspaced => found.units |= ones,
+                _ => {}
+            },
+            Class::Unspaced => {
+                found.units |= ones;
+                found.unit_starts |= 1 << at;
+                found.before = class;
+            }
+        }
+        other &= !ones;
+        seen = at + bytes;
+    }
+    let length = found.length;
+    if length > seen {
+        found.before = letter_or_not(ascii >> (length - 1));
+    }
+    let looked_at = if length == 0 { 0 } else { u64::MAX >> (BLOCK - length) };
+    found.letters &= looked_at;
+    found
 }
 
 #[cfg(test)]
@@ -229,11 +399,15 @@ mod tests {
     fn tokens(text: &str) -> Vec<(String, Option<bool>)> {
         let mut all = Vec::new();
         Tokenizer::default().tokens(text, |token| {
-            all.push(match token {
-                Token::ShortWord(key) => (String::from_utf8(key.to_vec()).unwrap(), None),
-                Token::Word(bytes) => (String::from_utf8(bytes.to_vec()).unwrap(), None),
-                Token::Unit { bytes, joined } => (String::from_utf8(bytes.to_vec()).unwrap(), Some(joined)),
-            });
+            let bytes = match token.bytes {
+                Bytes::Short(key) => key.to_vec(),
+                Bytes::Long(bytes) => bytes.to_vec(),
+            };
+            let joined = match token.kind {
+                TokenKind::Word => None,
+                TokenKind::Unit { joined } => Some(joined),
+            };
+            all.push((String::from_utf8(bytes).unwrap(), joined));
         });
         all
     }
@@ -280,9 +454,85 @@ mod tests {
         assert_eq!(words(text), theirs);
     }
 
+    /// Characters of every length and kind, and such as fold to another length.
+    const PIECES: &[&str] = &[
+        "a",
+        "Zz",
+        " ",
+        "word, ",
+        "Ünï ",
+        "é",
+        "Ж",
+        "ж.",
+        "Ⱥ",
+        "ſ",
+        "ẞ",
+        "K",
+        "Ω",
+        "ᏸ",
+        "ﬀ",
+        "日",
+        "本 ",
+        "カ",
+        "ก",
+        "กั",
+        "한",
+        "न्",
+        "\u{301}",
+        "\u{94d}",
+        "\u{3099}",
+        "\u{200d}",
+        "😀",
+        "𝒜",
+        "\u{20000}",
+        "\u{10400}",
+        "_",
+        "\0",
+        "ı",
+        "İ",
+        "Ꭰ",
+    ];
+
+    #[test]
+    fn every_character_between_any_two_equals_the_twin() {
+        let around = ["", "a", " ", "日", "é", "\u{301}"];
+        for c in ('\0'..=char::MAX).filter(|c| (*c as u32) < 0x3000 || (*c as u32) % 37 == 0) {
+            let mut text = String::new();
+            for before in around {
+                for after in around {
+                    text.extend([before, c.encode_utf8(&mut [0; 4]), after, "  "]);
+                }
+            }
+            assert_eq!(tokens(&text), naive(&text), "{c:?}");
+        }
+    }
+
+    #[test]
+    fn tokens_longer_than_a_stretch_equal_the_twin() {
+        for length in [STRETCH - 1, STRETCH, STRETCH + 1, 3 * STRETCH + 7] {
+            for piece in ["a", "é", "Ⱥ", "本", "한"] {
+                for before in ["", "b ", "本"] {
+                    let text = format!("{before}{}{} c", " ".repeat(length % 9), piece.repeat(length));
+                    assert_eq!(tokens(&text), naive(&text), "{length} {piece} {before}");
+                    let marks = format!("{before}{piece}{}", "\u{301}".repeat(length));
+                    assert_eq!(tokens(&marks), naive(&marks), "{length} {piece} {before}");
+                }
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn any_text_equals_the_twin(text: String) {
+            prop_assert_eq!(tokens(&text), naive(&text));
+        }
+
+        #[test]
+        fn long_text_equals_the_twin(
+            parts in prop::collection::vec((prop::sample::select(PIECES), 1usize..400), 0..120), shift in 0usize..70,
+        ) {
+            let mut text = "x".repeat(shift);
+            parts.iter().for_each(|(piece, times)| text.push_str(&piece.repeat(*times)));
             prop_assert_eq!(tokens(&text), naive(&text));
         }
 

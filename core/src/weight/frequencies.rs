@@ -1,8 +1,8 @@
 //! Document frequencies: in how many documents each feature occurs. They can be merged.
 
 use super::vocabulary::Terms;
-use crate::error::{Error, Result};
-use crate::text::FeatureKind;
+use crate::error::Result;
+use crate::text::{Extraction, FeatureKind};
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -44,18 +44,18 @@ fn shard_of(feature: u64) -> usize {
 #[derive(Clone, Debug)]
 pub struct Frequencies {
     documents: u64,
-    kind: FeatureKind,
+    extraction: Extraction,
     shards: Vec<Map>,
 }
 
 impl Frequencies {
-    /// The frequencies of no documents.
-    pub fn new(kind: FeatureKind) -> Self {
-        Self { documents: 0, kind, shards: vec![Map::default(); 1 << SHARD_BITS] }
+    /// The frequencies of no documents; of a kind of features alone, those that MurmurHash3 knows.
+    pub fn new(extraction: impl Into<Extraction>) -> Self {
+        Self { documents: 0, extraction: extraction.into(), shards: vec![Map::default(); 1 << SHARD_BITS] }
     }
 
     /// The sum over the threads' terms.
-    pub(crate) fn sum(kind: FeatureKind, documents: u64, parts: &[&Terms]) -> Self {
+    pub(crate) fn sum(extraction: impl Into<Extraction>, documents: u64, parts: &[&Terms]) -> Self {
         // Each part's terms in order of shard: (shard, term) needs no look at other threads' shards.
         let by_shard: Vec<Vec<Vec<u32>>> = parts
             .par_iter()
@@ -81,21 +81,15 @@ impl Frequencies {
                 map
             })
             .collect();
-        Self { documents, kind, shards }
+        Self { documents, extraction: extraction.into(), shards }
     }
 
     /// Adds the frequencies of another corpus.
     ///
     /// # Errors
-    /// If the two count different kinds of features.
+    /// If the two count different kinds of features, or such as different hashes know.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
-        if self.kind != other.kind {
-            return Err(Error::parameter(
-                "features",
-                other.kind,
-                format!("{} as in the other part", self.kind),
-            ));
-        }
+        self.extraction.fits(other.extraction)?;
         self.documents += other.documents;
         for (mine, theirs) in self.shards.iter_mut().zip(&other.shards) {
             for (&feature, &n) in theirs {
@@ -118,7 +112,12 @@ impl Frequencies {
 
     /// What kind of features is counted.
     pub fn kind(&self) -> FeatureKind {
-        self.kind
+        self.extraction.kind
+    }
+
+    /// How texts became the features that are counted.
+    pub fn extraction(&self) -> Extraction {
+        self.extraction
     }
 
     /// The number of distinct features.
@@ -140,11 +139,11 @@ impl Frequencies {
 
     /// The frequencies that [`entries`](Self::entries) gave, of so many documents.
     pub fn from_entries(
-        kind: FeatureKind,
+        extraction: impl Into<Extraction>,
         documents: u64,
         entries: impl IntoIterator<Item = (u64, u32)>,
     ) -> Self {
-        let mut frequencies = Self { documents, ..Self::new(kind) };
+        let mut frequencies = Self { documents, ..Self::new(extraction) };
         for (feature, n) in entries {
             frequencies.shards[shard_of(feature)].insert(feature, n);
         }

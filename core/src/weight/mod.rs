@@ -2,6 +2,7 @@
 //! order.
 
 pub mod frequencies;
+pub(crate) mod set;
 pub(crate) mod vocabulary;
 
 use serde::{Deserialize, Serialize};

@@ -16,6 +16,12 @@ pub(super) mod avx2 {
     const LANES_32: usize = 8;
     const LANES_64: usize = 4;
 
+    /// [`Level::minimum32`](crate::kernel::Level::minimum32); the compiler finds the vectors.
+    #[target_feature(enable = "avx2")]
+    pub fn minimum32(a: u32, b: u32, features: &[u64]) -> u32 {
+        super::super::minimum32(a, b, features)
+    }
+
     /// Loads consecutive vectors, as many as `N`.
     #[inline]
     #[target_feature(enable = "avx2")]

@@ -1,0 +1,75 @@
+//! Every page of a run in a table: where it stands, whether it stays, and which page stays for it.
+
+use super::pages::Pages;
+use crate::tables::PageRow;
+use flipside_core::dedup::{Kind, Outcome};
+use flipside_core::id::{Cluster, Document, Id};
+use hashbrown::HashMap;
+use std::borrow::Cow;
+
+/// What becomes of each page.
+pub struct Fates<'a> {
+    pages: &'a Pages,
+    outcome: &'a Outcome,
+    /// For each page of a cluster its number; `NONE` for others.
+    cluster: Vec<u32>,
+    /// The first of each page's copies; itself where it has none.
+    first: Vec<u32>,
+    /// The similarity of a text with one that stays, by the first copies of both.
+    near: HashMap<(u32, u32), f32>,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl<'a> Fates<'a> {
+    /// Gathers what the pairs and clusters of a run say of each page.
+    pub fn new(pages: &'a Pages, outcome: &'a Outcome) -> Self {
+        let mut cluster = vec![NONE; outcome.documents];
+        for (number, members) in (0..).zip(outcome.clusters.iter()) {
+            members.iter().for_each(|member| cluster[member.index()] = number);
+        }
+        // Each copy is paired with the first, and with others too if all pairs are listed.
+        let mut first: Vec<u32> = (0..outcome.documents as u32).collect();
+        for pair in outcome.pairs.iter().filter(|pair| pair.kind == Kind::Exact) {
+            let first = &mut first[pair.b.index()];
+            *first = (*first).min(pair.a.number());
+        }
+        let mut stays = vec![false; outcome.documents];
+        outcome.representatives.iter().for_each(|kept| stays[first[kept.index()] as usize] = true);
+        let mut near = HashMap::new();
+        for pair in outcome.pairs.iter().filter(|pair| pair.kind != Kind::Exact) {
+            let [a, b] = pair.documents().map(|document| first[document.index()]);
+            if stays[a as usize] || stays[b as usize] {
+                near.insert((a.min(b), a.max(b)), pair.similarity);
+            }
+        }
+        Self { pages, outcome, cluster, first, near }
+    }
+
+    /// The row of a page.
+    pub fn row(&self, page: Document) -> PageRow<'a> {
+        let Self { pages, outcome, .. } = self;
+        let place = pages.documents.row(page).id;
+        let number = self.cluster[page.index()];
+        let members = (number != NONE).then(|| outcome.clusters.get(Cluster(number)));
+        let kept = if number == NONE { page } else { outcome.representatives[number as usize] };
+        let similarity = (kept != page).then(|| self.similarity(page, kept)).flatten();
+        PageRow {
+            file: Cow::Owned(pages.inputs[place.shard as usize].path.display().to_string()),
+            row: place.row,
+            id: pages.id_of(page),
+            url: Cow::Borrowed(pages.url(page).unwrap_or_default()),
+            cluster: (number != NONE).then_some(number),
+            size: members.map_or(1, <[Document]>::len) as u64,
+            kept: kept == page,
+            stays: pages.id_of(kept),
+            similarity: similarity.map(f64::from),
+        }
+    }
+
+    /// The similarity of two pages, where they were compared.
+    fn similarity(&self, a: Document, b: Document) -> Option<f32> {
+        let [a, b] = [a, b].map(|document| self.first[document.index()]);
+        if a == b { Some(1.0) } else { self.near.get(&(a.min(b), a.max(b))).copied() }
+    }
+}
