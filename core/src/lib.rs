@@ -47,7 +47,8 @@
 //! # Ok::<(), flipside_core::Error>(())
 //! ```
 //!
-//! An index of hashes that grows is [`search::online::Online`], one of pages [`index::Index`]. The examples of this crate show both at work.
+//! An index of hashes that grows is [`search::online::Online`], one of pages
+//! [`index::Index`]. The examples of this crate show both at work.
 //!
 //! # Which module answers which question?
 //!

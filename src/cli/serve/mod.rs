@@ -20,9 +20,9 @@ use tokio::net::TcpListener;
 ///
 /// POST /v1/check asks, /v1/add stores, /v1/check-and-add does both, /v1/remove removes by name. One page as
 /// application/json, or many as application/x-ndjson, a JSON object a line, answered line by line while they come.
-/// A page is {"url": …, "text": …}, or has a "sketch" that POST /v1/sketch gave instead of its text; "request" names
-/// the request, so that it can be sent again and is answered as before. GET /healthz and GET /metrics (Prometheus)
-/// tell how it goes.
+/// A page is {"url": …, "text": …}, or has a "sketch" that POST /v1/sketch gave instead of its text; "request"
+/// names the request, so that it can be sent again and is answered as before. GET /healthz and GET /metrics
+/// (Prometheus) tell how it goes.
 ///
 /// What is answered is remembered, should the process be killed. Events go to standard error, a JSON object a
 /// line. SIGTERM and Ctrl-C end it in good order.
