@@ -89,9 +89,15 @@ impl Opened {
 }
 
 impl IndexArgs {
+    /// Refuses what has no meaning or no effect, before anything is read.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        self.features.check()?;
+        self.settings_of_new().map(|_| ())
+    }
+
     /// Opens the index, and tells on standard error what there is to say of it.
     pub(crate) fn open(&self, reads: bool) -> anyhow::Result<Opened> {
-        self.features.check()?;
+        self.check()?;
         let settings = self.settings_of_new()?;
         let (frequencies, checksum) = match &self.features.frequencies {
             Some(path) => {

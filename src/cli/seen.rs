@@ -112,6 +112,7 @@ enum Asked {
 
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
+        self.index.check()?;
         let piped = self.inputs == [Path::new("-")] && begins_with_json()?;
         anyhow::ensure!(
             piped || self.request_field.is_none(),
