@@ -63,7 +63,7 @@ struct Origin {
 
 /// The part that documents are added to.
 enum Growing {
-    Features { counter: Counter, lists: TermLists },
+    Features { counter: Box<Counter>, lists: TermLists },
     Sketches { sketcher: Box<Sketcher>, kept: Part },
 }
 
@@ -182,7 +182,7 @@ impl Collection {
         let extraction = extraction.into();
         let growing = match keeping {
             Keeping::Features => {
-                Growing::Features { counter: Counter::new(extraction), lists: TermLists::default() }
+                Growing::Features { counter: Box::new(Counter::new(extraction)), lists: TermLists::default() }
             }
             Keeping::Sketches { sketches, seed } => Growing::Sketches {
                 sketcher: Box::new(Sketcher::of(extraction, sketches, seed, frequencies)?),

@@ -111,14 +111,14 @@ pub struct Sketcher {
 /// What is found of a document's features.
 enum Counts {
     /// Which there are.
-    Set { extractor: FeatureExtractor, set: FeatureSet },
+    Set { extractor: Box<FeatureExtractor>, set: FeatureSet },
     /// And how often each.
     Occurrences(Box<Counter>),
 }
 
 impl Counts {
     fn set(extraction: Extraction) -> Self {
-        Self::Set { extractor: FeatureExtractor::new(extraction), set: FeatureSet::default() }
+        Self::Set { extractor: Box::new(FeatureExtractor::new(extraction)), set: FeatureSet::default() }
     }
 
     /// What is made of the features of a text, in order of first occurrence, and of their numbers of
