@@ -815,13 +815,13 @@ impl Seen {
     /// Takes away the files that a later snapshot holds.
     fn take_old_parts_away(&self) {
         let Some(writer) = &self.writer else { return };
-        for part in parts_of(&self.folder).unwrap_or_default() {
-            let newest = parts_of(&self.folder).unwrap_or_default();
-            let snapshot = newest.iter().any(|part| *part == Part::Snapshot(writer.number));
-            if snapshot && part.number() < writer.number {
-                // Left there, it is passed over all the same.
-                let _ = fs::remove_file(self.folder.join(part.name()));
-            }
+        let parts = parts_of(&self.folder).unwrap_or_default();
+        if !parts.contains(&Part::Snapshot(writer.number)) {
+            return;
+        }
+        for part in parts.into_iter().filter(|part| part.number() < writer.number) {
+            // Left there, it is passed over all the same.
+            let _ = fs::remove_file(self.folder.join(part.name()));
         }
     }
 
