@@ -312,9 +312,12 @@ struct Output {
     #[cfg(not(unix))]
     file: io::Stdout,
     /// The latest answers, batch by batch with their bytes: what a pipe may hold that its reader has not read.
-    unread: VecDeque<(usize, Vec<(String, u128, Reply)>)>,
+    unread: VecDeque<(usize, Vec<Answered>)>,
     unread_bytes: usize,
 }
+
+/// A page's name, the digest of its text, and the answer to it.
+type Answered = (String, u128, Reply);
 
 /// As many bytes as a pipe can hold.
 const PIPE: usize = 1 << 20;
@@ -355,7 +358,7 @@ impl Output {
     }
 
     /// Keeps account of the latest answers.
-    fn recent(&mut self, replies: Vec<(String, u128, Reply)>, bytes: usize) {
+    fn recent(&mut self, replies: Vec<Answered>, bytes: usize) {
         self.unread.push_back((bytes, replies));
         self.unread_bytes += bytes;
         while let Some((oldest, _)) = self.unread.front()
