@@ -42,13 +42,19 @@ pub struct Kind {
 /// Document frequencies.
 pub const FREQUENCIES: Kind = Kind { tag: *b"FREQ", version: 1, oldest: 1, name: "document frequencies" };
 
-/// Pages that a crawl has seen. Version 1 says nothing of keys.
+/// Pages that a crawl has seen, in a single file, as earlier versions wrote it; it is read and converted.
+/// Version 1 says nothing of keys.
 pub const SEEN: Kind = Kind { tag: *b"SEEN", version: 2, oldest: 1, name: "index of seen pages" };
+
+/// A file of the folder that an index of seen pages is: a header that a checksum follows, then records up to
+/// the end of the file ([`open_head`]).
+pub const SEEN_LOG: Kind =
+    Kind { tag: *b"SLOG", version: 1, oldest: 1, name: "log of an index of seen pages" };
 
 /// Lines that are frame.
 pub const FRAMES: Kind = Kind { tag: *b"FRAM", version: 1, oldest: 1, name: "frames" };
 
-/// Every kind there is.
+/// Every kind whose files are whole when they are written, with the length of the body in front of it.
 pub const KINDS: [Kind; 3] = [FREQUENCIES, SEEN, FRAMES];
 
 /// Whether a folder is one of results, by its `report.json`.
@@ -87,6 +93,78 @@ pub fn write(path: &Path, kind: Kind, header: &impl Serialize, body: &[&[u8]]) -
         out.inner.write_all(&sum.to_le_bytes()).and_then(|()| out.inner.flush()).map_err(io)?;
     }
     file.finish()
+}
+
+/// What a file that grows begins with: magic, kind, version, the length of the header, the header, and a
+/// CRC-32 of all of these. What comes then is the kind's own.
+pub fn open_head(kind: Kind, header: &impl Serialize) -> Vec<u8> {
+    let header = serde_json::to_vec(header).unwrap_or_default();
+    let mut head = [&MAGIC[..], &kind.tag, &kind.version.to_le_bytes()].concat();
+    head.extend_from_slice(&(header.len() as u32).to_le_bytes());
+    head.extend_from_slice(&header);
+    let sum = crc32fast::hash(&head);
+    head.extend_from_slice(&sum.to_le_bytes());
+    head
+}
+
+/// Reads what [`open_head`] made from the beginning of a file, and says how many bytes that were.
+///
+/// # Errors
+/// If it cannot be read, is of another kind or version, or is damaged.
+pub fn read_open_head<H: DeserializeOwned>(
+    path: &Path,
+    kind: Kind,
+    file: &mut impl Read,
+) -> Result<(H, u64)> {
+    let wrong = |field, expected: String, got: String, advice| Error::Format {
+        path: path.to_path_buf(),
+        field,
+        expected,
+        got,
+        advice,
+    };
+    let mut head = vec![0; 20];
+    let io = |source: io::Error| match source.kind() {
+        io::ErrorKind::UnexpectedEof => wrong(
+            "the length",
+            "a whole header".to_owned(),
+            "a shorter one".to_owned(),
+            "make the file again",
+        ),
+        _ => Error::io(path, source),
+    };
+    file.read_exact(&mut head).map_err(io)?;
+    let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    if head[..8] != MAGIC || head[8..12] != kind.tag {
+        let got = format!("{:?}", String::from_utf8_lossy(&head[..12]));
+        return Err(wrong("the kind", kind.name.to_owned(), got, "name another file"));
+    }
+    if !(kind.oldest..=kind.version).contains(&word(12)) {
+        let (expected, got) = (kind.version.to_string(), word(12).to_string());
+        return Err(wrong("the version", expected, got, "a newer flipside may read it"));
+    }
+    let length = word(16);
+    if length > MAX_HEADER {
+        let expected = "at most 2^20".to_owned();
+        return Err(wrong("the header's length", expected, length.to_string(), "the file is damaged"));
+    }
+    head.resize(20 + length as usize, 0);
+    file.read_exact(&mut head[20..]).map_err(io)?;
+    let mut sum = [0; 4];
+    file.read_exact(&mut sum).map_err(io)?;
+    let (expected, got) = (crc32fast::hash(&head), u32::from_le_bytes(sum));
+    if expected != got {
+        return Err(wrong(
+            "the checksum of the header",
+            format!("{expected:08x}"),
+            format!("{got:08x}"),
+            "the file is damaged",
+        ));
+    }
+    let header = serde_json::from_slice(&head[20..]).map_err(|e| {
+        wrong("the header", format!("that of a {}", kind.name), e.to_string(), "the file is damaged")
+    })?;
+    Ok((header, head.len() as u64 + 4))
 }
 
 /// What stands in front of a file's body.

@@ -12,6 +12,7 @@ use crate::corpus::{self, DiscoverOptions, ReadOptions};
 use crate::error::{Error, Result};
 use crate::evaluate::judged;
 use crate::inspection::nothing_of_ours;
+use crate::making::folder_of;
 use crate::report::check::{check as check_report, compares};
 use crate::report::facts::RunFacts;
 use crate::report::html::check::check as check_page;
@@ -30,12 +31,19 @@ use std::path::Path;
 /// If it cannot be read, or is nothing that this program writes. A file of ours that is damaged is an error
 /// where nothing of it can be trusted, and otherwise a problem of the [`Inspection`].
 pub fn inspect(path: &Path) -> Result<Inspection> {
+    if seen::is_index(path) {
+        return seen::check(path);
+    }
     if path.is_dir() {
         return check_folder(path);
     }
     let mut head = Vec::new();
     let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head));
     read.map_err(|e| Error::io(path, e))?;
+    if format::is_of_kind(path, format::SEEN_LOG) {
+        // A file of an index says little by itself.
+        return seen::check(folder_of(path));
+    }
     if head.starts_with(b"flipside") {
         return check_binary(path);
     }
@@ -44,7 +52,7 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
     let has = |columns: &[&str]| line.split(',').take(columns.len()).eq(columns.iter().copied());
     match path.file_name().and_then(|name| name.to_str()).unwrap_or_default() {
         _ if has(&judged::COLUMNS) => judged::check(path),
-        _ if has(&answers::COLUMNS) => answers::check(path),
+        _ if has(&answers::COLUMNS[..answers::LEAST]) => answers::check(path),
         _ if line.starts_with("{\"page\":") && line.contains("\"answer\":") => answers::check_lines(path),
         _ if head.to_ascii_lowercase().starts_with("<!doctype html>") => check_page(path),
         "report.json" => check_report(path),
@@ -68,7 +76,7 @@ fn check_binary(path: &Path) -> Result<Inspection> {
     inspection.fact("version", envelope.version);
     // The bytes are as they were written; whether they can be used is another question.
     let content = match envelope.kind {
-        format::SEEN => seen::format::check(path, envelope.header),
+        format::SEEN => seen::old::check(path, envelope.header),
         format::FRAMES => frames::check(path, envelope.header),
         _ => frequencies::check(path, envelope.header),
     };

@@ -435,11 +435,16 @@ fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
         "dedup data --out o --save-frequencies no/f",
         "--save-frequencies no/f: expected a file in a folder that is there",
     );
-    told("seen --index no/i data", "--index no/i: expected a file in a folder that is there; no is none");
-    told("seen --index data data", "--index data: expected a file; this is a folder");
+    told("seen --index no/i data", "--index no/i: expected a folder in one that is there; no is none");
+    told("seen --index data data", "data: the index is a folder of other things");
+    told("seen --index file data", "file: the index is a file");
     told("calibrate data --recalls 5", "--recalls 5: expected shares");
     told("plan --documents 0", "--documents 0: expected at least 1");
-    told("seen --index i none --distance 99", "--distance 99: expected at most 15");
+    told("seen --index i data --distance 3", "--distance has no effect with --method both");
+    told("seen --index i data --method simhash --distance 99", "--distance 99: expected at most 15");
+    told("seen --index i data --method simhash --recall 7", "expected a share above 0");
+    told("seen --index i data --request-field r", "--request-field has no effect here");
+    told("seen --index i data --ask-only", "--index i: expected an index; there is no such index");
     told("evaluate r --truth t --min-score nan", "'nan' for '--min-score <SCORE>': expected a number");
 }
 
@@ -910,118 +915,6 @@ fn pages_and_files_are_explained() {
         .assert()
         .code(2)
         .stderr(predicate::str::contains("no-file"));
-}
-
-#[test]
-fn the_keys_of_a_seen_index_are_chosen_from_its_pages() {
-    let top = tempfile::tempdir().unwrap();
-    // Twelve words of 500 a page; a few pages have the same.
-    let page = |n: u64| {
-        let word = |w: u64| format!("w{} ", flipside::hash::fmix64(n % 4_990 * 12 + w) % 500);
-        let text: String = (0..12).map(word).collect();
-        format!("{}\n", serde_json::json!({ "id": n.to_string(), "text": text }))
-    };
-    fs::write(top.path().join("a.jsonl"), (0..2_500).map(page).collect::<String>()).unwrap();
-    fs::write(top.path().join("b.jsonl"), (2_500..5_000).map(page).collect::<String>()).unwrap();
-    let seen = |index: &str, args: &str| {
-        let mut run = flipside();
-        run.current_dir(&top).args(["seen", "--features", "words", "--index", index]);
-        let run = run.args(args.split(' ')).assert().success();
-        String::from_utf8(run.get_output().stdout.clone()).unwrap()
-    };
-    let first = seen("one", "--threads 1 a.jsonl b.jsonl");
-    assert_eq!(seen("two", "--threads 3 b.jsonl a.jsonl"), first);
-    let index = fs::read(top.path().join("one")).unwrap();
-    assert!(fs::read(top.path().join("two")).unwrap() == index);
-    assert_eq!(first.matches(",same,").count(), 10);
-    let inspected = flipside().current_dir(&top).args(["inspect", "one"]).assert().success();
-    // Six tables within 10 bits.
-    inspected.stdout(predicate::str::contains("key 6, bits as they were chosen"));
-    assert_eq!(seen("one", "--ask-only b.jsonl").matches(",same,").count(), 2_500);
-    assert_eq!(seen("one", "b.jsonl").matches(",same,").count(), 2_500);
-    assert!(fs::read(top.path().join("one")).unwrap() == index);
-}
-
-#[test]
-fn a_crawl_asks_what_it_has_seen() {
-    let top = tempfile::tempdir().unwrap();
-    let (index, pages) = (top.path().join("crawl.seen"), top.path().join("pages.jsonl"));
-    let tf_words = ["--features", "words", "--weighting", "tf"];
-    let seen = |args: &[&str], input: &Path| {
-        let near = if args.contains(&"--distance") { &[][..] } else { &["--distance", "3"] };
-        let run = flipside()
-            .args(["seen", "--index"])
-            .arg(&index)
-            .args(tf_words)
-            .args(near)
-            .args(args)
-            .arg(input)
-            .assert()
-            .success();
-        String::from_utf8(run.get_output().stdout.clone()).unwrap()
-    };
-    let answers =
-        |csv: &str, answer: &str| csv.lines().filter(|line| line.contains(&format!(",{answer},"))).count();
-    let first = seen(&["--threads", "1"], &corpus());
-    assert!(first.starts_with("page,answer,distance,earlier\n"));
-    assert_eq!(first.lines().count(), 1 + 1572);
-    assert_eq!(answers(&first, "same"), 355);
-    assert!(answers(&first, "near") > 100 && answers(&first, "new") > 500, "{first}");
-    let whole = fs::read(&index).unwrap();
-    flipside().arg("inspect").arg(&index).assert().success().stdout(predicate::str::contains("1217"));
-    // Made again with more threads, it is the same; asked again, everything is known and nothing is added.
-    fs::remove_file(&index).unwrap();
-    assert_eq!(seen(&["--threads", "3"], &corpus()), first);
-    assert!(fs::read(&index).unwrap() == whole);
-    assert_eq!(answers(&seen(&[], &corpus()), "same"), 1572);
-    assert!(fs::read(&index).unwrap() == whole);
-
-    // Words of one letter more or less: near, but not the same; the nearest is named.
-    let text = |n: usize| (0..80).map(|w| format!("word{} ", w * w + n)).collect::<String>();
-    let line = |id: &str, text: &str| format!("{}\n", serde_json::json!({"id": id, "text": text}));
-    fs::write(&pages, line("one", &text(0)) + &line("two", &text(10_000))).unwrap();
-    assert_eq!(answers(&seen(&[], &pages), "new"), 2);
-    fs::write(&pages, line("again", &(text(0) + "today")) + &line("short", "three short words")).unwrap();
-    let asked = seen(&["--json", "--ask-only", "--distance", "15"], &pages);
-    let rows: Vec<Value> = asked.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((&rows[0]["answer"], &rows[0]["earlier"]), (&"near".into(), &"one".into()));
-    assert_eq!((&rows[1]["answer"], &rows[1]["distance"]), (&"new".into(), &Value::Null));
-    assert_eq!(answers(&seen(&[], &pages), "same"), 0, "asking alone adds nothing");
-    assert_eq!(answers(&seen(&[], &pages), "same"), 2);
-
-    let refused = |args: &[&str], what: &str| {
-        flipside()
-            .arg("seen")
-            .args(args)
-            .arg(&pages)
-            .assert()
-            .code(2)
-            .stderr(predicate::str::contains(what.to_owned()));
-    };
-    let index = index.to_str().unwrap();
-    refused(&["--index", index, "--weighting", "tf-idf"], "--frequencies");
-    refused(
-        &["--index", index, "--features", "words", "--weighting", "binary"],
-        "the weighting is tf, but binary is needed",
-    );
-    refused(&["--index", index, "--weighting", "tf", "--features", "shingles:3"], "the kind of features");
-    refused(&["--index", index, "--weighting", "tf", "--distance", "16"], "--distance");
-    refused(&["--index", "no-such-index", "--weighting", "tf", "--ask-only"], "no such index");
-    let damaged = top.path().join("damaged");
-    fs::write(&damaged, &whole[..whole.len() - 9]).unwrap();
-    refused(&["--index", damaged.to_str().unwrap(), "--weighting", "tf"], "whole file");
-    let frequencies = top.path().join("words.freq");
-    flipside()
-        .arg("dedup")
-        .arg(corpus())
-        .args(["--out", top.path().join("out").to_str().unwrap(), "--save-frequencies"])
-        .arg(&frequencies)
-        .assert()
-        .success();
-    let weighted = top.path().join("weighted.seen");
-    let with = ["--index", weighted.to_str().unwrap(), "--frequencies", frequencies.to_str().unwrap()];
-    flipside().arg("seen").args(with).args(["--weighting", "tf-idf"]).arg(&pages).assert().success();
-    refused(&["--index", weighted.to_str().unwrap(), "--weighting", "tf"], "the weighting is tf-idf");
 }
 
 #[test]

@@ -8,5 +8,6 @@ mod parquet;
 mod reading;
 mod results_v1;
 mod review;
+mod seen;
 mod specimens;
 mod worst;

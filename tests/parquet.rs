@@ -440,7 +440,7 @@ fn the_tool_finds_the_same_in_parquet_as_in_json() {
         flipside(&["dedup", kind, "--out", &out]);
         flipside(&["inspect", &out]);
         flipside(&["review", &out]);
-        let seen = flipside(&["seen", "--index", &format!("{kind}.seen"), kind]);
+        let seen = flipside(&["seen", "--seen-at", "2026-11-01", "--index", &format!("{kind}.seen"), kind]);
         let explained = flipside(&["explain", "page 3", "page 3today", kind, "--json"]);
         (explained, seen.replace("json/", "parquet/").replace(".jsonl", ".parquet"))
     });

@@ -252,14 +252,7 @@ impl Collection {
                 "a sketch of the kind and length of the settings"
             }
         };
-        let got = match &sketch.value {
-            SketchValue::SimHash(_) => "SimHash".to_owned(),
-            SketchValue::MinHash(signature) => format!("MinHash of {} positions", signature.len()),
-            SketchValue::Both(two) => {
-                format!("both, of {} bits and {} keys", two.bits.len() * u64::BITS as usize, two.keys.len())
-            }
-        };
-        Err(Error::parameter("sketch", got, expected))
+        Err(Error::parameter("sketch", sketch.value.kind(), expected))
     }
 
     fn put(&mut self, facts: Facts) -> Document {

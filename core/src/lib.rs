@@ -47,7 +47,8 @@
 //! # Ok::<(), flipside_core::Error>(())
 //! ```
 //!
-//! An index that grows is [`search::online::Online`]. The examples of this crate show both at work.
+//! An index of hashes that grows is [`search::online::Online`], one of pages
+//! [`index::Index`]. The examples of this crate show both at work.
 //!
 //! # Which module answers which question?
 //!
@@ -55,6 +56,7 @@
 //! - [`sketch`], [`simhash`], [`minhash`], [`weight`]: what stays of it?
 //! - [`search`]: which sketches meet?
 //! - [`judge`] and [`similarity`]: are these two near?
+//! - [`index`]: has this page, or one near it, been seen before?
 //! - [`clusters`]: who belongs together?
 //! - [`calibrate`] and [`plan`]: how many probes, and what will it cost?
 //! - [`dedup`]: all of it.
@@ -72,6 +74,7 @@ mod generate;
 mod groups;
 pub mod hash;
 pub mod id;
+pub mod index;
 pub mod judge;
 #[allow(unsafe_code)]
 pub(crate) mod kernel;

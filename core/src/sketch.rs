@@ -47,6 +47,19 @@ pub enum SketchValue {
     Both(TwoSketches),
 }
 
+impl SketchValue {
+    /// The kind and the length, in words.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::SimHash(_) => "SimHash".to_owned(),
+            Self::MinHash(signature) => format!("MinHash of {} positions", signature.len()),
+            Self::Both(two) => {
+                format!("both, of {} bits and {} keys", two.bits.len() * u64::BITS as usize, two.keys.len())
+            }
+        }
+    }
+}
+
 /// A SimHash, bits of MinHash positions, and keys of others: [`Sketches::Both`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TwoSketches {

@@ -20,7 +20,9 @@ use flipside::frequencies;
 use flipside::inspect::inspect;
 use flipside::kernel::inflate::{InflateError, Inflater};
 use flipside::report::{CompareReport, Report, facts::RunFacts, html};
-use flipside::seen::{Page, Seen};
+use flipside::seen::{Access, Request, Seen, SeenParams};
+use flipside::settings::Settings;
+use flipside::sketch::Sketcher;
 use flipside::tables::{ClustersReader, PairsReader};
 use flipside::text::{FeatureExtractor, FeatureKind, Tokenizer};
 
@@ -190,18 +192,11 @@ pub fn binary_file(bytes: &[u8]) {
         let _ = inspect(&path);
         let _ = frequencies::load(&path, FeatureKind::Shingles(3));
         let _ = frequencies::load(&path, FeatureKind::Words);
-        let Ok(params) = Seen::params_of(&path) else { return };
-        let Ok(mut seen) = Seen::load(&path, &params, 3) else { return };
-        let before = seen.len();
-        let page = Page { digest: 1 << 99, hash: Some(7) };
-        seen.ask(&page);
-        seen.add(&page, "page").expect("there is room");
-        seen.save(&path).expect("saves");
-        let again = Seen::load(&path, &params, 3).expect("what was saved");
-        assert!(again.len() == seen.len() && again.len() <= before + 1);
+        use_index(&path);
     };
     std::fs::write(&path, bytes).expect("a file");
     try_all();
+    log_of_an_index(dir.path(), bytes);
     let Some((&[kind, low, high], rest)) = bytes.split_first_chunk() else { return };
     let length = usize::from(u16::from_le_bytes([low, high])).min(rest.len());
     let (header, body) = rest.split_at(length);
@@ -211,6 +206,35 @@ pub fn binary_file(bytes: &[u8]) {
     std::fs::remove_file(&path).expect("the file");
     flipside::format::write(&path, Kind { version, ..kind }, &header, &[body]).expect("a file");
     try_all();
+}
+
+/// Opens an index, which may have to be converted, adds a page, and opens it again.
+fn use_index(path: &std::path::Path) {
+    let Ok(mut seen) = Seen::open(path, Access::Write { fsync: false }, None) else { return };
+    let Ok(mut sketcher) = Sketcher::new(&seen.params().settings, None) else { return };
+    let before = seen.len();
+    let request = Request { name: "page", id: None, seen: 7, fresh_from: 0 };
+    seen.ask_and_add(&request, &sketcher.sketch("a page of a few words")).expect("there is room");
+    seen.commit().expect("a log");
+    seen.delivered().expect("a log");
+    let pages = seen.len();
+    seen.snapshot().expect("a snapshot");
+    drop(seen);
+    let again = Seen::open(path, Access::Read, None).expect("what was saved");
+    assert!(again.len() == pages && pages <= before + 1 && again.notes().is_empty());
+}
+
+/// The bytes behind the header of a log that is right.
+fn log_of_an_index(folder: &std::path::Path, bytes: &[u8]) {
+    let index = folder.join("index");
+    let params = SeenParams { settings: Settings::default(), frequencies: None };
+    drop(Seen::open(&index, Access::Write { fsync: false }, Some(&params)).expect("an index"));
+    let log = index.join("log-00000001");
+    let mut whole = std::fs::read(&log).expect("a log");
+    whole.extend_from_slice(bytes);
+    std::fs::write(&log, whole).expect("a log");
+    let _ = inspect(&index);
+    use_index(&index);
 }
 
 /// Any bytes as a truth, as judgements, and as our own tables.

@@ -12,12 +12,15 @@ mod dedup;
 mod evaluate;
 mod explain;
 mod hash;
+mod index;
 mod inspect;
 pub mod options;
 mod plan;
 mod progress;
 mod review;
 mod seen;
+#[cfg(feature = "serve")]
+mod serve;
 #[cfg(unix)]
 mod signals;
 
@@ -45,6 +48,8 @@ enum Command {
     Review(review::Args),
     Hash(hash::Args),
     Seen(seen::Args),
+    #[cfg(feature = "serve")]
+    Serve(serve::Args),
     Inspect(inspect::Args),
     Plan(plan::Args),
     /// Print a shell's completion script.
@@ -56,6 +61,18 @@ enum Command {
     /// Print the manual page.
     #[command(after_help = "Example: flipside man | man -l -")]
     Man,
+}
+
+impl Command {
+    /// Whether a signal ends it at once; a service has answers to finish.
+    #[cfg(unix)]
+    fn ends_by_signal(&self) -> bool {
+        #[cfg(feature = "serve")]
+        if let Self::Serve(_) = self {
+            return false;
+        }
+        true
+    }
 }
 
 /// What a command came to.
@@ -83,7 +100,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
     // Not before the arguments are understood: nothing has been begun.
     #[cfg(unix)]
-    signals::clean_up_on_end();
+    if cli.command.ends_by_signal() {
+        signals::clean_up_on_end();
+    }
     let result = match cli.command {
         Command::Dedup(args) => args.run(typed),
         Command::Compare(args) => args.run(typed),
@@ -93,6 +112,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Review(args) => args.run(),
         Command::Hash(args) => args.run(),
         Command::Seen(args) => args.run(),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => args.run(),
         Command::Inspect(args) => args.run(),
         Command::Plan(args) => args.run(),
         Command::Completions { shell } => {

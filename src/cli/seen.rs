@@ -1,63 +1,79 @@
 //! `flipside seen`
 
-use super::arguments::{FeatureArgs, FieldArgs, threads};
-use super::{Done, print};
+use super::Done;
+use super::arguments::{FieldArgs, threads};
+use super::index::{Form, IndexArgs, Opened, millis};
 use anyhow::Context;
 use flipside::corpus::{
-    self, DiscoverOptions, Discovered, Document, FileReading, Input, ReadOptions, discover_all,
+    self, DiscoverOptions, Discovered, Document, FileReading, Input, JsonlFields, ReadOptions, discover_all,
+    page_of_line,
 };
 use flipside::document::DocId;
-use flipside::format;
-use flipside::hash::FeatureHash;
-use flipside::making::check_file;
-use flipside::seen::{Answer, COLUMNS, Page, Seen, SeenParams};
-use flipside::settings::{MAX_DISTANCE, Settings, USUAL_DISTANCE};
-use flipside::tables::cell::guarded;
-use flipside::text::Extraction;
-use flipside::weight::frequencies::Frequencies;
-use flipside::wording::{printable, printable_json, printable_path};
-use serde::Serialize;
-use std::borrow::Cow;
-use std::io::IsTerminal;
+use flipside::seen::{COLUMNS, Reply};
+use flipside::sketch::{Sketch, Sketcher};
+use rayon::prelude::*;
+use serde::Deserialize;
+use std::collections::{HashSet, VecDeque};
+use std::fs::File;
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, SystemTime};
 
 /// Check pages against an index of pages seen so far, then add them.
 ///
 /// Prints one line per page, in the order of files and pages: same (an earlier page has the same text), near
-/// (an earlier page's SimHash is within the distance; the nearest is named), or new. Later pages never change
-/// an answer. Pages are stored under their URL, or their id if they have none; a page with the text of an
-/// earlier one is not stored again. The index file is replaced at the end, and only if the run succeeds.
+/// (dedup would call an earlier page near; the most similar is named), stale (with --fresh: the same or near, but
+/// seen too long ago), or new. Later pages never change an answer. Pages are stored under their URL, or their id
+/// if they have none; a page with the text of an earlier one is not stored again, the earlier one is seen again.
 ///
-/// TF-IDF weights need fixed document frequencies: make them with `flipside dedup --save-frequencies FILE`
-/// from a corpus like the one to come. An index can only be used with the settings it was made with; the
-/// distance may change.
+/// JSON lines on standard input (-) are answered one by one as they come, each as soon as it is there. A line
+/// that is no page is answered by an error.
+///
+/// Pages are remembered as their answers are delivered: what cannot be printed is not remembered. Where nobody
+/// knows whether an answer arrived, as when this process or the reader of its output was killed, the page is
+/// remembered, and asked about the same text under the same name the index answers as it did.
+///
+/// An index keeps the settings that it was made with.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside seen --index crawl.seen monday.warc.wet.gz > monday.csv
-  flipside seen --index crawl.seen tuesday.warc.wet.gz > tuesday.csv
+  flipside seen --index crawl.seen --fresh 30d tuesday.warc.wet.gz > tuesday.csv
+  crawler | flipside seen --index crawl.seen --json - | decider
   flipside seen --index crawl.seen --ask-only page.jsonl --json
-  flipside seen --index words.seen --features words --weighting tf-idf --frequencies words.freq monday.warc.wet.gz
+  flipside seen --index crawl.seen --remove https://example.org/gone --expire 365d
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
-    /// WET, JSONL and Parquet files, folders of them, or - for standard input, which is copied to the folder for
-    /// temporary files first (TMPDIR, or /tmp) and answered at its end
-    #[arg(required = true, value_name = "INPUT")]
+    /// WET, JSONL and Parquet files, folders of them, or - for standard input: JSON lines are answered as they
+    /// come, anything else is copied to the folder for temporary files first (TMPDIR, or /tmp) and answered at
+    /// its end
+    #[arg(required_unless_present_any = ["remove", "expire"], value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 
-    /// Index file of the pages seen; created if it does not exist
-    #[arg(long, value_name = "FILE")]
-    index: PathBuf,
+    #[command(flatten)]
+    index: IndexArgs,
 
-    /// Answer, but do not add the pages to the index
-    #[arg(long)]
+    /// Answer, but do not add the pages to the index; another process may write to it meanwhile
+    #[arg(long, conflicts_with_all = ["remove", "expire", "fsync"])]
     ask_only: bool,
 
-    /// Two hashes are near if at most this many of their 64 bits differ
-    #[arg(long, value_name = "BITS", default_value_t = USUAL_DISTANCE)]
-    distance: u32,
+    /// First remove the pages of this name, a URL or an id; may be given several times
+    #[arg(long, value_name = "NAME")]
+    remove: Vec<String>,
+
+    /// First remove the pages that were last seen longer ago than this, such as 365d
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    expire: Option<Duration>,
+
+    /// When the pages were seen, such as 2026-11-01 or 2026-11-01T12:00:00Z [default: now]
+    #[arg(long, value_name = "TIME", value_parser = time_of)]
+    seen_at: Option<SystemTime>,
+
+    /// JSON lines on standard input: the field that names the request. The answer to a request that was answered
+    /// before, for the same text, is given again
+    #[arg(long, value_name = "NAME", help_heading = "Input")]
+    request_field: Option<String>,
 
     /// Print one JSON object per line instead of CSV
     #[arg(long)]
@@ -69,163 +85,389 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     names: FieldArgs,
-
-    #[command(flatten)]
-    features: FeatureArgs,
-
-    /// Compare pages with fewer distinct features than this by their exact text only
-    #[arg(long, value_name = "N", default_value_t = Settings::default().min_features, help_heading = "Features")]
-    min_features: usize,
 }
 
-/// What tells whether a file is the one that was read; none where there is no file.
-fn stamp(path: &Path) -> Option<(u64, SystemTime)> {
-    let metadata = path.metadata().ok()?;
-    Some((metadata.len(), metadata.modified().ok()?))
+/// A day, or a time of it.
+fn time_of(text: &str) -> Result<SystemTime, humantime::TimestampError> {
+    humantime::parse_rfc3339_weak(text)
+        .or_else(|error| humantime::parse_rfc3339_weak(&format!("{text} 00:00:00")).map_err(|_| error))
 }
 
-/// A line of the output.
-#[derive(Serialize)]
-struct Row<'a> {
-    page: Cow<'a, str>,
-    answer: &'static str,
-    distance: Option<u32>,
-    earlier: Option<Cow<'a, str>>,
+/// Pages whose answers go together at most.
+const BATCH: usize = 1024;
+
+/// A page that is asked about.
+struct Page {
+    name: String,
+    request: Option<String>,
+    sketch: Sketch,
+}
+
+/// A line, and what it comes to.
+enum Asked {
+    Page(Page),
+    /// What is no page: its name, and what is wrong.
+    Error(String, String),
 }
 
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
-        if self.distance > MAX_DISTANCE {
-            anyhow::bail!("--distance {}: expected at most {MAX_DISTANCE} of 64 bits", self.distance);
+        self.index.check()?;
+        let piped = self.inputs == [Path::new("-")] && begins_with_json()?;
+        anyhow::ensure!(
+            piped || self.request_field.is_none(),
+            "--request-field has no effect here: requests have names in JSON lines on standard input. Leave it out"
+        );
+        if self.threads > 0 {
+            rayon::ThreadPoolBuilder::new().num_threads(self.threads).build_global().context("threads")?;
         }
-        let (params, frequencies) = self.params()?;
-        // What it is shows when it is loaded.
-        check_file("index", &self.index, "", |_| true)?;
-        let mut seen = match self.index.try_exists().with_context(|| printable_path(&self.index))? {
-            true => Seen::load(&self.index, &params, self.distance)?,
-            false if self.ask_only => {
-                anyhow::bail!("{}: there is no such index", printable_path(&self.index))
+        let found = match piped || self.inputs.is_empty() {
+            true => None,
+            false => {
+                let options = DiscoverOptions { fields: self.names.fields(), ..DiscoverOptions::default() };
+                Some(discover_all(&self.inputs, &options)?)
             }
-            false => Seen::new(params.clone(), self.distance)?,
         };
-        let (before, found) = (seen.len(), stamp(&self.index));
-        // What cannot be printed does not keep pages from being remembered.
-        let mut printed = Ok(Done::Well);
+        let mut opened = self.index.open(self.ask_only)?;
+        self.remove_some(&mut opened)?;
+        let mut out = Output::new(self.json)?;
+        let mut damaged = 0;
+        if !self.json && (piped || found.is_some()) {
+            out.header()?;
+        }
+        if piped {
+            damaged = self.pipe(&mut opened, &mut out)?;
+        } else if let Some(Discovered { inputs, passed_over }) = found {
+            if let Some(told) = passed_over.told() {
+                eprintln!("flipside: {told}");
+            }
+            for input in inputs {
+                damaged += self.file(&input, &mut opened, &mut out)?;
+            }
+        }
+        opened.seen.close()?;
+        Ok(if damaged > 0 { Done::WithDamage } else { Done::Well })
+    }
+
+    fn now(&self) -> u64 {
+        millis(self.seen_at.unwrap_or_else(SystemTime::now))
+    }
+
+    fn remove_some(&self, opened: &mut Opened) -> anyhow::Result<()> {
+        if self.remove.is_empty() && self.expire.is_none() {
+            return Ok(());
+        }
+        let names: HashSet<&str> = self.remove.iter().map(String::as_str).collect();
+        let expire = self.expire.map(|expire| u64::try_from(expire.as_millis()).unwrap_or(u64::MAX));
+        let before = expire.map_or(0, |expire| self.now().saturating_sub(expire));
+        let gone = opened.seen.remove(|name, seen| names.contains(name) || seen < before)?;
+        if gone > 0 {
+            opened.seen.snapshot()?;
+        }
+        eprintln!("flipside: {gone} pages were removed");
+        Ok(())
+    }
+
+    /// Answers the pages of a file, and gives how many of its records were damaged.
+    fn file(&self, input: &Input, opened: &mut Opened, out: &mut Output) -> anyhow::Result<u64> {
         let mut options =
             ReadOptions::new(self.names.fields(), self.names.longest_page(), self.names.rules());
         if self.threads > 0 {
             options.threads = self.threads;
         }
-        let mut damaged = 0;
-        if !self.json {
-            printed = print((COLUMNS.join(",") + "\n").as_bytes());
+        let (pages, reading) = sketched(input, &options, opened)?;
+        for line in reading.damage_told() {
+            eprintln!("flipside: {line}");
         }
-        let fields = DiscoverOptions { fields: self.names.fields(), ..DiscoverOptions::default() };
-        let Discovered { inputs, passed_over } = discover_all(&self.inputs, &fields)?;
-        if let Some(told) = passed_over.told() {
-            eprintln!("flipside: {told}");
-        }
-        for input in inputs {
-            let (pages, reading) = sketched(&input, &options, &params, &frequencies);
-            for line in reading.damage_told() {
-                eprintln!("flipside: {line}");
+        let mut pages = pages.into_iter().map(|(_, page)| Asked::Page(page));
+        loop {
+            let batch: Vec<Asked> = pages.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
+                return Ok(reading.damaged);
             }
-            damaged += reading.damaged;
-            let mut lines = Vec::new();
-            for (_, name, page) in &pages {
-                let answer = seen.ask(page);
-                self.write(&mut lines, &seen, name, answer)?;
-                if !self.ask_only {
-                    seen.add(page, name)?;
+            self.answer(batch, opened, out)?;
+        }
+    }
+
+    /// Answers lines as they come, and gives how many were no pages.
+    fn pipe(&self, opened: &mut Opened, out: &mut Output) -> anyhow::Result<u64> {
+        let lines = lines_of_input(self.names.longest_page().unwrap_or(ReadOptions::default().record_cap));
+        let (fields, strict) = (self.names.fields(), self.names.rules().strict);
+        let mut sketcher = opened.sketcher()?;
+        let (mut damaged, mut number) = (0, 0);
+        // One line is waited for; those that are there already go with it.
+        while let Ok(first) = lines.recv() {
+            let mut batch = vec![first?];
+            while batch.len() < BATCH
+                && let Ok(line) = lines.try_recv()
+            {
+                batch.push(line?);
+            }
+            let read = |sketcher: &mut Sketcher, (line, number): (&Line, u64)| {
+                self.asked(sketcher, line, number, &fields, strict)
+            };
+            let asked: Vec<Option<Asked>> = match &batch[..] {
+                [line] => vec![read(&mut sketcher, (line, number))],
+                several => several
+                    .par_iter()
+                    .enumerate()
+                    .map_init(
+                        || opened.sketcher(),
+                        |sketcher, (at, line)| match sketcher {
+                            Ok(sketcher) => read(sketcher, (line, number + at as u64)),
+                            Err(error) => Some(Asked::Error(String::new(), error.to_string())),
+                        },
+                    )
+                    .collect(),
+            };
+            number += batch.len() as u64;
+            let asked: Vec<Asked> = asked.into_iter().flatten().collect();
+            damaged += asked.iter().filter(|asked| matches!(asked, Asked::Error(..))).count() as u64;
+            self.answer(asked, opened, out)?;
+        }
+        Ok(damaged)
+    }
+
+    /// What a line asks; nothing if it is blank.
+    fn asked(
+        &self,
+        sketcher: &mut Sketcher,
+        line: &Line,
+        number: u64,
+        fields: &JsonlFields,
+        strict: bool,
+    ) -> Option<Asked> {
+        let place = || format!("line {}", number + 1);
+        let bytes = match line {
+            Line::Whole(bytes) => bytes,
+            Line::TooLong => {
+                return Some(Asked::Error(place(), "longer than --longest-page allows".to_owned()));
+            }
+        };
+        match page_of_line(bytes, fields, strict) {
+            Ok(None) => None,
+            Ok(Some(page)) => {
+                let name = page.url.or(page.id).unwrap_or_else(place);
+                let request = self.request_field.as_deref().and_then(|field| field_of(bytes, field));
+                Some(Asked::Page(Page { name, request, sketch: sketcher.sketch(&page.text) }))
+            }
+            Err(error) => Some(Asked::Error(place(), error)),
+        }
+    }
+
+    /// Answers some pages, and remembers those whose answers went out.
+    fn answer(&self, batch: Vec<Asked>, opened: &mut Opened, out: &mut Output) -> anyhow::Result<()> {
+        let (seen, now) = (&mut opened.seen, self.now());
+        let (mut lines, mut ends, mut replies) = (Vec::new(), Vec::new(), Vec::new());
+        for asked in batch {
+            match asked {
+                Asked::Error(name, error) => out.form.error(&mut lines, &name, &error)?,
+                Asked::Page(Page { name, request, sketch }) => {
+                    let about = self.index.request(&name, request.as_deref(), now);
+                    let reply = match self.ask_only {
+                        true => seen.ask(&about, &sketch)?,
+                        false => seen.ask_and_add(&about, &sketch)?,
+                    };
+                    out.form.answer(&mut lines, &name, request.as_deref(), &reply)?;
+                    ends.push(lines.len());
+                    replies.push((name, sketch.facts.digest, reply));
                 }
             }
-            if printed.is_ok() {
-                printed = print(&lines);
+        }
+        if !self.ask_only {
+            seen.commit()?;
+        }
+        let (written, failure) = out.write(&lines);
+        let delivered = ends.iter().filter(|&&end| end <= written).count();
+        let Some(error) = failure else {
+            if !self.ask_only {
+                out.recent(replies, lines.len());
+                seen.delivered()?;
             }
-        }
-        if !self.ask_only && (seen.len() > before || before == 0) {
-            if stamp(&self.index) != found {
-                anyhow::bail!(
-                    "{}: another run has changed the index meanwhile; nothing of this run was remembered: run it again",
-                    printable_path(&self.index)
-                );
+            return Ok(());
+        };
+        if !self.ask_only {
+            let asked = replies.len();
+            seen.withdraw(delivered)?;
+            if error.kind() == io::ErrorKind::BrokenPipe {
+                replies.truncate(delivered);
+                out.recent(replies, written);
+                let unread = std::mem::take(&mut out.unread);
+                seen.doubt(unread.into_iter().flat_map(|(_, replies)| replies))?;
             }
-            seen.save(&self.index)?;
+            anyhow::bail!(
+                "standard output: {error}. {} answers could not be delivered, and their pages are not remembered",
+                asked - delivered
+            );
         }
-        printed?;
-        Ok(if damaged > 0 { Done::WithDamage } else { Done::Well })
-    }
-
-    /// How pages are sketched, and the frequencies for it.
-    fn params(&self) -> anyhow::Result<(SeenParams, Arc<Frequencies>)> {
-        self.features.check()?;
-        let (kind, weighting) = (self.features.features(), self.features.weighting());
-        let feature_hash = self.features.hash_or(FeatureHash::Murmur3);
-        let extraction = Extraction { kind, hash: feature_hash };
-        let (frequencies, checksum) = match &self.features.frequencies {
-            Some(path) => (flipside::frequencies::load(path, extraction)?, Some(format::checksum(path)?)),
-            None if weighting.needs_frequencies() => anyhow::bail!(
-                "--weighting tf-idf needs --frequencies FILE, as flipside dedup --save-frequencies makes it; without, use \
-                 --weighting tf or binary"
-            ),
-            None => (Frequencies::new(extraction), None),
-        };
-        let min_features = self.min_features;
-        Ok((
-            SeenParams { features: kind, feature_hash, weighting, min_features, frequencies: checksum },
-            Arc::new(frequencies),
-        ))
-    }
-
-    /// Appends the line of one answer.
-    fn write(&self, lines: &mut Vec<u8>, seen: &Seen, page: &str, answer: Answer) -> anyhow::Result<()> {
-        let (answer, distance, earlier) = match answer {
-            Answer::New => ("new", None, None),
-            Answer::Near { document, distance } => ("near", Some(distance), Some(document)),
-            Answer::Same { document } => ("same", Some(0), Some(document)),
-        };
-        let mut row =
-            Row { page: page.into(), answer, distance, earlier: earlier.map(|at| seen.name(at).into()) };
-        if !self.json && std::io::stdout().is_terminal() {
-            // A table in a file names pages as they are; a terminal would obey what a name says.
-            row.page = printable(page);
-            row.earlier = earlier.map(|at| printable(seen.name(at)));
-        }
-        if self.json {
-            lines.extend_from_slice(printable_json(&serde_json::to_string(&row)?).as_bytes());
-            lines.push(b'\n');
-        } else {
-            row.page = guarded(&row.page).into_owned().into();
-            row.earlier = row.earlier.map(|earlier| guarded(&earlier).into_owned().into());
-            let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(lines);
-            table.serialize(&row)?;
-            table.flush()?;
-        }
-        Ok(())
+        Err(error).context("standard output")
     }
 }
 
-/// The pages of a file in their order, each with its name.
+/// Standard output, with an account of what went out.
+struct Output {
+    form: Form,
+    #[cfg(unix)]
+    file: File,
+    #[cfg(not(unix))]
+    file: io::Stdout,
+    /// The latest answers, batch by batch with their bytes: what a pipe may hold that its reader has not read.
+    unread: VecDeque<(usize, Vec<Answered>)>,
+    unread_bytes: usize,
+}
+
+/// A page's name, the digest of its text, and the answer to it.
+type Answered = (String, u128, Reply);
+
+/// As many bytes as a pipe can hold.
+const PIPE: usize = 1 << 20;
+
+impl Output {
+    fn new(json: bool) -> anyhow::Result<Self> {
+        let form = Form { json, terminal: io::stdout().is_terminal() };
+        #[cfg(unix)]
+        let file = {
+            use std::os::fd::AsFd;
+            // Without the buffer of the library, which does not say how much went out.
+            File::from(io::stdout().as_fd().try_clone_to_owned().context("standard output")?)
+        };
+        #[cfg(not(unix))]
+        let file = io::stdout();
+        Ok(Self { form, file, unread: VecDeque::new(), unread_bytes: 0 })
+    }
+
+    fn header(&mut self) -> anyhow::Result<()> {
+        match self.write((COLUMNS.join(",") + "\n").as_bytes()) {
+            (_, None) => Ok(()),
+            (_, Some(error)) => Err(error).context("standard output"),
+        }
+    }
+
+    /// Writes lines, and gives how many bytes of them went out, and what went wrong.
+    fn write(&mut self, lines: &[u8]) -> (usize, Option<io::Error>) {
+        let mut written = 0;
+        while written < lines.len() {
+            match self.file.write(&lines[written..]) {
+                Ok(0) => return (written, Some(io::ErrorKind::WriteZero.into())),
+                Ok(n) => written += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (written, Some(error)),
+            }
+        }
+        (written, self.file.flush().err())
+    }
+
+    /// Keeps account of the latest answers.
+    fn recent(&mut self, replies: Vec<Answered>, bytes: usize) {
+        self.unread.push_back((bytes, replies));
+        self.unread_bytes += bytes;
+        while let Some((oldest, _)) = self.unread.front()
+            && self.unread_bytes - oldest >= PIPE
+        {
+            self.unread_bytes -= oldest;
+            self.unread.pop_front();
+        }
+    }
+}
+
+/// A line of standard input.
+enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+}
+
+/// Whether standard input begins with an object of JSON. Nothing of it is taken.
+fn begins_with_json() -> anyhow::Result<bool> {
+    let mut input = io::stdin().lock();
+    let head = input.fill_buf().context("standard input")?;
+    let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
+    Ok(first == Some(&b'{'))
+}
+
+/// Reads the lines of standard input on a thread of its own, a few ahead.
+fn lines_of_input(longest: usize) -> Receiver<anyhow::Result<Line>> {
+    let (send, lines) = sync_channel(BATCH);
+    std::thread::spawn(move || {
+        let mut input = io::stdin().lock();
+        loop {
+            let line = next_line(&mut input, longest).context("standard input").transpose();
+            let Some(line) = line else { return };
+            let failed = line.is_err();
+            if send.send(line).is_err() || failed {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+/// The next line without its end; none at the end of the input.
+fn next_line(input: &mut impl BufRead, longest: usize) -> io::Result<Option<Line>> {
+    let (mut line, mut too_long, mut any) = (Vec::new(), false, false);
+    loop {
+        let bytes = input.fill_buf()?;
+        if bytes.is_empty() {
+            break;
+        }
+        any = true;
+        let end = bytes.iter().position(|&byte| byte == b'\n');
+        let part = &bytes[..end.unwrap_or(bytes.len())];
+        if too_long || line.len() + part.len() > longest {
+            too_long = true;
+            line = Vec::new();
+        } else {
+            line.extend_from_slice(part);
+        }
+        let taken = end.map_or(bytes.len(), |end| end + 1);
+        input.consume(taken);
+        if end.is_some() {
+            break;
+        }
+    }
+    Ok(any.then_some(if too_long { Line::TooLong } else { Line::Whole(line) }))
+}
+
+/// A field of a line, a string or a number.
+fn field_of(line: &[u8], field: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Field {
+        Text(String),
+        Number(serde_json::Number),
+    }
+    let object: std::collections::HashMap<String, &serde_json::value::RawValue> =
+        serde_json::from_slice(line).ok()?;
+    match serde_json::from_str(object.get(field)?.get()).ok()? {
+        Field::Text(text) => Some(text),
+        Field::Number(number) => Some(number.to_string()),
+    }
+}
+
+/// The pages of a file in their order.
 fn sketched(
     input: &Input,
     options: &ReadOptions,
-    params: &SeenParams,
-    frequencies: &Arc<Frequencies>,
-) -> (Vec<(DocId, String, Page)>, FileReading) {
+    opened: &Opened,
+) -> anyhow::Result<(Vec<(DocId, Page)>, FileReading)> {
     let name = |document: &Document<'_>| {
         let own = document.url.or(document.record_id);
         own.map_or_else(|| input.name_of(document.id.row), str::to_owned)
     };
+    // What cannot be made is told before anything is read.
+    opened.sketcher()?;
     let mut reading = corpus::read(
         std::slice::from_ref(input),
         options,
-        || (params.sketcher(frequencies), Vec::new()),
+        || (opened.sketcher().ok(), Vec::new()),
         |(sketcher, pages), document| {
-            pages.push((document.id, name(&document), params.page(&sketcher.sketch(document.text))));
+            if let Some(sketcher) = sketcher {
+                let sketch = sketcher.sketch(document.text);
+                pages.push((document.id, Page { name: name(&document), request: None, sketch }));
+            }
         },
         &|_| (),
     );
     let mut pages: Vec<_> = reading.workers.into_iter().flat_map(|(_, pages)| pages).collect();
-    pages.sort_unstable_by_key(|(id, ..)| *id);
-    (pages, reading.files.pop().unwrap_or_default())
+    pages.sort_unstable_by_key(|(id, _)| *id);
+    Ok((pages, reading.files.pop().unwrap_or_default()))
 }

@@ -85,6 +85,36 @@ pub(crate) struct Line<'a> {
     pub mended: bool,
 }
 
+/// A page that stands in a line of JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinePage {
+    /// Its text.
+    pub text: String,
+    /// Its id, if the line has one.
+    pub id: Option<String>,
+    /// Its address, if the line has one.
+    pub url: Option<String>,
+}
+
+/// Reads a line by itself, as one comes through a pipe; none for a blank one. `strict` calls damage what is
+/// mended otherwise.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn page_of_line(line: &[u8], fields: &JsonlFields, strict: bool) -> Result<Option<LinePage>, String> {
+    if is_blank(line) {
+        return Ok(None);
+    }
+    match parse(line, fields, strict) {
+        Ok(Some(Line { text, id, url, .. })) => {
+            let owned = |field: Option<Cow<'_, str>>| field.map(Cow::into_owned);
+            Ok(Some(LinePage { text: text.into_owned(), id: owned(id), url: owned(url) }))
+        }
+        Ok(None) => Err(format!("the {} is null", fields.text)),
+        Err((kind, detail)) => Err(format!("{kind}: {detail}")),
+    }
+}
+
 /// What null is called.
 const NULL: &str = "null";
 

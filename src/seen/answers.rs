@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::inspection::Inspection;
-use crate::settings::MAX_DISTANCE;
+use crate::simhash::BITS;
 use crate::tables::table::Table;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -10,8 +10,12 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// The columns of the table.
-pub const COLUMNS: [&str; 4] = ["page", "answer", "distance", "earlier"];
+/// The columns of the table. Tables of earlier versions have the first four.
+pub const COLUMNS: [&str; 7] =
+    ["page", "answer", "distance", "earlier", "similarity", "last_seen", "near_pages"];
+
+/// Columns that every table has.
+pub(crate) const LEAST: usize = 4;
 
 /// Answers of `flipside seen`, counted by what they say.
 #[derive(Default)]
@@ -30,13 +34,15 @@ impl Answers {
         let fits = match (answer, distance) {
             ("new", None) => earlier.is_empty(),
             ("same", Some(0)) => true,
-            ("near", Some(distance)) => distance <= MAX_DISTANCE,
+            ("near" | "stale", Some(distance)) => distance <= BITS as u32,
+            // A line that could not be read as a page.
+            ("error", None) => true,
             _ => false,
         };
         match (fits, page.is_empty()) {
-            (false, _) => {
-                Some("no answer of flipside seen: new, near with a distance, or same with a distance of 0")
-            }
+            (false, _) => Some(
+                "no answer of flipside seen: new, error, near or stale with a distance, or same with a distance of 0",
+            ),
             (true, true) => Some("an answer about no page"),
             (true, false) => None,
         }
@@ -59,7 +65,7 @@ impl Answers {
 pub(crate) fn check(path: &Path) -> Result<Inspection> {
     let mut inspection = Inspection::of("answers of flipside seen");
     let mut table = Table::open_ours(path)?;
-    table.begins_with(&COLUMNS)?;
+    table.begins_with(&COLUMNS[..LEAST])?;
     let mut answers = Answers::default();
     let mut row = csv::StringRecord::new();
     while let Some(line) = inspection.row(table.next(&mut row)) {

@@ -1,333 +1,1054 @@
 //! Has this page been seen before, or one that is nearly the same? The question of a crawler, asked page by
-//! page while the index grows, over [`crate::search::online`].
+//! page while the index grows. What is near is what [`crate::core::dedup`] calls near
+//! ([`crate::core::index`]); here it is kept.
 //!
-//! A page is the same as an earlier one if its text is, byte for byte, and near it if their SimHashes differ
-//! in at most h bits. How features are weighted is frozen when the index is made: with TF-IDF the document
-//! frequencies are those of a file, because a page's hash may not depend on what came after it.
+//! An index is a folder: a snapshot of all pages, a log of what has changed since, and a lock. One process
+//! writes, and has the lock before it gives its first answer; any number read beside it.
 //!
-//! Every page within the distance is found whatever the keys of the index are; good ones compare less. They
-//! are chosen (`flipside_core::search::keys`) by a sample of all hashes when the index is saved for the first time
-//! with [`FEWEST_SAMPLED`](keys::FEWEST_SAMPLED) different ones or more, stand in the file's header, and
-//! stay. An index of fewer hashes has keys of leading bits. Asked within another distance, which takes
-//! another number of tables, it is given keys anew.
+//! # What is remembered when something fails
+//!
+//! A page is answered in this order:
+//!
+//! 1. the page and the answer to it are appended to the log ([`Seen::commit`]), with `fsync` down to the disk;
+//! 2. the answer is delivered;
+//! 3. that it was delivered is appended ([`Seen::delivered`]), or that it was not ([`Seen::withdraw`]), which
+//!    takes the page back.
+//!
+//! So an answer that was given is never forgotten. If the process dies between the first step and the third,
+//! nobody knows whether the answer arrived: the page is remembered, and the answer is *in doubt*. Asked about
+//! the same text under the same request, or where requests have no names under the same name of the page, the
+//! index gives the answer in doubt once again. The answers to the last [`REQUESTS`] requests that have names
+//! of their own are remembered in any case, so that a client that heard nothing can ask again.
 
 pub(crate) mod answers;
-pub(crate) mod format;
+mod log;
+pub(crate) mod old;
+mod record;
 
 pub use answers::COLUMNS;
 
 use crate::error::{Error, Result};
-use crate::hash::FeatureHash;
-use crate::search::dial::DialParams;
-use crate::search::online::Online;
-use crate::search::{HammingIndex, Hit, Mode, Query, Scratch};
-use crate::simhash::BITS;
-use crate::sketch::{Sketch, SketchValue, Sketcher};
-use crate::text::{Extraction, FeatureKind};
-use crate::weight::Weighting;
-use crate::weight::frequencies::Frequencies;
-use flipside_core::id::Id;
-use flipside_core::internal::keys::{self, Keys};
+use crate::format;
+use crate::inspection::Inspection;
+use crate::making::{Unfinished, folder_of, is_unfinished};
+use crate::settings::Settings;
+use crate::sketch::Sketch;
+use flipside_core::id::{Document, Id};
+use flipside_core::index::Index;
 use hashbrown::HashMap;
+use log::{Log, Part, Passed};
+use record::Record;
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How the pages of an index are sketched: all of them in the same way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Requests with names of their own whose answers are remembered.
+pub const REQUESTS: usize = 1 << 16;
+
+/// A log is put into a snapshot when it is longer than this and longer than the snapshot before it.
+const LONG_LOG: u64 = 8 << 20;
+
+/// The file of an index that its writer has locked.
+const LOCK: &str = "lock";
+
+/// How the pages of an index are sketched and compared: all of them in the same way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeenParams {
-    /// What a page's features are.
-    pub features: FeatureKind,
-    /// What they are known by. Files of before there was a choice do not say, and mean MurmurHash3.
-    #[serde(default, skip_serializing_if = "is_usual")]
-    pub feature_hash: FeatureHash,
-    /// How they are weighted.
-    pub weighting: Weighting,
-    /// Pages with fewer distinct features are compared by their exact text only.
-    pub min_features: usize,
+    /// What decides which pages are near ([`Index::new`] says which settings an index can have).
+    pub settings: Settings,
     /// [`crate::format::checksum`] of the file of document frequencies, if the weighting needs one.
     pub frequencies: Option<String>,
 }
 
-fn is_usual(hash: &FeatureHash) -> bool {
-    *hash == FeatureHash::default()
-}
-
-/// What is known of a page.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Page {
-    /// [`text_digest`](crate::hash::text_digest) of its text.
-    pub digest: u128,
-    /// Its SimHash; none for a page with too few features.
-    pub hash: Option<u64>,
-}
-
-impl SeenParams {
-    /// How a page becomes features.
-    pub fn extraction(&self) -> Extraction {
-        Extraction { kind: self.features, hash: self.feature_hash }
-    }
-
-    /// What makes the sketches of an index with these parameters, weighed by the frequencies that they name.
-    pub fn sketcher(&self, frequencies: &Arc<Frequencies>) -> Sketcher {
-        Sketcher::of_simhash(self.extraction(), self.weighting, Some(Arc::clone(frequencies)))
-    }
-
-    /// What is known of a page by its sketch.
-    pub fn page(&self, sketch: &Sketch) -> Page {
-        let enough = sketch.facts.features as usize >= self.min_features.max(1);
-        let hash = match &sketch.value {
-            SketchValue::SimHash(hashed) if enough => Some(hashed.hash),
-            _ => None,
-        };
-        Page { digest: sketch.facts.digest, hash }
-    }
-}
-
-/// Whether a page has been seen. Documents are numbered from 0 in the order in which they were added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Neither the page nor one near it.
+/// What an index says about a page, in a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Neither the page nor one near it is stored.
+    #[default]
     New,
-    /// A page near it: the nearest, and of several equally near ones the one added first.
-    Near {
-        /// The earlier page.
-        document: u32,
-        /// Hamming distance of the hashes; 0 if they are equal, though the texts are not.
-        distance: u32,
-    },
-    /// A page with the same text.
-    Same {
-        /// The earlier page.
-        document: u32,
+    /// A page near it is.
+    Near,
+    /// A page with the same text is, byte for byte.
+    Same,
+    /// One that is near or the same is, but it was last seen too long ago.
+    Stale,
+}
+
+impl Verdict {
+    /// All of them, in the order of their numbers in files.
+    pub const ALL: [Self; 4] = [Self::New, Self::Near, Self::Same, Self::Stale];
+
+    /// The word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Near => "near",
+            Self::Same => "same",
+            Self::Stale => "stale",
+        }
+    }
+}
+
+/// What an index says about a page.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reply {
+    /// In a word.
+    pub verdict: Verdict,
+    /// The name of the page that is the same or the most similar; of those that are not stale, if there are
+    /// some.
+    pub earlier: Option<Arc<str>>,
+    /// When that page was last seen, in milliseconds since 1970; 0 if there is none.
+    pub seen: u64,
+    /// Bits in which its SimHash differs; 0 for the same text.
+    pub distance: u32,
+    /// How similar it is, as the judge measures it, 0 to 1; 1 for the same text.
+    pub similarity: f32,
+    /// How many stored pages are near; 1 for the same text, beside which others are not looked for.
+    pub near: u32,
+    /// Whether there may be more than `near`: thousands share a key, and not all were looked at.
+    pub more: bool,
+    /// Whether the answer was given or may have been given before, to the same request.
+    pub again: bool,
+}
+
+/// An answer under the name of its request.
+#[derive(Clone, Debug, PartialEq)]
+struct Asked {
+    key: Arc<str>,
+    remembered: Remembered,
+}
+
+/// An answer that can be given again.
+#[derive(Clone, Debug, PartialEq)]
+struct Remembered {
+    /// Of the text that was asked about.
+    digest: u128,
+    reply: Reply,
+    /// Whether the request had a name of its own; otherwise the answer is in doubt.
+    explicit: bool,
+}
+
+/// Who asks about a page.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The name of the page, its URL for example.
+    pub name: &'a str,
+    /// The name of the request, if it has one.
+    pub id: Option<&'a str>,
+    /// When the page was seen, in milliseconds since 1970.
+    pub seen: u64,
+    /// Pages last seen before this time are stale.
+    pub fresh_from: u64,
+}
+
+impl Request<'_> {
+    /// What its answer is remembered under.
+    fn key(&self) -> (String, bool) {
+        match self.id {
+            Some(id) => (format!("request {id}"), true),
+            None => (format!("page {}", self.name), false),
+        }
+    }
+}
+
+/// A page whose answer has not arrived yet, as far as is known.
+#[derive(Debug)]
+struct Undelivered {
+    /// What takes it back.
+    undo: Vec<Undo>,
+    /// Whether the log has a record of it.
+    logged: bool,
+}
+
+/// What takes back a change.
+#[derive(Debug)]
+enum Undo {
+    Page(Document),
+    Seen(Document, u64),
+    Request(Arc<str>, Option<Remembered>),
+}
+
+/// How an index is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To ask alone: beside another process that writes, whose pages so far are seen.
+    Read,
+    /// To write; there is one writer at a time.
+    Write {
+        /// Whether what is written must be on the disk before it is acknowledged, so that it outlives a
+        /// failure of power and not just the end of the process.
+        fsync: bool,
     },
 }
 
 /// The pages that have been seen.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Seen {
+    folder: PathBuf,
     params: SeenParams,
-    /// The keys that are recorded with the index; none before it is saved with hashes enough.
-    keys: Option<Keys>,
-    index: Online,
-    /// For each distinct hash, the first document that has it.
-    first: Vec<u32>,
-    /// For each document, the slot of its hash, or `NO_HASH`.
-    slots: Vec<u32>,
-    digests: Vec<u128>,
-    by_digest: HashMap<u128, u32>,
-    /// The names of all documents, one after the other, and where each ends.
-    names: String,
-    ends: Vec<u64>,
-    scratch: Scratch,
-    hits: Vec<Hit>,
+    index: Index,
+    /// By document: its name, and when it was last seen.
+    names: Vec<Arc<str>>,
+    seen: Vec<u64>,
+    requests: HashMap<Arc<str>, Remembered>,
+    /// Requests with names of their own, in the order in which they came.
+    order: VecDeque<Arc<str>>,
+    /// What a writer has.
+    writer: Option<Writer>,
+    /// What there is to say of how it was opened.
+    notes: Vec<String>,
 }
 
-const NO_HASH: u32 = u32::MAX;
-
-/// The dial that finds everything within `distance`.
-fn exact(distance: u32) -> DialParams {
-    DialParams::new(distance, (distance / 2 + 1).max(2))
+#[derive(Debug)]
+struct Writer {
+    log: Log,
+    number: u64,
+    /// Bytes of the snapshot before the log.
+    snapshot: u64,
+    fsync: bool,
+    /// Frames that are not in the log yet.
+    waiting: Vec<u8>,
+    /// The pages that were asked about since answers were last delivered.
+    undelivered: Vec<Undelivered>,
+    /// Whether something was removed that the files still hold.
+    traces: bool,
+    /// Locked as long as it is open.
+    _lock: File,
 }
-
-/// Keys for so many tables by the hashes that they are for; none if these are too few.
-fn chosen(hashes: &[u64], tables: u32) -> Result<Option<Keys>> {
-    Ok(keys::sample(hashes).map(|sample| Keys::choose(&sample, tables)).transpose()?)
-}
-
-/// Hashes that an index is laid out for at the least.
-const FEWEST_EXPECTED: usize = 1 << 20;
 
 impl Seen {
-    /// An index of no pages, which will look for pages within `distance` bits, exactly.
+    /// Opens the index in a folder. If there is none, `new` says how its pages will be sketched, and a writer
+    /// makes it. A single file, as earlier versions wrote it, is converted by a writer: the file stays beside
+    /// the folder, with `.old` behind its name.
     ///
     /// # Errors
-    /// [`Error::Core`] for a distance above 15.
-    pub fn new(params: SeenParams, distance: u32) -> Result<Self> {
-        Ok(Self::of(params, None, Online::new(exact(distance), FEWEST_EXPECTED)?))
+    /// If there is none and it cannot be made; if another process writes to it; if it cannot be read, or is no
+    /// index.
+    pub fn open(folder: &Path, access: Access, new: Option<&SeenParams>) -> Result<Self> {
+        let io = |error| Error::io(folder, error);
+        let mut notes = Vec::new();
+        if format::is_of_kind(folder, format::SEEN) {
+            let Access::Write { .. } = access else {
+                return Err(Error::Format {
+                    path: folder.to_path_buf(),
+                    field: "the index",
+                    expected: "a folder".to_owned(),
+                    got: "a file of an earlier version".to_owned(),
+                    advice: "let flipside seen convert it: ask without --ask-only once",
+                });
+            };
+            notes.push(convert(folder)?);
+        }
+        match fs::metadata(folder) {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return Err(not_an_index(folder, "a file")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let old = old_name(folder);
+                if format::is_of_kind(&old, format::SEEN) {
+                    return Err(Error::parameter(
+                        "index",
+                        folder.display(),
+                        format!(
+                            "an index; {} is one whose conversion was cut off: give it this name again",
+                            old.display()
+                        ),
+                    ));
+                }
+                if access == Access::Read || new.is_none() {
+                    return Err(Error::parameter(
+                        "index",
+                        folder.display(),
+                        "an index; there is no such index",
+                    ));
+                }
+                if let Some(new) = new {
+                    Index::new(&new.settings)?;
+                }
+                if !folder_of(folder).is_dir() {
+                    let expected =
+                        format!("a folder in one that is there; {} is none", folder_of(folder).display());
+                    return Err(Error::parameter("index", folder.display(), expected));
+                }
+                match fs::create_dir(folder) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(io(error)),
+                    _ => {}
+                }
+            }
+            Err(error) => return Err(io(error)),
+        }
+        // Nothing is put into a folder of other things.
+        if parts_of(folder)?.is_empty() && !holds_nothing(folder)? {
+            return Err(not_an_index(folder, "a folder of other things"));
+        }
+        let lock = match access {
+            Access::Read => None,
+            Access::Write { .. } => Some(lock(folder)?),
+        };
+        // A writer that puts its log into a snapshot takes files away while others read.
+        let mut tries = 0;
+        let (mut seen, last, doubted) = loop {
+            match Self::load(folder, new, lock.is_some()) {
+                Err(Error::Io { source, .. })
+                    if source.kind() == io::ErrorKind::NotFound && lock.is_none() && tries < 9 =>
+                {
+                    tries += 1;
+                }
+                loaded => break loaded?,
+            }
+        };
+        seen.notes.splice(..0, notes);
+        if let (Some(lock), Access::Write { fsync }) = (lock, access) {
+            seen.write_to(lock, last, doubted, fsync)?;
+        }
+        Ok(seen)
     }
 
-    fn of(params: SeenParams, keys: Option<Keys>, index: Online) -> Self {
-        Self {
+    /// Reads the files of an index. Gives what is known of the last one besides, and the answers of which nobody
+    /// knows whether they arrived.
+    fn load(
+        folder: &Path,
+        new: Option<&SeenParams>,
+        writes: bool,
+    ) -> Result<(Self, Option<Last>, Vec<Asked>)> {
+        let parts = parts_of(folder)?;
+        let snapshot = parts.iter().rev().copied().find(|part| matches!(part, Part::Snapshot(_)));
+        let from = snapshot.map_or(0, Part::number);
+        let logs = parts.iter().copied().filter(|part| matches!(part, Part::Log(number) if *number >= from));
+        let read: Vec<Part> = snapshot.into_iter().chain(logs).collect();
+        let params = match (read.first(), new) {
+            (Some(first), _) => log::params_of(&folder.join(first.name()))?,
+            (None, Some(new)) if holds_nothing(folder)? => new.clone(),
+            _ => return Err(not_an_index(folder, "a folder of other things")),
+        };
+        let mut seen = Self {
+            folder: folder.to_path_buf(),
+            index: Index::new(&params.settings)?,
             params,
-            keys,
-            index,
-            first: Vec::new(),
-            slots: Vec::new(),
-            digests: Vec::new(),
-            by_digest: HashMap::new(),
-            names: String::new(),
-            ends: Vec::new(),
-            scratch: Scratch::default(),
-            hits: Vec::new(),
+            names: Vec::new(),
+            seen: Vec::new(),
+            requests: HashMap::new(),
+            order: VecDeque::new(),
+            writer: None,
+            notes: Vec::new(),
+        };
+        let mut undelivered: Vec<(Vec<Undo>, Option<Asked>)> = Vec::new();
+        let mut last = None;
+        for part in read {
+            let path = folder.join(part.name());
+            let (params, passed) = log::read(&path, |record| {
+                seen.take(record, &mut undelivered)?;
+                if let Part::Snapshot(_) = part {
+                    undelivered.clear();
+                }
+                Ok(())
+            })?;
+            if params != seen.params {
+                return Err(Error::Format {
+                    path,
+                    field: "the settings",
+                    expected: "those of the other files".to_owned(),
+                    got: "others".to_owned(),
+                    advice: "the folder holds files of two indexes",
+                });
+            }
+            seen.tell(&path, part, &passed, writes);
+            last = Some(Last { part, passed });
+        }
+        let doubted: Vec<Asked> = undelivered.into_iter().filter_map(|(_, asked)| asked).collect();
+        for asked in &doubted {
+            seen.requests.insert(Arc::clone(&asked.key), asked.remembered.clone());
+        }
+        if !doubted.is_empty() && writes {
+            seen.notes.push(format!(
+                "{}: the last process ended before it knew that its answers to {} of its pages had arrived; they are \
+                 remembered, and asked about them again the index answers as it did",
+                folder.display(),
+                doubted.len()
+            ));
+        }
+        seen.index.lay_out();
+        Ok((seen, last, doubted))
+    }
+
+    /// Tells what is wrong with a file.
+    fn tell(&mut self, path: &Path, part: Part, passed: &Passed, writes: bool) {
+        let path = path.display();
+        for (offset, bytes) in &passed.damaged {
+            self.notes.push(format!(
+                "{path}, byte {offset}: {bytes} bytes are damaged and were passed over; pages that stood there are forgotten"
+            ));
+        }
+        if passed.cut > 0 && writes {
+            self.notes.push(format!(
+                "{path}: ends within a record of {} bytes, which was never acknowledged and is left out",
+                passed.cut
+            ));
+        }
+        if let Part::Snapshot(_) = part {
+            let promised = passed.promised.unwrap_or_default();
+            let lost = promised.saturating_sub(self.index.len() as u64);
+            if passed.promised.is_none() {
+                self.notes.push(format!("{path}: the end is missing; pages that stood there are forgotten"));
+            } else if lost > 0 {
+                self.notes.push(format!("{path}: {lost} of {promised} pages are forgotten"));
+            }
         }
     }
 
-    /// How pages are sketched.
+    /// Takes over a record of a file.
+    fn take(&mut self, record: Record, undelivered: &mut Vec<(Vec<Undo>, Option<Asked>)>) -> Result<()> {
+        let mut undo = Vec::new();
+        match record {
+            Record::Delivered => undelivered.clear(),
+            Record::Withdrawn { kept } => {
+                while undelivered.len() > kept as usize {
+                    if let Some((undo, _)) = undelivered.pop() {
+                        self.undo(undo);
+                    }
+                }
+                undelivered.clear();
+            }
+            Record::Settled { key } => {
+                let was = self.requests.remove(&key);
+                undo.push(Undo::Request(Arc::clone(&key), was.clone()));
+                // Should that answer not have arrived either, it is in doubt again.
+                undelivered.push((undo, was.map(|remembered| Asked { key, remembered })));
+            }
+            Record::Page { facts, value, name, seen, asked } => {
+                let document = self.index.restore(&facts, value.as_ref())?;
+                self.know(document, name, seen);
+                undo.push(Undo::Page(document));
+                if let Some(asked) = &asked {
+                    self.remember(asked, &mut undo);
+                }
+                undelivered.push((undo, asked));
+            }
+            Record::Again { digest, seen, asked } => {
+                if let Some(document) = self.index.find(digest) {
+                    undo.push(self.touch(document, seen));
+                }
+                if let Some(asked) = &asked {
+                    self.remember(asked, &mut undo);
+                }
+                undelivered.push((undo, asked));
+            }
+            Record::Removed { digest } => {
+                if let Some(document) = self.index.find(digest) {
+                    self.forget(&[document]);
+                }
+            }
+            Record::Request(asked) => {
+                if asked.remembered.explicit {
+                    self.remember(&asked, &mut Vec::new());
+                } else {
+                    self.requests.insert(asked.key, asked.remembered);
+                }
+            }
+            Record::End { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Gets ready to write, with the lock.
+    fn write_to(&mut self, lock: File, last: Option<Last>, doubted: Vec<Asked>, fsync: bool) -> Result<()> {
+        let damaged = last.as_ref().is_some_and(|last| !last.passed.damaged.is_empty());
+        let (number, length) = match last {
+            Some(Last { part: Part::Log(number), passed }) => (number, passed.whole),
+            other => {
+                // A new index, or one whose last process ended between a snapshot and its log.
+                let number = other.map_or(1, |last| last.part.number());
+                let part = Part::Log(number);
+                let length = log::write(&self.folder.join(part.name()), part, &self.params, [].into_iter())?;
+                sync_folder(&self.folder)?;
+                (number, length)
+            }
+        };
+        let log = Log::open(&self.folder.join(Part::Log(number).name()), length, fsync)?;
+        let snapshot =
+            fs::metadata(self.folder.join(Part::Snapshot(number).name())).map_or(0, |found| found.len());
+        self.writer = Some(Writer {
+            log,
+            number,
+            snapshot,
+            fsync,
+            waiting: Vec::new(),
+            undelivered: Vec::new(),
+            traces: false,
+            _lock: lock,
+        });
+        self.take_old_parts_away();
+        if !doubted.is_empty() {
+            // Nothing that comes now may take these pages back with its own.
+            let mut frames = Vec::new();
+            doubted.into_iter().for_each(|asked| Record::Request(asked).frame(&mut frames));
+            Record::Delivered.frame(&mut frames);
+            self.writer()?.log.append(&frames)?;
+        }
+        if damaged {
+            // So that damage is told once, and what is left is whole again.
+            self.snapshot()?;
+        }
+        Ok(())
+    }
+
+    /// How pages are sketched and compared.
     pub fn params(&self) -> &SeenParams {
         &self.params
     }
 
-    /// Number of documents added.
+    /// What there is to say of how the index was opened: damage, a conversion, answers in doubt.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Number of pages stored.
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.index.len()
     }
 
-    /// Whether nothing has been added.
+    /// Whether no page is stored.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.index.is_empty()
     }
 
-    /// The name under which a document was added.
-    pub fn name(&self, document: u32) -> &str {
-        let document = document as usize;
-        let start = if document == 0 { 0 } else { self.ends[document - 1] as usize };
-        &self.names[start..self.ends[document] as usize]
+    /// The index itself.
+    pub fn index(&self) -> &Index {
+        &self.index
     }
 
-    /// Whether a page has been seen. Nothing is added.
-    pub fn ask(&mut self, page: &Page) -> Answer {
-        if let Some(&document) = self.by_digest.get(&page.digest) {
-            return Answer::Same { document };
+    /// Bytes in memory, about: of the index, its sketches among them, and of names and times.
+    pub fn bytes(&self) -> (usize, usize, usize) {
+        let (index, sketches) = self.index.bytes();
+        let names: usize = self.names.iter().map(|name| name.len() + 16).sum();
+        let lists = self.names.capacity() * size_of::<Arc<str>>() + self.seen.capacity() * size_of::<u64>();
+        (index, sketches, names + lists)
+    }
+
+    /// Bytes of the files: of the snapshot, and of the log.
+    pub fn stored_bytes(&self) -> (u64, u64) {
+        self.writer.as_ref().map_or((0, 0), |writer| (writer.snapshot, writer.log.length()))
+    }
+
+    /// What the index says about a page.
+    ///
+    /// # Errors
+    /// For a sketch of another kind than the index's.
+    pub fn ask(&self, request: &Request<'_>, sketch: &Sketch) -> Result<Reply> {
+        let answer = self.index.ask(sketch)?;
+        let is_fresh = |document: Document| self.seen[document.index()] >= request.fresh_from;
+        if let Some(same) = answer.same {
+            let verdict = if is_fresh(same) { Verdict::Same } else { Verdict::Stale };
+            return Ok(Reply {
+                verdict,
+                earlier: Some(Arc::clone(&self.names[same.index()])),
+                seen: self.seen[same.index()],
+                distance: 0,
+                similarity: 1.0,
+                near: 1,
+                more: false,
+                again: false,
+            });
         }
-        let Some(hash) = page.hash else { return Answer::New };
-        self.hits.clear();
-        // All looks are made, so their order does not matter.
-        let query = Query { hash, weights: &[0.0; BITS] };
-        self.index.search(query, Mode::All, &mut self.scratch, &mut self.hits);
-        let nearest = self.hits.iter().min_by_key(|hit| (hit.distance, self.first[hit.slot.index()]));
-        nearest.map_or(Answer::New, |hit| Answer::Near {
-            document: self.first[hit.slot.index()],
-            distance: u32::from(hit.distance),
+        let fresh = answer.near.iter().find(|near| is_fresh(near.document));
+        let Some(nearest) = fresh.or(answer.near.first()) else {
+            return Ok(Reply { more: answer.passed_over > 0, ..Reply::default() });
+        };
+        Ok(Reply {
+            verdict: if fresh.is_some() { Verdict::Near } else { Verdict::Stale },
+            earlier: Some(Arc::clone(&self.names[nearest.document.index()])),
+            seen: self.seen[nearest.document.index()],
+            distance: nearest.distance,
+            similarity: nearest.similarity,
+            near: u32::try_from(answer.near.len()).unwrap_or(u32::MAX),
+            more: answer.passed_over > 0,
+            again: false,
         })
     }
 
-    /// Adds a page under a name, unless one with its text is there already. Gives the
-    /// document that stands for it.
+    /// What the index says about a page, which is then stored; the page with the same text is seen again
+    /// instead, if there is one. Give the answer after [`commit`](Self::commit) and not before, and say then
+    /// how that went.
     ///
     /// # Errors
-    /// If there are 2³² − 1 documents already.
-    pub fn add(&mut self, page: &Page, name: &str) -> Result<u32> {
-        if let Some(&document) = self.by_digest.get(&page.digest) {
-            return Ok(document);
-        }
-        let document = u32::try_from(self.slots.len()).ok().filter(|&document| document < u32::MAX);
-        let document = document.ok_or_else(|| {
-            Error::parameter("index", self.slots.len(), "fewer than 2^32 documents in one index")
-        })?;
-        let slot = match page.hash {
-            Some(hash) => {
-                let (slot, new) = self.index.insert(hash)?;
-                if new {
-                    self.first.push(document);
-                }
-                slot.number()
+    /// For an index that is open to read, and for a sketch of another kind than the index's.
+    pub fn ask_and_add(&mut self, request: &Request<'_>, sketch: &Sketch) -> Result<Reply> {
+        let (key, explicit) = request.key();
+        self.writer()?;
+        let digest = sketch.facts.digest;
+        if let Some(known) = self.requests.get(&key[..]).filter(|known| known.digest == digest) {
+            let reply = Reply { again: true, ..known.reply.clone() };
+            let mut undo = Vec::new();
+            if !explicit {
+                let key: Arc<str> = key.into();
+                undo.push(Undo::Request(Arc::clone(&key), self.requests.remove(&key)));
+                self.change(Record::Settled { key })?;
             }
-            None => NO_HASH,
+            self.writer()?.undelivered.push(Undelivered { undo, logged: !explicit });
+            return Ok(reply);
+        }
+        let reply = self.ask(request, sketch)?;
+        let remembered = Remembered { digest, reply: reply.clone(), explicit };
+        let asked = Some(Asked { key: key.into(), remembered });
+        self.store(request, sketch, asked)?;
+        Ok(reply)
+    }
+
+    /// Stores a page without a question; the page with the same text is seen again instead, if there is one.
+    ///
+    /// # Errors
+    /// As [`ask_and_add`](Self::ask_and_add).
+    pub fn add(&mut self, request: &Request<'_>, sketch: &Sketch) -> Result<()> {
+        self.writer()?;
+        self.store(request, sketch, None)
+    }
+
+    fn store(&mut self, request: &Request<'_>, sketch: &Sketch, asked: Option<Asked>) -> Result<()> {
+        let (mut undo, seen) = (Vec::new(), request.seen);
+        let digest = sketch.facts.digest;
+        let record = match self.index.find(digest) {
+            Some(same) => {
+                undo.push(self.touch(same, seen));
+                Record::Again { digest, seen, asked: asked.clone() }
+            }
+            None => {
+                let (document, name) = (self.index.add(sketch)?, Arc::from(request.name));
+                self.know(document, Arc::clone(&name), seen);
+                undo.push(Undo::Page(document));
+                let (facts, value) = self.index.kept(document).unwrap_or_default();
+                Record::Page { facts, value, name, seen, asked: asked.clone() }
+            }
         };
-        self.slots.push(slot);
-        self.digests.push(page.digest);
-        self.by_digest.insert(page.digest, document);
-        self.names.push_str(name);
-        self.ends.push(self.names.len() as u64);
-        Ok(document)
+        if let Some(asked) = &asked {
+            self.remember(asked, &mut undo);
+        }
+        self.change(record)?;
+        self.writer()?.undelivered.push(Undelivered { undo, logged: true });
+        Ok(())
+    }
+
+    /// Writes what was stored since the last time to the log. What is committed outlives the process, and with
+    /// `fsync` the machine.
+    ///
+    /// # Errors
+    /// If it cannot be written. Then nothing of it is stored.
+    pub fn commit(&mut self) -> Result<()> {
+        let writer = self.writer()?;
+        if writer.waiting.is_empty() {
+            return Ok(());
+        }
+        let frames = std::mem::take(&mut writer.waiting);
+        let written = writer.log.append(&frames);
+        if written.is_err() {
+            let undelivered = std::mem::take(&mut writer.undelivered);
+            undelivered.into_iter().rev().for_each(|page| self.undo(page.undo));
+        }
+        written
+    }
+
+    /// Says that the answers to all pages that were asked about have arrived.
+    ///
+    /// # Errors
+    /// If it cannot be noted; the answers are then in doubt should the process die.
+    pub fn delivered(&mut self) -> Result<()> {
+        let writer = self.writer()?;
+        if writer.undelivered.is_empty() && writer.waiting.is_empty() {
+            return Ok(());
+        }
+        Record::Delivered.frame(&mut writer.waiting);
+        let frames = std::mem::take(&mut writer.waiting);
+        writer.log.append(&frames)?;
+        writer.undelivered.clear();
+        self.shorten()
+    }
+
+    /// Commits what was stored, and counts the answers as delivered, in one go: for a client that asks again
+    /// under the name of its request when it hears nothing.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub fn acknowledge(&mut self) -> Result<()> {
+        let writer = self.writer()?;
+        if writer.waiting.is_empty() {
+            writer.undelivered.clear();
+            return Ok(());
+        }
+        Record::Delivered.frame(&mut writer.waiting);
+        self.commit()?;
+        self.writer()?.undelivered.clear();
+        self.shorten()
+    }
+
+    /// Puts a long log into a snapshot.
+    fn shorten(&mut self) -> Result<()> {
+        let writer = self.writer()?;
+        if writer.log.length() > LONG_LOG.max(writer.snapshot) && self.snapshot().is_err() {
+            // The log has everything. It is tried again when the log has grown as much once more.
+            let writer = self.writer()?;
+            writer.snapshot = writer.log.length().saturating_mul(2);
+        }
+        Ok(())
+    }
+
+    /// Whether something was removed that the files still hold.
+    pub fn has_traces(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.traces)
+    }
+
+    /// Says that the answers to the first `kept` of the pages that were asked about since have arrived, and
+    /// the others have not: they are taken back.
+    ///
+    /// # Errors
+    /// If it cannot be noted; the answers are then in doubt.
+    pub fn withdraw(&mut self, kept: usize) -> Result<()> {
+        let writer = self.writer()?;
+        let mut undelivered = std::mem::take(&mut writer.undelivered);
+        let kept = kept.min(undelivered.len());
+        let records = undelivered[..kept].iter().filter(|page| page.logged).count();
+        let mut frame = std::mem::take(&mut writer.waiting);
+        Record::Withdrawn { kept: u32::try_from(records).unwrap_or(u32::MAX) }.frame(&mut frame);
+        let written = writer.log.append(&frame);
+        undelivered.drain(kept..).rev().for_each(|page| self.undo(page.undo));
+        written
+    }
+
+    /// Puts answers in doubt that were delivered as far as could be told: those that a reader who is gone may
+    /// not have read.
+    ///
+    /// # Errors
+    /// If it cannot be noted.
+    pub fn doubt(&mut self, answers: impl Iterator<Item = (String, u128, Reply)>) -> Result<()> {
+        let writer = self.writer()?;
+        let mut frames = std::mem::take(&mut writer.waiting);
+        let mut doubted = Vec::new();
+        for (name, digest, reply) in answers {
+            let (key, explicit) = Request { name: &name, id: None, seen: 0, fresh_from: 0 }.key();
+            let asked = Asked { key: key.into(), remembered: Remembered { digest, reply, explicit } };
+            Record::Request(asked.clone()).frame(&mut frames);
+            doubted.push(asked);
+        }
+        writer.log.append(&frames)?;
+        self.requests.extend(doubted.into_iter().map(|asked| (asked.key, asked.remembered)));
+        Ok(())
+    }
+
+    /// Removes the pages that `gone` names by their names and times, and gives how many went. Their sketches,
+    /// names and times leave the files with the next [`snapshot`](Self::snapshot).
+    ///
+    /// # Errors
+    /// If it cannot be noted; then they stay.
+    pub fn remove(&mut self, mut gone: impl FnMut(&str, u64) -> bool) -> Result<usize> {
+        self.commit()?;
+        let documents: Vec<Document> = self
+            .index
+            .documents()
+            .into_iter()
+            .filter(|document| gone(&self.names[document.index()], self.seen[document.index()]))
+            .collect();
+        let mut frames = Vec::new();
+        for &document in &documents {
+            if let Some((facts, _)) = self.index.kept(document) {
+                Record::Removed { digest: facts.digest }.frame(&mut frames);
+            }
+        }
+        let writer = self.writer()?;
+        writer.log.append(&frames)?;
+        writer.traces |= !documents.is_empty();
+        self.forget(&documents);
+        Ok(documents.len())
+    }
+
+    /// Writes all pages to a new snapshot and begins a new log, which takes away the traces of what was
+    /// removed. Answers that are on their way count as delivered.
+    ///
+    /// # Errors
+    /// If it cannot be written; then the files are as they were.
+    pub fn snapshot(&mut self) -> Result<()> {
+        self.commit()?;
+        self.writer()?.undelivered.clear();
+        let number = self.writer()?.number + 1;
+        let [snapshot, log] = [Part::Snapshot(number), Part::Log(number)];
+        let length = log::write(&self.folder.join(snapshot.name()), snapshot, &self.params, self.records())?;
+        let path = self.folder.join(log.name());
+        let begun = log::write(&path, log, &self.params, [].into_iter())?;
+        sync_folder(&self.folder)?;
+        let writer = self.writer()?;
+        writer.log = Log::open(&path, begun, writer.fsync)?;
+        (writer.number, writer.snapshot, writer.traces) = (number, length, false);
+        self.take_old_parts_away();
+        Ok(())
+    }
+
+    /// Ends the work of a writer in good order: a long log, or one with traces of what was removed, is put
+    /// into a snapshot.
+    ///
+    /// # Errors
+    /// If that cannot be written; nothing is lost.
+    pub fn close(mut self) -> Result<()> {
+        let Some(writer) = &self.writer else { return Ok(()) };
+        if writer.traces {
+            return self.snapshot();
+        }
+        self.commit()
+    }
+
+    /// All that a snapshot holds.
+    fn records(&self) -> impl Iterator<Item = Record> {
+        let pages = self.index.documents().into_iter().filter_map(|document| {
+            let ((facts, value), at) = (self.index.kept(document)?, document.index());
+            let (name, seen) = (Arc::clone(&self.names[at]), self.seen[at]);
+            Some(Record::Page { facts, value, name, seen, asked: None })
+        });
+        let asked = |(key, remembered): (&Arc<str>, &Remembered)| {
+            Record::Request(Asked { key: Arc::clone(key), remembered: remembered.clone() })
+        };
+        let explicit = self.order.iter().filter_map(move |key| self.requests.get_key_value(key)).map(asked);
+        let mut doubted: Vec<_> = self.requests.iter().filter(|(_, known)| !known.explicit).collect();
+        doubted.sort_unstable_by_key(|(key, _)| Arc::clone(key));
+        let end = Record::End { pages: self.index.len() as u64 };
+        pages.chain(explicit).chain(doubted.into_iter().map(asked)).chain([end])
+    }
+
+    /// Takes away the files that a later snapshot holds.
+    fn take_old_parts_away(&self) {
+        let Some(writer) = &self.writer else { return };
+        let parts = parts_of(&self.folder).unwrap_or_default();
+        if !parts.contains(&Part::Snapshot(writer.number)) {
+            return;
+        }
+        for part in parts.into_iter().filter(|part| part.number() < writer.number) {
+            // Left there, it is passed over all the same.
+            let _ = fs::remove_file(self.folder.join(part.name()));
+        }
+    }
+
+    fn writer(&mut self) -> Result<&mut Writer> {
+        let Self { writer, folder, .. } = self;
+        writer
+            .as_mut()
+            .ok_or_else(|| Error::parameter("index", folder.display(), "one that is open to write"))
+    }
+
+    fn change(&mut self, record: Record) -> Result<()> {
+        record.frame(&mut self.writer()?.waiting);
+        Ok(())
+    }
+
+    fn know(&mut self, document: Document, name: Arc<str>, seen: u64) {
+        let at = document.index();
+        if self.names.len() <= at {
+            self.names.resize(at + 1, Arc::from(""));
+            self.seen.resize(at + 1, 0);
+        }
+        (self.names[at], self.seen[at]) = (name, seen);
+    }
+
+    fn forget(&mut self, documents: &[Document]) {
+        self.index.remove(documents);
+        for document in documents {
+            (self.names[document.index()], self.seen[document.index()]) = (Arc::from(""), 0);
+        }
+    }
+
+    fn touch(&mut self, document: Document, seen: u64) -> Undo {
+        let at = &mut self.seen[document.index()];
+        let was = *at;
+        *at = was.max(seen);
+        Undo::Seen(document, was)
+    }
+
+    /// Remembers the answer to a request that has a name of its own.
+    fn remember(&mut self, asked: &Asked, undo: &mut Vec<Undo>) {
+        if !asked.remembered.explicit {
+            return;
+        }
+        let was = self.requests.insert(Arc::clone(&asked.key), asked.remembered.clone());
+        if was.is_none() {
+            self.order.push_back(Arc::clone(&asked.key));
+        }
+        undo.push(Undo::Request(Arc::clone(&asked.key), was));
+        while self.order.len() > REQUESTS {
+            if let Some(oldest) = self.order.pop_front() {
+                self.requests.remove(&oldest);
+            }
+        }
+    }
+
+    fn undo(&mut self, changes: Vec<Undo>) {
+        for change in changes.into_iter().rev() {
+            match change {
+                Undo::Page(document) => self.forget(&[document]),
+                Undo::Seen(document, was) => self.seen[document.index()] = was,
+                Undo::Request(key, Some(was)) => {
+                    self.requests.insert(key, was);
+                }
+                Undo::Request(key, None) => {
+                    self.requests.remove(&key);
+                    if self.order.back() == Some(&key) {
+                        self.order.pop_back();
+                    }
+                }
+            }
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::hash::SplitMix64;
-    use crate::simhash::distance;
-    use proptest::prelude::*;
+/// The last file that was read.
+struct Last {
+    part: Part,
+    passed: Passed,
+}
 
-    pub(super) fn params() -> SeenParams {
-        SeenParams {
-            feature_hash: FeatureHash::default(),
-            features: FeatureKind::Words,
-            weighting: Weighting::Binary,
-            min_features: 3,
-            frequencies: None,
+fn not_an_index(path: &Path, got: &str) -> Error {
+    Error::Format {
+        path: path.to_path_buf(),
+        field: "the index",
+        expected: "a folder that flipside seen made".to_owned(),
+        got: got.to_owned(),
+        advice: "name another place",
+    }
+}
+
+/// The files of an index, by number, a snapshot before the log of its number.
+fn parts_of(folder: &Path) -> Result<Vec<Part>> {
+    let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let entries = entries.map_err(|e| Error::io(folder, e))?;
+    let mut parts: Vec<Part> =
+        entries.iter().filter_map(|entry| Part::of(entry.file_name().to_str()?)).collect();
+    parts.sort_unstable_by_key(|part| (part.number(), matches!(part, Part::Log(_))));
+    Ok(parts)
+}
+
+/// Whether a folder is an index.
+pub(crate) fn is_index(folder: &Path) -> bool {
+    folder.is_dir() && parts_of(folder).is_ok_and(|parts| !parts.is_empty())
+}
+
+/// Whether there is nothing in a folder but what a process leaves that dies while it makes an index.
+fn holds_nothing(folder: &Path) -> Result<bool> {
+    let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let entries = entries.map_err(|e| Error::io(folder, e))?;
+    Ok(entries.iter().all(|entry| {
+        let name = entry.file_name();
+        name == LOCK || is_unfinished(&name)
+    }))
+}
+
+/// Locks an index for its writer.
+fn lock(folder: &Path) -> Result<File> {
+    let path = folder.join(LOCK);
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(|e| Error::io(&path, e))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::parameter(
+            "index",
+            folder.display(),
+            "an index that no other process writes to; wait for it, send it your pages, or ask alone (--ask-only)",
+        )),
+        Err(TryLockError::Error(error)) => Err(Error::io(&path, error)),
+    }
+}
+
+/// Sees to it that names of new files outlive a failure of power.
+fn sync_folder(folder: &Path) -> Result<()> {
+    #[cfg(unix)]
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| Error::io(folder, e))?;
+    Ok(())
+}
+
+/// What the file of an earlier version is called when it is converted.
+fn old_name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".old");
+    name.into()
+}
+
+/// Makes a folder of an index of an earlier version, and says what was done.
+fn convert(path: &Path) -> Result<String> {
+    let io = |error| Error::io(path, error);
+    let file = File::open(path).map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            return Err(Error::parameter("index", path.display(), "an index that no other process converts"));
         }
+        Err(TryLockError::Error(error)) => return Err(io(error)),
     }
+    let old::Old { params, pages } = old::read(path)?;
+    let aside = old_name(path);
+    if fs::symlink_metadata(&aside).is_ok() {
+        let expected =
+            format!("a free name for the file of the earlier version; {} is taken", aside.display());
+        return Err(Error::parameter("index", path.display(), expected));
+    }
+    let seen = file.metadata().and_then(|found| found.modified()).map_err(io)?;
+    let seen = seen.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    let n = pages.len();
+    let records = pages.into_iter().map(|page| {
+        let old::OldPage { facts, value, name } = page;
+        Record::Page { facts, value, name: name.into(), seen, asked: None }
+    });
+    let records = records.chain([Record::End { pages: n as u64 }]);
+    let unfinished = Unfinished::folder(path).map_err(io)?;
+    let part = Part::Snapshot(1);
+    log::write(&unfinished.path().join(part.name()), part, &params, records)?;
+    sync_folder(unfinished.path())?;
+    unfinished
+        .finish(|folder| {
+            fs::rename(path, &aside)?;
+            fs::rename(folder, path)
+        })
+        .map_err(io)?;
+    Ok(format!(
+        "{}: was an index of an earlier version, which had no check: its {n} pages are in a folder of that name now, compared by \
+         the distance of their hashes as before; the file is {}. A new index checks what it calls near",
+        path.display(),
+        aside.display()
+    ))
+}
 
-    /// Pages near each other, some with the same hash, some with the same text, some with none.
-    fn pages(n: usize, seed: u64) -> Vec<Page> {
-        let mut rng = SplitMix64::new(seed);
-        (0..n)
-            .map(|_| {
-                let digest = u128::from(rng.below(n as u64));
-                let centre = SplitMix64::new(digest as u64 % 7).next_u64();
-                let hash = (digest % 11 != 0).then(|| centre ^ 1 << (digest % 5) ^ 1 << (digest % 60));
-                Page { digest, hash }
-            })
-            .collect()
+/// Checks an index: its files, and whether its pages can be used.
+///
+/// # Errors
+/// If it cannot be read, or is no index.
+pub(crate) fn check(folder: &Path) -> Result<Inspection> {
+    let mut inspection = Inspection::of("index of seen pages");
+    let seen = Seen::open(folder, Access::Read, None)?;
+    let settings = &seen.params.settings;
+    for part in parts_of(folder)? {
+        let length = fs::metadata(folder.join(part.name())).map_or(0, |found| found.len());
+        inspection.fact(part.name(), format!("{length} bytes"));
     }
-
-    /// The definition: all earlier documents, one by one.
-    pub(super) fn naive(before: &[Page], page: &Page, radius: u32) -> Answer {
-        if let Some(same) = before.iter().position(|earlier| earlier.digest == page.digest) {
-            return Answer::Same { document: same as u32 };
-        }
-        let near = before.iter().zip(0..).filter_map(|(earlier, document)| {
-            let distance = distance(earlier.hash?, page.hash?);
-            (distance <= radius).then_some((distance, document))
-        });
-        near.min().map_or(Answer::New, |(distance, document)| Answer::Near { document, distance })
+    inspection.fact("pages", seen.len());
+    inspection.fact("features", settings.features);
+    inspection.fact("search", settings.net.name());
+    inspection.fact("verify", settings.judge.name());
+    if let Some(threshold) = settings.judge.threshold() {
+        inspection.fact("verify threshold", threshold);
     }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(32))]
-        #[test]
-        fn answers_are_those_of_a_search_through_all_earlier_pages(seed: u64, n in 1usize..200, radius in 0u32..6) {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("seen");
-            let mut seen = Seen::new(params(), radius).unwrap();
-            let mut before: Vec<Page> = Vec::new();
-            for (i, page) in pages(n, seed).iter().enumerate() {
-                let expected = naive(&before, page, radius);
-                prop_assert_eq!(seen.ask(page), expected);
-                let document = seen.add(page, &format!("page {i} é")).unwrap();
-                match expected {
-                    Answer::Same { document: same } => prop_assert_eq!(document, same),
-                    _ => {
-                        before.push(*page);
-                        prop_assert_eq!(document as usize, before.len() - 1);
-                        let name = format!("page {i} é");
-                        prop_assert_eq!(seen.name(document), name.as_str());
-                    }
-                }
-                // Left and taken up again.
-                if i == n / 2 {
-                    seen.save(&path).unwrap();
-                    let again = Seen::load(&path, &params(), radius).unwrap();
-                    prop_assert_eq!(again.len(), seen.len());
-                    seen = again;
-                }
-            }
-            prop_assert_eq!(seen.len(), before.len());
-        }
+    if let Some(distance) = settings.net.distance() {
+        inspection.fact("distance", distance);
     }
-
-    /// Pages of uneven hashes: the first byte is the same in most, the last two are equal in
-    /// all. Some are near others.
-    pub(super) fn uneven(n: usize, seed: u64) -> Vec<Page> {
-        let mut rng = SplitMix64::new(seed);
-        (0..n as u128)
-            .map(|i| {
-                let drawn = SplitMix64::new(rng.below(n as u64)).next_u64();
-                let first = if drawn & 0xf0_0000 == 0 { 0 } else { 0xff << 56 };
-                let hash = first | (drawn & 0x00ff_ffff_ffff_0000) | ((drawn & 0xff) * 0x101);
-                Page { digest: i | u128::from(seed) << 64, hash: Some(hash ^ 1 << rng.below(64)) }
-            })
-            .collect()
+    if let Some(frequencies) = &seen.params.frequencies {
+        inspection.fact("checksum of the document frequencies", frequencies);
     }
-
-    pub(super) fn filled(pages: &[Page], radius: u32) -> Seen {
-        let mut seen = Seen::new(params(), radius).unwrap();
-        for (i, page) in pages.iter().enumerate() {
-            seen.add(page, &i.to_string()).unwrap();
-        }
-        seen
+    inspection.fact("expected chance matches of a page", format!("{:.3e}", seen.index.expected_by_chance()));
+    if let Some(measured) = seen.index.measured() {
+        let budget = measured.budget.map_or_else(|| "all".to_owned(), |budget| budget.to_string());
+        inspection.fact("probes of a question", budget);
+        inspection.fact(
+            "recall reached",
+            format!("{:.3} [{:.3}, {:.3}]", measured.reached, measured.low, measured.high),
+        );
     }
+    let (index, sketches, names) = seen.bytes();
+    inspection
+        .fact("bytes in memory", format!("{index}, of which sketches {sketches}; names and times {names}"));
+    inspection.fact("requests remembered", seen.requests.len());
+    seen.notes.iter().for_each(|note| inspection.problem(note.clone()));
+    Ok(inspection)
 }

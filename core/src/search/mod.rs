@@ -10,6 +10,7 @@ mod buckets;
 pub mod dial;
 pub mod distinct;
 pub mod join;
+pub mod keyed;
 pub(crate) mod keys;
 pub mod linear;
 pub mod online;

@@ -156,6 +156,24 @@ impl Online {
         &self.params
     }
 
+    /// Makes so many probes from now on, or all of them.
+    pub fn set_budget(&mut self, budget: Option<u32>) {
+        self.params.budget = budget;
+        let parts = self.parts.iter_mut().flatten();
+        parts.for_each(|part| part.dial.set_budget(budget));
+    }
+
+    /// All hashes within the radius, each with the probe at which a search without a budget comes upon it.
+    pub(crate) fn trace(&self, query: Query<'_>) -> Vec<(Hit, u32)> {
+        debug_assert!(self.params.budget.is_none());
+        let mut traced = Vec::new();
+        self.answer_one(query, Mode::All, &mut Scratch::default(), |hit, probe| {
+            traced.push((hit, probe));
+            ControlFlow::Continue(())
+        });
+        traced
+    }
+
     /// Probes that are made as each of its hashes is stored now.
     fn budget(&self) -> u32 {
         self.params.budget.unwrap_or(u32::MAX)

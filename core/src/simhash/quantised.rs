@@ -32,15 +32,14 @@ impl QuantisedWeights {
         })
     }
 
+    /// Weights that were [bytes](Self::bytes) before. −128, which no weight comes to, is taken for −127.
+    pub fn from_bytes(bytes: [i8; BITS]) -> Self {
+        Self(bytes.map(|byte| byte.max(-i8::MAX)))
+    }
+
     /// The bytes: the sign of a component, and 127·√(magnitude / [`LARGEST`](Self::LARGEST)).
     pub fn bytes(&self) -> &[i8; BITS] {
         &self.0
-    }
-
-    /// The weights behind [`bytes`](Self::bytes), for a sketch that was kept elsewhere. −128, which no weight comes
-    /// to, is taken for −127.
-    pub fn from_bytes(bytes: [i8; BITS]) -> Self {
-        Self(bytes.map(|byte| byte.max(-i8::MAX)))
     }
 
     /// Cosine of the angle between two weight vectors, an estimate of the documents'

@@ -117,22 +117,32 @@ fn binaries() -> Vec<Vec<u8>> {
     flipside::frequencies::save(&saved, &path).expect("saves");
     let (envelope, body) = flipside::format::read_any(&path).expect("what was saved");
     seeds.push(file(0, envelope.header, body));
-    let params = flipside::seen::SeenParams {
-        features: kind,
-        weighting: flipside::weight::Weighting::Binary,
-        min_features: 3,
-        frequencies: None,
-    };
-    let mut seen = flipside::seen::Seen::new(params, 3).expect("an index");
-    for i in 0..20 {
-        let page = flipside::seen::Page { digest: i, hash: (i % 5 > 0).then_some(i as u64 * 0x0101_0101) };
-        seen.add(&page, &format!("page {i}")).expect("there is room");
-    }
-    let path = dir.path().join("seen");
-    seen.save(&path).expect("saves");
-    let (envelope, body) = flipside::format::read_any(&path).expect("what was saved");
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/seen/version-2.seen");
+    let (envelope, body) = flipside::format::read_any(&old).expect("a specimen");
     seeds.push(file(1, envelope.header, body));
+    seeds.push(records());
     seeds
+}
+
+/// The records of a log of an index, which any index may hold.
+fn records() -> Vec<u8> {
+    use flipside::seen::{Access, Request, Seen, SeenParams};
+    let dir = tempfile::tempdir().expect("a folder");
+    let index = dir.path().join("index");
+    let settings = flipside::settings::Settings::default();
+    let mut sketcher = flipside::sketch::Sketcher::new(&settings, None).expect("settings");
+    let params = SeenParams { settings, frequencies: None };
+    let mut seen = Seen::open(&index, Access::Write { fsync: false }, Some(&params)).expect("an index");
+    let begun = seen.stored_bytes().1 as usize;
+    for (name, id, text) in [("a", None, "some words"), ("b", Some("r"), "other words"), ("c", None, "some words")] {
+        let request = Request { name, id, seen: 7, fresh_from: 0 };
+        seen.ask_and_add(&request, &sketcher.sketch(text)).expect("there is room");
+        seen.commit().expect("a log");
+        if name == "b" { seen.withdraw(0) } else { seen.delivered() }.expect("a log");
+    }
+    seen.remove(|name, _| name == "b").expect("a log");
+    let log = std::fs::read(index.join("log-00000001")).expect("a log");
+    log[begun..].to_vec()
 }
 
 fn truths() -> Vec<Vec<u8>> {

@@ -140,6 +140,11 @@ impl Dial {
         self
     }
 
+    /// Makes so many probes from now on, or all of them.
+    pub(crate) fn set_budget(&mut self, budget: Option<u32>) {
+        self.params.budget = budget;
+    }
+
     /// Number of all probes: the budget from which on nothing more is found.
     pub fn all_probes(&self) -> u32 {
         self.probes.all()

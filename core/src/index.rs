@@ -1,0 +1,691 @@
+//! Has this page been seen before, or one that is near it? The question of a crawler, asked page by page of an
+//! index that grows and shrinks.
+//!
+//! What a run over all pages ([`crate::dedup`]) calls near, the index calls near: the same sketches, the same
+//! keys, the same judge with the same threshold. Asked for each page of a corpus in order, it gives the pairs
+//! that such a run finds between a page and those before it. Where crowds are thinned the two differ: the run
+//! looks at the likeliest pairs of a key that more than 256 sketches share, and at some pairs of texts whose
+//! sketches are equal; the index looks at the first and the latest pages of such a key
+//! ([`keyed::MOST`](crate::search::keyed::MOST)) and says how many it passed over.
+//!
+//! ```
+//! use flipside_core::index::Index;
+//! use flipside_core::settings::Settings;
+//! use flipside_core::sketch::Sketcher;
+//!
+//! let settings = Settings::default();
+//! let (mut index, mut sketcher) = (Index::new(&settings)?, Sketcher::new(&settings, None)?);
+//! let story: Vec<String> = (0..80).map(|word| format!("word{}", word * word)).collect();
+//! let [first, again] = [story.join(" "), story.join(" ") + " today"].map(|text| sketcher.sketch(&text));
+//! assert!(index.ask(&first)?.near.is_empty());
+//! let document = index.add(&first)?;
+//! assert_eq!(index.ask(&again)?.near[0].document, document);
+//! assert_eq!(index.ask(&first)?.same, Some(document));
+//! index.remove(&[document]);
+//! assert!(index.is_empty());
+//! # Ok::<(), flipside_core::Error>(())
+//! ```
+
+use crate::calibrate::{Calibration, CalibrationParams, calibrate};
+use crate::error::{Error, Result};
+use crate::hash::fmix64;
+use crate::id::{Document, Id, Slot};
+use crate::search::dial::DialParams;
+use crate::search::keyed::Keyed;
+use crate::search::keys::{self, Keys};
+use crate::search::online::Online;
+use crate::search::{HammingIndex, Mode, Query, Scratch};
+use crate::settings::{Judge, Net, Recall, Settings, Sketches};
+use crate::simhash::BITS;
+use crate::similarity::{Anchor, Page};
+use crate::sketch::{Facts, Hashed, Sketch, SketchValue, TwoSketches};
+use hashbrown::{HashSet, HashTable};
+use std::f64::consts::PI;
+
+/// The pages of an index, by what is kept of each. Documents are numbered from 0; the number of one that was
+/// removed is given again.
+#[derive(Clone, Debug)]
+pub struct Index {
+    settings: Settings,
+    pages: Vec<Kept>,
+    /// Pages stored so far, those that are gone as well.
+    born: u64,
+    by_digest: HashTable<u32>,
+    free: Vec<u32>,
+    net: Grown,
+}
+
+/// What is kept of every page.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    digest: u128,
+    /// How many were stored before.
+    born: u64,
+    features: u32,
+    stored: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Grown {
+    Keys(ByKeys),
+    Hashes(Box<ByHashes>),
+}
+
+/// Pages with both sketches.
+#[derive(Clone, Debug)]
+struct ByKeys {
+    keyed: Keyed,
+    /// Words of a page's bits.
+    words: usize,
+    hashes: Vec<u64>,
+    bits: Vec<u64>,
+}
+
+/// Pages with a SimHash.
+#[derive(Clone, Debug)]
+struct ByHashes {
+    distance: u32,
+    recall: Recall,
+    online: Online,
+    /// The documents of each slot; none where all are removed.
+    documents: Vec<Vec<u32>>,
+    /// By document; nothing where neither the judge nor the probes look at weights.
+    hashed: Vec<Option<Hashed>>,
+    /// Slots without a document.
+    empty: usize,
+    measured: Option<Calibration>,
+    /// Different hashes at the last measurement.
+    measured_at: usize,
+}
+
+/// What an index has to say about a page.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The page with the same text, byte for byte. If there is one, others are not looked for.
+    pub same: Option<Document>,
+    /// The pages near it, the most similar first, and of equally similar ones the one stored first.
+    pub near: Vec<Near>,
+    /// Pages that it was compared with.
+    pub compared: u64,
+    /// Entries of keys that were passed over, as thousands of pages share the key: `near` may be longer then.
+    pub passed_over: u64,
+}
+
+/// A page near another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Near {
+    /// Which.
+    pub document: Document,
+    /// Bits in which the SimHashes differ, 0 to 64.
+    pub distance: u32,
+    /// What the judge measured, 0 to 1; without one, cos(π·distance/64).
+    pub similarity: f32,
+}
+
+/// Different hashes that an index is laid out for at the least.
+const FEWEST_EXPECTED: usize = 1 << 20;
+
+/// Different hashes from which on the number of probes is measured; fewer are searched with all probes.
+const FEWEST_MEASURED: usize = 4096;
+
+/// Pages that are judged for one question to an index of hashes: the nearest ones.
+const MOST_JUDGED: usize = 4096;
+
+impl Index {
+    /// An index of no pages. The settings say how pages are sketched, which of them are looked at, and which
+    /// are near:
+    ///
+    /// - [`Sketches::Both`] with [`Net::Keys`] and a judge that estimates, as [`Settings::both`] and
+    ///   [`Settings::removable`] have them;
+    /// - [`Sketches::SimHash`] with [`Net::Dial`] without key bits of its own, and the judge
+    ///   [`Judge::Weights`], [`Judge::Mismatch`] or [`Judge::Net`]. The probes that a recall below 1 takes are
+    ///   measured on the pages of the index, from 4,096 different hashes on and again whenever their number
+    ///   has doubled.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for settings without meaning, and for others than these.
+    pub fn new(settings: &Settings) -> Result<Self> {
+        settings.check()?;
+        let net = match (settings.sketches, settings.net, settings.judge) {
+            (
+                Sketches::Both { bits, banding },
+                Net::Keys,
+                Judge::Estimate(_) | Judge::EstimatedContainment(_),
+            ) => Grown::Keys(ByKeys {
+                keyed: Keyed::new(banding.bands),
+                words: bits / u64::BITS as usize,
+                hashes: Vec::new(),
+                bits: Vec::new(),
+            }),
+            (
+                Sketches::SimHash { .. },
+                Net::Dial { distance, recall, key_bits: None },
+                Judge::Weights(_) | Judge::Mismatch(_) | Judge::Net,
+            ) => Grown::Hashes(Box::new(ByHashes::new(distance, recall)?)),
+            _ => {
+                let got = format!("{} with {}", settings.net.name(), settings.judge.name());
+                let expected = "keys with estimate or estimated-containment, or the dial with weights, mismatch or none, in an \
+                                index that grows";
+                return Err(Error::parameter("search", got, expected));
+            }
+        };
+        Ok(Self {
+            settings: settings.clone(),
+            pages: Vec::new(),
+            born: 0,
+            by_digest: HashTable::new(),
+            free: Vec::new(),
+            net,
+        })
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Number of pages stored.
+    pub fn len(&self) -> usize {
+        self.by_digest.len()
+    }
+
+    /// Whether no page is stored.
+    pub fn is_empty(&self) -> bool {
+        self.by_digest.is_empty()
+    }
+
+    /// The documents that are stored, in the order in which they came.
+    pub fn documents(&self) -> Vec<Document> {
+        let mut documents: Vec<Document> =
+            Document::all(self.pages.len()).filter(|&document| self.contains(document)).collect();
+        documents.sort_unstable_by_key(|document| self.pages[document.index()].born);
+        documents
+    }
+
+    /// Whether a document is stored.
+    pub fn contains(&self, document: Document) -> bool {
+        self.pages.get(document.index()).is_some_and(|page| page.stored)
+    }
+
+    /// The document with a text, by the text's digest.
+    pub fn find(&self, digest: u128) -> Option<Document> {
+        let same = |&at: &u32| self.pages[at as usize].digest == digest;
+        self.by_digest.find(digest_hash(digest), same).map(|&at| Document(at))
+    }
+
+    /// What is kept of a document: the digest of its text, its number of features, and its sketch, unless
+    /// these are too few for one. The length of the text is not kept, and 0 here.
+    pub fn kept(&self, document: Document) -> Option<(Facts, Option<SketchValue>)> {
+        if !self.contains(document) {
+            return None;
+        }
+        let at = document.index();
+        let value = match &self.net {
+            Grown::Keys(by_keys) => by_keys.keyed.keys(document.number()).map(|keys| {
+                let bits = by_keys.bits(at).to_vec();
+                SketchValue::Both(TwoSketches { hash: by_keys.hashes[at], bits, keys: keys.to_vec() })
+            }),
+            Grown::Hashes(by_hashes) => by_hashes.hashed[at].map(SketchValue::SimHash),
+        };
+        let Kept { digest, features, .. } = self.pages[at];
+        Some((Facts { digest, features, text_bytes: 0 }, value))
+    }
+
+    /// What the index has to say about a page.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a sketch of another kind or length.
+    pub fn ask(&self, sketch: &Sketch) -> Result<Answer> {
+        let value = self.fitting(&sketch.facts, Some(&sketch.value))?;
+        if let Some(same) = self.find(sketch.facts.digest) {
+            return Ok(Answer { same: Some(same), ..Answer::default() });
+        }
+        let Some(value) = value else { return Ok(Answer::default()) };
+        let page = Asked { facts: &sketch.facts, value };
+        let mut answer = match &self.net {
+            Grown::Keys(by_keys) => self.by_keys(by_keys, page),
+            Grown::Hashes(by_hashes) => self.by_hashes(by_hashes, page),
+        };
+        answer.near.sort_unstable_by(|a, b| {
+            let order = b.similarity.total_cmp(&a.similarity).then(a.distance.cmp(&b.distance));
+            let born = |near: &Near| self.pages[near.document.index()].born;
+            order.then(born(a).cmp(&born(b)))
+        });
+        Ok(answer)
+    }
+
+    /// Stores a page, and gives its document; that of an earlier page with the same text if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a sketch of another kind or length, and if there are 2³¹ documents already.
+    pub fn add(&mut self, sketch: &Sketch) -> Result<Document> {
+        self.restore(&sketch.facts, Some(&sketch.value))
+    }
+
+    /// The same from what [`kept`](Self::kept) gives.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn restore(&mut self, facts: &Facts, value: Option<&SketchValue>) -> Result<Document> {
+        let value = self.fitting(facts, value)?;
+        if let Some(same) = self.find(facts.digest) {
+            return Ok(same);
+        }
+        let at = self.free.last().map_or(self.pages.len(), |&free| free as usize);
+        let document = u32::try_from(at).ok().filter(|&document| document < 1 << 31);
+        let document =
+            document.ok_or_else(|| Error::parameter("document", at, "fewer than 2^31 in one index"))?;
+        match &mut self.net {
+            Grown::Keys(by_keys) => by_keys.put(document, value)?,
+            Grown::Hashes(by_hashes) => by_hashes.put(document, value)?,
+        }
+        if self.free.pop().is_none() {
+            self.pages.push(Kept::default());
+        }
+        let Facts { digest, features, .. } = *facts;
+        self.pages[at] = Kept { digest, features, born: self.born, stored: true };
+        self.born += 1;
+        let hash = |&at: &u32| digest_hash(self.pages[at as usize].digest);
+        self.by_digest.insert_unique(digest_hash(digest), document, hash);
+        if let Grown::Hashes(by_hashes) = &mut self.net {
+            by_hashes.measure(self.settings.seed);
+        }
+        Ok(Document(document))
+    }
+
+    /// Removes documents, and all that is kept of them; those that are not stored are passed over. Gives how
+    /// many went.
+    pub fn remove(&mut self, documents: &[Document]) -> usize {
+        let mut gone: Vec<u32> = documents
+            .iter()
+            .filter(|&&document| self.contains(document))
+            .map(|document| document.number())
+            .collect();
+        // The least number is the next to be given.
+        gone.sort_unstable_by(|a, b| b.cmp(a));
+        gone.dedup();
+        for &document in &gone {
+            let at = document as usize;
+            let found =
+                self.by_digest.find_entry(digest_hash(self.pages[at].digest), |&other| other == document);
+            if let Ok(found) = found {
+                found.remove();
+            }
+            self.pages[at] = Kept::default();
+        }
+        match &mut self.net {
+            Grown::Keys(by_keys) => by_keys.remove(&gone),
+            Grown::Hashes(by_hashes) => by_hashes.remove(&gone),
+        }
+        self.free.extend(&gone);
+        gone.len()
+    }
+
+    /// Lays an index of hashes out anew, as is worth while after many were put into it: its keys are chosen by
+    /// what is stored, and what was removed leaves no trace. Answers stay the same.
+    pub fn lay_out(&mut self) {
+        if let Grown::Hashes(by_hashes) = &mut self.net {
+            by_hashes.forget_empty();
+        }
+    }
+
+    /// Bytes that the index takes in memory, as it is laid out, and how many of these are the sketches
+    /// themselves.
+    pub fn bytes(&self) -> (usize, usize) {
+        let (net, sketches) = match &self.net {
+            Grown::Keys(ByKeys { keyed, hashes, bits, words }) => {
+                let sketches = self.len() * (size_of::<u64>() * (1 + words));
+                (keyed.bytes() + (hashes.capacity() + bits.capacity()) * size_of::<u64>(), sketches)
+            }
+            Grown::Hashes(by_hashes) => {
+                let ByHashes { online, documents, hashed, .. } = &**by_hashes;
+                let lists =
+                    documents.iter().map(|list| size_of_val(list) + list.capacity() * size_of::<u32>());
+                let sketches = hashed.capacity() * size_of::<Option<Hashed>>();
+                (online.bytes() + lists.sum::<usize>() + sketches, self.len() * size_of::<Hashed>())
+            }
+        };
+        let pages = self.pages.capacity() * size_of::<Kept>();
+        (net + pages + self.by_digest.allocation_size() + self.free.capacity() * size_of::<u32>(), sketches)
+    }
+
+    /// How many of the stored pages a page that has nothing to do with any of them is called near, on average:
+    /// for both sketches, stored pages times the probability that a key and so many bits are equal by chance
+    /// (with estimated containment, that a key is); for hashes, that a hash lies within the distance, before
+    /// a judge has looked at it.
+    pub fn expected_by_chance(&self) -> f64 {
+        let pages = self.len() as f64;
+        match (&self.net, self.settings.judge, self.settings.sketches) {
+            (Grown::Keys(_), judge, Sketches::Both { bits, banding }) => {
+                let key = -f64::exp_m1(banding.bands as f64 * f64::ln_1p(-(0.5f64.powi(32))));
+                let alike = match judge {
+                    Judge::Estimate(threshold) => {
+                        within(bits, ((1.0 - threshold) / 2.0 * bits as f64) as usize)
+                    }
+                    _ => 1.0,
+                };
+                pages * key * alike
+            }
+            (Grown::Hashes(by_hashes), ..) => pages * within(BITS, by_hashes.distance as usize),
+            _ => 0.0,
+        }
+    }
+
+    /// The recall of an index that makes some probes, as it was measured last; none where it makes all.
+    pub fn measured(&self) -> Option<&Calibration> {
+        match &self.net {
+            Grown::Hashes(by_hashes) => by_hashes.measured.as_ref(),
+            Grown::Keys(_) => None,
+        }
+    }
+
+    /// Checks that a sketch is one of the settings', and gives it where the page has features enough.
+    fn fitting<'a>(&self, facts: &Facts, value: Option<&'a SketchValue>) -> Result<Option<&'a SketchValue>> {
+        let Some(value) = value else { return Ok(None) };
+        let fits = match (&self.net, self.settings.sketches, value) {
+            (Grown::Keys(by_keys), Sketches::Both { banding, .. }, SketchValue::Both(two)) => {
+                two.bits.len() == by_keys.words && two.keys.len() == banding.bands
+            }
+            (Grown::Hashes(_), _, SketchValue::SimHash(_)) => true,
+            _ => false,
+        };
+        if !fits {
+            return Err(Error::parameter(
+                "sketch",
+                value.kind(),
+                "a sketch of the kind and length of the index",
+            ));
+        }
+        Ok((facts.features as usize >= self.settings.min_features.max(1)).then_some(value))
+    }
+
+    fn by_keys(&self, by_keys: &ByKeys, page: Asked<'_>) -> Answer {
+        let mut answer = Answer::default();
+        let SketchValue::Both(two) = page.value else { return answer };
+        let (Some(measure), Some(threshold)) =
+            (self.settings.judge.measure(), self.settings.judge.threshold())
+        else {
+            return answer;
+        };
+        let mut candidates = Vec::new();
+        answer.passed_over = by_keys.keyed.candidates(&two.keys, &mut candidates);
+        answer.compared = candidates.len() as u64;
+        let anchor = Anchor::new(measure, page);
+        for document in candidates {
+            let at = document as usize;
+            let stored = Stored { page: &self.pages[at], bits: Some(by_keys.bits(at)), hashed: None };
+            let similarity = anchor.with(&stored);
+            if similarity >= threshold as f32 {
+                let distance = (by_keys.hashes[at] ^ two.hash).count_ones();
+                answer.near.push(Near { document: Document(document), distance, similarity });
+            }
+        }
+        answer
+    }
+
+    fn by_hashes(&self, by_hashes: &ByHashes, page: Asked<'_>) -> Answer {
+        let mut answer = Answer::default();
+        let SketchValue::SimHash(hashed) = page.value else { return answer };
+        let (mut scratch, mut hits) = (Scratch::default(), Vec::new());
+        let query = Query { hash: hashed.hash, weights: &hashed.weights.weights() };
+        by_hashes.online.search(query, Mode::All, &mut scratch, &mut hits);
+        hits.sort_unstable_by_key(|hit| (hit.distance, hit.slot));
+        let judged = self.settings.judge.measure().zip(self.settings.judge.threshold());
+        let anchor = judged.map(|(measure, threshold)| (Anchor::new(measure, page), threshold as f32));
+        for hit in hits {
+            for &document in &by_hashes.documents[hit.slot.index()] {
+                if answer.compared as usize == MOST_JUDGED {
+                    answer.passed_over += 1;
+                    continue;
+                }
+                answer.compared += 1;
+                let at = document as usize;
+                let hashed = by_hashes.hashed[at].as_ref();
+                let distance = u32::from(hit.distance);
+                let similarity = match &anchor {
+                    None => (PI * f64::from(distance) / BITS as f64).cos() as f32,
+                    Some((anchor, threshold)) => {
+                        let stored = Stored { page: &self.pages[at], bits: None, hashed };
+                        let similarity = anchor.with(&stored);
+                        if similarity < *threshold {
+                            continue;
+                        }
+                        similarity
+                    }
+                };
+                answer.near.push(Near { document: Document(document), distance, similarity });
+            }
+        }
+        answer
+    }
+}
+
+impl ByKeys {
+    fn bits(&self, at: usize) -> &[u64] {
+        &self.bits[at * self.words..][..self.words]
+    }
+
+    fn put(&mut self, document: u32, value: Option<&SketchValue>) -> Result<()> {
+        let Some(SketchValue::Both(two)) = value else { return Ok(()) };
+        self.keyed.insert(document, &two.keys)?;
+        let at = document as usize;
+        if self.hashes.len() <= at {
+            self.hashes.resize(at + 1, 0);
+            self.bits.resize((at + 1) * self.words, 0);
+        }
+        self.hashes[at] = two.hash;
+        self.bits[at * self.words..][..self.words].copy_from_slice(&two.bits);
+        Ok(())
+    }
+
+    fn remove(&mut self, gone: &[u32]) {
+        for at in gone.iter().map(|&document| document as usize) {
+            if let Some(hash) = self.hashes.get_mut(at) {
+                *hash = 0;
+                self.bits[at * self.words..][..self.words].fill(0);
+            }
+        }
+        self.keyed.remove(gone);
+    }
+}
+
+impl ByHashes {
+    fn new(distance: u32, recall: Recall) -> Result<Self> {
+        let online = Online::new(exact(distance, recall), FEWEST_EXPECTED)?;
+        Ok(Self {
+            distance,
+            recall,
+            online,
+            documents: Vec::new(),
+            hashed: Vec::new(),
+            empty: 0,
+            measured: None,
+            measured_at: 0,
+        })
+    }
+
+    fn put(&mut self, document: u32, value: Option<&SketchValue>) -> Result<()> {
+        if self.hashed.len() <= document as usize {
+            self.hashed.resize(document as usize + 1, None);
+        }
+        let Some(&SketchValue::SimHash(hashed)) = value else { return Ok(()) };
+        self.hashed[document as usize] = Some(hashed);
+        let (slot, new) = self.online.insert(hashed.hash)?;
+        if new {
+            self.documents.push(Vec::new());
+        } else if self.documents[slot.index()].is_empty() {
+            self.empty -= 1;
+        }
+        self.documents[slot.index()].push(document);
+        Ok(())
+    }
+
+    fn remove(&mut self, gone: &[u32]) {
+        let mut slots: HashSet<Slot> = HashSet::new();
+        for &document in gone {
+            let hashed = self.hashed.get_mut(document as usize).and_then(Option::take);
+            slots.extend(hashed.and_then(|hashed| self.online.find(hashed.hash)));
+        }
+        for slot in slots {
+            let documents = &mut self.documents[slot.index()];
+            documents.retain(|&document| self.hashed[document as usize].is_some());
+            self.empty += usize::from(documents.is_empty());
+        }
+        if 2 * self.empty > self.documents.len() {
+            self.forget_empty();
+        }
+    }
+
+    /// Lays the index out anew without the hashes of which no document is left.
+    fn forget_empty(&mut self) {
+        let documents: Vec<Vec<u32>> =
+            self.documents.iter().filter(|list| !list.is_empty()).cloned().collect();
+        let hashes =
+            documents.iter().filter_map(|list| Some(self.hashed[list[0] as usize].as_ref()?.hash)).collect();
+        if let Ok(online) = self.laid_out(hashes) {
+            (self.online, self.documents, self.empty) = (online, documents, 0);
+        }
+    }
+
+    /// An index over these hashes. Where all probes are made, the keys are chosen by the hashes, which changes
+    /// the work and no answer.
+    fn laid_out(&self, hashes: Vec<u64>) -> Result<Online> {
+        let (params, expected) = (exact(self.distance, self.recall), FEWEST_EXPECTED.max(2 * hashes.len()));
+        let online = match keys::sample(&hashes).filter(|_| self.recall == Recall::Exact) {
+            Some(sample) => {
+                let keys = Keys::choose(&sample, params.tables)?;
+                Online::with_keys(params, keys, expected)?
+            }
+            None => Online::new(params, expected)?,
+        };
+        let mut online = online.filled(hashes)?;
+        online.set_budget(self.budget());
+        Ok(online)
+    }
+
+    fn budget(&self) -> Option<u32> {
+        match self.recall {
+            Recall::Probes(probes) => Some(probes),
+            _ => self.measured.as_ref().and_then(|measured| measured.budget),
+        }
+    }
+
+    /// Measures how many probes the wanted recall takes, if that is due.
+    fn measure(&mut self, seed: u64) {
+        let hashes = self.online.len();
+        let Recall::AtLeast(recall) = self.recall else { return };
+        if hashes < FEWEST_MEASURED.max(2 * self.measured_at) {
+            return;
+        }
+        self.measured_at = hashes;
+        self.online.set_budget(None);
+        let params = CalibrationParams { recall, seed, ..CalibrationParams::default() };
+        let measured = calibrate(self.online.hashes(), &params, |slot| {
+            let first = self.documents[slot.index()].first();
+            let Some(hashed) = first.and_then(|&first| self.hashed[first as usize].as_ref()) else {
+                return Vec::new();
+            };
+            let query = Query { hash: hashed.hash, weights: &hashed.weights.weights() };
+            let mut traced = self.online.trace(query);
+            traced.retain(|(hit, _)| !self.documents[hit.slot.index()].is_empty());
+            traced
+        });
+        self.measured = Some(measured);
+        self.online.set_budget(self.budget());
+    }
+}
+
+/// The dial that finds everything within `distance` when it makes all its probes.
+fn exact(distance: u32, recall: Recall) -> DialParams {
+    let params = DialParams::new(distance, (distance / 2 + 1).max(2));
+    match recall {
+        Recall::Probes(probes) => DialParams { budget: Some(probes), ..params },
+        _ => params,
+    }
+}
+
+/// The probability that at most so many of the bits of two random rows differ.
+fn within(bits: usize, differing: usize) -> f64 {
+    let ln_choose = |k: usize| {
+        libm::lgamma(bits as f64 + 1.0) - libm::lgamma(k as f64 + 1.0) - libm::lgamma((bits - k) as f64 + 1.0)
+    };
+    let ln_all = bits as f64 * std::f64::consts::LN_2;
+    (0..=differing.min(bits)).map(|k| (ln_choose(k) - ln_all).exp()).sum::<f64>().min(1.0)
+}
+
+#[inline]
+fn digest_hash(digest: u128) -> u64 {
+    fmix64(digest as u64 ^ (digest >> 64) as u64)
+}
+
+/// The page that is asked about, as a measure sees it.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    facts: &'a Facts,
+    value: &'a SketchValue,
+}
+
+impl Page for Asked<'_> {
+    fn digest(&self) -> u128 {
+        self.facts.digest
+    }
+
+    fn hashed(&self) -> Option<&Hashed> {
+        match self.value {
+            SketchValue::SimHash(hashed) => Some(hashed),
+            _ => None,
+        }
+    }
+
+    fn signature(&self) -> Option<&[u32]> {
+        None
+    }
+
+    fn bits(&self) -> Option<&[u64]> {
+        match self.value {
+            SketchValue::Both(two) => Some(&two.bits),
+            _ => None,
+        }
+    }
+
+    fn size(&self) -> u32 {
+        self.facts.features
+    }
+
+    fn features(&self, _: impl FnMut(u64, i64)) {}
+}
+
+/// A stored page, as a measure sees it.
+struct Stored<'a> {
+    page: &'a Kept,
+    bits: Option<&'a [u64]>,
+    hashed: Option<&'a Hashed>,
+}
+
+impl Page for Stored<'_> {
+    fn digest(&self) -> u128 {
+        self.page.digest
+    }
+
+    fn hashed(&self) -> Option<&Hashed> {
+        self.hashed
+    }
+
+    fn signature(&self) -> Option<&[u32]> {
+        None
+    }
+
+    fn bits(&self) -> Option<&[u64]> {
+        self.bits
+    }
+
+    fn size(&self) -> u32 {
+        self.page.features
+    }
+
+    fn features(&self, _: impl FnMut(u64, i64)) {}
+}
+
+#[cfg(test)]
+mod tests;

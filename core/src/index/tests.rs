@@ -1,0 +1,313 @@
+use super::*;
+use crate::dedup::{Deduper, Kind};
+use crate::hash::SplitMix64;
+use crate::sketch::Sketcher;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+/// Pages of some originals: some as they are, most with a few words changed, some cut short, some of few words
+/// or none.
+fn texts(n: usize, originals: u64, seed: u64) -> Vec<String> {
+    let mut rng = SplitMix64::new(seed);
+    (0..n)
+        .map(|_| {
+            let original = rng.below(originals);
+            let mut words: Vec<u64> = (0..60 + original % 90).map(|word| original * 1_000 + word).collect();
+            for _ in 0..rng.below(6) {
+                let at = rng.below(words.len() as u64) as usize;
+                words[at] = 1_000_000 + rng.below(1_000_000);
+            }
+            if rng.below(5) == 0 {
+                words.truncate(rng.below(words.len() as u64) as usize);
+            }
+            words.iter().map(|word| format!("w{word} ")).collect()
+        })
+        .collect()
+}
+
+fn all_settings() -> Vec<Settings> {
+    let dial = |judge, distance, recall| {
+        Settings::simhash().with(|settings| {
+            settings.net = Net::Dial { distance, recall, key_bits: None };
+            settings.judge = judge;
+        })
+    };
+    vec![
+        Settings::default(),
+        Settings::both(0.6),
+        Settings::removable(),
+        Settings::default().with(|settings| settings.min_features = 20),
+        dial(Judge::Weights(0.889), 10, Recall::Exact),
+        dial(Judge::Mismatch(0.9), 6, Recall::Exact),
+        dial(Judge::Net, 3, Recall::Exact),
+    ]
+}
+
+/// The pairs of different texts that a run over all finds.
+fn run(settings: &Settings, texts: &[String]) -> BTreeSet<(u32, u32)> {
+    let settings = settings.clone().with(|settings| {
+        if let Net::Dial { distance, .. } = settings.net {
+            settings.net = Net::Join { distance };
+        }
+    });
+    let mut deduper = Deduper::new(settings).unwrap();
+    deduper.extend(texts);
+    let pairs = deduper.run().unwrap().pairs;
+    pairs.iter().filter(|pair| pair.kind == Kind::Near).map(|pair| (pair.a.0, pair.b.0)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn asked_page_by_page_it_gives_the_pairs_of_a_run_over_all(n in 1usize..160, originals in 1u64..40, seed: u64) {
+        // Crowds, where a run compares some pairs and not all, are beyond these sizes.
+        let texts = texts(n, originals.max(n as u64 / 12), seed);
+        for settings in all_settings() {
+            let (mut index, mut sketcher) = (Index::new(&settings).unwrap(), Sketcher::new(&settings, None).unwrap());
+            let (mut pairs, mut page_of) = (BTreeSet::new(), Vec::new());
+            for (page, text) in (0..).zip(&texts) {
+                let sketch = sketcher.sketch(text);
+                let answer = index.ask(&sketch).unwrap();
+                if let Some(same) = answer.same {
+                    let first: u32 = page_of[same.index()];
+                    prop_assert_eq!(&texts[first as usize], text);
+                    prop_assert_eq!(index.add(&sketch).unwrap(), same);
+                    continue;
+                }
+                prop_assert!(!texts[..page as usize].contains(text));
+                pairs.extend(answer.near.iter().map(|near| (page_of[near.document.index()], page)));
+                prop_assert!(answer.near.is_sorted_by(|a, b| a.similarity >= b.similarity));
+                prop_assert_eq!(index.add(&sketch).unwrap().index(), page_of.len());
+                page_of.push(page);
+            }
+            if settings.judge == Judge::Net {
+                // Without a judge a run lists enough pairs to connect what is near; those are among all pairs.
+                prop_assert!(run(&settings, &texts).is_subset(&pairs));
+            } else {
+                prop_assert_eq!(run(&settings, &texts), pairs, "{:?}", settings);
+            }
+        }
+    }
+}
+
+/// The definition: all stored pages in turn.
+fn scan(index: &Index, stored: &[(Document, Sketch)], page: &Sketch) -> (Option<Document>, Vec<Near>) {
+    if let Some((same, _)) = stored.iter().find(|(_, other)| other.facts.digest == page.facts.digest) {
+        return (Some(*same), Vec::new());
+    }
+    let settings = index.settings();
+    let enough = |sketch: &Sketch| sketch.facts.features as usize >= settings.min_features.max(1);
+    let mut near: Vec<Near> = Vec::new();
+    for (document, other) in stored.iter().filter(|(_, other)| enough(other) && enough(page)) {
+        let (distance, meet) = match (&page.value, &other.value) {
+            (SketchValue::Both(a), SketchValue::Both(b)) => {
+                ((a.hash ^ b.hash).count_ones(), a.keys.iter().zip(&b.keys).any(|(a, b)| a == b))
+            }
+            (SketchValue::SimHash(a), SketchValue::SimHash(b)) => {
+                let distance = (a.hash ^ b.hash).count_ones();
+                (distance, distance <= settings.net.distance().unwrap())
+            }
+            _ => unreachable!("sketches of one kind"),
+        };
+        let similarity = match settings.judge.measure() {
+            None => (PI * f64::from(distance) / 64.0).cos() as f32,
+            Some(measure) => {
+                let [a, b] = [page, other].map(|sketch| Asked { facts: &sketch.facts, value: &sketch.value });
+                Anchor::new(measure, a).with(&b)
+            }
+        };
+        if meet && settings.judge.threshold().is_none_or(|threshold| similarity >= threshold as f32) {
+            near.push(Near { document: *document, distance, similarity });
+        }
+    }
+    near.sort_by(|a, b| {
+        let order = b.similarity.total_cmp(&a.similarity).then(a.distance.cmp(&b.distance));
+        let place = |near: &Near| stored.iter().position(|(document, _)| *document == near.document);
+        order.then(place(a).cmp(&place(b)))
+    });
+    (None, near)
+}
+
+#[test]
+fn answers_are_those_of_a_scan_while_pages_come_and_go() {
+    for settings in all_settings() {
+        let mut rng = SplitMix64::new(9);
+        let (mut index, mut sketcher) =
+            (Index::new(&settings).unwrap(), Sketcher::new(&settings, None).unwrap());
+        let mut stored: Vec<(Document, Sketch)> = Vec::new();
+        let (mut near, mut given, mut given_again) = (0, BTreeSet::new(), 0);
+        for (step, text) in texts(600, 50, 3).iter().enumerate() {
+            let sketch = sketcher.sketch(text);
+            let answer = index.ask(&sketch).unwrap();
+            assert_eq!((answer.same, answer.near.clone()), scan(&index, &stored, &sketch), "{settings:?}");
+            near += usize::from(!answer.near.is_empty());
+            let document = index.add(&sketch).unwrap();
+            if answer.same.is_none() {
+                given_again += usize::from(!given.insert(document));
+                stored.push((document, sketch.clone()));
+            }
+            let (facts, value) = index.kept(document).unwrap();
+            assert_eq!((facts.digest, facts.features), (sketch.facts.digest, sketch.facts.features));
+            assert!(value.is_none_or(|value| value == sketch.value));
+            if step % 50 == 49 {
+                let gone: Vec<Document> =
+                    (0..20).map(|_| stored[rng.below(stored.len() as u64) as usize].0).collect();
+                let distinct: BTreeSet<Document> = gone.iter().copied().collect();
+                assert_eq!(index.remove(&gone), distinct.len());
+                assert_eq!(index.remove(&gone), 0);
+                assert!(gone.iter().all(|&document| index.kept(document).is_none()));
+                stored.retain(|(document, _)| !gone.contains(document));
+            }
+            if step == 300 {
+                index.lay_out();
+            }
+            assert_eq!(index.len(), stored.len());
+            assert!(index.documents().iter().eq(stored.iter().map(|(document, _)| document)));
+        }
+        assert!(near > 5 && given_again > 50, "{near} {given_again} {settings:?}");
+        // All of it goes.
+        index.remove(&index.documents());
+        assert!(index.is_empty());
+        assert_eq!(index.ask(&stored[0].1).unwrap(), Answer::default());
+    }
+}
+
+#[test]
+fn documents_come_back_as_they_were() {
+    for settings in all_settings() {
+        let (mut index, mut sketcher) =
+            (Index::new(&settings).unwrap(), Sketcher::new(&settings, None).unwrap());
+        for text in texts(200, 40, 5) {
+            index.add(&sketcher.sketch(&text)).unwrap();
+        }
+        let gone: Vec<Document> = index.documents().into_iter().step_by(3).collect();
+        index.remove(&gone);
+        for text in texts(100, 40, 7) {
+            index.add(&sketcher.sketch(&text)).unwrap();
+        }
+        let (mut again, mut new) = (Index::new(&settings).unwrap(), Vec::new());
+        for document in index.documents() {
+            let (facts, value) = index.kept(document).unwrap();
+            let restored = again.restore(&facts, value.as_ref()).unwrap();
+            assert_eq!(again.restore(&facts, value.as_ref()).unwrap(), restored);
+            new.resize(new.len().max(document.index() + 1), Document(0));
+            new[document.index()] = restored;
+        }
+        for text in texts(200, 20, 6) {
+            let sketch = sketcher.sketch(&text);
+            let mut answer = index.ask(&sketch).unwrap();
+            answer.same = answer.same.map(|same| new[same.index()]);
+            answer.near.iter_mut().for_each(|near| near.document = new[near.document.index()]);
+            assert_eq!(answer, again.ask(&sketch).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_recall_is_measured_on_the_pages_of_the_index() {
+    // Hashes with a few flips of their weakest bits, as near pages have them.
+    let mut rng = SplitMix64::new(7);
+    let mut sketches = Vec::new();
+    for original in 0..6_000u64 {
+        let weights: [f32; BITS] = std::array::from_fn(|_| (rng.unit() as f32 - 0.5) * 3.0);
+        for copy in 0..2 {
+            let weights = weights.map(|w| w + copy as f32 * (rng.unit() as f32 - 0.5) * 0.3);
+            let hash = (0..BITS).fold(0u64, |hash, bit| hash | u64::from(weights[bit] > 0.0) << bit);
+            let hashed = Hashed { hash, weights: crate::simhash::quantised::QuantisedWeights::new(&weights) };
+            let digest = u128::from(original) << 1 | copy as u128 | 1 << 100;
+            let facts = Facts { digest, text_bytes: 0, features: 100 };
+            sketches.push(Sketch { facts, value: SketchValue::SimHash(hashed) });
+        }
+    }
+    let of = |recall| {
+        let settings = Settings::simhash().with(|settings| {
+            settings.net = Net::Dial { distance: 10, recall, key_bits: None };
+            settings.judge = Judge::Net;
+        });
+        let mut index = Index::new(&settings).unwrap();
+        let mut found = 0;
+        for sketch in &sketches {
+            found += index.ask(sketch).unwrap().near.len();
+            index.add(sketch).unwrap();
+        }
+        (found, index.measured().copied())
+    };
+    let (all, none) = of(Recall::Exact);
+    assert!(all > 4_000 && none.is_none(), "{all}");
+    let (most, measured) = of(Recall::AtLeast(0.9));
+    let measured = measured.unwrap();
+    assert!(measured.budget.is_some_and(|budget| budget < 200), "{measured:?}");
+    assert!(measured.reached >= 0.85 && most < all && most as f64 > 0.87 * all as f64, "{most} of {all}");
+    let (few, _) = of(Recall::Probes(1));
+    assert!(few < most, "{few} {most}");
+}
+
+#[test]
+fn chance_is_what_it_is_for_random_sketches() {
+    // The definition, in whole numbers.
+    let (mut choose, mut sum) = (1u128, 1u128);
+    for k in 0..10 {
+        choose = choose * (64 - k) / (k + 1);
+        sum += choose;
+    }
+    let expected = sum as f64 / 2f64.powi(64);
+    assert!((within(64, 10) / expected - 1.0).abs() < 1e-9, "{} {expected}", within(64, 10));
+    assert!((within(64, 64) - 1.0).abs() < 1e-12);
+    let mut index = Index::new(&Settings::default()).unwrap();
+    let mut rng = SplitMix64::new(1);
+    let Sketches::Both { bits, banding } = index.settings().sketches else { unreachable!() };
+    for page in 0..1_000u128 {
+        let value = SketchValue::Both(TwoSketches {
+            hash: rng.next_u64(),
+            bits: (0..bits / 64).map(|_| rng.next_u64()).collect(),
+            keys: (0..banding.bands).map(|_| rng.next_u64() as u32).collect(),
+        });
+        index.add(&Sketch { facts: Facts { digest: page, text_bytes: 9, features: 9 }, value }).unwrap();
+    }
+    // At 100 million pages, too, far below one in a million.
+    assert!(index.expected_by_chance() * 1e5 < 1e-60, "{}", index.expected_by_chance());
+    let dial = Settings::simhash().with(|settings| {
+        settings.net = Net::Dial { distance: 10, recall: Recall::Exact, key_bits: None };
+    });
+    assert_eq!(Index::new(&dial).unwrap().expected_by_chance(), 0.0);
+}
+
+#[test]
+fn a_template_of_many_pages_bounds_every_question() {
+    let settings = Settings::default();
+    let mut index = Index::new(&settings).unwrap();
+    let Sketches::Both { bits, banding } = settings.sketches else { unreachable!() };
+    let page = |n: u64| {
+        // All keys but one are the template's.
+        let mut keys: Vec<u32> = (0..banding.bands as u32).collect();
+        keys[0] = n as u32;
+        let mut words = vec![7; bits / 64];
+        words[0] = n;
+        let facts = Facts { digest: u128::from(n), text_bytes: 9, features: 100 };
+        Sketch { facts, value: SketchValue::Both(TwoSketches { hash: n, bits: words, keys }) }
+    };
+    for n in 0..100_000 {
+        index.add(&page(n)).unwrap();
+    }
+    let answer = index.ask(&page(100_000)).unwrap();
+    assert_eq!((answer.compared, answer.near.len()), (256, 256));
+    assert_eq!(answer.passed_over, (banding.bands as u64 - 1) * (100_000 - 256));
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    for settings in [
+        Settings::simhash(),
+        Settings::minhash(0.8),
+        Settings::paper(),
+        Settings::both(0.8).with(|settings| settings.net = Net::Join { distance: 3 }),
+        Settings::both(0.8).with(|settings| settings.judge = Judge::Jaccard(0.8)),
+    ] {
+        assert!(Index::new(&settings).is_err(), "{settings:?}");
+    }
+    let mut index = Index::new(&Settings::default()).unwrap();
+    for other in [Settings::simhash(), Settings::both(0.5), Settings::minhash(0.8)] {
+        let sketch = Sketcher::new(&other, None).unwrap().sketch("five words are all here");
+        assert!(index.ask(&sketch).is_err() && index.add(&sketch).is_err());
+    }
+}

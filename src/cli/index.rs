@@ -1,0 +1,380 @@
+//! How an index of seen pages is made, opened and asked: what `seen` and `serve` share.
+
+use super::arguments::FeatureArgs;
+use anyhow::Context;
+use clap::ValueEnum;
+use flipside::format;
+use flipside::seen::{Access, Reply, Request, Seen, SeenParams, Verdict};
+use flipside::settings::{Judge, Net, Recall, Settings, Sketches, USUAL_DISTANCE, USUAL_SIMILARITY};
+use flipside::sketch::Sketcher;
+use flipside::tables::cell::guarded;
+use flipside::weight::frequencies::Frequencies;
+use flipside::wording::{printable, printable_json};
+use serde::Serialize;
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Which index, and for a new one how its pages are compared.
+#[derive(Debug, clap::Args)]
+pub(crate) struct IndexArgs {
+    /// Folder of the index; made if it does not exist. A file of an earlier version is converted
+    #[arg(long, value_name = "DIR")]
+    pub index: PathBuf,
+
+    /// Wait until what is remembered is on the disk before it is answered, so that it outlives a failure of
+    /// power; without, it outlives the end of the process
+    #[arg(long)]
+    pub fsync: bool,
+
+    /// Call a page stale that was last seen longer ago than this, such as 30d or 12h: neither it nor any other
+    /// that is near was seen since
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub fresh: Option<Duration>,
+
+    /// What is kept of a page: both sketches, as dedup has them by default, or a SimHash with its weights,
+    /// searched by the dial [default: both]
+    #[arg(long, value_enum, help_heading = "A new index")]
+    method: Option<IndexMethod>,
+
+    /// Two pages are near if their resemblance is at least this (simhash: from the cosine) [default: 0.8]
+    #[arg(long, value_name = "SHARE", help_heading = "A new index")]
+    similarity: Option<f64>,
+
+    /// simhash: two hashes are compared if at most this many of their 64 bits differ [default: 10]
+    #[arg(long, value_name = "BITS", help_heading = "A new index")]
+    distance: Option<u32>,
+
+    /// simhash: find this share of the pairs within the distance with as few probes as that takes, measured on
+    /// the pages of the index from 4,096 on, and again whenever they have doubled [default: 1, exact]
+    #[arg(long, value_name = "SHARE", value_parser = parsed_recall, help_heading = "A new index")]
+    recall: Option<f64>,
+
+    #[command(flatten)]
+    features: FeatureArgs,
+
+    /// Compare pages with fewer distinct features than this by their exact text only [default: 1; simhash 8]
+    #[arg(long, value_name = "N", help_heading = "Features")]
+    min_features: Option<usize>,
+}
+
+/// What is kept of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum IndexMethod {
+    Both,
+    Simhash,
+}
+
+fn parsed_recall(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| "expected a share of 1".to_owned())?;
+    if share > 0.0 && share <= 1.0 {
+        Ok(share)
+    } else {
+        Err("expected a share above 0 and at most 1".to_owned())
+    }
+}
+
+/// An open index, and what makes the sketches for it.
+pub(crate) struct Opened {
+    pub seen: Seen,
+    pub frequencies: Arc<Frequencies>,
+}
+
+impl Opened {
+    /// A sketcher for one thread.
+    pub(crate) fn sketcher(&self) -> flipside::Result<Sketcher> {
+        Ok(Sketcher::new(&self.seen.params().settings, Some(Arc::clone(&self.frequencies)))?)
+    }
+}
+
+impl IndexArgs {
+    /// Refuses what has no meaning or no effect, before anything is read.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        self.features.check()?;
+        self.settings_of_new().map(|_| ())
+    }
+
+    /// Opens the index, and tells on standard error what there is to say of it.
+    pub(crate) fn open(&self, reads: bool) -> anyhow::Result<Opened> {
+        self.check()?;
+        let settings = self.settings_of_new()?;
+        let (frequencies, checksum) = match &self.features.frequencies {
+            Some(path) => {
+                let loaded = flipside::frequencies::load(path, settings.extraction())?;
+                (Some(loaded), Some(format::checksum(path)?))
+            }
+            None => (None, None),
+        };
+        let access = if reads { Access::Read } else { Access::Write { fsync: self.fsync } };
+        let new = SeenParams { settings, frequencies: checksum.clone() };
+        if !self.index.exists() && new.settings.needs_frequencies() && checksum.is_none() {
+            anyhow::bail!(
+                "--weighting tf-idf needs --frequencies FILE, as flipside dedup --save-frequencies makes it; without, use \
+                 --weighting tf or binary"
+            );
+        }
+        let seen = Seen::open(&self.index, access, Some(&new))?;
+        for note in seen.notes() {
+            eprintln!("flipside: {}", printable(note));
+        }
+        self.fits(&new, seen.params())?;
+        let frequencies =
+            frequencies.unwrap_or_else(|| Frequencies::new(seen.params().settings.extraction()));
+        Ok(Opened { seen, frequencies: Arc::new(frequencies) })
+    }
+
+    /// The settings of a new index.
+    fn settings_of_new(&self) -> anyhow::Result<Settings> {
+        let similarity = self.similarity.unwrap_or(USUAL_SIMILARITY);
+        let [_, _, (weighting, weighted), _] = self.features.given();
+        let mut settings = match self.method.unwrap_or(IndexMethod::Both) {
+            IndexMethod::Both => {
+                for (name, given) in [
+                    ("distance", self.distance.is_some()),
+                    ("recall", self.recall.is_some()),
+                    (weighting, weighted),
+                ] {
+                    // An index that is there may be one of hashes.
+                    anyhow::ensure!(
+                        !given || self.index.exists(),
+                        "--{name} has no effect with --method both, the default: it has a meaning for hashes. Give --method simhash, or \
+                         leave it out"
+                    );
+                }
+                Settings::both(similarity)
+            }
+            IndexMethod::Simhash => Settings::simhash().with(|settings| {
+                let recall = match self.recall {
+                    None | Some(1.0) => Recall::Exact,
+                    Some(share) => Recall::AtLeast(share),
+                };
+                let distance = self.distance.unwrap_or(USUAL_DISTANCE);
+                settings.net = Net::Dial { distance, recall, key_bits: None };
+                settings.sketches = Sketches::SimHash { weighting: self.features.weighting() };
+                if self.similarity.is_some() {
+                    // The cosine of binary weights that two sets of one size and this coefficient have.
+                    settings.judge = Judge::Weights(2.0 * similarity / (1.0 + similarity));
+                }
+            }),
+        };
+        settings.features = self.features.features();
+        settings.feature_hash = self.features.hash_or(settings.feature_hash);
+        settings.min_features = self.min_features.unwrap_or(settings.min_features);
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// Refuses options that an index does not have.
+    fn fits(&self, new: &SeenParams, made: &SeenParams) -> anyhow::Result<()> {
+        let refuse = |what: &str, made: String| -> anyhow::Result<()> {
+            anyhow::bail!(
+                "{}: {what} is {made} in this index, which stays as it was made; leave the option out, or make another index",
+                printable(&self.index.display().to_string())
+            )
+        };
+        let (wanted, settings) = (&new.settings, &made.settings);
+        let [(_, features), (_, hash), (_, weighting), _] = self.features.given();
+        if features && wanted.features != settings.features {
+            return refuse("the kind of features", settings.features.to_string());
+        }
+        if hash && wanted.feature_hash != settings.feature_hash {
+            return refuse("the feature hash", settings.feature_hash.to_string());
+        }
+        let is = match settings.sketches {
+            Sketches::SimHash { .. } => IndexMethod::Simhash,
+            _ => IndexMethod::Both,
+        };
+        if self.method.is_some_and(|method| method != is) {
+            return refuse("the method", if is == IndexMethod::Both { "both" } else { "simhash" }.to_owned());
+        }
+        match settings.sketches {
+            Sketches::SimHash { weighting: made } if weighting && made != self.features.weighting() => {
+                return refuse("the weighting", made.name().to_owned());
+            }
+            Sketches::SimHash { .. } => {}
+            _ if weighting || self.distance.is_some() || self.recall.is_some() => {
+                return refuse("the method", "both, which has no distance, recall or weighting,".to_owned());
+            }
+            _ => {}
+        }
+        if self.min_features.is_some_and(|least| least != settings.min_features) {
+            return refuse("the least number of features", settings.min_features.to_string());
+        }
+        if let (Some(distance), Some(made)) = (self.distance, settings.net.distance())
+            && distance != made
+        {
+            return refuse("the distance", made.to_string());
+        }
+        if let (Some(wanted), Some(made)) = (self.recall, settings.net.recall()) {
+            let made = made.share().unwrap_or(1.0);
+            if wanted != made {
+                return refuse("the recall", made.to_string());
+            }
+        }
+        if let Some(wanted) = self.similarity {
+            let made = settings.judge.threshold();
+            let wanted = match is {
+                IndexMethod::Both => wanted,
+                IndexMethod::Simhash => 2.0 * wanted / (1.0 + wanted),
+            };
+            if made != Some(wanted) {
+                return refuse(
+                    "the least similarity",
+                    made.map_or("none".to_owned(), |made| made.to_string()),
+                );
+            }
+        }
+        if made.frequencies != new.frequencies {
+            return match &made.frequencies {
+                Some(made) => refuse("the checksum of --frequencies", made.clone()),
+                None => refuse("the weighting", "one without document frequencies".to_owned()),
+            };
+        }
+        Ok(())
+    }
+
+    /// A request about a page that is seen at a time.
+    pub(crate) fn request<'a>(&self, name: &'a str, id: Option<&'a str>, seen: u64) -> Request<'a> {
+        let fresh = self.fresh.map(|fresh| u64::try_from(fresh.as_millis()).unwrap_or(u64::MAX));
+        Request { name, id, seen, fresh_from: fresh.map_or(0, |fresh| seen.saturating_sub(fresh)) }
+    }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn millis(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// A time as people write it (RFC 3339).
+pub(crate) fn written(millis: u64) -> String {
+    // Years beyond 9999 have no such form.
+    let time = UNIX_EPOCH + Duration::from_millis(millis.min(253_402_300_799_000));
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+/// A line of answers.
+#[derive(Serialize)]
+pub(crate) struct Row<'a> {
+    pub page: Cow<'a, str>,
+    pub answer: &'static str,
+    pub distance: Option<u32>,
+    pub earlier: Option<Cow<'a, str>>,
+    pub similarity: Option<String>,
+    pub last_seen: Option<String>,
+    pub near_pages: Option<u32>,
+}
+
+/// An answer in JSON.
+#[derive(Serialize)]
+pub(crate) struct JsonAnswer<'a> {
+    pub page: &'a str,
+    pub answer: &'static str,
+    pub distance: Option<u32>,
+    pub earlier: Option<&'a str>,
+    pub similarity: Option<f32>,
+    pub last_seen: Option<String>,
+    /// Stored pages that are near.
+    pub near_pages: u32,
+    /// There may be more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
+    /// The name of the request, as it was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<&'a str>,
+    /// The answer is one that was given, or may have been given, before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
+}
+
+impl<'a> JsonAnswer<'a> {
+    pub(crate) fn new(page: &'a str, request: Option<&'a str>, reply: &'a Reply) -> Self {
+        let found = reply.verdict != Verdict::New;
+        // Four decimals, as everywhere.
+        let similarity = (f64::from(reply.similarity) * 1e4).round() / 1e4;
+        Self {
+            page,
+            answer: reply.verdict.name(),
+            distance: found.then_some(reply.distance),
+            earlier: reply.earlier.as_deref(),
+            similarity: found.then_some(similarity as f32),
+            last_seen: found.then(|| written(reply.seen)),
+            near_pages: reply.near,
+            at_least: reply.more,
+            request,
+            again: reply.again,
+        }
+    }
+}
+
+/// How answers are written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Form {
+    /// JSON instead of CSV.
+    pub json: bool,
+    /// A table in a file names pages as they are; a terminal would obey what a name says.
+    pub terminal: bool,
+}
+
+impl Form {
+    /// Appends the line of an answer.
+    pub(crate) fn answer(
+        self,
+        lines: &mut Vec<u8>,
+        page: &str,
+        request: Option<&str>,
+        reply: &Reply,
+    ) -> anyhow::Result<()> {
+        if self.json {
+            let line = serde_json::to_string(&JsonAnswer::new(page, request, reply))?;
+            lines.extend_from_slice(printable_json(&line).as_bytes());
+            lines.push(b'\n');
+            return Ok(());
+        }
+        let found = reply.verdict != Verdict::New;
+        self.row(
+            lines,
+            Row {
+                page: page.into(),
+                answer: reply.verdict.name(),
+                distance: found.then_some(reply.distance),
+                earlier: reply.earlier.as_deref().map(Cow::Borrowed),
+                similarity: found.then(|| format!("{:.4}", reply.similarity)),
+                last_seen: found.then(|| written(reply.seen)),
+                near_pages: Some(reply.near),
+            },
+        )
+    }
+
+    /// Appends the line of something that is no page.
+    pub(crate) fn error(self, lines: &mut Vec<u8>, page: &str, error: &str) -> anyhow::Result<()> {
+        if self.json {
+            let line = serde_json::json!({ "page": page, "answer": "error", "error": error }).to_string();
+            lines.extend_from_slice(printable_json(&line).as_bytes());
+            lines.push(b'\n');
+            return Ok(());
+        }
+        let row = Row {
+            page: page.into(),
+            answer: "error",
+            distance: None,
+            earlier: None,
+            similarity: None,
+            last_seen: None,
+            near_pages: None,
+        };
+        self.row(lines, row)
+    }
+
+    fn row(self, lines: &mut Vec<u8>, mut row: Row<'_>) -> anyhow::Result<()> {
+        let safe = |cell: &str| match self.terminal {
+            true => guarded(&printable(cell)).into_owned(),
+            false => guarded(cell).into_owned(),
+        };
+        row.page = safe(&row.page).into();
+        row.earlier = row.earlier.map(|earlier| safe(&earlier).into());
+        let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(lines);
+        table.serialize(&row)?;
+        table.flush().context("a line of the table")
+    }
+}

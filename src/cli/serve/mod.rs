@@ -1,0 +1,205 @@
+//! `flipside serve`
+
+mod service;
+mod wire;
+
+use super::Done;
+use super::arguments::threads;
+use super::index::{IndexArgs, millis, written};
+use anyhow::Context;
+use axum::serve::ListenerExt;
+use flipside::hash::text_digest;
+use service::{Limits, Service};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::net::TcpListener;
+
+/// Answer over HTTP whether pages have been seen, and remember them.
+///
+/// POST /v1/check asks, /v1/add stores, /v1/check-and-add does both, /v1/remove removes by name. One page as
+/// application/json, or many as application/x-ndjson, a JSON object a line, answered line by line while they come.
+/// A page is {"url": …, "text": …}, or has a "sketch" that POST /v1/sketch gave instead of its text; "request"
+/// names the request, so that it can be sent again and is answered as before. GET /healthz and GET /metrics
+/// (Prometheus) tell how it goes.
+///
+/// What is answered is remembered, should the process be killed. Events go to standard error, a JSON object a
+/// line. SIGTERM and Ctrl-C end it in good order.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  flipside serve --index crawl.seen
+  curl -s -H 'content-type: application/json' localhost:7878/v1/check-and-add -d '{\"url\":\"u\",\"text\":\"some words\"}'
+  curl -sN -H 'content-type: application/x-ndjson' localhost:7878/v1/check-and-add --data-binary @pages.jsonl
+
+TLS: let a proxy such as nginx or Caddy end it, and keep the service on the loopback interface.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    index: IndexArgs,
+
+    /// Address and port; 0 is any free port. Other addresses than the loopback's need --token-file
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
+    listen: SocketAddr,
+
+    /// File with the token that every request must bear (Authorization: Bearer TOKEN), but for /healthz
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// Remove pages that were last seen longer ago than this, such as 365d, every hour
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    expire: Option<Duration>,
+
+    /// Give up a request, or a part of a stream of lines, that takes longer than this
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "30s")]
+    deadline: Duration,
+
+    /// Longest JSON object, in MB
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 8)]
+    longest_page: u32,
+
+    /// Most bytes of a request of many lines, in MB
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..), default_value_t = 4096)]
+    longest_request: u32,
+
+    /// Number of threads that work on requests (0 = one per core)
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
+    threads: usize,
+}
+
+/// Time that requests have to end after a signal.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How often what was removed is looked for in the files.
+const MINUTE: Duration = Duration::from_secs(60);
+
+impl Args {
+    pub(crate) fn run(self) -> anyhow::Result<Done> {
+        let token = match &self.token_file {
+            None => None,
+            Some(path) => {
+                let token = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+                let token = token.trim().to_owned();
+                anyhow::ensure!(!token.is_empty(), "--token-file {}: expected a token", path.display());
+                Some(text_digest(&token))
+            }
+        };
+        anyhow::ensure!(
+            token.is_some() || self.listen.ip().is_loopback(),
+            "--listen {}: anyone who reaches this address could read and change the index; give --token-file, or listen on 127.0.0.1",
+            self.listen
+        );
+        let threads = match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let limits = Limits {
+            threads,
+            deadline: self.deadline,
+            longest_page: self.longest_page as usize * 1_000_000,
+            longest_request: u64::from(self.longest_request) * 1_000_000,
+            fresh: self.index.fresh,
+        };
+        let opened = self.index.open(false)?;
+        let service = Arc::new(Service::new(opened, limits, token));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads)
+            .max_blocking_threads(threads + 2)
+            .enable_all()
+            .build()
+            .context("the runtime")?;
+        runtime.block_on(self.serve(Arc::clone(&service)))?;
+        // What is still at work has had its time.
+        runtime.shutdown_timeout(GRACE);
+        service.close()?;
+        event("stopped", &[("pages", &service.pages().to_string())]);
+        Ok(Done::Well)
+    }
+
+    async fn serve(&self, service: Arc<Service>) -> anyhow::Result<()> {
+        let listener = TcpListener::bind(self.listen).await;
+        let listener = listener.with_context(|| format!("--listen {}", self.listen))?;
+        let address = listener.local_addr().context("the address")?;
+        event("listening", &[("address", &address.to_string()), ("pages", &service.pages().to_string())]);
+        // Answers are short: none waits for another.
+        let listener = listener.tap_io(|stream| {
+            let _ = stream.set_nodelay(true);
+        });
+        let (stop, stopping) = tokio::sync::watch::channel(false);
+        let keeping = tokio::spawn(keep_house(Arc::clone(&service), self.expire, stopping.clone()));
+        let mut until = stopping.clone();
+        let server = axum::serve(listener, service::routes(Arc::clone(&service)))
+            .with_graceful_shutdown(async move {
+                let _ = until.wait_for(|stopped| *stopped).await;
+            })
+            .into_future();
+        let server = tokio::spawn(server);
+        ended_by_signal().await?;
+        event("stopping", &[]);
+        service.stop();
+        let _ = stop.send(true);
+        if tokio::time::timeout(GRACE, server).await.is_err() {
+            event("cut off", &[("after", "requests that did not end in time")]);
+        }
+        keeping.abort();
+        Ok(())
+    }
+}
+
+/// Waits for a signal to end.
+async fn ended_by_signal() -> anyhow::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate()).context("signals")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("signals")?;
+        std::future::poll_fn(|context| {
+            let ended = terminate.poll_recv(context).is_ready() || interrupt.poll_recv(context).is_ready();
+            if ended { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
+    }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await.context("signals")?;
+    Ok(())
+}
+
+/// Removes what has expired, every hour, and its traces in the files, every minute.
+async fn keep_house(
+    service: Arc<Service>,
+    expire: Option<Duration>,
+    mut stopping: tokio::sync::watch::Receiver<bool>,
+) {
+    let mut minutes = 0u64;
+    loop {
+        let waited = tokio::time::timeout(MINUTE, stopping.changed()).await;
+        if waited.is_ok() {
+            return;
+        }
+        let (service, due) = (Arc::clone(&service), minutes.is_multiple_of(60));
+        let kept = tokio::task::spawn_blocking(move || {
+            let expire =
+                expire.filter(|_| due).map(|expire| u64::try_from(expire.as_millis()).unwrap_or(u64::MAX));
+            let before = expire.map(|expire| millis(SystemTime::now()).saturating_sub(expire));
+            service.keep_house(before)
+        })
+        .await;
+        match kept {
+            Ok(Ok(0)) => {}
+            Ok(Ok(expired)) => event("expired", &[("pages", &expired.to_string())]),
+            Ok(Err(error)) => event("failed", &[("error", &error.to_string())]),
+            Err(error) => event("failed", &[("error", &error.to_string())]),
+        }
+        minutes += 1;
+    }
+}
+
+/// Tells an event on standard error.
+fn event(what: &str, facts: &[(&str, &str)]) {
+    let mut line = serde_json::Map::new();
+    line.insert("time".to_owned(), written(millis(SystemTime::now())).into());
+    line.insert("event".to_owned(), what.into());
+    facts.iter().for_each(|(name, value)| {
+        line.insert((*name).to_owned(), (*value).into());
+    });
+    eprintln!("{}", serde_json::Value::Object(line));
+}

@@ -1,0 +1,150 @@
+//! What goes over the wire: pages that are asked about, and sketches.
+
+use flipside::search::bands::Banding;
+use flipside::settings::Sketches;
+use flipside::simhash::quantised::QuantisedWeights;
+use flipside::sketch::{Facts, Hashed, Sketch, SketchValue, TwoSketches};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// A page, or its name where that is enough.
+#[derive(Debug, Deserialize)]
+pub(super) struct Page<'a> {
+    #[serde(borrow)]
+    pub(super) url: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) text: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) sketch: Option<WireSketch<'a>>,
+    #[serde(borrow)]
+    pub(super) request: Option<Cow<'a, str>>,
+}
+
+impl Page<'_> {
+    pub(super) fn name(&self) -> Option<&str> {
+        self.url.as_deref().or(self.id.as_deref())
+    }
+}
+
+/// A sketch in JSON: numbers of fixed length in hexadecimal, most significant digit first, one after the other.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct WireSketch<'a> {
+    /// 32 digits.
+    #[serde(borrow)]
+    digest: Cow<'a, str>,
+    features: u32,
+    /// 16 digits: the SimHash.
+    #[serde(borrow)]
+    hash: Cow<'a, str>,
+    /// 16 digits for each 64 bits.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    bits: Option<Cow<'a, str>>,
+    /// 8 digits for each key.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    keys: Option<Cow<'a, str>>,
+    /// 2 digits for each weight.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    weights: Option<Cow<'a, str>>,
+}
+
+fn digits(bytes: impl IntoIterator<Item = u8>) -> Cow<'static, str> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let of = |byte: u8| [DIGITS[usize::from(byte >> 4)] as char, DIGITS[usize::from(byte & 15)] as char];
+    bytes.into_iter().flat_map(of).collect::<String>().into()
+}
+
+/// Reads `N` bytes for each number; none if there are other digits or another number of them.
+fn numbers<const N: usize>(text: &str, count: usize) -> Option<Vec<[u8; N]>> {
+    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
+    if text.len() != 2 * N * count {
+        return None;
+    }
+    let bytes: Option<Vec<u8>> = text
+        .as_bytes()
+        .as_chunks()
+        .0
+        .iter()
+        .map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?))
+        .collect();
+    Some(bytes?.as_chunks().0.to_vec())
+}
+
+fn number<const N: usize>(text: &str) -> Option<[u8; N]> {
+    numbers(text, 1)?.pop()
+}
+
+impl WireSketch<'_> {
+    /// The form of a sketch.
+    pub(super) fn of(sketch: &Sketch) -> WireSketch<'static> {
+        let Facts { digest, features, .. } = sketch.facts;
+        let (hash, bits, keys, weights) = match &sketch.value {
+            SketchValue::Both(TwoSketches { hash, bits, keys }) => (
+                *hash,
+                Some(digits(bits.iter().flat_map(|word| word.to_be_bytes()))),
+                Some(digits(keys.iter().flat_map(|key| key.to_be_bytes()))),
+                None,
+            ),
+            SketchValue::SimHash(Hashed { hash, weights }) => {
+                (*hash, None, None, Some(digits(weights.bytes().map(i8::cast_unsigned))))
+            }
+            _ => (0, None, None, None),
+        };
+        WireSketch {
+            digest: digits(digest.to_be_bytes()),
+            features,
+            hash: digits(hash.to_be_bytes()),
+            bits,
+            keys,
+            weights,
+        }
+    }
+
+    /// The sketch; none if it is not one of this kind and length.
+    pub(super) fn sketch(&self, sketches: Sketches) -> Option<Sketch> {
+        let hash = u64::from_be_bytes(number(&self.hash)?);
+        let digest = u128::from_be_bytes(number(&self.digest)?);
+        let value = match (sketches, &self.bits, &self.keys, &self.weights) {
+            (Sketches::Both { bits: n, banding: Banding { bands, .. } }, Some(bits), Some(keys), None) => {
+                SketchValue::Both(TwoSketches {
+                    hash,
+                    bits: numbers(bits, n / 64)?.into_iter().map(u64::from_be_bytes).collect(),
+                    keys: numbers(keys, bands)?.into_iter().map(u32::from_be_bytes).collect(),
+                })
+            }
+            (Sketches::SimHash { .. }, None, None, Some(weights)) => {
+                let weights = number::<64>(weights)?.map(u8::cast_signed);
+                SketchValue::SimHash(Hashed { hash, weights: QuantisedWeights::from_bytes(weights) })
+            }
+            _ => return None,
+        };
+        Some(Sketch { facts: Facts { digest, features: self.features, text_bytes: 0 }, value })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flipside::settings::Settings;
+    use flipside::sketch::Sketcher;
+
+    #[test]
+    fn sketches_come_back_and_others_are_refused() {
+        for (settings, other) in
+            [(Settings::default(), Settings::simhash()), (Settings::simhash(), Settings::both(0.5))]
+        {
+            let sketch = Sketcher::new(&settings, None).unwrap().sketch("a page of more than a few words é");
+            let sketch = Sketch { facts: Facts { text_bytes: 0, ..sketch.facts }, ..sketch };
+            let json = serde_json::to_string(&WireSketch::of(&sketch)).unwrap();
+            let wire: WireSketch<'_> = serde_json::from_str(&json).unwrap();
+            assert_eq!(wire.sketch(settings.sketches), Some(sketch));
+            assert_eq!(wire.sketch(other.sketches), None);
+            let wrong = json.replacen("\"hash\":\"", "\"hash\":\"g", 1);
+            let wire: WireSketch<'_> = serde_json::from_str(&wrong).unwrap();
+            assert_eq!(wire.sketch(settings.sketches), None);
+        }
+        assert_eq!(numbers::<2>("é00", 1), None);
+        assert_eq!(numbers::<2>("00ff0100", 2), Some(vec![[0, 255], [1, 0]]));
+    }
+}

@@ -1,0 +1,300 @@
+//! Files of records: a snapshot holds all pages of an index, a log what has changed since.
+//!
+//! Both begin like every binary file of ours, with magic, kind, version and a header, whose checksum follows;
+//! then come records up to the end of the file, as a log grows. A file that ends within a record was being
+//! written when its process or its machine ended; that record is lost, and nothing else. A damaged record is
+//! passed over, and the next whole one looked for.
+
+use super::SeenParams;
+use super::record::{HEAD, LONGEST, MARK, Record, checksum};
+use crate::error::{Error, Result};
+use crate::format::{self, SEEN_LOG};
+use crate::making::NewFile;
+use crate::settings::Settings;
+use crate::text::TOKENIZER;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// What stands in front of the records.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Header {
+    hash: String,
+    tokenizer: String,
+    /// `snapshot` or `log`.
+    pub(super) holds: String,
+    number: u64,
+    pub(super) settings: Settings,
+    frequencies: Option<String>,
+}
+
+/// Which file of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    Snapshot(u64),
+    Log(u64),
+}
+
+impl Part {
+    pub(super) fn number(self) -> u64 {
+        let (Self::Snapshot(number) | Self::Log(number)) = self;
+        number
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Snapshot(_) => "snapshot",
+            Self::Log(_) => "log",
+        }
+    }
+
+    /// The file's name in the folder.
+    pub(super) fn name(self) -> String {
+        format!("{}-{:08}", self.kind(), self.number())
+    }
+
+    /// The part that a file is by its name.
+    pub(super) fn of(name: &str) -> Option<Self> {
+        let (kind, number) = name.split_once('-')?;
+        let number = number.parse().ok()?;
+        let part = match kind {
+            "snapshot" => Self::Snapshot(number),
+            "log" => Self::Log(number),
+            _ => return None,
+        };
+        (part.name() == name).then_some(part)
+    }
+
+    /// The bytes of such a file before its records.
+    fn head(self, params: &SeenParams) -> Vec<u8> {
+        let header = Header {
+            hash: params.settings.feature_hash.name().to_owned(),
+            tokenizer: TOKENIZER.to_owned(),
+            holds: self.kind().to_owned(),
+            number: self.number(),
+            settings: params.settings.clone(),
+            frequencies: params.frequencies.clone(),
+        };
+        format::open_head(SEEN_LOG, &header)
+    }
+}
+
+/// What reading a file of records came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Passed {
+    /// Bytes up to the end of the last whole record.
+    pub(super) whole: u64,
+    /// Bytes behind it, of a record that was being written.
+    pub(super) cut: u64,
+    /// Where damaged records begin, and how many bytes were passed over.
+    pub(super) damaged: Vec<(u64, u64)>,
+    /// Records read.
+    pub(super) records: u64,
+    /// The pages that the end of a snapshot promises.
+    pub(super) promised: Option<u64>,
+}
+
+/// Reads the header of a file, and what pages it is for.
+///
+/// # Errors
+/// If it cannot be read, or is not such a file.
+pub(super) fn params_of(path: &Path) -> Result<SeenParams> {
+    let mut file = BufReader::new(File::open(path).map_err(|e| Error::io(path, e))?);
+    header(path, &mut file).map(|(header, _)| params(header))
+}
+
+fn params(header: Header) -> SeenParams {
+    SeenParams { settings: header.settings, frequencies: header.frequencies }
+}
+
+/// The header, and its length in bytes.
+fn header(path: &Path, file: &mut impl Read) -> Result<(Header, u64)> {
+    let (header, length): (Header, u64) = format::read_open_head(path, SEEN_LOG, file)?;
+    let fits = |field, expected: &str, got: &str| match expected == got {
+        true => Ok(()),
+        false => Err(Error::Format {
+            path: path.to_path_buf(),
+            field,
+            expected: expected.to_owned(),
+            got: got.to_owned(),
+            advice: "make the index again with this flipside",
+        }),
+    };
+    fits("the feature hash", header.settings.feature_hash.name(), &header.hash)?;
+    fits("the tokenizer", TOKENIZER, &header.tokenizer)?;
+    Ok((header, length))
+}
+
+/// Reads a file from its beginning, and hands over its records in order.
+///
+/// # Errors
+/// If it cannot be read or is not such a file, and as `each`.
+pub(super) fn read(path: &Path, mut each: impl FnMut(Record) -> Result<()>) -> Result<(SeenParams, Passed)> {
+    let io = |error| Error::io(path, error);
+    let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(io)?);
+    let (header, start) = header(path, &mut file)?;
+    let sketches = header.settings.sketches;
+    let mut passed = Passed { whole: start, ..Passed::default() };
+    let mut take = |body: &[u8], passed: &mut Passed| -> Result<bool> {
+        let Some(record) = Record::read(body, sketches) else { return Ok(false) };
+        passed.records += 1;
+        if let Record::End { pages } = record {
+            passed.promised = Some(pages);
+        }
+        each(record).map(|()| true)
+    };
+    let mut body = Vec::new();
+    loop {
+        let mut head = [0; HEAD];
+        let got = read_full(&mut file, &mut head).map_err(io)?;
+        if got == 0 {
+            break;
+        }
+        let mut rest = head[..got].to_vec();
+        if let Some((length, sum)) = frame_of(&head[..got]) {
+            body.resize(length, 0);
+            let filled = read_full(&mut file, &mut body).map_err(io)?;
+            let length_bytes = (length as u32).to_le_bytes();
+            if filled == length && checksum(length_bytes, &body) == sum && take(&body, &mut passed)? {
+                passed.whole += (HEAD + length) as u64;
+                continue;
+            }
+            rest.extend_from_slice(&body[..filled]);
+        }
+        // Something is wrong here: the next whole record is looked for in all that is left.
+        file.read_to_end(&mut rest).map_err(io)?;
+        let (mut at, mut good) = (0, 0);
+        while let Some(found) = (at..rest.len()).find(|&at| whole_at(&rest, at).is_some()) {
+            let Some(end) = whole_at(&rest, found) else { break };
+            if !take(&rest[found + HEAD..end], &mut passed)? {
+                at = found + 1;
+                continue;
+            }
+            if found > good {
+                passed.damaged.push((passed.whole, (found - good) as u64));
+            }
+            passed.whole += (end - good) as u64;
+            (at, good) = (end, end);
+        }
+        passed.cut = (rest.len() - good) as u64;
+        break;
+    }
+    Ok((params(header), passed))
+}
+
+/// The length and the checksum that a frame states; none if it is no frame.
+fn frame_of(head: &[u8]) -> Option<(usize, u32)> {
+    let head: &[u8; HEAD] = head.try_into().ok()?;
+    let [a, b, l0, l1, l2, l3, sum @ ..] = *head;
+    let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    ([a, b] == MARK && length <= LONGEST).then_some((length, u32::from_le_bytes(sum)))
+}
+
+/// The end of the frame that begins at a place, if it is whole.
+fn whole_at(bytes: &[u8], at: usize) -> Option<usize> {
+    let (length, sum) = frame_of(bytes.get(at..at + HEAD)?)?;
+    let end = at + HEAD + length;
+    let record = bytes.get(at + HEAD..end)?;
+    (checksum((length as u32).to_le_bytes(), record) == sum).then_some(end)
+}
+
+/// Fills as much of a buffer as the file has bytes for.
+fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Writes a file of records, whole or not at all.
+///
+/// # Errors
+/// If it cannot be written.
+pub(super) fn write(
+    path: &Path,
+    part: Part,
+    params: &SeenParams,
+    records: impl Iterator<Item = Record>,
+) -> Result<u64> {
+    let mut new = NewFile::begin(path)?;
+    let mut length = 0;
+    {
+        let mut out = BufWriter::with_capacity(1 << 20, new.file());
+        let mut put = |bytes: &[u8]| {
+            length += bytes.len() as u64;
+            out.write_all(bytes).map_err(|e| Error::io(path, e))
+        };
+        put(&part.head(params))?;
+        let mut frame = Vec::new();
+        for record in records {
+            frame.clear();
+            record.frame(&mut frame);
+            put(&frame)?;
+        }
+        out.flush().map_err(|e| Error::io(path, e))?;
+    }
+    new.finish()?;
+    Ok(length)
+}
+
+/// A log that is written to.
+#[derive(Debug)]
+pub(super) struct Log {
+    path: PathBuf,
+    file: File,
+    length: u64,
+    fsync: bool,
+}
+
+impl Log {
+    /// Opens a log to write behind its first so many bytes; what comes after them goes.
+    ///
+    /// # Errors
+    /// If it cannot be opened or cut.
+    pub(super) fn open(path: &Path, length: u64, fsync: bool) -> Result<Self> {
+        let open = || {
+            let file = File::options().append(true).open(path)?;
+            if file.metadata()?.len() != length {
+                file.set_len(length)?;
+                file.sync_all()?;
+            }
+            Ok(file)
+        };
+        let file = open().map_err(|e| Error::io(path, e))?;
+        Ok(Self { path: path.to_path_buf(), file, length, fsync })
+    }
+
+    /// Bytes of the file.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Appends frames, all of them or none, and if wanted waits until they are on the disk.
+    ///
+    /// # Errors
+    /// If they cannot be written; then the log is as it was.
+    pub(super) fn append(&mut self, frames: &[u8]) -> Result<()> {
+        let stored = self.file.write_all(frames).and_then(|()| match self.fsync {
+            true => self.file.sync_data(),
+            false => Ok(()),
+        });
+        match stored {
+            Ok(()) => {
+                self.length += frames.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // If that fails as well, the part of a record at the end is passed over by the next start.
+                let _ = self.file.set_len(self.length);
+                Err(Error::io(&self.path, error))
+            }
+        }
+    }
+}

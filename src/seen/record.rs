@@ -1,0 +1,326 @@
+//! What stands in a log: records, each in a frame with its length and checksum.
+//!
+//! ```text
+//! 2 bytes   f1 1d
+//! u32       length of the record in bytes
+//! u32       CRC-32 of the length and the record
+//! record    kind in a byte, then its fields
+//! ```
+
+use super::{Asked, Remembered, Reply, Verdict};
+use crate::settings::Sketches;
+use crate::simhash::quantised::QuantisedWeights;
+use crate::sketch::{Facts, Hashed, SketchValue, TwoSketches};
+use std::sync::Arc;
+
+/// What a frame begins with, so that the next one can be found behind a damaged one.
+pub(super) const MARK: [u8; 2] = [0xf1, 0x1d];
+
+/// Bytes of a frame in front of its record.
+pub(super) const HEAD: usize = 10;
+
+/// The longest record that is believed: a sketch of the largest size, and names.
+pub(super) const LONGEST: usize = 1 << 24;
+
+/// A change of an index.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Record {
+    /// A page is stored, seen at a time.
+    Page { facts: Facts, value: Option<SketchValue>, name: Arc<str>, seen: u64, asked: Option<Asked> },
+    /// A stored page was seen again.
+    Again { digest: u128, seen: u64, asked: Option<Asked> },
+    /// A page goes.
+    Removed { digest: u128 },
+    /// An answer is remembered under the name of its request.
+    Request(Asked),
+    /// An answer that was in doubt has been given again.
+    Settled { key: Arc<str> },
+    /// The answers to all pages before were delivered.
+    Delivered,
+    /// Of the pages since, so many were; the others are taken back.
+    Withdrawn { kept: u32 },
+    /// The end of a snapshot of so many pages.
+    End { pages: u64 },
+}
+
+/// Writes fields.
+struct Out<'a>(&'a mut Vec<u8>);
+
+impl Out<'_> {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.bytes(&(text.len() as u32).to_le_bytes());
+        self.bytes(text.as_bytes());
+    }
+
+    fn asked(&mut self, asked: Option<&Asked>) {
+        let Some(Asked { key, remembered: Remembered { digest, reply, explicit } }) = asked else {
+            return self.bytes(&[0]);
+        };
+        self.bytes(&[1 + u8::from(*explicit)]);
+        self.text(key);
+        self.bytes(&digest.to_le_bytes());
+        let verdict = Verdict::ALL.iter().position(|verdict| *verdict == reply.verdict).unwrap_or_default();
+        self.bytes(&[verdict as u8, u8::from(reply.more)]);
+        self.bytes(&reply.near.to_le_bytes());
+        self.bytes(&reply.distance.to_le_bytes());
+        self.bytes(&reply.similarity.to_le_bytes());
+        self.bytes(&reply.seen.to_le_bytes());
+        match &reply.earlier {
+            None => self.bytes(&[0]),
+            Some(earlier) => {
+                self.bytes(&[1]);
+                self.text(earlier);
+            }
+        }
+    }
+
+    fn value(&mut self, value: Option<&SketchValue>) {
+        match value {
+            Some(SketchValue::Both(TwoSketches { hash, bits, keys })) => {
+                self.bytes(&[1]);
+                self.bytes(&hash.to_le_bytes());
+                bits.iter().for_each(|word| self.bytes(&word.to_le_bytes()));
+                keys.iter().for_each(|key| self.bytes(&key.to_le_bytes()));
+            }
+            Some(SketchValue::SimHash(Hashed { hash, weights })) => {
+                self.bytes(&[2]);
+                self.bytes(&hash.to_le_bytes());
+                self.bytes(&weights.bytes().map(i8::cast_unsigned));
+            }
+            _ => self.bytes(&[0]),
+        }
+    }
+}
+
+/// Reads fields; none where there are too few bytes, or they mean nothing.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(n)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn u128(&mut self) -> Option<u128> {
+        self.array().map(u128::from_le_bytes)
+    }
+
+    fn text(&mut self) -> Option<Arc<str>> {
+        let length = self.u32()? as usize;
+        std::str::from_utf8(self.take(length)?).ok().map(Arc::from)
+    }
+
+    /// None where the bytes mean nothing; else what there is, which may be nothing.
+    fn asked(&mut self) -> Option<Option<Asked>> {
+        let explicit = match self.byte()? {
+            0 => return Some(None),
+            1 => false,
+            2 => true,
+            _ => return None,
+        };
+        let (key, digest) = (self.text()?, self.u128()?);
+        let verdict = *Verdict::ALL.get(usize::from(self.byte()?))?;
+        let more = self.byte()? == 1;
+        let (near, distance) = (self.u32()?, self.u32()?);
+        let (similarity, seen) = (f32::from_le_bytes(self.array()?), self.u64()?);
+        let earlier = match self.byte()? {
+            0 => None,
+            _ => Some(self.text()?),
+        };
+        let reply = Reply { verdict, earlier, seen, distance, similarity, near, more, again: false };
+        Some(Some(Asked { key, remembered: Remembered { digest, reply, explicit } }))
+    }
+
+    fn value(&mut self, sketches: Sketches) -> Option<Option<SketchValue>> {
+        match (self.byte()?, sketches) {
+            (0, _) => Some(None),
+            (1, Sketches::Both { bits, banding }) => {
+                let hash = self.u64()?;
+                let bits = self.take(bits / 8)?.as_chunks().0;
+                let keys = self.take(banding.bands.checked_mul(4)?)?.as_chunks().0;
+                Some(Some(SketchValue::Both(TwoSketches {
+                    hash,
+                    bits: bits.iter().map(|&word| u64::from_le_bytes(word)).collect(),
+                    keys: keys.iter().map(|&key| u32::from_le_bytes(key)).collect(),
+                })))
+            }
+            (2, Sketches::SimHash { .. }) => {
+                let hash = self.u64()?;
+                let weights = self.array::<64>()?.map(u8::cast_signed);
+                Some(Some(SketchValue::SimHash(Hashed {
+                    hash,
+                    weights: QuantisedWeights::from_bytes(weights),
+                })))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Record {
+    /// Appends the record in its frame.
+    pub(super) fn frame(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&MARK);
+        out.extend_from_slice(&[0; HEAD - MARK.len()]);
+        self.write(&mut Out(out));
+        let length = ((out.len() - start - HEAD) as u32).to_le_bytes();
+        let sum = checksum(length, &out[start + HEAD..]).to_le_bytes();
+        out[start + 2..start + 6].copy_from_slice(&length);
+        out[start + 6..start + HEAD].copy_from_slice(&sum);
+    }
+
+    fn write(&self, out: &mut Out<'_>) {
+        match self {
+            Self::Page { facts, value, name, seen, asked } => {
+                out.bytes(&[1]);
+                out.bytes(&facts.digest.to_le_bytes());
+                out.bytes(&facts.features.to_le_bytes());
+                out.bytes(&seen.to_le_bytes());
+                out.text(name);
+                out.value(value.as_ref());
+                out.asked(asked.as_ref());
+            }
+            Self::Again { digest, seen, asked } => {
+                out.bytes(&[2]);
+                out.bytes(&digest.to_le_bytes());
+                out.bytes(&seen.to_le_bytes());
+                out.asked(asked.as_ref());
+            }
+            Self::Removed { digest } => {
+                out.bytes(&[3]);
+                out.bytes(&digest.to_le_bytes());
+            }
+            Self::Request(asked) => {
+                out.bytes(&[4]);
+                out.asked(Some(asked));
+            }
+            Self::Settled { key } => {
+                out.bytes(&[5]);
+                out.text(key);
+            }
+            Self::Delivered => out.bytes(&[6]),
+            Self::Withdrawn { kept } => {
+                out.bytes(&[7]);
+                out.bytes(&kept.to_le_bytes());
+            }
+            Self::End { pages } => {
+                out.bytes(&[8]);
+                out.bytes(&pages.to_le_bytes());
+            }
+        }
+    }
+
+    /// Reads a record of an index with such sketches; none if the bytes are not one, and nothing else.
+    pub(super) fn read(bytes: &[u8], sketches: Sketches) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        let record = match fields.byte()? {
+            1 => {
+                let (digest, features) = (fields.u128()?, fields.u32()?);
+                let (seen, name) = (fields.u64()?, fields.text()?);
+                let value = fields.value(sketches)?;
+                let facts = Facts { digest, features, text_bytes: 0 };
+                Self::Page { facts, value, name, seen, asked: fields.asked()? }
+            }
+            2 => Self::Again { digest: fields.u128()?, seen: fields.u64()?, asked: fields.asked()? },
+            3 => Self::Removed { digest: fields.u128()? },
+            4 => Self::Request(fields.asked()??),
+            5 => Self::Settled { key: fields.text()? },
+            6 => Self::Delivered,
+            7 => Self::Withdrawn { kept: fields.u32()? },
+            8 => Self::End { pages: fields.u64()? },
+            _ => return None,
+        };
+        fields.0.is_empty().then_some(record)
+    }
+}
+
+/// The checksum of a frame.
+pub(super) fn checksum(length: [u8; 4], record: &[u8]) -> u32 {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&length);
+    sum.update(record);
+    sum.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+    use crate::sketch::Sketcher;
+
+    #[test]
+    fn records_come_back_and_no_part_of_one_is_one() {
+        let reply = Reply {
+            verdict: Verdict::Near,
+            earlier: Some("é".into()),
+            seen: 1 << 41,
+            distance: 7,
+            similarity: 0.9,
+            near: 3,
+            more: true,
+            again: false,
+        };
+        for settings in [Settings::default(), Settings::simhash()] {
+            let sketch = Sketcher::new(&settings, None).unwrap().sketch("a page of some words or other");
+            let facts = Facts { text_bytes: 0, ..sketch.facts };
+            let of = |explicit, reply: &Reply| Asked {
+                key: "request\n7".into(),
+                remembered: Remembered { digest: 9, reply: reply.clone(), explicit },
+            };
+            let page = |value: Option<SketchValue>, asked| Record::Page {
+                facts,
+                value,
+                name: "http://a.example/".into(),
+                seen: 77,
+                asked,
+            };
+            for record in [
+                page(Some(sketch.value.clone()), Some(of(true, &reply))),
+                page(None, None),
+                Record::Again { digest: u128::MAX, seen: 0, asked: Some(of(false, &Reply::default())) },
+                Record::Removed { digest: 3 },
+                Record::Request(of(false, &reply)),
+                Record::Settled { key: "".into() },
+                Record::Delivered,
+                Record::Withdrawn { kept: 9 },
+                Record::End { pages: 1 << 40 },
+            ] {
+                let mut framed = vec![9];
+                record.frame(&mut framed);
+                let (head, body) = framed[1..].split_at(HEAD);
+                assert_eq!(head[..2], MARK);
+                assert_eq!(head[2..6], (body.len() as u32).to_le_bytes());
+                assert_eq!(head[6..], checksum(head[2..6].try_into().unwrap(), body).to_le_bytes());
+                assert_eq!(Record::read(body, settings.sketches).as_ref(), Some(&record));
+                for cut in 0..body.len() {
+                    assert_eq!(Record::read(&body[..cut], settings.sketches), None, "{record:?} {cut}");
+                }
+                assert_eq!(Record::read(&[body, &[0]].concat(), settings.sketches), None);
+            }
+        }
+    }
+}

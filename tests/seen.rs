@@ -1,0 +1,693 @@
+//! `flipside seen`: what it answers, and what it remembers when something fails.
+
+use crate::cli::{corpus, flipside};
+use flipside::seen::{Access, Reply, Request, Seen, SeenParams, Verdict};
+use flipside::settings::Settings;
+use flipside::sketch::Sketcher;
+use predicates::prelude::*;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+fn params() -> SeenParams {
+    SeenParams { settings: Settings::default(), frequencies: None }
+}
+
+/// The words of a page; pages of one number differ in `changed` of them.
+fn text(page: u64, changed: u64) -> String {
+    let word = |at: u64| match at % 40 == 7 && at / 40 < changed {
+        true => format!("changed{changed}at{at} "),
+        false => format!("word{} ", page * 1_000 + at),
+    };
+    (0..200).map(word).collect()
+}
+
+fn line(name: &str, text: &str) -> String {
+    format!("{}\n", json!({ "url": name, "text": text }))
+}
+
+/// Runs the tool in a folder, and gives what it printed.
+fn told(folder: &Path, command: &str, code: i32) -> (String, String) {
+    let output = flipside().current_dir(folder).args(command.split(' ')).output().unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert_eq!(output.status.code(), Some(code), "{command}: {err}");
+    (out, err)
+}
+
+fn answers(json: &str) -> Vec<Value> {
+    json.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The answers by page.
+fn words(json: &str) -> Vec<(String, String)> {
+    let word = |value: &Value| value.as_str().unwrap().to_owned();
+    answers(json).iter().map(|answer| (word(&answer["page"]), word(&answer["answer"]))).collect()
+}
+
+#[test]
+fn answers_are_the_pairs_that_dedup_has_with_earlier_pages() {
+    for options in ["", " --method simhash", " --similarity 0.6"] {
+        let top = tempfile::tempdir().unwrap();
+        let data = corpus().display().to_string();
+        told(top.path(), &format!("dedup {data} --out out{options}"), 0);
+        let mut rows = csv::Reader::from_path(top.path().join("out/pairs.csv")).unwrap();
+        // Pairs of different texts are those of the first pages that have them.
+        let mut near: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for row in rows.records().map(Result::unwrap).filter(|row| &row[6] == "near") {
+            near.entry(row[3].to_owned()).or_default().insert(row[2].to_owned());
+        }
+        assert!(near.len() > 50, "{}", near.len());
+        let (json, _) = told(top.path(), &format!("seen --index i --json {data}{options}"), 0);
+        let (mut same, mut pairs) = (0, 0);
+        for answer in answers(&json) {
+            let page = answer["page"].as_str().unwrap();
+            let earlier = near.get(page).cloned().unwrap_or_default();
+            match answer["answer"].as_str().unwrap() {
+                "same" => same += 1,
+                "new" => assert!(earlier.is_empty(), "{page}"),
+                "near" => {
+                    assert!(earlier.contains(answer["earlier"].as_str().unwrap()), "{answer}");
+                    assert_eq!(answer["near_pages"], earlier.len(), "{page}");
+                    pairs += earlier.len();
+                }
+                other => panic!("{other}"),
+            }
+        }
+        assert_eq!(pairs, near.values().map(BTreeSet::len).sum::<usize>());
+        assert_eq!(same, 355);
+        let inspected = flipside().arg("inspect").arg(top.path().join("i")).assert().success();
+        inspected.stdout(predicate::str::contains("expected chance matches of a page"));
+    }
+}
+
+#[test]
+fn an_index_is_left_and_taken_up_again_with_its_settings() {
+    let top = tempfile::tempdir().unwrap();
+    let put = |name: &str, content: String| fs::write(top.path().join(name), content).unwrap();
+    put("a.jsonl", line("a", &text(1, 0)) + &line("b", &text(2, 0)) + &line("c", "three short words"));
+    put("b.jsonl", line("d", &text(1, 1)) + &line("e", &text(2, 0)) + &line("f", "three short words today"));
+    let (csv, _) = told(top.path(), "seen --index i a.jsonl --seen-at 2026-11-01", 0);
+    assert_eq!(
+        csv,
+        "page,answer,distance,earlier,similarity,last_seen,near_pages\na,new,,,,,0\nb,new,,,,,0\nc,new,,,,,0\n"
+    );
+    let asked = told(top.path(), "seen --index i b.jsonl --ask-only --json", 0).0;
+    assert_eq!(told(top.path(), "seen --index i b.jsonl --json --seen-at 2026-11-02", 0).0, asked);
+    let all = answers(&asked);
+    assert_eq!((&all[0]["answer"], &all[0]["earlier"]), (&json!("near"), &json!("a")));
+    assert_eq!(all[0]["last_seen"], "2026-11-01T00:00:00.000Z");
+    assert!(all[0]["similarity"].as_f64().unwrap() > 0.9);
+    assert_eq!(
+        (&all[1]["answer"], &all[1]["earlier"], &all[1]["similarity"]),
+        (&json!("same"), &json!("b"), &json!(1.0))
+    );
+    assert_eq!((&all[2]["answer"], &all[2]["near_pages"]), (&json!("new"), &json!(0)));
+    let refused = |options: &str, why: &str| {
+        let (_, err) = told(top.path(), &format!("seen --index i b.jsonl {options}"), 2);
+        assert!(err.contains(why), "{err}");
+    };
+    refused("--features words", "the kind of features is shingles:5");
+    refused("--method simhash", "the method is both");
+    refused("--similarity 0.7", "the least similarity is 0.8");
+    refused("--min-features 9", "the least number of features is 1");
+    refused("--distance 3", "both, which has no distance");
+    told(top.path(), "seen --index i b.jsonl --similarity 0.8 --features shingles:5 --ask-only", 0);
+    // Frequencies belong to an index.
+    told(top.path(), "dedup a.jsonl --out out --features words --method simhash --save-frequencies f", 0);
+    let weighted = "seen --index w a.jsonl --method simhash --features words --weighting tf-idf";
+    assert!(told(top.path(), weighted, 2).1.contains("--frequencies FILE"));
+    told(top.path(), &format!("{weighted} --frequencies f"), 0);
+    assert!(told(top.path(), "seen --index w a.jsonl", 2).1.contains("the checksum of --frequencies"));
+    let again = told(top.path(), &format!("{weighted} --frequencies f --json"), 0).0;
+    assert!(answers(&again).iter().all(|answer| answer["answer"] == "same"));
+}
+
+#[test]
+fn threads_change_no_answer() {
+    let top = tempfile::tempdir().unwrap();
+    let data = corpus().display().to_string();
+    let run = |threads: u32| {
+        told(
+            top.path(),
+            &format!("seen --seen-at 2026-11-01 --index i{threads} --threads {threads} {data}"),
+            0,
+        )
+        .0
+    };
+    assert_eq!(run(1), run(3));
+    let files = |index: &str| fs::read(top.path().join(index).join("log-00000001")).unwrap();
+    assert!(files("i1") == files("i3"));
+}
+
+/// A tool with pipes at both ends.
+struct Piped {
+    child: Child,
+    answers: BufReader<ChildStdout>,
+}
+
+fn piped(folder: &Path, options: &str) -> Piped {
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("flipside"))
+        .current_dir(folder)
+        .args(format!("seen --index i --json {options} -").split(' ').filter(|option| !option.is_empty()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let answers = BufReader::new(child.stdout.take().unwrap());
+    Piped { child, answers }
+}
+
+impl Piped {
+    fn send(&mut self, lines: &str) {
+        let input = self.child.stdin.as_mut().unwrap();
+        input.write_all(lines.as_bytes()).and_then(|()| input.flush()).unwrap();
+    }
+
+    fn answer(&mut self) -> Value {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"))
+    }
+
+    /// Closes the input, and gives the exit code and what was said.
+    fn end(mut self) -> (i32, String) {
+        drop(self.child.stdin.take());
+        let output = self.child.wait_with_output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+#[test]
+fn a_pipe_is_answered_line_by_line_while_it_is_open() {
+    let top = tempfile::tempdir().unwrap();
+    let mut pipe = piped(top.path(), "--request-field r");
+    for page in 0..5 {
+        pipe.send(&line(&format!("p{page}"), &text(page, 0)));
+        assert_eq!(pipe.answer()["answer"], "new");
+        pipe.send(&line(&format!("q{page}"), &text(page, 1)));
+        let answer = pipe.answer();
+        assert_eq!((&answer["answer"], &answer["earlier"]), (&json!("near"), &json!(format!("p{page}"))));
+    }
+    pipe.send("\n{\"text\": 7}\nnonsense\n");
+    for line in [12, 13] {
+        let answer = pipe.answer();
+        assert_eq!((&answer["page"], &answer["answer"]), (&json!(format!("line {line}")), &json!("error")));
+    }
+    // A request that was answered is answered again as it was; another text under its name is another.
+    let request = |id: &str, text: &str| format!("{}\n", json!({ "url": "u", "text": text, "r": id }));
+    pipe.send(&request("one", &text(77, 0)));
+    let first = pipe.answer();
+    assert_eq!((&first["answer"], &first["request"]), (&json!("new"), &json!("one")));
+    pipe.send(&request("one", &text(77, 0)));
+    let again = pipe.answer();
+    assert_eq!((&again["answer"], &again["again"]), (&json!("new"), &json!(true)));
+    pipe.send(&request("two", &text(77, 0)));
+    assert_eq!(pipe.answer()["answer"], "same");
+    pipe.send(&request("one", &text(78, 0)));
+    assert_eq!(pipe.answer()["answer"], "new");
+    // Another process does not write meanwhile, but may ask.
+    fs::write(top.path().join("x.jsonl"), line("x", &text(3, 0)) + &line("y", &text(99, 0))).unwrap();
+    let (out, err) = told(top.path(), "seen --index i x.jsonl", 2);
+    assert!(out.is_empty() && err.contains("that no other process writes to"), "{out} {err}");
+    let beside = words(&told(top.path(), "seen --index i x.jsonl --ask-only --json", 0).0);
+    assert_eq!(beside, [("x".into(), "same".into()), ("y".into(), "new".into())]);
+    assert_eq!(pipe.end().0, 1, "some lines were no pages");
+    // What was asked for is there, and requests are remembered beyond the process.
+    let mut pipe = piped(top.path(), "--request-field r");
+    pipe.send(&request("two", &text(77, 0)));
+    let again = pipe.answer();
+    assert_eq!((&again["answer"], &again["again"]), (&json!("same"), &json!(true)));
+    assert_eq!(pipe.end(), (0, String::new()));
+}
+
+#[test]
+fn the_last_line_of_a_pipe_needs_no_end_and_long_lines_are_told() {
+    let top = tempfile::tempdir().unwrap();
+    let mut pipe = piped(top.path(), "--longest-page 1");
+    pipe.send(&line("long", &"word ".repeat(400_000)));
+    assert!(pipe.answer()["error"].as_str().unwrap().contains("--longest-page"));
+    pipe.send(line("last", "a few words").trim_end());
+    drop(pipe.child.stdin.take());
+    assert_eq!(pipe.answer()["answer"], "new");
+    assert_eq!(pipe.end().0, 1);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_printed_is_not_remembered() {
+    let top = tempfile::tempdir().unwrap();
+    fs::write(top.path().join("a.jsonl"), line("a", &text(1, 0)) + &line("b", &text(2, 0))).unwrap();
+    let full = |command: &str| {
+        let output = Command::new(assert_cmd::cargo::cargo_bin("flipside"))
+            .current_dir(top.path())
+            .args(command.split(' '))
+            .stdout(File::options().write(true).open("/dev/full").unwrap())
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    // The header of the table fails, or else the answers.
+    for command in ["seen --index i a.jsonl", "seen --index i a.jsonl --json"] {
+        let (code, err) = full(command);
+        assert_eq!(code, Some(2), "{err}");
+        assert!(
+            err.contains("No space left") && (err.contains("2 answers could") || !command.contains("--json")),
+            "{err}"
+        );
+        let asked = told(top.path(), "seen --index i a.jsonl --ask-only --json", 0).0;
+        assert!(words(&asked).iter().all(|(_, word)| word == "new"), "{asked}");
+    }
+    // Nor is a page seen again whose answer was lost.
+    told(top.path(), "seen --index i a.jsonl --seen-at 2026-11-01", 0);
+    assert_eq!(full("seen --index i a.jsonl --json --seen-at 2026-11-20").0, Some(2));
+    let asked = answers(&told(top.path(), "seen --index i a.jsonl --ask-only --json", 0).0);
+    assert!(asked.iter().all(|answer| answer["last_seen"] == "2026-11-01T00:00:00.000Z"), "{asked:?}");
+}
+
+#[test]
+fn a_reader_that_dies_loses_no_answer() {
+    let top = tempfile::tempdir().unwrap();
+    let pages: Vec<(String, String)> = (0..3_000).map(|page| (format!("p{page}"), text(page, 0))).collect();
+    let all: String = pages.iter().map(|(name, text)| line(name, text)).collect();
+    fs::write(top.path().join("a.jsonl"), &all).unwrap();
+    for take in [0, 1, 700, 2_990] {
+        let _ = fs::remove_dir_all(top.path().join("i"));
+        let mut child = Command::new(assert_cmd::cargo::cargo_bin("flipside"))
+            .current_dir(top.path())
+            .args(["seen", "--index", "i", "--json", "a.jsonl"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut reader = BufReader::with_capacity(64, child.stdout.take().unwrap());
+        let mut line = String::new();
+        for _ in 0..take {
+            reader.read_line(&mut line).unwrap();
+        }
+        drop(reader);
+        let told_dead = child.wait_with_output().unwrap();
+        // Asked again, every page is new: none is "the same" because of an answer that nobody read; and so are
+        // those that were read, as nobody can tell them apart from the others in the pipe.
+        let again = answers(&told(top.path(), "seen --index i --json a.jsonl", 0).0);
+        assert_eq!(again.len(), pages.len());
+        if told_dead.status.success() {
+            // The pipe held all that was left, and nobody noticed the death of the reader.
+            continue;
+        }
+        let err = String::from_utf8(told_dead.stderr).unwrap();
+        assert!(err.contains("could not be delivered"), "{err}");
+        let words: Vec<&str> = again.iter().map(|answer| answer["answer"].as_str().unwrap()).collect();
+        let first_unread = words.iter().position(|word| *word == "new").unwrap();
+        assert!(first_unread <= take, "{first_unread} of {take} read");
+        assert!(words[first_unread..].iter().all(|word| *word == "new"), "{words:?}");
+        // Once: then they are known.
+        let third = told(top.path(), "seen --index i --json a.jsonl", 0).0;
+        assert!(answers(&third).iter().all(|answer| answer["answer"] == "same"));
+    }
+}
+
+#[test]
+fn killed_at_any_moment_it_has_forgotten_no_answer() {
+    let top = tempfile::tempdir().unwrap();
+    let (mut given, mut page, mut again) = (HashMap::new(), 0, 0);
+    for round in 0..25u64 {
+        let mut pipe = piped(top.path(), if round % 2 == 0 { "" } else { "--fsync" });
+        let first = page;
+        let lines: String = (0..40).map(|n| line(&format!("p{}", page + n), &text(page + n, 0))).collect();
+        pipe.send(&lines);
+        for _ in 0..round * 37 % 41 {
+            let answer = pipe.answer();
+            assert_eq!(answer["answer"], "new");
+            given.insert(answer["page"].as_str().unwrap().to_owned(), page);
+            page += 1;
+        }
+        pipe.child.kill().unwrap();
+        let mut rest = String::new();
+        while pipe.answers.read_line(&mut rest).unwrap() > 0 {
+            // What was in the pipe was given as well.
+            if rest.ends_with('\n') {
+                given.insert(format!("p{page}"), page);
+                page += 1;
+            }
+            rest.clear();
+        }
+        let _ = pipe.child.wait();
+        // What was given is remembered; the others are new, or answered as they were when they were logged.
+        let mut pipe = piped(top.path(), "");
+        for n in first..first + 40 {
+            pipe.send(&line(&format!("other{n}"), &text(n, 0)));
+            let known = pipe.answer()["answer"] == "same";
+            assert!(
+                known || !given.contains_key(&format!("p{n}")),
+                "page {n} of round {round} was forgotten"
+            );
+            again += usize::from(known && !given.contains_key(&format!("p{n}")));
+        }
+        assert_eq!(pipe.end().0, 0);
+        page = first + 40;
+    }
+    assert!(given.len() > 200, "{}", given.len());
+    assert!(again < 25 * 40 / 2, "{again}");
+    let (_, err) = told(top.path(), "inspect i", 0);
+    assert!(err.is_empty(), "{err}");
+}
+
+/// An index with pages, each answered and delivered, and the length of its log after each.
+fn filled(folder: &Path, pages: u64) -> Vec<u64> {
+    let mut seen = Seen::open(folder, Access::Write { fsync: false }, Some(&params())).unwrap();
+    let mut sketcher = Sketcher::new(&Settings::default(), None).unwrap();
+    let mut lengths = vec![seen.stored_bytes().1];
+    for page in 0..pages {
+        let name = format!("page {page}");
+        let reply = ask(&mut seen, &mut sketcher, &name, &text(page, 0));
+        assert_eq!(reply.verdict, Verdict::New);
+        lengths.push(seen.stored_bytes().1);
+    }
+    lengths
+}
+
+fn request(name: &str) -> Request<'_> {
+    Request { name, id: None, seen: 5, fresh_from: 0 }
+}
+
+fn ask(seen: &mut Seen, sketcher: &mut Sketcher, name: &str, text: &str) -> Reply {
+    let reply = seen.ask_and_add(&request(name), &sketcher.sketch(text)).unwrap();
+    seen.commit().unwrap();
+    seen.delivered().unwrap();
+    reply
+}
+
+/// How many of the first pages are known, and whether any behind them is.
+fn known(folder: &Path, pages: u64) -> Vec<bool> {
+    let seen = Seen::open(folder, Access::Read, None).unwrap();
+    let mut sketcher = Sketcher::new(&Settings::default(), None).unwrap();
+    (0..pages)
+        .map(|page| {
+            let reply = seen.ask(&request("?"), &sketcher.sketch(&text(page, 0))).unwrap();
+            if reply.verdict == Verdict::Same {
+                assert_eq!(reply.earlier.as_deref(), Some(&*format!("page {page}")));
+            }
+            reply.verdict == Verdict::Same
+        })
+        .collect()
+}
+
+#[test]
+fn a_log_that_was_cut_anywhere_keeps_what_stands_before() {
+    let top = tempfile::tempdir().unwrap();
+    let index = top.path().join("i");
+    let lengths = filled(&index, 6);
+    let log = index.join("log-00000001");
+    let whole = fs::read(&log).unwrap();
+    assert_eq!(whole.len() as u64, lengths[6]);
+    for cut in (lengths[0] as usize..whole.len()).step_by(13) {
+        fs::write(&log, &whole[..cut]).unwrap();
+        let left = known(&index, 6);
+        // A page is whole before its answer is delivered, which is what the length counts.
+        let least = lengths.iter().filter(|&&length| length as usize <= cut).count() - 1;
+        assert!(left[..least].iter().all(|known| *known), "{cut}: {left:?}");
+        assert!(left[(least + 1).min(6)..].iter().all(|known| !known), "{cut}: {left:?}");
+        // A writer goes on behind the last whole record.
+        let mut seen = Seen::open(&index, Access::Write { fsync: true }, None).unwrap();
+        let mut sketcher = Sketcher::new(&Settings::default(), None).unwrap();
+        ask(&mut seen, &mut sketcher, "page 77", &text(77, 0));
+        drop(seen);
+        assert_eq!(known(&index, 6), left);
+        assert_eq!(
+            known(&index, 78).iter().filter(|known| **known).count(),
+            left.iter().filter(|known| **known).count() + 1
+        );
+    }
+    // Cut within its header, it is no index.
+    fs::write(&log, &whole[..30]).unwrap();
+    assert!(Seen::open(&index, Access::Read, None).unwrap_err().to_string().contains("whole header"));
+}
+
+#[test]
+fn a_damaged_record_costs_itself_alone() {
+    let top = tempfile::tempdir().unwrap();
+    let index = top.path().join("i");
+    let lengths = filled(&index, 6);
+    let log = index.join("log-00000001");
+    let whole = fs::read(&log).unwrap();
+    for at in (lengths[0] as usize..whole.len()).step_by(29) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x41;
+        fs::write(&log, &damaged).unwrap();
+        let left = known(&index, 6);
+        assert!(left.iter().filter(|known| !**known).count() <= 1, "{at}: {left:?}");
+        let hit = lengths.iter().rposition(|&length| length as usize <= at).unwrap();
+        assert!(left.iter().enumerate().all(|(page, known)| *known || page == hit), "{at}: {left:?}");
+        let seen = Seen::open(&index, Access::Read, None).unwrap();
+        let told = seen.notes().iter().any(|note| note.contains("damaged"));
+        // At the end nobody can tell it from a record that was being written.
+        assert!(told || left.iter().all(|known| *known) || hit == 5, "{at}: {:?}", seen.notes());
+        if told {
+            // A writer tells it once and puts what is left into a snapshot.
+            drop(Seen::open(&index, Access::Write { fsync: false }, None).unwrap());
+            let healed = Seen::open(&index, Access::Write { fsync: false }, None).unwrap();
+            assert!(healed.notes().is_empty(), "{:?}", healed.notes());
+            drop(healed);
+            assert_eq!(known(&index, 6), left);
+            fs::remove_dir_all(&index).unwrap();
+            fs::create_dir(&index).unwrap();
+        }
+    }
+}
+
+#[test]
+fn answers_that_were_not_delivered_are_taken_back_or_in_doubt() {
+    let top = tempfile::tempdir().unwrap();
+    let index = top.path().join("i");
+    let mut sketcher = Sketcher::new(&Settings::default(), None).unwrap();
+    filled(&index, 2);
+    let open = || Seen::open(&index, Access::Write { fsync: false }, None).unwrap();
+    // Two of four are delivered, the second of them "same".
+    let mut seen = open();
+    for (name, page) in [("a", 2), ("b", 0), ("c", 3), ("d", 1)] {
+        let request = Request { seen: 9, ..request(name) };
+        seen.ask_and_add(&request, &sketcher.sketch(&text(page, 0))).unwrap();
+    }
+    seen.commit().unwrap();
+    seen.withdraw(2).unwrap();
+    let check = |seen: &Seen, sketcher: &mut Sketcher| {
+        let mut of = |page| seen.ask(&request("?"), &sketcher.sketch(&text(page, 0))).unwrap();
+        assert_eq!([of(2).verdict, of(3).verdict], [Verdict::Same, Verdict::New]);
+        assert_eq!([of(0).seen, of(1).seen], [9, 5]);
+    };
+    check(&seen, &mut sketcher);
+    drop(seen);
+    let mut seen = open();
+    assert!(seen.notes().is_empty());
+    check(&seen, &mut sketcher);
+    // Committed, and then nothing is heard of the process.
+    let reply = seen.ask_and_add(&request("e"), &sketcher.sketch(&text(0, 1))).unwrap();
+    assert_eq!(reply.verdict, Verdict::Near);
+    seen.commit().unwrap();
+    drop(seen);
+    for restarts in 0..3 {
+        let mut seen = open();
+        assert_eq!(seen.notes().len(), usize::from(restarts == 0), "{:?}", seen.notes());
+        if restarts == 1 {
+            // A doubt outlives a snapshot.
+            seen.snapshot().unwrap();
+        }
+        // Another page, and another text of the same page, are no such request.
+        let other = seen.ask(&request("f"), &sketcher.sketch(&text(0, 1))).unwrap();
+        assert_eq!((other.verdict, other.again), (Verdict::Same, false));
+        let again = seen.ask_and_add(&request("e"), &sketcher.sketch(&text(0, 1))).unwrap();
+        assert_eq!(again, Reply { again: true, ..reply.clone() });
+        seen.commit().unwrap();
+        match restarts {
+            // Given again, but not delivered: it stays in doubt.
+            0 => seen.withdraw(0).unwrap(),
+            1 => seen.delivered().unwrap(),
+            _ => unreachable!("it is settled"),
+        }
+        if restarts == 1 {
+            break;
+        }
+    }
+    let mut seen = open();
+    assert_eq!(ask(&mut seen, &mut sketcher, "e", &text(0, 1)).verdict, Verdict::Same);
+    // What was never committed is not there.
+    seen.ask_and_add(&request("g"), &sketcher.sketch(&text(50, 0))).unwrap();
+    drop(seen);
+    let seen = Seen::open(&index, Access::Read, None).unwrap();
+    assert_eq!(seen.ask(&request("?"), &sketcher.sketch(&text(50, 0))).unwrap().verdict, Verdict::New);
+}
+
+#[test]
+fn snapshots_hold_everything_and_a_cut_one_says_what_is_lost() {
+    let top = tempfile::tempdir().unwrap();
+    let index = top.path().join("i");
+    filled(&index, 20);
+    let mut seen = Seen::open(&index, Access::Write { fsync: false }, None).unwrap();
+    for _ in 0..3 {
+        seen.snapshot().unwrap();
+    }
+    drop(seen);
+    let names = || -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(&index)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(), ["lock", "log-00000004", "snapshot-00000004"]);
+    assert!(known(&index, 20).iter().all(|known| *known));
+    // Killed between a snapshot and its log, or before the files of the last one were taken away.
+    fs::remove_file(index.join("log-00000004")).unwrap();
+    fs::copy(index.join("snapshot-00000004"), index.join("snapshot-00000003")).unwrap();
+    let mut seen = Seen::open(&index, Access::Write { fsync: false }, None).unwrap();
+    assert!(seen.notes().is_empty());
+    let mut sketcher = Sketcher::new(&Settings::default(), None).unwrap();
+    ask(&mut seen, &mut sketcher, "page 20", &text(20, 0));
+    drop(seen);
+    assert_eq!(names(), ["lock", "log-00000004", "snapshot-00000004"]);
+    assert!(known(&index, 21).iter().all(|known| *known));
+    let snapshot = index.join("snapshot-00000004");
+    let whole = fs::read(&snapshot).unwrap();
+    fs::write(&snapshot, &whole[..whole.len() / 2]).unwrap();
+    let seen = Seen::open(&index, Access::Read, None).unwrap();
+    assert!(seen.notes()[0].contains("the end is missing"), "{:?}", seen.notes());
+    assert!((5..15).contains(&seen.len()), "{}", seen.len());
+    flipside().arg("inspect").arg(&index).assert().code(2);
+}
+
+#[test]
+fn what_is_removed_leaves_no_trace() {
+    let top = tempfile::tempdir().unwrap();
+    let put = |name: &str, content: String| fs::write(top.path().join(name), content).unwrap();
+    put(
+        "a.jsonl",
+        (0..30).map(|page| line(&format!("http://site.example/{page}"), &text(page, 0))).collect(),
+    );
+    put("b.jsonl", line("http://other.example/secret", &text(99, 0)));
+    told(top.path(), "seen --index i a.jsonl --seen-at 2026-01-01", 0);
+    told(top.path(), "seen --index i b.jsonl --seen-at 2026-06-01", 0);
+    let traces = |what: &str| {
+        fs::read_dir(top.path().join("i")).unwrap().any(|entry| {
+            let bytes = fs::read(entry.unwrap().path()).unwrap();
+            bytes.windows(what.len()).any(|window| window == what.as_bytes())
+        })
+    };
+    assert!(traces("secret") && traces("site.example/7"));
+    let (_, err) = told(top.path(), "seen --index i --remove http://other.example/secret --remove none", 0);
+    assert!(err.contains("1 pages were removed"), "{err}");
+    assert!(!traces("secret") && traces("site.example/7"));
+    assert_eq!(words(&told(top.path(), "seen --index i --json --ask-only b.jsonl", 0).0)[0].1, "new");
+    // Seen again, a page does not expire.
+    put("c.jsonl", line("again", &text(7, 0)));
+    told(top.path(), "seen --index i c.jsonl --seen-at 2026-05-30", 0);
+    let (_, err) = told(top.path(), "seen --index i --expire 30d --seen-at 2026-06-02", 0);
+    assert!(err.contains("29 pages were removed"), "{err}");
+    let left = words(&told(top.path(), "seen --index i --json --ask-only a.jsonl", 0).0);
+    assert_eq!(left.iter().filter(|(_, word)| word == "same").count(), 1);
+}
+
+#[test]
+fn what_was_seen_too_long_ago_is_stale() {
+    let top = tempfile::tempdir().unwrap();
+    let put = |name: &str, content: String| fs::write(top.path().join(name), content).unwrap();
+    put("a.jsonl", line("a", &text(1, 0)) + &line("b", &text(2, 0)));
+    put("b.jsonl", line("c", &text(1, 1)));
+    told(top.path(), "seen --index i a.jsonl --seen-at 2026-01-01", 0);
+    let at = |file: &str, day: &str| {
+        answers(&told(top.path(), &format!("seen --index i --fresh 30d --json {file} --seen-at {day}"), 0).0)
+    };
+    let stale = at("b.jsonl", "2026-02-15");
+    assert_eq!((&stale[0]["answer"], &stale[0]["earlier"]), (&json!("stale"), &json!("a")));
+    assert_eq!(stale[0]["last_seen"], "2026-01-01T00:00:00.000Z");
+    // The page itself is stored now, and fresh; the older one is near it and has been seen lately.
+    let later = at("a.jsonl", "2026-02-16");
+    assert_eq!((&later[0]["answer"], &later[0]["earlier"]), (&json!("stale"), &json!("a")), "the same text");
+    assert_eq!(later[1]["answer"], "stale");
+    assert_eq!(at("a.jsonl", "2026-02-17")[0]["answer"], "same");
+    put("d.jsonl", line("d", &text(1, 2)));
+    let near = at("d.jsonl", "2026-02-18");
+    assert_eq!((&near[0]["answer"], &near[0]["near_pages"]), (&json!("near"), &json!(2)));
+}
+
+#[test]
+fn indexes_of_earlier_versions_are_converted() {
+    let specimens = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seen");
+    for version in [1, 2] {
+        let top = tempfile::tempdir().unwrap();
+        let specimen = specimens.join(format!("version-{version}.seen"));
+        fs::copy(&specimen, top.path().join("i")).unwrap();
+        fs::copy(specimens.join("pages.jsonl"), top.path().join("pages.jsonl")).unwrap();
+        flipside()
+            .arg("inspect")
+            .arg(&specimen)
+            .assert()
+            .success()
+            .stdout(predicate::str::contains("converts"));
+        let (_, err) = told(top.path(), "seen --index i pages.jsonl --ask-only", 2);
+        assert!(err.contains("a file of an earlier version"), "{err}");
+        let (out, err) = told(top.path(), "seen --index i pages.jsonl --json", 0);
+        assert!(err.contains("its 41 pages are in a folder of that name now"), "{err}");
+        assert!(answers(&out).iter().all(|answer| answer["answer"] == "same"), "{out}");
+        assert!(fs::read(top.path().join("i.old")).unwrap() == fs::read(&specimen).unwrap());
+        // What is near is what was near: within 10 bits.
+        fs::write(top.path().join("new.jsonl"), {
+            let words: Vec<String> =
+                (0..60).map(|w| format!("w{}", if w == 50 { 7_777 } else { w })).collect();
+            line("n", &words.join(" "))
+        })
+        .unwrap();
+        let (out, err) = told(top.path(), "seen --index i new.jsonl --json", 0);
+        assert!(err.is_empty(), "{err}");
+        let answer = &answers(&out)[0];
+        assert!(answer["answer"] == "new" || answer["distance"].as_u64().unwrap() <= 10, "{answer}");
+        told(top.path(), "inspect i", 0);
+    }
+    // Cut off between its two names.
+    let top = tempfile::tempdir().unwrap();
+    fs::copy(specimens.join("version-2.seen"), top.path().join("i.old")).unwrap();
+    fs::copy(specimens.join("pages.jsonl"), top.path().join("pages.jsonl")).unwrap();
+    let (_, err) = told(top.path(), "seen --index i pages.jsonl", 2);
+    assert!(err.contains("whose conversion was cut off"), "{err}");
+}
+
+#[test]
+fn two_at_once_never_lose_pages() {
+    let top = tempfile::tempdir().unwrap();
+    let file = |name: &str, first: u64| -> PathBuf {
+        let path = top.path().join(name);
+        fs::write(
+            &path,
+            (first..first + 200).map(|page| line(&format!("p{page}"), &text(page, 0))).collect::<String>(),
+        )
+        .unwrap();
+        path
+    };
+    let files = [file("a.jsonl", 0), file("b.jsonl", 200)];
+    for round in 0..6 {
+        let index = top.path().join(format!("i{round}"));
+        let children: Vec<Child> = files
+            .iter()
+            .map(|file| {
+                let mut command = Command::new(assert_cmd::cargo::cargo_bin("flipside"));
+                command.args(["seen", "--index"]).arg(&index).arg(file);
+                command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+            })
+            .collect();
+        let ended: Vec<bool> = children
+            .into_iter()
+            .map(|child| {
+                let output = child.wait_with_output().unwrap();
+                let err = String::from_utf8(output.stderr).unwrap();
+                assert!(output.status.success() || err.contains("that no other process writes to"), "{err}");
+                output.status.success()
+            })
+            .collect();
+        let pages = Seen::open(&index, Access::Read, None).unwrap().len();
+        assert_eq!(pages, 200 * ended.iter().filter(|well| **well).count());
+    }
+}

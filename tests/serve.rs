@@ -1,0 +1,245 @@
+//! `flipside serve`: the service over real sockets.
+
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+struct Server {
+    child: Child,
+    address: String,
+    events: BufReader<std::process::ChildStderr>,
+}
+
+impl Server {
+    fn start(folder: &Path, options: &[&str]) -> Self {
+        let mut child = Command::new(assert_cmd::cargo::cargo_bin("flipside"))
+            .current_dir(folder)
+            .args(["serve", "--index", "i", "--listen", "127.0.0.1:0"])
+            .args(options)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut events = BufReader::new(child.stderr.take().unwrap());
+        loop {
+            let mut line = String::new();
+            assert!(events.read_line(&mut line).unwrap() > 0, "it ended");
+            let Ok(event) = serde_json::from_str::<Value>(&line) else { continue };
+            if event["event"] == "listening" {
+                let address = event["address"].as_str().unwrap().to_owned();
+                return Self { child, address, events };
+            }
+        }
+    }
+
+    /// Sends a request, and gives the status and the body.
+    fn send(&self, path: &str, kind: &str, extra: &str, body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let method = if kind.is_empty() { "GET" } else { "POST" };
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\ncontent-type: {kind}\r\n{extra}content-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = match head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+            true => dechunked(body),
+            false => body.to_owned(),
+        };
+        (status, body)
+    }
+
+    fn one(&self, action: &str, page: &Value) -> Value {
+        let (status, body) = self.send(&format!("/v1/{action}"), "application/json", "", &page.to_string());
+        let answer: Value = serde_json::from_str(body.lines().next().unwrap()).unwrap();
+        assert_eq!(status == 200, answer["answer"] != "error", "{answer}");
+        answer
+    }
+
+    fn many(&self, action: &str, pages: &[Value]) -> Vec<Value> {
+        let lines: String = pages.iter().map(|page| format!("{page}\n")).collect();
+        let (status, body) = self.send(&format!("/v1/{action}"), "application/x-ndjson", "", &lines);
+        assert_eq!(status, 200);
+        body.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn end(mut self) {
+        Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(self.child.wait().unwrap().success());
+        let mut events = String::new();
+        self.events.read_to_string(&mut events).unwrap();
+        assert!(events.contains("\"stopped\""), "{events}");
+    }
+}
+
+fn dechunked(mut body: &str) -> String {
+    let mut whole = String::new();
+    while let Some((length, rest)) = body.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).unwrap();
+        whole.push_str(&rest[..length]);
+        body = &rest[(length + 2).min(rest.len())..];
+    }
+    whole
+}
+
+fn page(name: &str, n: u64, changed: u64) -> Value {
+    let word = |at: u64| {
+        if at == 50 && changed > 0 { format!("changed{changed}") } else { format!("w{}", n * 1_000 + at) }
+    };
+    json!({ "url": name, "text": (0..200).map(|at| word(at) + " ").collect::<String>() })
+}
+
+#[test]
+fn pages_are_checked_added_and_removed() {
+    let top = tempfile::tempdir().unwrap();
+    let server = Server::start(top.path(), &[]);
+    assert_eq!(server.send("/healthz", "", "", ""), (200, "ok\n".to_owned()));
+    assert_eq!(server.one("check", &page("a", 1, 0))["answer"], "new");
+    assert_eq!(server.one("check-and-add", &page("a", 1, 0))["answer"], "new");
+    let near = server.one("check", &page("b", 1, 1));
+    assert_eq!(
+        (&near["answer"], &near["earlier"], &near["near_pages"]),
+        (&json!("near"), &json!("a"), &json!(1))
+    );
+    assert_eq!(server.one("add", &page("b", 1, 1))["answer"], "added");
+    let answers = server
+        .many("check-and-add", &[page("a", 1, 0), json!({ "url": "x" }), page("c", 1, 2), page("d", 2, 0)]);
+    let words: Vec<&str> = answers.iter().map(|answer| answer["answer"].as_str().unwrap()).collect();
+    assert_eq!(words, ["same", "error", "near", "new"]);
+    assert_eq!(answers[2]["near_pages"], 2);
+    // A ready-made sketch is the page.
+    let made = server.one("sketch", &page("e", 2, 0));
+    let ready = json!({ "id": "e", "sketch": made["sketch"], "request": "r1" });
+    let again = server.one("check-and-add", &ready);
+    assert_eq!(
+        (&again["answer"], &again["earlier"], &again["request"]),
+        (&json!("same"), &json!("d"), &json!("r1"))
+    );
+    // Sent again under its name, a request is answered as before, though the page is there now.
+    let request = |n: u64| {
+        let mut page = page("f", n, 0);
+        page["request"] = json!(format!("r{n}"));
+        page
+    };
+    assert_eq!(server.one("check-and-add", &request(7))["answer"], "new");
+    let again = server.one("check-and-add", &request(7));
+    assert_eq!((&again["answer"], &again["again"]), (&json!("new"), &json!(true)));
+    let removed = server.many("remove", &[json!({ "url": "d" }), json!({ "url": "none" })]);
+    assert_eq!(removed.last().unwrap()["removed_pages"], 1);
+    assert_eq!(server.one("check", &page("g", 2, 0))["answer"], "new");
+    let (_, figures) = server.send("/metrics", "", "", "");
+    for figure in
+        ["flipside_pages 4", "flipside_answers_total{answer=\"near\"} 2", "flipside_expected_chance_matches"]
+    {
+        assert!(figures.contains(figure), "{figure} in {figures}");
+    }
+    // Another writer is kept out, and all of it is there after the end.
+    fs::write(top.path().join("p.jsonl"), format!("{}\n", page("a", 1, 0))).unwrap();
+    let seen = || {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("flipside"));
+        command.current_dir(top.path()).args(["seen", "--index", "i", "p.jsonl"]).output().unwrap()
+    };
+    assert_eq!(seen().status.code(), Some(2));
+    server.end();
+    assert!(String::from_utf8(seen().stdout).unwrap().contains("a,same"));
+    let mut files =
+        fs::read_dir(top.path().join("i")).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());
+    assert!(
+        !files.any(|bytes| bytes.windows(5).any(|window| window == b"w2050")),
+        "no trace of what was removed"
+    );
+}
+
+#[test]
+fn a_stream_is_answered_while_it_is_open() {
+    let top = tempfile::tempdir().unwrap();
+    let server = Server::start(top.path(), &["--deadline", "2s"]);
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    write!(
+        stream,
+        "POST /v1/check-and-add HTTP/1.1\r\nhost: here\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
+    .unwrap();
+    let mut answers = BufReader::new(stream.try_clone().unwrap());
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        answers.read_line(&mut line).unwrap();
+    }
+    for n in 0..5 {
+        let body = format!("{}\n", page(&format!("p{n}"), n, 0));
+        write!(stream, "{:x}\r\n{body}\r\n", body.len()).unwrap();
+        let (mut size, mut answer) = (String::new(), String::new());
+        answers.read_line(&mut size).unwrap();
+        answers.read_line(&mut answer).unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!((&answer["page"], &answer["answer"]), (&json!(format!("p{n}")), &json!("new")));
+        answers.read_line(&mut line).unwrap();
+    }
+    // Nothing comes any more: it is given up.
+    let mut rest = String::new();
+    let _ = answers.read_to_string(&mut rest);
+    assert!(rest.contains("--deadline"), "{rest}");
+    server.end();
+}
+
+#[test]
+fn what_is_too_long_or_has_no_token_is_turned_away() {
+    let top = tempfile::tempdir().unwrap();
+    fs::write(top.path().join("token"), "secret\n").unwrap();
+    let server = Server::start(top.path(), &["--token-file", "token", "--longest-page", "1"]);
+    let body = page("a", 1, 0).to_string();
+    let send = |extra: &str, body: &str| server.send("/v1/check", "application/json", extra, body).0;
+    assert_eq!(send("", &body), 401);
+    assert_eq!(send("authorization: Bearer wrong\r\n", &body), 401);
+    let token = "authorization: Bearer secret\r\n";
+    assert_eq!(send(token, &body), 200);
+    assert_eq!(server.send("/metrics", "", "", "").0, 401);
+    assert_eq!(server.send("/healthz", "", "", "").0, 200);
+    let long = json!({ "url": "l", "text": "word ".repeat(300_000) }).to_string();
+    assert_eq!(send(token, &long), 413);
+    let (_, answer) = server.send("/v1/check", "application/x-ndjson", token, &long);
+    assert!(answer.contains("--longest-page"), "{answer}");
+    assert_eq!(server.send("/v1/check", "text/plain", token, "x").0, 415);
+    assert_eq!(send(token, "{"), 400);
+    server.end();
+    let open = Command::new(assert_cmd::cargo::cargo_bin("flipside"))
+        .current_dir(top.path())
+        .args(["serve", "--index", "i", "--listen", "0.0.0.0:0"])
+        .output()
+        .unwrap();
+    assert_eq!(open.status.code(), Some(2));
+    assert!(String::from_utf8(open.stderr).unwrap().contains("--token-file"));
+}
+
+#[test]
+fn killed_it_has_forgotten_nothing_that_was_answered() {
+    let top = tempfile::tempdir().unwrap();
+    let mut known = 0;
+    for round in 0..4u64 {
+        let mut server = Server::start(top.path(), if round % 2 == 0 { &[] } else { &["--fsync"] });
+        for n in 0..known {
+            assert_eq!(
+                server.one("check", &page("?", n, 0))["answer"],
+                "same",
+                "page {n} before round {round}"
+            );
+        }
+        let pages: Vec<Value> = (known..known + 300).map(|n| page(&format!("p{n}"), n, 0)).collect();
+        assert!(server.many("check-and-add", &pages[..200]).iter().all(|answer| answer["answer"] == "new"));
+        known += 200;
+        // One at a time until it is gone.
+        for page in &pages[200..200 + 20 * round as usize] {
+            server.one("check-and-add", page);
+            known += 1;
+        }
+        server.child.kill().unwrap();
+        server.child.wait().unwrap();
+    }
+}
