@@ -427,7 +427,7 @@ fn a_wrong_value_is_told_with_its_option_and_what_is_expected() {
     told("dedup none --out o --method minhash --family prime61", "--family is gone: ");
     told("dedup none --out o --verify query-mismatch", "--verify mismatch takes both pages");
     told("dedup none --out o --method minhash --recall 1", "--recall 1: expected a share below 1");
-    told("dedup none --out o --features x", "'x' for '--features <KIND>': expected words, or shingles:W");
+    told("dedup none --out o --features x", "'x' for '--features <KIND>': expected words, shingles:N or");
     told("dedup none --out o --threads 9999999", "--threads");
     told("dedup none --out data", "--out data: expected a new folder");
     told("dedup data --out file/o", "--out file/o: expected a place in a folder; file is none");

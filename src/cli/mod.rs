@@ -267,12 +267,20 @@ mod tests {
         ];
         let command = Cli::command();
         for (option, default) in defaults {
-            let described = command.get_subcommands().flat_map(clap::Command::get_arguments);
-            let mut described = described.filter(|argument| argument.get_long() == Some(option)).peekable();
+            let of = |command: &'_ clap::Command| {
+                let name = command.get_name().to_owned();
+                let arguments: Vec<clap::Arg> = command.get_arguments().cloned().collect();
+                arguments.into_iter().map(move |argument| (name.clone(), argument))
+            };
+            let described = command.get_subcommands().flat_map(of);
+            let mut described = described.filter(|(_, it)| it.get_long() == Some(option)).peekable();
             assert!(described.peek().is_some(), "--{option}");
-            for argument in described
-                .filter(|argument| !argument.is_required_set() && argument.get_default_values().is_empty())
+            for (command, argument) in
+                described.filter(|(_, it)| !it.is_required_set() && it.get_default_values().is_empty())
             {
+                // An index of seen pages misses nothing unless it is asked to.
+                let is_index = matches!(&*command, "seen" | "serve");
+                let default = if option == "recall" && is_index { "1, exact" } else { &default };
                 let help = argument
                     .get_long_help()
                     .or(argument.get_help())
