@@ -152,7 +152,8 @@ pub(crate) struct RunArgs {
 /// How features are made.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FeatureArgs {
-    /// What a page is cut into: words, shingles:N for runs of N words, or characters:N for runs of N characters [default: shingles:5]
+    /// What a page is cut into: words, shingles:N for runs of N words, or characters:N for runs of N characters
+    /// [default: shingles:5]
     #[arg(long, value_name = "KIND", value_parser = parsed::<FeatureKind>, help_heading = "Features")]
     features: Option<FeatureKind>,
 

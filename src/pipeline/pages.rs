@@ -1,4 +1,5 @@
-//! The first passes: the lines of all pages counted, if frames are to be left out; then every page of the input read once, and what a run needs of it kept.
+//! The first passes: the lines of all pages counted, if frames are to be left out; then every page of the input
+//! read once, and what a run needs of it kept.
 
 use crate::corpus::{self, Document as Record, FileReading, Input, ReadOptions};
 use crate::document::{DocId, DocumentTable};

@@ -5,8 +5,8 @@
 //! given; the caller gives them sorted by document id. Similarities have four decimals. What a spreadsheet would
 //! take for a formula is guarded ([`cell`]).
 //!
-//! [`PairsCsv`], [`ClustersCsv`] and [`PagesCsv`] write, [`PairsReader`] and [`ClustersReader`] read. Readers find columns
-//! by name, so that they take the tables of earlier versions, and those that a person has cut to a few
+//! [`PairsCsv`], [`ClustersCsv`] and [`PagesCsv`] write, [`PairsReader`] and [`ClustersReader`] read. Readers
+//! find columns by name, so that they take the tables of earlier versions, and those that a person has cut to a few
 //! columns; plain or gzip'd.
 
 pub mod cell;

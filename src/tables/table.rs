@@ -77,7 +77,8 @@ impl Table {
         Error::Table { path: self.path.clone(), line, expected: expected.into(), got: got.into() }
     }
 
-    /// Reads the next row into `row`, its cells as they were before they were guarded, and gives the line that it begins on, or `None` at the end.
+    /// Reads the next row into `row`, its cells as they were before they were guarded, and gives the line that
+    /// it begins on, or `None` at the end.
     pub(crate) fn next(&mut self, row: &mut csv::StringRecord) -> Result<Option<u64>> {
         while self.reader.read_record(row).map_err(|e| csv_error(&self.path, e))? {
             let line = row.position().map_or(0, csv::Position::line);

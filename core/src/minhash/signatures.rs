@@ -148,7 +148,8 @@ pub struct DistinctSignatures<K = Document> {
 }
 
 impl DistinctSignatures {
-    /// The distinct ones of `signatures`, where `signatures.get(i)` is that of the document `i`. Needs little memory beyond the argument's.
+    /// The distinct ones of `signatures`, where `signatures.get(i)` is that of the document `i`. Needs little
+    /// memory beyond the argument's.
     ///
     /// # Panics
     /// If there are 2³² signatures or more; a run is split into parts well before.
