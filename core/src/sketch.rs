@@ -250,7 +250,7 @@ impl TwoSketcher {
     /// As the settings want it.
     ///
     /// # Errors
-    /// [`Error::Parameter`](crate::Error::Parameter) if they do not want both sketches, or such as cannot be
+    /// [`Error::Parameter`] if they do not want both sketches, or such as cannot be
     /// made.
     pub fn new(settings: &Settings) -> Result<Self> {
         Self::of(settings.sketches, settings.seed)
