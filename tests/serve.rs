@@ -14,6 +14,7 @@ struct Server {
 }
 
 impl Server {
+    #[expect(clippy::zombie_processes, reason = "it is waited for when the server is stopped or killed")]
     fn start(folder: &Path, options: &[&str]) -> Self {
         let mut child = Command::new(assert_cmd::cargo::cargo_bin("flipside"))
             .current_dir(folder)
