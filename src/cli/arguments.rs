@@ -149,6 +149,19 @@ pub(crate) struct RunArgs {
     pub save_frequencies: Option<PathBuf>,
 }
 
+/// What pages are compared without.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FrameArgs {
+    /// Compare pages without their frame: the lines that pages of three or more different contents of their
+    /// host have. Reads the input twice; a page of nothing but frame is compared whole
+    #[arg(long, help_heading = "Features")]
+    pub(super) without_frames: bool,
+
+    /// With --without-frames: use these frames instead of the corpus's own
+    #[arg(long, value_name = "FILE", help_heading = "Features", requires = "without_frames")]
+    pub(super) frames: Option<PathBuf>,
+}
+
 /// How features are made.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FeatureArgs {

@@ -1,7 +1,7 @@
 //! `flipside dedup`
 
 use super::arguments::{
-    CheckArgs, FeatureArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs, refuse,
+    CheckArgs, FeatureArgs, FrameArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs, refuse,
 };
 use super::progress::Bars;
 use super::{Done, tell};
@@ -70,14 +70,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     features: FeatureArgs,
 
-    /// Compare pages without their frame: the lines that pages of three or more different contents of their
-    /// host have. Reads the input twice; a page of nothing but frame is compared whole
-    #[arg(long, help_heading = "Features")]
-    without_frames: bool,
-
-    /// With --without-frames: use these frames instead of the corpus's own
-    #[arg(long, value_name = "FILE", help_heading = "Features", requires = "without_frames")]
-    frames: Option<PathBuf>,
+    #[command(flatten)]
+    frames: FrameArgs,
 
     /// With --without-frames: save the corpus's frames to a file, for a later --frames
     #[arg(long, value_name = "FILE", help_heading = "Features")]
@@ -120,8 +114,8 @@ impl Args {
             None => Repeated {
                 settings: given.settings(self.method, &self.search.said(self.method))?,
                 frequencies: self.features.frequencies.clone(),
-                without_frames: self.without_frames,
-                frames: self.frames.clone(),
+                without_frames: self.frames.without_frames,
+                frames: self.frames.frames.clone(),
             },
         };
         refuse(

@@ -74,7 +74,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
     // Whoever needs the most of the documents decides what all of them share.
     let by_frequencies = contenders.iter().find(|contender| contender.settings.needs_frequencies());
     let first = by_frequencies.or(contenders.iter().find(hashed)).unwrap_or(&contenders[0]);
-    let (pages, frequencies) = read(job, &first.settings, Some(Keeping::Features), &stages)?;
+    let (pages, frequencies, _) = read(job, &first.settings, Some(Keeping::Features), &stages)?;
     let mut prepared = Prepared::new(&pages.collection, &first.settings, frequencies, &stages);
     if let Some(Sketches::SimHash { weighting }) = contenders.iter().find(hashed).map(|c| c.settings.sketches)
         && !hashed(&first)

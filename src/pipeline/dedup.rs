@@ -35,7 +35,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let summary = job.with_threads(|| {
         let stages = Stages::new(progress);
-        let (pages, frequencies) = read(job, &job.settings, None, &stages)?;
+        let (pages, frequencies, _) = read(job, &job.settings, None, &stages)?;
         let prepared = Prepared::new(&pages.collection, &job.settings, frequencies, &stages);
         save_frequencies(job, &pages, prepared.frequencies(), &stages)?;
         let url = |document| pages.url(document);

@@ -120,14 +120,14 @@ fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> Res
 }
 
 /// Reads the job's input, and the document frequencies if a file of them is named and `settings`, one of
-/// those that the pages are for, weigh features by them. What would be lost by writing the results is told
+/// those that the pages are for, weigh features by them, and the frames that were left out. What would be lost by writing the results is told
 /// before.
 fn read(
     job: &Job,
     settings: &Settings,
     keeping: Option<Keeping>,
     stages: &Stages<'_>,
-) -> Result<(Pages, Option<Arc<Frequencies>>)> {
+) -> Result<(Pages, Option<Arc<Frequencies>>, Option<Frames>)> {
     settings.check()?;
     if let Some(path) = &job.save_frequencies {
         let is_ours = |path: &Path| format::is_of_kind(path, format::FREQUENCIES);
@@ -163,14 +163,11 @@ fn read(
     }
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let options = job.read_options();
-    let frames =
-        match named {
-            Some(named) => Some(named),
-            None if job.without_frames => Some(stages.run("frames", 0, "pages", stored.max(1), |progress| {
-                count_frames(&inputs, &options, progress)
-            })),
-            None => None,
-        };
+    let frames = match named {
+        Some(named) => Some(named),
+        None if job.without_frames => Some(count_frames(&inputs, &options, stages)),
+        None => None,
+    };
     if let (Some(path), Some(frames)) = (&job.save_frames, &frames) {
         frames::save(frames, path)?;
     }
@@ -192,7 +189,7 @@ fn read(
     if pages.is_empty() {
         return Err(Error::NoDocuments(tell::why_none(&pages.files)));
     }
-    Ok((pages, loaded))
+    Ok((pages, loaded, frames))
 }
 
 /// Saves the document frequencies, if the job says where: those that weights depended on, or else counted

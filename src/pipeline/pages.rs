@@ -1,6 +1,7 @@
 //! The first passes: the lines of all pages counted, if frames are to be left out; then every page of the input
 //! read once, and what a run needs of it kept.
 
+use super::stages::Stages;
 use crate::corpus::{self, Document as Record, FileReading, Input, ReadOptions};
 use crate::document::{DocId, DocumentTable};
 use crate::error::Result;
@@ -43,11 +44,14 @@ pub struct LeftOut {
     pub mistaken: f64,
 }
 
-/// Counts on how many contents of its host each line of the inputs stands. `progress` hears of stored bytes.
-pub fn count_frames(inputs: &[Input], options: &ReadOptions, progress: &(dyn Fn(u64) + Sync)) -> Frames {
+/// Counts on how many contents of its host each line of the inputs stands.
+pub fn count_frames(inputs: &[Input], options: &ReadOptions, stages: &Stages<'_>) -> Frames {
     let counting = Counting::default();
     let add = |lines: &mut Lines, record: Record<'_>| counting.add(lines, record.url, record.text);
-    corpus::read(inputs, options, Lines::default, add, progress);
+    let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
+    stages.run("frames", 0, "pages", stored.max(1), |progress| {
+        corpus::read(inputs, options, Lines::default, add, progress);
+    });
     counting.finish()
 }
 
