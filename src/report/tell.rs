@@ -13,7 +13,7 @@ use flipside_core::audit::Audit;
 use flipside_core::clusters::Linkage;
 use flipside_core::dedup::{Cohesion, Crowds, Judged, Kind, MeasuredRecall, Outcome, Ran, Scores, Searched};
 use flipside_core::id::{Cluster, Document, Id};
-use flipside_core::minhash::one_bit;
+use flipside_core::resemblance::{largest_odd, standard_error};
 use flipside_core::search::psm::Reading;
 use flipside_core::settings::{BandShape, Judge, Measure, Net, Settings, Sketches};
 use std::collections::BTreeMap;
@@ -149,8 +149,19 @@ pub fn method(
         meaning(measure).clone_into(&mut similarity);
         parameters.push(("verify threshold", threshold.to_string()));
         if let (Measure::Estimate, Sketches::Both { bits, .. }) = (measure, settings.sketches) {
-            let error = one_bit::standard_error(threshold, bits);
-            parameters.push(("standard error there", format!("{error:.3}")));
+            let error = |size| format!("{:.3}", standard_error(threshold, bits, size));
+            parameters.push((
+                "standard error there",
+                match largest_odd(bits) {
+                    [0, _] => error(u32::MAX),
+                    [small, middle] => format!(
+                        "{} for pages of up to {small} features, {} from {} on",
+                        error(small),
+                        error(u32::MAX),
+                        middle + 1
+                    ),
+                },
+            ));
         }
     }
     if let Some(judged) = judged {
