@@ -201,8 +201,10 @@ fn of_odd(differing: u32, words: usize, sizes: [u32; 2]) -> f32 {
     not_shared(words).get(differing as usize).map_or(0.0, |&not_shared| jaccard(not_shared, sizes))
 }
 
-/// For each number of differing bits below half of them, how many elements of two sets are not shared: the number
-/// for which one expects so many bits. Made by multiplying alone, so that every machine makes the same.
+/// For each number of differing bits below half of them, how many elements of two sets are not shared: about the
+/// number for which one expects so many bits, but that number less the bits is even, since each collision hides
+/// two. So a few elements, which hardly ever collide, are told exactly. Made by multiplying alone, so that every
+/// machine makes the same.
 fn not_shared(words: usize) -> &'static [f64] {
     static TABLES: [OnceLock<Box<[f64]>>; MOST_WORDS + 1] = [const { OnceLock::new() }; MOST_WORDS + 1];
     TABLES[words].get_or_init(|| {
@@ -217,10 +219,11 @@ fn not_shared(words: usize) -> &'static [f64] {
                 expected = (1.0 - stays) * bits / 2.0;
                 elements += 1.0;
             }
-            match expected > before {
+            let exactly = match expected > before {
                 true => elements - (expected - differing) / (expected - before),
                 false => elements,
-            }
+            };
+            differing + 2.0 * ((exactly - differing) / 2.0).round()
         };
         (0..words * WORD / 2).map(of).collect()
     })
@@ -229,8 +232,8 @@ fn not_shared(words: usize) -> &'static [f64] {
 /// The variance of what an odd sketch of so many words estimates for sets of `sum` elements together.
 fn odd_variance(similarity: f64, words: usize, sum: f64) -> f64 {
     let bits = (words * WORD) as f64;
-    let not_shared = sum * (1.0 - similarity) / (1.0 + similarity);
-    let stays = power(1.0 - 2.0 / bits, not_shared as u64).powi(2);
+    let not_shared = (sum * (1.0 - similarity) / (1.0 + similarity)).round();
+    let stays = power(1.0 - 2.0 / bits, 2 * not_shared as u64);
     let of_bits = (bits / 4.0 * (1.0 - stays) - not_shared * stays).max(0.0);
     // By how much the coefficient falls for an element more that is not shared.
     let slope = 2.0 * sum / ((sum + not_shared) * (sum + not_shared));
@@ -317,10 +320,15 @@ mod tests {
             let n = errors.len() as f64;
             let mean = errors.iter().sum::<f64>() / n;
             let deviation = (errors.iter().map(|e| e * e).sum::<f64>() / n).sqrt();
-            // What is not linear in the bits leaves a bias, of a tenth of the error at most.
-            assert!(mean.abs() < 4.0 * theory / n.sqrt() + theory / 10.0, "{sizes:?} {shared}: bias {mean}");
+            // What is not linear in the bits leaves a bias, of a tenth of the error at most; and whole elements are
+            // told, which where few collide is worth more than no bias.
+            let element = 2.0 / f64::from((sizes[0] + sizes[1] - shared) as u32);
             assert!(
-                (0.8..1.15).contains(&(deviation / theory)),
+                mean.abs() < 4.0 * theory / n.sqrt() + theory / 10.0 + element / 2.0,
+                "{sizes:?} {shared}: bias {mean}"
+            );
+            assert!(
+                (0.8..1.25).contains(&(deviation / theory)),
                 "{sizes:?} {shared}: {deviation}, and {theory} by theory"
             );
         }
@@ -356,13 +364,25 @@ mod tests {
             for (differing, &elements) in table.iter().enumerate() {
                 let exactly = (1.0 - 2.0 * differing as f64 / bits).ln() / (1.0 - 2.0 / bits).ln();
                 assert!(
-                    (elements - exactly).abs() < 0.02 + exactly * 1e-3,
+                    (elements - exactly).abs() < 1.02 + exactly * 1e-3,
                     "{words} {differing} {elements} {exactly}"
                 );
-                assert!(elements >= differing as f64 - 1e-9);
+                assert!(elements >= differing as f64 && elements as usize % 2 == differing % 2);
             }
             assert!(table.is_sorted());
         }
+    }
+
+    #[test]
+    fn few_elements_are_told_exactly_unless_they_collide() {
+        let (mut rng, mut exact) = (SplitMix64::new(5), 0);
+        for seed in 0..400 {
+            // 88 of 110 elements: 0.8 to the last bit.
+            let sets = sets(&mut rng, [99, 99], 88);
+            exact += u32::from(estimated(&mut sketcher(1024, seed), &sets) == 0.8);
+        }
+        // 22 elements and 1,024 bits: no two meet in 79 of 100 sketches.
+        assert!((280..350).contains(&exact), "{exact} of 400");
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::corpus::{
 };
 use crate::error::{Error, Result};
 use crate::format;
-use crate::frames;
+use crate::frames::{self, Frames};
 use crate::frequencies;
 use crate::making::check_file;
 use crate::report::tell;
