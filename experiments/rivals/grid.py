@@ -1,11 +1,11 @@
 """Many settings of other tools on sets with a known truth, a row for each: ../results/rivals/grid.csv.
 
-    python grid.py ROWS.csv datasketch|find-simdoc|text-dedup SET=DOCUMENTS,TRUTH,KIND …    KIND: chosen, held-out
+    python grid.py ROWS.csv datasketch|find-simdoc SET=DOCUMENTS,TRUTH,KIND …    KIND: chosen, held-out
 
 Sketches are made once for each width of shingles, and every threshold is tried on them. A pair is true from a Jaccard
 coefficient of .8 on. A row has the tool, its setting, the bytes of a sketch, the set, precision, recall and F1. What
-needs more than a limit of candidates is stopped and has no row. best.py prints the setting that is best on the
-chosen sets, beside the tool's own defaults, as judged on the held-out sets. See README.md for what must be installed.
+needs more than a limit of candidates, or of time, is stopped and has no row. ../told.py takes the best of a tool. See
+README.md for what must be installed.
 """
 
 import csv
@@ -25,7 +25,7 @@ import score
 
 AT = 0.8
 MOST_CANDIDATES = 5_000_000
-FIELDS = ["tool", "setting", "bytes", "kind", "set", "precision", "recall", "f1", "true", "listed"]
+FIELDS = ["command", "tool", "setting", "bytes", "kind", "set", "precision", "recall", "f1", "true", "listed"]
 
 
 def shingles(text, width):
@@ -92,29 +92,7 @@ def find_simdoc(texts):
                 yield f"{space}, {width}-shingles, radius {radius}", 80, pairs
 
 
-def text_dedup(texts):
-    """Yields (setting, bytes, pairs): the pairs within its clusters; it tells no others."""
-    for ngram, permutations, threshold in ((5, 250, 0.7), (5, 250, 0.8), (5, 250, 0.9), (3, 250, 0.9)):
-        flags = f"--ngram {ngram} --num_perm {permutations} --threshold {threshold} --min_length 5".split()
-        with tempfile.TemporaryDirectory() as folder:
-            out = os.path.join(folder, "clusters.csv")
-            try:
-                rivals.text_dedup("minhash", flags)(texts, out)
-            except subprocess.TimeoutExpired:
-                print(f"{ngram}-grams, {threshold}: stopped after {rivals.LIMIT:.0f} s", file=sys.stderr)
-                continue
-            clusters = {}
-            with open(out, newline="", encoding="utf-8") as file:
-                for row in csv.DictReader(file):
-                    clusters.setdefault(row["cluster"], []).append(int(row["record"]))
-        if sum(len(of) * (len(of) - 1) // 2 for of in clusters.values()) > MOST_CANDIDATES:
-            print(f"{ngram}-grams, {threshold}: too many pairs", file=sys.stderr)
-            continue
-        pairs = {pair for of in clusters.values() for pair in itertools.combinations(sorted(of), 2)}
-        yield f"MinHash, {ngram}-shingles, {permutations} permutations, threshold {threshold}", 4 * permutations, pairs
-
-
-TOOLS = {"datasketch": datasketch, "find-simdoc": find_simdoc, "text-dedup": text_dedup}
+TOOLS = {"datasketch": datasketch, "find-simdoc": find_simdoc}
 
 
 def main():
@@ -126,6 +104,7 @@ def main():
     for given in sets:
         name, _, files = given.partition("=")
         documents, truth, kind = files.split(",")
+        command = f"grid.py {tool} {name}={os.path.basename(documents)},{os.path.basename(truth)},{kind}"
         true = {
             tuple(sorted((int(row["a"]), int(row["b"])))) for row in score.table(truth) if float(row["jaccard"]) >= AT
         }
@@ -134,7 +113,7 @@ def main():
             hits = len(pairs & true)
             rates = score.rates(hits, len(pairs) - hits, len(true) - hits)
             numbers = [f"{rate:.4f}" for rate in rates]
-            made.append(dict(zip(FIELDS, [tool, setting, size, kind, name, *numbers, len(true), len(pairs)])))
+            made.append(dict(zip(FIELDS, [command, tool, setting, size, kind, name, *numbers, len(true), len(pairs)])))
             print(name, setting, numbers, file=sys.stderr, flush=True)
         known = [row for row in known if (row["tool"], row["set"]) != (tool, name)] + made
         with open(rows, "w", newline="", encoding="utf-8") as file:
