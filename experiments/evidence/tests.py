@@ -188,6 +188,15 @@ class Sources(unittest.TestCase):
         self.assertEqual(heldout.thinned(rows, 5, 50), [])
 
 
+class Clusters(unittest.TestCase):
+    def test_all_pairs_within_a_cluster_count(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "clusters.csv")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("record,cluster\n4,1\n2,1\n7,3\n5,1\n")
+            self.assertEqual(set(score.found_pairs(path, [])), {(2, 4), (2, 5), (4, 5)})
+
+
 class Told(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -1,6 +1,6 @@
 """Many settings of other tools on sets with a known truth, a row for each: ../results/rivals/grid.csv.
 
-    python grid.py ROWS.csv datasketch|find-simdoc SET=DOCUMENTS,TRUTH,KIND …    KIND: chosen, held-out
+    python grid.py ROWS.csv datasketch|find-simdoc|text-dedup SET=DOCUMENTS,TRUTH,KIND …    KIND: chosen, held-out
 
 Sketches are made once for each width of shingles, and every threshold is tried on them. A pair is true from a Jaccard
 coefficient of .8 on. A row has the tool, its setting, the bytes of a sketch, the set, precision, recall and F1. What
@@ -92,7 +92,21 @@ def find_simdoc(texts):
                 yield f"{space}, {width}-shingles, radius {radius}", 80, pairs
 
 
-TOOLS = {"datasketch": datasketch, "find-simdoc": find_simdoc}
+def text_dedup(texts):
+    """Yields (setting, bytes, pairs): all pairs within a cluster, as it tells clusters alone."""
+    for threshold in (0.7, 0.8, 0.9):
+        flags = f"--ngram 5 --num_perm 250 --threshold {threshold} --min_length 5".split()
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "clusters.csv")
+            try:
+                rivals.text_dedup("minhash", flags)(texts, out)
+            except subprocess.TimeoutExpired:
+                print(f"{threshold}: stopped after {rivals.LIMIT:.0f} s", file=sys.stderr)
+                continue
+            yield f"MinHash, 5-shingles, 250 permutations, threshold {threshold}", 1000, set(score.found_pairs(out, []))
+
+
+TOOLS = {"datasketch": datasketch, "find-simdoc": find_simdoc, "text-dedup": text_dedup}
 
 
 def main():
