@@ -30,7 +30,7 @@ SETTINGS = {
 WORDS = "--method simhash --features words --distance 3"
 FIELDS = [
     "date", "machine", "command", "input", "setting", "options", "pages", "kept", "largest_cluster", "distinct", "crowds",
-    "cpu_seconds", "join_cpu_seconds", "verify_cpu_seconds", "audit_cpu_seconds", "tables_cpu_seconds", "peak_mb",
+    "cpu_seconds", "join_cpu_seconds", "verify_cpu_seconds", "peak_mb",
 ]
 
 
@@ -100,8 +100,6 @@ def measured(given, name, documents, setting, options):
         "cpu_seconds": f"{spent:.2f}",
         "join_cpu_seconds": f"{sum(stages.get(of, 0) for of in ('join', 'search')):.3f}",
         "verify_cpu_seconds": f"{stages.get('verify', 0):.3f}",
-        "audit_cpu_seconds": f"{stages.get('audit', 0):.3f}",
-        "tables_cpu_seconds": f"{stages.get('write tables', 0):.3f}",
         "peak_mb": round((report.get("peak_memory_bytes") or 0) / 1e6),
     }
 
