@@ -108,6 +108,7 @@ def simdoc(*arguments):
 RIVALS = {
     "text-dedup-minhash-2gram-50x4": text_dedup("minhash", "--ngram 2 --num_perm 200 --b 50 --r 4 --hash_func xxh3 --min_length 0".split()),
     "text-dedup-minhash-5gram-0.7": text_dedup("minhash", "--ngram 5 --num_perm 250 --threshold 0.7 --min_length 5".split()),
+    "text-dedup-minhash-5gram-0.8": text_dedup("minhash", "--ngram 5 --num_perm 250 --threshold 0.8 --min_length 5".split()),
     "text-dedup-minhash-5gram-0.9": text_dedup("minhash", "--ngram 5 --num_perm 250 --threshold 0.9 --min_length 5".split()),
     "text-dedup-simhash-3bits": text_dedup("simhash", "--ngram 3 --f 64 --bit_diff 3 --num_bucket 4".split()),
     "text-dedup-simhash-7bits": text_dedup("simhash", "--ngram 3 --f 64 --bit_diff 7 --num_bucket 8".split()),
