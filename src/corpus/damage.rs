@@ -192,6 +192,8 @@ impl std::fmt::Display for Damage {
 pub(crate) struct Tally {
     /// Records of any kind, damaged ones too.
     pub records: u64,
+    /// Records that hold a page in a form that is not read.
+    pub unread: u64,
     /// Stored bytes used up.
     pub stored: u64,
     /// Decoded bytes used up.
@@ -226,6 +228,9 @@ pub struct FileReading {
     pub mended: u64,
     /// Lines and rows whose text is null: no documents, and no damage.
     pub without_text: u64,
+    /// Records that hold a page in a form that is not read: WARC `response` and `resource`, from which no text
+    /// was taken. No documents, and no damage.
+    pub unread: u64,
     /// Time spent under the file's lock: reading, decoding and cutting into records, summed over threads.
     pub decoding: Duration,
     /// Time spent on the records themselves, `each` included, summed over threads.
@@ -246,6 +251,7 @@ impl FileReading {
     /// Counts what a block took.
     pub(crate) fn count(&mut self, tally: Tally) {
         self.records += tally.records;
+        self.unread += tally.unread;
         self.stored_bytes += tally.stored;
         self.decoded_bytes += tally.decoded;
         tally.damage.into_iter().for_each(|damage| self.add(damage));
@@ -290,6 +296,7 @@ impl FileReading {
         self.processing += part.processing;
         self.mended += part.mended;
         self.without_text += part.without_text;
+        self.unread += part.unread;
         // What a part has dropped it has counted.
         self.damaged += part.damaged;
         self.pages_lost += part.pages_lost;

@@ -66,7 +66,14 @@ pub(crate) fn step(bytes: &[u8], end: End, scanned: &mut usize, cap: usize) -> S
         let detail = format!("a line above {cap} bytes (--longest-page)");
         return Step::Flaw { kind: DamageKind::TooLong, at: line_end, record: true, detail };
     }
-    Step::Record { content_start: 0, content_end: line.len(), end: next, document: true, record: true }
+    Step::Record {
+        content_start: 0,
+        content_end: line.len(),
+        end: next,
+        document: true,
+        unread: false,
+        record: true,
+    }
 }
 
 /// Looks for the start of the next line, like [`super::wet::seek`].

@@ -39,7 +39,7 @@ pub use damage::{Damage, DamageKind, FileReading};
 pub use document::Document;
 pub use fetch::fetch;
 pub use filetype::{Compression, Format};
-pub use inputs::{DiscoverOptions, Discovered, Input, PassedOver, discover, discover_all};
+pub use inputs::{DiscoverOptions, Discovered, Input, NotRead, PassedOver, Reason, discover, discover_all};
 pub use jsonl::{JsonlFields, LinePage, page_of_line};
 pub use kept::{Kept, KeptFile};
 pub(crate) use kept::{is_kept_file, is_kept_name};

@@ -213,7 +213,7 @@ impl StreamReader {
                     self.zeros |= bytes[..n].contains(&0);
                     pos += n;
                 }
-                Step::Record { content_start, content_end, end, document, record } => {
+                Step::Record { content_start, content_end, end, document, unread, record } => {
                     if document {
                         if self.rows == u32::MAX {
                             let (offset, within) = self.feed.place(origin);
@@ -229,6 +229,7 @@ impl StreamReader {
                     }
                     self.records += u64::from(record);
                     tally.records += u64::from(record);
+                    tally.unread += u64::from(unread);
                     pos += end;
                 }
                 Step::Flaw { kind, at, record, detail } => {

@@ -130,6 +130,12 @@ impl Head<'_> {
         let kind = self.kind.as_ref().filter(|kind| !kind.is_empty());
         kind.map(|kind| kind.eq_ignore_ascii_case(b"conversion"))
     }
+
+    /// Whether it is one of what a server sent, from which no text was taken yet.
+    fn is_raw(&self) -> bool {
+        let is = |kind: &[u8]| self.kind.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(kind));
+        is(b"response") || is(b"resource")
+    }
 }
 
 /// The header line that was read last.
@@ -255,6 +261,7 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
         content_end,
         end,
         document: head.conversion() == Some(true),
+        unread: head.is_raw(),
         record: true,
     };
     // A member that starts with a record ends the one before, whatever its length says.

@@ -120,7 +120,7 @@ fn report(
     let mut warnings = tell::search_warnings(searched, judged.as_ref(), &name);
     warnings.extend(told_first(&lost));
     warnings.extend(tell::odd_input_warnings(&pages.files));
-    warnings.extend(pages.not_read.clone());
+    warnings.extend(pages.not_read.told());
     warnings.extend(tell::repeated_ids_warning(pages.repeated_ids.len() as u64));
     warnings.extend(tell::chaining_warning(outcome, settings.linkage, &name));
     warnings.extend(tell::outcome_warnings(outcome, judged.is_some()));
@@ -161,6 +161,7 @@ fn report(
         damage: tell::damage(&pages.files, &lost),
         warnings,
         files: file_rows(pages, &stays),
+        not_read: pages.not_read.list.clone(),
         written: output::manifest(folder.path())?,
     };
     report.write_json(&folder.path().join("report.json"))?;
@@ -278,6 +279,7 @@ fn file_rows(pages: &Pages, stays: &[bool]) -> Vec<FileRow> {
         documents: file.documents,
         kept,
         damaged: file.damaged,
+        unread: file.unread,
     };
     pages.files.iter().zip(kept).map(row).collect()
 }

@@ -186,8 +186,8 @@ fn read(
         )
     })?;
     stages.amend(pages.len() as u64, pages.collection.text_bytes());
-    pages.not_read = passed_over.told();
-    pages.not_read.iter().for_each(|told| stages.progress().note(told));
+    passed_over.told().iter().for_each(|told| stages.progress().note(told));
+    pages.not_read = passed_over;
     tell_damage(&pages, stages.progress());
     if pages.is_empty() {
         return Err(Error::NoDocuments(tell::why_none(&pages.files)));

@@ -1,7 +1,7 @@
 //! The first passes: the lines of all pages counted, if frames are to be left out; then every page of the input
 //! read once, and what a run needs of it kept.
 
-use crate::corpus::{self, Document as Record, FileReading, Input, ReadOptions};
+use crate::corpus::{self, Document as Record, FileReading, Input, PassedOver, ReadOptions};
 use crate::document::{DocId, DocumentTable};
 use crate::error::Result;
 use crate::frames::{Counting, Frames, Lines, Share, host_of};
@@ -28,8 +28,8 @@ pub struct Pages {
     pub languages: BTreeMap<String, u64>,
     /// Pages whose record id an earlier page has already.
     pub repeated_ids: HashSet<Document>,
-    /// What the folders hold that was not read, in a sentence.
-    pub not_read: Option<String>,
+    /// What the folders hold that was not read.
+    pub not_read: PassedOver,
     /// What was left out as frame, if frames were.
     pub left_out: Option<LeftOut>,
 }
@@ -148,7 +148,7 @@ impl Pages {
             collection,
             languages,
             repeated_ids,
-            not_read: None,
+            not_read: PassedOver::default(),
             left_out: frames.map(|frames| LeftOut { hosts: shares, mistaken: frames.mistaken() }),
         })
     }

@@ -1,6 +1,7 @@
 //! Reports to test with and to look at: a plausible one of each kind, and the worst ones.
 
 use super::model::*;
+use crate::corpus::{NotRead, Reason};
 use crate::frames::Share;
 
 /// Text that must never reach a page as it is.
@@ -272,9 +273,15 @@ pub fn psm() -> Report {
                 documents: 40_001,
                 kept: 20_597,
                 damaged: 5,
+                unread: 0,
             })
             .collect(),
+        not_read: vec![not_read("crawl/README.md".into())],
     }
+}
+
+fn not_read(path: String) -> NotRead {
+    NotRead { path: path.into(), reason: Reason::OtherName, kind: String::new() }
 }
 
 /// A run of MinHash, with the counts of one published band for bands 0 and 2.
@@ -382,6 +389,7 @@ pub fn large() -> Report {
         files: (0..90_000)
             .map(|n| FileRow { path: if n < 150 { wide(n) } else { n.to_string() }, ..FileRow::default() })
             .collect(),
+        not_read: (0..90_000).map(|n| not_read(if n < 150 { wide(n) } else { n.to_string() })).collect(),
         damage: DamageReport {
             pages_lost: 3,
             unknown_losses: 1,
@@ -452,6 +460,7 @@ pub fn hostile() -> Report {
         },
         warnings: vec![evil()],
         files: vec![FileRow { path: evil(), ..FileRow::default() }],
+        not_read: vec![not_read(evil())],
         ..base
     }
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::facts::RunFacts;
 use super::snippet::{differences, opening};
 use super::tell;
+use crate::corpus::NotRead;
 use crate::frames::Share;
 use crate::search::bands::Banding;
 use crate::{Error, Result};
@@ -85,6 +86,8 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// One row per input file.
     pub files: Vec<FileRow>,
+    /// What folders among the inputs hold that was not read; empty in earlier reports.
+    pub not_read: Vec<NotRead>,
     /// The other files of the folder but the pages, as they were written; empty in earlier reports.
     pub written: Vec<WrittenFile>,
 }
@@ -519,6 +522,8 @@ pub struct FileRow {
     pub kept: u64,
     /// Damaged records in it.
     pub damaged: u64,
+    /// Records in it that hold a page in a form that is not read.
+    pub unread: u64,
 }
 
 /// One method of a comparison with its result.

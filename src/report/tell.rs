@@ -338,6 +338,10 @@ pub fn damage_told(damage: &DamageReport) -> String {
     format!("{pieces} skipped: {cost}. The report lists {}.", plural(damage.total, "it", "them"))
 }
 
+/// What is said of records that hold a page in a form that is not read.
+const UNREAD: &str = "a page as a server sent it (response, resource), and is passed over: text is read from \
+     conversion records, as WET files have them";
+
 /// What became of input that is odd, but no damage: what was mended, and texts that are null.
 pub fn odd_input_warnings(files: &[FileReading]) -> Vec<String> {
     let told = |count: fn(&FileReading) -> u64, one: &str, many: &str, what: &str| {
@@ -360,6 +364,7 @@ pub fn odd_input_warnings(files: &[FileReading]) -> Vec<String> {
             "lines or rows have",
             "a text of null, and is no page (--strict calls it damage)",
         ),
+        told(|file| file.unread, "record of WARC holds", "records of WARC hold", UNREAD),
     ]
     .into_iter()
     .flatten()
@@ -467,7 +472,10 @@ pub fn why_none(read: &[FileReading]) -> String {
             let pieces = counted(damaged, "piece of damage", "pieces of damage");
             format!("{files} read, {pieces}; the first: {first}")
         }
-        None => format!("{files} read, and there is no conversion record or line of JSON"),
+        None => match odd_input_warnings(read).first() {
+            Some(odd) => format!("{files} read, and there is no page. {odd}"),
+            None => format!("{files} read, and there is no conversion record or line of JSON"),
+        },
     }
 }
 

@@ -83,6 +83,7 @@ pub fn render(report: &Report) -> Result<String> {
         warnings: Cut::new(&report.warnings, WARNINGS, Clone::clone),
         frames: Cut::new(most_framed, HOSTS, Clone::clone),
         files: Cut::new(&report.files, FILES, Clone::clone),
+        not_read: Cut::new(&report.not_read, FILES, |it| (it.path.display().to_string(), it.reason.one())),
     };
     page("report.html", Value::from(Serde(view)))
 }
@@ -123,6 +124,7 @@ struct ReportView<'a> {
     warnings: Cut<String>,
     frames: Cut<HostFrames>,
     files: Cut<FileRow>,
+    not_read: Cut<(String, &'static str)>,
 }
 
 #[derive(Serialize)]
