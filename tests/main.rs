@@ -1,5 +1,6 @@
 //! The integration tests, linked once.
 
+mod against;
 mod cli;
 mod edges;
 mod floors;

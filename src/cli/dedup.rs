@@ -18,6 +18,7 @@ use std::time::SystemTime;
 #[command(after_help = "Examples:
   flipside dedup crawl/*.warc.wet.gz --out result
   flipside dedup crawl --out result --preset removable
+  flipside dedup november --against october --against results/september --out result
   flipside dedup crawl --out result --method minhash --similarity 0.8
   flipside dedup crawl --out result --method psm --features words --weighting tf-idf --verify none   # as in the paper
   zcat pages.jsonl.gz | flipside dedup - --out result --search dial --distance 6 --recall 0.99
@@ -26,6 +27,11 @@ Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
+
+    /// Hold the pages of INPUT against old ones, of files, folders or earlier results (the pages that these
+    /// kept): what is among the old goes, exactly or nearly; the old stay as they are. May be given several times
+    #[arg(long, value_name = "OLD", help_heading = "Input")]
+    against: Vec<PathBuf>,
 
     #[command(flatten)]
     run: RunArgs,
@@ -93,6 +99,12 @@ enum WriteName {
     Removed,
     /// pages.csv: every page, its cluster, whether it stays, and the page that stays for it
     Pages,
+    /// pages.jsonl: the same, an object a line
+    #[value(name = "pages.jsonl")]
+    PagesJsonl,
+    /// pages.parquet: the same in columns
+    #[value(name = "pages.parquet")]
+    PagesParquet,
     /// Nothing
     None,
 }
@@ -138,8 +150,11 @@ impl Args {
             kept: is_asked(WriteName::Kept),
             removed: is_asked(WriteName::Removed),
             pages: is_asked(WriteName::Pages),
+            pages_jsonl: is_asked(WriteName::PagesJsonl),
+            pages_parquet: is_asked(WriteName::PagesParquet),
         };
         Ok(Job {
+            against: self.against.clone(),
             writes,
             without_frames,
             frames,

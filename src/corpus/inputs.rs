@@ -15,6 +15,7 @@ use super::filetype::{
 };
 use super::gzip;
 use super::jsonl::{self, JsonlFields};
+use super::kept::is_kept_name;
 use super::options::ReadRules;
 use super::source::Source;
 use crate::making::{Unfinished, is_unfinished};
@@ -93,6 +94,8 @@ pub enum Reason {
     NoPages,
     /// A folder of earlier results.
     EarlierResult,
+    /// What an earlier result that was named holds beside the pages that it kept.
+    OfResult,
     /// What a run that was killed left unfinished, or another one is making.
     Unfinished,
     /// Neither a file nor a folder: a pipe, a socket, a device.
@@ -102,10 +105,11 @@ pub enum Reason {
 }
 
 impl Reason {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::OtherName,
         Self::NoPages,
         Self::EarlierResult,
+        Self::OfResult,
         Self::Unfinished,
         Self::NoFile,
         Self::CannotLook,
@@ -122,6 +126,7 @@ impl Reason {
             Self::OtherName => ["file of another name", "files of other names"],
             Self::NoPages => [".json file without lines of pages", ".json files without lines of pages"],
             Self::EarlierResult => ["folder of earlier results", "folders of earlier results"],
+            Self::OfResult => ["file of a result beside its pages", "files of a result beside its pages"],
             Self::Unfinished => ["unfinished result", "unfinished results"],
             Self::NoFile => ["pipe or the like that is no file", "pipes and the like that are no files"],
             Self::CannotLook => ["entry that cannot be looked at", "entries that cannot be looked at"],
@@ -177,6 +182,12 @@ pub struct PassedOver {
 impl PassedOver {
     fn push(&mut self, path: PathBuf, reason: Reason) {
         self.list.push(NotRead::new(path, reason));
+    }
+
+    /// Adds what other folders hold.
+    pub fn add(&mut self, other: Self) {
+        self.list.extend(other.list);
+        self.sort();
     }
 
     /// Puts the list in order, so that it does not depend on the order of naming.
@@ -410,7 +421,14 @@ impl Found<'_> {
             }
         }
         paths.sort();
+        // Of a result that is named itself, the pages that it kept are read, and no table of pages.
+        let is_result = format::is_result_folder(path);
         for path in paths {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if is_result && !is_kept_name(name) {
+                self.passed_over.push(path, Reason::OfResult);
+                continue;
+            }
             if path.file_name().is_some_and(is_unfinished) {
                 self.passed_over.push(path, Reason::Unfinished);
                 continue;

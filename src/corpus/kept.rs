@@ -1,6 +1,6 @@
 //! A file of kept documents: what is known of it and how it may be called.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::damage::Damage;
 use super::filetype::{Compression, Format, GZIP_MAGIC};
+use crate::{Error, Result};
 
 /// A file of kept documents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +32,23 @@ pub struct Kept {
     /// What could not be copied: parts of it that were not read before are damaged (Parquet), or the file is
     /// gone or has changed.
     pub lost: Vec<Damage>,
+}
+
+/// The files of kept documents in a folder of results, in order.
+///
+/// # Errors
+/// [`Error::Io`] if the folder cannot be read.
+pub(crate) fn kept_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let io = |error| Error::io(folder, error);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(is_kept_name) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// Whether a file of kept documents may be called so.

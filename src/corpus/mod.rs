@@ -42,7 +42,7 @@ pub use filetype::{Compression, Format};
 pub use inputs::{DiscoverOptions, Discovered, Input, NotRead, PassedOver, Reason, discover, discover_all};
 pub use jsonl::{JsonlFields, LinePage, page_of_line};
 pub use kept::{Kept, KeptFile};
-pub(crate) use kept::{is_kept_file, is_kept_name};
+pub(crate) use kept::{is_kept_file, is_kept_name, kept_files};
 pub use options::{LONGEST_WINDOW, ReadOptions, ReadRules};
 pub use read::{Reading, read};
 pub use write::{IsSame, write_kept};

@@ -5,6 +5,7 @@ use crate::corpus::{self, Document as Record, FileReading, Input, PassedOver, Re
 use crate::document::{DocId, DocumentTable};
 use crate::error::Result;
 use crate::frames::{Counting, Frames, Lines, Share, host_of};
+use crate::tables::{At, Side};
 use crate::weight::frequencies::Frequencies;
 use flipside_core::collection::{Collection, Keeping};
 use flipside_core::id::{Document, Id};
@@ -16,18 +17,22 @@ use std::sync::Arc;
 
 /// The pages of a corpus without their texts: names and places, and what was kept of each.
 pub struct Pages {
-    /// The files, in the order that numbers them.
+    /// The files, in the order that numbers them: new ones, then old ones.
     pub inputs: Vec<Input>,
+    /// Number of files that are new.
+    pub new_files: usize,
     /// What reading each file came to.
     pub files: Vec<FileReading>,
-    /// All pages, in order of files and rows.
+    /// All pages, in order of files and rows, so that old ones come last.
     pub documents: DocumentTable,
     /// What was kept of each, in the same order.
     pub collection: Collection,
-    /// Number of pages by the first language that their record names.
+    /// Number of new pages by the first language that their record names.
     pub languages: BTreeMap<String, u64>,
     /// Pages whose record id an earlier page has already.
     pub repeated_ids: HashSet<Document>,
+    /// Files that were named as new and as old, and are old.
+    pub both: u64,
     /// What the folders hold that was not read.
     pub not_read: PassedOver,
     /// What was left out as frame, if frames were.
@@ -59,6 +64,7 @@ struct Worker<'a> {
     collection: Collection,
     documents: DocumentTable,
     languages: BTreeMap<String, u64>,
+    new_files: usize,
 }
 
 impl Worker<'_> {
@@ -76,6 +82,9 @@ impl Worker<'_> {
                 self.collection.push(record.text);
             }
         }
+        if record.id.shard as usize >= self.new_files {
+            return;
+        }
         let language = record.language.and_then(|languages| languages.split(',').next()).unwrap_or("").trim();
         match self.languages.get_mut(language) {
             Some(count) => *count += 1,
@@ -87,13 +96,13 @@ impl Worker<'_> {
 }
 
 impl Pages {
-    /// Reads all pages of the inputs, without the lines that are frame, if any are named. `progress` hears of
-    /// stored bytes as they are read.
+    /// Reads all pages of the inputs, the first `new_files` of which are new, without the lines that are frame, if
+    /// any are named. `progress` hears of stored bytes as they are read.
     ///
     /// # Errors
     /// If sketches are to be kept that have no meaning.
     pub fn read(
-        inputs: Vec<Input>,
+        (inputs, new_files): (Vec<Input>, usize),
         options: &ReadOptions,
         extraction: impl Into<Extraction>,
         keeping: Keeping,
@@ -113,6 +122,7 @@ impl Pages {
                 collection: collection()?,
                 documents: DocumentTable::default(),
                 languages: BTreeMap::new(),
+                new_files,
             })
         };
         let add = |worker: &mut Result<Worker<'_>>, record: Record<'_>| {
@@ -143,11 +153,13 @@ impl Pages {
         let repeated_ids = repeated_ids(&documents);
         Ok(Self {
             inputs,
+            new_files,
             files: reading.files,
             documents,
             collection,
             languages,
             repeated_ids,
+            both: 0,
             not_read: PassedOver::default(),
             left_out: frames.map(|frames| LeftOut { hosts: shares, mistaken: frames.mistaken() }),
         })
@@ -156,6 +168,16 @@ impl Pages {
     /// Number of pages.
     pub fn len(&self) -> usize {
         self.documents.len()
+    }
+
+    /// Number of new pages, which come before the old ones.
+    pub fn new_pages(&self) -> usize {
+        self.documents.rows().partition_point(|row| (row.id.shard as usize) < self.new_files)
+    }
+
+    /// Whether a page is an old one.
+    pub fn is_old(&self, document: Document) -> bool {
+        self.documents.row(document).id.shard as usize >= self.new_files
     }
 
     /// Whether there is no page.
@@ -194,6 +216,13 @@ impl Pages {
     pub fn place_of(&self, document: Document) -> String {
         let id = self.documents.row(document).id;
         self.inputs[id.shard as usize].name_of(id.row)
+    }
+
+    /// Where a page stands, for tables.
+    pub fn standing(&self, document: Document) -> At<'_> {
+        let DocId { shard, row } = self.documents.row(document).id;
+        let file = self.inputs[shard as usize].path.to_string_lossy();
+        At { file, row, side: if self.is_old(document) { Side::Old } else { Side::New } }
     }
 
     /// What a warning calls a page: its URL, or its place.

@@ -144,7 +144,8 @@ fn texts(
     sample: &ReviewSample,
     stages: &mut Stages<'_>,
 ) -> Result<Vec<[Side; 2]>> {
-    let (inputs, called) = inputs(job, &report.files)?;
+    let files = report.all_files();
+    let (inputs, called) = inputs(job, &files)?;
     let mut wanted: HashMap<&str, u32> = HashMap::new();
     for sampled in &sample.pairs {
         for document in [sampled.pair.a, sampled.pair.b] {
@@ -187,7 +188,7 @@ fn texts(
             progress,
         )
     });
-    unchanged(&report.files, &reading.files, job)?;
+    unchanged(&files, &reading.files, job)?;
     let mut pages: HashMap<u32, FoundPage> = HashMap::new();
     for (number, page) in reading.workers.into_iter().flatten() {
         if pages.get(&number).is_none_or(|known| page.rank < known.rank) {

@@ -200,6 +200,16 @@ pub fn psm() -> Report {
         created: "2027-03-14T15:09:26Z".into(),
         command_line: ["flipside", "dedup", "crawl/", "--out", "results", "--method", "psm", "--recall", "0.95"].map(String::from).to_vec(),
         corpus: corpus(),
+        against: Some(AgainstReport {
+            named: vec!["results-of-2025".into()],
+            documents: 310_004,
+            exact: 1_200,
+            near: 411,
+            clusters: 1_102,
+            documents_in_clusters: 1_340,
+            both: 0,
+            files: vec![FileRow { path: "results-of-2025/kept.warc.wet.gz".into(), ..FileRow::default() }],
+        }),
         outcome: Outcome {
             exact_duplicates: 41_002,
             near_duplicates: 17_211,
@@ -357,6 +367,7 @@ pub fn large() -> Report {
         url: wide(n),
         opening: long.clone(),
         excerpt: vec![Piece { text: long.clone(), differs: true }; 50],
+        old: n % 2 == 0,
     };
     let pair =
         PairSample { a: page(1), b: page(2), distance: None, similarity: 0.5, ..PairSample::default() };
@@ -421,6 +432,7 @@ pub fn hostile() -> Report {
         url: format!("javascript:{EVIL}"),
         opening: evil(),
         excerpt: vec![Piece { text: evil(), differs: true }, Piece { text: evil(), differs: false }],
+        old: true,
     };
     Report {
         tool: Tool { name: evil(), version: evil() },

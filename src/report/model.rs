@@ -49,8 +49,10 @@ pub struct Report {
     pub frequencies: Option<PathBuf>,
     /// What was left out as frame, if frames were.
     pub frames: Option<FramesReport>,
-    /// What was read.
+    /// What was read, old pages aside.
     pub corpus: Corpus,
+    /// The old pages that the new ones were held against, if any were.
+    pub against: Option<AgainstReport>,
     /// What came of it.
     pub outcome: Outcome,
     /// How it was done, in words.
@@ -118,6 +120,28 @@ pub struct HostFrames {
     /// How much of its pages.
     #[serde(flatten)]
     pub share: Share,
+}
+
+/// The old pages that new ones were held against. They are counted nowhere else but among pairs and in clusters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AgainstReport {
+    /// What was named, in the order in which it was.
+    pub named: Vec<PathBuf>,
+    /// Old pages.
+    pub documents: u64,
+    /// New pages that can go and whose very text an old one has.
+    pub exact: u64,
+    /// Other new pages that can go because an old one stays for them.
+    pub near: u64,
+    /// Clusters with an old page.
+    pub clusters: u64,
+    /// Old pages in them.
+    pub documents_in_clusters: u64,
+    /// Files that were named as new ones, too; they are old.
+    pub both: u64,
+    /// One row per file.
+    pub files: Vec<FileRow>,
 }
 
 /// Everything that one run of `flipside compare` has to say.
@@ -215,7 +239,7 @@ pub struct Outcome {
     pub pairs_written: u64,
     /// Clusters of two or more documents.
     pub clusters: u64,
-    /// Documents in them.
+    /// Documents in them, old ones among them.
     pub documents_in_clusters: u64,
 }
 
@@ -371,6 +395,8 @@ pub struct PageSample {
     pub opening: String,
     /// In a pair: where it differs from the other, see [`differences`].
     pub excerpt: Vec<Piece>,
+    /// Whether it is one of the old pages that new ones were held against.
+    pub old: bool,
 }
 
 /// A stretch of an excerpt.
@@ -573,7 +599,7 @@ pub struct Agreement {
 impl PageSample {
     /// The page as it is shown outside of a pair.
     pub fn new(id: impl Into<String>, url: impl Into<String>, text: &str) -> Self {
-        Self { id: id.into(), url: url.into(), opening: opening(text, OPENING_CHARS), excerpt: Vec::new() }
+        Self { id: id.into(), url: url.into(), opening: opening(text, OPENING_CHARS), ..Self::default() }
     }
 }
 
@@ -592,6 +618,12 @@ impl PairSample {
 }
 
 impl Report {
+    /// The rows of all files that were read, new ones and old ones.
+    pub fn all_files(&self) -> Vec<FileRow> {
+        let old = self.against.iter().flat_map(|against| &against.files);
+        self.files.iter().chain(old).cloned().collect()
+    }
+
     /// What the design of the search says of the pairs within the threshold, if anything.
     pub fn promise(&self) -> Option<&'static str> {
         tell::promise(RunFacts::of(self).reach)

@@ -2,8 +2,8 @@
 
 use super::facts::Reach;
 use super::model::{
-    CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, FramesReport, Histogram, HostFrames,
-    LanguageCount, Method, Outcome as Counts, Parameter, Recall, Report, SCurve, SearchCost,
+    AgainstReport, CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, FramesReport, Histogram,
+    HostFrames, LanguageCount, Method, Outcome as Counts, Parameter, Recall, Report, SCurve, SearchCost,
 };
 use crate::corpus::{Damage, FileReading};
 use crate::frames::Share;
@@ -247,11 +247,11 @@ pub fn cost(searched: &Searched) -> SearchCost {
 
 /// What came of it, counted.
 pub fn counts(outcome: &Outcome, removed_text_bytes: u64) -> Counts {
-    let (removed, exact) = (outcome.removed() as u64, outcome.exact_duplicates() as u64);
+    let (removed, exact) = (outcome.removed() as u64, outcome.exact_duplicates as u64);
     Counts {
         exact_duplicates: exact,
         near_duplicates: removed - exact,
-        kept: outcome.documents as u64 - removed,
+        kept: outcome.new as u64 - removed,
         removed,
         removed_text_bytes,
         pairs_found: outcome.pairs_found,
@@ -675,10 +675,25 @@ pub fn closing(report: &Report, judge: Judge) -> String {
             ));
         }
     }
+    if let Some(against) = &report.against {
+        text.push_str(&format!("\n{}", held_against(against)));
+    }
     if report.damage.total > 0 {
         text.push_str(&format!("\n{}", damage_told(&report.damage)));
     }
     text
+}
+
+/// What the old pages of a run did to the new ones.
+pub fn held_against(against: &AgainstReport) -> String {
+    let AgainstReport { exact, near, documents, files, .. } = against;
+    format!(
+        "Held against {} in {}, which stay as they are: of the pages that can go, {} there word for word, and {} like one there.",
+        counted(*documents, "old page", "old pages"),
+        counted(files.len() as u64, "file", "files"),
+        counted(*exact, "stands", "stand"),
+        counted(*near, "is", "are"),
+    )
 }
 
 /// A few sentences on what a comparison came to.

@@ -1,11 +1,11 @@
 //! The tables while they are written.
 
 use super::cell::guarded;
-use super::{ClusterRow, PageRow, PairRow};
+use super::{At, ClusterRow, PageRow, PairRow, rounded};
 use crate::{Error, Result};
 use serde::Serialize;
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// `pairs.csv` while it is written.
@@ -14,8 +14,22 @@ pub struct PairsCsv(Table);
 
 impl PairsCsv {
     /// The columns. The first six are fixed; more may follow in later versions.
-    pub const COLUMNS: [&str; 8] =
-        ["a_id", "b_id", "a_url", "b_url", "distance", "similarity", "kind", "measure"];
+    pub const COLUMNS: [&str; 14] = [
+        "a_id",
+        "b_id",
+        "a_url",
+        "b_url",
+        "distance",
+        "similarity",
+        "kind",
+        "measure",
+        "a_file",
+        "a_row",
+        "a_side",
+        "b_file",
+        "b_row",
+        "b_side",
+    ];
 
     /// Creates the file, or empties it, and writes the header.
     ///
@@ -35,6 +49,8 @@ impl PairsCsv {
             b_id: guarded(&row.b_id),
             a_url: guarded(&row.a_url),
             b_url: guarded(&row.b_url),
+            a_at: guarded_at(&row.a_at),
+            b_at: guarded_at(&row.b_at),
             ..*row
         })
     }
@@ -48,13 +64,20 @@ impl PairsCsv {
     }
 }
 
+fn guarded_at<'a>(at: &'a At<'_>) -> At<'a> {
+    At { file: guarded(&at.file), ..*at }
+}
+
 /// `clusters.csv` while it is written: every document that is in a cluster of two or more.
 #[derive(Debug)]
 pub struct ClustersCsv(Table);
 
 impl ClustersCsv {
     /// The columns. The first five are fixed; more may follow in later versions.
-    pub const COLUMNS: [&str; 5] = ["id", "url", "cluster", "size", "kept"];
+    pub const COLUMNS: [&str; 8] = ["id", "url", "cluster", "size", "kept", "file", "row", "side"];
+
+    /// The columns that a table of clusters has had since the first version.
+    pub(crate) const FIRST: &[&str] = &["id", "url", "cluster", "size", "kept"];
 
     /// Creates the file, or empties it, and writes the header.
     ///
@@ -73,6 +96,7 @@ impl ClustersCsv {
             id: guarded(&row.id),
             url: guarded(&row.url),
             cluster: guarded(&row.cluster),
+            at: guarded_at(&row.at),
             ..*row
         })
     }
@@ -136,6 +160,47 @@ pub fn write_pages<'a>(path: &Path, rows: impl IntoIterator<Item = PageRow<'a>>)
     table.finish()
 }
 
+/// Writes a whole table of pages with an object a line, and tells the number of rows. What a page does not have
+/// is null; nothing is guarded, as no spreadsheet reads it.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_pages_jsonl<'a>(path: &Path, rows: impl IntoIterator<Item = PageRow<'a>>) -> Result<u64> {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        file: &'a str,
+        row: u32,
+        id: &'a str,
+        url: Option<&'a str>,
+        cluster: Option<u32>,
+        size: u64,
+        kept: bool,
+        stays: &'a str,
+        similarity: Option<f64>,
+    }
+    let io = |error| Error::io(path, error);
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(path).map_err(io)?);
+    let mut written = 0;
+    for row in rows {
+        let line = Line {
+            file: &row.file,
+            row: row.row,
+            id: &row.id,
+            url: (!row.url.is_empty()).then_some(&row.url),
+            cluster: row.cluster,
+            size: row.size,
+            kept: row.kept,
+            stays: &row.stays,
+            similarity: row.similarity.map(rounded),
+        };
+        serde_json::to_writer(&mut out, &line).map_err(|error| io(error.into()))?;
+        out.write_all(b"\n").map_err(io)?;
+        written += 1;
+    }
+    out.flush().map_err(io)?;
+    Ok(written)
+}
+
 /// Writes a whole `pairs.csv` and tells the number of rows.
 ///
 /// # Errors
@@ -189,6 +254,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tables::Side;
     use crate::tables::cell::plain;
     use flipside_core::dedup::Kind as PairKind;
     use proptest::prelude::*;
@@ -203,7 +269,13 @@ mod tests {
             similarity,
             kind: PairKind::Near,
             measure: "hash-cosine",
+            a_at: at(a, 1),
+            b_at: at(b, 2),
         }
+    }
+
+    fn at(file: &str, row: u32) -> At<'_> {
+        At { file: file.into(), row, side: if row == 1 { Side::New } else { Side::Old } }
     }
 
     fn read(path: &Path) -> Vec<Vec<String>> {
@@ -222,9 +294,10 @@ mod tests {
         assert_eq!(write_pairs(&path, rows.map(Ok)).expect("writes"), 2);
         assert_eq!(
             std::fs::read_to_string(&path).expect("reads"),
-            "a_id,b_id,a_url,b_url,distance,similarity,kind,measure\n\
-             0:1,0:2,0:1,0:2,3,0.9877,near,hash-cosine\n\
-             \"a,b\",\"say \"\"hi\"\"\nthere\",\"a,b\",\"say \"\"hi\"\"\nthere\",,1.0000,exact,text\n"
+            "a_id,b_id,a_url,b_url,distance,similarity,kind,measure,a_file,a_row,a_side,b_file,b_row,b_side\n\
+             0:1,0:2,0:1,0:2,3,0.9877,near,hash-cosine,0:1,1,new,0:2,2,old\n\
+             \"a,b\",\"say \"\"hi\"\"\nthere\",\"a,b\",\"say \"\"hi\"\"\nthere\",,1.0000,exact,text,\"a,b\",1,new,\
+             \"say \"\"hi\"\"\nthere\",2,old\n"
         );
     }
 
@@ -233,7 +306,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("clusters.csv");
         assert_eq!(write_clusters(&path, []).expect("writes"), 0);
-        assert_eq!(std::fs::read_to_string(&path).expect("reads"), "id,url,cluster,size,kept\n");
+        assert_eq!(
+            std::fs::read_to_string(&path).expect("reads"),
+            "id,url,cluster,size,kept,file,row,side\n"
+        );
     }
 
     #[test]
@@ -259,11 +335,13 @@ mod tests {
                     cluster: id.into(),
                     size: *size,
                     kept: *kept,
+                    at: at(id, 1),
                 })
             });
             prop_assert_eq!(write_clusters(&path, rows).expect("writes"), fields.len() as u64);
             let expected = fields.iter().map(|(id, url, size, kept)| {
-                vec![id.clone(), url.clone(), id.clone(), size.to_string(), kept.to_string()]
+                let (row, side) = ("1".to_owned(), "new".to_owned());
+                vec![id.clone(), url.clone(), id.clone(), size.to_string(), kept.to_string(), id.clone(), row, side]
             });
             let got = read(&path).into_iter().skip(1);
             let got = got.map(|row| row.iter().map(|cell| plain(cell).to_owned()).collect::<Vec<_>>());

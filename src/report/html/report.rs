@@ -62,6 +62,7 @@ pub fn render(report: &Report) -> Result<String> {
         audited: report.audit.as_ref().zip(report.settings.as_ref()).map(|(audit, settings)| {
             (tell::audited(audit, settings.judge), audit.recall.map(|recall| recall.share))
         }),
+        held_against: report.against.as_ref().map(tell::held_against),
         method: method_name(&report.method.name),
         command: command(&report.command_line),
         headline: headline(documents, outcome.removed),
@@ -101,6 +102,8 @@ struct ReportView<'a> {
     /// In words, as a template's numbers may be signed.
     seed: String,
     promise: &'static str,
+    /// What old pages did to the new ones, in words.
+    held_against: Option<String>,
     /// What the run measured of itself, in words, and the share alone.
     audited: Option<(String, Option<f64>)>,
     method: String,
