@@ -5,6 +5,7 @@ mod cli;
 mod edges;
 mod floors;
 mod frames;
+mod kept;
 mod parquet;
 mod reading;
 mod results_v1;

@@ -6,6 +6,7 @@ use super::arguments::{
 use super::progress::Bars;
 use super::{Done, tell};
 use flipside::Error;
+use flipside::corpus::KeptFiles;
 use flipside::pipeline::{self, Job, Writes};
 use flipside::report::Report;
 use flipside::settings::Settings;
@@ -73,6 +74,11 @@ pub(crate) struct Args {
     )]
     write: Vec<WriteName>,
 
+    /// In how many files the pages that stay are written: one for all inputs of a format, or one for each
+    /// input, stored as the input is [default: one]
+    #[arg(long, value_enum, value_name = "HOW", help_heading = "Results")]
+    kept_files: Option<KeptFilesName>,
+
     #[command(flatten)]
     features: FeatureArgs,
 
@@ -107,6 +113,15 @@ enum WriteName {
     PagesParquet,
     /// Nothing
     None,
+}
+
+/// In how many files kept pages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum KeptFilesName {
+    /// kept.jsonl.gz and the like
+    One,
+    /// kept.NAME for each input, and report.json says which
+    Each,
 }
 
 impl Args {
@@ -146,6 +161,11 @@ impl Args {
             !is_asked(WriteName::None) || self.write.len() == 1,
             "--write none has no company: leave it out, or leave out the others"
         );
+        refuse(
+            &[("kept-files", self.kept_files.is_some() && !is_asked(WriteName::Kept))],
+            "where no kept pages are written",
+            "leave it out, or name kept in --write",
+        )?;
         let writes = Writes {
             kept: is_asked(WriteName::Kept),
             removed: is_asked(WriteName::Removed),
@@ -156,6 +176,10 @@ impl Args {
         Ok(Job {
             against: self.against.clone(),
             writes,
+            kept_files: match self.kept_files {
+                Some(KeptFilesName::Each) => KeptFiles::Each,
+                Some(KeptFilesName::One) | None => KeptFiles::One,
+            },
             without_frames,
             frames,
             save_frames: self.save_frames.clone(),

@@ -5,7 +5,7 @@
 //! a file while the others work on the blocks before. What happens to damage? It is counted, skipped
 //! and named ([`Damage`]), and never ends a run; [`damage::DamageKind`] says what is lost by each
 //! kind. How is a document found again? By its [`Place`]; [`fetch`] reads single documents,
-//! [`write_kept`] copies those to be kept.
+//! [`write_kept_as`] copies those to be kept.
 
 mod cut;
 pub mod damage;
@@ -41,11 +41,11 @@ pub use fetch::fetch;
 pub use filetype::{Compression, Format};
 pub use inputs::{DiscoverOptions, Discovered, Input, NotRead, PassedOver, Reason, discover, discover_all};
 pub use jsonl::{JsonlFields, LinePage, page_of_line};
-pub use kept::{Kept, KeptFile};
+pub use kept::{Kept, KeptFile, KeptFiles};
 pub(crate) use kept::{is_kept_file, is_kept_name, kept_files};
 pub use options::{LONGEST_WINDOW, ReadOptions, ReadRules};
 pub use read::{Reading, read};
-pub use write::{IsSame, write_kept};
+pub use write::{IsSame, write_kept, write_kept_as};
 
 /// Whether a panic of this thread would be caught and become damage, so that a panic hook may keep silent
 /// about it: the decoder of Parquet panics on some damaged files.

@@ -66,6 +66,8 @@ struct Written {
     removed_text_bytes: u64,
     /// Input that turned out to be lost when kept pages were copied.
     lost: Vec<corpus::Damage>,
+    /// The files of kept pages.
+    files: Vec<corpus::KeptFile>,
 }
 
 /// Writes the tables and the kept pages.
@@ -115,13 +117,14 @@ fn write(
     };
     let (kept_bytes, removed_text_bytes) = (text_bytes(&kept), text_bytes(&removed));
     if !job.writes.kept {
-        return Ok(Written { stays, removed_text_bytes, lost: Vec::new() });
+        return Ok(Written { stays, removed_text_bytes, lost: Vec::new(), files: Vec::new() });
     }
     let kept_in = stages.run("write kept pages", kept.len() as u64, "pages", kept_bytes.max(1), |_| {
         let places = kept.iter().map(|&document| pages.documents.row(document));
         let places: Vec<_> = places.map(|row| (row.id, row.place)).collect();
         let is_same = |id, text: &str| pages.is_same(id, text);
-        corpus::write_kept(
+        corpus::write_kept_as(
+            job.kept_files,
             &pages.inputs[..pages.new_files],
             &job.read_options(),
             &places,
@@ -129,9 +132,9 @@ fn write(
             folder.path(),
         )
     })?;
-    let lost = kept_in.lost;
+    let corpus::Kept { lost, files } = kept_in;
     told_first(&lost).for_each(|line| stages.progress().note(&line));
-    Ok(Written { stays, removed_text_bytes, lost })
+    Ok(Written { stays, removed_text_bytes, lost, files })
 }
 
 /// Writes the report, and sums up.
@@ -139,7 +142,7 @@ fn report(
     job: &Job,
     pages: &Pages,
     outcome: &Outcome,
-    Written { stays, removed_text_bytes, lost }: Written,
+    Written { stays, removed_text_bytes, lost, files }: Written,
     folder: &OutputFolder,
     stages: &Stages<'_>,
 ) -> Result<Summary> {
@@ -193,7 +196,7 @@ fn report(
         audit: outcome.audit,
         damage: tell::damage(&pages.files, &lost),
         warnings,
-        files: file_rows(pages, &stays),
+        files: file_rows(pages, &stays, &files),
         not_read: pages.not_read.list.clone(),
         written: output::manifest(folder.path())?,
     };
@@ -330,12 +333,18 @@ fn against(job: &Job, pages: &Pages, outcome: &Outcome) -> AgainstReport {
     }
 }
 
-fn file_rows(pages: &Pages, stays: &[bool]) -> Vec<FileRow> {
+fn file_rows(pages: &Pages, stays: &[bool], files: &[corpus::KeptFile]) -> Vec<FileRow> {
     let mut kept = vec![0; pages.new_files];
     for (row, _) in pages.documents.rows().iter().zip(stays).filter(|(_, stays)| **stays) {
         kept[row.id.shard as usize] += 1;
     }
-    pages.files.iter().zip(kept).map(|(file, kept)| file_row(file, kept)).collect()
+    let mut rows: Vec<FileRow> =
+        pages.files.iter().zip(kept).map(|(file, kept)| file_row(file, kept)).collect();
+    for file in files {
+        let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned());
+        file.shards.iter().for_each(|&shard| rows[shard as usize].kept_in.clone_from(&name));
+    }
+    rows
 }
 
 fn file_row(file: &corpus::FileReading, kept: u64) -> FileRow {
@@ -348,5 +357,6 @@ fn file_row(file: &corpus::FileReading, kept: u64) -> FileRow {
         kept,
         damaged: file.damaged,
         unread: file.unread,
+        kept_in: None,
     }
 }

@@ -23,7 +23,8 @@ pub use stages::{Progress, Silent};
 pub use texts::{TextJob, dedup_texts};
 
 use crate::corpus::{
-    self, DiscoverOptions, Discovered, Input, JsonlFields, PassedOver, ReadOptions, ReadRules, discover_all,
+    self, DiscoverOptions, Discovered, Input, JsonlFields, KeptFiles, PassedOver, ReadOptions, ReadRules,
+    discover_all,
 };
 use crate::error::{Error, Result};
 use crate::format;
@@ -103,6 +104,8 @@ pub struct Job {
     pub save_frames: Option<PathBuf>,
     /// What is written beside pairs, clusters and the report.
     pub writes: Writes,
+    /// In how many files the kept pages are written.
+    pub kept_files: KeptFiles,
     /// What decides the result.
     pub settings: Settings,
     /// The command as typed, for the report.

@@ -284,6 +284,7 @@ pub fn psm() -> Report {
                 kept: 20_597,
                 damaged: 5,
                 unread: 0,
+                kept_in: Some("kept.warc.wet.gz".into()),
             })
             .collect(),
         not_read: vec![not_read("crawl/README.md".into())],

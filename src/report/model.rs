@@ -546,6 +546,8 @@ pub struct FileRow {
     pub documents: u64,
     /// Documents of it that stay.
     pub kept: u64,
+    /// The file of the folder that these are in; none where they were not written.
+    pub kept_in: Option<String>,
     /// Damaged records in it.
     pub damaged: u64,
     /// Records in it that hold a page in a form that is not read.
