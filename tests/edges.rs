@@ -266,6 +266,7 @@ fn what_many_files_are_that_are_not_read_is_told_by_their_endings() {
     assert_eq!(report(&place.at("out"))["not_read"].as_array().unwrap().len(), 16);
 }
 
+#[cfg(not(feature = "html"))]
 #[test]
 fn pages_as_a_server_sent_them_are_not_passed_over_in_silence() {
     let place = Place::new();

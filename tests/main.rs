@@ -5,6 +5,8 @@ mod cli;
 mod edges;
 mod floors;
 mod frames;
+#[cfg(feature = "html")]
+mod html;
 mod kept;
 mod parquet;
 mod reading;
@@ -12,4 +14,5 @@ mod results_v1;
 mod review;
 mod seen;
 mod specimens;
+mod stays;
 mod worst;

@@ -31,7 +31,7 @@ fn record() -> impl Strategy<Value = Record> {
 
 impl Record {
     fn warc(&self, line_end: &str) -> Vec<u8> {
-        let kind = if self.conversion { "conversion" } else { "response" };
+        let kind = if self.conversion { "conversion" } else { "metadata" };
         let language = self.language.as_ref().map(|l| format!("WARC-Identified-Content-Language: {l}\n"));
         let header = format!(
             "WARC/1.0\nWARC-Type: {kind}\nWARC-Target-URI: {}\nWARC-Record-ID: <urn:uuid:{}>\n{}Content-Length: {}\n\n",

@@ -57,6 +57,9 @@ pub struct Context<'a> {
     pub url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync),
     /// Who hears how it goes on.
     pub progress: &'a dyn Progress,
+    /// The score of a document, for [`Keep::Score`] and [`Keep::InputOrder`]; none, or what is no number, comes
+    /// last.
+    pub score: &'a (dyn Fn(Document) -> Option<f64> + Sync),
     /// Documents from this number on are old, see [`against`](Self::against).
     pub first_old: usize,
 }
@@ -64,7 +67,12 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     /// The URLs of documents, and who hears how it goes on.
     pub fn new(url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync), progress: &'a dyn Progress) -> Self {
-        Self { url, progress, first_old: usize::MAX }
+        Self { url, progress, score: &|_| None, first_old: usize::MAX }
+    }
+
+    /// The scores of documents.
+    pub fn scored(self, score: &'a (dyn Fn(Document) -> Option<f64> + Sync)) -> Self {
+        Self { score, ..self }
     }
 
     /// Documents from this number on are old: new ones are held against them, and they stay whatever is found.
@@ -385,12 +393,17 @@ impl<'a> Prepared<'a> {
         });
         let (collection, texts) = (self.collection, &self.texts);
         let of = |document: Document| (collection.facts(document).text_bytes, (context.url)(document));
-        let keep = settings.keep;
+        let keep = &settings.keep;
+        let score = |document: Document| {
+            (context.score)(document).filter(|score| !score.is_nan()).unwrap_or(f64::NEG_INFINITY)
+        };
         let first_old = context.first_old;
         let is_old = move |document: Document| document.index() >= first_old;
         let better = move |a: Document, b: Document| {
             is_old(b).cmp(&is_old(a)).then_with(|| match keep {
                 Keep::First => a.cmp(&b),
+                Keep::InputOrder => score(b).total_cmp(&score(a)).then(a.cmp(&b)),
+                Keep::Score(_) if score(a) != score(b) => score(b).total_cmp(&score(a)),
                 // Among equals what the documents say decides, not their places: files may come in any order.
                 _ => keep
                     .compare(of(a), of(b))
@@ -776,6 +789,24 @@ mod tests {
                 prop_assert!(outcome.clusters.iter().zip(&outcome.representatives).all(is_longest));
             }
         }
+    }
+
+    #[test]
+    fn the_highest_score_stays_and_no_number_is_the_lowest() {
+        let texts: Vec<String> = vec!["one page of some words and more of them".to_owned(); 5];
+        let kept = |keep: Keep, scores: [Option<f64>; 5]| {
+            let mut deduper = Deduper::new(Settings { keep, ..Settings::default() }).unwrap();
+            deduper.extend(&texts);
+            let score = |document: Document| scores[document.index()];
+            let outcome = deduper.run_with(&Context::default().scored(&score)).unwrap();
+            outcome.kept().map(Id::number).collect::<Vec<_>>()
+        };
+        let by_score = || Keep::Score("quality".to_owned());
+        assert_eq!(kept(by_score(), [None, Some(-7.0), Some(2.5), Some(f64::NAN), Some(2.0)]), [2]);
+        assert_eq!(kept(by_score(), [None, None, None, None, Some(-1e300)]), [4]);
+        assert_eq!(kept(by_score(), [Some(0.0), Some(-0.0), None, None, None]), [0]);
+        assert_eq!(kept(by_score(), [None; 5]), [0]);
+        assert_eq!(kept(Keep::InputOrder, [Some(-1.0), Some(0.0), Some(0.0), None, None]), [1]);
     }
 
     #[test]

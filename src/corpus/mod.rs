@@ -14,6 +14,8 @@ mod feed;
 mod fetch;
 mod filetype;
 mod gzip;
+#[cfg(feature = "html")]
+mod html;
 mod inputs;
 mod jsonl;
 mod kept;
@@ -47,8 +49,24 @@ pub use options::{LONGEST_WINDOW, ReadOptions, ReadRules};
 pub use read::{Reading, read};
 pub use write::{IsSame, write_kept, write_kept_as};
 
+/// What takes the text from pages as servers sent them; none in a build that does not read these.
+pub const EXTRACTOR: Option<&str> = {
+    #[cfg(feature = "html")]
+    {
+        Some(html::EXTRACTOR)
+    }
+    #[cfg(not(feature = "html"))]
+    {
+        None
+    }
+};
+
 /// Whether a panic of this thread would be caught and become damage, so that a panic hook may keep silent
 /// about it: the decoder of Parquet panics on some damaged files.
 pub fn panic_is_damage() -> bool {
+    #[cfg(feature = "html")]
+    if html::panic_is_damage() {
+        return true;
+    }
     parquet::panic_is_damage()
 }

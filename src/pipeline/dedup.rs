@@ -4,6 +4,7 @@ use super::listing::Fates;
 use super::output::{self, OutputFolder};
 use super::pages::Pages;
 use super::samples::{Shown, sample_pairs};
+use super::sources::{Scores, lost_by_source};
 use super::stages::{Progress, Stages};
 use super::{Job, Summary, read, save_frequencies};
 use crate::corpus;
@@ -49,7 +50,9 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         let prepared = Prepared::new(&pages.collection, &job.settings, frequencies, &stages);
         save_frequencies(job, &pages, prepared.frequencies(), &stages)?;
         let url = |document| pages.url(document);
-        let context = Context::new(&url, &stages).against(pages.new_pages());
+        let scores = Scores::new(job, &pages)?;
+        let score = |document| scores.of(&pages, document);
+        let context = Context::new(&url, &stages).scored(&score).against(pages.new_pages());
         let outcome = prepared.find(&job.settings, &context)?.outcome()?;
         let removed = write(job, &pages, &outcome, &folder, &stages)?;
         report(job, &pages, &outcome, removed, &folder, &stages)
@@ -159,6 +162,9 @@ fn report(
     warnings.extend(tell::repeated_ids_warning(repeated as u64));
     warnings.extend(tell::chaining_warning(outcome, settings.linkage, &name));
     warnings.extend(tell::outcome_warnings(outcome, judged.is_some()));
+    let lost_by_source = lost_by_source(pages, &stays);
+    warnings.extend(tell::sources_warnings(&lost_by_source));
+    warnings.extend(Scores::new(job, pages)?.warning(&settings.keep, pages.new_pages()));
     let frames = pages.left_out.as_ref().map(|left_out| {
         let hosts = left_out.hosts.iter().map(|(host, &share)| (host.clone(), share));
         tell::frames(hosts, left_out.mistaken, job.frames.as_deref())
@@ -197,6 +203,7 @@ fn report(
         damage: tell::damage(&pages.files, &lost),
         warnings,
         files: file_rows(pages, &stays, &files),
+        lost_by_source,
         not_read: pages.not_read.list.clone(),
         written: output::manifest(folder.path())?,
     };

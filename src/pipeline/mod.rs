@@ -10,6 +10,7 @@ pub mod pages;
 mod plan;
 mod review;
 mod samples;
+mod sources;
 pub mod stages;
 mod texts;
 
@@ -122,9 +123,11 @@ impl Job {
 
     /// How files are read. Within [`Job::with_threads`].
     fn read_options(&self) -> ReadOptions {
+        let score = self.settings.keep.score_field().map(str::to_owned);
+        let fields = JsonlFields { score, ..self.fields.clone() };
         ReadOptions {
             threads: rayon::current_num_threads(),
-            ..ReadOptions::new(self.fields.clone(), self.longest_page, self.rules)
+            ..ReadOptions::new(fields, self.longest_page, self.rules)
         }
     }
 }

@@ -27,6 +27,8 @@ pub struct Pages {
     pub documents: DocumentTable,
     /// What was kept of each, in the same order.
     pub collection: Collection,
+    /// The score of each page, if scores were asked for; negative infinity where there is no number.
+    pub scores: Option<Vec<f64>>,
     /// Number of new pages by the first language that their record names.
     pub languages: BTreeMap<String, u64>,
     /// Pages whose record id an earlier page has already.
@@ -65,10 +67,15 @@ struct Worker<'a> {
     documents: DocumentTable,
     languages: BTreeMap<String, u64>,
     new_files: usize,
+    /// Of each document, if they are asked for.
+    scores: Option<Vec<f64>>,
 }
 
 impl Worker<'_> {
     fn add(&mut self, record: &Record<'_>) {
+        if let Some(scores) = &mut self.scores {
+            scores.push(record.score.unwrap_or(f64::NEG_INFINITY));
+        }
         self.documents.push(record.id, record.place, (record.record_id, record.url));
         match (self.frames, record.url.and_then(host_of)) {
             (Some(frames), Some(host)) => {
@@ -123,6 +130,7 @@ impl Pages {
                 documents: DocumentTable::default(),
                 languages: BTreeMap::new(),
                 new_files,
+                scores: options.fields.score.as_ref().map(|_| Vec::new()),
             })
         };
         let add = |worker: &mut Result<Worker<'_>>, record: Record<'_>| {
@@ -132,7 +140,7 @@ impl Pages {
         };
         let reading = corpus::read(&inputs, options, worker, add, progress);
         let mut languages: BTreeMap<String, u64> = BTreeMap::new();
-        let (mut tables, mut collections) = (Vec::new(), Vec::new());
+        let (mut tables, mut collections, mut scores) = (Vec::new(), Vec::new(), Vec::new());
         let mut shares: HashMap<String, Share> = HashMap::new();
         for worker in reading.workers {
             let worker = worker?;
@@ -144,8 +152,13 @@ impl Pages {
             }
             tables.push(worker.documents);
             collections.push(worker.collection);
+            scores.extend(worker.scores);
         }
         let (documents, order) = DocumentTable::merge(tables);
+        let scores =
+            options.fields.score.as_ref().map(|_| {
+                order.iter().map(|&(part, at)| scores[part as usize][at.index()]).collect::<Vec<f64>>()
+            });
         let collection = match collections.is_empty() {
             true => collection()?,
             false => Collection::gather(collections, &order)?,
@@ -157,6 +170,7 @@ impl Pages {
             files: reading.files,
             documents,
             collection,
+            scores,
             languages,
             repeated_ids,
             both: 0,

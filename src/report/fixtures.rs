@@ -104,6 +104,8 @@ fn corpus() -> Corpus {
         text_bytes: 1_094_220_118,
         records: 120_022,
         documents: 120_004,
+        extracted: 1_000,
+        extractor: Some("html2text".into()),
         documents_with_few_features: 3_871,
         languages: vec![
             language("eng", 55_120),
@@ -287,8 +289,14 @@ pub fn psm() -> Report {
                 kept_in: Some("kept.warc.wet.gz".into()),
             })
             .collect(),
+        lost_by_source: vec![sources("host", "shop.greenfinger.example".into())],
         not_read: vec![not_read("crawl/README.md".into())],
     }
+}
+
+fn sources(kind: &str, source: String) -> Sources {
+    let row = |n: u64| SourceRow { source: source.clone(), pages: 400 + n, kept: 4 };
+    Sources::new(kind, (0..200).map(row).collect())
 }
 
 fn not_read(path: String) -> NotRead {
@@ -401,6 +409,7 @@ pub fn large() -> Report {
         files: (0..90_000)
             .map(|n| FileRow { path: if n < 150 { wide(n) } else { n.to_string() }, ..FileRow::default() })
             .collect(),
+        lost_by_source: vec![sources("host", wide(1)); 3],
         not_read: (0..90_000).map(|n| not_read(if n < 150 { wide(n) } else { n.to_string() })).collect(),
         damage: DamageReport {
             pages_lost: 3,
@@ -473,6 +482,7 @@ pub fn hostile() -> Report {
         },
         warnings: vec![evil()],
         files: vec![FileRow { path: evil(), ..FileRow::default() }],
+        lost_by_source: vec![sources(&evil(), evil())],
         not_read: vec![not_read(evil())],
         ..base
     }

@@ -88,6 +88,8 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// One row per input file.
     pub files: Vec<FileRow>,
+    /// What each source loses: folders, files, hosts; empty in earlier reports.
+    pub lost_by_source: Vec<Sources>,
     /// What folders among the inputs hold that was not read; empty in earlier reports.
     pub not_read: Vec<NotRead>,
     /// The other files of the folder but the pages, as they were written; empty in earlier reports.
@@ -142,6 +144,73 @@ pub struct AgainstReport {
     pub both: u64,
     /// One row per file.
     pub files: Vec<FileRow>,
+}
+
+/// What the sources of one kind lose.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sources {
+    /// What a source is: `folder`, `file` or `host`.
+    pub kind: String,
+    /// Number of sources.
+    pub number: u64,
+    /// How many of them have [`Sources::LEAST`] pages or more and lose [`Sources::NEARLY_ALL`] of them or more.
+    pub nearly_gone: u64,
+    /// Those that lose the most pages, most first, at most [`Sources::LISTED`].
+    pub most: Vec<SourceRow>,
+    /// Those that are nearly gone, largest first, at most [`Sources::LISTED`].
+    pub gone: Vec<SourceRow>,
+}
+
+/// What one source loses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SourceRow {
+    /// The source.
+    pub source: String,
+    /// Its pages.
+    pub pages: u64,
+    /// Those of them that stay.
+    pub kept: u64,
+}
+
+impl SourceRow {
+    /// Counts a page.
+    pub fn count(&mut self, stays: bool) {
+        self.pages += 1;
+        self.kept += u64::from(stays);
+    }
+
+    /// Pages that can go.
+    pub fn lost(&self) -> u64 {
+        self.pages.saturating_sub(self.kept)
+    }
+
+    fn is_nearly_gone(&self) -> bool {
+        self.pages >= Sources::LEAST && self.lost() as f64 >= Sources::NEARLY_ALL * self.pages as f64
+    }
+}
+
+impl Sources {
+    /// Sources that are listed.
+    pub const LISTED: usize = 50;
+    /// The share of a source's pages that is nearly all.
+    pub const NEARLY_ALL: f64 = 0.95;
+    /// The fewest pages of a source of which that is said.
+    pub const LEAST: u64 = 20;
+
+    /// All sources of a kind.
+    pub fn new(kind: &str, mut rows: Vec<SourceRow>) -> Self {
+        let number = rows.len() as u64;
+        let mut gone: Vec<SourceRow> = rows.iter().filter(|row| row.is_nearly_gone()).cloned().collect();
+        let nearly_gone = gone.len() as u64;
+        gone.sort_by(|a, b| b.pages.cmp(&a.pages).then_with(|| a.source.cmp(&b.source)));
+        gone.truncate(Self::LISTED);
+        rows.retain(|row| row.lost() > 0);
+        rows.sort_by(|a, b| b.lost().cmp(&a.lost()).then_with(|| a.source.cmp(&b.source)));
+        rows.truncate(Self::LISTED);
+        Self { kind: kind.to_owned(), number, nearly_gone, most: rows, gone }
+    }
 }
 
 /// Everything that one run of `flipside compare` has to say.
@@ -202,6 +271,10 @@ pub struct Corpus {
     pub records: u64,
     /// Records that are documents with text.
     pub documents: u64,
+    /// Those of them whose text was taken from what a server sent (WARC responses).
+    pub extracted: u64,
+    /// What took it, with its version; none if nothing was taken.
+    pub extractor: Option<String>,
     /// Documents with too few features for a sketch to mean much.
     pub documents_with_few_features: u64,
     /// The commonest languages, most documents first.

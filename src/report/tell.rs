@@ -4,11 +4,12 @@ use super::facts::Reach;
 use super::model::{
     AgainstReport, CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, FramesReport, Histogram,
     HostFrames, LanguageCount, Method, Outcome as Counts, Parameter, Recall, Report, SCurve, SearchCost,
+    Sources,
 };
-use crate::corpus::{Damage, FileReading};
+use crate::corpus::{Damage, EXTRACTOR, FileReading};
 use crate::frames::Share;
 use crate::text::TOKENIZER;
-use crate::wording::{counted, plural, printable_path};
+use crate::wording::{counted, plural, printable, printable_path};
 use flipside_core::audit::Audit;
 use flipside_core::clusters::Linkage;
 use flipside_core::dedup::{Cohesion, Crowds, Judged, Kind, MeasuredRecall, Outcome, Ran, Scores, Searched};
@@ -320,6 +321,8 @@ pub fn corpus(
         text_bytes: sum(|file| file.text_bytes),
         records: sum(|file| file.records),
         documents,
+        extracted: sum(|file| file.extracted),
+        extractor: EXTRACTOR.filter(|_| files.iter().any(|file| file.extracted > 0)).map(str::to_owned),
         documents_with_few_features,
         languages,
     }
@@ -339,8 +342,17 @@ pub fn damage_told(damage: &DamageReport) -> String {
 }
 
 /// What is said of records that hold a page in a form that is not read.
-const UNREAD: &str = "a page as a server sent it (response, resource), and is passed over: text is read from \
-     conversion records, as WET files have them";
+fn unread() -> &'static str {
+    match EXTRACTOR {
+        Some(_) => {
+            "what a server sent (response, resource) and no page of HTML or plain text with a status of 2xx, and is passed over"
+        }
+        None => {
+            "a page as a server sent it (response, resource), and is passed over: text is read from conversion records, as \
+             WET files have them (a build with the feature `html` takes it from responses, too)"
+        }
+    }
+}
 
 /// What became of input that is odd, but no damage: what was mended, and texts that are null.
 pub fn odd_input_warnings(files: &[FileReading]) -> Vec<String> {
@@ -364,7 +376,7 @@ pub fn odd_input_warnings(files: &[FileReading]) -> Vec<String> {
             "lines or rows have",
             "a text of null, and is no page (--strict calls it damage)",
         ),
-        told(|file| file.unread, "record of WARC holds", "records of WARC hold", UNREAD),
+        told(|file| file.unread, "record of WARC holds", "records of WARC hold", unread()),
     ]
     .into_iter()
     .flatten()
@@ -461,6 +473,31 @@ pub fn search_warnings(
         ));
     }
     warnings
+}
+
+/// Tells of sources that lose nearly all of their pages.
+pub fn sources_warnings(sources: &[Sources]) -> Vec<String> {
+    /// Sources that are named.
+    const NAMED: usize = 3;
+    let gone = sources.iter().filter(|sources| sources.nearly_gone > 0);
+    let warning = |sources: &Sources| {
+        let named = sources.gone.iter().take(NAMED).map(|row| {
+            format!("{} ({} of {})", printable(&row.source), row.lost(), counted(row.pages, "page", "pages"))
+        });
+        let named = named.collect::<Vec<_>>().join(", ");
+        let more = if sources.nearly_gone > NAMED as u64 { ", …" } else { "" };
+        format!(
+            "{} of {} {}s {} {:.0} % of {} pages or more: {named}{more}. Their pages are elsewhere, too, or pages of one template \
+             were taken for copies; look at some before they go.",
+            sources.nearly_gone,
+            sources.number,
+            sources.kind,
+            plural(sources.nearly_gone, "loses", "lose"),
+            100.0 * Sources::NEARLY_ALL,
+            plural(sources.nearly_gone, "its", "their"),
+        )
+    };
+    gone.map(warning).collect()
 }
 
 /// Why there is no page to work on.
