@@ -20,9 +20,9 @@ use std::str::FromStr;
 /// What is read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InputArgs {
-    /// WET files (.wet, .warc.wet, .warc; plain, .gz or .zst; raw WARC in a build with the feature html), JSONL files (plain, .gz or .zst), Parquet files,
-    /// folders of these, or - for standard input, which is copied to the folder for temporary files first (TMPDIR,
-    /// or /tmp) and needs as much room there
+    /// WET files (.wet, .warc.wet, .warc; plain, .gz or .zst; raw WARC in a build with the feature html), JSONL
+    /// files (plain, .gz or .zst), Parquet files, folders of these, or - for standard input, which is copied to the
+    /// folder for temporary files first (TMPDIR, or /tmp) and needs as much room there
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 

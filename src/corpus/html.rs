@@ -39,7 +39,8 @@ pub(crate) fn panic_is_damage() -> bool {
 }
 
 /// The text of the page that a response holds, of at most `cap` bytes at every step; none if it holds no page:
-/// no answer of HTTP, one other than 2xx, or one of something else than HTML or plain text. `cut` says that the crawler cut it.
+/// no answer of HTTP, one other than 2xx, or one of something else than HTML or plain text. `cut` says that the
+/// crawler cut it.
 ///
 /// # Errors
 /// The kind of damage and what was found.

@@ -12,10 +12,7 @@ use crate::error::{Error, Result};
 use crate::report::model::{AgainstReport, ClusterSample, ClusterSizes, FileRow, Report, SCHEMA, Tool};
 use crate::report::{html, tell};
 use crate::resources::peak_memory_bytes;
-use crate::tables::{
-    ClusterRow, PAGES, PAGES_JSONL, PairRow, REMOVED, write_clusters, write_pages, write_pages_jsonl,
-    write_pairs,
-};
+use crate::tables::{self, ClusterRow, PAGES, PAGES_JSONL, PairRow, REMOVED};
 #[cfg(feature = "parquet")]
 use crate::tables::{PAGES_PARQUET, write_pages_parquet};
 use crate::wording::counted;
@@ -86,18 +83,21 @@ fn write(
     stays.truncate(outcome.new);
     stages.run("write tables", outcome.pairs.len() as u64, "pairs", 0, |_| {
         let rows = outcome.pairs.iter().map(|pair| Ok(pair_row(pages, pair, &job.settings)));
-        write_pairs(&folder.path().join("pairs.csv"), rows)?;
-        write_clusters(&folder.path().join("clusters.csv"), cluster_rows(pages, outcome))
+        tables::write(&folder.path().join("pairs.csv"), rows)?;
+        tables::write(&folder.path().join("clusters.csv"), cluster_rows(pages, outcome))
     })?;
     if job.writes.any_pages() {
         stages.run("write tables of pages", stays.len() as u64, "pages", 0, |_| {
             let fates = Fates::new(pages, outcome);
             let all = || Document::all(stays.len());
             if job.writes.pages {
-                write_pages(&folder.path().join(PAGES), all().map(|page| fates.row(page)))?;
+                tables::write(&folder.path().join(PAGES), all().map(|page| Ok(fates.row(page))))?;
             }
             if job.writes.pages_jsonl {
-                write_pages_jsonl(&folder.path().join(PAGES_JSONL), all().map(|page| fates.row(page)))?;
+                tables::write_pages_jsonl(
+                    &folder.path().join(PAGES_JSONL),
+                    all().map(|page| fates.row(page)),
+                )?;
             }
             #[cfg(feature = "parquet")]
             if job.writes.pages_parquet {
@@ -108,7 +108,7 @@ fn write(
             }
             if job.writes.removed {
                 let removed = all().filter(|page| !stays[page.index()]);
-                write_pages(&folder.path().join(REMOVED), removed.map(|page| fates.row(page)))?;
+                tables::write(&folder.path().join(REMOVED), removed.map(|page| Ok(fates.row(page))))?;
             }
             Ok::<_, Error>(())
         })?;

@@ -222,7 +222,7 @@ fn field(row: &StringRecord, column: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{At, ClusterRow, PairRow, Side, write_clusters, write_pairs};
+    use super::super::{At, ClusterRow, PairRow, Side, write};
     use super::*;
     use proptest::prelude::*;
 
@@ -310,7 +310,7 @@ mod tests {
                     b_at: at(b),
                 })
             });
-            write_pairs(&path, rows).unwrap();
+            write(&path, rows).unwrap();
             let mut reader = PairsReader::open(&path).unwrap();
             for (a, b, distance, similarity, exact) in &fields {
                 let row = reader.next_row().unwrap().unwrap();
@@ -327,7 +327,7 @@ mod tests {
                 let (url, size) = ("".into(), u64::from(*size));
                 Ok(ClusterRow { id, url, cluster, size, kept: *kept, at: At { side: Side::Old, ..at("x") } })
             });
-            write_clusters(&path, rows).unwrap();
+            write(&path, rows).unwrap();
             let mut reader = ClustersReader::open(&path).unwrap();
             for (id, cluster, _, size, kept) in &fields {
                 let row = reader.next_row().unwrap().unwrap();
