@@ -376,7 +376,7 @@ pub fn large() -> Report {
         url: wide(n),
         opening: long.clone(),
         excerpt: vec![Piece { text: long.clone(), differs: true }; 50],
-        old: n % 2 == 0,
+        old: n.is_multiple_of(2),
     };
     let pair =
         PairSample { a: page(1), b: page(2), distance: None, similarity: 0.5, ..PairSample::default() };
