@@ -1,13 +1,18 @@
 //! The integration tests, linked once.
 
+mod against;
 mod cli;
 mod edges;
 mod floors;
 mod frames;
+#[cfg(feature = "html")]
+mod html;
+mod kept;
 mod parquet;
 mod reading;
 mod results_v1;
 mod review;
 mod seen;
 mod specimens;
+mod stays;
 mod worst;

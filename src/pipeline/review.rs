@@ -147,7 +147,8 @@ fn texts(
     sample: &ReviewSample,
     stages: &mut Stages<'_>,
 ) -> Result<Vec<[Side; 2]>> {
-    let (inputs, called) = inputs(job, &report.files)?;
+    let files = report.all_files();
+    let (inputs, called) = inputs(job, &files)?;
     let mut wanted: HashMap<&str, Document> = HashMap::new();
     for sampled in &sample.pairs {
         for document in [sampled.pair.a, sampled.pair.b] {
@@ -195,7 +196,7 @@ fn texts(
             progress,
         )
     });
-    unchanged(&report.files, &reading.files, job)?;
+    unchanged(&files, &reading.files, job)?;
     let mut pages: HashMap<Document, FoundPage> = HashMap::new();
     for (number, page) in reading.workers.into_iter().flatten() {
         if pages.get(&number).is_none_or(|known| page.rank < known.rank) {
