@@ -10,4 +10,5 @@ mod results_v1;
 mod review;
 mod seen;
 mod specimens;
+mod staged;
 mod worst;

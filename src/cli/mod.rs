@@ -23,6 +23,7 @@ mod seen;
 mod serve;
 #[cfg(unix)]
 mod signals;
+mod staged;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use flipside::Error;
@@ -41,6 +42,10 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Dedup(dedup::Args),
+    Sketch(staged::SketchArgs),
+    Join(staged::JoinArgs),
+    Cluster(staged::ClusterArgs),
+    Apply(staged::ApplyArgs),
     Compare(compare::Args),
     Calibrate(calibrate::Args),
     Evaluate(evaluate::Args),
@@ -105,6 +110,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
     let result = match cli.command {
         Command::Dedup(args) => args.run(typed),
+        Command::Sketch(args) => args.run(),
+        Command::Join(args) => args.run(),
+        Command::Cluster(args) => args.run(),
+        Command::Apply(args) => args.run(),
         Command::Compare(args) => args.run(typed),
         Command::Calibrate(args) => args.run(),
         Command::Evaluate(args) => args.run(),

@@ -1,0 +1,365 @@
+//! Near pairs of pages that share a key, from the pages of that key alone: what a join on disk asks of each
+//! group of records, so that it brings up and judges the very pairs that [`Net::Keys`] does in memory.
+//!
+//! Which pairs are compared depends on the group's pages, not on their order nor on other groups: a sketch
+//! that many texts share stands in every group with all of them, and a crowd is thinned by the sketches in it.
+
+use crate::collection::Two;
+use crate::error::{Error, Result};
+use crate::judge::{WITHIN, shares};
+use crate::search::bands::{Banding, JoinParams};
+use crate::settings::{Judge, Measure, Net, Settings, Sketches};
+use crate::similarity::{Anchor, Page};
+use crate::sketch::{Facts, Hashed};
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+
+/// What a stage has kept of a page with a text of its own: the first of its copies.
+#[derive(Clone, Copy, Debug)]
+pub struct Companion<'a> {
+    /// Its number among all pages.
+    pub page: u64,
+    /// What is known of its text.
+    pub facts: Facts,
+    /// Its sketches.
+    pub two: Two<'a>,
+}
+
+/// Two pages that are near.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Near {
+    /// The greater number.
+    pub later: u64,
+    /// The lesser number.
+    pub earlier: u64,
+    /// Hamming distance of their hashes.
+    pub distance: u32,
+    /// What the judge measured.
+    pub similarity: f32,
+}
+
+/// What meetings have cost, and what was left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Met {
+    /// Groups of two pages or more.
+    pub groups: u64,
+    /// Pages of the largest group.
+    pub largest: u64,
+    /// Pairs of texts that were compared.
+    pub compared: u64,
+    /// Of these, below the threshold.
+    pub refused: u64,
+    /// Pairs of different sketches that were not compared in this group, because too many share the key.
+    pub crowded: u64,
+    /// Pairs of texts that were not compared, because too many share a sketch.
+    pub skipped: u64,
+}
+
+impl Met {
+    /// The two together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            groups: self.groups + other.groups,
+            largest: self.largest.max(other.largest),
+            compared: self.compared + other.compared,
+            refused: self.refused + other.refused,
+            crowded: self.crowded + other.crowded,
+            skipped: self.skipped + other.skipped,
+        }
+    }
+}
+
+/// Judges groups of pages that share a key.
+#[derive(Clone, Copy, Debug)]
+pub struct Company {
+    measure: Measure,
+    threshold: f32,
+    params: JoinParams,
+}
+
+impl Page for &Companion<'_> {
+    fn digest(&self) -> u128 {
+        self.facts.digest
+    }
+
+    fn hashed(&self) -> Option<&Hashed> {
+        None
+    }
+
+    fn signature(&self) -> Option<&[u32]> {
+        None
+    }
+
+    fn bits(&self) -> Option<&[u64]> {
+        Some(self.two.bits)
+    }
+
+    fn size(&self) -> u32 {
+        self.facts.features
+    }
+
+    fn features(&self, _: impl FnMut(u64, i64)) {}
+}
+
+impl Companion<'_> {
+    /// Orders sketches by the keys behind a band, the bits, and the keys up to it: as the join in memory
+    /// orders a crowd.
+    fn compare_after(&self, other: &Self, band: usize) -> Ordering {
+        let from = band + 1;
+        let (a, b) = (self.two, other.two);
+        let words = |bits: &[u64]| bits.iter().map(|word| word.rotate_left(32)).collect::<Vec<_>>();
+        a.keys[from..]
+            .cmp(&b.keys[from..])
+            .then_with(|| match a.bits == b.bits {
+                true => Ordering::Equal,
+                // The low half of a word comes first.
+                false => words(a.bits).cmp(&words(b.bits)),
+            })
+            .then_with(|| a.keys[..from].cmp(&b.keys[..from]))
+    }
+
+    fn has_sketch_of(&self, other: &Self) -> bool {
+        self.two.keys == other.two.keys && self.two.bits == other.two.bits
+    }
+}
+
+impl Company {
+    /// A judge of groups, as the settings want it.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for settings under which near pairs do not show in the sketches of pages that
+    /// share a key.
+    pub fn new(settings: &Settings) -> Result<Self> {
+        settings.check()?;
+        let (Sketches::Both { banding, .. }, Net::Keys) = (settings.sketches, settings.net) else {
+            let expected = "keys, with both sketches: no other search goes from file to file";
+            return Err(Error::parameter("search", settings.net.name(), expected));
+        };
+        let (Judge::Estimate(threshold) | Judge::EstimatedContainment(threshold)) = settings.judge else {
+            let expected =
+                "estimate or estimated-containment: no features are kept that another could look at";
+            return Err(Error::parameter("verify", settings.judge.name(), expected));
+        };
+        let measure = settings.judge.measure().unwrap_or(Measure::Estimate);
+        let params = JoinParams::new(Banding { bands: banding.bands, rows: 1 }, 1);
+        Ok(Self { measure, threshold: threshold as f32, params })
+    }
+
+    /// Pages of one key from which on it may be that not all of them are compared with each other.
+    pub fn crowd(&self) -> usize {
+        self.params.full_bucket + 1
+    }
+
+    /// Compares the pages of one key of a band, sorting them, and hands on those that are near.
+    ///
+    /// `is_crowded` says whether an earlier band's key may have [`crowd`](Self::crowd) pages: a pair that shares
+    /// a key without a crowd in an earlier band has met there, and is not compared again.
+    ///
+    /// # Panics
+    /// If pages have fewer keys than the settings say.
+    pub fn meet(
+        &self,
+        band: usize,
+        pages: &mut [Companion<'_>],
+        is_crowded: impl Fn(usize, u32) -> bool,
+        mut found: impl FnMut(Near),
+    ) -> Met {
+        let mut met =
+            Met { groups: u64::from(pages.len() > 1), largest: pages.len() as u64, ..Met::default() };
+        if pages.len() < 2 {
+            return met;
+        }
+        pages.sort_unstable_by(|a, b| {
+            a.compare_after(b, band).then_with(|| (a.facts.digest, a.page).cmp(&(b.facts.digest, b.page)))
+        });
+        let sketches: Vec<&[Companion<'_>]> = pages.chunk_by(|a, b| a.has_sketch_of(b)).collect();
+        // Pages of one sketch stand together in every band.
+        if band == 0 {
+            for texts in sketches.iter().filter(|texts| texts.len() > 1) {
+                let before = met.compared;
+                for (at, first) in texts.iter().enumerate().take(WITHIN) {
+                    let anchor = Anchor::new(self.measure, first);
+                    texts[at + 1..]
+                        .iter()
+                        .for_each(|second| self.judge(&anchor, first, second, &mut met, &mut found));
+                }
+                met.skipped += pairs_of(texts.len()) - (met.compared - before);
+            }
+        }
+        let n = sketches.len();
+        let JoinParams { full_bucket, neighbours, .. } = self.params;
+        let is_crowd = n > full_bucket && n - 1 > neighbours;
+        let followers = if is_crowd { neighbours } else { n };
+        if is_crowd {
+            met.crowded += pairs_of(n) - ((n - neighbours) as u64 * neighbours as u64 + pairs_of(neighbours));
+        }
+        for (at, firsts) in sketches.iter().enumerate() {
+            for seconds in sketches[at + 1..].iter().take(followers) {
+                let (a, b) = (&firsts[0].two, &seconds[0].two);
+                if (0..band).any(|k| a.keys[k] == b.keys[k] && !is_crowded(k, a.keys[k])) {
+                    continue;
+                }
+                let [most_first, most_second] = shares(firsts.len(), seconds.len());
+                for first in &firsts[..most_first] {
+                    let anchor = Anchor::new(self.measure, first);
+                    for second in &seconds[..most_second] {
+                        self.judge(&anchor, first, second, &mut met, &mut found);
+                    }
+                }
+                met.skipped += (firsts.len() * seconds.len() - most_first * most_second) as u64;
+            }
+        }
+        met
+    }
+
+    fn judge<'c>(
+        &self,
+        anchor: &Anchor<&'c Companion<'c>>,
+        first: &Companion<'_>,
+        second: &Companion<'_>,
+        met: &mut Met,
+        found: &mut impl FnMut(Near),
+    ) {
+        met.compared += 1;
+        let similarity = anchor.with(&second);
+        if similarity < self.threshold {
+            met.refused += 1;
+            return;
+        }
+        let (later, earlier) = (first.page.max(second.page), first.page.min(second.page));
+        found(Near { later, earlier, distance: (first.two.hash ^ second.two.hash).count_ones(), similarity });
+    }
+}
+
+/// Number of pairs of `n` things.
+fn pairs_of(n: usize) -> u64 {
+    let n = n as u64;
+    n * n.saturating_sub(1) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dedup::{Deduper, Kind};
+    use crate::hash::SplitMix64;
+    use crate::sketch::{Sketch, SketchValue, TwoSketches};
+    use hashbrown::{HashMap, HashSet};
+
+    /// Sketches of few values each, so that keys meet, sketches are shared, and templates crowd.
+    fn sketches(n: u64, rng: &mut SplitMix64, crowd: bool, settings: &Settings) -> Vec<Sketch> {
+        let Sketches::Both { bits, banding } = settings.sketches else { unreachable!() };
+        let templates = 1 + rng.below(if crowd { 2 } else { 5 });
+        (0..n)
+            .map(|page| {
+                let template = rng.below(templates);
+                let mut draws = SplitMix64::new(template);
+                let mut words: Vec<u64> = (0..bits / 64).map(|_| draws.next_u64()).collect();
+                for _ in 0..rng.below(if crowd { 9 } else { 4 }) {
+                    words[rng.below(bits as u64 / 64) as usize] ^= 1 << rng.below(64);
+                }
+                let key = |band: u64, rng: &mut SplitMix64| {
+                    let own = rng.below(3) == 0;
+                    (template * 1000 + band * 10 + if own { rng.below(4) } else { 0 }) as u32
+                };
+                let keys: Vec<u32> = (0..banding.bands as u64).map(|band| key(band, rng)).collect();
+                let hash = draws.next_u64() ^ rng.below(8);
+                let value = SketchValue::Both(TwoSketches { hash, bits: words, keys });
+                let features = 90 + rng.below(20) as u32;
+                // Some have one text; those have all in common, as the first sketch of it says.
+                let digest =
+                    if rng.below(6) == 0 { 1 + u128::from(rng.below(n)) } else { u128::from(page) << 64 | 7 };
+                Sketch { facts: Facts { digest, text_bytes: 500, features }, value }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn groups_bring_up_and_judge_what_the_net_in_memory_does() {
+        let mut rng = SplitMix64::new(11);
+        let both = |bands| Sketches::Both { bits: 128, banding: Banding { bands, rows: 3 } };
+        let mut crowds = 0;
+        for round in 0..60 {
+            let crowd = round % 5 == 0;
+            let settings = match round % 3 {
+                0 => Settings::both(0.85),
+                1 => Settings::removable(),
+                _ => Settings::both(0.7),
+            };
+            let settings = settings.with(|settings| settings.sketches = both(if crowd { 2 } else { 5 }));
+            let mut pages = sketches(if crowd { 900 } else { 120 }, &mut rng, crowd, &settings);
+            let mut first_of: HashMap<u128, usize> = HashMap::new();
+            for at in 0..pages.len() {
+                let first = *first_of.entry(pages[at].facts.digest).or_insert(at);
+                pages[at] = pages[first].clone();
+            }
+            let mut deduper = Deduper::new(settings.clone()).unwrap();
+            pages.iter().for_each(|page| {
+                deduper.push_sketch(page).unwrap();
+            });
+            let outcome = deduper.run().unwrap();
+            let mut expected: Vec<Near> = outcome
+                .pairs
+                .iter()
+                .filter(|pair| pair.kind == Kind::Near)
+                .map(|p| Near {
+                    later: u64::from(p.b.0),
+                    earlier: u64::from(p.a.0),
+                    distance: p.distance,
+                    similarity: p.similarity,
+                })
+                .collect();
+            expected.sort_by_key(|near| (near.later, near.earlier));
+
+            let company = Company::new(&settings).unwrap();
+            let Sketches::Both { banding, .. } = settings.sketches else { unreachable!() };
+            let firsts: Vec<Companion<'_>> = (0..pages.len())
+                .filter(|&at| first_of[&pages[at].facts.digest] == at)
+                .map(|at| {
+                    let SketchValue::Both(two) = &pages[at].value else { unreachable!() };
+                    Companion { page: at as u64, facts: pages[at].facts, two: Two::from(two) }
+                })
+                .collect();
+            let mut groups: Vec<HashMap<u32, Vec<Companion<'_>>>> = vec![HashMap::new(); banding.bands];
+            for page in &firsts {
+                for (band, &key) in page.two.keys.iter().enumerate() {
+                    groups[band].entry(key).or_default().push(*page);
+                }
+            }
+            let crowded: Vec<HashSet<u32>> = groups
+                .iter()
+                .map(|groups| {
+                    groups
+                        .iter()
+                        .filter(|(_, pages)| pages.len() >= company.crowd())
+                        .map(|(&key, _)| key)
+                        .collect()
+                })
+                .collect();
+            let (mut got, mut met) = (Vec::new(), Met::default());
+            for (band, groups) in groups.iter_mut().enumerate() {
+                for pages in groups.values_mut() {
+                    pages.reverse();
+                    let is_crowded = |band: usize, key| crowded[band].contains(&key);
+                    met = met.and(company.meet(band, pages, is_crowded, |near| got.push(near)));
+                }
+            }
+            got.sort_by_key(|near| (near.later, near.earlier));
+            got.dedup();
+            assert_eq!(got, expected, "round {round}");
+            crowds += u64::from(met.crowded > 0 && outcome.searched.crowds.is_some());
+        }
+        assert!(crowds > 8, "the guard against crowds was hardly looked at: {crowds}");
+    }
+
+    #[test]
+    fn what_no_group_shows_is_refused() {
+        let refused = |settings: Settings| match Company::new(&settings) {
+            Err(Error::Parameter { parameter, .. }) => parameter,
+            Ok(_) => "",
+        };
+        assert_eq!([Settings::default(), Settings::removable()].map(refused), ["", ""]);
+        assert_eq!([Settings::simhash(), Settings::minhash(0.8)].map(refused), ["search", "search"]);
+        assert_eq!(refused(Settings::default().with(|s| s.judge = Judge::Jaccard(0.8))), "verify");
+    }
+}
