@@ -12,8 +12,11 @@ use flipside::staged::{self, ApplyJob, ClusterJob, JoinJob, Outputs, Shard, Sket
 use flipside::{Document, Error, Id};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 /// Pages in families, each a text of the family with some words changed; copies; pages of a word; and, if there
 /// is a template, so many pages of it.
@@ -310,7 +313,7 @@ fn real_pages_and_parquet_go_through_stages_as_through_memory() {
 #[test]
 fn more_pages_than_the_memory_holds_give_the_same_bytes() {
     let top = tempfile::tempdir().unwrap();
-    let paths = write_files(&top.path().join("crawl"), &texts(15_000, 3_000, 5), 4);
+    let paths = write_files(&top.path().join("crawl"), &texts(12_000, 9_000, 5), 4);
     let [one, other] =
         [("one", ONE), ("other", Machine { shards: 1, threads: 3, memory: SMALL })].map(|(name, machine)| {
             let (sketches, kept) = (top.path().join(name), top.path().join(format!("{name} kept")));
@@ -463,4 +466,103 @@ fn methods_that_need_all_at_hand_are_refused_before_anything_is_read() {
         assert!(message.contains(told), "{message}");
     }
     assert!(!top.path().join("out").exists());
+}
+
+/// Runs a command of the tool again and again, killed at some moment of it each time, and at last to its end; how often
+/// it was killed.
+fn killed(arguments: &[&OsStr], kills: u32, rng: &mut SplitMix64, longest: Duration) -> u32 {
+    let mut killed = 0;
+    for _ in 0..kills {
+        let tool = assert_cmd::cargo::cargo_bin("flipside");
+        let mut child = std::process::Command::new(tool)
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(longest.mul_f64(rng.unit()));
+        child.kill().unwrap();
+        killed += u32::from(!child.wait().unwrap().success());
+    }
+    flipside().args(arguments).assert().success();
+    killed
+}
+
+#[test]
+fn killed_at_any_moment_and_begun_again_the_result_is_the_same() {
+    let top = tempfile::tempdir().unwrap();
+    let crawl = top.path().join("crawl");
+    write_files(&crawl, &texts(5_000, 300, 3), 6);
+    let mut rng = SplitMix64::new(9);
+    let stage =
+        |name: &str, arguments: [&Path; 2], out: Option<&Path>, rng: Option<&mut SplitMix64>, longest| {
+            let mut all: Vec<&OsStr> = vec![name.as_ref()];
+            all.extend(
+                arguments.iter().filter(|path| !path.as_os_str().is_empty()).map(|path| path.as_os_str()),
+            );
+            if let Some(out) = out {
+                all.extend([OsStr::new("--out"), out.as_os_str()]);
+            }
+            all.extend(["--threads", "2"].map(OsStr::new));
+            match rng {
+                None => {
+                    let begun = Instant::now();
+                    flipside().args(&all).assert().success();
+                    (0, begun.elapsed())
+                }
+                Some(rng) => (killed(&all, 5, rng, longest), longest),
+            }
+        };
+    let none = Path::new("");
+    let [once, often] = ["once", "often"].map(|name| top.path().join(name));
+    let (kept, kept_often) = (top.path().join("kept once"), top.path().join("kept often"));
+    let mut kills = 0;
+    for (name, [first, second], out) in [
+        ("sketch", [&*crawl, none], [Some(&*once), Some(&*often)]),
+        ("join", [none, none], [None, None]),
+        ("cluster", [none, none], [None, None]),
+        ("apply", [none, &*crawl], [Some(&*kept), Some(&*kept_often)]),
+    ] {
+        let of = |folder| if name == "sketch" { first } else { folder };
+        let (_, time) = stage(name, [of(&once), second], out[0], None, Duration::ZERO);
+        kills += stage(name, [of(&often), second], out[1], Some(&mut rng), time).0;
+    }
+    assert!(kills > 8, "{kills} runs were killed before their end");
+    let same = |a: &Path, b: &Path| {
+        let (a, b) = (contents(a), contents(b));
+        assert!(a.keys().eq(b.keys()), "{:?} {:?}", a.keys(), b.keys());
+        a.iter().for_each(|(name, bytes)| assert!(b[name] == *bytes, "{name}"));
+    };
+    same(&once, &often);
+    same(&kept, &kept_often);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_memory_that_is_set_is_kept() {
+    let top = tempfile::tempdir().unwrap();
+    let paths = write_files(&top.path().join("crawl"), &texts(30_000, 12_000, 2), 3);
+    let [free, bound] = ["free", "bound"].map(|name| top.path().join(name));
+    staged::sketch(&sketch_job(&paths, &free, &quick(0.8), ONE), &Silent).unwrap();
+    fs::create_dir(&bound).unwrap();
+    for (name, bytes) in contents(&free) {
+        fs::write(bound.join(name), bytes).unwrap();
+    }
+    let peak = |output: &std::process::Output| -> u64 {
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        told.rsplit_once("Peak memory ").unwrap().1.trim_end_matches(" MiB.\n").parse().unwrap()
+    };
+    for stage in [&["join"][..], &["cluster", "--clusters", "star"], &["cluster", "--clusters", "connected"]]
+    {
+        flipside().args(stage).arg(&free).args(["--memory", "4GiB"]).assert().success();
+        // Address space that the program and its threads take beside what they use.
+        let limited = "ulimit -v 600000; exec \"$0\" \"$@\"";
+        let mut shell = assert_cmd::Command::new("sh");
+        let shell = shell.arg("-c").arg(limited).arg(assert_cmd::cargo::cargo_bin("flipside"));
+        let done =
+            shell.args(stage).arg(&bound).args(["--memory", "46MiB", "--threads", "2"]).assert().success();
+        let peak = peak(done.get_output());
+        assert!(peak <= 46, "{stage:?} held {peak} MiB");
+    }
+    assert!(contents(&free) == contents(&bound));
 }

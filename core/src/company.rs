@@ -6,13 +6,14 @@
 
 use crate::collection::Two;
 use crate::error::{Error, Result};
-use crate::judge::{WITHIN, shares};
+use crate::judge::{BETWEEN, WITHIN, shares};
 use crate::search::bands::{Banding, JoinParams};
 use crate::settings::{Judge, Measure, Net, Settings, Sketches};
 use crate::similarity::{Anchor, Page};
 use crate::sketch::{Facts, Hashed};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
+use std::collections::VecDeque;
 
 /// What a stage has kept of a page with a text of its own: the first of its copies.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +106,7 @@ impl Page for &Companion<'_> {
 impl Companion<'_> {
     /// Orders sketches by the keys behind a band, the bits, and the keys up to it: as the join in memory
     /// orders a crowd.
-    fn compare_after(&self, other: &Self, band: usize) -> Ordering {
+    pub fn compare_after(&self, other: &Self, band: usize) -> Ordering {
         let from = band + 1;
         let (a, b) = (self.two, other.two);
         let words = |bits: &[u64]| bits.iter().map(|word| word.rotate_left(32)).collect::<Vec<_>>();
@@ -213,6 +214,30 @@ impl Company {
         met
     }
 
+    /// Begins to compare the pages of one key that come one by one, however many they are: in the order in which
+    /// [`meet`](Self::meet) compares them, which is that of [`Companion::compare_after`], and for equal sketches
+    /// that of digests and pages. It comes to the same.
+    ///
+    /// So many different `sketches` are among them; `is_crowded` is as in [`meet`](Self::meet).
+    pub fn meeting<C: Fn(usize, u32) -> bool>(
+        &self,
+        band: usize,
+        sketches: u64,
+        is_crowded: C,
+    ) -> Meeting<C> {
+        let JoinParams { full_bucket, neighbours, .. } = self.params;
+        let is_crowd = sketches > full_bucket as u64 && sketches - 1 > neighbours as u64;
+        let mut met = Met::default();
+        if is_crowd {
+            let neighbours = neighbours as u64;
+            let compared = (sketches - neighbours) * neighbours + neighbours * (neighbours - 1) / 2;
+            met.crowded = (u128::from(sketches) * u128::from(sketches - 1) / 2) as u64 - compared;
+        }
+        let followers = if is_crowd { neighbours } else { full_bucket };
+        let (window, within, pages) = (VecDeque::new(), Vec::new(), 0);
+        Meeting { company: *self, band, followers, is_crowded, window, within, pages, met }
+    }
+
     fn judge<'c>(
         &self,
         anchor: &Anchor<&'c Companion<'c>>,
@@ -229,6 +254,108 @@ impl Company {
         }
         let (later, earlier) = (first.page.max(second.page), first.page.min(second.page));
         found(Near { later, earlier, distance: (first.two.hash ^ second.two.hash).count_ones(), similarity });
+    }
+}
+
+/// A page that was in a group, by itself.
+struct Owned {
+    page: u64,
+    facts: Facts,
+    hash: u64,
+    keys: Box<[u32]>,
+    bits: Box<[u64]>,
+}
+
+impl Owned {
+    fn of(&Companion { page, facts, two }: &Companion<'_>) -> Self {
+        Self { page, facts, hash: two.hash, keys: two.keys.into(), bits: two.bits.into() }
+    }
+
+    fn companion(&self) -> Companion<'_> {
+        let Self { page, facts, hash, keys, bits } = self;
+        Companion { page: *page, facts: *facts, two: Two { hash: *hash, bits, keys } }
+    }
+}
+
+/// The pages of one sketch: as many of them as are compared with those of others, and how many there are.
+struct Together {
+    texts: Vec<Owned>,
+    number: usize,
+}
+
+/// The pages of one key while they come one by one, see [`Company::meeting`]. It holds the last sketches, and of
+/// each a few pages.
+pub struct Meeting<C> {
+    company: Company,
+    band: usize,
+    /// Sketches that each is compared with.
+    followers: usize,
+    is_crowded: C,
+    /// The last sketches; the last one is being added to.
+    window: VecDeque<Together>,
+    /// The pages of the last sketch that all others of it are compared with.
+    within: Vec<Owned>,
+    pages: u64,
+    met: Met,
+}
+
+impl<C: Fn(usize, u32) -> bool> Meeting<C> {
+    /// Adds the next page, and hands on which others are near.
+    pub fn add(&mut self, page: &Companion<'_>, mut found: impl FnMut(Near)) {
+        self.pages += 1;
+        let is_next =
+            |last: &Together| last.texts.first().is_some_and(|text| text.companion().has_sketch_of(page));
+        if !self.window.back().is_some_and(is_next) {
+            self.end_sketch(&mut found);
+            if self.window.len() > self.followers {
+                self.window.pop_front();
+            }
+            self.window.push_back(Together { texts: Vec::new(), number: 0 });
+            self.within.clear();
+        }
+        let Some(last) = self.window.back_mut() else { return };
+        if self.band == 0 {
+            let company = self.company;
+            for first in &self.within {
+                let first = first.companion();
+                company.judge(&Anchor::new(company.measure, &first), &first, page, &mut self.met, &mut found);
+            }
+            self.met.skipped += (last.number - self.within.len()) as u64;
+            if self.within.len() < WITHIN {
+                self.within.push(Owned::of(page));
+            }
+        }
+        if last.texts.len() < BETWEEN {
+            last.texts.push(Owned::of(page));
+        }
+        last.number += 1;
+    }
+
+    /// Compares the last sketch, of which all pages are there, with those before it.
+    fn end_sketch(&mut self, found: &mut impl FnMut(Near)) {
+        let Self { company, band, window, is_crowded, met, .. } = self;
+        let Some((last, before)) = window.make_contiguous().split_last() else { return };
+        for other in before {
+            let keys = other.texts[0].keys.iter().zip(&last.texts[0].keys[..*band]);
+            if keys.enumerate().any(|(k, (a, b))| a == b && !is_crowded(k, *a)) {
+                continue;
+            }
+            let [most_first, most_second] = shares(other.number, last.number);
+            for first in &other.texts[..most_first] {
+                let first = first.companion();
+                let anchor = Anchor::new(company.measure, &first);
+                for second in &last.texts[..most_second] {
+                    company.judge(&anchor, &first, &second.companion(), met, found);
+                }
+            }
+            met.skipped += other.number as u64 * last.number as u64 - (most_first * most_second) as u64;
+        }
+    }
+
+    /// No page is left; hands on what is near, and tells what it took.
+    pub fn end(mut self, mut found: impl FnMut(Near)) -> Met {
+        self.end_sketch(&mut found);
+        Met { groups: u64::from(self.pages > 1), largest: self.pages, ..self.met }
     }
 }
 
@@ -341,7 +468,19 @@ mod tests {
                 for pages in groups.values_mut() {
                     pages.reverse();
                     let is_crowded = |band: usize, key| crowded[band].contains(&key);
-                    met = met.and(company.meet(band, pages, is_crowded, |near| got.push(near)));
+                    let from = got.len();
+                    let part = company.meet(band, pages, is_crowded, |near| got.push(near));
+                    // The same one by one.
+                    let sketches = pages.chunk_by(|a, b| a.has_sketch_of(b)).count() as u64;
+                    let mut one_by_one = Vec::new();
+                    let mut meeting = company.meeting(band, sketches, is_crowded);
+                    pages.iter().for_each(|page| meeting.add(page, |near| one_by_one.push(near)));
+                    assert_eq!(meeting.end(|near| one_by_one.push(near)), part);
+                    let order = |near: &Near| (near.later, near.earlier);
+                    one_by_one.sort_by_key(order);
+                    got[from..].sort_by_key(order);
+                    assert_eq!(one_by_one, got[from..]);
+                    met = met.and(part);
                 }
             }
             got.sort_by_key(|near| (near.later, near.earlier));

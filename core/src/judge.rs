@@ -184,7 +184,7 @@ pub(crate) struct Verdicts {
 pub(crate) const WITHIN: usize = 32;
 
 /// Pairs of texts that are compared for two sketches.
-const BETWEEN: usize = 16;
+pub(crate) const BETWEEN: usize = 16;
 
 /// Compares the texts of each sketch with each other, and those of two sketches that a net brought up with
 /// each other, and keeps the pairs that pass. None if the judge goes by the net.

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::format::{self, APPLIED, Body};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
+use crate::making::{is_unfinished, sweep};
 use crate::pipeline::{Progress, with_threads};
 use crate::tables::{PageRow, write_pages};
 use flipside_core::clusters::Linkage;
@@ -191,6 +192,7 @@ fn match_inputs(folder: &Folder, inputs: &[Input]) -> Result<Vec<usize>> {
 /// Makes the folder, or sees to it that it is one of the same clusters and outputs.
 fn begin(out: &Path, note: &Note) -> Result<()> {
     fs::create_dir_all(out).map_err(|error| Error::io(out, error))?;
+    sweep(out);
     let path = out.join(NOTE);
     if fs::symlink_metadata(&path).is_ok() {
         let (stored, _): (Note, Body) = format::open(&path, APPLIED)?;
@@ -204,7 +206,7 @@ fn begin(out: &Path, note: &Note) -> Result<()> {
     let mut entries =
         fs::read_dir(out).map_err(|error| Error::io(out, error))?.filter_map(std::io::Result::ok);
     // What a run that was killed at once has begun goes with the next one.
-    if entries.any(|entry| !crate::making::is_unfinished(&entry.file_name())) {
+    if entries.any(|entry| !is_unfinished(&entry.file_name())) {
         let expected = "a new folder, an empty one, or one that this command has begun";
         return Err(Error::parameter("out", out.display(), expected));
     }

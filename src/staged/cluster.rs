@@ -12,6 +12,7 @@ use super::{Budget, belongs_to, odd_length, workplace};
 use crate::error::{Error, Result};
 use crate::format::{self, Body, FATES, NewBinary};
 use crate::inspection::Inspection;
+use crate::making::sweep;
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
 use flipside_core::clusters::{Keep, Linkage};
@@ -89,6 +90,7 @@ pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
     let folder = Folder::open(&job.sketches)?;
     check_keep(&folder.settings)?;
     let path = place(&folder, job.linkage);
+    sweep(&folder.joined());
     if fs::symlink_metadata(&path).is_ok() {
         return open(&folder, job.linkage).map(|(header, _)| header.counts);
     }

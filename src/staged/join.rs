@@ -13,6 +13,7 @@ use super::{Budget, belongs_to, odd_length, other, workplace};
 use crate::error::{Error, Result};
 use crate::format::{self, Body, COMPANY, EDGES, Kind, NewBinary};
 use crate::inspection::Inspection;
+use crate::making::sweep;
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
 use flipside_core::collection::Two;
@@ -23,7 +24,7 @@ use flipside_core::streamed::Bits;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// What is to be joined.
@@ -153,6 +154,7 @@ impl Joiner<'_> {
         })?;
         let place = &self.places.folder;
         fs::create_dir_all(place).map_err(|error| Error::io(place, error))?;
+        sweep(place);
         let path = self.places.copies();
         if self.edges_there(&path, None)?.is_none() {
             self.step("copies", |advance| self.copies(&path, advance))?;
@@ -417,7 +419,12 @@ impl Joiner<'_> {
         let (mut met, mut number) = (Met::default(), 0);
         let is_crowded = |band: usize, key: u32| crowded[band].binary_search(&key).is_ok();
         let mut batch = Batch::new(shape, self.budget.bytes / 8);
-        let mut judge = |batch: &mut Batch| -> Result<()> {
+        let mut put = |found: &[u8], part: Met| {
+            met = met.and(part);
+            number += (found.len() / Edge::WIDTH) as u64;
+            found.chunks_exact(Edge::WIDTH).try_for_each(|edge| near.push(edge))
+        };
+        let judge = |batch: &mut Batch, put: &mut dyn FnMut(&[u8], Met) -> Result<()>| -> Result<()> {
             let judged: Vec<(Vec<u8>, Met)> = batch
                 .groups()
                 .into_par_iter()
@@ -425,26 +432,44 @@ impl Joiner<'_> {
                     let mut found = Vec::new();
                     let records = Records::of(group, shape);
                     let mut pages = records.companions(shape);
-                    let put = |near| found.extend_from_slice(&Edge::from(near).bytes());
-                    let met = self.company.meet(band, &mut pages, is_crowded, put);
+                    let add = |near| found.extend_from_slice(&Edge::from(near).bytes());
+                    let met = self.company.meet(band, &mut pages, is_crowded, add);
                     (found, met)
                 })
                 .collect();
-            for (found, part) in judged {
-                met = met.and(part);
-                number += (found.len() / Edge::WIDTH) as u64;
-                found.chunks_exact(Edge::WIDTH).try_for_each(|edge| near.push(edge))?;
-            }
+            judged.into_iter().try_for_each(|(found, part)| put(&found, part))?;
             batch.clear();
             Ok(())
         };
+        let mut throng: Option<Throng> = None;
         while let Some(record) = sorted.next()? {
-            if !batch.takes(record) {
-                judge(&mut batch)?;
+            if let Some(large) = throng.take_if(|large| !large.has_key_of(record)) {
+                large.judge(self.company, is_crowded, &mut put)?;
+            }
+            if let Some(large) = &mut throng {
+                large.push(record)?;
+                continue;
+            }
+            match batch.room_for(record) {
+                Room::Free => {}
+                Room::Full => judge(&mut batch, &mut put)?,
+                Room::GroupTooLarge => {
+                    let mut large = Throng::create(work.path().join("throng"), shape)?;
+                    batch
+                        .take_last()
+                        .chunks_exact(shape.width())
+                        .try_for_each(|before| large.push(before))?;
+                    large.push(record)?;
+                    throng = Some(large);
+                    continue;
+                }
             }
             batch.add(record);
         }
-        judge(&mut batch)?;
+        if let Some(large) = throng {
+            large.judge(self.company, is_crowded, &mut put)?;
+        }
+        judge(&mut batch, &mut put)?;
         drop(sorted);
         // A band brings a pair up once.
         self.write_edges(path, Some(band), met, near.finish()?)?;
@@ -550,9 +575,19 @@ impl Batch {
         self.records.len() >= width && self.records[self.records.len() - width..][..4] == record[..4]
     }
 
-    /// Whether there is room for a record; there always is for one more of the last group.
-    fn takes(&self, record: &[u8]) -> bool {
-        self.records.len() < self.most || self.is_next_of_group(record)
+    /// Whether there is room for a record.
+    fn room_for(&self, record: &[u8]) -> Room {
+        let last = self.starts.last().map_or(0, |&start| self.records.len() - start);
+        match self.is_next_of_group(record) {
+            true if last >= self.most => Room::GroupTooLarge,
+            false if self.records.len() >= self.most => Room::Full,
+            _ => Room::Free,
+        }
+    }
+
+    /// Takes the last group out.
+    fn take_last(&mut self) -> Vec<u8> {
+        self.starts.pop().map_or_else(Vec::new, |start| self.records.split_off(start))
     }
 
     fn add(&mut self, record: &[u8]) {
@@ -570,6 +605,76 @@ impl Batch {
     fn clear(&mut self) {
         self.records.clear();
         self.starts.clear();
+    }
+}
+
+/// Whether a batch has room.
+enum Room {
+    /// It has.
+    Free,
+    /// Not for one more group.
+    Full,
+    /// Not for one more page of its last group.
+    GroupTooLarge,
+}
+
+/// A group that is too large for memory, on disk until its sketches are counted.
+struct Throng {
+    path: PathBuf,
+    file: BufWriter<fs::File>,
+    shape: Shape,
+    last: Vec<u8>,
+    pages: u64,
+    sketches: u64,
+}
+
+impl Throng {
+    fn create(path: PathBuf, shape: Shape) -> Result<Self> {
+        let file = fs::File::create(&path).map_err(|error| Error::io(&path, error))?;
+        let file = BufWriter::with_capacity(1 << 18, file);
+        Ok(Self { path, file, shape, last: Vec::new(), pages: 0, sketches: 0 })
+    }
+
+    fn has_key_of(&self, record: &[u8]) -> bool {
+        self.last.starts_with(&record[..4])
+    }
+
+    fn push(&mut self, record: &[u8]) -> Result<()> {
+        // All that stands before the digest is the sketch.
+        let sketch = &record[..4 * self.shape.bands + 8 * self.shape.words];
+        self.sketches += u64::from(!self.last.starts_with(sketch));
+        self.pages += 1;
+        self.last.clear();
+        self.last.extend_from_slice(record);
+        self.file.write_all(record).map_err(|error| Error::io(&self.path, error))
+    }
+
+    fn judge(
+        mut self,
+        company: Company,
+        is_crowded: impl Fn(usize, u32) -> bool,
+        put: &mut dyn FnMut(&[u8], Met) -> Result<()>,
+    ) -> Result<()> {
+        /// Bytes of pairs that are handed on at once.
+        const MOST: usize = 1 << 18;
+        let io = |error| Error::io(&self.path, error);
+        self.file.flush().map_err(io)?;
+        let file = fs::File::open(&self.path).map_err(io)?;
+        let mut file = BufReader::with_capacity(1 << 18, file);
+        let mut meeting = company.meeting(self.shape.band, self.sketches, is_crowded);
+        let (mut record, mut found) = (vec![0; self.shape.width()], Vec::new());
+        for _ in 0..self.pages {
+            file.read_exact(&mut record).map_err(io)?;
+            let records = Records::of(&record, self.shape);
+            let page = &records.companions(self.shape)[0];
+            meeting.add(page, |near| found.extend_from_slice(&Edge::from(near).bytes()));
+            if found.len() > MOST {
+                put(&found, Met::default())?;
+                found.clear();
+            }
+        }
+        let met = meeting.end(|near| found.extend_from_slice(&Edge::from(near).bytes()));
+        put(&found, met)
     }
 }
 
@@ -639,7 +744,7 @@ pub fn in_range(path: &Path, page: u64, pages: u64) -> Result<u64> {
 
 /// A body as a source of records.
 pub fn source(body: &Body) -> Result<(PathBuf, Box<dyn Read + Send>)> {
-    let reader = std::io::BufReader::with_capacity(1 << 16, body.reader()?);
+    let reader = BufReader::with_capacity(1 << 16, body.reader()?);
     Ok((body.path().to_path_buf(), Box::new(reader)))
 }
 

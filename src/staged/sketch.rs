@@ -6,6 +6,7 @@ use super::sketches::{self, InputMark, ReadingRules, SketchFile};
 use crate::corpus::{DiscoverOptions, Input, JsonlFields, ReadOptions, ReadRules, discover_all};
 use crate::error::{Error, Result};
 use crate::format::{self, SKETCHES};
+use crate::making::sweep;
 use crate::pipeline::pages::Pages;
 use crate::pipeline::{Progress, with_threads};
 use flipside_core::collection::Keeping;
@@ -118,6 +119,7 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     let inputs: Vec<&Input> =
         (0..).zip(&found.inputs).filter(|&(at, _)| job.shard.has(at)).map(|(_, input)| input).collect();
     fs::create_dir_all(&job.out).map_err(|error| Error::io(&job.out, error))?;
+    sweep(&job.out);
     let reading = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
     let rules =
         ReadingRules { fields: job.fields.clone(), longest_page: reading.record_cap, rules: job.rules };
