@@ -69,11 +69,15 @@ pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 1, oldest: 1, name: "pair
 /// What becomes of the pages that are in a cluster.
 pub const FATES: Kind = Kind { tag: *b"FATE", version: 1, oldest: 1, name: "clusters of pages" };
 
+/// How much a join missed.
+pub const AUDIT: Kind = Kind { tag: *b"AUDT", version: 1, oldest: 1, name: "audit of a join" };
+
 /// What was written of an input file's pages.
 pub const APPLIED: Kind = Kind { tag: *b"APPL", version: 1, oldest: 1, name: "note of what was written" };
 
 /// Every kind whose files are whole when they are written, with the length of the body in front of it.
-pub const KINDS: [Kind; 9] = [FREQUENCIES, SEEN, FRAMES, SKETCHES, NAMES, COMPANY, EDGES, FATES, APPLIED];
+pub const KINDS: [Kind; 10] =
+    [FREQUENCIES, SEEN, FRAMES, SKETCHES, NAMES, COMPANY, EDGES, FATES, AUDIT, APPLIED];
 
 /// Whether a folder is one of results, by its `report.json`.
 pub fn is_result_folder(folder: &Path) -> bool {

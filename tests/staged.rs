@@ -8,7 +8,7 @@ use flipside::hash::SplitMix64;
 use flipside::pipeline::Silent;
 use flipside::search::bands::Banding;
 use flipside::settings::{Settings, Sketches};
-use flipside::staged::{self, ApplyJob, ClusterJob, JoinJob, Outputs, Shard, SketchJob, pairs};
+use flipside::staged::{self, ApplyJob, ClusterJob, JoinJob, Joined, Outputs, Shard, SketchJob, pairs};
 use flipside::{Document, Error, Id};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ fn sketch_job(paths: &[PathBuf], out: &Path, settings: &Settings, machine: Machi
 }
 
 /// Sketches and joins, each part in a folder of its own at first.
-fn sketch_and_join(paths: &[PathBuf], out: &Path, settings: &Settings, machine: Machine) {
+fn sketch_and_join(paths: &[PathBuf], out: &Path, settings: &Settings, machine: Machine) -> Joined {
     let Machine { shards, threads, memory } = machine;
     let part = |number: usize| format!("{}/{shards}", number + 1).parse::<Shard>().unwrap();
     fs::create_dir_all(out).unwrap();
@@ -121,10 +121,11 @@ fn sketch_and_join(paths: &[PathBuf], out: &Path, settings: &Settings, machine: 
             fs::rename(entry.path(), out.join(entry.file_name())).unwrap();
         }
     }
-    for number in (0..shards).rev() {
+    let join = |number| {
         let job = JoinJob { sketches: out.to_path_buf(), memory: Some(memory), threads, shard: part(number) };
-        staged::join(&job, &Silent).unwrap();
-    }
+        staged::join(&job, &Silent).unwrap()
+    };
+    (0..shards).rev().map(join).last().unwrap()
 }
 
 fn clusters_and_kept(paths: &[PathBuf], sketches: &Path, out: &Path, linkage: Linkage, machine: Machine) {
@@ -167,7 +168,7 @@ fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 fn assert_same(paths: &[PathBuf], top: &Path, settings: &Settings, machine: Machine) {
     let texts = read_texts(paths);
     let sketches = top.join("sketches");
-    sketch_and_join(paths, &sketches, settings, machine);
+    let joined = sketch_and_join(paths, &sketches, settings, machine);
     for linkage in [Linkage::Star, Linkage::Connected] {
         let settings = settings.clone().with(|settings| settings.linkage = linkage);
         let outcome = in_memory(&texts, &settings);
@@ -184,6 +185,7 @@ fn assert_same(paths: &[PathBuf], top: &Path, settings: &Settings, machine: Mach
             .map(|p| (number(p.a), number(p.b), p.distance, p.similarity, p.kind == Kind::Exact))
             .collect();
         assert!(got == expected, "{} pairs, {} expected: {machine:?}", got.len(), expected.len());
+        assert_eq!(joined.audit, outcome.audit, "{machine:?}");
         let kept = top.join(linkage.name());
         clusters_and_kept(paths, &sketches, &kept, linkage, machine);
         let stays = outcome.stays();
@@ -480,7 +482,7 @@ fn killed(arguments: &[&OsStr], kills: u32, rng: &mut SplitMix64, longest: Durat
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(longest.mul_f64(rng.unit()));
+        std::thread::sleep(longest.mul_f64(rng.unit() / 2.0));
         child.kill().unwrap();
         killed += u32::from(!child.wait().unwrap().success());
     }
@@ -492,7 +494,7 @@ fn killed(arguments: &[&OsStr], kills: u32, rng: &mut SplitMix64, longest: Durat
 fn killed_at_any_moment_and_begun_again_the_result_is_the_same() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl");
-    write_files(&crawl, &texts(5_000, 300, 3), 6);
+    write_files(&crawl, &texts(12_000, 500, 3), 6);
     let mut rng = SplitMix64::new(9);
     let stage =
         |name: &str, arguments: [&Path; 2], out: Option<&Path>, rng: Option<&mut SplitMix64>, longest| {
@@ -510,7 +512,7 @@ fn killed_at_any_moment_and_begun_again_the_result_is_the_same() {
                     flipside().args(&all).assert().success();
                     (0, begun.elapsed())
                 }
-                Some(rng) => (killed(&all, 5, rng, longest), longest),
+                Some(rng) => (killed(&all, 14, rng, longest), longest),
             }
         };
     let none = Path::new("");
@@ -527,7 +529,7 @@ fn killed_at_any_moment_and_begun_again_the_result_is_the_same() {
         let (_, time) = stage(name, [of(&once), second], out[0], None, Duration::ZERO);
         kills += stage(name, [of(&often), second], out[1], Some(&mut rng), time).0;
     }
-    assert!(kills > 8, "{kills} runs were killed before their end");
+    assert!(kills > 12, "{kills} runs were killed before their end");
     let same = |a: &Path, b: &Path| {
         let (a, b) = (contents(a), contents(b));
         assert!(a.keys().eq(b.keys()), "{:?} {:?}", a.keys(), b.keys());

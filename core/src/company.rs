@@ -4,13 +4,17 @@
 //! Which pairs are compared depends on the group's pages, not on their order nor on other groups: a sketch
 //! that many texts share stands in every group with all of them, and a crowd is thinned by the sketches in it.
 
+use crate::audit::{self, FEW, Tally};
 use crate::collection::Two;
 use crate::error::{Error, Result};
 use crate::judge::{BETWEEN, WITHIN, shares};
+use crate::kernel::Level;
+use crate::minhash::one_bit;
 use crate::search::bands::{Banding, JoinParams};
 use crate::settings::{Judge, Measure, Net, Settings, Sketches};
-use crate::similarity::{Anchor, Page};
+use crate::similarity::{self, Anchor, Page};
 use crate::sketch::{Facts, Hashed};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -359,6 +363,86 @@ impl<C: Fn(usize, u32) -> bool> Meeting<C> {
     }
 }
 
+/// Pages that were drawn to be compared with all others by their bits: a sample of what a join should have found.
+pub struct Drawn {
+    company: Company,
+    /// Ascending.
+    pages: Vec<Owned>,
+    all: u64,
+}
+
+impl Drawn {
+    /// The most pages that are drawn, however few there are.
+    pub const MOST: usize = audit::MOST_DRAWN;
+
+    /// What a page is drawn by, of its text and the settings' seed: of all pages with a text of their own and features
+    /// enough, those with the least.
+    pub fn key(digest: u128, seed: u64) -> (u64, u128) {
+        audit::drawing_key(digest, seed)
+    }
+
+    /// How many are drawn of so many pages.
+    pub fn number(all: u64) -> usize {
+        audit::most_drawn(all)
+    }
+
+    /// These pages, drawn of `all`.
+    pub fn new(company: Company, pages: &[Companion<'_>], all: u64) -> Self {
+        let mut pages: Vec<Owned> = pages.iter().map(Owned::of).collect();
+        pages.sort_unstable_by_key(|page| page.page);
+        Self { company, pages, all }
+    }
+
+    /// Which of these pages, put in order of their sizes, are near which drawn ones: the drawn one and the other.
+    pub fn near(&self, pages: &mut [Companion<'_>]) -> Vec<(u64, u64)> {
+        pages.sort_unstable_by_key(|page| (page.facts.features, page.page));
+        let (pages, kernel) = (&*pages, Level::in_use());
+        let Company { measure, threshold, .. } = self.company;
+        let near = |a: &Owned| {
+            let size = a.facts.features;
+            let ruled_out = |other: u32| {
+                measure == Measure::Estimate && similarity::at_most(1.0, [size, other]) < threshold
+            };
+            let from = pages.partition_point(|b| b.facts.features < size && ruled_out(b.facts.features));
+            let others = &pages[from..];
+            let end = others.partition_point(|b| b.facts.features <= size || !ruled_out(b.facts.features));
+            let passes = |differing: u32, b: &Companion<'_>| {
+                let sizes = [size, b.facts.features];
+                let estimate = similarity::at_most(one_bit::estimate_of(differing, a.bits.len()), sizes);
+                let measured = match measure {
+                    Measure::EstimatedContainment => similarity::contained(estimate, sizes),
+                    _ => estimate,
+                };
+                measured >= threshold
+            };
+            // A few words mostly show that too many bits differ.
+            let few = a.bits.len().min(FEW);
+            let is_near = |b: &&Companion<'_>| {
+                b.page != a.page
+                    && passes(kernel.differing(&a.bits[..few], &b.two.bits[..few]), b)
+                    && passes(kernel.differing(&a.bits, b.two.bits), b)
+            };
+            others[..end].iter().filter(is_near).map(|b| (a.page, b.page)).collect::<Vec<_>>()
+        };
+        self.pages.par_iter().flat_map_iter(near).collect()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// What counts the pairs that [`near`](Self::near) tells, and which of them were found.
+    pub fn tally(&self) -> Tally {
+        Tally::new(self.pages.iter().map(|page| page.page).collect(), self.all)
+    }
+}
+
 /// Number of pairs of `n` things.
 fn pairs_of(n: usize) -> u64 {
     let n = n as u64;
@@ -405,7 +489,7 @@ mod tests {
     fn groups_bring_up_and_judge_what_the_net_in_memory_does() {
         let mut rng = SplitMix64::new(11);
         let both = |bands| Sketches::Both { bits: 128, banding: Banding { bands, rows: 3 } };
-        let mut crowds = 0;
+        let (mut crowds, mut audited) = (0, 0);
         for round in 0..60 {
             let crowd = round % 5 == 0;
             let settings = match round % 3 {
@@ -486,8 +570,21 @@ mod tests {
             got.sort_by_key(|near| (near.later, near.earlier));
             got.dedup();
             assert_eq!(got, expected, "round {round}");
+
+            let audit = outcome.audit.unwrap();
+            let drawn = Drawn::new(company, &firsts, firsts.len() as u64);
+            let found = |a: u64, b: u64| {
+                got.binary_search_by_key(&(a.max(b), a.min(b)), |near| (near.later, near.earlier)).is_ok()
+            };
+            let mut tally = drawn.tally();
+            for pages in firsts.clone().chunks_mut(50) {
+                drawn.near(pages).into_iter().for_each(|(a, b)| tally.add(a, b, found(a, b)));
+            }
+            assert_eq!(tally.audit(), audit);
+            audited += audit.pairs;
             crowds += u64::from(met.crowded > 0 && outcome.searched.crowds.is_some());
         }
+        assert!(audited > 1000, "the audit saw hardly anything: {audited}");
         assert!(crowds > 8, "the guard against crowds was hardly looked at: {crowds}");
     }
 

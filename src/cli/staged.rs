@@ -5,6 +5,7 @@ use super::arguments::{
 };
 use super::progress::Bars;
 use super::{Done, tell};
+use flipside::report::tell::audited;
 use flipside::resources::peak_memory_bytes;
 use flipside::staged::{self, Outputs, Shard};
 use flipside::wording::counted;
@@ -12,8 +13,8 @@ use std::path::PathBuf;
 
 /// Sketch each input file into a file of its own: the first stage for more pages than memory holds.
 ///
-/// Stages are sketch, join, cluster and apply. Each passes over what is there already, so that a run that was ended goes on
-/// with the same command. What comes of them is what dedup makes of the same pages.
+/// Stages are sketch, join, cluster and apply. Each passes over what is there already, so that a run that was
+/// ended goes on with the same command. What comes of them is what dedup makes of the same pages.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside sketch crawl/*.warc.wet.gz --out sketches
@@ -65,8 +66,8 @@ impl SketchArgs {
         let method = self.method;
         anyhow::ensure!(
             method == MethodName::Both,
-            "--method {} cannot be run in stages: it needs the sketches of all pages in memory at once. Give flipside dedup that \
-             memory, or leave it out",
+            "--method {} cannot be run in stages: it needs the sketches of all pages in memory at once. Give \
+             flipside dedup that memory, or leave it out",
             method.name()
         );
         let given = Given {
@@ -131,8 +132,8 @@ fn peak() -> String {
 
 /// Find the near pairs and copies of all pages whose sketches are in a folder: the second stage.
 ///
-/// Pages that share a key are compared by their sketches; no text is read again. Bands of keys are joined one after the other,
-/// each a file of its own; those that are there already are passed over.
+/// Pages that share a key are compared by their sketches; no text is read again. Bands of keys are joined one
+/// after the other, each into a file of its own; those that are there already are passed over.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: flipside join sketches --memory 8GiB")]
 pub(crate) struct JoinArgs {
@@ -163,11 +164,14 @@ impl JoinArgs {
         let left_out = joined.met.crowded + joined.met.skipped;
         if left_out > 0 {
             text += &format!(
-                " In crowds, such as pages of one template make, {} of pages that share a key were not compared; the largest has \
-                 {}.",
+                " In crowds, such as pages of one template make, {} of pages that share a key were not compared; \
+                 the largest has {}.",
                 counted(left_out, "pair", "pairs"),
                 counted(joined.met.largest, "page", "pages")
             );
+        }
+        if let Some(audit) = &joined.audit {
+            text += &format!(" {}", audited(audit, joined.judge).trim_end());
         }
         tell(&format!("{text}{}\n", peak()))
     }
@@ -180,8 +184,8 @@ pub(crate) struct ClusterArgs {
     /// Folder of sketches that flipside join has worked on
     sketches: PathBuf,
 
-    /// How pairs form clusters; the first page of a cluster stays. star takes a bit of memory for each page, connected 4
-    /// bytes for each page that is near another
+    /// How pairs form clusters; the first page of a cluster stays. star takes a bit of memory for each page,
+    /// connected 4 bytes for each page that is near another
     #[arg(long, value_enum, default_value_t = LinkageName::Star)]
     clusters: LinkageName,
 

@@ -1,8 +1,8 @@
 //! Whether a file of a stage is in order.
 
-use super::{apply, cluster, join, names, sketches};
+use super::{apply, audit, cluster, join, names, sketches};
 use crate::error::Result;
-use crate::format::{APPLIED, COMPANY, EDGES, FATES, Kind, NAMES, SKETCHES};
+use crate::format::{APPLIED, AUDIT, COMPANY, EDGES, FATES, Kind, NAMES, SKETCHES};
 use crate::inspection::Inspection;
 use std::path::Path;
 
@@ -17,6 +17,7 @@ pub fn check(kind: Kind, path: &Path) -> Option<Result<Inspection>> {
         COMPANY => join::check_company_file(path),
         EDGES => join::check_edge_file(path),
         FATES => cluster::check(path),
+        AUDIT => audit::check(path),
         APPLIED => apply::check(path),
         _ => return None,
     })

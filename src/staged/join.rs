@@ -16,9 +16,10 @@ use crate::inspection::Inspection;
 use crate::making::sweep;
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
+use flipside_core::audit::Audit;
 use flipside_core::collection::Two;
 use flipside_core::company::{Companion, Company, Met};
-use flipside_core::settings::Settings;
+use flipside_core::settings::{Judge, Settings};
 use flipside_core::sketch::Facts;
 use flipside_core::streamed::Bits;
 use rayon::prelude::*;
@@ -41,7 +42,7 @@ pub struct JoinJob {
 }
 
 /// What the stage came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Joined {
     /// Pages of all sketches.
     pub pages: u64,
@@ -55,6 +56,10 @@ pub struct Joined {
     pub pairs: u64,
     /// What that took, and what was left out.
     pub met: Met,
+    /// How much of what the judge calls near was found, by drawn pages; none before all bands are joined.
+    pub audit: Option<Audit>,
+    /// The judge that was asked.
+    pub judge: Judge,
 }
 
 /// What stands in front of a file of edges.
@@ -108,7 +113,7 @@ impl Places {
 }
 
 /// Bands of a folder's keys.
-fn bands_of(folder: &Folder) -> usize {
+pub(super) fn bands_of(folder: &Folder) -> usize {
     folder.files.first().map_or(0, |file| file.layout.bands)
 }
 
@@ -134,10 +139,10 @@ pub fn join(job: &JoinJob, progress: &dyn Progress) -> Result<Joined> {
     })?
 }
 
-struct Joiner<'a> {
-    folder: &'a Folder,
-    company: Company,
-    budget: Budget,
+pub(super) struct Joiner<'a> {
+    pub(super) folder: &'a Folder,
+    pub(super) company: Company,
+    pub(super) budget: Budget,
     places: Places,
     progress: &'a dyn Progress,
 }
@@ -168,9 +173,17 @@ impl Joiner<'_> {
                 })?;
             }
         }
-        let mut joined = Joined { pages: self.folder.pages(), copies: number, ..Joined::default() };
+        let mut joined = Joined {
+            pages: self.folder.pages(),
+            copies: number,
+            bands: 0,
+            there: 0,
+            pairs: 0,
+            met: Met::default(),
+            audit: None,
+            judge: self.folder.settings.judge,
+        };
         let crowded = (0..bands).map(|band| self.read_crowded(band)).collect::<Result<Vec<_>>>()?;
-        drop(copies);
         for band in (0..bands).filter(|&band| shard.has(band)) {
             let path = self.places.edges(band);
             let (edges, met) = match self.edges_there(&path, Some(band))? {
@@ -186,11 +199,19 @@ impl Joiner<'_> {
             joined.pairs += edges;
             joined.met = joined.met.and(met);
         }
+        let missing = (0..bands).find(|&band| fs::symlink_metadata(self.places.edges(band)).is_err());
+        if missing.is_none() {
+            joined.audit = self.audit(&copies)?;
+        }
         Ok(joined)
     }
 
     /// Works through all pages.
-    fn step<R>(&self, name: &str, work: impl FnOnce(&(dyn Fn(u64) + Sync)) -> Result<R>) -> Result<R> {
+    pub(super) fn step<R>(
+        &self,
+        name: &str,
+        work: impl FnOnce(&(dyn Fn(u64) + Sync)) -> Result<R>,
+    ) -> Result<R> {
         self.progress.begin(name, self.folder.pages(), "pages");
         let done = work(&|pages| self.progress.advance(pages));
         self.progress.end();
@@ -199,7 +220,7 @@ impl Joiner<'_> {
 
     /// Hands over the columns of all files in pieces: the number of the first page, its place in the file, and
     /// how many there are.
-    fn scan(
+    pub(super) fn scan(
         &self,
         advance: &dyn Fn(u64),
         mut each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
@@ -478,7 +499,7 @@ impl Joiner<'_> {
 }
 
 /// Little-endian words.
-fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
+pub(super) fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
     bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
 }
 
@@ -496,14 +517,14 @@ fn longs(bytes: &[u8]) -> impl Iterator<Item = u64> {
 /// The band's key; the keys behind it; the bits, the low half of each word first; the keys before it; digest;
 /// page; number of features; hash.
 #[derive(Clone, Copy)]
-struct Shape {
-    bands: usize,
-    words: usize,
-    band: usize,
+pub(super) struct Shape {
+    pub(super) bands: usize,
+    pub(super) words: usize,
+    pub(super) band: usize,
 }
 
 impl Shape {
-    fn width(self) -> usize {
+    pub(super) fn width(self) -> usize {
         4 * self.bands + 8 * self.words + 16 + PAGE + 4 + 8
     }
 
@@ -515,7 +536,7 @@ impl Shape {
 
 /// The columns of some pages.
 #[derive(Default)]
-struct Gathered {
+pub(super) struct Gathered {
     digests: Vec<u8>,
     features: Vec<u8>,
     hashes: Vec<u8>,
@@ -525,7 +546,13 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn read(&mut self, columns: &mut Columns, from: u64, count: usize, shape: Shape) -> Result<()> {
+    pub(super) fn read(
+        &mut self,
+        columns: &mut Columns,
+        from: u64,
+        count: usize,
+        shape: Shape,
+    ) -> Result<()> {
         columns.read(Column::Digests, from, count, &mut self.digests)?;
         columns.read(Column::Features, from, count, &mut self.features)?;
         columns.read(Column::Hashes, from, count, &mut self.hashes)?;
@@ -537,7 +564,12 @@ impl Gathered {
         Ok(())
     }
 
-    fn record(&mut self, at: usize, page: u64, shape: Shape) -> &[u8] {
+    /// The number of features of a page.
+    pub(super) fn features(&self, at: usize) -> u32 {
+        words(&self.features[4 * at..]).next().unwrap_or(0)
+    }
+
+    pub(super) fn record(&mut self, at: usize, page: u64, shape: Shape) -> &[u8] {
         let Self { digests, features, hashes, bits, keys, record } = self;
         let (behind, before) = (&keys[shape.band..], &keys[..shape.band]);
         record.clear();
@@ -679,14 +711,14 @@ impl Throng {
 }
 
 /// The records of a group, read.
-struct Records {
+pub(super) struct Records {
     pages: Vec<(u64, Facts, u64)>,
     keys: Vec<u32>,
     bits: Vec<u64>,
 }
 
 impl Records {
-    fn of(group: &[u8], shape: Shape) -> Self {
+    pub(super) fn of(group: &[u8], shape: Shape) -> Self {
         let number = |bytes: &[u8]| bytes.iter().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte));
         let n = group.len() / shape.width();
         let mut records = Self {
@@ -712,7 +744,7 @@ impl Records {
         records
     }
 
-    fn companions(&self, shape: Shape) -> Vec<Companion<'_>> {
+    pub(super) fn companions(&self, shape: Shape) -> Vec<Companion<'_>> {
         let keys = self.keys.chunks_exact(shape.bands);
         let companion =
             |((&(page, facts, hash), keys), bits)| Companion { page, facts, two: Two { hash, bits, keys } };
@@ -721,7 +753,7 @@ impl Records {
 }
 
 /// Opens a file of a kind, if there is one.
-fn there<H: serde::de::DeserializeOwned>(path: &Path, kind: Kind) -> Result<Option<(H, Body)>> {
+pub(super) fn there<H: serde::de::DeserializeOwned>(path: &Path, kind: Kind) -> Result<Option<(H, Body)>> {
     match fs::symlink_metadata(path) {
         Ok(_) => format::open(path, kind).map(Some),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

@@ -1,10 +1,10 @@
 //! A run in stages, for more pages than memory holds: sketch, join, cluster, apply.
 //!
 //! ```text
-//! input files ─sketch─► sketches/NAME.sketches, NAME.names    one of each for an input file
-//!             ─join───► sketches/joined-ID/…                  copies, company and edges, by bands of keys
-//!             ─cluster► sketches/joined-ID/LINKAGE.fates      one file
-//!             ─apply──► kept/…                                kept pages and a list of the others for each file
+//! input files ─sketch──► sketches/NAME.sketches, NAME.names   one of each for an input file
+//!             ─join────► sketches/joined-ID/…                 copies, company and edges, by bands of keys
+//!             ─cluster─► sketches/joined-ID/LINKAGE.fates     one file
+//!             ─apply───► kept/…                               for an input file, kept pages and a list of others
 //! ```
 //!
 //! Each file is made under a temporary name, appears when it is whole, and is named by what it depends on; there
@@ -15,6 +15,7 @@
 //! settings, for any memory, any number of threads and any split of the work.
 
 mod apply;
+mod audit;
 mod check;
 mod cluster;
 mod join;

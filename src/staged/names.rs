@@ -9,12 +9,12 @@ use crate::inspection::Inspection;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Pages of a block.
+/// The most pages of a block.
 const BLOCK: usize = 4096;
 /// Compression: beyond it, little is gained for much time.
 const LEVEL: i32 = 3;
-/// Bytes of a block that are believed.
-const MOST: usize = 1 << 31;
+/// Bytes of a block before it is compressed, from which on no more pages are put into it.
+const FULL: usize = 4 << 20;
 
 /// What stands in front of a file of names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,6 +64,7 @@ fn take(bytes: &mut &[u8]) -> Option<u64> {
 pub struct Names {
     pages: u64,
     block: Vec<u8>,
+    in_block: usize,
     before: u64,
     body: Vec<u8>,
     ends: Vec<u64>,
@@ -86,7 +87,8 @@ impl Names {
             self.block.extend_from_slice(name.unwrap_or_default().as_bytes());
         }
         self.pages += 1;
-        if self.pages.is_multiple_of(BLOCK as u64) {
+        self.in_block += 1;
+        if self.in_block == BLOCK || self.block.len() >= FULL {
             self.end_block()?;
         }
         Ok(())
@@ -96,7 +98,7 @@ impl Names {
         self.body.extend_from_slice(&zstd::bulk::compress(&self.block, LEVEL)?);
         self.ends.push(self.body.len() as u64);
         self.block.clear();
-        self.before = 0;
+        (self.in_block, self.before) = (0, 0);
         Ok(())
     }
 
@@ -154,9 +156,7 @@ fn all(header: &Header, body: &Body) -> Result<Vec<Named>> {
         let mut packed = vec![0; (end - start) as usize];
         reader.fill(&mut packed)?;
         start = end;
-        let room = zstd::zstd_safe::get_frame_content_size(&packed).ok().flatten();
-        let room = room.filter(|&room| room <= MOST as u64).ok_or_else(broken)?;
-        let block = zstd::bulk::decompress(&packed, room as usize).map_err(|_| broken())?;
+        let block = zstd::decode_all(&packed[..]).map_err(|_| broken())?;
         read_block(&block, &mut names).ok_or_else(broken)?;
     }
     if names.len() as u64 != header.pages || start != body.len() {
