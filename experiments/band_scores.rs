@@ -200,7 +200,8 @@ fn by_people(path: &Path, file: &str, corpora: &[&Corpus]) -> Result<Right> {
     let text = |document: u32| *first.get(&document).unwrap_or(&document);
     let of = |wanted: &[Judgement]| -> HashSet<(u32, u32)> {
         let pairs = pairs.iter().filter(|pair| wanted.contains(&pair.verdict));
-        pairs.map(|pair| (text(pair.a).min(text(pair.b)), text(pair.a).max(text(pair.b)))).collect()
+        let texts = pairs.map(|pair| [pair.a, pair.b].map(|document| text(document.number())));
+        texts.map(|[a, b]| (a.min(b), a.max(b))).collect()
     };
     let known = Some(of(&[Judgement::Duplicate, Judgement::Distinct]));
     Ok(Right { name: BY_PEOPLE, near: of(&[Judgement::Duplicate]), known })

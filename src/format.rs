@@ -238,13 +238,8 @@ impl Body {
         if expected == got {
             return Ok(());
         }
-        Err(Error::Format {
-            path: self.path.clone(),
-            field: "the checksum",
-            expected: format!("{expected:08x}"),
-            got: format!("{got:08x}"),
-            advice: "the file is damaged; make it again",
-        })
+        let advice = "the file is damaged; make it again";
+        Err(wrong(&self.path, "the checksum", format!("{expected:08x}"), format!("{got:08x}"), advice))
     }
 }
 
@@ -294,14 +289,16 @@ impl Read for BodyReader {
 pub fn open<H: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(H, Body)> {
     let file = File::open(path).map_err(|error| Error::io(path, error))?;
     let size = file.metadata().map_err(|error| Error::io(path, error))?.len();
-    let mut file = Summing { inner: BufReader::new(file), sum: crc32fast::Hasher::new() };
-    let (head, length) = read_head(path, &mut file, size)?;
-    let header = header_of(path, kind, head.envelope(path)?)?;
-    let start = file.inner.stream_position().map_err(|error| Error::io(path, error))?;
-    if start + length + 4 != size {
-        let (field, expected) = ("the length", format!("{} bytes", start + length + 4));
-        let (got, advice) = (format!("{size} bytes"), "the file is damaged; make it again");
-        return Err(Error::Format { path: path.to_path_buf(), field, expected, got, advice });
+    let mut file = BufReader::new(file);
+    let (_, header) = read_head(path, &mut file, &[kind])?;
+    let header = serde_json::from_slice(&header)
+        .map_err(|e| wrong(path, "the header", format!("that of {}", kind.name), e.to_string(), AGAIN))?;
+    let length = u64::from_le_bytes(take(path, &mut file)?);
+    let start = file.stream_position().map_err(|error| Error::io(path, error))?;
+    let whole = start.checked_add(length).and_then(|end| end.checked_add(4));
+    if whole != Some(size) {
+        let expected = whole.map_or_else(|| "less".to_owned(), |whole| format!("{whole} bytes"));
+        return Err(wrong(path, "the length", expected, format!("{size} bytes"), AGAIN));
     }
     Ok((header, Body { path: path.to_path_buf(), start, length }))
 }
@@ -327,55 +324,13 @@ pub fn read_open_head<H: DeserializeOwned>(
     kind: Kind,
     file: &mut impl Read,
 ) -> Result<(H, u64)> {
-    let wrong = |field, expected: String, got: String, advice| Error::Format {
-        path: path.to_path_buf(),
-        field,
-        expected,
-        got,
-        advice,
-    };
-    let mut head = vec![0; 20];
-    let io = |source: io::Error| match source.kind() {
-        io::ErrorKind::UnexpectedEof => wrong(
-            "the length",
-            "a whole header".to_owned(),
-            "a shorter one".to_owned(),
-            "make the file again",
-        ),
-        _ => Error::io(path, source),
-    };
-    file.read_exact(&mut head).map_err(io)?;
-    let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    if head[..8] != MAGIC || head[8..12] != kind.tag {
-        let got = format!("{:?}", String::from_utf8_lossy(&head[..12]));
-        return Err(wrong("the kind", kind.name.to_owned(), got, "name another file"));
-    }
-    if !(kind.oldest..=kind.version).contains(&word(12)) {
-        let (expected, got) = (kind.version.to_string(), word(12).to_string());
-        return Err(wrong("the version", expected, got, "a newer flipside may read it"));
-    }
-    let length = word(16);
-    if length > MAX_HEADER {
-        let expected = "at most 2^20".to_owned();
-        return Err(wrong("the header's length", expected, length.to_string(), "the file is damaged"));
-    }
-    head.resize(20 + length as usize, 0);
-    file.read_exact(&mut head[20..]).map_err(io)?;
-    let mut sum = [0; 4];
-    file.read_exact(&mut sum).map_err(io)?;
-    let (expected, got) = (crc32fast::hash(&head), u32::from_le_bytes(sum));
-    if expected != got {
-        return Err(wrong(
-            "the checksum of the header",
-            format!("{expected:08x}"),
-            format!("{got:08x}"),
-            "the file is damaged",
-        ));
-    }
-    let header = serde_json::from_slice(&head[20..]).map_err(|e| {
-        wrong("the header", format!("that of a {}", kind.name), e.to_string(), "the file is damaged")
-    })?;
-    Ok((header, head.len() as u64 + 4))
+    let mut file = Summing::new(file);
+    let (_, header) = read_head(path, &mut file, &[kind])?;
+    check_sum(path, &mut file)?;
+    let header_bytes = header.len() as u64;
+    let header = serde_json::from_slice(&header)
+        .map_err(|e| wrong(path, "the header", format!("that of a {}", kind.name), e.to_string(), AGAIN))?;
+    Ok((header, 24 + header_bytes))
 }
 
 /// What stands in front of a file's body.
@@ -389,135 +344,111 @@ pub struct Envelope {
     pub header: serde_json::Value,
 }
 
-/// What stands in front of a file's body, its header as it is stored.
-struct Head {
-    kind: Kind,
-    version: u32,
-    header: Vec<u8>,
-}
-
-impl Head {
-    fn envelope(self, path: &Path) -> Result<Envelope> {
-        let Self { kind, version, header } = self;
-        let header = serde_json::from_slice(&header)
-            .map_err(|e| wrong(path, "the header", "JSON", e.to_string(), "make the file again"))?;
-        Ok(Envelope { kind, version, header })
-    }
-}
-
-/// An error for a file that is not as it should be.
-fn wrong(path: &Path, field: &'static str, expected: &str, got: String, advice: &'static str) -> Error {
-    Error::Format { path: path.to_path_buf(), field, expected: expected.to_owned(), got, advice }
-}
-
-/// An error of reading a file that should have gone on.
-fn cut(path: &Path, source: io::Error) -> Error {
-    match source.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            wrong(path, "the length", "a whole file", "a shorter one".to_owned(), "make the file again")
-        }
-        _ => Error::io(path, source),
-    }
-}
-
-/// Reads what stands before the body, and how long that is, in a file of so many bytes.
-fn read_head(path: &Path, file: &mut impl Read, size: u64) -> Result<(Head, u64)> {
-    let wrong = |field, expected: &str, got, advice| wrong(path, field, expected, got, advice);
-    let io = |source| cut(path, source);
-    let mut magic = [0; 8];
-    match file.read_exact(&mut magic) {
-        Ok(()) if magic == MAGIC => {}
-        Ok(()) | Err(_) => {
-            let got = String::from_utf8_lossy(&magic).into_owned();
-            return Err(wrong(
-                "the magic",
-                "\"flipside\"",
-                format!("{got:?}"),
-                "this is no file of flipside's",
-            ));
-        }
-    }
-    let mut word = [0; 4];
-    file.read_exact(&mut word).map_err(io)?;
-    let Some(kind) = KINDS.into_iter().find(|kind| kind.tag == word) else {
-        let got = String::from_utf8_lossy(&word).into_owned();
-        return Err(wrong(
-            "the kind",
-            "one that is known",
-            format!("{got:?}"),
-            "a newer flipside may read it",
-        ));
-    };
-    file.read_exact(&mut word).map_err(io)?;
-    let version = u32::from_le_bytes(word);
-    if !(kind.oldest..=kind.version).contains(&version) {
-        let expected = match kind.oldest {
-            oldest if oldest < kind.version => format!("{oldest} to {}", kind.version),
-            only => only.to_string(),
-        };
-        return Err(wrong(
-            "the version",
-            &expected,
-            version.to_string(),
-            "make the file again with this flipside",
-        ));
-    }
-    file.read_exact(&mut word).map_err(io)?;
-    let length = u32::from_le_bytes(word);
-    if length > MAX_HEADER {
-        return Err(wrong("the header's length", "at most 2^20", length.to_string(), "make the file again"));
-    }
-    let mut header = vec![0; length as usize];
-    file.read_exact(&mut header).map_err(io)?;
-    let mut long = [0; 8];
-    file.read_exact(&mut long).map_err(io)?;
-    let length = u64::from_le_bytes(long);
-    if length > size {
-        let expected = format!("at most the file's {size} bytes");
-        return Err(wrong("the body's length", &expected, length.to_string(), "make the file again"));
-    }
-    Ok((Head { kind, version, header }, length))
-}
-
 /// Reads any file of ours and checks magic, kind, version and checksum.
 pub fn read_any(path: &Path) -> Result<(Envelope, Vec<u8>)> {
-    let wrong = |field, expected: &str, got, advice| wrong(path, field, expected, got, advice);
-    let io = |source| cut(path, source);
-    let file = File::open(path).map_err(io)?;
-    let size = file.metadata().map_err(io)?.len();
-    let mut file = Summing { inner: BufReader::new(file), sum: crc32fast::Hasher::new() };
-    let (head, length) = read_head(path, &mut file, size)?;
+    let file = File::open(path).map_err(|e| Error::io(path, e))?;
+    let size = file.metadata().map_err(|e| Error::io(path, e))?.len();
+    let mut file = Summing::new(BufReader::new(file));
+    let ((kind, version), header) = read_head(path, &mut file, &KINDS)?;
+    let length = u64::from_le_bytes(take(path, &mut file)?);
+    if length > size {
+        let expected = format!("at most the file's {size} bytes");
+        return Err(wrong(path, "the body's length", expected, length.to_string(), AGAIN));
+    }
     let mut body = vec![0; length as usize];
-    file.read_exact(&mut body).map_err(io)?;
-    let sum = file.sum.clone().finalize();
-    let mut word = [0; 4];
-    file.read_exact(&mut word).map_err(io)?;
-    if u32::from_le_bytes(word) != sum {
-        let got = format!("{:08x}", u32::from_le_bytes(word));
-        return Err(wrong("the checksum", &format!("{sum:08x}"), got, "the file is damaged; make it again"));
-    }
-    if file.read(&mut [0]).map_err(io)? != 0 {
+    file.read_exact(&mut body).map_err(|e| io(path, e))?;
+    check_sum(path, &mut file)?;
+    if file.read(&mut [0]).map_err(|e| io(path, e))? != 0 {
         let advice = "something was added to the file; make it again";
-        return Err(wrong("the end", "the end of the file", "more bytes".to_owned(), advice));
+        return Err(wrong(path, "the end", "the end of the file", "more bytes", advice));
     }
-    Ok((head.envelope(path)?, body))
+    let header = serde_json::from_slice(&header)
+        .map_err(|e| wrong(path, "the header", "JSON", e.to_string(), AGAIN))?;
+    Ok((Envelope { kind, version, header }, body))
 }
 
 /// Reads a file of `kind`.
 pub fn read<H: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(H, Vec<u8>)> {
     let (envelope, body) = read_any(path)?;
-    Ok((header_of(path, kind, envelope)?, body))
+    if envelope.kind != kind {
+        return Err(wrong(path, "the kind", kind.name, envelope.kind.name, "name another file"));
+    }
+    let header = serde_json::from_value(envelope.header)
+        .map_err(|e| wrong(path, "the header", format!("that of {}", kind.name), e.to_string(), AGAIN))?;
+    Ok((header, body))
 }
 
-/// The header of a file that is to be of a kind.
-fn header_of<H: DeserializeOwned>(path: &Path, kind: Kind, envelope: Envelope) -> Result<H> {
-    if envelope.kind != kind {
-        let got = envelope.kind.name.to_owned();
-        return Err(wrong(path, "the kind", kind.name, got, "name another file"));
+const AGAIN: &str = "make the file again";
+
+/// A file that does not fit, by the field that does not.
+pub(crate) fn wrong(
+    path: &Path,
+    field: &'static str,
+    expected: impl Into<String>,
+    got: impl Into<String>,
+    advice: &'static str,
+) -> Error {
+    Error::Format { path: path.to_path_buf(), field, expected: expected.into(), got: got.into(), advice }
+}
+
+fn io(path: &Path, source: io::Error) -> Error {
+    match source.kind() {
+        io::ErrorKind::UnexpectedEof => wrong(path, "the length", "a whole file", "a shorter one", AGAIN),
+        _ => Error::io(path, source),
     }
-    serde_json::from_value(envelope.header).map_err(|e| {
-        wrong(path, "the header", &format!("that of {}", kind.name), e.to_string(), "make the file again")
-    })
+}
+
+fn take<const N: usize>(path: &Path, file: &mut impl Read) -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    file.read_exact(&mut bytes).map_err(|e| io(path, e))?;
+    Ok(bytes)
+}
+
+/// Reads what stands in front of every file of ours: magic, one of these kinds, version, and the header.
+fn read_head(path: &Path, file: &mut impl Read, kinds: &[Kind]) -> Result<((Kind, u32), Vec<u8>)> {
+    let mut magic = [0; 8];
+    if file.read_exact(&mut magic).is_err() || magic != MAGIC {
+        let got = format!("{:?}", String::from_utf8_lossy(&magic));
+        return Err(wrong(path, "the magic", "\"flipside\"", got, "this is no file of flipside's"));
+    }
+    let tag = take(path, file)?;
+    let Some(&kind) = kinds.iter().find(|kind| kind.tag == tag) else {
+        let got = format!("{:?}", String::from_utf8_lossy(&tag));
+        return Err(match kinds {
+            [kind] => wrong(path, "the kind", kind.name, got, "name another file"),
+            _ => wrong(path, "the kind", "one that is known", got, "a newer flipside may read it"),
+        });
+    };
+    let version = u32::from_le_bytes(take(path, file)?);
+    if !(kind.oldest..=kind.version).contains(&version) {
+        let expected = match kind.oldest {
+            oldest if oldest < kind.version => format!("{oldest} to {}", kind.version),
+            only => only.to_string(),
+        };
+        let advice = match version > kind.version {
+            true => "a newer flipside may read it",
+            false => "make the file again with this flipside",
+        };
+        return Err(wrong(path, "the version", expected, version.to_string(), advice));
+    }
+    let length = u32::from_le_bytes(take(path, file)?);
+    if length > MAX_HEADER {
+        return Err(wrong(path, "the header's length", "at most 2^20", length.to_string(), AGAIN));
+    }
+    let mut header = vec![0; length as usize];
+    file.read_exact(&mut header).map_err(|e| io(path, e))?;
+    Ok(((kind, version), header))
+}
+
+/// Reads a checksum and holds it against what was read before it.
+fn check_sum<R: Read>(path: &Path, file: &mut Summing<R>) -> Result<()> {
+    let expected = file.sum.clone().finalize();
+    let got = u32::from_le_bytes(take(path, file)?);
+    if got != expected {
+        let advice = "the file is damaged; make it again";
+        return Err(wrong(path, "the checksum", format!("{expected:08x}"), format!("{got:08x}"), advice));
+    }
+    Ok(())
 }
 
 /// The checksum that ends a file of ours, in hexadecimal: a short name for its content.
@@ -538,6 +469,12 @@ pub fn checksum(path: &Path) -> Result<String> {
 struct Summing<T> {
     inner: T,
     sum: crc32fast::Hasher,
+}
+
+impl<T> Summing<T> {
+    fn new(inner: T) -> Self {
+        Self { inner, sum: crc32fast::Hasher::new() }
+    }
 }
 
 impl<T: Read> Read for Summing<T> {

@@ -15,7 +15,7 @@
 //! that share both of their places add up. What is frame depends on the set of pages alone: not on their
 //! order, on threads, or on files.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::{self, FRAMES};
 use crate::hash::{MURMUR3, feature, fmix64};
 use crate::inspection::Inspection;
@@ -450,7 +450,7 @@ pub fn load(path: &Path) -> Result<Frames> {
             return Ok(());
         }
         let advice = "count the frames again with this flipside";
-        Err(Error::Format { path: path.to_path_buf(), field, expected, got, advice })
+        Err(format::wrong(path, field, expected, got, advice))
     };
     must("the feature hash", MURMUR3.to_owned(), header.hash)?;
     must("the tokenizer", TOKENIZER.to_owned(), header.tokenizer)?;

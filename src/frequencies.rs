@@ -1,6 +1,6 @@
 //! Files of document frequencies.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::{self, FREQUENCIES};
 use crate::hash::FeatureHash;
 use crate::inspection::Inspection;
@@ -51,7 +51,7 @@ pub fn load(path: &Path, extraction: impl Into<Extraction>) -> Result<Frequencie
             return Ok(());
         }
         let advice = "count the frequencies again with the settings of this run";
-        Err(Error::Format { path: path.to_path_buf(), field, expected, got, advice })
+        Err(format::wrong(path, field, expected, got, advice))
     };
     must("the feature hash", hash.name().to_owned(), header.hash)?;
     must("the tokenizer", TOKENIZER.to_owned(), header.tokenizer)?;

@@ -19,7 +19,7 @@ use crate::report::html::check::check as check_page;
 use crate::report::model::Report;
 use crate::seen::answers;
 use crate::tables::check::{Together, clusters, pages, pairs};
-use crate::tables::{ClustersCsv, PAGES, PagesCsv, PairsCsv, REMOVED};
+use crate::tables::{ClusterRow, PAGES, PageRow, PairRow, REMOVED, Row};
 use crate::{format, frames, frequencies, seen, staged};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -58,11 +58,11 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
         "report.json" => check_report(path),
         _ if head.starts_with("{\n  \"tool\": {") => check_report(path),
         "pairs.csv" => pairs(path, None).map(|(inspection, _)| inspection),
-        _ if has(&PairsCsv::COLUMNS[..6]) => pairs(path, None).map(|(inspection, _)| inspection),
+        _ if has(&PairRow::COLUMNS[..6]) => pairs(path, None).map(|(inspection, _)| inspection),
         "clusters.csv" => clusters(path).map(|(inspection, _)| inspection),
-        _ if has(&ClustersCsv::COLUMNS) => clusters(path).map(|(inspection, _)| inspection),
+        _ if has(ClusterRow::COLUMNS) => clusters(path).map(|(inspection, _)| inspection),
         PAGES | REMOVED => pages(path).map(|(inspection, _)| inspection),
-        _ if has(&PagesCsv::COLUMNS) => pages(path).map(|(inspection, _)| inspection),
+        _ if has(PageRow::COLUMNS) => pages(path).map(|(inspection, _)| inspection),
         _ => check_documents(path).map(|(inspection, _)| inspection).map_err(|error| match error {
             Error::NoDocuments(_) => nothing_of_ours(path, "unknown".to_owned()),
             error => error,

@@ -512,6 +512,57 @@ fn hamming_scores(
         .collect()
 }
 
+/// Signatures joined by their bands.
+struct Banded<'a> {
+    distinct: &'a DistinctSignatures<Text>,
+    params: JoinParams,
+    stats: Vec<BandStats>,
+}
+
+impl<'a> Banded<'a> {
+    /// Joins them; the pairs ascending, each once.
+    fn join(
+        distinct: &'a DistinctSignatures<Text>,
+        params: JoinParams,
+        progress: &dyn Progress,
+    ) -> Result<(Self, Vec<search::NearPair>)> {
+        let mut found = Vec::new();
+        let stats = run(progress, Step::Join, distinct.len(), |_| {
+            bands::join_with(distinct, params, |_| true, |pairs| found.extend_from_slice(pairs))
+        })?;
+        found.par_sort_unstable();
+        found.dedup();
+        Ok((Self { distinct, params, stats }, found))
+    }
+
+    fn caught(self, ran: Ran, joined: Vec<SlotPair>, scores: Vec<Scores>, texts: &Texts) -> Caught {
+        let Self { distinct, params, stats } = self;
+        let groups = distinct.groups();
+        let sum = |field: fn(&BandStats) -> u64| stats.iter().map(field).sum::<u64>();
+        let skipped = sum(|band| band.skipped);
+        let crowds = (skipped > 0).then(|| Crowds::Bands {
+            skipped,
+            full_bucket: params.full_bucket as u32,
+            neighbours: params.neighbours as u32,
+            examples: most_neighbours(texts, groups, &joined),
+        });
+        let searched = Searched {
+            ran,
+            cost: Cost {
+                probes: sum(|band| band.buckets),
+                candidates: sum(|band| band.candidates),
+                verified: sum(|band| band.verified),
+            },
+            index_bytes: size_of_val(distinct.signatures().values()) as u64,
+            distinct: distinct.len() as u64,
+            recall: None,
+            crowds,
+            scores,
+        };
+        Caught { groups: groups.clone(), joined, searched }
+    }
+}
+
 fn by_bands(
     params: MinHashParams,
     similarity: f64,
@@ -534,12 +585,7 @@ fn by_bands(
         _ => min_matches(m, similarity),
     };
     let params = JoinParams::new(banding, least);
-    let mut found: Vec<search::NearPair> = Vec::new();
-    let stats = run(progress, Step::Join, distinct.len(), |_| {
-        bands::join_with(&distinct, params, |_| true, |pairs| found.extend_from_slice(pairs))
-    })?;
-    found.par_sort_unstable();
-    found.dedup();
+    let (banded, found) = Banded::join(&distinct, params, progress)?;
     let joined: Vec<SlotPair> = found
         .par_iter()
         .map(|&search::NearPair { a, b, distance }| {
@@ -547,29 +593,9 @@ fn by_bands(
             SlotPair { a, b, distance, similarity }
         })
         .collect();
-    let groups = distinct.groups();
-    let sum = |field: fn(&BandStats) -> u64| stats.iter().map(field).sum::<u64>();
-    let skipped = sum(|band| band.skipped);
-    let crowds = (skipped > 0).then(|| Crowds::Bands {
-        skipped,
-        full_bucket: params.full_bucket as u32,
-        neighbours: params.neighbours as u32,
-        examples: most_neighbours(evidence.texts, groups, &joined),
-    });
-    let searched = Searched {
-        ran: Ran::Bands { banding, least: least as u32, permutations: m as u32 },
-        cost: Cost {
-            probes: sum(|band| band.buckets),
-            candidates: sum(|band| band.candidates),
-            verified: sum(|band| band.verified),
-        },
-        index_bytes: (distinct.len() * m * size_of::<u32>()) as u64,
-        distinct: distinct.len() as u64,
-        recall: None,
-        crowds,
-        scores: band_scores(&stats, least.saturating_sub(m / 8)),
-    };
-    Ok(Caught { groups: groups.clone(), joined, searched })
+    let ran = Ran::Bands { banding, least: least as u32, permutations: m as u32 };
+    let scores = band_scores(&banded.stats, least.saturating_sub(m / 8));
+    Ok(banded.caught(ran, joined, scores, evidence.texts))
 }
 
 /// Pairs of sketches that share a key. Keys and bits together make a list of numbers in which each key is a
@@ -595,12 +621,7 @@ fn by_keys(evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Caught> {
         Signatures::from_values(width, values).map(|sketches| DistinctSignatures::of(sketches, &texts))
     })?;
     let params = JoinParams::new(Banding { bands: keys, rows: 1 }, 1);
-    let mut found: Vec<search::NearPair> = Vec::new();
-    let stats = run(progress, Step::Join, distinct.len(), |_| {
-        bands::join_with(&distinct, params, |_| true, |pairs| found.extend_from_slice(pairs))
-    })?;
-    found.par_sort_unstable();
-    found.dedup();
+    let (banded, found) = Banded::join(&distinct, params, progress)?;
     let groups = distinct.groups();
     let two = |slot: Slot| evidence.two(groups.get(slot)[0]);
     let joined: Vec<SlotPair> = found
@@ -615,28 +636,8 @@ fn by_keys(evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Caught> {
     let mut counts = vec![0u64; BITS + 1];
     counts[BITS] = Slot::all(groups.len()).map(|slot| size(slot) * (size(slot) - 1) / 2).sum();
     joined.iter().for_each(|pair| counts[BITS - pair.distance as usize] += size(pair.a) * size(pair.b));
-    let sum = |field: fn(&BandStats) -> u64| stats.iter().map(field).sum::<u64>();
-    let skipped = sum(|band| band.skipped);
-    let crowds = (skipped > 0).then(|| Crowds::Bands {
-        skipped,
-        full_bucket: params.full_bucket as u32,
-        neighbours: params.neighbours as u32,
-        examples: most_neighbours(evidence.texts, groups, &joined),
-    });
-    let searched = Searched {
-        ran: Ran::Keys { keys: keys as u32 },
-        cost: Cost {
-            probes: sum(|band| band.buckets),
-            candidates: sum(|band| band.candidates),
-            verified: sum(|band| band.verified),
-        },
-        index_bytes: (distinct.len() * width * size_of::<u32>()) as u64,
-        distinct: distinct.len() as u64,
-        recall: None,
-        crowds,
-        scores: vec![Scores { table: None, counts: (0..).zip(counts).filter(|&(_, n)| n > 0).collect() }],
-    };
-    Ok(Caught { groups: groups.clone(), joined, searched })
+    let scores = vec![Scores { table: None, counts: (0..).zip(counts).filter(|&(_, n)| n > 0).collect() }];
+    Ok(banded.caught(Ran::Keys { keys: keys as u32 }, joined, scores, evidence.texts))
 }
 
 /// The signatures of the sketched texts, in their order.

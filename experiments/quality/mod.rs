@@ -231,7 +231,7 @@ mod tests {
                 flipside::corpus::discover(std::slice::from_ref(&path), &Default::default()).unwrap();
             let names = flipside::evaluate::corpus::record_names(&inputs, &Default::default()).unwrap();
             let found = Found::read(&out, &Records::new(&names).unwrap()).unwrap();
-            let tool = set.score_pairs(found.pairs.unwrap().iter().map(|pair| (pair.a, pair.b))).unwrap();
+            let tool = set.score_pairs(found.pairs.unwrap().iter().map(|pair| (pair.a.0, pair.b.0))).unwrap();
             let (_, swept) = rows
                 .iter()
                 .find(|(setting, _)| {

@@ -117,7 +117,9 @@ impl Set {
         };
         let folds = match &truth.truth {
             Truth::Pairs(pairs) if truth.scope == Scope::LabelledPairs => {
-                let fold = |pair: &Judged| fmix64(u64::from(pair.a) << 32 | u64::from(pair.b)) % config.folds;
+                let fold = |pair: &Judged| {
+                    fmix64(u64::from(pair.a.number()) << 32 | u64::from(pair.b.number())) % config.folds
+                };
                 let of = |number: u64| pairs.iter().filter(|pair| fold(pair) == number).copied().collect();
                 let part = |number| TruthFile { truth: Truth::Pairs(of(number)), ..truth.clone() };
                 (0..config.folds).map(part).collect()
@@ -135,7 +137,7 @@ impl Set {
         if let Truth::Pairs(pairs) = &truth.truth {
             for sort in SORTS {
                 let is = |pair: &&Judged| {
-                    sorts_of(pages[pair.a as usize], pages[pair.b as usize], lengths).contains(&Some(sort))
+                    sorts_of(pages[pair.a.index()], pages[pair.b.index()], lengths).contains(&Some(sort))
                 };
                 let own: Vec<Judged> = pairs.iter().filter(is).copied().collect();
                 if own.iter().any(|pair| pair.verdict == Judgement::Duplicate) {
@@ -211,12 +213,12 @@ impl Set {
         if first.text("record").is_empty() {
             bail!("{}: neither a,b nor record,cluster", path.display());
         }
-        let joins: Vec<(u32, u32)> = rows
+        let joins: Vec<(Document, Document)> = rows
             .iter()
-            .map(|row| Ok((number(row, "record")?, number(row, "cluster")?)))
+            .map(|row| Ok((Document(number(row, "record")?), Document(number(row, "cluster")?))))
             .collect::<Result<_>>()?;
         ensure!(
-            joins.iter().all(|&(a, b)| a.max(b) < self.records),
+            joins.iter().all(|&(a, b)| a.max(b).number() < self.records),
             "{}: not of this corpus",
             path.display()
         );
@@ -225,7 +227,10 @@ impl Set {
 }
 
 fn found(pairs: impl IntoIterator<Item = (u32, u32)>) -> Found {
-    let pair = |(a, b): (u32, u32)| FoundPair { a: a.min(b), b: a.max(b), distance: None, similarity: None };
+    let pair = |(a, b): (u32, u32)| {
+        let (a, b) = (Document(a.min(b)), Document(a.max(b)));
+        FoundPair { a, b, distance: None, similarity: None }
+    };
     let mut pairs: Vec<FoundPair> = pairs.into_iter().filter(|(a, b)| a != b).map(pair).collect();
     pairs.sort_unstable_by_key(|pair| (pair.a, pair.b));
     pairs.dedup_by_key(|pair| (pair.a, pair.b));
@@ -257,7 +262,7 @@ fn counted(corpus: &Corpus, near: f64) -> TruthFile {
         pairs.extend(across(corpus, a, b));
     }
     pairs.sort_unstable();
-    let judged = |(a, b)| Judged { a, b, verdict: Judgement::Duplicate };
+    let judged = |(a, b)| Judged { a: Document(a), b: Document(b), verdict: Judgement::Duplicate };
     TruthFile {
         truth: Truth::Pairs(pairs.into_iter().map(judged).collect()),
         scope: Scope::Corpus,

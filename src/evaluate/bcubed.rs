@@ -112,7 +112,7 @@ mod tests {
 
     fn score(truth: &[u8], found: &[u8]) -> BCubed {
         let (t, f) = (Partition::from_keys(truth), Partition::from_keys(found));
-        let joins = (0..).zip(t.labels()).chain((0..).zip(f.labels())).map(|(i, &label)| (i, label));
+        let joins = t.joins().chain(f.joins());
         let groups = Partition::from_pairs(truth.len() as u32, joins);
         BCubed::new(&Contingency::new(&t, &f), &groups, &Bootstrap { resamples: 50, seed: 1 })
     }

@@ -2,6 +2,7 @@
 
 use super::partition::Partition;
 use crate::error::{Error, Result};
+use crate::id::{Document, Id};
 use crate::tables::{ClustersReader, PairLine, PairsReader};
 use flipside_core::dedup::Kind as PairKind;
 use hashbrown::HashMap;
@@ -12,9 +13,9 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FoundPair {
     /// The record that comes first in the corpus, by number from 0.
-    pub a: u32,
+    pub a: Document,
     /// The other record.
-    pub b: u32,
+    pub b: Document,
     /// Hamming distance, if the search had one.
     pub distance: Option<u32>,
     /// Similarity, if one was measured.
@@ -34,7 +35,7 @@ pub struct Found {
 pub struct Records<'a> {
     count: u32,
     /// `None`: more than one record has this id.
-    by_id: HashMap<&'a str, Option<u32>>,
+    by_id: HashMap<&'a str, Option<Document>>,
 }
 
 impl<'a> Records<'a> {
@@ -51,7 +52,7 @@ impl<'a> Records<'a> {
             ));
         };
         let mut by_id = HashMap::with_capacity(ids.len());
-        for (id, record) in ids.iter().zip(0..) {
+        for (id, record) in ids.iter().zip(Document::all(ids.len())) {
             by_id.entry(id.as_str()).and_modify(|known| *known = None).or_insert(Some(record));
         }
         Ok(Self { count, by_id })
@@ -63,7 +64,7 @@ impl<'a> Records<'a> {
     }
 
     /// The record of this id: `None` if there is none, `Some(None)` if there are several.
-    pub(super) fn get(&self, id: &str) -> Option<Option<u32>> {
+    pub(super) fn get(&self, id: &str) -> Option<Option<Document>> {
         self.by_id.get(id).copied()
     }
 }
@@ -91,11 +92,12 @@ impl ListedPairs {
             return Err(Error::parameter("result", folder.display(), "a folder with pairs.csv"));
         };
         let mut reader = PairsReader::open(&path)?;
-        let mut numbers: HashMap<String, u32> = HashMap::new();
+        let mut numbers: HashMap<String, Document> = HashMap::new();
         let (mut near, mut copies) = (Vec::new(), Vec::new());
         while let Some(row) = reader.next_row()? {
             let pair = found_pair(row, |id| {
                 let next = u32::try_from(numbers.len())
+                    .map(Document)
                     .map_err(|_| row.error("one id more", "fewer than 2^32 ids"))?;
                 Ok(*numbers.entry_ref(id).or_insert(next))
             })?;
@@ -106,14 +108,14 @@ impl ListedPairs {
         }
         let mut ids = vec![String::new(); numbers.len()];
         for (id, number) in numbers {
-            ids[number as usize] = id;
+            ids[number.index()] = id;
         }
         Ok(Self { ids, near: in_order(near), copies: in_order(copies) })
     }
 
     /// The number of each id.
-    pub(super) fn numbers(&self) -> HashMap<&str, u32> {
-        self.ids.iter().map(String::as_str).zip(0..).collect()
+    pub(super) fn numbers(&self) -> HashMap<&str, Document> {
+        self.ids.iter().map(String::as_str).zip(Document::all(self.ids.len())).collect()
     }
 }
 
@@ -153,7 +155,7 @@ pub(super) fn in_order(mut pairs: Vec<FoundPair>) -> Vec<FoundPair> {
 }
 
 /// The record of this id, or what is wrong with the id and what would be right.
-fn record(id: &str, records: &Records<'_>) -> Result<u32, (String, &'static str)> {
+fn record(id: &str, records: &Records<'_>) -> Result<Document, (String, &'static str)> {
     match records.get(id) {
         Some(Some(record)) => Ok(record),
         Some(None) => Err((format!("the id {id:?}"), "an id that only one record of the corpus has")),
@@ -167,7 +169,7 @@ fn part(folder: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// The pair of a row, its documents numbered by `number`.
-fn found_pair(row: PairLine<'_>, mut number: impl FnMut(&str) -> Result<u32>) -> Result<FoundPair> {
+fn found_pair(row: PairLine<'_>, mut number: impl FnMut(&str) -> Result<Document>) -> Result<FoundPair> {
     let (distance, similarity) = (row.distance()?, row.similarity()?);
     Ok(FoundPair { a: number(row.a_id())?, b: number(row.b_id())?, distance, similarity })
 }
@@ -185,12 +187,12 @@ fn read_pairs(path: &Path, records: &Records<'_>) -> Result<Vec<FoundPair>> {
 
 fn read_clusters(path: &Path, records: &Records<'_>) -> Result<Partition> {
     let mut reader = ClustersReader::open(path)?;
-    let mut first: HashMap<String, u32> = HashMap::new();
+    let mut first: HashMap<String, Document> = HashMap::new();
     let mut named = vec![false; records.count() as usize];
     let mut joins = Vec::new();
     while let Some(row) = reader.next_row()? {
         let record = record(row.id(), records).map_err(|(got, expected)| row.error(got, expected))?;
-        if std::mem::replace(&mut named[record as usize], true) {
+        if std::mem::replace(&mut named[record.index()], true) {
             return Err(row.error(format!("the id {:?} again", row.id()), "one cluster for each record"));
         }
         joins.push((record, *first.entry_ref(row.cluster()).or_insert(record)));
@@ -226,8 +228,11 @@ mod tests {
         .unwrap();
         let pairs = found.pairs.unwrap();
         assert_eq!(pairs.len(), 2, "the self pair and the repeat are gone");
-        assert_eq!(pairs[0], FoundPair { a: 0, b: 3, distance: Some(3), similarity: Some(0.5) });
-        assert_eq!(pairs[1], FoundPair { a: 1, b: 2, distance: None, similarity: None });
+        assert_eq!(
+            pairs[0],
+            FoundPair { a: Document(0), b: Document(3), distance: Some(3), similarity: Some(0.5) }
+        );
+        assert_eq!(pairs[1], FoundPair { a: Document(1), b: Document(2), distance: None, similarity: None });
         assert_eq!(found.clusters.unwrap().labels(), [0, 1, 2, 0, 4, 5]);
         assert!(read(Some("a_id,b_id\n"), None).unwrap().clusters.is_none());
     }
@@ -240,8 +245,14 @@ mod tests {
         fs::write(folder.path().join("pairs.csv"), text).unwrap();
         let listed = ListedPairs::read(folder.path()).unwrap();
         assert_eq!(listed.ids, ["z", "w", "x"]);
-        assert_eq!(listed.near, [FoundPair { a: 0, b: 1, distance: Some(3), similarity: Some(0.5) }]);
-        assert_eq!(listed.copies, [FoundPair { a: 0, b: 2, distance: Some(0), similarity: Some(1.0) }]);
+        assert_eq!(
+            listed.near,
+            [FoundPair { a: Document(0), b: Document(1), distance: Some(3), similarity: Some(0.5) }]
+        );
+        assert_eq!(
+            listed.copies,
+            [FoundPair { a: Document(0), b: Document(2), distance: Some(0), similarity: Some(1.0) }]
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::interval::{Interval, Z95, wilson};
 use super::truth::{LABELS, Verdict};
 use crate::error::{Error, Result};
 use crate::hash;
+use crate::id::{Document, Id};
 use crate::inspection::Inspection;
 use crate::tables::cell::guarded;
 use crate::tables::table::Table;
@@ -130,7 +131,7 @@ impl ReviewSample {
         }
         let mut bands: BTreeMap<(bool, u32), Vec<(u64, FoundPair)>> = BTreeMap::new();
         for pair in pairs {
-            let (Some(a), Some(b)) = (ids.get(pair.a as usize), ids.get(pair.b as usize)) else {
+            let (Some(a), Some(b)) = (ids.get(pair.a.index()), ids.get(pair.b.index())) else {
                 let got = format!("the pair {}, {}", pair.a, pair.b);
                 return Err(Error::parameter("ids", got, format!("records below {}", ids.len())));
             };
@@ -179,7 +180,7 @@ impl ReviewSample {
         let io = |e: csv::Error| Error::io(path, e.into());
         writer.write_record(header).map_err(io)?;
         for sampled in &self.pairs {
-            let (a, b) = (sampled.pair.a as usize, sampled.pair.b as usize);
+            let (a, b) = (sampled.pair.a.index(), sampled.pair.b.index());
             let (Some(a), Some(b), Some(stratum)) =
                 (ids.get(a), ids.get(b), self.strata.get(sampled.stratum))
             else {
@@ -257,7 +258,8 @@ pub fn read_judgements(
     let mut members = match listed {
         Some(listed) => match (table.column(&["a_id"]), table.column(&["b_id"])) {
             (Some(a), Some(b)) => {
-                let left: HashSet<(u32, u32)> = listed.near.iter().map(|pair| (pair.a, pair.b)).collect();
+                let left: HashSet<(Document, Document)> =
+                    listed.near.iter().map(|pair| (pair.a, pair.b)).collect();
                 Some((left, listed.numbers(), a, b))
             }
             _ => return Err(table.header_error("a header with a_id and b_id")),
@@ -521,7 +523,7 @@ mod tests {
 
     fn pair(i: u32, distance: u32) -> FoundPair {
         let similarity = Some(1.0 - f64::from(distance) / 8.0);
-        FoundPair { a: 2 * i, b: 2 * i + 1, distance: Some(distance), similarity }
+        FoundPair { a: Document(2 * i), b: Document(2 * i + 1), distance: Some(distance), similarity }
     }
 
     /// 1 pair at distance 0, 30 at 1, 300 at 2.
@@ -680,7 +682,7 @@ mod tests {
             let mut strata: Vec<_> = sample.strata.iter().map(|s| judged(s.pairs, 0, 0)).collect();
             for sampled in &sample.pairs {
                 let stratum = &mut strata[sampled.stratum];
-                let right = population[sampled.pair.a as usize / 2].1;
+                let right = population[sampled.pair.a.index() / 2].1;
                 *(if right { &mut stratum.right } else { &mut stratum.wrong }) += 1;
             }
             let got = estimate_precision(&strata);

@@ -15,6 +15,7 @@ pub mod rand_index;
 pub mod truth;
 
 use crate::error::{Error, Result};
+use crate::id::{Document, Id};
 use crate::wording::counted;
 use bcubed::{BCubed, BCubedScore};
 use found::Found;
@@ -124,7 +125,7 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
     let mut found_counts = None;
     let mut pairs = found.pairs.as_ref().map(|pairs| {
         let mut kept = universe.pairs(pairs.iter().map(|p| (p.a, p.b)));
-        let is_unknown = |pair: &(u32, u32)| unknown.binary_search(pair).is_ok();
+        let is_unknown = |pair: &(Document, Document)| unknown.binary_search(pair).is_ok();
         let unknown_found = kept.iter().filter(|p| is_unknown(p)).count() as u64;
         kept.retain(|p| !is_unknown(p));
         if judged_only {
@@ -150,7 +151,7 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
     };
     let mut cluster_pairs = found_clusters.as_ref().map(|clusters| {
         if judged_only {
-            let mut together: Vec<(u32, u32)> =
+            let mut together: Vec<(Document, Document)> =
                 duplicates.iter().chain(&distinct).copied().filter(|p| clusters.together(p.0, p.1)).collect();
             together.sort_unstable();
             let found = Relation::Pairs(&together);
@@ -207,7 +208,8 @@ pub fn evaluate(truth: &TruthFile, found: &Found, records: u32, bootstrap: Boots
         Relation::Clusters(p) => p.sizes().iter().map(|&n| partition::pairs_of(u64::from(n))).sum(),
     };
     let documents = if judged_only {
-        let mut named: Vec<u32> = duplicates.iter().chain(&distinct).flat_map(|&(a, b)| [a, b]).collect();
+        let mut named: Vec<Document> =
+            duplicates.iter().chain(&distinct).flat_map(|&(a, b)| [a, b]).collect();
         named.sort_unstable();
         named.dedup();
         named.len() as u64
@@ -250,12 +252,12 @@ fn check(truth: &TruthFile, found: &Found, records: u32) -> Result<()> {
             return Err(Error::parameter("truth", got, format!("one of the {records} of the corpus")));
         }
     }
-    let judged: Box<dyn Iterator<Item = u32>> = match &truth.truth {
+    let judged: Box<dyn Iterator<Item = Document>> = match &truth.truth {
         Truth::Pairs(pairs) => Box::new(pairs.iter().map(|p| p.a.max(p.b))),
         Truth::Clusters { named, .. } => Box::new(named.iter().copied()),
     };
     let highest = judged.chain(found.pairs.iter().flatten().map(|p| p.a.max(p.b))).max();
-    match highest.filter(|&record| record >= records) {
+    match highest.filter(|record| record.0 >= records) {
         Some(record) => {
             Err(Error::parameter("truth", format!("record {record}"), format!("a number below {records}")))
         }
@@ -267,7 +269,7 @@ fn check(truth: &TruthFile, found: &Found, records: u32) -> Result<()> {
 struct Universe {
     documents: u32,
     /// The new number of every record; `None`: all count and keep theirs.
-    numbers: Option<Vec<Option<u32>>>,
+    numbers: Option<Vec<Option<Document>>>,
 }
 
 impl Universe {
@@ -276,28 +278,28 @@ impl Universe {
             return Self { documents: records, numbers: None };
         }
         let mut numbers = vec![None; records as usize];
-        let mut count = |record: u32| numbers[record as usize] = Some(0);
+        let mut count = |record: Document| numbers[record.index()] = Some(Document(0));
         match &truth.truth {
             Truth::Pairs(pairs) => pairs.iter().for_each(|p| [p.a, p.b].into_iter().for_each(&mut count)),
             Truth::Clusters { named, .. } => named.iter().copied().for_each(count),
         }
         let mut documents = 0;
         for number in numbers.iter_mut().flatten() {
-            *number = documents;
+            *number = Document(documents);
             documents += 1;
         }
         Self { documents, numbers: Some(numbers) }
     }
 
-    fn number(&self, record: u32) -> Option<u32> {
+    fn number(&self, record: Document) -> Option<Document> {
         match &self.numbers {
             None => Some(record),
-            Some(numbers) => numbers[record as usize],
+            Some(numbers) => numbers[record.index()],
         }
     }
 
     /// The pairs that count, in the new numbers. Order is kept: the numbers are.
-    fn pairs(&self, pairs: impl Iterator<Item = (u32, u32)>) -> Vec<(u32, u32)> {
+    fn pairs(&self, pairs: impl Iterator<Item = (Document, Document)>) -> Vec<(Document, Document)> {
         pairs.filter_map(|(a, b)| self.number(a).zip(self.number(b))).collect()
     }
 
@@ -412,7 +414,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn truth(scope: Scope, pairs: &[(u32, u32, Verdict)]) -> TruthFile {
-        let mut judged: Vec<Judged> = pairs.iter().map(|&(a, b, verdict)| Judged { a, b, verdict }).collect();
+        let mut judged: Vec<Judged> =
+            pairs.iter().map(|&(a, b, verdict)| Judged { a: Document(a), b: Document(b), verdict }).collect();
         judged.sort_unstable();
         TruthFile {
             truth: Truth::Pairs(judged),
@@ -424,7 +427,7 @@ mod tests {
     }
 
     fn found(pairs: &[(u32, u32)]) -> Found {
-        let pair = |&(a, b)| FoundPair { a, b, distance: None, similarity: None };
+        let pair = |&(a, b)| FoundPair { a: Document(a), b: Document(b), distance: None, similarity: None };
         Found { pairs: Some(found::in_order(pairs.iter().map(pair).collect())), clusters: None }
     }
 
@@ -514,7 +517,8 @@ mod tests {
         let judged = truth(Scope::LabelledDocuments, &[(0, 12, Duplicate)]);
         assert!(evaluate(&judged, &found(&[]), 10, Bootstrap::default()).is_err());
         assert!(evaluate(&truth(Scope::Corpus, &[]), &found(&[(3, 10)]), 10, Bootstrap::default()).is_err());
-        let lone = Truth::Clusters { clusters: Partition::singletons(10), named: vec![0, 1] };
+        let lone =
+            Truth::Clusters { clusters: Partition::singletons(10), named: vec![Document(0), Document(1)] };
         assert!(
             evaluate(
                 &TruthFile { truth: lone, ..truth(Scope::LabelledPairs, &[]) },
@@ -540,7 +544,7 @@ mod tests {
             let judged: Vec<_> = verdicts.iter().map(|(&(a, b), &v)| (a, b, verdict(v))).collect();
             let named = |d: u32| verdicts.keys().any(|&(a, b)| a == d || b == d);
             let pairs: Vec<(u32, u32)> = result.iter().copied().collect();
-            let joined = Partition::from_pairs(9, pairs.iter().copied());
+            let joined = Partition::from_pairs(9, pairs.iter().map(|&(a, b)| (Document(a), Document(b))));
             let mut want = [(0, 0, 0), (0, 0, 0)];
             for a in 0..9 {
                 for b in a + 1..9 {
@@ -553,7 +557,7 @@ mod tests {
                     if !counts || known == Some(Unknown) {
                         continue;
                     }
-                    for (i, found) in [result.contains(&(a, b)), joined.together(a, b)].into_iter().enumerate() {
+                    for (i, found) in [result.contains(&(a, b)), joined.together(Document(a), Document(b))].into_iter().enumerate() {
                         match (known == Some(Duplicate), found) {
                             (true, true) => want[i].0 += 1,
                             (false, true) => want[i].1 += 1,

@@ -2,30 +2,31 @@
 
 use super::interval::{self, Bootstrap, Interval};
 use super::partition::{Contingency, Partition, pairs_of};
+use crate::id::{Document, Id};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
 /// Which pairs of documents 0..n are related.
 pub enum Relation<'a> {
     /// These, each once, with a < b, in ascending order.
-    Pairs(&'a [(u32, u32)]),
+    Pairs(&'a [(Document, Document)]),
     /// Those that are in one cluster. Never written out: a cluster of m documents stands for m(m−1)/2 pairs.
     Clusters(&'a Partition),
 }
 
 impl Relation<'_> {
     /// Pairs that connect what the relation relates, not all of them.
-    fn joins(&self) -> Box<dyn Iterator<Item = (u32, u32)> + '_> {
+    fn joins(&self) -> Box<dyn Iterator<Item = (Document, Document)> + '_> {
         match self {
             Self::Pairs(pairs) => Box::new(pairs.iter().copied()),
-            Self::Clusters(partition) => Box::new((0..).zip(partition.labels()).map(|(i, &l)| (i, l))),
+            Self::Clusters(partition) => Box::new(partition.joins()),
         }
     }
 
     /// Number of pairs in every group, added to `totals` by group label.
     fn count(&self, groups: &Partition, mut add: impl FnMut(u32, u64)) {
         match self {
-            Self::Pairs(pairs) => pairs.iter().for_each(|p| add(groups.labels()[p.0 as usize], 1)),
+            Self::Pairs(pairs) => pairs.iter().for_each(|p| add(groups.labels()[p.0.index()], 1)),
             Self::Clusters(partition) => {
                 for (label, &size) in (0..).zip(&partition.sizes()) {
                     if size > 1 {
@@ -56,13 +57,13 @@ fn count(
     groups: &Partition,
     truth: &Relation<'_>,
     found: &Relation<'_>,
-    ignored: &[(u32, u32)],
+    ignored: &[(Document, Document)],
 ) -> Vec<Counts> {
     let mut by_group: HashMap<u32, Counts> = HashMap::new();
     truth.count(groups, |group, n| by_group.entry(group).or_default().truth += n);
     found.count(groups, |group, n| by_group.entry(group).or_default().found += n);
-    let of_pair = |pair: &(u32, u32)| groups.labels()[pair.0 as usize];
-    let has = |relation: &Relation<'_>, pair: &(u32, u32)| match relation {
+    let of_pair = |pair: &(Document, Document)| groups.labels()[pair.0.index()];
+    let has = |relation: &Relation<'_>, pair: &(Document, Document)| match relation {
         Relation::Pairs(pairs) => pairs.binary_search(pair).is_ok(),
         Relation::Clusters(partition) => partition.together(pair.0, pair.1),
     };
@@ -144,7 +145,7 @@ impl PairScore {
         documents: u32,
         truth: &Relation<'_>,
         found: &Relation<'_>,
-        ignored: &[(u32, u32)],
+        ignored: &[(Document, Document)],
         bootstrap: &Bootstrap,
     ) -> Self {
         let counts = count(&groups(documents, truth, found), truth, found, ignored);
@@ -201,10 +202,11 @@ mod tests {
 
     const N: u32 = 14;
 
-    type Pairs = BTreeSet<(u32, u32)>;
+    type Pairs = BTreeSet<(Document, Document)>;
 
     fn pairs() -> impl Strategy<Value = Pairs> {
-        prop::collection::btree_set((0..N, 0..N).prop_filter("a < b", |(a, b)| a < b), 0..40)
+        let document = || (0..N).prop_map(Document);
+        prop::collection::btree_set((document(), document()).prop_filter("a < b", |(a, b)| a < b), 0..40)
     }
 
     fn partition() -> impl Strategy<Value = Partition> {
@@ -218,14 +220,14 @@ mod tests {
 
     /// The twin: all n² pairs, each asked for.
     fn check(truth: &Relation<'_>, found: &Relation<'_>, ignored: &Pairs) -> Result<(), TestCaseError> {
-        let has = |r: &Relation<'_>, a: u32, b: u32| match r {
+        let has = |r: &Relation<'_>, a: Document, b: Document| match r {
             Relation::Pairs(pairs) => pairs.contains(&(a, b)),
-            Relation::Clusters(p) => p.labels()[a as usize] == p.labels()[b as usize],
+            Relation::Clusters(p) => p.labels()[a.index()] == p.labels()[b.index()],
         };
         let (mut tp, mut fp, mut r#fn) = (0u64, 0u64, 0u64);
         let mut ignore = Vec::new();
-        for a in 0..N {
-            for b in a + 1..N {
+        for a in Document::all(N as usize) {
+            for b in Document::all(N as usize).filter(|&b| a < b) {
                 let known = !ignored.contains(&(a, b)) || has(truth, a, b);
                 if !known {
                     ignore.push((a, b));
@@ -266,7 +268,9 @@ mod tests {
     #[test]
     fn nothing_found_and_nothing_to_find() {
         let score = |t: &[(u32, u32)], f: &[(u32, u32)]| {
-            PairScore::new(4, &Relation::Pairs(t), &Relation::Pairs(f), &[], &Bootstrap::default())
+            let [t, f] = [t, f]
+                .map(|pairs| -> Vec<_> { pairs.iter().map(|&(a, b)| (Document(a), Document(b))).collect() });
+            PairScore::new(4, &Relation::Pairs(&t), &Relation::Pairs(&f), &[], &Bootstrap::default())
         };
         let none = score(&[], &[]);
         assert_eq!((none.precision.value, none.recall.value, none.f1.value), (None, None, None));

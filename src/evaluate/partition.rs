@@ -19,10 +19,10 @@ impl Partition {
     }
 
     /// The clusters that follow from joining the documents of every pair (connected components).
-    pub fn from_pairs(documents: u32, pairs: impl IntoIterator<Item = (u32, u32)>) -> Self {
+    pub fn from_pairs(documents: u32, pairs: impl IntoIterator<Item = (Document, Document)>) -> Self {
         let mut joined = clusters::Partition::singletons(documents as usize);
         for (a, b) in pairs {
-            joined.join(Document(a), Document(b));
+            joined.join(a, b);
         }
         Self { labels: (0..documents).map(|document| joined.find(Document(document)).number()).collect() }
     }
@@ -38,9 +38,14 @@ impl Partition {
         &self.labels
     }
 
+    /// Every document with the smallest of its cluster.
+    pub fn joins(&self) -> impl Iterator<Item = (Document, Document)> {
+        Document::all(self.labels.len()).zip(self.labels.iter().copied().map(Document))
+    }
+
     /// Whether two documents are in one cluster.
-    pub fn together(&self, a: u32, b: u32) -> bool {
-        self.labels[a as usize] == self.labels[b as usize]
+    pub fn together(&self, a: Document, b: Document) -> bool {
+        self.labels[a.index()] == self.labels[b.index()]
     }
 
     /// The number of documents under each label; 0 for a document that is no label.
@@ -104,7 +109,7 @@ mod tests {
     proptest! {
         #[test]
         fn components_agree_with_spreading_labels(pairs in prop::collection::vec((0u32..30, 0u32..30), 0..40)) {
-            let got = Partition::from_pairs(30, pairs.iter().copied());
+            let got = Partition::from_pairs(30, pairs.iter().map(|&(a, b)| (Document(a), Document(b))));
             let mut labels: Vec<u32> = (0..30).collect();
             for _ in 0..30 {
                 for &(a, b) in &pairs {

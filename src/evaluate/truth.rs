@@ -3,6 +3,7 @@
 use super::found::Records;
 use super::partition::Partition;
 use crate::error::{Error, Result};
+use crate::id::Document;
 use crate::tables::table::Table;
 use crate::wording::counted;
 use hashbrown::HashMap;
@@ -87,9 +88,9 @@ impl FromStr for Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Judged {
     /// The lower record number.
-    pub a: u32,
+    pub a: Document,
     /// The higher record number.
-    pub b: u32,
+    pub b: Document,
     /// What is known.
     pub verdict: Verdict,
 }
@@ -104,7 +105,7 @@ pub enum Truth {
         /// The clustering; records that the truth does not name are alone.
         clusters: Partition,
         /// The records that the truth names, ascending.
-        named: Vec<u32>,
+        named: Vec<Document>,
     },
 }
 
@@ -197,10 +198,16 @@ enum Naming {
 }
 
 impl Naming {
-    fn resolve(self, table: &Table, line: u64, name: &str, records: &Records<'_>) -> Result<Option<u32>> {
+    fn resolve(
+        self,
+        table: &Table,
+        line: u64,
+        name: &str,
+        records: &Records<'_>,
+    ) -> Result<Option<Document>> {
         match self {
             Self::Number => match name.parse::<u64>() {
-                Ok(number) => Ok(u32::try_from(number).ok().filter(|&n| n < records.count())),
+                Ok(number) => Ok(u32::try_from(number).ok().filter(|&n| n < records.count()).map(Document)),
                 Err(_) => Err(table.error(line, format!("{name:?}"), "a record number, counted from 0,")),
             },
             Self::Id => match records.get(name) {
@@ -342,8 +349,8 @@ fn read_clusters(
     }
     let mut counts = TruthCounts::default();
     // The first record of every cluster.
-    let mut first: HashMap<String, u32> = HashMap::new();
-    let mut members: Vec<(u32, String)> = Vec::new();
+    let mut first: HashMap<String, Document> = HashMap::new();
+    let mut members: Vec<(Document, String)> = Vec::new();
     let mut row = csv::StringRecord::new();
     while let Some(line) = table.next(&mut row)? {
         counts.rows += 1;
@@ -364,7 +371,7 @@ fn read_clusters(
         counts.repeats += same.len() as u64 - 1;
         counts.conflicts += u64::from(same.iter().any(|member| member.1 != same[0].1));
     }
-    let mut named: Vec<u32> = members.into_iter().map(|member| member.0).collect();
+    let mut named: Vec<Document> = members.into_iter().map(|member| member.0).collect();
     named.dedup();
     Ok(TruthFile {
         truth: Truth::Clusters { clusters, named },
@@ -389,7 +396,7 @@ mod tests {
 
     fn verdicts(file: &TruthFile) -> Vec<(u32, u32, Verdict)> {
         match &file.truth {
-            Truth::Pairs(pairs) => pairs.iter().map(|p| (p.a, p.b, p.verdict)).collect(),
+            Truth::Pairs(pairs) => pairs.iter().map(|p| (p.a.0, p.b.0, p.verdict)).collect(),
             Truth::Clusters { .. } => panic!("clusters"),
         }
     }
@@ -470,7 +477,7 @@ mod tests {
         let file = file.unwrap();
         let Truth::Clusters { clusters, named } = &file.truth else { panic!() };
         assert_eq!(clusters.labels(), [0, 0, 2, 0, 4, 5, 6]);
-        assert_eq!(named[..], [0, 1, 3, 4]);
+        assert_eq!(named[..], [0, 1, 3, 4].map(Document));
         assert_eq!(file.scope, Scope::LabelledDocuments);
         assert_eq!((file.counts.conflicts, file.counts.repeats, file.counts.rows_not_in_corpus), (1, 2, 1));
         // A record that is the first of both its clusters.
@@ -482,7 +489,7 @@ mod tests {
         {
             let file = read(text, &TruthParams::default()).unwrap();
             let Truth::Clusters { clusters, .. } = &file.truth else { panic!() };
-            assert!(clusters.together(0, 2), "{text}");
+            assert!(clusters.together(Document(0), Document(2)), "{text}");
         }
         let scope = Some(Scope::LabelledPairs);
         assert!(read("record,cluster\n0,1\n", &TruthParams { scope, ..TruthParams::default() }).is_err());

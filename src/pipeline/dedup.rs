@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::report::model::{ClusterSample, ClusterSizes, FileRow, Report, SCHEMA, Tool};
 use crate::report::{html, tell};
 use crate::resources::peak_memory_bytes;
-use crate::tables::{ClusterRow, PAGES, PairRow, REMOVED, write_clusters, write_pages, write_pairs};
+use crate::tables::{self, ClusterRow, PAGES, PairRow, REMOVED};
 use crate::wording::counted;
 use flipside_core::dedup::{Context, Outcome, Pair, Prepared};
 use flipside_core::id::{Cluster, Document, Id};
@@ -69,19 +69,19 @@ fn write(
     let stays = outcome.stays();
     stages.run("write tables", outcome.pairs.len() as u64, "pairs", 0, |_| {
         let rows = outcome.pairs.iter().map(|pair| Ok(pair_row(pages, pair, &job.settings)));
-        write_pairs(&folder.path().join("pairs.csv"), rows)?;
-        write_clusters(&folder.path().join("clusters.csv"), cluster_rows(pages, outcome))
+        tables::write(&folder.path().join("pairs.csv"), rows)?;
+        tables::write(&folder.path().join("clusters.csv"), cluster_rows(pages, outcome))
     })?;
     if job.writes.pages || job.writes.removed {
         stages.run("write tables of pages", pages.len() as u64, "pages", 0, |_| {
             let fates = Fates::new(pages, outcome);
             let all = || Document::all(pages.len());
             if job.writes.pages {
-                write_pages(&folder.path().join(PAGES), all().map(|page| fates.row(page)))?;
+                tables::write(&folder.path().join(PAGES), all().map(|page| Ok(fates.row(page))))?;
             }
             if job.writes.removed {
                 let removed = all().filter(|page| !stays[page.index()]);
-                write_pages(&folder.path().join(REMOVED), removed.map(|page| fates.row(page)))?;
+                tables::write(&folder.path().join(REMOVED), removed.map(|page| Ok(fates.row(page))))?;
             }
             Ok::<_, Error>(())
         })?;

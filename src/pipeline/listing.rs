@@ -11,22 +11,20 @@ use std::borrow::Cow;
 pub struct Fates<'a> {
     pages: &'a Pages,
     outcome: &'a Outcome,
-    /// For each page of a cluster its number; `NONE` for others.
-    cluster: Vec<u32>,
+    /// The cluster of each page that is in one.
+    cluster: Vec<Option<Cluster>>,
     /// The first of each page's copies; itself where it has none.
     first: Vec<u32>,
     /// The similarity of a text with one that stays, by the first copies of both.
     near: HashMap<(u32, u32), f32>,
 }
 
-const NONE: u32 = u32::MAX;
-
 impl<'a> Fates<'a> {
     /// Gathers what the pairs and clusters of a run say of each page.
     pub fn new(pages: &'a Pages, outcome: &'a Outcome) -> Self {
-        let mut cluster = vec![NONE; outcome.documents];
+        let mut cluster = vec![None; outcome.documents];
         for (number, members) in (0..).zip(outcome.clusters.iter()) {
-            members.iter().for_each(|member| cluster[member.index()] = number);
+            members.iter().for_each(|member| cluster[member.index()] = Some(Cluster(number)));
         }
         // Each copy is paired with the first, and with others too if all pairs are listed.
         let mut first: Vec<u32> = (0..outcome.documents as u32).collect();
@@ -50,17 +48,16 @@ impl<'a> Fates<'a> {
     pub fn row(&self, page: Document) -> PageRow<'a> {
         let Self { pages, outcome, .. } = self;
         let place = pages.documents.row(page).id;
-        let number = self.cluster[page.index()];
-        let members = (number != NONE).then(|| outcome.clusters.get(Cluster(number)));
-        let kept = if number == NONE { page } else { outcome.representatives[number as usize] };
+        let cluster = self.cluster[page.index()];
+        let kept = cluster.map_or(page, |cluster| outcome.representatives[cluster.index()]);
         let similarity = (kept != page).then(|| self.similarity(page, kept)).flatten();
         PageRow {
             file: Cow::Owned(pages.inputs[place.shard as usize].path.display().to_string()),
             row: place.row,
             id: pages.id_of(page),
             url: Cow::Borrowed(pages.url(page).unwrap_or_default()),
-            cluster: (number != NONE).then_some(number),
-            size: members.map_or(1, <[Document]>::len) as u64,
+            cluster: cluster.map(Id::number),
+            size: cluster.map_or(1, |cluster| outcome.clusters.get(cluster).len()) as u64,
             kept: kept == page,
             stays: pages.id_of(kept),
             similarity: similarity.map(f64::from),

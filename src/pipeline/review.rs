@@ -13,6 +13,7 @@ use crate::report::html::title_of;
 use crate::report::model::{FileRow, Report, Tool};
 use crate::report::review::{ReviewHead, Side, TITLE, write};
 use crate::wording::counted;
+use flipside_core::id::{Document, Id};
 use hashbrown::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -145,14 +146,14 @@ fn texts(
     stages: &mut Stages<'_>,
 ) -> Result<Vec<[Side; 2]>> {
     let (inputs, called) = inputs(job, &report.files)?;
-    let mut wanted: HashMap<&str, u32> = HashMap::new();
+    let mut wanted: HashMap<&str, Document> = HashMap::new();
     for sampled in &sample.pairs {
         for document in [sampled.pair.a, sampled.pair.b] {
-            wanted.insert(&ids[document as usize], document);
+            wanted.insert(&ids[document.index()], document);
         }
     }
     // Pages without an id of their own are named by file and row.
-    let mut by_place: HashMap<DocId, u32> = HashMap::new();
+    let mut by_place: HashMap<DocId, Document> = HashMap::new();
     for (&id, &document) in &wanted {
         let place = id.rsplit_once(':').and_then(|(file, row)| Some((file, row.parse::<u32>().ok()?)));
         if let Some((file, row)) = place {
@@ -166,7 +167,7 @@ fn texts(
         corpus::read(
             &inputs,
             &options,
-            HashMap::<u32, FoundPage>::new,
+            HashMap::<Document, FoundPage>::new,
             |pages, document| {
                 let own = document.record_id.and_then(|id| wanted.get(id)).map(|&number| (number, false));
                 let place = by_place.get(&document.id).map(|&number| (number, true));
@@ -175,7 +176,7 @@ fn texts(
                     if pages.get(&number).is_none_or(|page| rank < page.rank) {
                         let end = document.text.floor_char_boundary(LONGEST);
                         let side = Side {
-                            id: ids[number as usize].clone(),
+                            id: ids[number.index()].clone(),
                             url: document.url.unwrap_or_default().to_owned(),
                             text: document.text[..end].to_owned(),
                             text_bytes: document.text.len() as u64,
@@ -188,17 +189,17 @@ fn texts(
         )
     });
     unchanged(&report.files, &reading.files, job)?;
-    let mut pages: HashMap<u32, FoundPage> = HashMap::new();
+    let mut pages: HashMap<Document, FoundPage> = HashMap::new();
     for (number, page) in reading.workers.into_iter().flatten() {
         if pages.get(&number).is_none_or(|known| page.rank < known.rank) {
             pages.insert(number, page);
         }
     }
-    let side = |document: u32| match pages.get(&document) {
+    let side = |document: Document| match pages.get(&document) {
         Some(page) => Ok(page.side.clone()),
         None => Err(Error::parameter(
             "corpus",
-            format!("no page {:?}", ids[document as usize]),
+            format!("no page {:?}", ids[document.index()]),
             "the corpus that the result was made from; --corpus says where it is now, --id-field what its ids are called",
         )),
     };

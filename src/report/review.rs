@@ -404,6 +404,7 @@ mod tests {
     use super::*;
     use crate::evaluate::found::FoundPair;
     use crate::evaluate::judged::{SampleParams, read_judgements};
+    use crate::id::Document;
     use crate::report::fixtures::EVIL;
     use proptest::prelude::*;
     use serde_json::Value as Json;
@@ -413,7 +414,7 @@ mod tests {
     }
 
     fn page_of(ids: [&str; 2], texts: [&str; 2]) -> String {
-        let pairs = [FoundPair { a: 0, b: 1, distance: Some(2), similarity: Some(0.5) }];
+        let pairs = [FoundPair { a: Document(0), b: Document(1), distance: Some(2), similarity: Some(0.5) }];
         let ids = ids.map(str::to_owned);
         let sample = ReviewSample::draw(&pairs, &ids, &SampleParams::default()).unwrap();
         let sides = [[side(&ids[0], texts[0]), side(&ids[1], texts[1])]];

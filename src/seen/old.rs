@@ -1,7 +1,7 @@
 //! Indexes of earlier versions: a single file of hashes, digests and names. They are read once, and converted.
 
 use super::SeenParams;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format;
 use crate::hash::FeatureHash;
 use crate::inspection::Inspection;
@@ -51,24 +51,23 @@ const NO_HASH: u32 = u32::MAX;
 /// # Errors
 /// If it cannot be read, is damaged, or was made with other hashes than this program's.
 pub(super) fn read(path: &Path) -> Result<Old> {
-    let wrong = |field, expected: &str, got: String, advice| Error::Format {
-        path: path.to_path_buf(),
-        field,
-        expected: expected.to_owned(),
-        got,
-        advice,
-    };
     let (header, body): (Header, Vec<u8>) = format::read(path, format::SEEN)?;
     for (field, expected, got) in [
         ("the feature hash", header.feature_hash.name(), &header.hash),
         ("the tokenizer", TOKENIZER, &header.tokenizer),
     ] {
         if expected != got {
-            return Err(wrong(field, expected, got.clone(), "make the index again with this flipside"));
+            return Err(format::wrong(
+                path,
+                field,
+                expected,
+                got.clone(),
+                "make the index again with this flipside",
+            ));
         }
     }
     let damaged = |field, expected: &str, got: String| {
-        wrong(field, expected, got, "the file is not one that flipside made; make it again")
+        format::wrong(path, field, expected, got, "the file is not one that flipside made; make it again")
     };
     let (n, distinct) = (header.documents, header.distinct_hashes);
     let length = (distinct.saturating_mul(8))

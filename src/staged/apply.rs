@@ -4,16 +4,16 @@ use super::cluster::{self, fates_of};
 use super::record::Fate;
 use super::sketch::Shard;
 use super::sketches::{Column, Folder, InputMark, SketchFile};
-use super::{names, other, workplace};
+use super::{names, workplace};
 use crate::corpus::{self, Damage, DiscoverOptions, Input, Place, ReadOptions, discover_all};
 use crate::document::DocId;
 use crate::error::{Error, Result};
-use crate::format::{self, APPLIED, Body};
+use crate::format::{self, APPLIED, Body, wrong};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::making::{is_unfinished, sweep};
 use crate::pipeline::{Progress, with_threads};
-use crate::tables::{PageRow, write_pages};
+use crate::tables::{self, PageRow};
 use flipside_core::clusters::Linkage;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -182,7 +182,7 @@ fn match_inputs(folder: &Folder, inputs: &[Input]) -> Result<Vec<usize>> {
             let expected = format!("{} as it is now", input.path.display());
             let got = "the file before it was changed".to_owned();
             let advice = "put back the file, or sketch, join and cluster again";
-            return Err(other(folder.files[at].path(), "the input", expected, got, advice));
+            return Err(wrong(folder.files[at].path(), "the input", expected, got, advice));
         }
         places.push(at);
     }
@@ -201,7 +201,7 @@ fn begin(out: &Path, note: &Note) -> Result<()> {
         }
         let expected = "the ones that are to be written".to_owned();
         let advice = "name another folder";
-        return Err(other(&path, "the clusters or outputs", expected, "others".to_owned(), advice));
+        return Err(wrong(&path, "the clusters or outputs", expected, "others".to_owned(), advice));
     }
     let mut entries =
         fs::read_dir(out).map_err(|error| Error::io(out, error))?.filter_map(std::io::Result::ok);
@@ -241,7 +241,7 @@ impl One<'_> {
                 return Ok((true, stored));
             }
             let (expected, got) = ("those of this run".to_owned(), "others".to_owned());
-            return Err(other(&path, "the clusters or the input", expected, got, "name another folder"));
+            return Err(wrong(&path, "the clusters or the input", expected, got, "name another folder"));
         }
         let pages = file.header.pages;
         let named = names::read(&file.names_path(), &mark.path, pages)?;
@@ -254,8 +254,9 @@ impl One<'_> {
             lost = self.write_kept(file, &named, &goes, start, options, work.path())?;
         }
         if job.writes.removed {
-            let rows = goes.iter().map(|fate| self.row(fate, &named[(fate.page - start) as usize], start));
-            write_pages(&work.path().join("removed.csv"), rows)?;
+            let row = |fate: &&Fate| Ok(self.row(fate, &named[(fate.page - start) as usize], start));
+            let rows = goes.iter().map(row);
+            tables::write(&work.path().join("removed.csv"), rows)?;
         }
         let mut files = Vec::new();
         for (from, to) in moved(work.path(), &stem)? {

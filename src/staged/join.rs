@@ -9,9 +9,9 @@ use super::record::{Edge, PAGE, page_bytes, page_of};
 use super::sketch::Shard;
 use super::sketches::{CHUNK, Column, Columns, Folder};
 use super::sorter::{Merge, Sorted, Sorter};
-use super::{Budget, belongs_to, odd_length, other, workplace};
+use super::{Budget, belongs_to, odd_length, workplace};
 use crate::error::{Error, Result};
-use crate::format::{self, Body, COMPANY, EDGES, Kind, NewBinary};
+use crate::format::{self, Body, COMPANY, EDGES, Kind, NewBinary, wrong};
 use crate::inspection::Inspection;
 use crate::making::sweep;
 use crate::pipeline::{Progress, with_threads};
@@ -771,7 +771,7 @@ pub fn in_range(path: &Path, page: u64, pages: u64) -> Result<u64> {
         return Ok(page);
     }
     let (expected, got) = (format!("below {pages}"), page.to_string());
-    Err(other(path, "a page's number", expected, got, "the file is damaged; make it again"))
+    Err(wrong(path, "a page's number", expected, got, "the file is damaged; make it again"))
 }
 
 /// A body as a source of records.

@@ -32,7 +32,7 @@ pub use join::{JoinJob, Joined, PagePair, join, pairs};
 pub use sketch::{Shard, SketchJob, Sketched, sketch};
 
 use crate::error::{Error, Result};
-use crate::format::Kind;
+use crate::format::{Kind, wrong};
 use crate::making::{Unfinished, folder_of};
 use std::path::Path;
 
@@ -76,15 +76,10 @@ fn workplace(place: &Path) -> Result<Unfinished> {
     Unfinished::folder(&place.with_extension("work")).map_err(|error| Error::io(folder_of(place), error))
 }
 
-/// An error for a file that belongs to something else than what is asked for.
-fn other(path: &Path, field: &'static str, expected: String, got: String, advice: &'static str) -> Error {
-    Error::Format { path: path.to_path_buf(), field, expected, got, advice }
-}
-
 /// An error for a body that is not as long as its header says.
 fn odd_length(path: &Path, kind: Kind, got: u64) -> Error {
     let expected = format!("that of whole {}", kind.name);
-    other(path, "the body's length", expected, format!("{got} bytes"), "the file is damaged; make it again")
+    wrong(path, "the body's length", expected, format!("{got} bytes"), "the file is damaged; make it again")
 }
 
 /// Refuses a file that is in the folder of what follows from some sketches and does not follow from them.
@@ -93,5 +88,5 @@ fn belongs_to(path: &Path, does: bool) -> Result<()> {
         return Ok(());
     }
     let (expected, got) = ("the ones beside it".to_owned(), "others".to_owned());
-    Err(other(path, "the sketches", expected, got, "remove the file, and give the command again"))
+    Err(wrong(path, "the sketches", expected, got, "remove the file, and give the command again"))
 }

@@ -1,10 +1,9 @@
 //! Files of names: what the pages of an input file are called and where they stand, compressed in blocks, apart
 //! from the sketches, which alone decide about pages.
 
-use super::other;
 use crate::document::Place;
 use crate::error::{Error, Result};
-use crate::format::{self, Body, NAMES};
+use crate::format::{self, Body, NAMES, wrong};
 use crate::inspection::Inspection;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -133,10 +132,10 @@ pub fn open(path: &Path, input: &str, pages: u64) -> Result<(Header, Body)> {
     let (header, body): (Header, Body) = format::open(path, NAMES)?;
     let advice = "it does not belong to the sketches beside it; sketch the file again";
     if header.input != input {
-        return Err(other(path, "the input file", input.to_owned(), header.input, advice));
+        return Err(wrong(path, "the input file", input.to_owned(), header.input, advice));
     }
     if header.pages != pages {
-        return Err(other(path, "the number of pages", pages.to_string(), header.pages.to_string(), advice));
+        return Err(wrong(path, "the number of pages", pages.to_string(), header.pages.to_string(), advice));
     }
     Ok((header, body))
 }
@@ -145,7 +144,7 @@ fn all(header: &Header, body: &Body) -> Result<Vec<Named>> {
     let path = body.path();
     let broken = || {
         let (expected, got) = ("names of as many pages as the header says".to_owned(), "others".to_owned());
-        other(path, "the body", expected, got, "the file is damaged; sketch the input again")
+        wrong(path, "the body", expected, got, "the file is damaged; sketch the input again")
     };
     let mut reader = body.reader()?;
     let (mut names, mut start) = (Vec::new(), 0);

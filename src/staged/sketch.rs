@@ -1,11 +1,10 @@
 //! The first stage: a file of sketches and one of names for each input file.
 
 use super::names::Names;
-use super::other;
 use super::sketches::{self, InputMark, ReadingRules, SketchFile};
 use crate::corpus::{DiscoverOptions, Input, JsonlFields, ReadOptions, ReadRules, discover_all};
 use crate::error::{Error, Result};
-use crate::format::{self, SKETCHES};
+use crate::format::{self, SKETCHES, wrong};
 use crate::making::sweep;
 use crate::pipeline::pages::Pages;
 use crate::pipeline::{Progress, with_threads};
@@ -202,13 +201,13 @@ impl One<'_> {
         let header = &file.header;
         if header.settings != self.job.settings || header.reading != *self.rules {
             let (expected, got) = ("those of this run".to_owned(), "others".to_owned());
-            return Err(other(path, "the settings", expected, got, advice));
+            return Err(wrong(path, "the settings", expected, got, advice));
         }
         if header.input != *mark {
             let expected = format!("{} as it is now", self.input.path.display());
             let got = "the file before it was changed".to_owned();
             let advice = "give --force to sketch it again, or put back the file";
-            return Err(other(path, "the input", expected, got, advice));
+            return Err(wrong(path, "the input", expected, got, advice));
         }
         super::names::open(&path.with_extension("names"), &mark.path, header.pages)?;
         Ok(file)

@@ -1,10 +1,10 @@
 //! Files of sketches, and all those of a folder together.
 
+use super::odd_length;
 use super::record::MOST_PAGES;
-use super::{odd_length, other};
 use crate::corpus::{Input, JsonlFields, ReadRules};
 use crate::error::{Error, Result};
-use crate::format::{self, Body, BodyReader, SKETCHES};
+use crate::format::{self, Body, BodyReader, SKETCHES, wrong};
 use crate::hash::{murmur3_x64_128, text_digest};
 use crate::inspection::Inspection;
 use crate::making::is_unfinished;
@@ -230,7 +230,7 @@ impl SketchFile {
             true => Ok(()),
             false => {
                 let advice = "sketch the input again with this flipside";
-                Err(other(path, field, expected.to_owned(), got.to_owned(), advice))
+                Err(wrong(path, field, expected.to_owned(), got.to_owned(), advice))
             }
         };
         must("the hash of texts", DIGEST, &header.digest)?;
@@ -344,7 +344,7 @@ impl Folder {
             if !fits {
                 let expected = format!("those of {}", first.path().display());
                 let advice = "sketch both with the same settings, or take one of them out of the folder";
-                return Err(other(file.path(), "the settings", expected, "others".to_owned(), advice));
+                return Err(wrong(file.path(), "the settings", expected, "others".to_owned(), advice));
             }
             starts.push(starts[starts.len() - 1] + header.pages);
             let sum = format::checksum(file.path())?;
@@ -357,7 +357,7 @@ impl Folder {
             if pair[0].header.input.path == pair[1].header.input.path {
                 let expected = "sketches of another input".to_owned();
                 let got = format!("of {}, as {}", pair[1].header.input.path, pair[0].path().display());
-                return Err(other(pair[1].path(), "the input", expected, got, "take one of them away"));
+                return Err(wrong(pair[1].path(), "the input", expected, got, "take one of them away"));
             }
         }
         let id = format!("{:016x}", text_digest(&names) as u64);

@@ -1,7 +1,7 @@
 //! Are the tables in order, by themselves and beside one another?
 
 use super::read::{ClustersReader, PairsReader};
-use super::write::{ClustersCsv, PagesCsv, PairsCsv};
+use super::{ClusterRow, PageRow, PairRow, Row};
 use crate::Result;
 use crate::hash::feature;
 use crate::inspection::{Inspection, OF_TABLES};
@@ -47,7 +47,7 @@ impl Together {
 /// If the file cannot be read, or has not the header of such a table.
 pub(crate) fn pairs(path: &Path, together: Option<&Together>) -> Result<(Inspection, u64)> {
     let mut inspection = Inspection::of("table of pairs");
-    Table::open_ours(path)?.begins_with(&PairsCsv::COLUMNS[..6])?;
+    Table::open_ours(path)?.begins_with(&PairRow::COLUMNS[..6])?;
     let mut reader = PairsReader::open(path)?;
     let mut measures: BTreeMap<String, u64> = BTreeMap::new();
     let (mut rows, mut least) = (0, f64::INFINITY);
@@ -129,7 +129,7 @@ pub(crate) fn clusters(path: &Path) -> Result<(Inspection, ClusterCounts)> {
         kept: u64,
     }
     let mut inspection = Inspection::of("table of clusters");
-    Table::open_ours(path)?.begins_with(&ClustersCsv::COLUMNS)?;
+    Table::open_ours(path)?.begins_with(ClusterRow::COLUMNS)?;
     let mut reader = ClustersReader::open(path)?;
     let mut told: BTreeMap<String, Told> = BTreeMap::new();
     let mut cluster_of = HashMap::new();
@@ -180,7 +180,7 @@ pub(crate) fn clusters(path: &Path) -> Result<(Inspection, ClusterCounts)> {
 pub(crate) fn pages(path: &Path) -> Result<(Inspection, [u64; 2])> {
     let mut inspection = Inspection::of("table of pages");
     let mut table = Table::open_ours(path)?;
-    table.begins_with(&PagesCsv::COLUMNS)?;
+    table.begins_with(PageRow::COLUMNS)?;
     let mut row = StringRecord::new();
     let (mut rows, mut kept, mut last) = (0, 0, None);
     while let Some(line) = inspection.row(table.next(&mut row)) {

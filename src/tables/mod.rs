@@ -5,7 +5,7 @@
 //! given; the caller gives them sorted by document id. Similarities have four decimals. What a spreadsheet would
 //! take for a formula is guarded ([`cell`]).
 //!
-//! [`PairsCsv`], [`ClustersCsv`] and [`PagesCsv`] write, [`PairsReader`] and [`ClustersReader`] read. Readers
+//! [`write()`] writes them, each by its [`Row`], [`PairsReader`] and [`ClustersReader`] read. Readers
 //! find columns by name, so that they take the tables of earlier versions, and those that a person has cut to a few
 //! columns; plain or gzip'd.
 
@@ -16,7 +16,7 @@ pub(crate) mod table;
 mod write;
 
 pub use read::{ClusterLine, ClustersReader, PairLine, PairsReader};
-pub use write::{ClustersCsv, PagesCsv, PairsCsv, write_clusters, write_pages, write_pairs};
+pub use write::{Row, write};
 
 use crate::Result;
 use flipside_core::dedup::Kind as PairKind;
@@ -34,12 +34,12 @@ pub(crate) const REMOVED: &str = "removed.csv";
 
 /// Whether a file begins as a table of pairs that we wrote.
 pub(crate) fn is_pairs(path: &Path) -> bool {
-    begins_with(path, &PairsCsv::COLUMNS[..6])
+    begins_with(path, &PairRow::COLUMNS[..6])
 }
 
 /// Whether a file begins as a table of clusters that we wrote.
 pub(crate) fn is_clusters(path: &Path) -> bool {
-    begins_with(path, &ClustersCsv::COLUMNS)
+    begins_with(path, ClusterRow::COLUMNS)
 }
 
 fn begins_with(path: &Path, columns: &[&str]) -> bool {

@@ -216,7 +216,7 @@ fn field(row: &StringRecord, column: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ClusterRow, PairRow, write_clusters, write_pairs};
+    use super::super::{ClusterRow, PairRow, write};
     use super::*;
     use proptest::prelude::*;
 
@@ -298,7 +298,7 @@ mod tests {
                     measure: "text",
                 })
             });
-            write_pairs(&path, rows).unwrap();
+            write(&path, rows).unwrap();
             let mut reader = PairsReader::open(&path).unwrap();
             for (a, b, distance, similarity, exact) in &fields {
                 let row = reader.next_row().unwrap().unwrap();
@@ -314,7 +314,7 @@ mod tests {
                 let (id, cluster) = (id.into(), cluster.into());
                 Ok(ClusterRow { id, url: "".into(), cluster, size: u64::from(*size), kept: *kept })
             });
-            write_clusters(&path, rows).unwrap();
+            write(&path, rows).unwrap();
             let mut reader = ClustersReader::open(&path).unwrap();
             for (id, cluster, _, size, kept) in &fields {
                 let row = reader.next_row().unwrap().unwrap();

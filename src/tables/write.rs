@@ -4,186 +4,72 @@ use super::cell::guarded;
 use super::{ClusterRow, PageRow, PairRow};
 use crate::{Error, Result};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// `pairs.csv` while it is written.
-#[derive(Debug)]
-pub struct PairsCsv(Table);
-
-impl PairsCsv {
-    /// The columns. The first six are fixed; more may follow in later versions.
-    pub const COLUMNS: [&str; 8] =
-        ["a_id", "b_id", "a_url", "b_url", "distance", "similarity", "kind", "measure"];
-
-    /// Creates the file, or empties it, and writes the header.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn create(path: &Path) -> Result<Self> {
-        Table::create(path, &Self::COLUMNS).map(Self)
-    }
-
-    /// Appends a row.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn write(&mut self, row: &PairRow<'_>) -> Result<()> {
-        self.0.write(&PairRow {
-            a_id: guarded(&row.a_id),
-            b_id: guarded(&row.b_id),
-            a_url: guarded(&row.a_url),
-            b_url: guarded(&row.b_url),
-            ..*row
-        })
-    }
-
-    /// Writes what is still in memory and tells the number of rows, header not counted.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn finish(self) -> Result<u64> {
-        self.0.finish()
-    }
-}
-
-/// `clusters.csv` while it is written: every document that is in a cluster of two or more.
-#[derive(Debug)]
-pub struct ClustersCsv(Table);
-
-impl ClustersCsv {
-    /// The columns. The first five are fixed; more may follow in later versions.
-    pub const COLUMNS: [&str; 5] = ["id", "url", "cluster", "size", "kept"];
-
-    /// Creates the file, or empties it, and writes the header.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn create(path: &Path) -> Result<Self> {
-        Table::create(path, &Self::COLUMNS).map(Self)
-    }
-
-    /// Appends a row.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn write(&mut self, row: &ClusterRow<'_>) -> Result<()> {
-        self.0.write(&ClusterRow {
-            id: guarded(&row.id),
-            url: guarded(&row.url),
-            cluster: guarded(&row.cluster),
-            ..*row
-        })
-    }
-
-    /// Writes what is still in memory and tells the number of rows, header not counted.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn finish(self) -> Result<u64> {
-        self.0.finish()
-    }
-}
-
-/// `pages.csv` while it is written, a row for every page; or `removed.csv`, a row for every page that can go.
-#[derive(Debug)]
-pub struct PagesCsv(Table);
-
-impl PagesCsv {
+/// A row of a table of ours.
+pub trait Row: Serialize {
     /// The columns; more may follow in later versions.
-    pub const COLUMNS: [&str; 9] =
-        ["file", "row", "id", "url", "cluster", "size", "kept", "stays", "similarity"];
+    const COLUMNS: &'static [&'static str];
 
-    /// Creates the file, or empties it, and writes the header.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn create(path: &Path) -> Result<Self> {
-        Table::create(path, &Self::COLUMNS).map(Self)
-    }
+    /// Guards the cells that come from the input.
+    fn guard(&mut self);
+}
 
-    /// Appends a row.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn write(&mut self, row: &PageRow<'_>) -> Result<()> {
-        self.0.write(&PageRow {
-            file: guarded(&row.file),
-            id: guarded(&row.id),
-            url: guarded(&row.url),
-            stays: guarded(&row.stays),
-            ..*row
-        })
-    }
+impl Row for PairRow<'_> {
+    // The first six are fixed.
+    const COLUMNS: &'static [&'static str] =
+        &["a_id", "b_id", "a_url", "b_url", "distance", "similarity", "kind", "measure"];
 
-    /// Writes what is still in memory and tells the number of rows, header not counted.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn finish(self) -> Result<u64> {
-        self.0.finish()
+    fn guard(&mut self) {
+        [&mut self.a_id, &mut self.b_id, &mut self.a_url, &mut self.b_url].into_iter().for_each(guard);
     }
 }
 
-/// Writes a whole table of pages and tells the number of rows.
-///
-/// # Errors
-/// If the file cannot be written.
-pub fn write_pages<'a>(path: &Path, rows: impl IntoIterator<Item = PageRow<'a>>) -> Result<u64> {
-    let mut table = PagesCsv::create(path)?;
-    rows.into_iter().try_for_each(|row| table.write(&row))?;
-    table.finish()
+impl Row for ClusterRow<'_> {
+    // The first five are fixed.
+    const COLUMNS: &'static [&'static str] = &["id", "url", "cluster", "size", "kept"];
+
+    fn guard(&mut self) {
+        [&mut self.id, &mut self.url, &mut self.cluster].into_iter().for_each(guard);
+    }
 }
 
-/// Writes a whole `pairs.csv` and tells the number of rows.
+impl Row for PageRow<'_> {
+    const COLUMNS: &'static [&'static str] =
+        &["file", "row", "id", "url", "cluster", "size", "kept", "stays", "similarity"];
+
+    fn guard(&mut self) {
+        [&mut self.file, &mut self.id, &mut self.url, &mut self.stays].into_iter().for_each(guard);
+    }
+}
+
+fn guard(cell: &mut Cow<'_, str>) {
+    if let Cow::Owned(live) = guarded(cell) {
+        *cell = Cow::Owned(live);
+    }
+}
+
+/// Writes a whole table and tells the number of rows, header not counted. A file that is there is emptied.
 ///
 /// # Errors
 /// If the file cannot be written, and the first error among the rows.
-pub fn write_pairs<'a>(path: &Path, rows: impl IntoIterator<Item = Result<PairRow<'a>>>) -> Result<u64> {
-    let mut table = PairsCsv::create(path)?;
-    rows.into_iter().try_for_each(|row| table.write(&row?))?;
-    table.finish()
-}
-
-/// Writes a whole `clusters.csv` and tells the number of rows.
-///
-/// # Errors
-/// If the file cannot be written, and the first error among the rows.
-pub fn write_clusters<'a>(
-    path: &Path,
-    rows: impl IntoIterator<Item = Result<ClusterRow<'a>>>,
-) -> Result<u64> {
-    let mut table = ClustersCsv::create(path)?;
-    rows.into_iter().try_for_each(|row| table.write(&row?))?;
-    table.finish()
-}
-
-#[derive(Debug)]
-struct Table {
-    path: PathBuf,
-    out: csv::Writer<BufWriter<File>>,
-    rows: u64,
-}
-
-impl Table {
-    fn create(path: &Path, columns: &[&str]) -> Result<Self> {
-        let file = File::create(path).map_err(|e| Error::io(path, e))?;
-        let mut out = csv::WriterBuilder::new().has_headers(false).from_writer(BufWriter::new(file));
-        out.write_record(columns).map_err(|e| Error::io(path, e.into()))?;
-        Ok(Self { path: path.to_path_buf(), out, rows: 0 })
+pub fn write<R: Row>(path: &Path, rows: impl IntoIterator<Item = Result<R>>) -> Result<u64> {
+    let io = |error: csv::Error| Error::io(path, error.into());
+    let file = File::create(path).map_err(|e| Error::io(path, e))?;
+    let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(BufWriter::new(file));
+    table.write_record(R::COLUMNS).map_err(io)?;
+    let mut written = 0;
+    for row in rows {
+        let mut row = row?;
+        row.guard();
+        table.serialize(row).map_err(io)?;
+        written += 1;
     }
-
-    fn write(&mut self, row: &impl Serialize) -> Result<()> {
-        self.out.serialize(row).map_err(|e| Error::io(&self.path, e.into()))?;
-        self.rows += 1;
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<u64> {
-        self.out.flush().map_err(|e| Error::io(&self.path, e))?;
-        Ok(self.rows)
-    }
+    table.flush().map_err(|e| Error::io(path, e))?;
+    Ok(written)
 }
 
 #[cfg(test)]
@@ -219,7 +105,7 @@ mod tests {
             pair("0:1", "0:2", Some(3), 0.987_65),
             PairRow { kind: PairKind::Exact, measure: "text", ..pair("a,b", "say \"hi\"\nthere", None, 1.0) },
         ];
-        assert_eq!(write_pairs(&path, rows.map(Ok)).expect("writes"), 2);
+        assert_eq!(write(&path, rows.map(Ok)).expect("writes"), 2);
         assert_eq!(
             std::fs::read_to_string(&path).expect("reads"),
             "a_id,b_id,a_url,b_url,distance,similarity,kind,measure\n\
@@ -232,7 +118,7 @@ mod tests {
     fn an_empty_table_has_a_header() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("clusters.csv");
-        assert_eq!(write_clusters(&path, []).expect("writes"), 0);
+        assert_eq!(write::<ClusterRow<'_>>(&path, []).expect("writes"), 0);
         assert_eq!(std::fs::read_to_string(&path).expect("reads"), "id,url,cluster,size,kept\n");
     }
 
@@ -240,10 +126,10 @@ mod tests {
     fn errors_name_the_file_or_come_from_the_rows() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let missing = folder.path().join("none").join("pairs.csv");
-        let error = write_pairs(&missing, []).expect_err("no such folder").to_string();
+        let error = write::<PairRow<'_>>(&missing, []).expect_err("no such folder").to_string();
         assert!(error.contains("pairs.csv"), "{error}");
-        let row = Err(Error::NoDocuments("here".to_string()));
-        assert!(matches!(write_pairs(&folder.path().join("p"), [row]), Err(Error::NoDocuments(_))));
+        let row: Result<PairRow<'_>> = Err(Error::NoDocuments("here".to_string()));
+        assert!(matches!(write(&folder.path().join("p"), [row]), Err(Error::NoDocuments(_))));
     }
 
     proptest! {
@@ -261,7 +147,7 @@ mod tests {
                     kept: *kept,
                 })
             });
-            prop_assert_eq!(write_clusters(&path, rows).expect("writes"), fields.len() as u64);
+            prop_assert_eq!(write(&path, rows).expect("writes"), fields.len() as u64);
             let expected = fields.iter().map(|(id, url, size, kept)| {
                 vec![id.clone(), url.clone(), id.clone(), size.to_string(), kept.to_string()]
             });

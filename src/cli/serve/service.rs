@@ -194,49 +194,23 @@ impl Service {
         let now = millis(SystemTime::now());
         let fresh =
             self.limits.fresh.map_or(u64::MAX, |fresh| u64::try_from(fresh.as_millis()).unwrap_or(u64::MAX));
-        let of = |page: &'_ Page<'_>| -> (String, Option<String>) {
-            (page.name().unwrap_or_default().to_owned(), page.request.as_deref().map(str::to_owned))
-        };
-        let pages = asked.iter().map(|asked| match asked {
-            Ok(asked) => Some((of(&asked.page), asked.sketch.as_ref())),
-            Err(_) => None,
-        });
-        let pages: Vec<_> = pages.collect();
-        let request = |(name, id): &'_ (String, Option<String>)| (name.clone(), id.clone());
-        let mut replies: Vec<Option<Reply>> = Vec::with_capacity(pages.len());
+        let questions = asked.iter().map(|asked| question(asked, now, now.saturating_sub(fresh)));
+        let mut replies: Vec<Option<Reply>> = Vec::with_capacity(asked.len());
         let mut removed = 0;
         match action {
             Action::Sketch => {}
             Action::Check => {
                 let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
-                for page in &pages {
-                    let Some((named, Some(sketch))) = page else {
-                        replies.push(None);
-                        continue;
-                    };
-                    let (name, id) = request(named);
-                    let about = Request {
-                        name: &name,
-                        id: id.as_deref(),
-                        seen: now,
-                        fresh_from: now.saturating_sub(fresh),
-                    };
-                    replies.push(Some(seen.ask(&about, sketch)?));
+                for question in questions {
+                    replies.push(question.map(|(about, sketch)| seen.ask(&about, sketch)).transpose()?);
                 }
             }
             Action::Add | Action::CheckAndAdd => {
                 let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
-                for page in &pages {
-                    let Some((named, Some(sketch))) = page else {
+                for question in questions {
+                    let Some((about, sketch)) = question else {
                         replies.push(None);
                         continue;
-                    };
-                    let (name, id) = request(named);
-                    let about = Request {
-                        name: &name,
-                        id: id.as_deref(),
-                        seen: now,
-                        fresh_from: now.saturating_sub(fresh),
                     };
                     let stored = match action {
                         Action::Add => seen.add(&about, sketch).map(|()| None),
@@ -253,11 +227,11 @@ impl Service {
                 }
                 // A client that hears nothing asks again under the name of its request.
                 seen.acknowledge()?;
-                self.counts.added.fetch_add(pages.iter().flatten().count() as u64, Relaxed);
+                self.counts.added.fetch_add(asked.iter().flatten().count() as u64, Relaxed);
             }
             Action::Remove => {
                 let names: HashSet<&str> =
-                    pages.iter().flatten().map(|((name, _), _)| name.as_str()).collect();
+                    asked.iter().flatten().map(|asked| asked.page.name().unwrap_or_default()).collect();
                 let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
                 removed = seen.remove(|name, _| names.contains(name))?;
                 self.counts.removed.fetch_add(removed as u64, Relaxed);
@@ -309,6 +283,17 @@ impl Service {
         drop(permit);
         worked.map_err(|_| Refused::Failed)
     }
+}
+
+/// What is asked of the index for a page with a sketch.
+fn question<'a>(
+    asked: &'a Result<Asked<'_>, String>,
+    seen: u64,
+    fresh_from: u64,
+) -> Option<(Request<'a>, &'a Sketch)> {
+    let Ok(Asked { page, sketch: Some(sketch) }) = asked else { return None };
+    let name = page.name().unwrap_or_default();
+    Some((Request { name, id: page.request.as_deref(), seen, fresh_from }, sketch))
 }
 
 /// Why there is no answer.
