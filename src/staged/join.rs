@@ -242,10 +242,20 @@ impl Joiner<'_> {
     fn copies(&self, path: &Path, advance: &dyn Fn(u64)) -> Result<()> {
         let work = workplace(path)?;
         let mut texts = Sorter::new(16 + PAGE, self.budget.bytes / 2, work.path(), "texts");
-        let mut digests = Vec::new();
+        let (mut digests, mut repeats) = (Vec::new(), self.repeats());
+        if let Some(repeats) = &mut repeats {
+            self.scan(&|_| (), |columns, _, from, count| {
+                columns.read(Column::Digests, from, count, &mut digests)?;
+                digests.chunks_exact(16).flat_map(|digest| longs(&digest[..8])).for_each(|n| repeats.note(n));
+                Ok(())
+            })?;
+        }
         self.scan(advance, |columns, page, from, count| {
             columns.read(Column::Digests, from, count, &mut digests)?;
             for (page, digest) in (page..).zip(digests.chunks_exact(16)) {
+                if !longs(&digest[..8]).all(|n| may_repeat(repeats.as_ref(), n)) {
+                    continue;
+                }
                 let mut record = [0; 16 + PAGE];
                 record[..16].copy_from_slice(digest);
                 record[16..].copy_from_slice(&page_bytes(page));
@@ -255,6 +265,7 @@ impl Joiner<'_> {
         })?;
         let mut edges = Sorter::new(Edge::WIDTH, self.budget.bytes / 4, work.path(), "edges");
         let mut first = None;
+        drop(repeats);
         let mut texts = texts.finish()?;
         while let Some(record) = texts.next()? {
             let (mut digest, page) = ([0; 16], page_of(&record[16..]));
@@ -268,6 +279,12 @@ impl Joiner<'_> {
         }
         drop(texts);
         self.write_edges(path, None, Met::default(), edges.finish()?)
+    }
+
+    /// What tells most of what comes once from what comes again, before anything is sorted; none where the
+    /// memory is too little for it.
+    fn repeats(&self) -> Option<Repeats> {
+        Repeats::new(self.folder.pages(), self.budget.bytes / 4)
     }
 
     fn header(&self, band: Option<usize>, met: Met) -> EdgesHeader {
@@ -330,13 +347,22 @@ impl Joiner<'_> {
         let path = self.places.company(band);
         let work = workplace(&path)?;
         let least = self.folder.settings.min_features.max(1);
-        let mut keyed = Sorter::new(4 + PAGE, self.budget.bytes * 3 / 4, work.path(), "keys");
-        let (mut features, mut keys) = (Vec::new(), Vec::new());
+        let mut keyed = Sorter::new(4 + PAGE, self.budget.bytes / 2, work.path(), "keys");
+        let (mut features, mut keys, mut repeats) = (Vec::new(), Vec::new(), self.repeats());
+        if let Some(repeats) = &mut repeats {
+            // Pages that are not compared may make others look as if they had company: they are told apart below.
+            self.scan(&|_| (), |columns, _, from, count| {
+                columns.read(Column::Keys(band), from, count, &mut keys)?;
+                words(&keys).for_each(|key| repeats.note(u64::from(key)));
+                Ok(())
+            })?;
+        }
         self.scan(advance, |columns, page, from, count| {
             columns.read(Column::Features, from, count, &mut features)?;
             columns.read(Column::Keys(band), from, count, &mut keys)?;
             for (page, (features, key)) in (page..).zip(words(&features).zip(words(&keys))) {
-                if features as usize >= least && !copies.get(page) {
+                let is_compared = features as usize >= least && !copies.get(page);
+                if is_compared && may_repeat(repeats.as_ref(), u64::from(key)) {
                     let mut record = [0; 4 + PAGE];
                     record[..4].copy_from_slice(&key.to_be_bytes());
                     record[4..].copy_from_slice(&page_bytes(page));
@@ -345,6 +371,7 @@ impl Joiner<'_> {
             }
             Ok(())
         })?;
+        drop(repeats);
         let mut keyed = keyed.finish()?;
         let mut company = Bits::new(self.folder.pages());
         let (mut with_company, mut crowded) = (0u64, Vec::new());
@@ -496,6 +523,35 @@ impl Joiner<'_> {
         self.write_edges(path, Some(band), met, near.finish()?)?;
         Ok((number, met))
     }
+}
+
+/// Which numbers may come again: a bit for each remainder that came, and one for each that came again.
+struct Repeats {
+    once: Bits,
+    again: Bits,
+    mask: u64,
+}
+
+impl Repeats {
+    /// For so many numbers, in so many bytes; none if nearly all would look as if they came again.
+    fn new(numbers: u64, memory: u64) -> Option<Self> {
+        let most = 1 << (memory * 4).checked_ilog2()?;
+        let bits = numbers.saturating_mul(16).next_power_of_two().min(most);
+        (bits >= 2 * numbers).then(|| Self { once: Bits::new(bits), again: Bits::new(bits), mask: bits - 1 })
+    }
+
+    fn note(&mut self, number: u64) {
+        let at = number & self.mask;
+        match self.once.get(at) {
+            true => self.again.set(at),
+            false => self.once.set(at),
+        }
+    }
+}
+
+/// Whether a number may come again, as far as is known.
+fn may_repeat(repeats: Option<&Repeats>, number: u64) -> bool {
+    repeats.is_none_or(|repeats| repeats.again.get(number & repeats.mask))
 }
 
 /// Little-endian words.
@@ -856,14 +912,14 @@ pub fn check_edge_file(path: &Path) -> Result<Inspection> {
     body.check()?;
     let edges = edges_of(&body)?;
     let mut inspection = Inspection::of(EDGES.name);
-    inspection.fact("of", header.band.map_or("copies".to_owned(), |band| format!("band {}", band + 1)));
+    inspection.fact("of", header.band.map_or("copies".to_owned(), |band| format!("band {band}")));
     inspection.fact("sketches", &header.sketches);
     inspection.fact("pages", header.pages);
     inspection.fact("edges", edges);
     inspection.fact("groups", header.met.groups);
     inspection.fact("largest group", header.met.largest);
     inspection.fact("compared", header.met.compared);
-    inspection.fact("not compared in crowds", header.met.crowded + header.met.skipped);
+    inspection.fact("not compared in crowds", header.met.crowded.saturating_add(header.met.skipped));
     let mut reader = body.reader()?;
     let (mut before, mut record) = ([0; Edge::WIDTH], [0; Edge::WIDTH]);
     for at in 0..edges {
@@ -888,7 +944,7 @@ pub fn check_company_file(path: &Path) -> Result<Inspection> {
     body.check()?;
     check_company(&header, &body)?;
     let mut inspection = Inspection::of(COMPANY.name);
-    inspection.fact("band", header.band + 1);
+    inspection.fact("band", header.band);
     inspection.fact("sketches", &header.sketches);
     inspection.fact("pages", header.pages);
     inspection.fact("with company", header.with_company);
@@ -903,4 +959,30 @@ pub fn check_company_file(path: &Path) -> Result<Inspection> {
         inspection.problem(format!("{set} pages have company, but {} are counted", header.with_company));
     }
     Ok(inspection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flipside_core::hash::SplitMix64;
+
+    #[test]
+    fn what_comes_again_is_never_taken_for_what_comes_once() {
+        let mut rng = SplitMix64::new(2);
+        let numbers: Vec<u64> = (0..3000).map(|_| rng.below(40_000)).collect();
+        assert!(Repeats::new(3000, 1000).is_none() && Repeats::new(1, 0).is_none());
+        let mut told = Vec::new();
+        for memory in [3_000, 1 << 20] {
+            let mut repeats = Repeats::new(3000, memory).unwrap();
+            numbers.iter().for_each(|&number| repeats.note(number));
+            let again = |number: &u64| may_repeat(Some(&repeats), *number);
+            let really = |number: &&u64| numbers.iter().filter(|other| other == number).count() > 1;
+            assert!(numbers.iter().filter(really).all(again));
+            told.push(numbers.iter().filter(|number| again(number)).count());
+        }
+        // With room enough, each number has a bit of its own.
+        let really = numbers.iter().filter(|n| numbers.iter().filter(|other| other == n).count() > 1).count();
+        assert!(told[1] == really && told[0] > really && told[0] < 3000, "{told:?} {really}");
+        assert!(may_repeat(None, 1));
+    }
 }
