@@ -79,8 +79,14 @@ pub const APPLIED: Kind = Kind { tag: *b"APPL", version: 1, oldest: 1, name: "no
 pub const KINDS: [Kind; 10] =
     [FREQUENCIES, SEEN, FRAMES, SKETCHES, NAMES, COMPANY, EDGES, FATES, AUDIT, APPLIED];
 
-/// Whether a folder is one of results, by its `report.json`.
+/// The name of the file that says that a folder holds the kept pages of a run in stages.
+pub const NOTE: &str = "flipside.note";
+
+/// Whether a folder is one of results, by its `report.json` or its note.
 pub fn is_result_folder(folder: &Path) -> bool {
+    if is_of_kind(&folder.join(NOTE), APPLIED) {
+        return true;
+    }
     let report = std::fs::read(folder.join("report.json")).ok();
     let report = report.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
     report.is_some_and(|report| report["tool"]["name"] == env!("CARGO_PKG_NAME"))

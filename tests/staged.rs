@@ -439,6 +439,8 @@ fn what_does_not_fit_is_named_and_stays() {
         ..apply
     };
     assert!(told(staged::apply(&others, &Silent).unwrap_err()).contains("name another folder"));
+    // What was kept is not read as more pages.
+    assert_eq!(discover(&[top.path().to_path_buf()], &DiscoverOptions::default()).unwrap().len(), 3);
     // Every file is one that inspect knows.
     for folder in [&sketches, &top.path().join("kept")] {
         for name in contents(folder).keys().filter(|name| !name.ends_with(".lock")) {
@@ -537,6 +539,35 @@ fn killed_at_any_moment_and_begun_again_the_result_is_the_same() {
     };
     same(&once, &often);
     same(&kept, &kept_often);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_stage_that_is_ended_says_how_to_go_on() {
+    let top = tempfile::tempdir().unwrap();
+    // Nobody writes to it, so that the stage waits.
+    let pipe = top.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let child = std::process::Command::new(assert_cmd::cargo::cargo_bin("flipside"))
+        .args(["sketch".as_ref(), pipe.as_os_str(), "--out".as_ref(), top.path().join("out").as_os_str()])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let listens = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        // Signal 2 is that of Ctrl-C.
+        u64::from_str_radix(caught.trim(), 16).unwrap() >> 1 & 1 == 1
+    };
+    let begun = Instant::now();
+    while !listens() && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("the same command goes on"), "{told}");
 }
 
 #[test]

@@ -80,6 +80,15 @@ impl Command {
     }
 }
 
+#[cfg(unix)]
+impl Command {
+    /// What is said when a signal ends it, where there is something to go on with.
+    fn farewell(&self) -> Option<&'static str> {
+        let is_stage = matches!(self, Self::Sketch(_) | Self::Join(_) | Self::Cluster(_) | Self::Apply(_));
+        is_stage.then_some("ended. What was finished stays where it is; the same command goes on from there")
+    }
+}
+
 /// What a command came to.
 enum Done {
     Well,
@@ -106,7 +115,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     // Not before the arguments are understood: nothing has been begun.
     #[cfg(unix)]
     if cli.command.ends_by_signal() {
-        signals::clean_up_on_end();
+        signals::clean_up_on_end(cli.command.farewell());
     }
     let result = match cli.command {
         Command::Dedup(args) => args.run(typed),

@@ -8,7 +8,7 @@ use super::{names, workplace};
 use crate::corpus::{self, Damage, DiscoverOptions, Input, Place, ReadOptions, discover_all};
 use crate::document::DocId;
 use crate::error::{Error, Result};
-use crate::format::{self, APPLIED, Body, wrong};
+use crate::format::{self, APPLIED, Body, NOTE, wrong};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::making::{is_unfinished, sweep};
@@ -85,9 +85,6 @@ struct FileNote {
     /// The names of the files that were written.
     files: Vec<String>,
 }
-
-/// The note of the folder.
-const NOTE: &str = "flipside.note";
 
 /// Writes for each input file what stays of it; passes over what is there already.
 ///
