@@ -545,7 +545,7 @@ mod tests {
     fn a_body_is_read_in_pieces_and_its_checksum_is_that_of_the_whole_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        let bytes: Vec<u8> = (0..3 * PIECE as u32 + 5).map(|i| (i * i >> 7) as u8).collect();
+        let bytes: Vec<u8> = (0..3 * PIECE as u32 + 5).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
         for pieces in [1, 1000, PIECE, bytes.len()] {
             let mut new = NewBinary::begin(&path, EDGES, &serde_json::json!({"n": 7})).unwrap();
             bytes.chunks(pieces).for_each(|piece| new.write_all(piece).unwrap());
