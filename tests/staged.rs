@@ -125,7 +125,11 @@ fn sketch_and_join(paths: &[PathBuf], out: &Path, settings: &Settings, machine: 
         let job = JoinJob { sketches: out.to_path_buf(), memory: Some(memory), threads, shard: part(number) };
         staged::join(&job, &Silent).unwrap()
     };
-    (0..shards).rev().map(join).last().unwrap()
+    let mut joined = join(shards - 1);
+    for number in (0..shards - 1).rev() {
+        joined = join(number);
+    }
+    joined
 }
 
 fn clusters_and_kept(paths: &[PathBuf], sketches: &Path, out: &Path, linkage: Linkage, machine: Machine) {
@@ -304,7 +308,10 @@ fn real_pages_and_parquet_go_through_stages_as_through_memory() {
     }
     let mut paths = write_files(&crawl, &texts(90, 0, 8), 2);
     paths.extend(
-        discover(&[crawl.clone()], &DiscoverOptions::default()).unwrap().iter().map(|i| i.path.clone()),
+        discover(std::slice::from_ref(&crawl), &DiscoverOptions::default())
+            .unwrap()
+            .iter()
+            .map(|i| i.path.clone()),
     );
     paths.sort();
     paths.dedup();
