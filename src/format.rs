@@ -18,8 +18,8 @@ use crate::error::{Error, Result};
 use crate::making::NewFile;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 
 const MAGIC: [u8; 8] = *b"flipside";
 
@@ -54,11 +54,39 @@ pub const SEEN_LOG: Kind =
 /// Lines that are frame.
 pub const FRAMES: Kind = Kind { tag: *b"FRAM", version: 1, oldest: 1, name: "frames" };
 
-/// Every kind whose files are whole when they are written, with the length of the body in front of it.
-pub const KINDS: [Kind; 3] = [FREQUENCIES, SEEN, FRAMES];
+/// The sketches of an input file's pages.
+pub const SKETCHES: Kind = Kind { tag: *b"SKET", version: 1, oldest: 1, name: "sketches of a file" };
 
-/// Whether a folder is one of results, by its `report.json`.
+/// The names and places of an input file's pages.
+pub const NAMES: Kind = Kind { tag: *b"NAME", version: 1, oldest: 1, name: "names of a file's pages" };
+
+/// Which pages have company in a band.
+pub const COMPANY: Kind = Kind { tag: *b"COMP", version: 1, oldest: 1, name: "pages with company" };
+
+/// Near pairs and copies, by their later pages.
+pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 1, oldest: 1, name: "pairs of pages" };
+
+/// What becomes of the pages that are in a cluster.
+pub const FATES: Kind = Kind { tag: *b"FATE", version: 1, oldest: 1, name: "clusters of pages" };
+
+/// How much a join missed.
+pub const AUDIT: Kind = Kind { tag: *b"AUDT", version: 1, oldest: 1, name: "audit of a join" };
+
+/// What was written of an input file's pages.
+pub const APPLIED: Kind = Kind { tag: *b"APPL", version: 1, oldest: 1, name: "note of what was written" };
+
+/// Every kind whose files are whole when they are written, with the length of the body in front of it.
+pub const KINDS: [Kind; 10] =
+    [FREQUENCIES, SEEN, FRAMES, SKETCHES, NAMES, COMPANY, EDGES, FATES, AUDIT, APPLIED];
+
+/// The name of the file that says that a folder holds the kept pages of a run in stages.
+pub const NOTE: &str = "flipside.note";
+
+/// Whether a folder is one of results, by its `report.json` or its note.
 pub fn is_result_folder(folder: &Path) -> bool {
+    if is_of_kind(&folder.join(NOTE), APPLIED) {
+        return true;
+    }
     let report = std::fs::read(folder.join("report.json")).ok();
     let report = report.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
     report.is_some_and(|report| report["tool"]["name"] == env!("CARGO_PKG_NAME"))
@@ -73,26 +101,212 @@ pub fn is_of_kind(path: &Path, kind: Kind) -> bool {
 
 /// Writes a file of `kind` whole or not at all, as [`NewFile`] does.
 pub fn write(path: &Path, kind: Kind, header: &impl Serialize, body: &[&[u8]]) -> Result<()> {
-    let io = |source| Error::io(path, source);
-    let mut file = NewFile::begin(path)?;
-    let header = serde_json::to_vec(header).map_err(|e| io(e.into()))?;
-    {
-        let mut out = Summing::new(BufWriter::new(file.file()));
-        let mut put = |bytes: &[u8]| out.write_all(bytes);
-        (|| {
-            put(&MAGIC)?;
-            put(&kind.tag)?;
-            put(&kind.version.to_le_bytes())?;
-            put(&(header.len() as u32).to_le_bytes())?;
-            put(&header)?;
-            put(&body.iter().map(|part| part.len() as u64).sum::<u64>().to_le_bytes())?;
-            body.iter().try_for_each(|part| put(part))
-        })()
-        .map_err(io)?;
-        let sum = out.sum.clone().finalize();
-        out.inner.write_all(&sum.to_le_bytes()).and_then(|()| out.inner.flush()).map_err(io)?;
-    }
+    let mut file = NewBinary::begin(path, kind, header)?;
+    body.iter().try_for_each(|part| file.write_all(part)).map_err(|error| Error::io(path, error))?;
     file.finish()
+}
+
+/// A file of a kind while its body is written, of whatever length: whole or not at all, as [`NewFile`] is.
+#[derive(Debug)]
+pub struct NewBinary {
+    new: NewFile,
+    path: PathBuf,
+    /// What stands before the length of the body.
+    head: Vec<u8>,
+    buffer: Vec<u8>,
+    body: crc32fast::Hasher,
+    length: u64,
+}
+
+/// Bytes of a body that are written, or read, at once.
+const PIECE: usize = 1 << 18;
+
+impl NewBinary {
+    /// Begins a file that will be at `path`.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn begin(path: &Path, kind: Kind, header: &impl Serialize) -> Result<Self> {
+        let io = |source| Error::io(path, source);
+        let mut new = NewFile::begin(path)?;
+        let header = serde_json::to_vec(header).map_err(|e| io(e.into()))?;
+        let mut head = [&MAGIC[..], &kind.tag, &kind.version.to_le_bytes()].concat();
+        head.extend_from_slice(&(header.len() as u32).to_le_bytes());
+        head.extend_from_slice(&header);
+        // The length is known at the end.
+        new.file().write_all(&head).and_then(|()| new.file().write_all(&[0; 8])).map_err(io)?;
+        let (buffer, body) = (Vec::with_capacity(PIECE), crc32fast::Hasher::new());
+        Ok(Self { new, path: path.to_path_buf(), head, buffer, body, length: 0 })
+    }
+
+    fn pour(&mut self) -> io::Result<()> {
+        self.new.file().write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Puts the file in its place.
+    ///
+    /// # Errors
+    /// If it cannot be written; then nothing of it remains.
+    pub fn finish(mut self) -> Result<()> {
+        let length = self.length.to_le_bytes();
+        let mut sum = crc32fast::Hasher::new();
+        sum.update(&self.head);
+        sum.update(&length);
+        sum.combine(&self.body);
+        let at = self.head.len() as u64;
+        self.pour()
+            .and_then(|()| {
+                let file = self.new.file();
+                file.write_all(&sum.finalize().to_le_bytes())?;
+                file.seek(SeekFrom::Start(at))?;
+                file.write_all(&length)
+            })
+            .map_err(|error| Error::io(&self.path, error))?;
+        self.new.finish()
+    }
+}
+
+impl Write for NewBinary {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.buffer.len() + bytes.len() > PIECE {
+            self.pour()?;
+        }
+        if bytes.len() >= PIECE {
+            self.new.file().write_all(bytes)?;
+        } else {
+            self.buffer.extend_from_slice(bytes);
+        }
+        self.body.update(bytes);
+        self.length += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pour()
+    }
+}
+
+/// The body of a file of ours that stays where it is, to be read in pieces.
+#[derive(Clone, Debug)]
+pub struct Body {
+    path: PathBuf,
+    start: u64,
+    length: u64,
+}
+
+impl Body {
+    /// Number of bytes.
+    pub fn len(&self) -> u64 {
+        self.length
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The file that it is in.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the file, to read from the body's beginning.
+    ///
+    /// # Errors
+    /// If it cannot be opened any more.
+    pub fn reader(&self) -> Result<BodyReader> {
+        let io = |error| Error::io(&self.path, error);
+        let mut file = File::open(&self.path).map_err(io)?;
+        file.seek(SeekFrom::Start(self.start)).map_err(io)?;
+        Ok(BodyReader { file, body: self.clone(), at: 0 })
+    }
+
+    /// Reads all of it and compares the file's checksum.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is not as it was written.
+    pub fn check(&self) -> Result<()> {
+        let io = |error| Error::io(&self.path, error);
+        let mut file = File::open(&self.path).map_err(io)?;
+        let (mut sum, mut left) = (crc32fast::Hasher::new(), self.start + self.length);
+        let mut piece = vec![0; PIECE];
+        while left > 0 {
+            let n = left.min(PIECE as u64) as usize;
+            file.read_exact(&mut piece[..n]).map_err(io)?;
+            sum.update(&piece[..n]);
+            left -= n as u64;
+        }
+        let mut stored = [0; 4];
+        file.read_exact(&mut stored).map_err(io)?;
+        let (expected, got) = (sum.finalize(), u32::from_le_bytes(stored));
+        if expected == got {
+            return Ok(());
+        }
+        let advice = "the file is damaged; make it again";
+        Err(wrong(&self.path, "the checksum", format!("{expected:08x}"), format!("{got:08x}"), advice))
+    }
+}
+
+/// Reads a [`Body`].
+#[derive(Debug)]
+pub struct BodyReader {
+    file: File,
+    body: Body,
+    at: u64,
+}
+
+impl BodyReader {
+    /// Goes to a place in the body.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn seek(&mut self, at: u64) -> Result<()> {
+        self.at = at;
+        let to = SeekFrom::Start(self.body.start + at);
+        self.file.seek(to).map(drop).map_err(|error| Error::io(&self.body.path, error))
+    }
+
+    /// Fills `bytes` from here on.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or the body has fewer.
+    pub fn fill(&mut self, bytes: &mut [u8]) -> Result<()> {
+        self.read_exact(bytes).map_err(|error| Error::io(&self.body.path, error))
+    }
+}
+
+impl Read for BodyReader {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = self.body.length.saturating_sub(self.at);
+        let most = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let n = self.file.read(&mut bytes[..most])?;
+        self.at += n as u64;
+        Ok(n)
+    }
+}
+
+/// Opens a file of `kind` without reading its body: magic, kind, version, header and lengths are right. What
+/// is in the body is for [`Body::check`].
+///
+/// # Errors
+/// If it cannot be read, is of another kind or version, or is longer or shorter than it says.
+pub fn open<H: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(H, Body)> {
+    let file = File::open(path).map_err(|error| Error::io(path, error))?;
+    let size = file.metadata().map_err(|error| Error::io(path, error))?.len();
+    let mut file = BufReader::new(file);
+    let (_, header) = read_head(path, &mut file, &[kind])?;
+    let header = serde_json::from_slice(&header)
+        .map_err(|e| wrong(path, "the header", format!("that of {}", kind.name), e.to_string(), AGAIN))?;
+    let length = u64::from_le_bytes(take(path, &mut file)?);
+    let start = file.stream_position().map_err(|error| Error::io(path, error))?;
+    let whole = start.checked_add(length).and_then(|end| end.checked_add(4));
+    if whole != Some(size) {
+        let expected = whole.map_or_else(|| "less".to_owned(), |whole| format!("{whole} bytes"));
+        return Err(wrong(path, "the length", expected, format!("{size} bytes"), AGAIN));
+    }
+    Ok((header, Body { path: path.to_path_buf(), start, length }))
 }
 
 /// What a file that grows begins with: magic, kind, version, the length of the header, the header, and a
@@ -269,18 +483,6 @@ impl<T> Summing<T> {
     }
 }
 
-impl<T: Write> Write for Summing<T> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let n = self.inner.write(bytes)?;
-        self.sum.update(&bytes[..n]);
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
-}
-
 impl<T: Read> Read for Summing<T> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(bytes)?;
@@ -293,7 +495,7 @@ impl<T: Read> Read for Summing<T> {
 mod tests {
     use super::*;
 
-    fn sample() -> (tempfile::TempDir, std::path::PathBuf) {
+    fn sample() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         write(&path, FREQUENCIES, &serde_json::json!({"n": 7}), &[b"bo", b"dy"]).unwrap();
@@ -337,6 +539,40 @@ mod tests {
             std::fs::write(&path, &changed).unwrap();
             assert!(matches!(read_any(&path), Err(Error::Format { .. })), "changed at {at}");
         }
+    }
+
+    #[test]
+    fn a_body_is_read_in_pieces_and_its_checksum_is_that_of_the_whole_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let bytes: Vec<u8> = (0..3 * PIECE as u32 + 5).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+        for pieces in [1, 1000, PIECE, bytes.len()] {
+            let mut new = NewBinary::begin(&path, EDGES, &serde_json::json!({"n": 7})).unwrap();
+            bytes.chunks(pieces).for_each(|piece| new.write_all(piece).unwrap());
+            assert!(pieces > 1 || !path.exists());
+            new.finish().unwrap();
+            assert!(read_any(&path).unwrap().1 == bytes);
+            let (header, body): (serde_json::Value, _) = open(&path, EDGES).unwrap();
+            assert_eq!(
+                (header["n"].as_i64(), body.len(), body.is_empty()),
+                (Some(7), bytes.len() as u64, false)
+            );
+            body.check().unwrap();
+            let mut reader = body.reader().unwrap();
+            let mut piece = [0; 100];
+            reader.seek(70_000).unwrap();
+            reader.fill(&mut piece).unwrap();
+            assert!(piece[..] == bytes[70_000..70_100]);
+            reader.seek(bytes.len() as u64 - 99).unwrap();
+            assert!(reader.fill(&mut piece).is_err(), "the checksum is no part of the body");
+        }
+        assert!(open::<serde_json::Value>(&path, FATES).is_err());
+        let mut whole = std::fs::read(&path).unwrap();
+        whole[PIECE] ^= 1;
+        std::fs::write(&path, &whole).unwrap();
+        assert!(open::<serde_json::Value>(&path, EDGES).unwrap().1.check().is_err());
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        assert!(open::<serde_json::Value>(&path, EDGES).is_err());
     }
 
     #[test]

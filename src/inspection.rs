@@ -99,7 +99,7 @@ pub(crate) fn nothing_of_ours(path: &Path, got: String) -> Error {
         field: "the content",
         expected: "something that flipside writes".to_owned(),
         got,
-        advice: "that is a folder of results, a table or page of one, judged.csv, what flipside seen prints, a file of pages, or a \
-                 file of document frequencies, frames or seen pages",
+        advice: "that is a folder of results, a table or page of one, judged.csv, what flipside seen prints, a file of pages, a \
+                 file of document frequencies, frames or seen pages, or of a stage",
     }
 }

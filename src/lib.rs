@@ -47,6 +47,7 @@ pub mod pipeline;
 pub mod report;
 pub mod resources;
 pub mod seen;
+pub mod staged;
 pub mod tables;
 pub mod wording;
 

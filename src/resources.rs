@@ -33,8 +33,29 @@ pub fn peak_memory_bytes() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
+/// Memory that a run may take where nobody says: half of what the machine or the container has, less where
+/// less is free; 4 GiB where the system does not say.
+pub fn memory_share() -> u64 {
+    let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = |name: &str| {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+    };
+    let container = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    let limits = container.into_iter().filter_map(number).chain(line("MemTotal:")).map(|all| all / 2);
+    limits.chain(line("MemAvailable:")).min().unwrap_or(4 << 30)
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_share_of_memory_is_less_than_all() {
+        let share = super::memory_share();
+        assert!(share > 1 << 20 && share < 1 << 50, "{share}");
+    }
+
     #[test]
     #[cfg(target_os = "linux")]
     fn work_costs_time_and_memory() {

@@ -14,5 +14,6 @@ mod results_v1;
 mod review;
 mod seen;
 mod specimens;
+mod staged;
 mod stays;
 mod worst;

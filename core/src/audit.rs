@@ -47,7 +47,7 @@ pub struct Estimated {
 pub const FEWEST: u64 = 20;
 
 /// Texts that are drawn, at most.
-const MOST_DRAWN: usize = 4096;
+pub(crate) const MOST_DRAWN: usize = 4096;
 
 /// Comparisons that an audit may take: at some nanoseconds each, a few percent of reading that many pages.
 const MOST_COMPARISONS: usize = 1 << 32;
@@ -59,7 +59,7 @@ const LEAST_DRAWN: usize = 1000;
 const BLOCK: usize = 1024;
 
 /// Words of bits that are looked at before the others.
-const FEW: usize = 4;
+pub(crate) const FEW: usize = 4;
 
 struct Candidate<'a> {
     text: Text,
@@ -104,14 +104,10 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
     // What two sizes rule out needs no bits, and by size it lies at both ends.
     all.sort_unstable_by_key(|candidate| (candidate.bits.size, candidate.text));
     let words = all.first()?.bits.words.len();
-    let most = (MOST_COMPARISONS / all.len()).clamp(LEAST_DRAWN, MOST_DRAWN);
+    let most = most_drawn(all.len() as u64);
     let mut drawn: Vec<&Candidate<'_>> = all.iter().collect();
     if drawn.len() > most {
-        // The least hashes with the seed: the same texts in whatever order they come.
-        let key = |candidate: &&Candidate<'_>| {
-            let digest = evidence.facts(candidate.text).digest;
-            (fmix64(digest as u64 ^ seed), digest)
-        };
+        let key = |candidate: &&Candidate<'_>| drawing_key(evidence.facts(candidate.text).digest, seed);
         drawn.select_nth_unstable_by_key(most, key);
         drawn.truncate(most);
     }
@@ -171,6 +167,47 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
             (sums, twice.with(more))
         });
     Some(Audit::of(&counts, twice, all.len()))
+}
+
+/// How many of so many texts are drawn.
+pub(crate) fn most_drawn(all: u64) -> usize {
+    usize::try_from(MOST_COMPARISONS as u64 / all.max(1)).unwrap_or(MOST_DRAWN).clamp(LEAST_DRAWN, MOST_DRAWN)
+}
+
+/// Texts with the least of these are drawn: the same ones in whatever order they come.
+pub(crate) fn drawing_key(digest: u128, seed: u64) -> (u64, u128) {
+    (fmix64(digest as u64 ^ seed), digest)
+}
+
+/// Pairs of drawn pages and others while they are told one by one.
+pub struct Tally {
+    /// Ascending.
+    drawn: Vec<u64>,
+    counts: Vec<Count>,
+    twice: Count,
+    all: u64,
+}
+
+impl Tally {
+    /// Of drawn pages, ascending, of so many.
+    pub(crate) fn new(drawn: Vec<u64>, all: u64) -> Self {
+        Self { counts: vec![Count::default(); drawn.len()], drawn, twice: Count::default(), all }
+    }
+
+    /// A drawn page and another that are near, and whether the pair was found. A pair of two drawn pages comes
+    /// twice.
+    pub fn add(&mut self, page: u64, other: u64, is_found: bool) {
+        let Ok(at) = self.drawn.binary_search(&page) else { return };
+        self.counts[at].add(is_found);
+        if other < page && self.drawn.binary_search(&other).is_ok() {
+            self.twice.add(is_found);
+        }
+    }
+
+    /// What came of it.
+    pub fn audit(&self) -> Audit {
+        Audit::of(&self.counts, self.twice, usize::try_from(self.all).unwrap_or(usize::MAX))
+    }
 }
 
 impl Audit {

@@ -67,6 +67,13 @@ impl<'a> Evidence<'a> {
         }
     }
 
+    /// The Hamming distance of the hashes of two texts with both sketches, which stand together for other
+    /// reasons than their hashes.
+    fn distance(&self, a: Text, b: Text) -> Option<u32> {
+        let (a, b) = (self.two(a)?, self.two(b)?);
+        Some((a.hash ^ b.hash).count_ones())
+    }
+
     /// What is known of a text.
     pub(crate) fn facts(&self, text: Text) -> &'a Facts {
         self.collection.facts(self.texts.first(text))
@@ -174,10 +181,10 @@ pub(crate) struct Verdicts {
 
 /// Texts of one sketch that all others of that sketch are compared with. Such texts are nearly always alike,
 /// so that the first of them stand for all.
-const WITHIN: usize = 32;
+pub(crate) const WITHIN: usize = 32;
 
 /// Pairs of texts that are compared for two sketches.
-const BETWEEN: usize = 16;
+pub(crate) const BETWEEN: usize = 16;
 
 /// Compares the texts of each sketch with each other, and those of two sketches that a net brought up with
 /// each other, and keeps the pairs that pass. None if the judge goes by the net.
@@ -206,7 +213,8 @@ pub(crate) fn judge(
         for (at, &first) in texts.iter().enumerate().take(WITHIN) {
             let anchor = evidence.anchor(measure, first);
             for &second in &texts[at + 1..] {
-                part.compare(first, second, 0, anchor.with(&evidence.page(second)), threshold);
+                let distance = evidence.distance(first, second).unwrap_or(0);
+                part.compare(first, second, distance, anchor.with(&evidence.page(second)), threshold);
             }
         }
         let all = texts.len() as u64;
@@ -225,13 +233,9 @@ pub(crate) fn judge(
                 let [most_first, most_second] = shares(firsts.len(), seconds.len());
                 if at < most_first {
                     for &second in &seconds[..most_second] {
-                        part.compare(
-                            first,
-                            second,
-                            pair.distance,
-                            anchor.with(&evidence.page(second)),
-                            threshold,
-                        );
+                        let distance = evidence.distance(first, second).unwrap_or(pair.distance);
+                        let similarity = anchor.with(&evidence.page(second));
+                        part.compare(first, second, distance, similarity, threshold);
                     }
                 }
             }
@@ -253,7 +257,7 @@ pub(crate) fn judge(
 
 /// How many of so many texts on either side are compared with each other: at most [`BETWEEN`] pairs, and of
 /// either side at least the fourth part of what that allows.
-fn shares(first: usize, second: usize) -> [usize; 2] {
+pub(crate) fn shares(first: usize, second: usize) -> [usize; 2] {
     const SIDE: usize = BETWEEN.isqrt();
     match (first.min(SIDE), second.min(SIDE)) {
         (few, _) if few < SIDE => [few, second.min(BETWEEN / few.max(1))],

@@ -58,6 +58,8 @@
 //! - [`judge`] and [`similarity`]: are these two near?
 //! - [`index`]: has this page, or one near it, been seen before?
 //! - [`clusters`]: who belongs together?
+//! - [`company`] and [`streamed`]: the same for more pages than memory holds, from a key's pages alone and from
+//!   a stream of pairs.
 //! - [`calibrate`] and [`plan`]: how many probes, and what will it cost?
 //! - [`dedup`]: all of it.
 //!
@@ -67,6 +69,7 @@ pub mod audit;
 pub mod calibrate;
 pub mod clusters;
 pub mod collection;
+pub mod company;
 pub mod dedup;
 pub mod error;
 pub mod features;
@@ -88,6 +91,7 @@ pub mod settings;
 pub mod simhash;
 pub mod similarity;
 pub mod sketch;
+pub mod streamed;
 pub mod text;
 pub mod weight;
 

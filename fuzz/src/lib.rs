@@ -15,7 +15,7 @@ use flipside::document::DocId;
 use flipside::evaluate::found::Records;
 use flipside::evaluate::judged::read_judgements;
 use flipside::evaluate::truth::{TruthFile, TruthParams};
-use flipside::format::{FREQUENCIES, Kind, SEEN};
+use flipside::format::{KINDS, Kind};
 use flipside::frequencies;
 use flipside::inspect::inspect;
 use flipside::kernel::inflate::{InflateError, Inflater};
@@ -215,7 +215,7 @@ pub fn binary_file(bytes: &[u8]) {
     let length = usize::from(u16::from_le_bytes([low, high])).min(rest.len());
     let (header, body) = rest.split_at(length);
     let Ok(header) = serde_json::from_slice::<serde_json::Value>(header) else { return };
-    let kind = if kind & 1 == 0 { FREQUENCIES } else { SEEN };
+    let kind = KINDS[usize::from(kind) % KINDS.len()];
     let version = kind.version;
     std::fs::remove_file(&path).expect("the file");
     flipside::format::write(&path, Kind { version, ..kind }, &header, &[body]).expect("a file");

@@ -106,6 +106,25 @@ pub(crate) fn threads() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(0..=MOST_THREADS)
 }
 
+/// Parses bytes of memory, such as `4GiB`, `512MiB`, `8GB` or a plain number.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let unit = match text[digits..].trim() {
+        "" | "B" => 1,
+        "kB" | "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
+        "K" | "KiB" => 1 << 10,
+        "M" | "MiB" => 1 << 20,
+        "G" | "GiB" => 1 << 30,
+        "T" | "TiB" => 1 << 40,
+        _ => 0,
+    };
+    let bytes = text[..digits].parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    bytes.filter(|&bytes| bytes > 0).ok_or_else(|| "expected bytes, such as 512MiB or 4GiB".to_owned())
+}
+
 /// Parses a value of the library's; clap names the option and the value, the library what is expected.
 pub(crate) fn parsed<T: FromStr<Err: Into<Error>>>(text: &str) -> Result<T, String> {
     text.parse::<T>().map_err(|error| match error.into() {
@@ -834,7 +853,7 @@ impl VerifyName {
 
 /// The command line's names of the linkages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum LinkageName {
+pub(crate) enum LinkageName {
     /// All pages linked by any chain of pairs
     Connected,
     /// Every page is near the one that stays

@@ -23,6 +23,7 @@ mod seen;
 mod serve;
 #[cfg(unix)]
 mod signals;
+mod staged;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use flipside::Error;
@@ -41,6 +42,10 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Dedup(dedup::Args),
+    Sketch(staged::SketchArgs),
+    Join(staged::JoinArgs),
+    Cluster(staged::ClusterArgs),
+    Apply(staged::ApplyArgs),
     Compare(compare::Args),
     Calibrate(calibrate::Args),
     Evaluate(evaluate::Args),
@@ -75,6 +80,15 @@ impl Command {
     }
 }
 
+#[cfg(unix)]
+impl Command {
+    /// What is said when a signal ends it, where there is something to go on with.
+    fn farewell(&self) -> Option<&'static str> {
+        let is_stage = matches!(self, Self::Sketch(_) | Self::Join(_) | Self::Cluster(_) | Self::Apply(_));
+        is_stage.then_some("ended. What was finished stays where it is; the same command goes on from there")
+    }
+}
+
 /// What a command came to.
 enum Done {
     Well,
@@ -101,10 +115,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     // Not before the arguments are understood: nothing has been begun.
     #[cfg(unix)]
     if cli.command.ends_by_signal() {
-        signals::clean_up_on_end();
+        signals::clean_up_on_end(cli.command.farewell());
     }
     let result = match cli.command {
         Command::Dedup(args) => args.run(typed),
+        Command::Sketch(args) => args.run(),
+        Command::Join(args) => args.run(),
+        Command::Cluster(args) => args.run(),
+        Command::Apply(args) => args.run(),
         Command::Compare(args) => args.run(typed),
         Command::Calibrate(args) => args.run(),
         Command::Evaluate(args) => args.run(),

@@ -6,8 +6,9 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 /// Starts to listen for signals that end the program. One that the program was told to ignore, as `nohup`
-/// does, stays ignored; and where it cannot be listened for, it ends the program as it always did.
-pub(super) fn clean_up_on_end() {
+/// does, stays ignored; and where it cannot be listened for, it ends the program as it always did. `farewell` is
+/// said at the end.
+pub(super) fn clean_up_on_end(farewell: Option<&'static str>) {
     let ignored = ignored();
     let wanted: Vec<i32> =
         [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect();
@@ -15,6 +16,9 @@ pub(super) fn clean_up_on_end() {
     std::thread::spawn(move || {
         for signal in signals.forever() {
             take_all_away();
+            if let Some(farewell) = farewell {
+                eprintln!("flipside: {farewell}");
+            }
             let _ = emulate_default_handler(signal);
         }
     });

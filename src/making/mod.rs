@@ -10,8 +10,8 @@
 
 mod unfinished;
 
-pub(crate) use unfinished::is_unfinished;
 pub use unfinished::{Unfinished, take_all_away};
+pub(crate) use unfinished::{is_unfinished, sweep};
 
 use crate::error::{Error, Result};
 use std::fs::{self, File, Metadata};

@@ -187,16 +187,37 @@ pub fn take_all_away() {
     std::mem::forget(all);
 }
 
-/// Takes away what runs that were killed have left of `place`. What had stepped aside for a new `place` that
-/// did not come is put back.
+/// Folders that were swept: of a folder of very many files, not all are looked through again for each of them.
+static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Takes away whatever runs that were killed have left in a folder of ours, whatever it was to be.
+pub(crate) fn sweep(folder: &Path) {
+    take_away(folder, None);
+    SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_path_buf());
+}
+
+/// Takes away what runs that were killed have left of `place`.
 fn take_leftovers_away(place: &Path) {
-    let Some(name) = place.file_name().map(OsStr::to_string_lossy) else { return };
-    let Ok(entries) = fs::read_dir(super::folder_of(place)) else { return };
+    let folder = super::folder_of(place);
+    if !SWEPT.lock().unwrap_or_else(PoisonError::into_inner).contains(folder)
+        && let Some(name) = place.file_name()
+    {
+        take_away(folder, Some(&name.to_string_lossy()));
+    }
+}
+
+/// Takes away what is left in a folder of the place of this name, or of any. What had stepped aside for a new
+/// file or folder that did not come is put back.
+fn take_away(folder: &Path, name: Option<&str>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let found = entry.file_name();
-        if drawn(&found.to_string_lossy()) != Some((&*name, LOCK)) {
+        let found = found.to_string_lossy();
+        let Some((of, LOCK)) = drawn(&found) else { continue };
+        if name.is_some_and(|name| name != of) {
             continue;
         }
+        let place = &folder.join(of);
         let lock_path = entry.path();
         let Ok(lock) = File::open(&lock_path) else { continue };
         match lock.try_lock() {
@@ -274,6 +295,22 @@ mod tests {
         assert!(others.iter().all(|name| top.path().join(name).exists()));
         drop(held);
         assert_eq!(names(top.path()).len(), others.len());
+    }
+
+    #[test]
+    fn a_folder_is_swept_of_all_that_nobody_holds() {
+        let top = tempfile::tempdir().unwrap();
+        let held = Unfinished::folder(&top.path().join("held")).unwrap();
+        for name in ["a.unfinished-aaaaaa", "b.c.unfinished-bbbbbb"] {
+            fs::create_dir(top.path().join(name)).unwrap();
+            fs::write(with(&top.path().join(name), LOCK), "").unwrap();
+        }
+        fs::write(top.path().join("mine"), "x").unwrap();
+        assert_eq!(names(top.path()).len(), 7);
+        sweep(top.path());
+        assert_eq!(names(top.path()).len(), 3);
+        drop(held);
+        assert_eq!(names(top.path()), ["mine"]);
     }
 
     #[test]

@@ -133,7 +133,7 @@ impl Job {
 }
 
 /// Runs `work` with a number of threads, 0 for as many as the machine has.
-fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> Result<R> {
+pub(crate) fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> Result<R> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build()

@@ -595,7 +595,7 @@ mod tests {
                 .iter()
                 .map(|part| match part {
                     Part::Same(text) | Part::Folded(_, _, text) => text.chars().count(),
-                    Part::Differs(a, b) => a.chars().count() + b.chars().count(),
+                    Part::Differs(a, b) | Part::Frame(a, b) => a.chars().count() + b.chars().count(),
                     Part::Rest(..) => 0,
                 })
                 .sum();

@@ -121,7 +121,65 @@ fn binaries() -> Vec<Vec<u8>> {
     let (envelope, body) = flipside::format::read_any(&old).expect("a specimen");
     seeds.push(file(1, envelope.header, body));
     seeds.push(records());
+    seeds.extend(staged(dir.path()).into_iter().map(|(kind, header, body)| file(kind, header, body)));
     seeds
+}
+
+/// The files of a small run in stages: the place of each one's kind among all, its header and its body.
+fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
+    use flipside::clusters::Linkage;
+    use flipside::corpus::{JsonlFields, ReadRules};
+    use flipside::format::{KINDS, read_any};
+    use flipside::pipeline::Silent;
+    use flipside::staged::{self, ApplyJob, ClusterJob, JoinJob, Outputs, Shard, SketchJob};
+    let words = ["a page of a few words that stands twice", "a page of a few words that stands alone, or so"];
+    let pages: String =
+        (0..9).map(|n| serde_json::json!({"text": words[n % 2]}).to_string() + "\n").collect();
+    let (input, sketches) = (folder.join("pages.jsonl"), folder.join("sketches"));
+    std::fs::write(&input, pages).expect("a file");
+    let sketch = SketchJob {
+        inputs: vec![input.clone()],
+        fields: JsonlFields::default(),
+        longest_page: None,
+        rules: ReadRules::default(),
+        out: sketches.clone(),
+        force: false,
+        threads: 1,
+        shard: Shard::default(),
+        settings: flipside::settings::Settings::default(),
+    };
+    staged::sketch(&sketch, &Silent).expect("sketches");
+    let join = JoinJob { sketches: sketches.clone(), memory: None, threads: 1, shard: Shard::default() };
+    staged::join(&join, &Silent).expect("pairs");
+    let linkage = Linkage::Star;
+    let cluster = ClusterJob { sketches: sketches.clone(), linkage, memory: None, threads: 1 };
+    staged::cluster(&cluster, &Silent).expect("clusters");
+    let apply = ApplyJob {
+        sketches: sketches.clone(),
+        inputs: vec![input],
+        out: folder.join("kept"),
+        linkage,
+        writes: Outputs { kept: true, removed: true },
+        threads: 1,
+        shard: Shard::default(),
+    };
+    staged::apply(&apply, &Silent).expect("kept pages");
+    let (mut files, mut folders) = (Vec::new(), vec![sketches, folder.join("kept")]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path())
+        {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else if let Ok((envelope, body)) = read_any(&entry) {
+                let kind = KINDS.iter().position(|&kind| kind == envelope.kind).expect("a kind of ours");
+                files.push((kind as u8, envelope.header, body));
+            }
+        }
+    }
+    files.sort_by(|a, b| (a.0, &a.2).cmp(&(b.0, &b.2)));
+    // Of bands, which are all alike, a few.
+    files.dedup_by(|a, b| a.0 == b.0 && a.2 == b.2);
+    files
 }
 
 /// The records of a log of an index, which any index may hold.
@@ -134,7 +192,9 @@ fn records() -> Vec<u8> {
     let params = SeenParams { settings, frequencies: None };
     let mut seen = Seen::open(&index, Access::Write { fsync: false }, Some(&params)).expect("an index");
     let begun = seen.stored_bytes().1 as usize;
-    for (name, id, text) in [("a", None, "some words"), ("b", Some("r"), "other words"), ("c", None, "some words")] {
+    for (name, id, text) in
+        [("a", None, "some words"), ("b", Some("r"), "other words"), ("c", None, "some words")]
+    {
         let request = Request { name, id, seen: 7, fresh_from: 0 };
         seen.ask_and_add(&request, &sketcher.sketch(text)).expect("there is room");
         seen.commit().expect("a log");

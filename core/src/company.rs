@@ -1,0 +1,595 @@
+//! Near pairs of pages that share a key, from the pages of that key alone: what a join on disk asks of each
+//! group of records, so that it brings up and judges the very pairs that [`Net::Keys`] does in memory.
+//!
+//! Which pairs are compared depends on the group's pages, not on their order nor on other groups: a sketch
+//! that many texts share stands in every group with all of them, and a crowd is thinned by the sketches in it.
+
+use crate::audit::{self, FEW, Tally};
+use crate::collection::Two;
+use crate::error::{Error, Result};
+use crate::judge::{BETWEEN, WITHIN, shares};
+use crate::resemblance::{self, Bits, at_most};
+use crate::search::bands::{Banding, JoinParams};
+use crate::settings::{Judge, Measure, Net, Settings, Sketches};
+use crate::similarity::{Anchor, Page, contained};
+use crate::sketch::{Facts, Hashed};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+
+/// What a stage has kept of a page with a text of its own: the first of its copies.
+#[derive(Clone, Copy, Debug)]
+pub struct Companion<'a> {
+    /// Its number among all pages.
+    pub page: u64,
+    /// What is known of its text.
+    pub facts: Facts,
+    /// Its sketches.
+    pub two: Two<'a>,
+}
+
+/// Two pages that are near.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Near {
+    /// The greater number.
+    pub later: u64,
+    /// The lesser number.
+    pub earlier: u64,
+    /// Hamming distance of their hashes.
+    pub distance: u32,
+    /// What the judge measured.
+    pub similarity: f32,
+}
+
+/// What meetings have cost, and what was left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Met {
+    /// Groups of two pages or more.
+    pub groups: u64,
+    /// Pages of the largest group.
+    pub largest: u64,
+    /// Pairs of texts that were compared.
+    pub compared: u64,
+    /// Of these, below the threshold.
+    pub refused: u64,
+    /// Pairs of different sketches that were not compared in this group, because too many share the key.
+    pub crowded: u64,
+    /// Pairs of texts that were not compared, because too many share a sketch.
+    pub skipped: u64,
+}
+
+impl Met {
+    /// The two together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            groups: self.groups + other.groups,
+            largest: self.largest.max(other.largest),
+            compared: self.compared + other.compared,
+            refused: self.refused + other.refused,
+            crowded: self.crowded + other.crowded,
+            skipped: self.skipped + other.skipped,
+        }
+    }
+}
+
+/// Judges groups of pages that share a key.
+#[derive(Clone, Copy, Debug)]
+pub struct Company {
+    measure: Measure,
+    threshold: f32,
+    params: JoinParams,
+}
+
+impl Page for &Companion<'_> {
+    fn digest(&self) -> u128 {
+        self.facts.digest
+    }
+
+    fn hashed(&self) -> Option<&Hashed> {
+        None
+    }
+
+    fn signature(&self) -> Option<&[u32]> {
+        None
+    }
+
+    fn bits(&self) -> Option<&[u64]> {
+        Some(self.two.bits)
+    }
+
+    fn size(&self) -> u32 {
+        self.facts.features
+    }
+
+    fn features(&self, _: impl FnMut(u64, i64)) {}
+}
+
+impl Companion<'_> {
+    /// Orders sketches by the keys behind a band, the bits, and the keys up to it: as the join in memory
+    /// orders a crowd.
+    pub fn compare_after(&self, other: &Self, band: usize) -> Ordering {
+        let from = band + 1;
+        let (a, b) = (self.two, other.two);
+        let words = |bits: &[u64]| bits.iter().map(|word| word.rotate_left(32)).collect::<Vec<_>>();
+        a.keys[from..]
+            .cmp(&b.keys[from..])
+            .then_with(|| match a.bits == b.bits {
+                true => Ordering::Equal,
+                // The low half of a word comes first.
+                false => words(a.bits).cmp(&words(b.bits)),
+            })
+            .then_with(|| a.keys[..from].cmp(&b.keys[..from]))
+    }
+
+    fn has_sketch_of(&self, other: &Self) -> bool {
+        self.two.keys == other.two.keys && self.two.bits == other.two.bits
+    }
+}
+
+impl Company {
+    /// A judge of groups, as the settings want it.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for settings under which near pairs do not show in the sketches of pages that
+    /// share a key.
+    pub fn new(settings: &Settings) -> Result<Self> {
+        settings.check()?;
+        let (Sketches::Both { banding, .. }, Net::Keys) = (settings.sketches, settings.net) else {
+            let expected = "keys, with both sketches: no other search goes from file to file";
+            return Err(Error::parameter("search", settings.net.name(), expected));
+        };
+        let (Judge::Estimate(threshold) | Judge::EstimatedContainment(threshold)) = settings.judge else {
+            let expected =
+                "estimate or estimated-containment: no features are kept that another could look at";
+            return Err(Error::parameter("verify", settings.judge.name(), expected));
+        };
+        let measure = settings.judge.measure().unwrap_or(Measure::Estimate);
+        let params = JoinParams::new(Banding { bands: banding.bands, rows: 1 }, 1);
+        Ok(Self { measure, threshold: threshold as f32, params })
+    }
+
+    /// Pages of one key from which on it may be that not all of them are compared with each other.
+    pub fn crowd(&self) -> usize {
+        self.params.full_bucket + 1
+    }
+
+    /// Compares the pages of one key of a band, sorting them, and hands on those that are near.
+    ///
+    /// `is_crowded` says whether an earlier band's key may have [`crowd`](Self::crowd) pages: a pair that shares
+    /// a key without a crowd in an earlier band has met there, and is not compared again.
+    ///
+    /// # Panics
+    /// If pages have fewer keys than the settings say.
+    pub fn meet(
+        &self,
+        band: usize,
+        pages: &mut [Companion<'_>],
+        is_crowded: impl Fn(usize, u32) -> bool,
+        mut found: impl FnMut(Near),
+    ) -> Met {
+        let mut met =
+            Met { groups: u64::from(pages.len() > 1), largest: pages.len() as u64, ..Met::default() };
+        if pages.len() < 2 {
+            return met;
+        }
+        pages.sort_unstable_by(|a, b| {
+            a.compare_after(b, band).then_with(|| (a.facts.digest, a.page).cmp(&(b.facts.digest, b.page)))
+        });
+        let sketches: Vec<&[Companion<'_>]> = pages.chunk_by(|a, b| a.has_sketch_of(b)).collect();
+        // Pages of one sketch stand together in every band.
+        if band == 0 {
+            for texts in sketches.iter().filter(|texts| texts.len() > 1) {
+                let before = met.compared;
+                for (at, first) in texts.iter().enumerate().take(WITHIN) {
+                    let anchor = Anchor::new(self.measure, first);
+                    texts[at + 1..]
+                        .iter()
+                        .for_each(|second| self.judge(&anchor, first, second, &mut met, &mut found));
+                }
+                met.skipped += pairs_of(texts.len()) - (met.compared - before);
+            }
+        }
+        let n = sketches.len();
+        let JoinParams { full_bucket, neighbours, .. } = self.params;
+        let is_crowd = n > full_bucket && n - 1 > neighbours;
+        let followers = if is_crowd { neighbours } else { n };
+        if is_crowd {
+            met.crowded += pairs_of(n) - ((n - neighbours) as u64 * neighbours as u64 + pairs_of(neighbours));
+        }
+        for (at, firsts) in sketches.iter().enumerate() {
+            for seconds in sketches[at + 1..].iter().take(followers) {
+                let (a, b) = (&firsts[0].two, &seconds[0].two);
+                if (0..band).any(|k| a.keys[k] == b.keys[k] && !is_crowded(k, a.keys[k])) {
+                    continue;
+                }
+                let [most_first, most_second] = shares(firsts.len(), seconds.len());
+                for first in &firsts[..most_first] {
+                    let anchor = Anchor::new(self.measure, first);
+                    for second in &seconds[..most_second] {
+                        self.judge(&anchor, first, second, &mut met, &mut found);
+                    }
+                }
+                met.skipped += (firsts.len() * seconds.len() - most_first * most_second) as u64;
+            }
+        }
+        met
+    }
+
+    /// Begins to compare the pages of one key that come one by one, however many they are: in the order in which
+    /// [`meet`](Self::meet) compares them, which is that of [`Companion::compare_after`], and for equal sketches
+    /// that of digests and pages. It comes to the same.
+    ///
+    /// So many different `sketches` are among them; `is_crowded` is as in [`meet`](Self::meet).
+    pub fn meeting<C: Fn(usize, u32) -> bool>(
+        &self,
+        band: usize,
+        sketches: u64,
+        is_crowded: C,
+    ) -> Meeting<C> {
+        let JoinParams { full_bucket, neighbours, .. } = self.params;
+        let is_crowd = sketches > full_bucket as u64 && sketches - 1 > neighbours as u64;
+        let mut met = Met::default();
+        if is_crowd {
+            let neighbours = neighbours as u64;
+            let compared = (sketches - neighbours) * neighbours + neighbours * (neighbours - 1) / 2;
+            met.crowded = (u128::from(sketches) * u128::from(sketches - 1) / 2) as u64 - compared;
+        }
+        let followers = if is_crowd { neighbours } else { full_bucket };
+        let (window, within, pages) = (VecDeque::new(), Vec::new(), 0);
+        Meeting { company: *self, band, followers, is_crowded, window, within, pages, met }
+    }
+
+    fn judge<'c>(
+        &self,
+        anchor: &Anchor<&'c Companion<'c>>,
+        first: &Companion<'_>,
+        second: &Companion<'_>,
+        met: &mut Met,
+        found: &mut impl FnMut(Near),
+    ) {
+        met.compared += 1;
+        let similarity = anchor.with(&second);
+        if similarity < self.threshold {
+            met.refused += 1;
+            return;
+        }
+        let (later, earlier) = (first.page.max(second.page), first.page.min(second.page));
+        found(Near { later, earlier, distance: (first.two.hash ^ second.two.hash).count_ones(), similarity });
+    }
+}
+
+/// A page that was in a group, by itself.
+struct Owned {
+    page: u64,
+    facts: Facts,
+    hash: u64,
+    keys: Box<[u32]>,
+    bits: Box<[u64]>,
+}
+
+impl Owned {
+    fn of(&Companion { page, facts, two }: &Companion<'_>) -> Self {
+        Self { page, facts, hash: two.hash, keys: two.keys.into(), bits: two.bits.into() }
+    }
+
+    fn companion(&self) -> Companion<'_> {
+        let Self { page, facts, hash, keys, bits } = self;
+        Companion { page: *page, facts: *facts, two: Two { hash: *hash, bits, keys } }
+    }
+}
+
+/// The pages of one sketch: as many of them as are compared with those of others, and how many there are.
+struct Together {
+    texts: Vec<Owned>,
+    number: usize,
+}
+
+/// The pages of one key while they come one by one, see [`Company::meeting`]. It holds the last sketches, and of
+/// each a few pages.
+pub struct Meeting<C> {
+    company: Company,
+    band: usize,
+    /// Sketches that each is compared with.
+    followers: usize,
+    is_crowded: C,
+    /// The last sketches; the last one is being added to.
+    window: VecDeque<Together>,
+    /// The pages of the last sketch that all others of it are compared with.
+    within: Vec<Owned>,
+    pages: u64,
+    met: Met,
+}
+
+impl<C: Fn(usize, u32) -> bool> Meeting<C> {
+    /// Adds the next page, and hands on which others are near.
+    pub fn add(&mut self, page: &Companion<'_>, mut found: impl FnMut(Near)) {
+        self.pages += 1;
+        let is_next =
+            |last: &Together| last.texts.first().is_some_and(|text| text.companion().has_sketch_of(page));
+        if !self.window.back().is_some_and(is_next) {
+            self.end_sketch(&mut found);
+            if self.window.len() > self.followers {
+                self.window.pop_front();
+            }
+            self.window.push_back(Together { texts: Vec::new(), number: 0 });
+            self.within.clear();
+        }
+        let Some(last) = self.window.back_mut() else { return };
+        if self.band == 0 {
+            let company = self.company;
+            for first in &self.within {
+                let first = first.companion();
+                company.judge(&Anchor::new(company.measure, &first), &first, page, &mut self.met, &mut found);
+            }
+            self.met.skipped += (last.number - self.within.len()) as u64;
+            if self.within.len() < WITHIN {
+                self.within.push(Owned::of(page));
+            }
+        }
+        if last.texts.len() < BETWEEN {
+            last.texts.push(Owned::of(page));
+        }
+        last.number += 1;
+    }
+
+    /// Compares the last sketch, of which all pages are there, with those before it.
+    fn end_sketch(&mut self, found: &mut impl FnMut(Near)) {
+        let Self { company, band, window, is_crowded, met, .. } = self;
+        let Some((last, before)) = window.make_contiguous().split_last() else { return };
+        for other in before {
+            let keys = other.texts[0].keys.iter().zip(&last.texts[0].keys[..*band]);
+            if keys.enumerate().any(|(k, (a, b))| a == b && !is_crowded(k, *a)) {
+                continue;
+            }
+            let [most_first, most_second] = shares(other.number, last.number);
+            for first in &other.texts[..most_first] {
+                let first = first.companion();
+                let anchor = Anchor::new(company.measure, &first);
+                for second in &last.texts[..most_second] {
+                    company.judge(&anchor, &first, &second.companion(), met, found);
+                }
+            }
+            met.skipped += other.number as u64 * last.number as u64 - (most_first * most_second) as u64;
+        }
+    }
+
+    /// No page is left; hands on what is near, and tells what it took.
+    pub fn end(mut self, mut found: impl FnMut(Near)) -> Met {
+        self.end_sketch(&mut found);
+        Met { groups: u64::from(self.pages > 1), largest: self.pages, ..self.met }
+    }
+}
+
+/// Pages that were drawn to be compared with all others by their bits: a sample of what a join should have found.
+pub struct Drawn {
+    company: Company,
+    /// Ascending.
+    pages: Vec<Owned>,
+    all: u64,
+}
+
+impl Drawn {
+    /// The most pages that are drawn, however few there are.
+    pub const MOST: usize = audit::MOST_DRAWN;
+
+    /// What a page is drawn by, of its text and the settings' seed: of all pages with a text of their own and features
+    /// enough, those with the least.
+    pub fn key(digest: u128, seed: u64) -> (u64, u128) {
+        audit::drawing_key(digest, seed)
+    }
+
+    /// How many are drawn of so many pages.
+    pub fn number(all: u64) -> usize {
+        audit::most_drawn(all)
+    }
+
+    /// These pages, drawn of `all`.
+    pub fn new(company: Company, pages: &[Companion<'_>], all: u64) -> Self {
+        let mut pages: Vec<Owned> = pages.iter().map(Owned::of).collect();
+        pages.sort_unstable_by_key(|page| page.page);
+        Self { company, pages, all }
+    }
+
+    /// Which of these pages, put in order of their sizes, are near which drawn ones: the drawn one and the other.
+    pub fn near(&self, pages: &mut [Companion<'_>]) -> Vec<(u64, u64)> {
+        pages.sort_unstable_by_key(|page| (page.facts.features, page.page));
+        let pages = &*pages;
+        let Company { measure, threshold, .. } = self.company;
+        let near = |a: &Owned| {
+            let size = a.facts.features;
+            let ruled_out =
+                |other: u32| measure == Measure::Estimate && at_most(1.0, [size, other]) < threshold;
+            let from = pages.partition_point(|b| b.facts.features < size && ruled_out(b.facts.features));
+            let others = &pages[from..];
+            let end = others.partition_point(|b| b.facts.features <= size || !ruled_out(b.facts.features));
+            let own = Bits { words: &a.bits, size };
+            let passes = |estimate: f32, size: u32| match measure {
+                Measure::EstimatedContainment => contained(estimate, [own.size, size]) >= threshold,
+                _ => estimate >= threshold,
+            };
+            // A few words mostly show that too many bits differ.
+            let is_near = |b: &&Companion<'_>| {
+                let bits = Bits { words: b.two.bits, size: b.facts.features };
+                b.page != a.page
+                    && passes(resemblance::bound(own, bits, FEW), bits.size)
+                    && passes(resemblance::estimate(own, bits), bits.size)
+            };
+            others[..end].iter().filter(is_near).map(|b| (a.page, b.page)).collect::<Vec<_>>()
+        };
+        self.pages.par_iter().flat_map_iter(near).collect()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// What counts the pairs that [`near`](Self::near) tells, and which of them were found.
+    pub fn tally(&self) -> Tally {
+        Tally::new(self.pages.iter().map(|page| page.page).collect(), self.all)
+    }
+}
+
+/// Number of pairs of `n` things.
+fn pairs_of(n: usize) -> u64 {
+    let n = n as u64;
+    n * n.saturating_sub(1) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dedup::{Deduper, Kind};
+    use crate::hash::SplitMix64;
+    use crate::sketch::{Sketch, SketchValue, TwoSketches};
+    use hashbrown::{HashMap, HashSet};
+
+    /// Sketches of few values each, so that keys meet, sketches are shared, and templates crowd.
+    fn sketches(n: u64, rng: &mut SplitMix64, crowd: bool, settings: &Settings) -> Vec<Sketch> {
+        let Sketches::Both { bits, banding } = settings.sketches else { unreachable!() };
+        let templates = 1 + rng.below(if crowd { 2 } else { 5 });
+        (0..n)
+            .map(|page| {
+                let template = rng.below(templates);
+                let mut draws = SplitMix64::new(template);
+                let mut words: Vec<u64> = (0..bits / 64).map(|_| draws.next_u64()).collect();
+                for _ in 0..rng.below(if crowd { 9 } else { 4 }) {
+                    words[rng.below(bits as u64 / 64) as usize] ^= 1 << rng.below(64);
+                }
+                let key = |band: u64, rng: &mut SplitMix64| {
+                    let own = rng.below(3) == 0;
+                    (template * 1000 + band * 10 + if own { rng.below(4) } else { 0 }) as u32
+                };
+                let keys: Vec<u32> = (0..banding.bands as u64).map(|band| key(band, rng)).collect();
+                let hash = draws.next_u64() ^ rng.below(8);
+                let value = SketchValue::Both(TwoSketches { hash, bits: words, keys });
+                let features = 90 + rng.below(20) as u32;
+                // Some have one text; those have all in common, as the first sketch of it says.
+                let digest =
+                    if rng.below(6) == 0 { 1 + u128::from(rng.below(n)) } else { u128::from(page) << 64 | 7 };
+                Sketch { facts: Facts { digest, text_bytes: 500, features }, value }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn groups_bring_up_and_judge_what_the_net_in_memory_does() {
+        let mut rng = SplitMix64::new(11);
+        let both = |bands| Sketches::Both { bits: 128, banding: Banding { bands, rows: 3 } };
+        let (mut crowds, mut audited) = (0, 0);
+        for round in 0..60 {
+            let crowd = round % 5 == 0;
+            let settings = match round % 3 {
+                0 => Settings::both(0.85),
+                1 => Settings::removable(),
+                _ => Settings::both(0.7),
+            };
+            let settings = settings.with(|settings| settings.sketches = both(if crowd { 2 } else { 5 }));
+            let mut pages = sketches(if crowd { 900 } else { 120 }, &mut rng, crowd, &settings);
+            let mut first_of: HashMap<u128, usize> = HashMap::new();
+            for at in 0..pages.len() {
+                let first = *first_of.entry(pages[at].facts.digest).or_insert(at);
+                pages[at] = pages[first].clone();
+            }
+            let mut deduper = Deduper::new(settings.clone()).unwrap();
+            pages.iter().for_each(|page| {
+                deduper.push_sketch(page).unwrap();
+            });
+            let outcome = deduper.run().unwrap();
+            let mut expected: Vec<Near> = outcome
+                .pairs
+                .iter()
+                .filter(|pair| pair.kind == Kind::Near)
+                .map(|p| Near {
+                    later: u64::from(p.b.0),
+                    earlier: u64::from(p.a.0),
+                    distance: p.distance,
+                    similarity: p.similarity,
+                })
+                .collect();
+            expected.sort_by_key(|near| (near.later, near.earlier));
+
+            let company = Company::new(&settings).unwrap();
+            let Sketches::Both { banding, .. } = settings.sketches else { unreachable!() };
+            let firsts: Vec<Companion<'_>> = (0..pages.len())
+                .filter(|&at| first_of[&pages[at].facts.digest] == at)
+                .map(|at| {
+                    let SketchValue::Both(two) = &pages[at].value else { unreachable!() };
+                    Companion { page: at as u64, facts: pages[at].facts, two: Two::from(two) }
+                })
+                .collect();
+            let mut groups: Vec<HashMap<u32, Vec<Companion<'_>>>> = vec![HashMap::new(); banding.bands];
+            for page in &firsts {
+                for (band, &key) in page.two.keys.iter().enumerate() {
+                    groups[band].entry(key).or_default().push(*page);
+                }
+            }
+            let crowded: Vec<HashSet<u32>> = groups
+                .iter()
+                .map(|groups| {
+                    groups
+                        .iter()
+                        .filter(|(_, pages)| pages.len() >= company.crowd())
+                        .map(|(&key, _)| key)
+                        .collect()
+                })
+                .collect();
+            let (mut got, mut met) = (Vec::new(), Met::default());
+            for (band, groups) in groups.iter_mut().enumerate() {
+                for pages in groups.values_mut() {
+                    pages.reverse();
+                    let is_crowded = |band: usize, key| crowded[band].contains(&key);
+                    let from = got.len();
+                    let part = company.meet(band, pages, is_crowded, |near| got.push(near));
+                    // The same one by one.
+                    let sketches = pages.chunk_by(|a, b| a.has_sketch_of(b)).count() as u64;
+                    let mut one_by_one = Vec::new();
+                    let mut meeting = company.meeting(band, sketches, is_crowded);
+                    pages.iter().for_each(|page| meeting.add(page, |near| one_by_one.push(near)));
+                    assert_eq!(meeting.end(|near| one_by_one.push(near)), part);
+                    let order = |near: &Near| (near.later, near.earlier);
+                    one_by_one.sort_by_key(order);
+                    got[from..].sort_by_key(order);
+                    assert_eq!(one_by_one, got[from..]);
+                    met = met.and(part);
+                }
+            }
+            got.sort_by_key(|near| (near.later, near.earlier));
+            got.dedup();
+            assert_eq!(got, expected, "round {round}");
+
+            let audit = outcome.audit.unwrap();
+            let drawn = Drawn::new(company, &firsts, firsts.len() as u64);
+            let found = |a: u64, b: u64| {
+                got.binary_search_by_key(&(a.max(b), a.min(b)), |near| (near.later, near.earlier)).is_ok()
+            };
+            let mut tally = drawn.tally();
+            for pages in firsts.clone().chunks_mut(50) {
+                drawn.near(pages).into_iter().for_each(|(a, b)| tally.add(a, b, found(a, b)));
+            }
+            assert_eq!(tally.audit(), audit);
+            audited += audit.pairs;
+            crowds += u64::from(met.crowded > 0 && outcome.searched.crowds.is_some());
+        }
+        assert!(audited > 1000, "the audit saw hardly anything: {audited}");
+        assert!(crowds > 8, "the guard against crowds was hardly looked at: {crowds}");
+    }
+
+    #[test]
+    fn what_no_group_shows_is_refused() {
+        let refused = |settings: Settings| match Company::new(&settings) {
+            Err(Error::Parameter { parameter, .. }) => parameter,
+            Ok(_) => "",
+        };
+        assert_eq!([Settings::default(), Settings::removable()].map(refused), ["", ""]);
+        assert_eq!([Settings::simhash(), Settings::minhash(0.8)].map(refused), ["search", "search"]);
+        assert_eq!(refused(Settings::default().with(|s| s.judge = Judge::Jaccard(0.8))), "verify");
+    }
+}

@@ -1,0 +1,199 @@
+//! What do the stages take, of time, memory and disk, for very many pages?
+//!
+//! `cargo run --release --example stages -- PAGES FOLDER MEMORY LIMIT` makes up so many pages of about 1 kB, a
+//! file of 100,000 at a time, sketches each file and takes it away; then joins and clusters the sketches, each
+//! stage in a process of its own that may use `MEMORY` MiB and has an address space of `LIMIT` MiB. It prints a
+//! row for each stage. Without arguments it does so for a few pages.
+//!
+//! Of the pages, six in ten stand alone, three in ten are one of two or more versions of a text that differ in up to
+//! four words, and one in fifty is of a template. Which words a page has follows from its number alone.
+
+use flipside::clusters::Linkage;
+use flipside::corpus::{JsonlFields, ReadRules};
+use flipside::hash::{SplitMix64, fmix64};
+use flipside::pipeline::Silent;
+use flipside::resources::{cpu_seconds, peak_memory_bytes};
+use flipside::settings::Settings;
+use flipside::staged::{self, ClusterJob, JoinJob, Shard, SketchJob};
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Pages of a file.
+const FILE: u64 = 100_000;
+/// Words of a page: about 1 kB.
+const WORDS: usize = 160;
+/// Words there are.
+const VOCABULARY: u64 = 60_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["stage", name, sketches, memory] => stage(name, Path::new(sketches), memory.parse::<u64>()? << 20),
+        [pages, folder, memory, limit] => {
+            measure(pages.parse()?, Path::new(folder), memory, limit.parse::<u64>()? << 10)
+        }
+        [] => measure(20_000, tempfile::tempdir()?.path(), "64", 700 << 10),
+        _ => Err("PAGES FOLDER MEMORY LIMIT, both in MiB".into()),
+    }
+}
+
+/// The text of a page.
+fn text(page: u64, vocabulary: &[String], out: &mut String) {
+    let chance = fmix64(page) % 100;
+    // Pages of a family are far apart; two in a hundred pages are of one of four templates.
+    let (family, own) = match chance {
+        0..2 => (u64::MAX - fmix64(page ^ 1) % 4, 6),
+        2..32 => (fmix64(page ^ 2) % (1 + page / 3), fmix64(page ^ 3) % 5),
+        _ => (page, 0),
+    };
+    let (mut draws, mut edits) = (SplitMix64::new(family ^ 0xf11b), SplitMix64::new(page ^ 0x51de));
+    // Few words make most of a text.
+    let word = |draws: &mut SplitMix64| {
+        let share = draws.unit();
+        (share * share * share * VOCABULARY as f64) as usize
+    };
+    let mut words: [usize; WORDS] = std::array::from_fn(|_| word(&mut draws));
+    for _ in 0..own {
+        words[edits.below(WORDS as u64) as usize] = word(&mut edits);
+    }
+    for word in words {
+        out.push_str(&vocabulary[word]);
+        out.push(' ');
+    }
+}
+
+fn vocabulary() -> Vec<String> {
+    let mut draws = SplitMix64::new(7);
+    let word = |_| {
+        let length = 2 + draws.below(8);
+        (0..length).map(|_| char::from(b'a' + draws.below(26) as u8)).collect()
+    };
+    (0..VOCABULARY).map(word).collect()
+}
+
+fn bytes_of(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let size = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => bytes_of(&entry.path()),
+        Ok(found) => found.len(),
+        Err(_) => 0,
+    };
+    entries.flatten().map(size).sum()
+}
+
+fn measure(pages: u64, folder: &Path, memory: &str, limit: u64) -> Result<(), Box<dyn Error>> {
+    let (vocabulary, sketches) = (vocabulary(), folder.join("sketches"));
+    fs::create_dir_all(folder)?;
+    println!(
+        "pages,memory_mib,limit_mib,stage,cpu_seconds,wall_seconds,microseconds_a_page,peak_bytes,\
+         disk_bytes_a_page,said"
+    );
+    let row = |stage: &str, cpu: f64, wall: f64, peak: u64, disk: u64, said: &str| {
+        let (each, disk) = (cpu * 1e6 / pages as f64, disk as f64 / pages as f64);
+        let limit = limit >> 10;
+        println!("{pages},{memory},{limit},{stage},{cpu:.1},{wall:.1},{each:.3},{peak},{disk:.1},{said}");
+    };
+    let (mut cpu, begun, mut text_bytes) = (0.0, Instant::now(), 0);
+    for start in (0..pages).step_by(FILE as usize) {
+        let path = folder.join(format!("pages-{:06}.jsonl", start / FILE));
+        text_bytes += write_file(&path, start..pages.min(start + FILE), &vocabulary)?;
+        let before = cpu_seconds().ok_or("no processor time")?;
+        staged::sketch(&sketch_job(&path, &sketches), &Silent)?;
+        cpu += cpu_seconds().ok_or("no processor time")? - before;
+        fs::remove_file(&path)?;
+    }
+    let peak = peak_memory_bytes().unwrap_or(0);
+    let said = format!("{text_bytes} bytes of text");
+    row("sketch", cpu, begun.elapsed().as_secs_f64(), peak, bytes_of(&sketches), &said);
+    for stage in ["join", "star", "connected"] {
+        let (ended, most) = (AtomicBool::new(false), AtomicU64::new(0));
+        let output = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    most.fetch_max(bytes_of(&sketches), Ordering::Relaxed);
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+            });
+            let output = Command::new("sh")
+                .args(["-c", &format!("ulimit -v {limit}; exec \"$0\" \"$@\"")])
+                .arg(std::env::current_exe()?)
+                .args(["stage", stage])
+                .arg(&sketches)
+                .arg(memory)
+                .output();
+            ended.store(true, Ordering::Relaxed);
+            output
+        })?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let numbers: Vec<&str> = said.trim().splitn(4, ' ').collect();
+        let [cpu, wall, peak, said] = numbers[..] else {
+            return Err(format!("{stage}: {}", String::from_utf8_lossy(&output.stderr)).into());
+        };
+        row(stage, cpu.parse()?, wall.parse()?, peak.parse()?, most.into_inner(), said);
+    }
+    Ok(())
+}
+
+fn write_file(path: &Path, pages: std::ops::Range<u64>, vocabulary: &[String]) -> std::io::Result<u64> {
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let (mut line, mut bytes) = (String::new(), 0);
+    for page in pages {
+        line.clear();
+        text(page, vocabulary, &mut line);
+        bytes += line.len() as u64;
+        let url = format!("https://site-{}.example/{page}", page % 9973);
+        writeln!(file, r#"{{"id":"p{page}","url":"{url}","text":"{line}"}}"#)?;
+    }
+    file.flush()?;
+    Ok(bytes)
+}
+
+fn sketch_job(input: &Path, out: &Path) -> SketchJob {
+    SketchJob {
+        inputs: vec![PathBuf::from(input)],
+        fields: JsonlFields::default(),
+        longest_page: None,
+        rules: ReadRules::default(),
+        out: out.to_path_buf(),
+        force: false,
+        threads: 0,
+        shard: Shard::default(),
+        settings: Settings::default(),
+    }
+}
+
+/// One stage; says processor seconds, seconds, the peak of memory, and what came of it.
+fn stage(name: &str, sketches: &Path, memory: u64) -> Result<(), Box<dyn Error>> {
+    let begun = Instant::now();
+    let (sketches, memory, threads) = (sketches.to_path_buf(), Some(memory), 0);
+    let said = match name {
+        "join" => {
+            let done =
+                staged::join(&JoinJob { sketches, memory, threads, shard: Shard::default() }, &Silent)?;
+            format!(
+                "{} copies; {} pairs found of {} compared; {} left out in crowds of up to {} pages",
+                done.copies,
+                done.pairs,
+                done.met.compared,
+                done.met.crowded + done.met.skipped,
+                done.met.largest
+            )
+        }
+        _ => {
+            let linkage = if name == "star" { Linkage::Star } else { Linkage::Connected };
+            let done = staged::cluster(&ClusterJob { sketches, linkage, memory, threads }, &Silent)?;
+            format!(
+                "{} pages go by {} clusters; the largest has {}",
+                done.removed, done.clusters, done.largest
+            )
+        }
+    };
+    let (cpu, peak) = (cpu_seconds().unwrap_or(0.0), peak_memory_bytes().unwrap_or(0));
+    println!("{cpu} {} {peak} {said}", begun.elapsed().as_secs_f64());
+    Ok(())
+}

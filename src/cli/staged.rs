@@ -1,0 +1,287 @@
+//! `flipside sketch`, `join`, `cluster` and `apply`: a run in stages, for more pages than memory holds.
+
+use super::arguments::{
+    CheckArgs, FeatureArgs, Given, InputArgs, LinkageName, MethodName, SearchArgs, bytes, parsed, threads,
+};
+use super::progress::Bars;
+use super::{Done, tell};
+use flipside::report::tell::audited;
+use flipside::resources::peak_memory_bytes;
+use flipside::staged::{self, Outputs, Shard};
+use flipside::wording::counted;
+use std::path::PathBuf;
+
+/// Sketch each input file into a file of its own: the first stage for more pages than memory holds.
+///
+/// Stages are sketch, join, cluster and apply. Each passes over what is there already, so that a run that was
+/// ended goes on with the same command. What comes of them is what dedup makes of the same pages.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  flipside sketch crawl/*.warc.wet.gz --out sketches
+  flipside join sketches --memory 8GiB
+  flipside cluster sketches
+  flipside apply sketches crawl/*.warc.wet.gz --out kept
+
+Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
+pub(crate) struct SketchArgs {
+    #[command(flatten)]
+    input: InputArgs,
+
+    /// Folder for the files of sketches; it may hold others of the same settings
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+
+    /// Make sketches again that are there and do not fit: of other settings, of a file that has changed, or cut short
+    #[arg(long)]
+    force: bool,
+
+    /// The part of the input files to sketch, such as 17/1000, counted from 1: for many machines
+    #[arg(long, value_name = "PART", default_value_t, value_parser = parsed::<Shard>)]
+    shard: Shard,
+
+    /// Number of threads (0 = one per core); results are identical
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
+    threads: usize,
+
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+
+    /// Which sketch a page gets; both alone is made in stages
+    #[arg(long, value_enum, default_value_t = MethodName::Both)]
+    method: MethodName,
+
+    #[command(flatten)]
+    search: SearchArgs,
+
+    #[command(flatten)]
+    check: CheckArgs,
+
+    #[command(flatten)]
+    features: FeatureArgs,
+}
+
+impl SketchArgs {
+    pub(crate) fn run(self) -> anyhow::Result<Done> {
+        let method = self.method;
+        anyhow::ensure!(
+            method == MethodName::Both,
+            "--method {} cannot be run in stages: it needs the sketches of all pages in memory at once. Give \
+             flipside dedup that memory, or leave it out",
+            method.name()
+        );
+        let given = Given {
+            search: &self.search,
+            features: &self.features,
+            check: Some(&self.check),
+            groups: None,
+            all_pairs: false,
+            saves_frequencies: false,
+        };
+        let settings = given.settings(method, &self.search.said(method))?;
+        let job = staged::SketchJob {
+            inputs: self.input.inputs.clone(),
+            fields: self.input.names.fields(),
+            longest_page: self.input.names.longest_page(),
+            rules: self.input.names.rules(),
+            out: self.out,
+            force: self.force,
+            threads: self.threads,
+            shard: self.shard,
+            settings,
+        };
+        let sketched = staged::sketch(&job, &Bars::new(self.quiet))?;
+        let mut text = format!(
+            "{} of {} are sketched",
+            counted(sketched.pages, "page", "pages"),
+            counted(sketched.files, "file", "files")
+        );
+        if sketched.there > 0 {
+            text += &format!(", {} of them before", counted(sketched.there, "file", "files"));
+        }
+        if sketched.damaged > 0 {
+            text += &format!("; {} of input damaged", counted(sketched.damaged, "piece", "pieces"));
+        }
+        tell(&(text + ".\n"))?;
+        Ok(if sketched.damaged > 0 { Done::WithDamage } else { Done::Well })
+    }
+}
+
+/// How the machine is used by a stage that works on all sketches.
+#[derive(Debug, clap::Args)]
+struct MachineArgs {
+    /// Memory that is not exceeded, such as 512MiB or 4GiB; what does not fit goes to disk, beside the sketches
+    /// [default: half of what the machine or container has, or what is free]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory: Option<u64>,
+
+    /// Number of threads (0 = one per core); results are identical
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
+    threads: usize,
+
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// The peak of memory, as the last sentence of a summary.
+fn peak() -> String {
+    let megabytes = peak_memory_bytes().map(|bytes| bytes.div_ceil(1 << 20));
+    megabytes.map_or_else(String::new, |mb| format!(" Peak memory {mb} MiB."))
+}
+
+/// Find the near pairs and copies of all pages whose sketches are in a folder: the second stage.
+///
+/// Pages that share a key are compared by their sketches; no text is read again. Bands of keys are joined one
+/// after the other, each into a file of its own; those that are there already are passed over.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: flipside join sketches --memory 8GiB")]
+pub(crate) struct JoinArgs {
+    /// Folder that flipside sketch wrote
+    sketches: PathBuf,
+
+    #[command(flatten)]
+    machine: MachineArgs,
+
+    /// The part of the bands to join, such as 2/3, counted from 1: for several machines that share the folder
+    #[arg(long, value_name = "PART", default_value_t, value_parser = parsed::<Shard>)]
+    shard: Shard,
+}
+
+impl JoinArgs {
+    pub(crate) fn run(self) -> anyhow::Result<Done> {
+        let MachineArgs { memory, threads, quiet } = self.machine;
+        let job = staged::JoinJob { sketches: self.sketches, memory, threads, shard: self.shard };
+        let joined = staged::join(&job, &Bars::new(quiet))?;
+        let mut text = format!(
+            "{}, of which {}. {} joined: {} compared, {} found.",
+            counted(joined.pages, "page", "pages"),
+            counted(joined.copies, "is a copy", "are copies"),
+            counted(joined.bands, "band", "bands"),
+            counted(joined.met.compared, "pair", "pairs"),
+            counted(joined.pairs, "near pair", "near pairs"),
+        );
+        let left_out = joined.met.crowded + joined.met.skipped;
+        if left_out > 0 {
+            text += &format!(
+                " In crowds, such as pages of one template make, {} of pages that share a key were not compared; \
+                 the largest has {}.",
+                counted(left_out, "pair", "pairs"),
+                counted(joined.met.largest, "page", "pages")
+            );
+        }
+        if let Some(audit) = &joined.audit {
+            text += &format!(" {}", audited(audit, joined.judge).trim_end());
+        }
+        tell(&format!("{text}{}\n", peak()))
+    }
+}
+
+/// Make clusters of the pairs that join found: the third stage.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: flipside cluster sketches --clusters star")]
+pub(crate) struct ClusterArgs {
+    /// Folder of sketches that flipside join has worked on
+    sketches: PathBuf,
+
+    /// How pairs form clusters; the first page of a cluster stays. star takes a bit of memory for each page,
+    /// connected 4 bytes for each page that is near another
+    #[arg(long, value_enum, default_value_t = LinkageName::Star)]
+    clusters: LinkageName,
+
+    #[command(flatten)]
+    machine: MachineArgs,
+}
+
+impl ClusterArgs {
+    pub(crate) fn run(self) -> anyhow::Result<Done> {
+        let MachineArgs { memory, threads, quiet } = self.machine;
+        let job =
+            staged::ClusterJob { sketches: self.sketches, linkage: self.clusters.into(), memory, threads };
+        let done = staged::cluster(&job, &Bars::new(quiet))?;
+        tell(&format!(
+            "{} of {} can go, by {}; the largest has {}.{}\n",
+            done.removed,
+            counted(done.pages, "page", "pages"),
+            counted(done.clusters, "cluster", "clusters"),
+            counted(done.largest, "page", "pages"),
+            peak()
+        ))
+    }
+}
+
+/// Write for each input file the pages that stay, and a list of the others: the last stage.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: flipside apply sketches crawl/*.warc.wet.gz --out kept")]
+pub(crate) struct ApplyArgs {
+    /// Folder of sketches whose pages flipside cluster has clustered
+    sketches: PathBuf,
+
+    /// The input files that were sketched, or some of them
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+
+    /// Folder to write to; it may hold what this command has written before
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+
+    /// Which clusters
+    #[arg(long, value_enum, default_value_t = LinkageName::Star)]
+    clusters: LinkageName,
+
+    /// What to write of each input file, as a list
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT", default_value = "kept,removed")]
+    write: Vec<OutputName>,
+
+    /// The part of the input files to write, such as 17/1000, counted from 1: for many machines
+    #[arg(long, value_name = "PART", default_value_t, value_parser = parsed::<Shard>)]
+    shard: Shard,
+
+    /// Number of threads (0 = one per core); results are identical
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
+    threads: usize,
+
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// What can be written of an input file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum OutputName {
+    /// The pages that stay, in the format of the input
+    Kept,
+    /// A table of the pages that can go, each with the page that stays for it
+    Removed,
+}
+
+impl ApplyArgs {
+    pub(crate) fn run(self) -> anyhow::Result<Done> {
+        let asks = |name| self.write.contains(&name);
+        let job = staged::ApplyJob {
+            sketches: self.sketches,
+            inputs: self.inputs,
+            out: self.out,
+            linkage: self.clusters.into(),
+            writes: Outputs { kept: asks(OutputName::Kept), removed: asks(OutputName::Removed) },
+            threads: self.threads,
+            shard: self.shard,
+        };
+        let applied = staged::apply(&job, &Bars::new(self.quiet))?;
+        let mut text = format!(
+            "{} of {} stay, {} can go.",
+            applied.kept,
+            counted(applied.kept + applied.removed + applied.lost, "page", "pages"),
+            applied.removed
+        );
+        if applied.there > 0 {
+            text += &format!(" {} had been written before.", counted(applied.there, "file", "files"));
+        }
+        if applied.lost > 0 {
+            let lost = counted(applied.lost, "page that stays", "pages that stay");
+            text += &format!(" {lost} could not be read any more.");
+        }
+        tell(&(text + "\n"))?;
+        Ok(if applied.lost > 0 { Done::WithDamage } else { Done::Well })
+    }
+}

@@ -1,0 +1,367 @@
+//! The last stage: for each input file the pages that stay, and a list of the others.
+
+use super::cluster::{self, fates_of};
+use super::record::Fate;
+use super::sketch::Shard;
+use super::sketches::{Column, Folder, InputMark, SketchFile};
+use super::{names, workplace};
+use crate::corpus::{self, Damage, DiscoverOptions, Input, Place, ReadOptions, discover_all};
+use crate::document::DocId;
+use crate::error::{Error, Result};
+use crate::format::{self, APPLIED, Body, NOTE, wrong};
+use crate::hash::text_digest;
+use crate::inspection::Inspection;
+use crate::making::{is_unfinished, sweep};
+use crate::pipeline::{Progress, with_threads};
+use crate::tables::{self, PageRow};
+use flipside_core::clusters::Linkage;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// What is to be written.
+#[derive(Clone, Debug)]
+pub struct ApplyJob {
+    /// The folder of sketches whose pages were clustered.
+    pub sketches: PathBuf,
+    /// The input files, or some of them.
+    pub inputs: Vec<PathBuf>,
+    /// The folder to write to.
+    pub out: PathBuf,
+    /// Which clusters.
+    pub linkage: Linkage,
+    /// What is written of each file.
+    pub writes: Outputs,
+    /// Threads; 0 for as many as the machine has.
+    pub threads: usize,
+    /// The part of the files that is written.
+    pub shard: Shard,
+}
+
+/// What is written of each input file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outputs {
+    /// The pages that stay, in the format of the input.
+    pub kept: bool,
+    /// A list of the pages that can go, each with the page that stays for it.
+    pub removed: bool,
+}
+
+/// What the stage came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Applied {
+    /// Input files of this part.
+    pub files: u64,
+    /// Of these, files that were written already.
+    pub there: u64,
+    /// Pages that stay.
+    pub kept: u64,
+    /// Pages that can go.
+    pub removed: u64,
+    /// Kept pages that could not be read any more.
+    pub lost: u64,
+}
+
+/// What stands in front of a note of what was written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Note {
+    /// The sketches.
+    sketches: String,
+    linkage: Linkage,
+    writes: Outputs,
+    /// None in the note of the folder.
+    file: Option<FileNote>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct FileNote {
+    input: InputMark,
+    kept: u64,
+    removed: u64,
+    lost: u64,
+    /// The names of the files that were written.
+    files: Vec<String>,
+}
+
+/// Writes for each input file what stays of it; passes over what is there already.
+///
+/// # Errors
+/// If the pages are not clustered yet; if an input has no sketches, or has changed since; if the folder holds
+/// something else; or if a file cannot be written. What was finished before stays.
+pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
+    let folder = Folder::open(&job.sketches)?;
+    let reading = folder.files[0].header.reading.clone();
+    let discovery = DiscoverOptions { fields: reading.fields.clone(), ..DiscoverOptions::default() };
+    let found = discover_all(&job.inputs, &discovery)?;
+    found.passed_over.told().iter().for_each(|told| progress.note(told));
+    let places = match_inputs(&folder, &found.inputs)?;
+    let (_, fates) = cluster::open(&folder, job.linkage).map_err(|error| match error {
+        Error::Io { source, path } if source.kind() == std::io::ErrorKind::NotFound => {
+            let linkage = job.linkage.name();
+            let told =
+                format!("{}: flipside cluster --clusters {linkage} has not made it yet", path.display());
+            Error::NoDocuments(told)
+        }
+        error => error,
+    })?;
+    let note = Note { sketches: folder.id.clone(), linkage: job.linkage, writes: job.writes, file: None };
+    begin(&job.out, &note)?;
+    let part: Vec<(&Input, usize)> = (0..)
+        .zip(found.inputs.iter().zip(places))
+        .filter(|&(at, _)| job.shard.has(at))
+        .map(|(_, of)| of)
+        .collect();
+    progress.begin("apply", part.iter().map(|(input, _)| input.stored_bytes()).sum::<u64>().max(1), "bytes");
+    let sum = Mutex::new(Applied { files: part.len() as u64, ..Applied::default() });
+    let done = with_threads(job.threads, || {
+        let threads = (rayon::current_num_threads() / part.len().max(1)).max(1);
+        let options = ReadOptions {
+            threads,
+            ..ReadOptions::new(reading.fields.clone(), Some(reading.longest_page), reading.rules)
+        };
+        part.par_iter().try_for_each(|&(input, place)| {
+            let one = One {
+                job,
+                folder: &folder,
+                place,
+                input,
+                fates: &fates,
+                options: &options,
+                note: &note,
+                progress,
+            };
+            let (there, note) = one.apply()?;
+            progress.advance(input.stored_bytes());
+            let mut sum = sum.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            sum.there += u64::from(there);
+            sum.kept += note.kept;
+            sum.removed += note.removed;
+            sum.lost += note.lost;
+            Ok::<_, Error>(())
+        })
+    });
+    progress.end();
+    done??;
+    Ok(sum.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+/// The file of sketches of each input: the one of its path, or, where files have moved, the only one of a file
+/// of its name and content.
+fn match_inputs(folder: &Folder, inputs: &[Input]) -> Result<Vec<usize>> {
+    let mut places = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        let mark = InputMark::of(input)?;
+        let of = |file: &SketchFile| file.header.input.clone();
+        let by_path = folder
+            .files
+            .binary_search_by(|file| Path::new(&file.header.input.path).cmp(Path::new(&mark.path)));
+        let found = match by_path {
+            Ok(at) => Some(at),
+            Err(_) => {
+                let name = |path: &str| Path::new(path).file_name().map(ToOwned::to_owned);
+                let is_it = |found: &InputMark| {
+                    (found.bytes, &found.mark, name(&found.path))
+                        == (mark.bytes, &mark.mark, name(&mark.path))
+                };
+                let mut moved = (0..folder.files.len()).filter(|&at| is_it(&of(&folder.files[at])));
+                moved.next().filter(|_| moved.next().is_none())
+            }
+        };
+        let Some(at) = found else {
+            let told = format!("{}: no sketches of it in {}", input.path.display(), folder.path.display());
+            return Err(Error::NoDocuments(told));
+        };
+        let stored = of(&folder.files[at]);
+        if (stored.bytes, &stored.mark) != (mark.bytes, &mark.mark) {
+            let expected = format!("{} as it is now", input.path.display());
+            let got = "the file before it was changed".to_owned();
+            let advice = "put back the file, or sketch, join and cluster again";
+            return Err(wrong(folder.files[at].path(), "the input", expected, got, advice));
+        }
+        places.push(at);
+    }
+    Ok(places)
+}
+
+/// Makes the folder, or sees to it that it is one of the same clusters and outputs.
+fn begin(out: &Path, note: &Note) -> Result<()> {
+    fs::create_dir_all(out).map_err(|error| Error::io(out, error))?;
+    sweep(out);
+    let path = out.join(NOTE);
+    if fs::symlink_metadata(&path).is_ok() {
+        let (stored, _): (Note, Body) = format::open(&path, APPLIED)?;
+        if stored == *note {
+            return Ok(());
+        }
+        let expected = "the ones that are to be written".to_owned();
+        let advice = "name another folder";
+        return Err(wrong(&path, "the clusters or outputs", expected, "others".to_owned(), advice));
+    }
+    let mut entries =
+        fs::read_dir(out).map_err(|error| Error::io(out, error))?.filter_map(std::io::Result::ok);
+    // What a run that was killed at once has begun goes with the next one.
+    if entries.any(|entry| !is_unfinished(&entry.file_name())) {
+        let expected = "a new folder, an empty one, or one that this command has begun";
+        return Err(Error::parameter("out", out.display(), expected));
+    }
+    format::write(&path, APPLIED, note, &[])
+}
+
+/// One input file.
+struct One<'a> {
+    job: &'a ApplyJob,
+    folder: &'a Folder,
+    /// Its file of sketches.
+    place: usize,
+    input: &'a Input,
+    fates: &'a Body,
+    options: &'a ReadOptions,
+    note: &'a Note,
+    progress: &'a dyn Progress,
+}
+
+impl One<'_> {
+    fn apply(&self) -> Result<(bool, FileNote)> {
+        let Self { job, folder, place, fates, options, note, progress, .. } = *self;
+        let file = &folder.files[place];
+        // By the file that was sketched, wherever it is now.
+        let stem = file.stem();
+        let path = job.out.join(format!("{stem}.note"));
+        let mark = &file.header.input;
+        if fs::symlink_metadata(&path).is_ok() {
+            let (stored, _): (Note, Body) = format::open(&path, APPLIED)?;
+            let same = Note { file: None, ..stored.clone() } == *note;
+            if let Some(stored) = stored.file.filter(|stored| same && stored.input == *mark) {
+                return Ok((true, stored));
+            }
+            let (expected, got) = ("those of this run".to_owned(), "others".to_owned());
+            return Err(wrong(&path, "the clusters or the input", expected, got, "name another folder"));
+        }
+        let pages = file.header.pages;
+        let named = names::read(&file.names_path(), &mark.path, pages)?;
+        let start = folder.starts[place];
+        let fates = fates_of(fates, start..start + pages)?;
+        let goes: Vec<&Fate> = fates.iter().filter(|fate| fate.stays != fate.page).collect();
+        let work = workplace(&path)?;
+        let mut lost = Vec::new();
+        if job.writes.kept {
+            lost = self.write_kept(file, &named, &goes, start, options, work.path())?;
+        }
+        if job.writes.removed {
+            let row = |fate: &&Fate| Ok(self.row(fate, &named[(fate.page - start) as usize], start));
+            let rows = goes.iter().map(row);
+            tables::write(&work.path().join("removed.csv"), rows)?;
+        }
+        let mut files = Vec::new();
+        for (from, to) in moved(work.path(), &stem)? {
+            File::open(&from).and_then(|file| file.sync_all()).map_err(|error| Error::io(&from, error))?;
+            fs::rename(&from, job.out.join(&to)).map_err(|error| Error::io(job.out.join(&to), error))?;
+            files.push(to);
+        }
+        lost.iter().take(3).for_each(|damage| progress.note(&damage.to_string()));
+        let written = FileNote {
+            input: mark.clone(),
+            kept: pages - goes.len() as u64 - lost.len() as u64,
+            removed: goes.len() as u64,
+            lost: lost.len() as u64,
+            files,
+        };
+        // At last, for it says that all else is there. Pages that are lost may be there again another time.
+        if lost.is_empty() {
+            format::write(&path, APPLIED, &Note { file: Some(written.clone()), ..note.clone() }, &[])?;
+        }
+        Ok((false, written))
+    }
+
+    /// Writes the pages that stay, and tells of those that cannot be read any more.
+    fn write_kept(
+        &self,
+        file: &SketchFile,
+        named: &[names::Named],
+        goes: &[&Fate],
+        start: u64,
+        options: &ReadOptions,
+        to: &Path,
+    ) -> Result<Vec<Damage>> {
+        let mut digests = Vec::new();
+        file.check()?;
+        file.reader()?.read(Column::Digests, 0, named.len(), &mut digests)?;
+        let is_same = |id: DocId, text: &str| {
+            digests
+                .get(16 * id.row as usize..)
+                .is_some_and(|from| from.starts_with(&text_digest(text).to_le_bytes()))
+        };
+        let mut goes = goes.iter().map(|fate| fate.page - start).peekable();
+        let stays = (0u32..).zip(named).filter(|&(at, _)| goes.next_if_eq(&u64::from(at)).is_none());
+        let kept: Vec<(DocId, Place)> = stays.map(|(at, named)| (DocId::new(0, at), named.place)).collect();
+        let inputs = [self.input.clone()];
+        Ok(corpus::write_kept(&inputs, options, &kept, &is_same, to)?.lost)
+    }
+
+    /// A row of the list of pages that can go. The page that stays is told by its file and its place there,
+    /// which takes no look into other files of names.
+    fn row<'n>(&self, fate: &Fate, named: &'n names::Named, start: u64) -> PageRow<'n> {
+        let row = (fate.page - start) as u32;
+        let (file, kept_row) = self.folder.place(fate.stays);
+        let stays = place_name(&self.folder.files[file].header.input.path, kept_row);
+        let path = &self.folder.files[self.place].header.input.path;
+        PageRow {
+            file: Cow::Owned(path.clone()),
+            row,
+            id: named
+                .id
+                .as_deref()
+                .map_or_else(|| Cow::Owned(place_name(path, u64::from(row))), Cow::Borrowed),
+            url: Cow::Borrowed(named.url.as_deref().unwrap_or_default()),
+            cluster: u32::try_from(fate.cluster).ok(),
+            size: fate.size,
+            kept: false,
+            stays: Cow::Owned(stays),
+            similarity: fate.similarity.map(f64::from),
+        }
+    }
+}
+
+/// What a page is called by its place.
+fn place_name(path: &str, row: u64) -> String {
+    format!("{path}:{row}")
+}
+
+/// The files of a folder, and what they are called in the folder of all.
+fn moved(from: &Path, stem: &str) -> Result<Vec<(PathBuf, String)>> {
+    let mut moved = Vec::new();
+    for entry in fs::read_dir(from).map_err(|error| Error::io(from, error))? {
+        let path = entry.map_err(|error| Error::io(from, error))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let end = name.strip_prefix("kept").unwrap_or(&name);
+        let to = if end.starts_with(['.', '-']) { format!("{stem}{end}") } else { format!("{stem}.{end}") };
+        moved.push((path, to));
+    }
+    moved.sort();
+    Ok(moved)
+}
+
+/// What [`inspect`](crate::inspect) tells of a note.
+pub fn check(path: &Path) -> Result<Inspection> {
+    let (note, body): (Note, Body) = format::open(path, APPLIED)?;
+    body.check()?;
+    let mut inspection = Inspection::of(APPLIED.name);
+    inspection.fact("sketches", &note.sketches);
+    inspection.fact("clusters", note.linkage.name());
+    if let Some(file) = &note.file {
+        inspection.fact("input", &file.input.path);
+        inspection.fact("kept pages", file.kept);
+        inspection.fact("removed pages", file.removed);
+        for name in &file.files {
+            let there = path.parent().is_some_and(|folder| folder.join(name).is_file());
+            match there {
+                true => inspection.fact("file", name),
+                false => inspection.problem(format!("{name} is missing")),
+            }
+        }
+    }
+    Ok(inspection)
+}

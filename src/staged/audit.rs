@@ -1,0 +1,169 @@
+//! How much a join missed: some pages drawn, and compared with all others by the bits that judge.
+
+use super::join::{Gathered, Joiner, Records, Shape, all_edges, bands_of, source, there, words};
+use super::record::{Edge, PAGE, page_bytes, page_of};
+use super::sketches::{CHUNK, Column};
+use super::sorter::{Merge, Sorted, Sorter};
+use super::{belongs_to, workplace};
+use crate::error::Result;
+use crate::format::{self, AUDIT, Body};
+use crate::inspection::Inspection;
+use flipside_core::audit::Audit;
+use flipside_core::company::Drawn;
+use flipside_core::settings::Settings;
+use flipside_core::streamed::Bits;
+use serde::{Deserialize, Serialize};
+use std::collections::BinaryHeap;
+use std::path::Path;
+
+/// What stands in front of a file of an audit, which has no body.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Header {
+    /// The sketches.
+    sketches: String,
+    settings: Settings,
+    audit: Audit,
+}
+
+/// A pair: later page 5, earlier page 5, whether the later one is drawn 1.
+const NEAR: usize = 2 * PAGE + 1;
+
+/// Where a page was drawn from: what it is drawn by, and its number.
+type Draw = ((u64, u128), u64);
+
+impl Joiner<'_> {
+    /// Draws pages and compares them with all others, unless that was done; none where no page has a sketch. All
+    /// bands are joined.
+    pub(super) fn audit(&self, copies: &Bits) -> Result<Option<Audit>> {
+        let path = self.folder.joined().join("join.audit");
+        if let Some((header, _)) = there::<Header>(&path, AUDIT)? {
+            belongs_to(&path, header.sketches == self.folder.id)?;
+            return Ok(Some(header.audit));
+        }
+        let (drawn, all) = self.step("draw", |advance| self.draw(copies, advance))?;
+        if drawn.is_empty() {
+            return Ok(None);
+        }
+        let drawn = Drawn::new(self.company, &self.fetch(&drawn)?.companions(self.shape()), all);
+        let work = workplace(&path)?;
+        let mut near = Sorter::new(NEAR, self.budget.bytes / 2, work.path(), "near");
+        self.step("audit", |advance| self.compare(&drawn, copies, &mut near, advance))?;
+        let audit = self.count(&drawn, near.finish()?)?;
+        let (sketches, settings) = (self.folder.id.clone(), self.folder.settings.clone());
+        format::write(&path, AUDIT, &Header { sketches, settings, audit }, &[])?;
+        Ok(Some(audit))
+    }
+
+    /// A shape in which keys stand in their order.
+    fn shape(&self) -> Shape {
+        Shape { bands: bands_of(self.folder), words: self.folder.files[0].layout.words, band: 0 }
+    }
+
+    /// Pages by what they are drawn by, the least of all, and how many pages there are to draw from.
+    fn draw(&self, copies: &Bits, advance: &dyn Fn(u64)) -> Result<(Vec<Draw>, u64)> {
+        let least = self.folder.settings.min_features.max(1);
+        let seed = self.folder.settings.seed;
+        let (mut digests, mut features, mut all) = (Vec::new(), Vec::new(), 0);
+        // The greatest of the least leaves first.
+        let mut drawn: BinaryHeap<Draw> = BinaryHeap::new();
+        self.scan(advance, |columns, page, from, count| {
+            columns.read(Column::Digests, from, count, &mut digests)?;
+            columns.read(Column::Features, from, count, &mut features)?;
+            for ((page, digest), features) in (page..).zip(digests.chunks_exact(16)).zip(words(&features)) {
+                if features as usize >= least && !copies.get(page) {
+                    all += 1;
+                    let digest = digest.iter().rev().fold(0u128, |sum, &byte| sum << 8 | u128::from(byte));
+                    drawn.push((Drawn::key(digest, seed), page));
+                    if drawn.len() > Drawn::MOST {
+                        drawn.pop();
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        let mut drawn = drawn.into_sorted_vec();
+        drawn.truncate(Drawn::number(all));
+        Ok((drawn, all))
+    }
+
+    /// The sketches of some pages.
+    fn fetch(&self, drawn: &[Draw]) -> Result<Records> {
+        let mut pages: Vec<u64> = drawn.iter().map(|&(_, page)| page).collect();
+        pages.sort_unstable();
+        let (mut gathered, mut group, shape) = (Gathered::default(), Vec::new(), self.shape());
+        let mut open: Option<(usize, super::sketches::Columns)> = None;
+        for page in pages {
+            let (file, row) = self.folder.place(page);
+            let columns = match &mut open {
+                Some((at, columns)) if *at == file => columns,
+                _ => &mut open.insert((file, self.folder.files[file].reader()?)).1,
+            };
+            gathered.read(columns, row, 1, shape)?;
+            group.extend_from_slice(gathered.record(0, page, shape));
+        }
+        Ok(Records::of(&group, shape))
+    }
+
+    /// The pairs of a drawn page and another that are near.
+    fn compare(&self, drawn: &Drawn, copies: &Bits, near: &mut Sorter, advance: &dyn Fn(u64)) -> Result<()> {
+        let least = self.folder.settings.min_features.max(1);
+        let (mut gathered, mut group, shape) = (Gathered::default(), Vec::new(), self.shape());
+        // However many of them are near, they take no more than this.
+        let most = self.budget.bytes as usize / 8 / size_of::<(u64, u64)>() / drawn.len().max(1);
+        let block = most.clamp(64, CHUNK as usize) * shape.width();
+        self.scan(advance, |columns, page, from, count| {
+            gathered.read(columns, from, count, shape)?;
+            group.clear();
+            for (at, page) in (page..).enumerate().take(count) {
+                if gathered.features(at) as usize >= least && !copies.get(page) {
+                    group.extend_from_slice(gathered.record(at, page, shape));
+                }
+            }
+            for block in group.chunks(block) {
+                for (page, other) in drawn.near(&mut Records::of(block, shape).companions(shape)) {
+                    let edge = [page_bytes(page.max(other)), page_bytes(page.min(other))].concat();
+                    near.push(&[&edge[..], &[u8::from(page > other)]].concat())?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Counts these pairs, and which of them the join has found.
+    fn count(&self, drawn: &Drawn, mut near: Sorted) -> Result<Audit> {
+        let (bodies, _) = all_edges(self.folder)?;
+        let mut edges = Merge::of(Edge::WIDTH, bodies.iter().map(source).collect::<Result<Vec<_>>>()?)?;
+        let mut edge = edges.next()?.map(Edge::of);
+        let mut tally = drawn.tally();
+        while let Some(pair) = near.next()? {
+            let (later, earlier) = (page_of(pair), page_of(&pair[PAGE..]));
+            while edge.is_some_and(|edge| (edge.later, edge.earlier) < (later, earlier)) {
+                edge = edges.next()?.map(Edge::of);
+            }
+            let is_found = edge.is_some_and(|edge| (edge.later, edge.earlier) == (later, earlier));
+            let (page, other) = if pair[2 * PAGE] == 1 { (later, earlier) } else { (earlier, later) };
+            tally.add(page, other, is_found);
+        }
+        Ok(tally.audit())
+    }
+}
+
+/// What [`inspect`](crate::inspect) tells of a file of an audit.
+pub fn check(path: &Path) -> Result<Inspection> {
+    let (header, body): (Header, Body) = format::open(path, AUDIT)?;
+    body.check()?;
+    let audit = header.audit;
+    let mut inspection = Inspection::of(AUDIT.name);
+    inspection.fact("sketches", &header.sketches);
+    inspection.fact("drawn", audit.drawn);
+    inspection.fact("compared with", audit.compared);
+    inspection.fact("near pairs", audit.pairs);
+    inspection.fact("found", audit.found);
+    if let Some(recall) = audit.recall {
+        inspection.fact("recall", format!("{:.4} ({:.4} to {:.4})", recall.share, recall.low, recall.high));
+    }
+    if audit.found > audit.pairs {
+        inspection.problem("more pairs were found than there are".to_owned());
+    }
+    Ok(inspection)
+}

@@ -1,0 +1,24 @@
+//! Whether a file of a stage is in order.
+
+use super::{apply, audit, cluster, join, names, sketches};
+use crate::error::Result;
+use crate::format::{APPLIED, AUDIT, COMPANY, EDGES, FATES, Kind, NAMES, SKETCHES};
+use crate::inspection::Inspection;
+use std::path::Path;
+
+/// Looks at a file that a stage wrote, without holding it in memory; none for other kinds.
+///
+/// # Errors
+/// If it cannot be read or is damaged where nothing of it can be trusted.
+pub fn check(kind: Kind, path: &Path) -> Option<Result<Inspection>> {
+    Some(match kind {
+        SKETCHES => sketches::check(path),
+        NAMES => names::check(path),
+        COMPANY => join::check_company_file(path),
+        EDGES => join::check_edge_file(path),
+        FATES => cluster::check(path),
+        AUDIT => audit::check(path),
+        APPLIED => apply::check(path),
+        _ => return None,
+    })
+}

@@ -1,0 +1,505 @@
+//! The third stage: clusters from all edges, in order of their later pages.
+//!
+//! The page that stays is the first of its cluster, and of copies the first stands for all, so that one pass
+//! over the edges is enough: for stars with a bit a page, for connected clusters with four bytes for each page
+//! that is near another. Copies then follow their first one.
+
+use super::join::{all_edges, in_range, source};
+use super::record::{Edge, Fate, PAGE, page_bytes, page_of, similarity_bytes, similarity_of};
+use super::sketches::Folder;
+use super::sorter::{Merge, Sorted, Sorter};
+use super::{Budget, belongs_to, odd_length, workplace};
+use crate::error::{Error, Result};
+use crate::format::{self, Body, FATES, NewBinary};
+use crate::inspection::Inspection;
+use crate::making::sweep;
+use crate::pipeline::{Progress, with_threads};
+use crate::resources::memory_share;
+use flipside_core::clusters::{Keep, Linkage};
+use flipside_core::settings::Settings;
+use flipside_core::streamed::{Bits, Chains, Star};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// What is to be clustered.
+#[derive(Clone, Debug)]
+pub struct ClusterJob {
+    /// The folder of sketches that were joined.
+    pub sketches: PathBuf,
+    /// How pairs form clusters: star or connected.
+    pub linkage: Linkage,
+    /// Bytes of memory that are not exceeded; `None` for a share of what the machine has.
+    pub memory: Option<u64>,
+    /// Threads; 0 for as many as the machine has.
+    pub threads: usize,
+}
+
+/// What the stage came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clustered {
+    /// Pages of all sketches.
+    pub pages: u64,
+    /// Clusters of two pages or more.
+    pub clusters: u64,
+    /// Pages in them.
+    pub in_clusters: u64,
+    /// Pages of the largest one.
+    pub largest: u64,
+    /// Pages that can go.
+    pub removed: u64,
+}
+
+/// What stands in front of a file of clusters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// The sketches.
+    pub sketches: String,
+    settings: Settings,
+    linkage: Linkage,
+    /// What it came to.
+    pub counts: Clustered,
+}
+
+/// Refuses settings by which another page stays than the first of a cluster.
+pub fn check_keep(settings: &Settings) -> Result<()> {
+    match &settings.keep {
+        Keep::First => Ok(()),
+        keep => {
+            Err(Error::parameter("keep", keep, "first: stages take pages in their order, and keep the first"))
+        }
+    }
+}
+
+/// Where the clusters of some sketches are.
+pub fn place(folder: &Folder, linkage: Linkage) -> PathBuf {
+    folder.joined().join(format!("{}.fates", linkage.name()))
+}
+
+/// Clusters the pages whose edges are in a folder of sketches, unless that was done.
+///
+/// # Errors
+/// If a band is not joined yet, a file is damaged, the memory is too little, or the linkage needs all pairs of
+/// a cluster at once.
+pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
+    if job.linkage == Linkage::Complete {
+        let expected = "star or connected: complete clusters need all pairs at hand";
+        return Err(Error::parameter("clusters", job.linkage.name(), expected));
+    }
+    let folder = Folder::open(&job.sketches)?;
+    check_keep(&folder.settings)?;
+    let path = place(&folder, job.linkage);
+    sweep(&folder.joined());
+    if fs::symlink_metadata(&path).is_ok() {
+        return open(&folder, job.linkage).map(|(header, _)| header.counts);
+    }
+    let memory = job.memory.unwrap_or_else(memory_share);
+    let (bodies, edges) = all_edges(&folder)?;
+    with_threads(job.threads, || {
+        let work = workplace(&path)?;
+        let clusterer = Clusterer { folder: &folder, bodies, memory, work: work.path(), path: &path };
+        progress.begin("cluster", edges, "pairs");
+        let done = clusterer.run(job.linkage, &|pairs| progress.advance(pairs));
+        progress.end();
+        done
+    })?
+}
+
+/// The clusters of some sketches, checked.
+///
+/// # Errors
+/// If there are none yet, or they are damaged or of other sketches.
+pub fn open(folder: &Folder, linkage: Linkage) -> Result<(Header, Body)> {
+    let path = place(folder, linkage);
+    let (header, body): (Header, Body) = format::open(&path, FATES)?;
+    belongs_to(&path, header.sketches == folder.id && header.linkage == linkage)?;
+    check_length(&header, &body)?;
+    body.check()?;
+    Ok((header, body))
+}
+
+fn check_length(header: &Header, body: &Body) -> Result<()> {
+    match header.counts.in_clusters.checked_mul(Fate::WIDTH as u64) == Some(body.len()) {
+        true => Ok(()),
+        false => Err(odd_length(body.path(), FATES, body.len())),
+    }
+}
+
+struct Clusterer<'a> {
+    folder: &'a Folder,
+    bodies: Vec<Body>,
+    memory: u64,
+    work: &'a Path,
+    path: &'a Path,
+}
+
+/// A page and the one that it follows: page 5, leader 5, similarity 4.
+const FOLLOWER: usize = 2 * PAGE + 4;
+/// The same by the leader: leader 5, page 5, similarity 4.
+const MEMBER: usize = FOLLOWER;
+
+fn follower(page: u64, leader: u64, similarity: Option<f32>) -> [u8; FOLLOWER] {
+    let mut record = [0; FOLLOWER];
+    record[..PAGE].copy_from_slice(&page_bytes(page));
+    record[PAGE..2 * PAGE].copy_from_slice(&page_bytes(leader));
+    record[2 * PAGE..].copy_from_slice(&similarity_bytes(similarity));
+    record
+}
+
+impl Clusterer<'_> {
+    fn run(&self, linkage: Linkage, advance: &dyn Fn(u64)) -> Result<Clustered> {
+        let pages = self.folder.pages();
+        let bits = pages.div_ceil(64) * 8;
+        let (followers, copies, budget) = match linkage {
+            Linkage::Star => {
+                let budget = Budget::beside(self.memory, bits)?;
+                let (followers, copies) = self.star(&budget, advance)?;
+                (followers, copies, budget)
+            }
+            _ => self.connected(bits, advance)?,
+        };
+        self.fates(linkage, &followers, copies, &budget)
+    }
+
+    /// The edges of all bands and copies, by their later pages, each once.
+    fn edges(&self) -> Result<Edges> {
+        let merge = Merge::of(Edge::WIDTH, self.bodies.iter().map(source).collect::<Result<Vec<_>>>()?)?;
+        Ok(Edges { merge, next: None, pages: self.folder.pages() })
+    }
+
+    /// Copies by the first one of each text.
+    fn copies(&self, budget: &Budget) -> Sorter {
+        Sorter::new(2 * PAGE, budget.bytes / 4, self.work, "copies")
+    }
+
+    fn star(&self, budget: &Budget, advance: &dyn Fn(u64)) -> Result<(PathBuf, Sorted)> {
+        let mut star = Star::new(self.folder.pages());
+        let mut copies = self.copies(budget);
+        let mut followers = self.list("followers")?;
+        let (mut edges, mut group) = (self.edges()?, Vec::new());
+        while let Some(page) = edges.next_group(&mut group)? {
+            advance(group.len() as u64);
+            if let Some(first) = copy_of(&group) {
+                copies.push(&pair(first, page))?;
+            } else if let Some((leader, similarity)) =
+                star.place(page, group.iter().map(|e| (e.earlier, e.similarity)))
+            {
+                followers.put(&follower(page, leader, Some(similarity)))?;
+            }
+        }
+        Ok((followers.finish()?, copies.finish()?))
+    }
+
+    fn connected(&self, bits: u64, advance: &dyn Fn(u64)) -> Result<(PathBuf, Sorted, Budget)> {
+        let mut paired = Bits::new(self.folder.pages());
+        // What it takes is known once the pages with pairs are counted; so much is needed anyway.
+        Budget::beside(self.memory, 2 * bits)?;
+        let (mut edges, mut group) = (self.edges()?, Vec::new());
+        while edges.next_group(&mut group)?.is_some() {
+            for edge in group.iter().filter(|edge| edge.distance.is_some()) {
+                paired.set(edge.later);
+                paired.set(edge.earlier);
+            }
+        }
+        let with_pairs = paired.count();
+        let budget = Budget::beside(self.memory, bits + bits / 8 + 4 * with_pairs)?;
+        let Some(mut chains) = Chains::new(paired.clone()) else {
+            return Err(Error::parameter(
+                "clusters",
+                "connected",
+                "star: more than 2^32 pages are near others",
+            ));
+        };
+        let mut edges = self.edges()?;
+        while edges.next_group(&mut group)?.is_some() {
+            let near = group.iter().filter(|edge| edge.distance.is_some());
+            near.for_each(|edge| chains.join(edge.later, edge.earlier));
+        }
+        let mut copies = self.copies(&budget);
+        let mut followers = self.list("followers")?;
+        let mut edges = self.edges()?;
+        let mut next = edges.next_group(&mut group)?;
+        for (at, &word) in (0u64..).zip(paired.words()) {
+            let mut left = word;
+            // Copies have no bit: what they are is told by their edge.
+            let end = (at + 1) * 64;
+            while let Some(page) = next.filter(|&page| page < end) {
+                advance(group.len() as u64);
+                if let Some(first) = copy_of(&group) {
+                    copies.push(&pair(first, page))?;
+                } else {
+                    left = self.follow_until(at * 64, left, page, &mut chains, &mut followers)?;
+                    let first = chains.first(page);
+                    let with = group.iter().find(|edge| edge.earlier == first);
+                    followers.put(&follower(page, first, with.map(|edge| edge.similarity)))?;
+                    left &= !(1 << (page - at * 64));
+                }
+                next = edges.next_group(&mut group)?;
+            }
+            self.follow_until(at * 64, left, end, &mut chains, &mut followers)?;
+        }
+        Ok((followers.finish()?, copies.finish()?, budget))
+    }
+
+    /// Writes down the pages of a word below `end` that are near later pages alone, and follow a page that is
+    /// near by a chain; gives the bits that are left.
+    fn follow_until(
+        &self,
+        start: u64,
+        mut left: u64,
+        end: u64,
+        chains: &mut Chains,
+        followers: &mut List,
+    ) -> Result<u64> {
+        while left != 0 && start + u64::from(left.trailing_zeros()) < end {
+            let page = start + u64::from(left.trailing_zeros());
+            let first = chains.first(page);
+            if first != page {
+                followers.put(&follower(page, first, None))?;
+            }
+            left &= left - 1;
+        }
+        Ok(left)
+    }
+
+    fn list(&self, name: &str) -> Result<List> {
+        List::create(self.work.join(name))
+    }
+
+    /// From the pages that follow others, ascending, and the copies of each text, by the first one, to what
+    /// becomes of every page of a cluster.
+    fn fates(
+        &self,
+        linkage: Linkage,
+        followers: &Path,
+        mut copies: Sorted,
+        budget: &Budget,
+    ) -> Result<Clustered> {
+        // Every page by the one that leads it.
+        let mut members = Sorter::new(MEMBER, budget.bytes / 4, self.work, "members");
+        let mut near = Follow::open(followers)?;
+        while let Some(record) = copies.next()? {
+            let (first, page) = (page_of(record), page_of(&record[PAGE..]));
+            let (leader, similarity) = near.of(first)?.unwrap_or((first, Some(1.0)));
+            members.push(&follower(leader, page, similarity))?;
+        }
+        drop(copies);
+        let mut near = Follow::open(followers)?;
+        while let Some((page, leader, similarity)) = near.take()? {
+            members.push(&follower(leader, page, similarity))?;
+        }
+        // One list to count and one to number by: a cluster may be larger than memory.
+        let mut list = self.list("clusters")?;
+        let mut members = members.finish()?;
+        while let Some(record) = members.next()? {
+            list.put(record)?;
+        }
+        drop(members);
+        let list = list.finish()?;
+        let (mut ahead, mut behind) = (Follow::open(&list)?, Follow::open(&list)?);
+        let mut fates = Sorter::new(Fate::WIDTH, budget.bytes / 4, self.work, "fates");
+        let mut counts = Clustered { pages: self.folder.pages(), ..Clustered::default() };
+        while let Some((leader, ..)) = ahead.next {
+            let mut size = 1;
+            while ahead.next.is_some_and(|(of, ..)| of == leader) {
+                ahead.take()?;
+                size += 1;
+            }
+            let cluster = counts.clusters;
+            fates.push(&Fate { page: leader, stays: leader, cluster, size, similarity: None }.bytes())?;
+            for _ in 1..size {
+                if let Some((_, page, similarity)) = behind.take()? {
+                    fates.push(&Fate { page, stays: leader, cluster, size, similarity }.bytes())?;
+                }
+            }
+            counts.clusters += 1;
+            counts.in_clusters += size;
+            counts.removed += size - 1;
+            counts.largest = counts.largest.max(size);
+        }
+        let sketches = self.folder.id.clone();
+        let header = Header { sketches, settings: self.folder.settings.clone(), linkage, counts };
+        let mut file = NewBinary::begin(self.path, FATES, &header)?;
+        let mut fates = fates.finish()?;
+        while let Some(fate) = fates.next()? {
+            file.write_all(fate).map_err(|error| Error::io(self.path, error))?;
+        }
+        file.finish()?;
+        Ok(counts)
+    }
+}
+
+/// The first page of a text, of the edges of one of its copies.
+fn copy_of(group: &[Edge]) -> Option<u64> {
+    group.iter().find(|edge| edge.distance.is_none()).map(|edge| edge.earlier)
+}
+
+fn pair(first: u64, second: u64) -> [u8; 2 * PAGE] {
+    let mut record = [0; 2 * PAGE];
+    record[..PAGE].copy_from_slice(&page_bytes(first));
+    record[PAGE..].copy_from_slice(&page_bytes(second));
+    record
+}
+
+/// Edges in groups of one later page.
+struct Edges {
+    merge: Merge,
+    next: Option<Edge>,
+    pages: u64,
+}
+
+impl Edges {
+    fn take(&mut self) -> Result<Option<Edge>> {
+        let Some(edge) = self.merge.next()?.map(Edge::of) else { return Ok(None) };
+        let path = Path::new("edges");
+        in_range(path, edge.later, self.pages)?;
+        in_range(path, edge.earlier, edge.later)?;
+        Ok(Some(edge))
+    }
+
+    /// The edges of the next page that is a later one, and which that is.
+    fn next_group(&mut self, group: &mut Vec<Edge>) -> Result<Option<u64>> {
+        group.clear();
+        let first = match self.next.take() {
+            Some(edge) => Some(edge),
+            None => self.take()?,
+        };
+        let Some(first) = first else { return Ok(None) };
+        group.push(first);
+        while let Some(edge) = self.take()? {
+            if edge.later != first.later {
+                self.next = Some(edge);
+                break;
+            }
+            group.push(edge);
+        }
+        Ok(Some(first.later))
+    }
+}
+
+/// A list on disk while it is written.
+struct List {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl List {
+    fn create(path: PathBuf) -> Result<Self> {
+        let file = File::create(&path).map_err(|error| Error::io(&path, error))?;
+        Ok(Self { file: BufWriter::with_capacity(1 << 18, file), path })
+    }
+
+    fn put(&mut self, record: &[u8]) -> Result<()> {
+        self.file.write_all(record).map_err(|error| Error::io(&self.path, error))
+    }
+
+    fn finish(mut self) -> Result<PathBuf> {
+        self.file.flush().map_err(|error| Error::io(&self.path, error))?;
+        Ok(self.path)
+    }
+}
+
+type Following = (u64, u64, Option<f32>);
+
+/// A list of two pages and a similarity each, read from its beginning.
+struct Follow {
+    path: PathBuf,
+    file: BufReader<File>,
+    next: Option<Following>,
+}
+
+impl Follow {
+    fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|error| Error::io(path, error))?;
+        let file = BufReader::with_capacity(1 << 18, file);
+        let mut list = Self { path: path.to_path_buf(), file, next: None };
+        list.take()?;
+        Ok(list)
+    }
+
+    /// Takes the next one.
+    fn take(&mut self) -> Result<Option<Following>> {
+        let mut record = [0; FOLLOWER];
+        let next = match self.file.read_exact(&mut record) {
+            Ok(()) => Some((page_of(&record), page_of(&record[PAGE..]), similarity_of(&record[2 * PAGE..]))),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => None,
+            Err(error) => return Err(Error::io(&self.path, error)),
+        };
+        Ok(std::mem::replace(&mut self.next, next))
+    }
+
+    /// What a page follows; pages are asked for in ascending order.
+    fn of(&mut self, page: u64) -> Result<Option<(u64, Option<f32>)>> {
+        while self.next.is_some_and(|(at, ..)| at < page) {
+            self.take()?;
+        }
+        Ok(self.next.filter(|&(at, ..)| at == page).map(|(_, leader, similarity)| (leader, similarity)))
+    }
+}
+
+/// The fates of some pages, in their order.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn fates_of(body: &Body, pages: std::ops::Range<u64>) -> Result<Vec<Fate>> {
+    let number = body.len() / Fate::WIDTH as u64;
+    let mut reader = body.reader()?;
+    let mut record = [0; Fate::WIDTH];
+    let (mut low, mut high) = (0, number);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        reader.seek(middle * Fate::WIDTH as u64)?;
+        reader.fill(&mut record)?;
+        if Fate::of(&record).page < pages.start { low = middle + 1 } else { high = middle }
+    }
+    reader.seek(low * Fate::WIDTH as u64)?;
+    let mut reader = BufReader::with_capacity(1 << 16, reader);
+    let mut fates = Vec::new();
+    for _ in low..number {
+        reader.read_exact(&mut record).map_err(|error| Error::io(body.path(), error))?;
+        let fate = Fate::of(&record);
+        if fate.page >= pages.end {
+            break;
+        }
+        fates.push(fate);
+    }
+    Ok(fates)
+}
+
+/// What [`inspect`](crate::inspect) tells of a file of clusters.
+pub fn check(path: &Path) -> Result<Inspection> {
+    let (header, body): (Header, Body) = format::open(path, FATES)?;
+    body.check()?;
+    check_length(&header, &body)?;
+    let counts = header.counts;
+    let mut inspection = Inspection::of(FATES.name);
+    inspection.fact("clusters", header.linkage.name());
+    inspection.fact("sketches", &header.sketches);
+    inspection.fact("pages", counts.pages);
+    inspection.fact("clusters of two pages or more", counts.clusters);
+    inspection.fact("pages in clusters", counts.in_clusters);
+    inspection.fact("largest cluster", counts.largest);
+    inspection.fact("pages that can go", counts.removed);
+    let mut reader = BufReader::with_capacity(1 << 16, body.reader()?);
+    let (mut before, mut record, mut removed) = (None, [0; Fate::WIDTH], 0);
+    for at in 0..counts.in_clusters {
+        reader.read_exact(&mut record).map_err(|error| Error::io(path, error))?;
+        let fate = Fate::of(&record);
+        removed += u64::from(fate.stays != fate.page);
+        let is_right = fate.stays <= fate.page
+            && fate.page < counts.pages
+            && fate.cluster < counts.clusters
+            && (2..=counts.largest).contains(&fate.size)
+            && before.is_none_or(|before| before < fate.page);
+        if !is_right {
+            inspection.problem(format!("row {at} is none, or stands in the wrong place"));
+            break;
+        }
+        before = Some(fate.page);
+    }
+    if inspection.problems.is_empty() && removed != counts.removed {
+        inspection.problem(format!("{removed} pages go, but {} are counted", counts.removed));
+    }
+    Ok(inspection)
+}

@@ -1,0 +1,988 @@
+//! The second stage: near pairs and copies, band by band of keys, each band sorted on disk.
+//!
+//! First the digests of all texts: a page whose text stands in an earlier page is a copy, and only first copies
+//! are compared. Then for each band which pages have company: others that share the key. At last, for each band,
+//! the sketches of these pages, sorted so that those of a key lie together, and within a key as a crowd is
+//! compared: what is near is written down by its later page.
+
+use super::record::{Edge, PAGE, page_bytes, page_of};
+use super::sketch::Shard;
+use super::sketches::{CHUNK, Column, Columns, Folder};
+use super::sorter::{Merge, Sorted, Sorter};
+use super::{Budget, belongs_to, odd_length, workplace};
+use crate::error::{Error, Result};
+use crate::format::{self, Body, COMPANY, EDGES, Kind, NewBinary, wrong};
+use crate::inspection::Inspection;
+use crate::making::sweep;
+use crate::pipeline::{Progress, with_threads};
+use crate::resources::memory_share;
+use flipside_core::audit::Audit;
+use flipside_core::collection::Two;
+use flipside_core::company::{Companion, Company, Met};
+use flipside_core::settings::{Judge, Settings};
+use flipside_core::sketch::Facts;
+use flipside_core::streamed::Bits;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// What is to be joined.
+#[derive(Clone, Debug)]
+pub struct JoinJob {
+    /// The folder of sketches.
+    pub sketches: PathBuf,
+    /// Bytes of memory that are not exceeded; `None` for a share of what the machine has.
+    pub memory: Option<u64>,
+    /// Threads; 0 for as many as the machine has.
+    pub threads: usize,
+    /// The part of the bands that is joined.
+    pub shard: Shard,
+}
+
+/// What the stage came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Joined {
+    /// Pages of all sketches.
+    pub pages: u64,
+    /// Pages whose text stands in an earlier page.
+    pub copies: u64,
+    /// Bands of this part.
+    pub bands: u64,
+    /// Of these, bands that were joined already.
+    pub there: u64,
+    /// Near pairs that they brought up; a pair may be in several.
+    pub pairs: u64,
+    /// What that took, and what was left out.
+    pub met: Met,
+    /// How much of what the judge calls near was found, by drawn pages; none before all bands are joined.
+    pub audit: Option<Audit>,
+    /// The judge that was asked.
+    pub judge: Judge,
+}
+
+/// What stands in front of a file of edges.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct EdgesHeader {
+    /// The sketches.
+    sketches: String,
+    settings: Settings,
+    pages: u64,
+    /// None for copies of texts.
+    band: Option<usize>,
+    met: Met,
+}
+
+/// What stands in front of a file of company.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct CompanyHeader {
+    /// The sketches.
+    sketches: String,
+    settings: Settings,
+    pages: u64,
+    band: usize,
+    /// Pages that share their key.
+    with_company: u64,
+    /// Keys of so many pages that not all of them may be compared with each other.
+    crowded: u64,
+}
+
+/// The files that follow from a folder of sketches.
+pub struct Places {
+    folder: PathBuf,
+}
+
+impl Places {
+    /// Those of sketches.
+    pub fn of(folder: &Folder) -> Self {
+        Self { folder: folder.joined() }
+    }
+
+    fn copies(&self) -> PathBuf {
+        self.folder.join("copies.edges")
+    }
+
+    fn company(&self, band: usize) -> PathBuf {
+        self.folder.join(format!("band-{band:03}.company"))
+    }
+
+    fn edges(&self, band: usize) -> PathBuf {
+        self.folder.join(format!("band-{band:03}.edges"))
+    }
+}
+
+/// Bands of a folder's keys.
+pub(super) fn bands_of(folder: &Folder) -> usize {
+    folder.files.first().map_or(0, |file| file.layout.bands)
+}
+
+/// Bytes that bits of all pages take.
+fn bits_bytes(pages: u64) -> u64 {
+    pages.div_ceil(64) * 8
+}
+
+/// Finds the near pairs and the copies of all pages whose sketches are in a folder; passes over what is there
+/// already.
+///
+/// # Errors
+/// If a file of sketches is damaged, or they are of different settings; if the memory is too little for so many
+/// pages; or if a file cannot be written. What was finished before stays.
+pub fn join(job: &JoinJob, progress: &dyn Progress) -> Result<Joined> {
+    let folder = Folder::open(&job.sketches)?;
+    let company = Company::new(&folder.settings)?;
+    let budget = Budget::beside(job.memory.unwrap_or_else(memory_share), 2 * bits_bytes(folder.pages()))?;
+    let places = Places::of(&folder);
+    with_threads(job.threads, || {
+        let joiner = Joiner { folder: &folder, company, budget, places, progress };
+        joiner.run(job.shard)
+    })?
+}
+
+pub(super) struct Joiner<'a> {
+    pub(super) folder: &'a Folder,
+    pub(super) company: Company,
+    pub(super) budget: Budget,
+    places: Places,
+    progress: &'a dyn Progress,
+}
+
+impl Joiner<'_> {
+    fn run(&self, shard: Shard) -> Result<Joined> {
+        self.step("check sketches", |advance| {
+            let check = |file: &super::sketches::SketchFile| {
+                file.check()?;
+                advance(file.header.pages);
+                Ok(())
+            };
+            self.folder.files.par_iter().try_for_each(check)
+        })?;
+        let place = &self.places.folder;
+        fs::create_dir_all(place).map_err(|error| Error::io(place, error))?;
+        sweep(place);
+        let path = self.places.copies();
+        if self.edges_there(&path, None)?.is_none() {
+            self.step("copies", |advance| self.copies(&path, advance))?;
+        }
+        let (copies, number) = self.read_copies(&path)?;
+        let bands = bands_of(self.folder);
+        for band in 0..bands {
+            if self.company_there(band)?.is_none() {
+                self.step(&format!("company {}/{bands}", band + 1), |advance| {
+                    self.company(band, &copies, advance)
+                })?;
+            }
+        }
+        let mut joined = Joined {
+            pages: self.folder.pages(),
+            copies: number,
+            bands: 0,
+            there: 0,
+            pairs: 0,
+            met: Met::default(),
+            audit: None,
+            judge: self.folder.settings.judge,
+        };
+        let crowded = (0..bands).map(|band| self.read_crowded(band)).collect::<Result<Vec<_>>>()?;
+        for band in (0..bands).filter(|&band| shard.has(band)) {
+            let path = self.places.edges(band);
+            let (edges, met) = match self.edges_there(&path, Some(band))? {
+                Some(there) => {
+                    joined.there += 1;
+                    there
+                }
+                None => self.step(&format!("join {}/{bands}", band + 1), |advance| {
+                    self.edges(band, &crowded, &path, advance)
+                })?,
+            };
+            joined.bands += 1;
+            joined.pairs += edges;
+            joined.met = joined.met.and(met);
+        }
+        let missing = (0..bands).find(|&band| fs::symlink_metadata(self.places.edges(band)).is_err());
+        if missing.is_none() {
+            joined.audit = self.audit(&copies)?;
+        }
+        Ok(joined)
+    }
+
+    /// Works through all pages.
+    pub(super) fn step<R>(
+        &self,
+        name: &str,
+        work: impl FnOnce(&(dyn Fn(u64) + Sync)) -> Result<R>,
+    ) -> Result<R> {
+        self.progress.begin(name, self.folder.pages(), "pages");
+        let done = work(&|pages| self.progress.advance(pages));
+        self.progress.end();
+        done
+    }
+
+    /// Hands over the columns of all files in pieces: the number of the first page, its place in the file, and
+    /// how many there are.
+    pub(super) fn scan(
+        &self,
+        advance: &dyn Fn(u64),
+        mut each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
+    ) -> Result<()> {
+        for (file, &start) in self.folder.files.iter().zip(&self.folder.starts) {
+            if file.header.pages == 0 {
+                continue;
+            }
+            let mut columns = file.reader()?;
+            for from in (0..file.header.pages).step_by(CHUNK as usize) {
+                let count = (file.header.pages - from).min(CHUNK);
+                each(&mut columns, start + from, from, count as usize)?;
+                advance(count);
+            }
+        }
+        Ok(())
+    }
+
+    fn copies(&self, path: &Path, advance: &dyn Fn(u64)) -> Result<()> {
+        let work = workplace(path)?;
+        let mut texts = Sorter::new(16 + PAGE, self.budget.bytes / 2, work.path(), "texts");
+        let (mut digests, mut repeats) = (Vec::new(), self.repeats());
+        if let Some(repeats) = &mut repeats {
+            self.scan(&|_| (), |columns, _, from, count| {
+                columns.read(Column::Digests, from, count, &mut digests)?;
+                digests.chunks_exact(16).flat_map(|digest| longs(&digest[..8])).for_each(|n| repeats.note(n));
+                Ok(())
+            })?;
+        }
+        self.scan(advance, |columns, page, from, count| {
+            columns.read(Column::Digests, from, count, &mut digests)?;
+            for (page, digest) in (page..).zip(digests.chunks_exact(16)) {
+                if !longs(&digest[..8]).all(|n| may_repeat(repeats.as_ref(), n)) {
+                    continue;
+                }
+                let mut record = [0; 16 + PAGE];
+                record[..16].copy_from_slice(digest);
+                record[16..].copy_from_slice(&page_bytes(page));
+                texts.push(&record)?;
+            }
+            Ok(())
+        })?;
+        let mut edges = Sorter::new(Edge::WIDTH, self.budget.bytes / 4, work.path(), "edges");
+        let mut first = None;
+        drop(repeats);
+        let mut texts = texts.finish()?;
+        while let Some(record) = texts.next()? {
+            let (mut digest, page) = ([0; 16], page_of(&record[16..]));
+            digest.copy_from_slice(&record[..16]);
+            match first {
+                Some((text, first)) if text == digest => {
+                    edges.push(&Edge::copy(page, first).bytes())?;
+                }
+                _ => first = Some((digest, page)),
+            }
+        }
+        drop(texts);
+        self.write_edges(path, None, Met::default(), edges.finish()?)
+    }
+
+    /// What tells most of what comes once from what comes again, before anything is sorted; none where the
+    /// memory is too little for it.
+    fn repeats(&self) -> Option<Repeats> {
+        Repeats::new(self.folder.pages(), self.budget.bytes / 4)
+    }
+
+    fn header(&self, band: Option<usize>, met: Met) -> EdgesHeader {
+        EdgesHeader {
+            sketches: self.folder.id.clone(),
+            settings: self.folder.settings.clone(),
+            pages: self.folder.pages(),
+            band,
+            met,
+        }
+    }
+
+    fn write_edges(&self, path: &Path, band: Option<usize>, met: Met, mut edges: Sorted) -> Result<()> {
+        let header = self.header(band, met);
+        let mut file = NewBinary::begin(path, EDGES, &header)?;
+        while let Some(edge) = edges.next()? {
+            file.write_all(edge).map_err(|error| Error::io(path, error))?;
+        }
+        file.finish()
+    }
+
+    /// A file of edges that is there already: how many they are, and what they took.
+    fn edges_there(&self, path: &Path, band: Option<usize>) -> Result<Option<(u64, Met)>> {
+        let Some((header, body)) = there::<EdgesHeader>(path, EDGES)? else { return Ok(None) };
+        belongs_to(path, header == self.header(band, header.met))?;
+        Ok(Some((edges_of(&body)?, header.met)))
+    }
+
+    fn company_there(&self, band: usize) -> Result<Option<(CompanyHeader, Body)>> {
+        let path = self.places.company(band);
+        let Some((header, body)) = there::<CompanyHeader>(&path, COMPANY)? else { return Ok(None) };
+        let CompanyHeader { with_company, crowded, .. } = header;
+        let expected = CompanyHeader {
+            sketches: self.folder.id.clone(),
+            settings: self.folder.settings.clone(),
+            pages: self.folder.pages(),
+            band,
+            with_company,
+            crowded,
+        };
+        belongs_to(&path, header == expected)?;
+        check_company(&header, &body)?;
+        Ok(Some((header, body)))
+    }
+
+    /// Which pages are copies, and how many.
+    fn read_copies(&self, path: &Path) -> Result<(Bits, u64)> {
+        let (_, body): (EdgesHeader, Body) = format::open(path, EDGES)?;
+        body.check()?;
+        let number = edges_of(&body)?;
+        let mut copies = Bits::new(self.folder.pages());
+        let mut edges = Merge::of(Edge::WIDTH, vec![source(&body)?])?;
+        while let Some(edge) = edges.next()? {
+            copies.set(in_range(path, Edge::of(edge).later, self.folder.pages())?);
+        }
+        Ok((copies, number))
+    }
+
+    fn company(&self, band: usize, copies: &Bits, advance: &dyn Fn(u64)) -> Result<()> {
+        let path = self.places.company(band);
+        let work = workplace(&path)?;
+        let least = self.folder.settings.min_features.max(1);
+        let mut keyed = Sorter::new(4 + PAGE, self.budget.bytes / 2, work.path(), "keys");
+        let (mut features, mut keys, mut repeats) = (Vec::new(), Vec::new(), self.repeats());
+        if let Some(repeats) = &mut repeats {
+            // Pages that are not compared may make others look as if they had company: they are told apart below.
+            self.scan(&|_| (), |columns, _, from, count| {
+                columns.read(Column::Keys(band), from, count, &mut keys)?;
+                words(&keys).for_each(|key| repeats.note(u64::from(key)));
+                Ok(())
+            })?;
+        }
+        self.scan(advance, |columns, page, from, count| {
+            columns.read(Column::Features, from, count, &mut features)?;
+            columns.read(Column::Keys(band), from, count, &mut keys)?;
+            for (page, (features, key)) in (page..).zip(words(&features).zip(words(&keys))) {
+                let is_compared = features as usize >= least && !copies.get(page);
+                if is_compared && may_repeat(repeats.as_ref(), u64::from(key)) {
+                    let mut record = [0; 4 + PAGE];
+                    record[..4].copy_from_slice(&key.to_be_bytes());
+                    record[4..].copy_from_slice(&page_bytes(page));
+                    keyed.push(&record)?;
+                }
+            }
+            Ok(())
+        })?;
+        drop(repeats);
+        let mut keyed = keyed.finish()?;
+        let mut company = Bits::new(self.folder.pages());
+        let (mut with_company, mut crowded) = (0u64, Vec::new());
+        let (mut at, mut first, mut size) = (None, 0, 0usize);
+        while let Some(record) = keyed.next()? {
+            let key = u32::from_be_bytes([record[0], record[1], record[2], record[3]]);
+            let page = page_of(&record[4..]);
+            if at == Some(key) {
+                size += 1;
+                company.set(page);
+                with_company += 1;
+                if size == 2 {
+                    company.set(first);
+                    with_company += 1;
+                }
+                if size == self.company.crowd() {
+                    crowded.extend_from_slice(&key.to_le_bytes());
+                }
+            } else {
+                (at, first, size) = (Some(key), page, 1);
+            }
+        }
+        let header = CompanyHeader {
+            sketches: self.folder.id.clone(),
+            settings: self.folder.settings.clone(),
+            pages: self.folder.pages(),
+            band,
+            with_company,
+            crowded: crowded.len() as u64 / 4,
+        };
+        let mut file = NewBinary::begin(&path, COMPANY, &header)?;
+        let written = company.words().iter().try_for_each(|word| file.write_all(&word.to_le_bytes()));
+        written.and_then(|()| file.write_all(&crowded)).map_err(|error| Error::io(&path, error))?;
+        file.finish()
+    }
+
+    /// The keys of a band of which not all pages may be compared with each other, ascending.
+    fn read_crowded(&self, band: usize) -> Result<Vec<u32>> {
+        let Some((header, body)) = self.company_there(band)? else {
+            return Err(gone(&self.places.company(band)));
+        };
+        body.check()?;
+        let mut reader = body.reader()?;
+        reader.seek(bits_bytes(header.pages))?;
+        let mut keys = vec![0; header.crowded as usize * 4];
+        reader.fill(&mut keys)?;
+        Ok(words(&keys).collect())
+    }
+
+    fn read_company(&self, band: usize) -> Result<Bits> {
+        let Some((header, body)) = self.company_there(band)? else {
+            return Err(gone(&self.places.company(band)));
+        };
+        let mut reader = body.reader()?;
+        let mut bits = Vec::with_capacity((bits_bytes(header.pages) / 8) as usize);
+        let mut piece = [0; 1 << 13];
+        let mut left = bits_bytes(header.pages) as usize;
+        while left > 0 {
+            let n = left.min(piece.len());
+            reader.fill(&mut piece[..n])?;
+            bits.extend(longs(&piece[..n]));
+            left -= n;
+        }
+        Ok(Bits::from_words(bits))
+    }
+
+    fn edges(
+        &self,
+        band: usize,
+        crowded: &[Vec<u32>],
+        path: &Path,
+        advance: &dyn Fn(u64),
+    ) -> Result<(u64, Met)> {
+        let company = self.read_company(band)?;
+        let work = workplace(path)?;
+        let shape = Shape { bands: bands_of(self.folder), words: self.folder.files[0].layout.words, band };
+        let mut sketches = Sorter::new(shape.width(), self.budget.bytes / 2, work.path(), "sketches");
+        let mut gathered = Gathered::default();
+        self.scan(advance, |columns, page, from, count| {
+            let pages = page..page + count as u64;
+            if !pages.clone().any(|page| company.get(page)) {
+                return Ok(());
+            }
+            gathered.read(columns, from, count, shape)?;
+            for (at, page) in pages.enumerate().filter(|&(_, page)| company.get(page)) {
+                sketches.push(gathered.record(at, page, shape))?;
+            }
+            Ok(())
+        })?;
+        drop((company, gathered));
+        let mut sorted = sketches.finish()?;
+        let mut near = Sorter::new(Edge::WIDTH, self.budget.bytes / 4, work.path(), "edges");
+        let (mut met, mut number) = (Met::default(), 0);
+        let is_crowded = |band: usize, key: u32| crowded[band].binary_search(&key).is_ok();
+        let mut batch = Batch::new(shape, self.budget.bytes / 8);
+        let mut put = |found: &[u8], part: Met| {
+            met = met.and(part);
+            number += (found.len() / Edge::WIDTH) as u64;
+            found.chunks_exact(Edge::WIDTH).try_for_each(|edge| near.push(edge))
+        };
+        let judge = |batch: &mut Batch, put: &mut dyn FnMut(&[u8], Met) -> Result<()>| -> Result<()> {
+            let judged: Vec<(Vec<u8>, Met)> = batch
+                .groups()
+                .into_par_iter()
+                .map(|group| {
+                    let mut found = Vec::new();
+                    let records = Records::of(group, shape);
+                    let mut pages = records.companions(shape);
+                    let add = |near| found.extend_from_slice(&Edge::from(near).bytes());
+                    let met = self.company.meet(band, &mut pages, is_crowded, add);
+                    (found, met)
+                })
+                .collect();
+            judged.into_iter().try_for_each(|(found, part)| put(&found, part))?;
+            batch.clear();
+            Ok(())
+        };
+        let mut throng: Option<Throng> = None;
+        while let Some(record) = sorted.next()? {
+            if let Some(large) = throng.take_if(|large| !large.has_key_of(record)) {
+                large.judge(self.company, is_crowded, &mut put)?;
+            }
+            if let Some(large) = &mut throng {
+                large.push(record)?;
+                continue;
+            }
+            match batch.room_for(record) {
+                Room::Free => {}
+                Room::Full => judge(&mut batch, &mut put)?,
+                Room::GroupTooLarge => {
+                    let mut large = Throng::create(work.path().join("throng"), shape)?;
+                    batch
+                        .take_last()
+                        .chunks_exact(shape.width())
+                        .try_for_each(|before| large.push(before))?;
+                    large.push(record)?;
+                    throng = Some(large);
+                    continue;
+                }
+            }
+            batch.add(record);
+        }
+        if let Some(large) = throng {
+            large.judge(self.company, is_crowded, &mut put)?;
+        }
+        judge(&mut batch, &mut put)?;
+        drop(sorted);
+        // A band brings a pair up once.
+        self.write_edges(path, Some(band), met, near.finish()?)?;
+        Ok((number, met))
+    }
+}
+
+/// Which numbers may come again: a bit for each remainder that came, and one for each that came again.
+struct Repeats {
+    once: Bits,
+    again: Bits,
+    mask: u64,
+}
+
+impl Repeats {
+    /// For so many numbers, in so many bytes; none if nearly all would look as if they came again.
+    fn new(numbers: u64, memory: u64) -> Option<Self> {
+        let most = 1 << (memory * 4).checked_ilog2()?;
+        let bits = numbers.saturating_mul(16).next_power_of_two().min(most);
+        (bits >= 2 * numbers).then(|| Self { once: Bits::new(bits), again: Bits::new(bits), mask: bits - 1 })
+    }
+
+    fn note(&mut self, number: u64) {
+        let at = number & self.mask;
+        match self.once.get(at) {
+            true => self.again.set(at),
+            false => self.once.set(at),
+        }
+    }
+}
+
+/// Whether a number may come again, as far as is known.
+fn may_repeat(repeats: Option<&Repeats>, number: u64) -> bool {
+    repeats.is_none_or(|repeats| repeats.again.get(number & repeats.mask))
+}
+
+/// Little-endian words.
+pub(super) fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
+    bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+}
+
+/// Little-endian words of eight bytes.
+fn longs(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes.chunks_exact(8).map(|word| {
+        let [a, b, c, d, e, f, g, h] = [0, 1, 2, 3, 4, 5, 6, 7].map(|at| word[at]);
+        u64::from_le_bytes([a, b, c, d, e, f, g, h])
+    })
+}
+
+/// How a page's sketches are written to be sorted: first what they are sorted by, as
+/// [`Companion`]s of a key are compared, then the rest.
+///
+/// The band's key; the keys behind it; the bits, the low half of each word first; the keys before it; digest;
+/// page; number of features; hash.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) bands: usize,
+    pub(super) words: usize,
+    pub(super) band: usize,
+}
+
+impl Shape {
+    pub(super) fn width(self) -> usize {
+        4 * self.bands + 8 * self.words + 16 + PAGE + 4 + 8
+    }
+
+    /// The bands in the order in which their keys stand, and where the bits stand among them.
+    fn behind(self) -> usize {
+        self.bands - self.band
+    }
+}
+
+/// The columns of some pages.
+#[derive(Default)]
+pub(super) struct Gathered {
+    digests: Vec<u8>,
+    features: Vec<u8>,
+    hashes: Vec<u8>,
+    bits: Vec<u8>,
+    keys: Vec<Vec<u8>>,
+    record: Vec<u8>,
+}
+
+impl Gathered {
+    pub(super) fn read(
+        &mut self,
+        columns: &mut Columns,
+        from: u64,
+        count: usize,
+        shape: Shape,
+    ) -> Result<()> {
+        columns.read(Column::Digests, from, count, &mut self.digests)?;
+        columns.read(Column::Features, from, count, &mut self.features)?;
+        columns.read(Column::Hashes, from, count, &mut self.hashes)?;
+        columns.read(Column::Bits, from, count, &mut self.bits)?;
+        self.keys.resize(shape.bands, Vec::new());
+        for (band, keys) in self.keys.iter_mut().enumerate() {
+            columns.read(Column::Keys(band), from, count, keys)?;
+        }
+        Ok(())
+    }
+
+    /// The number of features of a page.
+    pub(super) fn features(&self, at: usize) -> u32 {
+        words(&self.features[4 * at..]).next().unwrap_or(0)
+    }
+
+    pub(super) fn record(&mut self, at: usize, page: u64, shape: Shape) -> &[u8] {
+        let Self { digests, features, hashes, bits, keys, record } = self;
+        let (behind, before) = (&keys[shape.band..], &keys[..shape.band]);
+        record.clear();
+        let turned = |record: &mut Vec<u8>, bytes: &[u8]| record.extend(bytes.iter().rev());
+        behind.iter().for_each(|keys| turned(record, &keys[4 * at..][..4]));
+        let width = 8 * shape.words;
+        bits[width * at..][..width].chunks_exact(4).for_each(|half| turned(record, half));
+        before.iter().for_each(|keys| turned(record, &keys[4 * at..][..4]));
+        turned(record, &digests[16 * at..][..16]);
+        record.extend_from_slice(&page_bytes(page));
+        turned(record, &features[4 * at..][..4]);
+        turned(record, &hashes[8 * at..][..8]);
+        record
+    }
+}
+
+/// Groups of records, each of one key.
+struct Batch {
+    shape: Shape,
+    records: Vec<u8>,
+    /// Where each group begins.
+    starts: Vec<usize>,
+    most: usize,
+}
+
+impl Batch {
+    fn new(shape: Shape, memory: u64) -> Self {
+        // Companions take as much again.
+        let most = (memory as usize / 2).clamp(1 << 16, 1 << 26);
+        Self { shape, records: Vec::new(), starts: Vec::new(), most }
+    }
+
+    fn is_next_of_group(&self, record: &[u8]) -> bool {
+        let width = self.shape.width();
+        self.records.len() >= width && self.records[self.records.len() - width..][..4] == record[..4]
+    }
+
+    /// Whether there is room for a record.
+    fn room_for(&self, record: &[u8]) -> Room {
+        let last = self.starts.last().map_or(0, |&start| self.records.len() - start);
+        match self.is_next_of_group(record) {
+            true if last >= self.most => Room::GroupTooLarge,
+            false if self.records.len() >= self.most => Room::Full,
+            _ => Room::Free,
+        }
+    }
+
+    /// Takes the last group out.
+    fn take_last(&mut self) -> Vec<u8> {
+        self.starts.pop().map_or_else(Vec::new, |start| self.records.split_off(start))
+    }
+
+    fn add(&mut self, record: &[u8]) {
+        if !self.is_next_of_group(record) {
+            self.starts.push(self.records.len());
+        }
+        self.records.extend_from_slice(record);
+    }
+
+    fn groups(&self) -> Vec<&[u8]> {
+        let ends = self.starts.iter().skip(1).copied().chain([self.records.len()]);
+        self.starts.iter().zip(ends).map(|(&start, end)| &self.records[start..end]).collect()
+    }
+
+    fn clear(&mut self) {
+        self.records.clear();
+        self.starts.clear();
+    }
+}
+
+/// Whether a batch has room.
+enum Room {
+    /// It has.
+    Free,
+    /// Not for one more group.
+    Full,
+    /// Not for one more page of its last group.
+    GroupTooLarge,
+}
+
+/// A group that is too large for memory, on disk until its sketches are counted.
+struct Throng {
+    path: PathBuf,
+    file: BufWriter<fs::File>,
+    shape: Shape,
+    last: Vec<u8>,
+    pages: u64,
+    sketches: u64,
+}
+
+impl Throng {
+    fn create(path: PathBuf, shape: Shape) -> Result<Self> {
+        let file = fs::File::create(&path).map_err(|error| Error::io(&path, error))?;
+        let file = BufWriter::with_capacity(1 << 18, file);
+        Ok(Self { path, file, shape, last: Vec::new(), pages: 0, sketches: 0 })
+    }
+
+    fn has_key_of(&self, record: &[u8]) -> bool {
+        self.last.starts_with(&record[..4])
+    }
+
+    fn push(&mut self, record: &[u8]) -> Result<()> {
+        // All that stands before the digest is the sketch.
+        let sketch = &record[..4 * self.shape.bands + 8 * self.shape.words];
+        self.sketches += u64::from(!self.last.starts_with(sketch));
+        self.pages += 1;
+        self.last.clear();
+        self.last.extend_from_slice(record);
+        self.file.write_all(record).map_err(|error| Error::io(&self.path, error))
+    }
+
+    fn judge(
+        mut self,
+        company: Company,
+        is_crowded: impl Fn(usize, u32) -> bool,
+        put: &mut dyn FnMut(&[u8], Met) -> Result<()>,
+    ) -> Result<()> {
+        /// Bytes of pairs that are handed on at once.
+        const MOST: usize = 1 << 18;
+        let io = |error| Error::io(&self.path, error);
+        self.file.flush().map_err(io)?;
+        let file = fs::File::open(&self.path).map_err(io)?;
+        let mut file = BufReader::with_capacity(1 << 18, file);
+        let mut meeting = company.meeting(self.shape.band, self.sketches, is_crowded);
+        let (mut record, mut found) = (vec![0; self.shape.width()], Vec::new());
+        for _ in 0..self.pages {
+            file.read_exact(&mut record).map_err(io)?;
+            let records = Records::of(&record, self.shape);
+            let page = &records.companions(self.shape)[0];
+            meeting.add(page, |near| found.extend_from_slice(&Edge::from(near).bytes()));
+            if found.len() > MOST {
+                put(&found, Met::default())?;
+                found.clear();
+            }
+        }
+        let met = meeting.end(|near| found.extend_from_slice(&Edge::from(near).bytes()));
+        put(&found, met)
+    }
+}
+
+/// The records of a group, read.
+pub(super) struct Records {
+    pages: Vec<(u64, Facts, u64)>,
+    keys: Vec<u32>,
+    bits: Vec<u64>,
+}
+
+impl Records {
+    pub(super) fn of(group: &[u8], shape: Shape) -> Self {
+        let number = |bytes: &[u8]| bytes.iter().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte));
+        let n = group.len() / shape.width();
+        let mut records = Self {
+            pages: Vec::with_capacity(n),
+            keys: Vec::with_capacity(n * shape.bands),
+            bits: Vec::with_capacity(n * shape.words),
+        };
+        for record in group.chunks_exact(shape.width()) {
+            let (behind, rest) = record.split_at(4 * shape.behind());
+            let (bits, rest) = rest.split_at(8 * shape.words);
+            let (before, rest) = rest.split_at(4 * shape.band);
+            let (digest, rest) = rest.split_at(16);
+            let (page, rest) = rest.split_at(PAGE);
+            let (features, hash) = rest.split_at(4);
+            records
+                .keys
+                .extend(before.chunks_exact(4).chain(behind.chunks_exact(4)).map(|key| number(key) as u32));
+            records.bits.extend(bits.chunks_exact(8).map(|word| number(word).rotate_left(32)));
+            let digest = u128::from(number(&digest[..8])) << 64 | u128::from(number(&digest[8..]));
+            let facts = Facts { digest, text_bytes: 0, features: number(features) as u32 };
+            records.pages.push((page_of(page), facts, number(hash)));
+        }
+        records
+    }
+
+    pub(super) fn companions(&self, shape: Shape) -> Vec<Companion<'_>> {
+        let keys = self.keys.chunks_exact(shape.bands);
+        let companion =
+            |((&(page, facts, hash), keys), bits)| Companion { page, facts, two: Two { hash, bits, keys } };
+        self.pages.iter().zip(keys).zip(self.bits.chunks_exact(shape.words)).map(companion).collect()
+    }
+}
+
+/// Opens a file of a kind, if there is one.
+pub(super) fn there<H: serde::de::DeserializeOwned>(path: &Path, kind: Kind) -> Result<Option<(H, Body)>> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => format::open(path, kind).map(Some),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(path, error)),
+    }
+}
+
+fn gone(path: &Path) -> Error {
+    Error::io(path, std::io::ErrorKind::NotFound.into())
+}
+
+/// A page's number, if there is such a page.
+pub fn in_range(path: &Path, page: u64, pages: u64) -> Result<u64> {
+    if page < pages {
+        return Ok(page);
+    }
+    let (expected, got) = (format!("below {pages}"), page.to_string());
+    Err(wrong(path, "a page's number", expected, got, "the file is damaged; make it again"))
+}
+
+/// A body as a source of records.
+pub fn source(body: &Body) -> Result<(PathBuf, Box<dyn Read + Send>)> {
+    let reader = BufReader::with_capacity(1 << 16, body.reader()?);
+    Ok((body.path().to_path_buf(), Box::new(reader)))
+}
+
+/// How many edges a body holds.
+fn edges_of(body: &Body) -> Result<u64> {
+    match body.len() % Edge::WIDTH as u64 {
+        0 => Ok(body.len() / Edge::WIDTH as u64),
+        _ => Err(odd_length(body.path(), EDGES, body.len())),
+    }
+}
+
+fn check_company(header: &CompanyHeader, body: &Body) -> Result<()> {
+    let crowded = header.crowded.checked_mul(4);
+    match crowded.and_then(|crowded| crowded.checked_add(bits_bytes(header.pages))) == Some(body.len()) {
+        true => Ok(()),
+        false => Err(odd_length(body.path(), COMPANY, body.len())),
+    }
+}
+
+/// All edges of a folder whose bands are joined, copies included, checked; and their number, pairs of several
+/// bands several times.
+///
+/// # Errors
+/// If a band is not joined yet, or a file is damaged.
+pub fn all_edges(folder: &Folder) -> Result<(Vec<Body>, u64)> {
+    let places = Places::of(folder);
+    let bands = bands_of(folder);
+    let paths = std::iter::once(places.copies()).chain((0..bands).map(|band| places.edges(band)));
+    let (mut bodies, mut number) = (Vec::new(), 0);
+    for (path, band) in paths.zip(std::iter::once(None).chain((0..bands).map(Some))) {
+        let Some((header, body)) = there::<EdgesHeader>(&path, EDGES)? else {
+            let told =
+                format!("{}: flipside join has not made it yet; it makes what is missing", path.display());
+            return Err(Error::NoDocuments(told));
+        };
+        let is_of = header.sketches == folder.id && header.band == band && header.pages == folder.pages();
+        belongs_to(&path, is_of)?;
+        body.check()?;
+        number += edges_of(&body)?;
+        bodies.push(body);
+    }
+    Ok((bodies, number))
+}
+
+/// Two pages that belong together, each by its number among all pages: those of the first file, in order of the
+/// files' paths, come first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PagePair {
+    /// The page that comes first.
+    pub a: u64,
+    /// The one that comes later.
+    pub b: u64,
+    /// Hamming distance of their hashes; none for copies of a text.
+    pub distance: Option<u32>,
+    /// Their similarity by the judge's measure; 1 for copies.
+    pub similarity: f32,
+}
+
+/// Hands over every pair of a folder of sketches that was joined, each once, by its later page: copies with the
+/// first page of their text, and first pages that are near.
+///
+/// # Errors
+/// If a band is not joined yet, or a file is damaged.
+pub fn pairs(sketches: &Path, mut each: impl FnMut(PagePair)) -> Result<()> {
+    let (bodies, _) = all_edges(&Folder::open(sketches)?)?;
+    let mut edges = Merge::of(Edge::WIDTH, bodies.iter().map(source).collect::<Result<Vec<_>>>()?)?;
+    while let Some(edge) = edges.next()? {
+        let Edge { later, earlier, distance, similarity } = Edge::of(edge);
+        each(PagePair { a: earlier, b: later, distance, similarity });
+    }
+    Ok(())
+}
+
+/// What [`inspect`](crate::inspect) tells of a file of edges.
+pub fn check_edge_file(path: &Path) -> Result<Inspection> {
+    let (header, body): (EdgesHeader, Body) = format::open(path, EDGES)?;
+    body.check()?;
+    let edges = edges_of(&body)?;
+    let mut inspection = Inspection::of(EDGES.name);
+    inspection.fact("of", header.band.map_or("copies".to_owned(), |band| format!("band {band}")));
+    inspection.fact("sketches", &header.sketches);
+    inspection.fact("pages", header.pages);
+    inspection.fact("edges", edges);
+    inspection.fact("groups", header.met.groups);
+    inspection.fact("largest group", header.met.largest);
+    inspection.fact("compared", header.met.compared);
+    inspection.fact("not compared in crowds", header.met.crowded.saturating_add(header.met.skipped));
+    let mut reader = body.reader()?;
+    let (mut before, mut record) = ([0; Edge::WIDTH], [0; Edge::WIDTH]);
+    for at in 0..edges {
+        reader.fill(&mut record)?;
+        let edge = Edge::of(&record);
+        let is_right = edge.earlier < edge.later
+            && edge.later < header.pages
+            && edge.distance.is_none() == header.band.is_none()
+            && (0.0..=1.0).contains(&edge.similarity);
+        if !is_right || at > 0 && record <= before {
+            inspection.problem(format!("edge {at} is none, or stands in the wrong place"));
+            break;
+        }
+        before = record;
+    }
+    Ok(inspection)
+}
+
+/// What [`inspect`](crate::inspect) tells of a file of company.
+pub fn check_company_file(path: &Path) -> Result<Inspection> {
+    let (header, body): (CompanyHeader, Body) = format::open(path, COMPANY)?;
+    body.check()?;
+    check_company(&header, &body)?;
+    let mut inspection = Inspection::of(COMPANY.name);
+    inspection.fact("band", header.band);
+    inspection.fact("sketches", &header.sketches);
+    inspection.fact("pages", header.pages);
+    inspection.fact("with company", header.with_company);
+    inspection.fact("crowded keys", header.crowded);
+    let mut reader = body.reader()?;
+    let (mut set, mut word) = (0, [0; 8]);
+    for _ in 0..bits_bytes(header.pages) / 8 {
+        reader.fill(&mut word)?;
+        set += u64::from(u64::from_le_bytes(word).count_ones());
+    }
+    if set != header.with_company {
+        inspection.problem(format!("{set} pages have company, but {} are counted", header.with_company));
+    }
+    Ok(inspection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flipside_core::hash::SplitMix64;
+
+    #[test]
+    fn what_comes_again_is_never_taken_for_what_comes_once() {
+        let mut rng = SplitMix64::new(2);
+        let numbers: Vec<u64> = (0..3000).map(|_| rng.below(40_000)).collect();
+        assert!(Repeats::new(3000, 1000).is_none() && Repeats::new(1, 0).is_none());
+        let mut told = Vec::new();
+        for memory in [3_000, 1 << 20] {
+            let mut repeats = Repeats::new(3000, memory).unwrap();
+            numbers.iter().for_each(|&number| repeats.note(number));
+            let again = |number: &u64| may_repeat(Some(&repeats), *number);
+            let really = |number: &&u64| numbers.iter().filter(|other| other == number).count() > 1;
+            assert!(numbers.iter().filter(really).all(again));
+            told.push(numbers.iter().filter(|number| again(number)).count());
+        }
+        // With room enough, each number has a bit of its own.
+        let really = numbers.iter().filter(|n| numbers.iter().filter(|other| other == n).count() > 1).count();
+        assert!(told[1] == really && told[0] > really && told[0] < 3000, "{told:?} {really}");
+        assert!(may_repeat(None, 1));
+    }
+}

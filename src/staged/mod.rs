@@ -1,0 +1,92 @@
+//! A run in stages, for more pages than memory holds: sketch, join, cluster, apply.
+//!
+//! ```text
+//! input files ─sketch──► sketches/NAME.sketches, NAME.names   one of each for an input file
+//!             ─join────► sketches/joined-ID/…                 copies, company and edges, by bands of keys
+//!             ─cluster─► sketches/joined-ID/LINKAGE.fates     one file
+//!             ─apply───► kept/…                               for an input file, kept pages and a list of others
+//! ```
+//!
+//! Each file is made under a temporary name, appears when it is whole, and is named by what it depends on; there
+//! is no state besides. So a run that was ended goes on with the same command: what is there is passed over. A
+//! page is known by its number: pages are numbered through all files, these in order of their paths.
+//!
+//! What comes of it is what [`pipeline::dedup`](crate::pipeline::dedup) makes of the same pages with the same
+//! settings, for any memory, any number of threads and any split of the work.
+
+mod apply;
+mod audit;
+mod check;
+mod cluster;
+mod join;
+mod names;
+mod record;
+mod sketch;
+mod sketches;
+mod sorter;
+
+pub use apply::{Applied, ApplyJob, Outputs, apply};
+pub use check::check;
+pub use cluster::{ClusterJob, Clustered, cluster};
+pub use join::{JoinJob, Joined, PagePair, join, pairs};
+pub use sketch::{Shard, SketchJob, Sketched, sketch};
+
+use crate::error::{Error, Result};
+use crate::format::{Kind, wrong};
+use crate::making::{Unfinished, folder_of};
+use std::path::Path;
+
+/// Bytes that a stage may use to sort in.
+struct Budget {
+    bytes: u64,
+}
+
+/// What the program takes whatever it works on: code, stacks, buffers of files.
+const FIXED: u64 = 24 << 20;
+
+impl Budget {
+    /// What is left of `memory` when so much is held anyway, and two lists of runs are merged.
+    ///
+    /// # Errors
+    /// If that is too little to work with; the message says what it takes.
+    fn beside(memory: u64, held: u64) -> Result<Self> {
+        let least = 4 * sorter::LEAST_MEMORY;
+        let taken = FIXED + held + 2 * sorter::MERGE_MEMORY;
+        match memory.checked_sub(taken) {
+            Some(bytes) if bytes >= least => Ok(Self { bytes }),
+            _ => {
+                let expected = format!("at least {} for so many pages", told_bytes(taken + least));
+                Err(Error::parameter("memory", told_bytes(memory), expected))
+            }
+        }
+    }
+}
+
+/// Bytes in words, rounded up.
+fn told_bytes(bytes: u64) -> String {
+    match bytes {
+        0..1_048_576 => format!("{}KiB", bytes.div_ceil(1 << 10)),
+        1_048_576..10_737_418_240 => format!("{}MiB", bytes.div_ceil(1 << 20)),
+        _ => format!("{}GiB", bytes.div_ceil(1 << 30)),
+    }
+}
+
+/// A folder for what a unit puts on disk while it is made.
+fn workplace(place: &Path) -> Result<Unfinished> {
+    Unfinished::folder(&place.with_extension("work")).map_err(|error| Error::io(folder_of(place), error))
+}
+
+/// An error for a body that is not as long as its header says.
+fn odd_length(path: &Path, kind: Kind, got: u64) -> Error {
+    let expected = format!("that of whole {}", kind.name);
+    wrong(path, "the body's length", expected, format!("{got} bytes"), "the file is damaged; make it again")
+}
+
+/// Refuses a file that is in the folder of what follows from some sketches and does not follow from them.
+fn belongs_to(path: &Path, does: bool) -> Result<()> {
+    if does {
+        return Ok(());
+    }
+    let (expected, got) = ("the ones beside it".to_owned(), "others".to_owned());
+    Err(wrong(path, "the sketches", expected, got, "remove the file, and give the command again"))
+}

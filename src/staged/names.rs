@@ -1,0 +1,238 @@
+//! Files of names: what the pages of an input file are called and where they stand, compressed in blocks, apart
+//! from the sketches, which alone decide about pages.
+
+use crate::document::Place;
+use crate::error::{Error, Result};
+use crate::format::{self, Body, NAMES, wrong};
+use crate::inspection::Inspection;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// The most pages of a block.
+const BLOCK: usize = 4096;
+/// Compression: beyond it, little is gained for much time.
+const LEVEL: i32 = 3;
+/// Bytes of a block before it is compressed, from which on no more pages are put into it.
+const FULL: usize = 4 << 20;
+
+/// What stands in front of a file of names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// The input file.
+    pub input: String,
+    /// Its pages.
+    pub pages: u64,
+    /// Where each block ends in the body.
+    ends: Vec<u64>,
+}
+
+/// A page's names and place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// Where it is stored.
+    pub place: Place,
+    /// The record's own id.
+    pub id: Option<String>,
+    /// The URL.
+    pub url: Option<String>,
+}
+
+fn put(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn take(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f).checked_shl(shift)?;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// Names of pages while they are gathered.
+#[derive(Default)]
+pub struct Names {
+    pages: u64,
+    block: Vec<u8>,
+    in_block: usize,
+    before: u64,
+    body: Vec<u8>,
+    ends: Vec<u64>,
+}
+
+impl Names {
+    /// Adds a page.
+    ///
+    /// # Errors
+    /// If a block cannot be compressed.
+    pub fn push(&mut self, place: Place, id: Option<&str>, url: Option<&str>) -> std::io::Result<()> {
+        let Place { offset, within, length, member } = place;
+        // Places mostly ascend.
+        let step = offset.wrapping_sub(self.before) as i64;
+        put(&mut self.block, (step << 1 ^ step >> 63) as u64);
+        [within, length, member].into_iter().for_each(|number| put(&mut self.block, number));
+        self.before = offset;
+        for name in [id, url] {
+            put(&mut self.block, name.map_or(0, |name| name.len() as u64 + 1));
+            self.block.extend_from_slice(name.unwrap_or_default().as_bytes());
+        }
+        self.pages += 1;
+        self.in_block += 1;
+        if self.in_block == BLOCK || self.block.len() >= FULL {
+            self.end_block()?;
+        }
+        Ok(())
+    }
+
+    fn end_block(&mut self) -> std::io::Result<()> {
+        self.body.extend_from_slice(&zstd::bulk::compress(&self.block, LEVEL)?);
+        self.ends.push(self.body.len() as u64);
+        self.block.clear();
+        (self.in_block, self.before) = (0, 0);
+        Ok(())
+    }
+
+    /// Writes them to a file, for an input file of this path.
+    ///
+    /// # Errors
+    /// If that cannot be done.
+    pub fn write(mut self, path: &Path, input: &str) -> Result<()> {
+        if !self.block.is_empty() {
+            self.end_block().map_err(|error| Error::io(path, error))?;
+        }
+        let header = Header { input: input.to_owned(), pages: self.pages, ends: self.ends };
+        format::write(path, NAMES, &header, &[&self.body])
+    }
+}
+
+/// Reads the names of all pages of a file, checked.
+///
+/// # Errors
+/// If it cannot be read, is damaged, or is of another input file or number of pages.
+pub fn read(path: &Path, input: &str, pages: u64) -> Result<Vec<Named>> {
+    let (header, body) = open(path, input, pages)?;
+    body.check()?;
+    all(&header, &body)
+}
+
+/// Opens a file of names, without a look at its body.
+///
+/// # Errors
+/// As [`read`].
+pub fn open(path: &Path, input: &str, pages: u64) -> Result<(Header, Body)> {
+    let (header, body): (Header, Body) = format::open(path, NAMES)?;
+    let advice = "it does not belong to the sketches beside it; sketch the file again";
+    if header.input != input {
+        return Err(wrong(path, "the input file", input.to_owned(), header.input, advice));
+    }
+    if header.pages != pages {
+        return Err(wrong(path, "the number of pages", pages.to_string(), header.pages.to_string(), advice));
+    }
+    Ok((header, body))
+}
+
+fn all(header: &Header, body: &Body) -> Result<Vec<Named>> {
+    let path = body.path();
+    let broken = || {
+        let (expected, got) = ("names of as many pages as the header says".to_owned(), "others".to_owned());
+        wrong(path, "the body", expected, got, "the file is damaged; sketch the input again")
+    };
+    let mut reader = body.reader()?;
+    let (mut names, mut start) = (Vec::new(), 0);
+    for &end in &header.ends {
+        if end < start || end > body.len() {
+            return Err(broken());
+        }
+        let mut packed = vec![0; (end - start) as usize];
+        reader.fill(&mut packed)?;
+        start = end;
+        let block = zstd::decode_all(&packed[..]).map_err(|_| broken())?;
+        read_block(&block, &mut names).ok_or_else(broken)?;
+    }
+    if names.len() as u64 != header.pages || start != body.len() {
+        return Err(broken());
+    }
+    Ok(names)
+}
+
+fn read_block(mut block: &[u8], names: &mut Vec<Named>) -> Option<()> {
+    let mut before = 0u64;
+    while !block.is_empty() {
+        let step = take(&mut block)?;
+        before = before.wrapping_add((step >> 1) ^ (step & 1).wrapping_neg());
+        let (within, length, member) = (take(&mut block)?, take(&mut block)?, take(&mut block)?);
+        let mut name = || {
+            let Some(length) = take(&mut block)?.checked_sub(1) else { return Some(None) };
+            let (name, rest) = block.split_at_checked(usize::try_from(length).ok()?)?;
+            block = rest;
+            Some(Some(std::str::from_utf8(name).ok()?.to_owned()))
+        };
+        let (id, url) = (name()?, name()?);
+        names.push(Named { place: Place { offset: before, within, length, member }, id, url });
+    }
+    Some(())
+}
+
+/// What [`inspect`](crate::inspect) tells of a file of names.
+pub fn check(path: &Path) -> Result<Inspection> {
+    let (header, body): (Header, Body) = format::open(path, NAMES)?;
+    body.check()?;
+    let mut inspection = Inspection::of(NAMES.name);
+    inspection.fact("input", &header.input);
+    inspection.fact("pages", header.pages);
+    if let Err(error) = all(&header, &body) {
+        inspection.problem(error.to_string());
+    }
+    Ok(inspection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn names_are_read_as_they_were_written(
+            pages in prop::collection::vec(
+                (any::<[u64; 4]>(), prop::option::of(".{0,9}"), prop::option::of(".{0,30}")), 0..30
+            ),
+            times in prop::sample::select(vec![1usize, 300]),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("names");
+            let (mut names, mut expected) = (Names::default(), Vec::new());
+            for ([offset, within, length, member], id, url) in pages.iter().cycle().take(pages.len() * times) {
+                let place = Place { offset: *offset, within: *within, length: *length, member: *member };
+                names.push(place, id.as_deref(), url.as_deref()).unwrap();
+                expected.push(Named { place, id: id.clone(), url: url.clone() });
+            }
+            names.write(&path, "input").unwrap();
+            let n = expected.len() as u64;
+            prop_assert_eq!(read(&path, "input", n).unwrap(), expected);
+            prop_assert!(check(&path).unwrap().problems.is_empty());
+            prop_assert!(read(&path, "other", n).is_err() && read(&path, "input", n + 1).is_err());
+        }
+    }
+
+    #[test]
+    fn numbers_take_the_bytes_they_need_and_no_more_are_read() {
+        for (number, length) in [(0, 1), (127, 1), (128, 2), (u64::MAX, 10)] {
+            let mut bytes = Vec::new();
+            put(&mut bytes, number);
+            assert_eq!((bytes.len(), take(&mut &bytes[..])), (length, Some(number)));
+            assert_eq!(take(&mut &bytes[..length - 1]), None);
+        }
+        assert_eq!(take(&mut &[0x80; 11][..]), None);
+    }
+}

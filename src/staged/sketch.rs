@@ -1,0 +1,232 @@
+//! The first stage: a file of sketches and one of names for each input file.
+
+use super::names::Names;
+use super::sketches::{self, InputMark, ReadingRules, SketchFile};
+use crate::corpus::{DiscoverOptions, Input, JsonlFields, ReadOptions, ReadRules, discover_all};
+use crate::error::{Error, Result};
+use crate::format::{self, SKETCHES, wrong};
+use crate::making::sweep;
+use crate::pipeline::pages::Pages;
+use crate::pipeline::{Progress, with_threads};
+use flipside_core::collection::Keeping;
+use flipside_core::company::Company;
+use flipside_core::id::{Document, Id};
+use flipside_core::settings::Settings;
+use rayon::prelude::*;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is to be sketched, and where the files go.
+#[derive(Clone, Debug)]
+pub struct SketchJob {
+    /// Files and folders.
+    pub inputs: Vec<PathBuf>,
+    /// Names of the JSONL fields and Parquet columns.
+    pub fields: JsonlFields,
+    /// The longest page that is read, in bytes; `None` for the default of [`ReadOptions`].
+    pub longest_page: Option<usize>,
+    /// What becomes of odd input.
+    pub rules: ReadRules,
+    /// The folder for files of sketches; it is made if it is not there.
+    pub out: PathBuf,
+    /// Whether sketches that do not fit are made again: of other settings, of a file that has changed, or cut.
+    pub force: bool,
+    /// Threads; 0 for as many as the machine has.
+    pub threads: usize,
+    /// The part of the files that is sketched.
+    pub shard: Shard,
+    /// What decides the result.
+    pub settings: Settings,
+}
+
+/// A part of many, counted from 1: `17/1000`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    number: u64,
+    of: u64,
+}
+
+/// The only part.
+impl Default for Shard {
+    fn default() -> Self {
+        Self { number: 1, of: 1 }
+    }
+}
+
+impl Shard {
+    /// Whether what stands at a place of a list belongs to it: each one in `of`.
+    pub fn has(self, place: usize) -> bool {
+        place as u64 % self.of == self.number - 1
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
+}
+
+impl FromStr for Shard {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts =
+            text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        match parts {
+            Some((number, of)) if (1..=of).contains(&number) => Ok(Self { number, of }),
+            _ => Err(Error::parameter("shard", text, "a part of many, such as 17/1000, counted from 1")),
+        }
+    }
+}
+
+/// What the stage came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sketched {
+    /// Input files of this part.
+    pub files: u64,
+    /// Of these, files whose sketches were there already.
+    pub there: u64,
+    /// Pages of all of them.
+    pub pages: u64,
+    /// Pieces of damage met in them.
+    pub damaged: u64,
+}
+
+/// Sketches each input file into a file of its own; passes over what is there already.
+///
+/// # Errors
+/// For settings that no later stage could work with; if an input is missing or cannot be opened; if a file of
+/// sketches is there that was made with other settings, or of a file that has changed, and `force` is not given;
+/// or if a file cannot be written. What was finished before stays.
+pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
+    // Whatever the other stages would refuse is refused before hours of reading.
+    Company::new(&job.settings)?;
+    super::cluster::check_keep(&job.settings)?;
+    let discovery = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
+    let found = discover_all(&job.inputs, &discovery)?;
+    found.passed_over.told().iter().for_each(|told| progress.note(told));
+    for input in &found.inputs {
+        if input.is_stream() {
+            let expected = "a file: what a stream holds cannot be read again by a later stage";
+            return Err(Error::parameter("input", input.path.display(), expected));
+        }
+        fs::File::open(input.stored()).map_err(|error| Error::io(&input.path, error))?;
+    }
+    let inputs: Vec<&Input> =
+        (0..).zip(&found.inputs).filter(|&(at, _)| job.shard.has(at)).map(|(_, input)| input).collect();
+    fs::create_dir_all(&job.out).map_err(|error| Error::io(&job.out, error))?;
+    sweep(&job.out);
+    let reading = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
+    let rules =
+        ReadingRules { fields: job.fields.clone(), longest_page: reading.record_cap, rules: job.rules };
+    let stored = |input: &Input| input.stored_bytes();
+    progress.begin("sketch", inputs.iter().map(|input| stored(input)).sum::<u64>().max(1), "bytes");
+    let sums: [AtomicU64; 3] = Default::default();
+    let done = with_threads(job.threads, || {
+        // Where there are fewer files than threads, several read the same one.
+        let threads = (rayon::current_num_threads() / inputs.len().max(1)).max(1);
+        let options = ReadOptions { threads, ..reading };
+        inputs.par_iter().try_for_each(|input| {
+            let one = One { job, input, rules: &rules, options: &options, progress };
+            let (there, pages, damaged) = one.sketch()?;
+            for (sum, n) in sums.iter().zip([u64::from(there), pages, damaged]) {
+                sum.fetch_add(n, Ordering::Relaxed);
+            }
+            if there {
+                progress.advance(stored(input));
+            }
+            Ok::<_, Error>(())
+        })
+    });
+    progress.end();
+    done??;
+    let [there, pages, damaged] = sums.map(AtomicU64::into_inner);
+    Ok(Sketched { files: inputs.len() as u64, there, pages, damaged })
+}
+
+/// One input file.
+struct One<'a> {
+    job: &'a SketchJob,
+    input: &'a Input,
+    rules: &'a ReadingRules,
+    options: &'a ReadOptions,
+    progress: &'a dyn Progress,
+}
+
+impl One<'_> {
+    /// Sketches it, unless that was done; says so, with its numbers of pages and of pieces of damage.
+    fn sketch(&self) -> Result<(bool, u64, u64)> {
+        let Self { job, input, rules, options, progress } = *self;
+        let path = job.out.join(format!("{}.{}", sketches::stem_of(input), sketches::EXTENSION));
+        let mark = InputMark::of(input)?;
+        if fs::symlink_metadata(&path).is_ok() {
+            match self.fitting(&path, &mark) {
+                Ok(file) => return Ok((true, file.header.pages, file.header.damaged)),
+                Err(error) if !job.force || !format::is_of_kind(&path, SKETCHES) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        let keeping = Keeping::of(&job.settings);
+        let advance = |bytes| progress.advance(bytes);
+        let extraction = job.settings.extraction();
+        let pages = Pages::read((vec![input.clone()], 1), options, extraction, keeping, None, None, &advance)?;
+        pages.files.iter().flat_map(|file| file.damage_told()).for_each(|told| progress.note(&told));
+        let mut names = Names::default();
+        for (at, row) in (0..).zip(pages.documents.rows()) {
+            // Later stages find a page by its number alone.
+            debug_assert_eq!(row.id.row, at, "documents of a file are counted without gaps");
+            let document = Document::new(at);
+            names
+                .push(row.place, pages.documents.record_id(document), pages.documents.url(document))
+                .map_err(|error| Error::io(&path, error))?;
+        }
+        if InputMark::of(input)? != mark {
+            let error = std::io::Error::other("the file changed while it was read");
+            return Err(Error::io(&input.path, error));
+        }
+        // The names first: where there are sketches, all is there.
+        names.write(&path.with_extension("names"), &mark.path)?;
+        let damaged = pages.damaged();
+        sketches::write(&path, &job.settings, rules.clone(), mark, damaged, &pages.collection)?;
+        Ok((false, pages.len() as u64, damaged))
+    }
+
+    /// The file of sketches that is there, if it is what this run would make.
+    fn fitting(&self, path: &Path, mark: &InputMark) -> Result<SketchFile> {
+        let file = SketchFile::open(path)?;
+        let advice = "name another folder for sketches, or give --force to make these again";
+        let header = &file.header;
+        if header.settings != self.job.settings || header.reading != *self.rules {
+            let (expected, got) = ("those of this run".to_owned(), "others".to_owned());
+            return Err(wrong(path, "the settings", expected, got, advice));
+        }
+        if header.input != *mark {
+            let expected = format!("{} as it is now", self.input.path.display());
+            let got = "the file before it was changed".to_owned();
+            let advice = "give --force to sketch it again, or put back the file";
+            return Err(wrong(path, "the input", expected, got, advice));
+        }
+        super::names::open(&path.with_extension("names"), &mark.path, header.pages)?;
+        Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_share_out_all_there_is() {
+        for (text, places) in [("1/1", vec![0, 1, 2, 3, 4]), ("1/3", vec![0, 3]), ("3/3", vec![2])] {
+            let shard: Shard = text.parse().unwrap();
+            assert_eq!(shard.to_string(), text);
+            assert_eq!((0..5).filter(|&place| shard.has(place)).collect::<Vec<_>>(), places);
+        }
+        for wrong in ["", "1", "0/3", "4/3", "1/0", "a/b", "1/3/4", "-1/3"] {
+            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! Files of sketches, and all those of a folder together.
+
+use super::odd_length;
+use super::record::MOST_PAGES;
+use crate::corpus::{Input, JsonlFields, ReadRules};
+use crate::error::{Error, Result};
+use crate::format::{self, Body, BodyReader, SKETCHES, wrong};
+use crate::hash::{murmur3_x64_128, text_digest};
+use crate::inspection::Inspection;
+use crate::making::is_unfinished;
+use crate::text::TOKENIZER;
+use flipside_core::collection::{Collection, Two};
+use flipside_core::id::{Document, Id};
+use flipside_core::settings::{Settings, Sketches};
+use flipside_core::sketch::Facts;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// How files of sketches end.
+pub const EXTENSION: &str = "sketches";
+
+/// The hash that tells texts apart.
+const DIGEST: &str = "murmur3_x64_128";
+
+/// What stands in front of a file of sketches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// The hash of texts.
+    digest: String,
+    /// The hash of features.
+    feature_hash: String,
+    tokenizer: String,
+    /// What decides about near pairs.
+    pub settings: Settings,
+    /// How the file was read.
+    pub reading: ReadingRules,
+    /// The file that was read.
+    pub input: InputMark,
+    /// Its pages.
+    pub pages: u64,
+    /// Bytes of their texts.
+    pub text_bytes: u64,
+    /// Pieces of damage met.
+    pub damaged: u64,
+}
+
+/// What decides which pages a file has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadingRules {
+    /// Names of JSON fields and Parquet columns.
+    pub fields: JsonlFields,
+    /// The longest page that is read, in bytes.
+    pub longest_page: usize,
+    /// What becomes of odd input.
+    pub rules: ReadRules,
+}
+
+/// An input file, as far as it must stay the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputMark {
+    /// Its real path.
+    pub path: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// A hash of its length, its beginning, its end, and pieces between: of all of it up to 256 KiB.
+    pub mark: String,
+}
+
+impl InputMark {
+    /// That of a file.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn of(input: &Input) -> Result<Self> {
+        /// Pieces that are looked at.
+        const PIECES: u64 = 64;
+        const PIECE: u64 = 4096;
+        let path = input.stored();
+        let io = |error| Error::io(&input.path, error);
+        let mut file = File::open(path).map_err(io)?;
+        let bytes = file.metadata().map_err(io)?.len();
+        let mut seen = bytes.to_le_bytes().to_vec();
+        if bytes <= PIECES * PIECE {
+            file.read_to_end(&mut seen).map_err(io)?;
+        } else {
+            for at in 0..PIECES {
+                // Evenly, the last one at the end.
+                let from = u128::from(bytes - PIECE) * u128::from(at) / u128::from(PIECES - 1);
+                file.seek(SeekFrom::Start(from as u64)).map_err(io)?;
+                (&mut file).take(PIECE).read_to_end(&mut seen).map_err(io)?;
+            }
+        }
+        let (low, high) = murmur3_x64_128(&seen, 0);
+        let mark = format!("{high:016x}{low:016x}");
+        Ok(Self { path: path.to_string_lossy().into_owned(), bytes, mark })
+    }
+}
+
+/// What the files of an input file are called, without an ending: its own name without its endings, and a hash
+/// of its path.
+pub fn stem_of(input: &Input) -> String {
+    let path = input.stored();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '_' };
+    // File systems end at 255 bytes.
+    let name: String = name.chars().take(120).map(plain).collect();
+    let name = name.split_once('.').map_or(&name[..], |(name, _)| name);
+    format!("{name}-{:016x}", text_digest(&path.to_string_lossy()) as u64)
+}
+
+/// Where what is in a body, of so many pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Pages of the file.
+    pub pages: u64,
+    /// Words of a page's bits.
+    pub words: usize,
+    /// Keys of a page.
+    pub bands: usize,
+}
+
+/// A column of a body.
+#[derive(Clone, Copy, Debug)]
+pub enum Column {
+    /// 16 bytes: digests of texts.
+    Digests,
+    /// 4: numbers of distinct features.
+    Features,
+    /// 8: SimHashes.
+    Hashes,
+    /// 8 for each word: bits.
+    Bits,
+    /// 4: keys of a band.
+    Keys(usize),
+}
+
+impl Layout {
+    fn of(header: &Header) -> Option<Self> {
+        let Sketches::Both { bits, banding } = header.settings.sketches else { return None };
+        Some(Self { pages: header.pages, words: bits / 64, bands: banding.bands })
+    }
+
+    /// Bytes of a page.
+    pub fn width(&self) -> u64 {
+        32 + 8 * self.words as u64 + 4 * self.bands as u64
+    }
+
+    /// Where a column begins, and its bytes a page.
+    fn place(&self, column: Column) -> (u64, usize) {
+        let bits = 8 * self.words as u64;
+        let (before, width) = match column {
+            Column::Digests => (0, 16),
+            Column::Features => (16, 4),
+            // Bytes of texts stand between: 20, 4.
+            Column::Hashes => (24, 8),
+            Column::Bits => (32, 8 * self.words),
+            Column::Keys(band) => (32 + bits + 4 * band as u64, 4),
+        };
+        (self.pages * before, width)
+    }
+}
+
+/// Writes the sketches of a file's pages.
+///
+/// # Errors
+/// If the file cannot be written, or the collection keeps something else.
+pub fn write(
+    path: &Path,
+    settings: &Settings,
+    reading: ReadingRules,
+    input: InputMark,
+    damaged: u64,
+    collection: &Collection,
+) -> Result<()> {
+    let header = Header {
+        digest: DIGEST.to_owned(),
+        feature_hash: settings.feature_hash.name().to_owned(),
+        tokenizer: TOKENIZER.to_owned(),
+        settings: settings.clone(),
+        reading,
+        input,
+        pages: collection.len() as u64,
+        text_bytes: collection.text_bytes(),
+        damaged,
+    };
+    let documents = || Document::all(collection.len());
+    let twos: Vec<Two<'_>> = documents().filter_map(|document| collection.two(document)).collect();
+    let layout = Layout::of(&header).filter(|_| twos.len() == collection.len());
+    let Some(layout) = layout else {
+        return Err(Error::parameter("sketches", "others", "both"));
+    };
+    let mut file = format::NewBinary::begin(path, SKETCHES, &header)?;
+    let facts = || collection.all_facts().iter();
+    let written = (|| {
+        facts().try_for_each(|facts| file.write_all(&facts.digest.to_le_bytes()))?;
+        facts().try_for_each(|facts| file.write_all(&facts.features.to_le_bytes()))?;
+        let short = |facts: &Facts| u32::try_from(facts.text_bytes).unwrap_or(u32::MAX);
+        facts().try_for_each(|facts| file.write_all(&short(facts).to_le_bytes()))?;
+        twos.iter().try_for_each(|two| file.write_all(&two.hash.to_le_bytes()))?;
+        twos.iter().flat_map(|two| two.bits).try_for_each(|word| file.write_all(&word.to_le_bytes()))?;
+        for band in 0..layout.bands {
+            twos.iter().try_for_each(|two| file.write_all(&two.keys[band].to_le_bytes()))?;
+        }
+        Ok(())
+    })();
+    written.map_err(|error| Error::io(path, error))?;
+    file.finish()
+}
+
+/// A file of sketches.
+#[derive(Clone, Debug)]
+pub struct SketchFile {
+    /// What stands in front of it.
+    pub header: Header,
+    /// Its columns.
+    pub layout: Layout,
+    body: Body,
+}
+
+impl SketchFile {
+    /// Opens a file and checks all but its body's checksum.
+    ///
+    /// # Errors
+    /// If it cannot be read, is cut, or was made with hashes that this program does not have.
+    pub fn open(path: &Path) -> Result<Self> {
+        let (header, body): (Header, Body) = format::open(path, SKETCHES)?;
+        let must = |field, expected: &str, got: &str| match expected == got {
+            true => Ok(()),
+            false => {
+                let advice = "sketch the input again with this flipside";
+                Err(wrong(path, field, expected.to_owned(), got.to_owned(), advice))
+            }
+        };
+        must("the hash of texts", DIGEST, &header.digest)?;
+        must("the feature hash", header.settings.feature_hash.name(), &header.feature_hash)?;
+        must("the tokenizer", TOKENIZER, &header.tokenizer)?;
+        header.settings.check()?;
+        let layout = Layout::of(&header);
+        let fits = |layout: &Layout| layout.pages.checked_mul(layout.width()) == Some(body.len());
+        let layout = layout.filter(fits).ok_or_else(|| odd_length(path, SKETCHES, body.len()))?;
+        Ok(Self { header, layout, body })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.body.path()
+    }
+
+    /// Where the names of its pages are.
+    pub fn names_path(&self) -> PathBuf {
+        self.path().with_extension("names")
+    }
+
+    /// What its other files are called, without an ending.
+    pub fn stem(&self) -> String {
+        self.path().file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Compares its checksum.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is damaged.
+    pub fn check(&self) -> Result<()> {
+        self.body.check()
+    }
+
+    /// Opens it for reading columns.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn reader(&self) -> Result<Columns> {
+        Ok(Columns { layout: self.layout, reader: self.body.reader()? })
+    }
+}
+
+/// Reads columns of a file of sketches.
+pub struct Columns {
+    layout: Layout,
+    reader: BodyReader,
+}
+
+impl Columns {
+    /// The bytes of a column for `count` pages from `from` on, into `bytes`.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn read(&mut self, column: Column, from: u64, count: usize, bytes: &mut Vec<u8>) -> Result<()> {
+        let (start, width) = self.layout.place(column);
+        bytes.resize(count * width, 0);
+        self.reader.seek(start + from * width as u64)?;
+        self.reader.fill(bytes)
+    }
+}
+
+/// Pages of which columns are read at once.
+pub const CHUNK: u64 = 1 << 14;
+
+/// All files of sketches of a folder, in order of the paths of their inputs; pages are numbered through them.
+#[derive(Debug)]
+pub struct Folder {
+    /// The folder.
+    pub path: PathBuf,
+    /// The files.
+    pub files: Vec<SketchFile>,
+    /// The number of each file's first page, and the number of all pages.
+    pub starts: Vec<u64>,
+    /// The settings of all of them.
+    pub settings: Settings,
+    /// A name for what is in the files.
+    pub id: String,
+}
+
+impl Folder {
+    /// Opens the sketches of a folder.
+    ///
+    /// # Errors
+    /// If there are none, or if they are of different settings, or one cannot be read; then it is named.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let io = |error| Error::io(folder, error);
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(folder).map_err(io)? {
+            let path = entry.map_err(io)?.path();
+            if path.extension().is_some_and(|end| end == EXTENSION)
+                && !path.file_name().is_some_and(is_unfinished)
+            {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        let mut files = paths.iter().map(|path| SketchFile::open(path)).collect::<Result<Vec<_>>>()?;
+        // As a run in memory sorts its files.
+        files.sort_by(|a, b| Path::new(&a.header.input.path).cmp(Path::new(&b.header.input.path)));
+        let Some(first) = files.first() else {
+            let told = format!("{}: no file of sketches; flipside sketch makes them", folder.display());
+            return Err(Error::NoDocuments(told));
+        };
+        let (settings, reading) = (first.header.settings.clone(), first.header.reading.clone());
+        let (mut starts, mut names) = (vec![0], String::new());
+        for file in &files {
+            let header = &file.header;
+            let fits = header.settings == settings && header.reading == reading;
+            if !fits {
+                let expected = format!("those of {}", first.path().display());
+                let advice = "sketch both with the same settings, or take one of them out of the folder";
+                return Err(wrong(file.path(), "the settings", expected, "others".to_owned(), advice));
+            }
+            starts.push(starts[starts.len() - 1] + header.pages);
+            let sum = format::checksum(file.path())?;
+            names.push_str(&format!("{}\n{sum}\n", header.input.path));
+        }
+        if starts[files.len()] > MOST_PAGES {
+            return Err(Error::parameter("pages", starts[files.len()], "at most 2^40 pages"));
+        }
+        for pair in files.windows(2) {
+            if pair[0].header.input.path == pair[1].header.input.path {
+                let expected = "sketches of another input".to_owned();
+                let got = format!("of {}, as {}", pair[1].header.input.path, pair[0].path().display());
+                return Err(wrong(pair[1].path(), "the input", expected, got, "take one of them away"));
+            }
+        }
+        let id = format!("{:016x}", text_digest(&names) as u64);
+        Ok(Self { path: folder.to_path_buf(), files, starts, settings, id })
+    }
+
+    /// Number of all pages.
+    pub fn pages(&self) -> u64 {
+        self.starts[self.files.len()]
+    }
+
+    /// The file that a page is in, and its place there.
+    pub fn place(&self, page: u64) -> (usize, u64) {
+        let file = self.starts.partition_point(|&start| start <= page) - 1;
+        (file, page - self.starts[file])
+    }
+
+    /// Where what follows from these sketches goes.
+    pub fn joined(&self) -> PathBuf {
+        self.path.join(format!("joined-{}", self.id))
+    }
+}
+
+/// What [`inspect`](crate::inspect) tells of a file of sketches.
+pub fn check(path: &Path) -> Result<Inspection> {
+    let file = SketchFile::open(path)?;
+    file.check()?;
+    let header = &file.header;
+    let mut inspection = Inspection::of(SKETCHES.name);
+    inspection.fact("input", &header.input.path);
+    inspection.fact("input bytes", header.input.bytes);
+    inspection.fact("pages", header.pages);
+    inspection.fact("text bytes", header.text_bytes);
+    inspection.fact("damaged", header.damaged);
+    inspection.fact("bytes a page", file.layout.width());
+    inspection.fact("seed", header.settings.seed);
+    inspection.fact("hash of texts", &header.digest);
+    inspection.fact("feature hash", &header.feature_hash);
+    let settings = serde_json::to_value(&header.settings).unwrap_or_default();
+    inspection.header_field("settings".to_owned(), &settings);
+    if let Err(error) = super::names::read(&file.names_path(), &header.input.path, header.pages) {
+        inspection.problem(error.to_string());
+    }
+    Ok(inspection)
+}

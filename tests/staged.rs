@@ -1,0 +1,608 @@
+//! Stages make what a run in memory makes, however the work is split.
+
+use crate::cli::{corpus, flipside};
+use flipside::clusters::Linkage;
+use flipside::core::dedup::{Deduper, Kind, Outcome};
+use flipside::corpus::{DiscoverOptions, JsonlFields, ReadOptions, ReadRules, discover, read};
+use flipside::hash::SplitMix64;
+use flipside::pipeline::Silent;
+use flipside::search::bands::Banding;
+use flipside::settings::{Settings, Sketches};
+use flipside::staged::{self, ApplyJob, ClusterJob, JoinJob, Joined, Outputs, Shard, SketchJob, pairs};
+use flipside::{Document, Error, Id};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// Pages in families, each a text of the family with some words changed; copies; pages of a word; and, if there
+/// is a template, so many pages of it.
+fn texts(pages: usize, template: usize, seed: u64) -> Vec<String> {
+    let mut rng = SplitMix64::new(seed);
+    let words = |rng: &mut SplitMix64, n: u64| -> Vec<String> {
+        (0..n).map(|_| format!("w{}", rng.below(4000))).collect()
+    };
+    let families: Vec<Vec<String>> = (0..pages / 6 + 1).map(|_| words(&mut rng, 60)).collect();
+    let line = words(&mut rng, 90);
+    let mut texts: Vec<String> = Vec::new();
+    for at in 0..pages + template {
+        if !texts.is_empty() && rng.below(8) == 0 {
+            let copied = rng.below(texts.len() as u64) as usize;
+            texts.push(texts[copied].clone());
+        } else if rng.below(20) == 0 {
+            texts.push(["", "one", "two words"][rng.below(3) as usize].to_owned());
+        } else if at >= pages {
+            let mut text = line.clone();
+            text.extend(words(&mut rng, 2));
+            texts.push(text.join(" "));
+        } else {
+            let mut text = families[rng.below(families.len() as u64) as usize].clone();
+            for _ in 0..rng.below(4) {
+                let place = rng.below(text.len() as u64) as usize;
+                text[place] = format!("w{}", rng.below(4000));
+            }
+            texts.push(text.join(" "));
+        }
+    }
+    texts
+}
+
+/// Writes the texts to files of different kinds.
+fn write_files(folder: &Path, texts: &[String], files: usize) -> Vec<PathBuf> {
+    fs::create_dir_all(folder).unwrap();
+    let mut paths = Vec::new();
+    for (number, part) in texts.chunks(texts.len().div_ceil(files)).enumerate() {
+        let line = |(row, text): (usize, &String)| {
+            let (id, url) = (format!("{number}/{row}"), format!("https://site.example/{number}/{row}"));
+            serde_json::json!({"id": id, "url": url, "text": text}).to_string() + "\n"
+        };
+        let lines: String = part.iter().enumerate().map(line).collect();
+        let path = folder.join(format!("pages {number}.jsonl"));
+        fs::write(&path, lines).unwrap();
+        paths.push(path);
+    }
+    paths
+}
+
+/// Every text of some files, in order.
+fn read_texts(paths: &[PathBuf]) -> Vec<String> {
+    let inputs = discover(paths, &DiscoverOptions::default()).unwrap();
+    let add =
+        |all: &mut Vec<_>, page: flipside::corpus::Document<'_>| all.push((page.id, page.text.to_owned()));
+    let mut all =
+        read(&inputs, &ReadOptions { threads: 1, ..ReadOptions::default() }, Vec::new, add, &|_| ());
+    let mut all = std::mem::take(&mut all.workers[0]);
+    all.sort();
+    all.into_iter().map(|(_, text)| text).collect()
+}
+
+fn in_memory(texts: &[String], settings: &Settings) -> Outcome {
+    let mut deduper = Deduper::new(settings.clone()).unwrap();
+    deduper.extend(texts);
+    deduper.run().unwrap()
+}
+
+/// How stages are run.
+#[derive(Clone, Copy, Debug)]
+struct Machine {
+    shards: usize,
+    threads: usize,
+    memory: u64,
+}
+
+fn sketch_job(paths: &[PathBuf], out: &Path, settings: &Settings, machine: Machine) -> SketchJob {
+    SketchJob {
+        inputs: paths.to_vec(),
+        fields: JsonlFields::default(),
+        longest_page: None,
+        rules: ReadRules::default(),
+        out: out.to_path_buf(),
+        force: false,
+        threads: machine.threads,
+        shard: Shard::default(),
+        settings: settings.clone(),
+    }
+}
+
+/// Sketches and joins, each part in a folder of its own at first.
+fn sketch_and_join(paths: &[PathBuf], out: &Path, settings: &Settings, machine: Machine) -> Joined {
+    let Machine { shards, threads, memory } = machine;
+    let part = |number: usize| format!("{}/{shards}", number + 1).parse::<Shard>().unwrap();
+    fs::create_dir_all(out).unwrap();
+    for number in 0..shards {
+        let own = out.with_extension(number.to_string());
+        let job = SketchJob { shard: part(number), ..sketch_job(paths, &own, settings, machine) };
+        staged::sketch(&job, &Silent).unwrap();
+        for entry in fs::read_dir(&own).unwrap() {
+            let entry = entry.unwrap();
+            fs::rename(entry.path(), out.join(entry.file_name())).unwrap();
+        }
+    }
+    let join = |number| {
+        let job = JoinJob { sketches: out.to_path_buf(), memory: Some(memory), threads, shard: part(number) };
+        staged::join(&job, &Silent).unwrap()
+    };
+    let mut joined = join(shards - 1);
+    for number in (0..shards - 1).rev() {
+        joined = join(number);
+    }
+    joined
+}
+
+fn clusters_and_kept(paths: &[PathBuf], sketches: &Path, out: &Path, linkage: Linkage, machine: Machine) {
+    let Machine { shards, threads, memory } = machine;
+    let job = ClusterJob { sketches: sketches.to_path_buf(), linkage, memory: Some(memory), threads };
+    staged::cluster(&job, &Silent).unwrap();
+    for number in 0..shards {
+        let job = ApplyJob {
+            sketches: sketches.to_path_buf(),
+            inputs: paths.to_vec(),
+            out: out.to_path_buf(),
+            linkage,
+            writes: Outputs { kept: true, removed: true },
+            threads,
+            shard: format!("{}/{shards}", number + 1).parse().unwrap(),
+        };
+        staged::apply(&job, &Silent).unwrap();
+    }
+}
+
+/// Every file below a folder, by its name.
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().display().to_string();
+                all.insert(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+    all
+}
+
+/// Holds all that stages make against a run in memory.
+fn assert_same(paths: &[PathBuf], top: &Path, settings: &Settings, machine: Machine) {
+    let texts = read_texts(paths);
+    let sketches = top.join("sketches");
+    let joined = sketch_and_join(paths, &sketches, settings, machine);
+    for linkage in [Linkage::Star, Linkage::Connected] {
+        let settings = settings.clone().with(|settings| settings.linkage = linkage);
+        let outcome = in_memory(&texts, &settings);
+        let mut got = Vec::new();
+        pairs(&sketches, |p| {
+            got.push((p.a, p.b, p.distance.unwrap_or(0), p.similarity, p.distance.is_none()))
+        })
+        .unwrap();
+        got.sort_by_key(|pair| (pair.0, pair.1));
+        let number = |document: Document| u64::from(document.number());
+        let expected: Vec<_> = outcome
+            .pairs
+            .iter()
+            .map(|p| (number(p.a), number(p.b), p.distance, p.similarity, p.kind == Kind::Exact))
+            .collect();
+        assert!(got == expected, "{} pairs, {} expected: {machine:?}", got.len(), expected.len());
+        assert_eq!(joined.audit, outcome.audit, "{machine:?}");
+        let kept = top.join(linkage.name());
+        clusters_and_kept(paths, &sketches, &kept, linkage, machine);
+        let stays = outcome.stays();
+        let expected: Vec<String> =
+            texts.iter().zip(&stays).filter(|(_, stays)| **stays).map(|(text, _)| text.clone()).collect();
+        let mut files: Vec<PathBuf> =
+            fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.retain(|path| path.to_string_lossy().ends_with(".gz"));
+        let mut got = read_texts(&files);
+        // Files of kept pages are called by hashes; the order among them is not that of the inputs.
+        let mut expected = expected;
+        got.sort();
+        expected.sort();
+        assert!(got == expected, "{} pages stay, {} expected: {machine:?}", got.len(), expected.len());
+        assert_eq!(removed(&kept), gone(&outcome, paths), "{machine:?}");
+    }
+}
+
+type Removed = Vec<(String, u32, u64, u64, String)>;
+
+/// File, row, cluster, size and the page that stays of every page that goes, as the lists say.
+fn removed(folder: &Path) -> Removed {
+    let mut rows = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|end| end != "csv") {
+            continue;
+        }
+        let mut table = csv::Reader::from_path(&path).unwrap();
+        for row in table.deserialize::<BTreeMap<String, String>>() {
+            let row = row.unwrap();
+            let number = |name: &str| row[name].parse::<u64>().unwrap();
+            rows.push((
+                row["file"].clone(),
+                number("row") as u32,
+                number("cluster"),
+                number("size"),
+                row["stays"].clone(),
+            ));
+        }
+    }
+    rows.sort();
+    rows
+}
+
+/// The same, of a run in memory.
+fn gone(outcome: &Outcome, paths: &[PathBuf]) -> Removed {
+    let mut places = Vec::new();
+    for path in paths {
+        let real = fs::canonicalize(path).unwrap().display().to_string();
+        let pages = read_texts(std::slice::from_ref(path)).len();
+        places.extend((0..pages as u32).map(|row| (real.clone(), row)));
+    }
+    let mut rows = Vec::new();
+    for (cluster, (members, kept)) in outcome.clusters.iter().zip(&outcome.representatives).enumerate() {
+        let (file, row) = &places[kept.index()];
+        let stays = format!("{file}:{row}");
+        for member in members.iter().filter(|member| *member != kept) {
+            let (file, row) = places[member.index()].clone();
+            rows.push((file, row, cluster as u64, members.len() as u64, stays.clone()));
+        }
+    }
+    rows.sort();
+    rows
+}
+
+/// Few keys, so that stages take little time.
+fn quick(similarity: f64) -> Settings {
+    let sketches = Sketches::Both { bits: 256, banding: Banding { bands: 4, rows: 3 } };
+    Settings::both(similarity).with(|settings| settings.sketches = sketches)
+}
+
+const ONE: Machine = Machine { shards: 1, threads: 1, memory: 1 << 30 };
+const SMALL: u64 = 46 << 20;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn stages_make_what_memory_makes(
+        pages in 1usize..160, files in 1usize..6, seed: u64, similarity in prop::sample::select(vec![0.6, 0.8]),
+        removable: bool, shards in prop::sample::select(vec![1usize, 2, 7]), threads in 1usize..4,
+    ) {
+        let top = tempfile::tempdir().unwrap();
+        let paths = write_files(&top.path().join("crawl"), &texts(pages, 0, seed), files);
+        let settings = match removable {
+            true => Settings::removable().with(|s| s.sketches = quick(0.8).sketches),
+            false => quick(similarity),
+        };
+        assert_same(&paths, top.path(), &settings, Machine { shards, threads, memory: SMALL });
+    }
+}
+
+#[test]
+fn a_template_crowds_in_stages_as_in_memory() {
+    let top = tempfile::tempdir().unwrap();
+    let paths = write_files(&top.path().join("crawl"), &texts(200, 900, 4), 3);
+    let settings = quick(0.8);
+    assert!(in_memory(&read_texts(&paths), &settings).searched.crowds.is_some());
+    assert_same(&paths, top.path(), &settings, Machine { shards: 2, threads: 2, memory: SMALL });
+    let job =
+        JoinJob { sketches: top.path().join("sketches"), memory: None, threads: 1, shard: Shard::default() };
+    let again = staged::join(&job, &Silent).unwrap();
+    assert!(again.there == again.bands && again.bands == 4 && again.met.crowded > 0, "{again:?}");
+}
+
+#[test]
+fn real_pages_and_parquet_go_through_stages_as_through_memory() {
+    let top = tempfile::tempdir().unwrap();
+    let crawl = top.path().join("crawl");
+    fs::create_dir_all(&crawl).unwrap();
+    for entry in fs::read_dir(corpus()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "gz") {
+            fs::copy(&path, crawl.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    let mut paths = write_files(&crawl, &texts(90, 0, 8), 2);
+    paths.extend(
+        discover(std::slice::from_ref(&crawl), &DiscoverOptions::default())
+            .unwrap()
+            .iter()
+            .map(|i| i.path.clone()),
+    );
+    paths.sort();
+    paths.dedup();
+    assert_eq!(paths.len(), 5);
+    assert_same(&paths, top.path(), &Settings::default(), Machine { shards: 2, threads: 2, memory: SMALL });
+}
+
+#[test]
+fn more_pages_than_the_memory_holds_give_the_same_bytes() {
+    let top = tempfile::tempdir().unwrap();
+    let paths = write_files(&top.path().join("crawl"), &texts(12_000, 9_000, 5), 4);
+    let [one, other] =
+        [("one", ONE), ("other", Machine { shards: 1, threads: 3, memory: SMALL })].map(|(name, machine)| {
+            let (sketches, kept) = (top.path().join(name), top.path().join(format!("{name} kept")));
+            sketch_and_join(&paths, &sketches, &quick(0.8), machine);
+            clusters_and_kept(&paths, &sketches, &kept, Linkage::Star, machine);
+            clusters_and_kept(
+                &paths,
+                &sketches,
+                &top.path().join(format!("{name} con")),
+                Linkage::Connected,
+                machine,
+            );
+            (contents(&sketches), contents(&kept))
+        });
+    assert!(one.0.keys().eq(other.0.keys()) && one.1.keys().eq(other.1.keys()));
+    for (name, bytes) in one.0.iter().chain(&one.1) {
+        assert!(other.0.get(name).or(other.1.get(name)) == Some(bytes), "{name}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_named_and_stays() {
+    let top = tempfile::tempdir().unwrap();
+    let crawl = top.path().join("crawl");
+    let paths = write_files(&crawl, &texts(60, 0, 1), 3);
+    let sketches = top.path().join("sketches");
+    let job = sketch_job(&paths, &sketches, &quick(0.8), ONE);
+    let first = staged::sketch(&job, &Silent).unwrap();
+    assert_eq!((first.files, first.there, first.pages), (3, 0, 60));
+    assert_eq!(staged::sketch(&job, &Silent).unwrap().there, 3);
+    let before = contents(&sketches);
+    let told = |error: Error| error.to_string();
+
+    // Other settings.
+    let other = SketchJob { settings: quick(0.7), ..job.clone() };
+    let message = told(staged::sketch(&other, &Silent).unwrap_err());
+    assert!(message.contains("the settings") && message.contains("--force"), "{message}");
+    // An input that has changed, in its middle and of the same length.
+    let original = fs::read(&paths[1]).unwrap();
+    let mut changed = original.clone();
+    let middle = changed.len() / 2;
+    changed[middle] = if changed[middle] == b'1' { b'2' } else { b'1' };
+    fs::write(&paths[1], &changed).unwrap();
+    let message = told(staged::sketch(&job, &Silent).unwrap_err());
+    assert!(message.contains("the input") && message.contains("changed"), "{message}");
+    fs::write(&paths[1], &original).unwrap();
+    // One that is missing ends the run before it begins.
+    let mut missing = paths.clone();
+    missing.push(crawl.join("no such.jsonl"));
+    let empty = top.path().join("empty");
+    let message = told(
+        staged::sketch(&SketchJob { inputs: missing, out: empty.clone(), ..job.clone() }, &Silent)
+            .unwrap_err(),
+    );
+    assert!(message.contains("no such.jsonl") && !empty.exists(), "{message}");
+    // A file of sketches that is cut, or of which a bit has flipped.
+    let file = fs::read_dir(&sketches).unwrap().map(|e| e.unwrap().path());
+    let file = file.into_iter().find(|path| path.extension().is_some_and(|end| end == "sketches")).unwrap();
+    let whole = fs::read(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() - 7]).unwrap();
+    let join = JoinJob { sketches: sketches.clone(), memory: None, threads: 1, shard: Shard::default() };
+    for message in
+        [told(staged::sketch(&job, &Silent).unwrap_err()), told(staged::join(&join, &Silent).unwrap_err())]
+    {
+        assert!(message.contains(&*file.to_string_lossy()) && message.contains("length"), "{message}");
+    }
+    let mut flipped = whole.clone();
+    flipped[whole.len() - 9] ^= 4;
+    fs::write(&file, &flipped).unwrap();
+    let message = told(staged::join(&join, &Silent).unwrap_err());
+    assert!(message.contains(&*file.to_string_lossy()) && message.contains("checksum"), "{message}");
+    flipside().arg("inspect").arg(&file).assert().failure();
+    fs::write(&file, &whole[..whole.len() - 7]).unwrap();
+    staged::sketch(&SketchJob { force: true, ..job.clone() }, &Silent).unwrap();
+    assert!(contents(&sketches) == before, "nothing else was touched");
+
+    // A stage before the one that it needs; memory that is too little; a band that is missing.
+    let cluster =
+        |memory| ClusterJob { sketches: sketches.clone(), linkage: Linkage::Star, memory, threads: 1 };
+    let message = told(staged::cluster(&cluster(None), &Silent).unwrap_err());
+    assert!(message.contains("flipside join"), "{message}");
+    let message =
+        told(staged::join(&JoinJob { memory: Some(1 << 20), ..join.clone() }, &Silent).unwrap_err());
+    assert!(message.contains("memory") && message.contains("at least 4"), "{message}");
+    staged::join(&JoinJob { shard: "1/2".parse().unwrap(), ..join.clone() }, &Silent).unwrap();
+    let message = told(staged::cluster(&cluster(None), &Silent).unwrap_err());
+    assert!(message.contains("band-001.edges") && message.contains("flipside join"), "{message}");
+    staged::join(&join, &Silent).unwrap();
+    let complete = ClusterJob { linkage: Linkage::Complete, ..cluster(None) };
+    assert!(told(staged::cluster(&complete, &Silent).unwrap_err()).contains("star or connected"));
+    let apply = ApplyJob {
+        sketches: sketches.clone(),
+        inputs: paths.clone(),
+        out: top.path().join("kept"),
+        linkage: Linkage::Star,
+        writes: Outputs { kept: true, removed: true },
+        threads: 1,
+        shard: Shard::default(),
+    };
+    assert!(told(staged::apply(&apply, &Silent).unwrap_err()).contains("flipside cluster"));
+    staged::cluster(&cluster(None), &Silent).unwrap();
+    fs::write(&paths[1], &changed).unwrap();
+    let message = told(staged::apply(&apply, &Silent).unwrap_err());
+    assert!(message.contains("changed"), "{message}");
+    fs::write(&paths[1], &original).unwrap();
+    let taken = top.path().join("taken");
+    fs::create_dir(&taken).unwrap();
+    fs::write(taken.join("thesis.tex"), "years of work").unwrap();
+    assert!(
+        told(staged::apply(&ApplyJob { out: taken, ..apply.clone() }, &Silent).unwrap_err())
+            .contains("empty")
+    );
+    // Where files have moved, their names and contents say which they are.
+    let moved = top.path().join("moved");
+    fs::rename(&crawl, &moved).unwrap();
+    let inputs = vec![moved];
+    assert_eq!(staged::apply(&ApplyJob { inputs, ..apply.clone() }, &Silent).unwrap().files, 3);
+    let others = ApplyJob {
+        writes: Outputs { kept: false, removed: true },
+        inputs: vec![top.path().join("moved")],
+        ..apply
+    };
+    assert!(told(staged::apply(&others, &Silent).unwrap_err()).contains("name another folder"));
+    // What was kept is not read as more pages.
+    assert_eq!(discover(&[top.path().to_path_buf()], &DiscoverOptions::default()).unwrap().len(), 3);
+    // Every file is one that inspect knows.
+    for folder in [&sketches, &top.path().join("kept")] {
+        for name in contents(folder).keys().filter(|name| !name.ends_with(".lock")) {
+            flipside().arg("inspect").arg(folder.join(name)).assert().success();
+        }
+    }
+}
+
+#[test]
+fn methods_that_need_all_at_hand_are_refused_before_anything_is_read() {
+    let top = tempfile::tempdir().unwrap();
+    for (options, told) in [
+        (&["--method", "simhash"][..], "cannot be run in stages"),
+        (&["--method", "minhash"], "cannot be run in stages"),
+        (&["--search", "join"], "--search join"),
+        (&["--verify", "jaccard"], "--verify jaccard"),
+    ] {
+        let out = flipside()
+            .arg("sketch")
+            .arg("no such file")
+            .arg("--out")
+            .arg(top.path().join("out"))
+            .args(options)
+            .assert();
+        let out = out.code(2).get_output().clone();
+        let message = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(message.contains(told), "{message}");
+    }
+    assert!(!top.path().join("out").exists());
+}
+
+/// Runs a command of the tool again and again, killed at some moment of it each time, and at last to its end; how often
+/// it was killed.
+fn killed(arguments: &[&OsStr], kills: u32, rng: &mut SplitMix64, longest: Duration) -> u32 {
+    let mut killed = 0;
+    for _ in 0..kills {
+        let tool = assert_cmd::cargo::cargo_bin("flipside");
+        let mut child = std::process::Command::new(tool)
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(longest.mul_f64(rng.unit() / 2.0));
+        child.kill().unwrap();
+        killed += u32::from(!child.wait().unwrap().success());
+    }
+    flipside().args(arguments).assert().success();
+    killed
+}
+
+#[test]
+fn killed_at_any_moment_and_begun_again_the_result_is_the_same() {
+    let top = tempfile::tempdir().unwrap();
+    let crawl = top.path().join("crawl");
+    write_files(&crawl, &texts(12_000, 500, 3), 6);
+    let mut rng = SplitMix64::new(9);
+    let stage =
+        |name: &str, arguments: [&Path; 2], out: Option<&Path>, rng: Option<&mut SplitMix64>, longest| {
+            let mut all: Vec<&OsStr> = vec![name.as_ref()];
+            all.extend(
+                arguments.iter().filter(|path| !path.as_os_str().is_empty()).map(|path| path.as_os_str()),
+            );
+            if let Some(out) = out {
+                all.extend([OsStr::new("--out"), out.as_os_str()]);
+            }
+            all.extend(["--threads", "2"].map(OsStr::new));
+            match rng {
+                None => {
+                    let begun = Instant::now();
+                    flipside().args(&all).assert().success();
+                    (0, begun.elapsed())
+                }
+                Some(rng) => (killed(&all, 14, rng, longest), longest),
+            }
+        };
+    let none = Path::new("");
+    let [once, often] = ["once", "often"].map(|name| top.path().join(name));
+    let (kept, kept_often) = (top.path().join("kept once"), top.path().join("kept often"));
+    let mut kills = 0;
+    for (name, [first, second], out) in [
+        ("sketch", [&*crawl, none], [Some(&*once), Some(&*often)]),
+        ("join", [none, none], [None, None]),
+        ("cluster", [none, none], [None, None]),
+        ("apply", [none, &*crawl], [Some(&*kept), Some(&*kept_often)]),
+    ] {
+        let of = |folder| if name == "sketch" { first } else { folder };
+        let (_, time) = stage(name, [of(&once), second], out[0], None, Duration::ZERO);
+        kills += stage(name, [of(&often), second], out[1], Some(&mut rng), time).0;
+    }
+    assert!(kills > 12, "{kills} runs were killed before their end");
+    let same = |a: &Path, b: &Path| {
+        let (a, b) = (contents(a), contents(b));
+        assert!(a.keys().eq(b.keys()), "{:?} {:?}", a.keys(), b.keys());
+        a.iter().for_each(|(name, bytes)| assert!(b[name] == *bytes, "{name}"));
+    };
+    same(&once, &often);
+    same(&kept, &kept_often);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_stage_that_is_ended_says_how_to_go_on() {
+    let top = tempfile::tempdir().unwrap();
+    // Nobody writes to it, so that the stage waits.
+    let pipe = top.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let child = std::process::Command::new(assert_cmd::cargo::cargo_bin("flipside"))
+        .args(["sketch".as_ref(), pipe.as_os_str(), "--out".as_ref(), top.path().join("out").as_os_str()])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let listens = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        // Signal 2 is that of Ctrl-C.
+        u64::from_str_radix(caught.trim(), 16).unwrap() >> 1 & 1 == 1
+    };
+    let begun = Instant::now();
+    while !listens() && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("the same command goes on"), "{told}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_memory_that_is_set_is_kept() {
+    let top = tempfile::tempdir().unwrap();
+    let paths = write_files(&top.path().join("crawl"), &texts(30_000, 12_000, 2), 3);
+    let [free, bound] = ["free", "bound"].map(|name| top.path().join(name));
+    staged::sketch(&sketch_job(&paths, &free, &quick(0.8), ONE), &Silent).unwrap();
+    fs::create_dir(&bound).unwrap();
+    for (name, bytes) in contents(&free) {
+        fs::write(bound.join(name), bytes).unwrap();
+    }
+    let peak = |output: &std::process::Output| -> u64 {
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        told.rsplit_once("Peak memory ").unwrap().1.trim_end_matches(" MiB.\n").parse().unwrap()
+    };
+    for stage in [&["join"][..], &["cluster", "--clusters", "star"], &["cluster", "--clusters", "connected"]]
+    {
+        flipside().args(stage).arg(&free).args(["--memory", "4GiB"]).assert().success();
+        // Address space that the program and its threads take beside what they use.
+        let limited = "ulimit -v 600000; exec \"$0\" \"$@\"";
+        let mut shell = assert_cmd::Command::new("sh");
+        let shell = shell.arg("-c").arg(limited).arg(assert_cmd::cargo::cargo_bin("flipside"));
+        let done =
+            shell.args(stage).arg(&bound).args(["--memory", "46MiB", "--threads", "2"]).assert().success();
+        let peak = peak(done.get_output());
+        assert!(peak <= 46, "{stage:?} held {peak} MiB");
+    }
+    assert!(contents(&free) == contents(&bound));
+}
