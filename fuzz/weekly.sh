@@ -15,7 +15,7 @@ for target in $(cargo +nightly fuzz list | grep -v '^mutate$'); do
     gzip_member) cp tests/specimens/*.gz "$corpus" ;;
     tables) cp tests/results-v1/*/*.csv "$corpus" ;;
     report) for file in tests/results-v1/*/report.json; do cp "$file" "$corpus/$(basename "$(dirname "$file")").json"; done ;;
-    stored_file | packed_records | text) cp tests/specimens/* "$corpus" ;;
+    stored_file | packed_records | text) cp tests/specimens/* tests/specimens-html/* "$corpus" ;;
   esac
   cargo +nightly fuzz run "$target" -- -max_total_time="$seconds" -rss_limit_mb=4096
 done

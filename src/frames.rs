@@ -346,6 +346,35 @@ impl Share {
     }
 }
 
+/// A page that is parted into its own text and its frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Framed {
+    /// What is compared.
+    pub own: String,
+    /// What is not: runs of lines, each with the byte of the own text before which it stood.
+    pub frame: Vec<(usize, String)>,
+}
+
+impl Framed {
+    /// Parts a page by the frames of its host, if there are any and it has one.
+    pub fn new(frames: Option<&Frames>, url: Option<&str>, text: &str) -> Self {
+        match (frames, url.and_then(host_of)) {
+            (Some(frames), Some(host)) => frames.cut(&mut Lines::default(), &host, text),
+            _ => Self { own: text.to_owned(), frame: Vec::new() },
+        }
+    }
+
+    /// Bytes of both.
+    pub fn len(&self) -> usize {
+        self.own.len() + self.frame.iter().map(|(_, frame)| frame.len()).sum::<usize>()
+    }
+
+    /// Whether there is neither.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 impl Frames {
     fn has(&self, key: u64) -> bool {
         match &self.parts[part_of(key)] {
@@ -392,6 +421,27 @@ impl Frames {
         let whole = share.frame_lines == share.lines;
         share.whole_pages = u64::from(whole && share.lines > 0);
         (if whole || share.frame_lines == 0 { text } else { own }, Some(share))
+    }
+
+    /// What [`Frames::without`] leaves of a page, with what it leaves out.
+    pub fn cut(&self, lines: &mut Lines, host: &str, text: &str) -> Framed {
+        match self.without(lines, host, text) {
+            (_, Some(share)) if share.frame_lines > 0 && share.whole_pages == 0 => {}
+            _ => return Framed { own: text.to_owned(), frame: Vec::new() },
+        }
+        let mut framed = Framed::default();
+        for Line { key, place, .. } in &lines.lines {
+            let line = &text[place.clone()];
+            if !key.is_some_and(|key| self.has(key)) {
+                framed.own.push_str(line);
+                continue;
+            }
+            match framed.frame.last_mut() {
+                Some((at, frame)) if *at == framed.own.len() => frame.push_str(line),
+                _ => framed.frame.push((framed.own.len(), line.to_owned())),
+            }
+        }
+        framed
     }
 }
 
@@ -530,7 +580,10 @@ mod tests {
     fn left(frames: &Frames, text: &str) -> (String, Share) {
         let mut lines = Lines::default();
         let (left, share) = frames.without(&mut lines, "a.example", text);
-        (left.to_owned(), share.unwrap_or_default())
+        let (left, share) = (left.to_owned(), share.unwrap_or_default());
+        let framed = frames.cut(&mut lines, "a.example", text);
+        assert_eq!((&framed.own, framed.len()), (&left, text.len()));
+        (left, share)
     }
 
     #[test]

@@ -8,10 +8,10 @@
 pub use crate::inspection::Inspection;
 
 use crate::clusters::Linkage;
-use crate::corpus::{self, DiscoverOptions, ReadOptions};
+use crate::corpus::{self, DiscoverOptions, JsonlFields, ReadOptions};
 use crate::error::{Error, Result};
 use crate::evaluate::judged;
-use crate::inspection::nothing_of_ours;
+use crate::inspection::{OF_TABLES, nothing_of_ours};
 use crate::making::folder_of;
 use crate::report::check::{check as check_report, compares};
 use crate::report::facts::RunFacts;
@@ -19,7 +19,7 @@ use crate::report::html::check::check as check_page;
 use crate::report::model::Report;
 use crate::seen::answers;
 use crate::tables::check::{Together, clusters, pages, pairs};
-use crate::tables::{ClusterRow, PAGES, PageRow, PairRow, REMOVED, Row};
+use crate::tables::{ClusterRow, PAGES, PAGES_JSONL, PAGES_PARQUET, PageRow, PairRow, REMOVED, Row};
 use crate::{format, frames, frequencies, seen, staged};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -60,7 +60,8 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
         "pairs.csv" => pairs(path, None).map(|(inspection, _)| inspection),
         _ if has(&PairRow::COLUMNS[..6]) => pairs(path, None).map(|(inspection, _)| inspection),
         "clusters.csv" => clusters(path).map(|(inspection, _)| inspection),
-        _ if has(ClusterRow::COLUMNS) => clusters(path).map(|(inspection, _)| inspection),
+        _ if has(&ClusterRow::COLUMNS[..5]) => clusters(path).map(|(inspection, _)| inspection),
+        PAGES_JSONL | PAGES_PARQUET => check_pages(path).map(|(inspection, _)| inspection),
         PAGES | REMOVED => pages(path).map(|(inspection, _)| inspection),
         _ if has(PageRow::COLUMNS) => pages(path).map(|(inspection, _)| inspection),
         _ => check_documents(path).map(|(inspection, _)| inspection).map_err(|error| match error {
@@ -139,6 +140,12 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
             inspection.same(&format!("kept pages of {name}"), expected[1], counts[1]);
         }
     }
+    for name in [PAGES_JSONL, PAGES_PARQUET].into_iter().filter(|name| wrote(name)) {
+        let (table, counts) = check_pages(&folder.join(name))?;
+        inspection.problems_of(table);
+        inspection.same(&format!("rows of {name}"), outcome.kept + outcome.removed, counts[0]);
+        inspection.same(&format!("kept pages of {name}"), outcome.kept, counts[1]);
+    }
     for file in &report.written {
         let found = fs::metadata(folder.join(&file.name)).map_or(0, |found| found.len());
         inspection.same(&format!("bytes of {}", file.name), file.bytes, found);
@@ -160,6 +167,27 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
         inspection.same("documents in the files of kept pages", outcome.kept, kept);
     }
     Ok(inspection)
+}
+
+/// Checks a table of pages that is read as pages are, and counts its rows, and those that stay for themselves.
+fn check_pages(path: &Path) -> Result<(Inspection, [u64; 2])> {
+    let columns = JsonlFields { text: "stays".to_owned(), ..JsonlFields::default() };
+    let options = DiscoverOptions { fields: columns.clone(), ..DiscoverOptions::default() };
+    let inputs = corpus::discover(&[path.to_path_buf()], &options)?;
+    let options = ReadOptions { fields: columns, ..ReadOptions::default() };
+    let count = |[rows, kept]: &mut [u64; 2], page: corpus::Document<'_>| {
+        *rows += 1;
+        *kept += u64::from(page.record_id == Some(page.text));
+    };
+    let reading = corpus::read(&inputs, &options, || [0; 2], count, &|_| ());
+    let [rows, kept] = reading.workers.iter().fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
+    let mut inspection = Inspection::of("table of pages");
+    let damage = reading.files.iter().flat_map(|file| &file.damage);
+    damage.for_each(|damage| inspection.problem(damage.to_string()));
+    inspection.fact("pages", rows);
+    inspection.fact("of these kept", kept);
+    inspection.fact(OF_TABLES.0, OF_TABLES.1);
+    Ok((inspection, [rows, kept]))
 }
 
 fn check_documents(path: &Path) -> Result<(Inspection, u64)> {

@@ -979,6 +979,46 @@ fn every_page_can_be_listed_with_the_page_that_stays_for_it() {
     }
     assert!(compared * 10 > removed.len() * 9, "{compared} of {}", removed.len());
     assert_eq!(table(listed.join("removed.csv")), removed);
+    // The same in other forms.
+    let formed = run("formed", &["--write", "pages.jsonl,pages.parquet"]);
+    let told = |value: &Value| match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => format!("{:.4}", number.as_f64().unwrap()),
+        other => other.to_string(),
+    };
+    let names = ["file", "row", "id", "url", "cluster", "size", "kept", "stays", "similarity"];
+    let row = |object: Value| -> Vec<String> { names.iter().map(|name| told(&object[*name])).collect() };
+    let lines = fs::read_to_string(formed.join("pages.jsonl")).unwrap();
+    let of_lines: Vec<_> = lines.lines().map(|line| row(serde_json::from_str(line).unwrap())).collect();
+    assert!(of_lines == pages);
+    {
+        use parquet::file::reader::{FileReader, SerializedFileReader};
+        use parquet::record::Field;
+        let told = |field: &Field| match field {
+            Field::Null => String::new(),
+            Field::Str(text) => text.clone(),
+            Field::Double(number) => format!("{number:.4}"),
+            other => other.to_string(),
+        };
+        let file = SerializedFileReader::new(fs::File::open(formed.join("pages.parquet")).unwrap()).unwrap();
+        let rows = file.get_row_iter(None).unwrap();
+        let of_columns: Vec<Vec<String>> =
+            rows.map(|row| row.unwrap().get_column_iter().map(|(_, field)| told(field)).collect()).collect();
+        assert!(of_columns == pages);
+        let metadata = file.metadata().file_metadata().key_value_metadata().unwrap();
+        let value = |key: &str| metadata.iter().find(|it| it.key == key).unwrap().value.clone().unwrap();
+        assert_eq!(value("flipside.pages"), "1");
+        let settings: Value = serde_json::from_str(&value("flipside.settings")).unwrap();
+        assert_eq!(settings, report(&formed)["settings"]);
+    }
+    // Of a result that is named, no table of pages is read for pages.
+    let again = flipside().arg("dedup").arg(&formed).args(["--out", "none"]).assert().code(2);
+    again.stderr(predicate::str::contains("files of a result beside its pages"));
+    fs::write(formed.join("pages.jsonl"), lines.lines().skip(1).collect::<Vec<_>>().join("\n") + "\n")
+        .unwrap();
+    let told = flipside().arg("inspect").arg(&formed).assert().code(2);
+    told.stderr(predicate::str::contains("rows of pages.jsonl: 1571, but the report says 1572"));
     // A file and a number that lead to the page.
     assert!(pages[0][0].ends_with(".warc.wet.gz") && pages[0][1] == "0", "{:?}", pages[0]);
     // What was changed is found.

@@ -227,16 +227,63 @@ fn a_folder_tells_what_it_holds_that_is_not_read() {
     place.put("in/more/e.json", lines(6..8));
     place.put("in/README.md", "words");
     place.told("dedup in/a.jsonl --out in/res", 0);
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("nowhere", place.at("in/link")).unwrap();
     let told = place.told("dedup in --out out", 0);
-    let expected = "Not read, as folders hold them beside pages: 3 files of other names (in/README.md, in/c.json, \
-                    in/d.json); 1 folder of earlier results (in/res).";
+    let expected = "Not read, as folders hold them beside pages: 1 file of another name (in/README.md); 2 .json files \
+                    without lines of pages (in/c.json, in/d.json); 1 folder of earlier results (in/res); 1 entry that cannot \
+                    be looked at (in/link).";
     assert!(told.contains(expected), "{told}");
     let report = report(&place.at("out"));
     assert_eq!(report["corpus"]["documents"], 8);
     assert!(report["warnings"].as_array().unwrap().iter().any(|warning| warning == expected), "{report}");
+    let row = |path: &str, reason: &str, kind: &str| serde_json::json!({ "path": path, "reason": reason, "kind": kind });
+    let all = serde_json::json!([
+        row("in/README.md", "other-name", ".md"),
+        row("in/c.json", "no-pages", ".json"),
+        row("in/d.json", "no-pages", ".json"),
+        row("in/link", "cannot-look", ""),
+        row("in/res", "earlier-result", ""),
+    ]);
+    assert_eq!(report["not_read"], all);
+    assert!(fs::read_to_string(place.at("out/report.html")).unwrap().contains("README.md</td>"));
     assert!(place.told("seen --index i in", 0).contains(expected));
-    place.put("other/x.txt", "words");
-    assert!(place.told("dedup other --out none", 2).contains("1 file of another name (other/x.txt)"));
+    place.put("other/x.doc", "words");
+    assert!(place.told("dedup other --out none", 2).contains("1 file of another name (other/x.doc)"));
+}
+
+#[test]
+fn what_many_files_are_that_are_not_read_is_told_by_their_endings() {
+    let place = Place::new();
+    place.put("in/a.jsonl", lines(0..3));
+    for (n, kind) in [(12, "jpg"), (3, "tar.gz"), (1, "")] {
+        (0..n).for_each(|i| drop(place.put(&format!("in/more/{i}.{kind}"), "x")));
+    }
+    let told = place.told("dedup in --out out", 0);
+    let expected = "16 files of other names (12 .jpg, 3 .tar.gz, 1 without an ending: in/more/0., in/more/0.jpg, \
+                    in/more/0.tar.gz, in/more/1.jpg, in/more/1.tar.gz, …).";
+    assert!(told.contains(expected), "{told}");
+    assert_eq!(report(&place.at("out"))["not_read"].as_array().unwrap().len(), 16);
+}
+
+#[cfg(not(feature = "html"))]
+#[test]
+fn pages_as_a_server_sent_them_are_not_passed_over_in_silence() {
+    let place = Place::new();
+    let raw = "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: https://pier.example/9\r\nContent-Length: 19\r\n\r\n\
+               HTTP/1.1 200 OK\r\n\r\n\r\n\r\n";
+    place.put("in/a.warc.wet", [record(0), record(1)].concat());
+    place.put("in/b.warc", raw.repeat(3));
+    place.told("dedup in --out out", 0);
+    let report = report(&place.at("out"));
+    let rows: Vec<_> =
+        report["files"].as_array().unwrap().iter().map(|file| file["unread"].clone()).collect();
+    assert_eq!(rows, [0, 3]);
+    let warnings = report["warnings"].to_string();
+    assert!(warnings.contains("3 records of WARC hold a page as a server sent it"), "{warnings}");
+    assert!(warnings.contains("the first file with such is in/b.warc"), "{warnings}");
+    let told = place.told("dedup in/b.warc --out none", 2);
+    assert!(told.contains("there is no page. 3 records of WARC hold a page as a server sent it"), "{told}");
 }
 
 /// A WET record of its own words.

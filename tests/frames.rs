@@ -115,6 +115,42 @@ fn frames_neither_make_nor_hide_near_duplicates() {
 }
 
 #[test]
+fn what_is_frame_is_shown_apart() {
+    let top = tempfile::tempdir().unwrap();
+    let input = top.path().join("pages.jsonl");
+    let mut pages = pages();
+    write(&input, &pages);
+    let explained = |options: &[&str]| {
+        let mut command = flipside();
+        command.args(["explain", "article-0", "article-1"]).arg(&input).args(["--json", "--quiet"]);
+        let out = command.args(options).assert().success().get_output().stdout.clone();
+        serde_json::from_slice::<Value>(&out).unwrap()
+    };
+    let (with, without) = (explained(&[]), explained(&["--without-frames"]));
+    assert!(with["jaccard"].as_f64() < Some(0.6) && with["frame"] == serde_json::json!([[], []]));
+    assert_eq!((without["jaccard"].as_f64(), without["edit_distance"].as_u64()), (Some(1.0), Some(0)));
+    for (n, article) in [(0, "article-0"), (1, "article-1")] {
+        let text = &pages.iter().find(|page| page.0 == article).unwrap().2;
+        let frame = without["frame"][n].as_array().unwrap();
+        assert_eq!(frame.len(), 30);
+        assert!(frame.iter().zip(text.lines()).all(|(line, own)| line == own));
+    }
+    let mut command = flipside();
+    command.args(["explain", "article-0", "article-1", "--without-frames", "--quiet"]).arg(&input);
+    command.assert().success().stdout(predicate::str::contains("frame of b, which is left out"));
+
+    // One word differs, so that the pair is no copy and can be drawn.
+    pages.iter_mut().find(|page| page.0 == "article-1").unwrap().2 += " more";
+    write(&input, &pages);
+    let out = run(&[&input], top.path().join("out"), &["--without-frames"]);
+    flipside().arg("review").arg(&out).arg("--quiet").assert().success();
+    let page = fs::read_to_string(out.join("review.html")).unwrap();
+    let frame = pages.iter().find(|page| page.0 == "other-0-0").unwrap().2.lines().next().unwrap().to_owned();
+    let shown = page.matches(r#"{"frame":["#).count();
+    assert!(shown > 0 && page.contains(&frame), "{shown} blocks of frame");
+}
+
+#[test]
 fn pages_of_nothing_but_frame_are_compared_whole() {
     let top = tempfile::tempdir().unwrap();
     let (one, two) = (top.path().join("1.jsonl"), top.path().join("2.jsonl"));

@@ -1,9 +1,13 @@
 //! The integration tests, linked once.
 
+mod against;
 mod cli;
 mod edges;
 mod floors;
 mod frames;
+#[cfg(feature = "html")]
+mod html;
+mod kept;
 mod parquet;
 mod reading;
 mod results_v1;
@@ -11,4 +15,5 @@ mod review;
 mod seen;
 mod specimens;
 mod staged;
+mod stays;
 mod worst;

@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use flipside::corpus::{
-    Damage, DiscoverOptions, Format, Input, Place, ReadOptions, discover, fetch, read, write_kept,
+    Damage, DiscoverOptions, Format, Input, KeptFiles, Place, ReadOptions, discover, fetch, read, write_kept,
+    write_kept_as,
 };
 use flipside::document::DocId;
 use proptest::prelude::*;
@@ -30,7 +31,7 @@ fn record() -> impl Strategy<Value = Record> {
 
 impl Record {
     fn warc(&self, line_end: &str) -> Vec<u8> {
-        let kind = if self.conversion { "conversion" } else { "response" };
+        let kind = if self.conversion { "conversion" } else { "metadata" };
         let language = self.language.as_ref().map(|l| format!("WARC-Identified-Content-Language: {l}\n"));
         let header = format!(
             "WARC/1.0\nWARC-Type: {kind}\nWARC-Target-URI: {}\nWARC-Record-ID: <urn:uuid:{}>\n{}Content-Length: {}\n\n",
@@ -257,6 +258,22 @@ proptest! {
         prop_assert_eq!(fetched.iter().collect::<Vec<_>>(), chosen.clone());
 
         let out = dir.path().join("kept");
+        let each = write_kept_as(KeptFiles::Each, &inputs, &options, &wanted, &|_, _| true, &out).expect("writes");
+        prop_assert_eq!(each.files.len(), inputs.len());
+        for file in each.files {
+            let input = &inputs[file.shards[0] as usize];
+            let one = discover(std::slice::from_ref(&file.path), &DiscoverOptions::default()).expect("found");
+            if !(file.format == Format::Jsonl && file.documents == 0) {
+                prop_assert_eq!(one[0].compression, input.compression);
+            }
+            let back = read_plainly(&file.path, file.format);
+            let expected: Vec<_> = chosen
+                .iter()
+                .filter(|d| d.id.shard == file.shards[0])
+                .map(|d| (d.record_id.clone(), d.url.clone(), d.language.clone(), d.text.clone()))
+                .collect();
+            prop_assert_eq!(back, expected);
+        }
         for file in write_kept(&inputs, &options, &wanted, &|_, _| true, &out).expect("writes").files {
             let back = read_plainly(&file.path, file.format);
             let expected: Vec<_> = chosen

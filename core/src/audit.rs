@@ -7,10 +7,9 @@
 use crate::hash::fmix64;
 use crate::id::Text;
 use crate::judge::{Evidence, TextPair};
-use crate::kernel::Level;
-use crate::minhash::one_bit;
+use crate::resemblance::{self, Bits, at_most};
 use crate::settings::{Judge, Measure};
-use crate::similarity;
+use crate::similarity::contained;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -64,8 +63,7 @@ pub(crate) const FEW: usize = 4;
 
 struct Candidate<'a> {
     text: Text,
-    bits: &'a [u64],
-    size: u32,
+    bits: Bits<'a>,
 }
 
 /// Near pairs, and those of them that were found.
@@ -99,12 +97,13 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
         .sketched
         .iter()
         .filter_map(|&text| {
-            Some(Candidate { text, bits: evidence.two(text)?.bits, size: evidence.facts(text).features })
+            let size = evidence.facts(text).features;
+            Some(Candidate { text, bits: Bits { words: evidence.two(text)?.bits, size } })
         })
         .collect();
     // What two sizes rule out needs no bits, and by size it lies at both ends.
-    all.sort_unstable_by_key(|candidate| (candidate.size, candidate.text));
-    let words = all.first()?.bits.len();
+    all.sort_unstable_by_key(|candidate| (candidate.bits.size, candidate.text));
+    let words = all.first()?.bits.words.len();
     let most = most_drawn(all.len() as u64);
     let mut drawn: Vec<&Candidate<'_>> = all.iter().collect();
     if drawn.len() > most {
@@ -113,39 +112,31 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
         drawn.truncate(most);
     }
     drawn.sort_unstable_by_key(|candidate| candidate.text);
-    let kernel = Level::in_use();
     // What counts features is not asked below what the bits can be wrong by.
     let bits = words * u64::BITS as usize;
-    let doubt = 4.0 * one_bit::standard_error(f64::from(threshold), bits) as f32;
+    let doubt = 4.0 * resemblance::standard_error(f64::from(threshold), bits, u32::MAX) as f32;
     let near = |a: &Candidate<'_>, b: &Candidate<'_>| {
-        let sizes = [a.size, b.size];
         // By the bits alone: no estimate passes that is below one that does not.
-        let passes = |differing: u32| {
-            let estimate = one_bit::estimate_of(differing, words);
-            match measure {
-                Measure::Estimate => similarity::at_most(estimate, sizes) >= threshold,
-                Measure::EstimatedContainment => {
-                    similarity::contained(similarity::at_most(estimate, sizes), sizes) >= threshold
-                }
-                _ => estimate >= threshold - doubt,
-            }
+        let passes = |estimate: f32| match measure {
+            Measure::Estimate => estimate >= threshold,
+            Measure::EstimatedContainment => contained(estimate, [a.bits.size, b.bits.size]) >= threshold,
+            _ => estimate >= threshold - doubt,
         };
         // A few words mostly show that too many bits differ.
-        let few = words.min(FEW);
-        passes(kernel.differing(&a.bits[..few], &b.bits[..few]))
-            && passes(kernel.differing(a.bits, b.bits))
+        passes(resemblance::bound(a.bits, b.bits, FEW))
+            && passes(resemblance::estimate(a.bits, b.bits))
             && (matches!(measure, Measure::Estimate | Measure::EstimatedContainment)
                 || evidence.anchor(measure, a.text).with(&evidence.page(b.text)) >= threshold)
     };
     let ruled_out = |a: &Candidate<'_>, b: &Candidate<'_>| {
-        measure != Measure::EstimatedContainment && similarity::at_most(1.0, [a.size, b.size]) < threshold
+        measure != Measure::EstimatedContainment && at_most(1.0, [a.bits.size, b.bits.size]) < threshold
     };
     // Of a block, what no two sizes rule out.
     let comparable = |a: &Candidate<'_>, block| {
         let block: &[Candidate<'_>] = block;
-        let smaller = block.partition_point(|b| b.size < a.size && ruled_out(a, b));
+        let smaller = block.partition_point(|b| b.bits.size < a.bits.size && ruled_out(a, b));
         let others = &block[smaller..];
-        &others[..others.partition_point(|b| b.size <= a.size || !ruled_out(a, b))]
+        &others[..others.partition_point(|b| b.bits.size <= a.bits.size || !ruled_out(a, b))]
     };
     let is_found = |a: Text, b: Text| {
         let pair = (a.min(b), a.max(b));

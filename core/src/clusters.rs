@@ -197,7 +197,7 @@ impl Linkage {
 }
 
 /// Which document of a cluster stays. Ties go to the first, so it is always the same one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keep {
     /// The first in the order of the sorted input files.
@@ -208,13 +208,24 @@ pub enum Keep {
     /// The one with the shortest URL, in bytes, then the first in the order of URLs; those without one come
     /// last.
     ShortestUrl,
+    /// The one with the highest score, a number that a field or column of this name gives; those without a
+    /// number come last. Scores are [`Context::score`](crate::dedup::Context::score).
+    Score(String),
+    /// The first in the order in which inputs were named. What an input's place is worth is
+    /// [`Context::score`](crate::dedup::Context::score), too.
+    InputOrder,
 }
+
+/// How a rule with a name of a field begins.
+const SCORE: &str = "score:";
 
 impl Keep {
     /// Orders two documents, given as text length and URL; the lesser one is the better one to keep.
-    pub fn compare(self, a: (u64, Option<&str>), b: (u64, Option<&str>)) -> Ordering {
+    ///
+    /// Rules that go by scores find all equal: [`by_score`](Self::by_score) says which these are.
+    pub fn compare(&self, a: (u64, Option<&str>), b: (u64, Option<&str>)) -> Ordering {
         match self {
-            Self::First => Ordering::Equal,
+            Self::First | Self::Score(_) | Self::InputOrder => Ordering::Equal,
             Self::Longest => b.0.cmp(&a.0),
             Self::ShortestUrl => {
                 let rank = |url: Option<&str>| url.map_or(usize::MAX, str::len);
@@ -224,13 +235,30 @@ impl Keep {
     }
 }
 
+impl Keep {
+    /// Whether scores are what decides.
+    pub fn by_score(&self) -> bool {
+        matches!(self, Self::Score(_) | Self::InputOrder)
+    }
+
+    /// The field whose numbers are the scores, if a field has them.
+    pub fn score_field(&self) -> Option<&str> {
+        match self {
+            Self::Score(field) => Some(field),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Keep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::First => "first",
-            Self::Longest => "longest",
-            Self::ShortestUrl => "shortest-url",
-        })
+        match self {
+            Self::First => f.write_str("first"),
+            Self::Longest => f.write_str("longest"),
+            Self::ShortestUrl => f.write_str("shortest-url"),
+            Self::Score(field) => write!(f, "{SCORE}{field}"),
+            Self::InputOrder => f.write_str("input-order"),
+        }
     }
 }
 
@@ -238,10 +266,15 @@ impl FromStr for Keep {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        [Self::First, Self::Longest, Self::ShortestUrl]
+        if let Some(field) = text.strip_prefix(SCORE).filter(|field| !field.is_empty()) {
+            return Ok(Self::Score(field.to_owned()));
+        }
+        [Self::First, Self::Longest, Self::ShortestUrl, Self::InputOrder]
             .into_iter()
             .find(|rule| rule.to_string() == text)
-            .ok_or_else(|| Error::parameter("keep", text, "first, longest or shortest-url"))
+            .ok_or_else(|| {
+                Error::parameter("keep", text, "first, longest, shortest-url, score:FIELD or input-order")
+            })
     }
 }
 
@@ -393,9 +426,11 @@ mod tests {
         assert!(less(Keep::ShortestUrl, (1, Some("aa")), (9, Some("bb"))));
         assert!(less(Keep::ShortestUrl, (1, Some("aaaa")), (9, None)));
         assert_eq!(Keep::First.compare((1, Some("b")), (9, Some("a"))), Ordering::Equal);
-        for rule in [Keep::First, Keep::Longest, Keep::ShortestUrl] {
+        for rule in
+            [Keep::First, Keep::Longest, Keep::ShortestUrl, Keep::InputOrder, Keep::Score("a:b".to_owned())]
+        {
             assert_eq!(rule.to_string().parse::<Keep>().unwrap(), rule);
         }
-        assert!("best".parse::<Keep>().is_err());
+        assert!("best".parse::<Keep>().is_err() && "score:".parse::<Keep>().is_err());
     }
 }

@@ -8,11 +8,10 @@ use crate::audit::{self, FEW, Tally};
 use crate::collection::Two;
 use crate::error::{Error, Result};
 use crate::judge::{BETWEEN, WITHIN, shares};
-use crate::kernel::Level;
-use crate::minhash::one_bit;
+use crate::resemblance::{self, Bits, at_most};
 use crate::search::bands::{Banding, JoinParams};
 use crate::settings::{Judge, Measure, Net, Settings, Sketches};
-use crate::similarity::{self, Anchor, Page};
+use crate::similarity::{Anchor, Page, contained};
 use crate::sketch::{Facts, Hashed};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -396,31 +395,29 @@ impl Drawn {
     /// Which of these pages, put in order of their sizes, are near which drawn ones: the drawn one and the other.
     pub fn near(&self, pages: &mut [Companion<'_>]) -> Vec<(u64, u64)> {
         pages.sort_unstable_by_key(|page| (page.facts.features, page.page));
-        let (pages, kernel) = (&*pages, Level::in_use());
+        let pages = &*pages;
         let Company { measure, threshold, .. } = self.company;
         let near = |a: &Owned| {
             let size = a.facts.features;
-            let ruled_out = |other: u32| {
-                measure == Measure::Estimate && similarity::at_most(1.0, [size, other]) < threshold
-            };
+            let ruled_out =
+                |other: u32| measure == Measure::Estimate && at_most(1.0, [size, other]) < threshold;
             let from = pages.partition_point(|b| b.facts.features < size && ruled_out(b.facts.features));
             let others = &pages[from..];
             let end = others.partition_point(|b| b.facts.features <= size || !ruled_out(b.facts.features));
-            let passes = |differing: u32, b: &Companion<'_>| {
-                let sizes = [size, b.facts.features];
-                let estimate = similarity::at_most(one_bit::estimate_of(differing, a.bits.len()), sizes);
+            let passes = |estimate: f32, b: &Companion<'_>| {
                 let measured = match measure {
-                    Measure::EstimatedContainment => similarity::contained(estimate, sizes),
+                    Measure::EstimatedContainment => contained(estimate, [size, b.facts.features]),
                     _ => estimate,
                 };
                 measured >= threshold
             };
-            // A few words mostly show that too many bits differ.
-            let few = a.bits.len().min(FEW);
+            let own = Bits { words: &a.bits, size };
             let is_near = |b: &&Companion<'_>| {
+                let others = Bits { words: b.two.bits, size: b.facts.features };
+                // A few words mostly show that too many bits differ.
                 b.page != a.page
-                    && passes(kernel.differing(&a.bits[..few], &b.two.bits[..few]), b)
-                    && passes(kernel.differing(&a.bits, b.two.bits), b)
+                    && passes(resemblance::bound(own, others, FEW), b)
+                    && passes(resemblance::estimate(own, others), b)
             };
             others[..end].iter().filter(is_near).map(|b| (a.page, b.page)).collect::<Vec<_>>()
         };

@@ -57,18 +57,39 @@ pub struct Context<'a> {
     pub url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync),
     /// Who hears how it goes on.
     pub progress: &'a dyn Progress,
+    /// The score of a document, for [`Keep::Score`] and [`Keep::InputOrder`]; none, or what is no number, comes
+    /// last.
+    pub score: &'a (dyn Fn(Document) -> Option<f64> + Sync),
+    /// Documents from this number on are old, see [`against`](Self::against).
+    pub first_old: usize,
 }
 
 impl<'a> Context<'a> {
     /// The URLs of documents, and who hears how it goes on.
     pub fn new(url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync), progress: &'a dyn Progress) -> Self {
-        Self { url, progress }
+        Self { url, progress, score: &|_| None, first_old: usize::MAX }
+    }
+
+    /// The scores of documents.
+    pub fn scored(self, score: &'a (dyn Fn(Document) -> Option<f64> + Sync)) -> Self {
+        Self { score, ..self }
+    }
+
+    /// Documents from this number on are old: new ones are held against them, and they stay whatever is found.
+    ///
+    /// A new document that has the text of an old one, or is near one, goes. With [`Linkage::Connected`] so
+    /// does each that hangs together with such; with the other linkages what is left is linked among itself.
+    /// Pairs of old documents are not listed, and clusters of old documents alone are none.
+    ///
+    /// [`Linkage::Connected`]: crate::clusters::Linkage::Connected
+    pub fn against(self, first_old: usize) -> Self {
+        Self { first_old, ..self }
     }
 }
 
 impl Default for Context<'_> {
     fn default() -> Self {
-        Self { url: &|_| None, progress: &() }
+        Self::new(&|_| None, &())
     }
 }
 
@@ -183,11 +204,16 @@ impl Deduper {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// Documents.
+    /// Documents, old ones among them.
     pub documents: usize,
+    /// The first so many are new, the others old, see [`Context::against`]. All of them, if nothing else was
+    /// asked for.
+    pub new: usize,
     /// Distinct texts.
     pub texts: usize,
-    /// Documents with too few features for a sketch, which are compared by their exact text alone.
+    /// New documents whose very text another document has that stays, old or new.
+    pub exact_duplicates: usize,
+    /// New documents with too few features for a sketch, which are compared by their exact text alone.
     pub documents_with_few_features: u64,
     /// Near pairs, ascending: every copy of a text with the copy that leads; without a judge, every
     /// text of a sketch with the text that leads; and the leaders of what is near. All pairs of
@@ -197,7 +223,7 @@ pub struct Outcome {
     pub pairs_found: u64,
     /// Clusters of two documents or more, in order of their first documents, documents ascending.
     pub clusters: Lists<Cluster, Document>,
-    /// The document of each cluster that stays.
+    /// The document of each cluster that stays: an old one, if there is one. All old ones stay besides.
     pub representatives: Vec<Document>,
     /// What the search cost, and how many pairs it found.
     pub searched: Searched,
@@ -250,24 +276,26 @@ impl Outcome {
         let mut stays = vec![true; self.documents];
         self.clusters.values().iter().for_each(|document| stays[document.index()] = false);
         self.representatives.iter().for_each(|document| stays[document.index()] = true);
+        stays[self.new..].fill(true);
         stays
     }
 
-    /// The documents that stay, ascending.
+    /// The new documents that stay, ascending.
     pub fn kept(&self) -> impl Iterator<Item = Document> {
         let stays = self.stays();
-        Document::all(self.documents).filter(move |document| stays[document.index()])
+        Document::all(self.new).filter(move |document| stays[document.index()])
     }
 
-    /// Number of documents that can go.
+    /// Whether a document is an old one.
+    pub fn is_old(&self, document: Document) -> bool {
+        document.index() >= self.new
+    }
+
+    /// Number of new documents that can go.
     pub fn removed(&self) -> usize {
-        self.clusters.values().len() - self.clusters.len()
-    }
-
-    /// Number of documents that can go because their very text stays in another.
-    pub fn exact_duplicates(&self) -> usize {
-        // All copies of a text are in one cluster, so all of them but one go, whatever the settings.
-        self.documents - self.texts
+        let new =
+            |documents: &[Document]| documents.iter().filter(|&&document| !self.is_old(document)).count();
+        new(self.clusters.values()) - new(&self.representatives)
     }
 }
 
@@ -365,15 +393,24 @@ impl<'a> Prepared<'a> {
         });
         let (collection, texts) = (self.collection, &self.texts);
         let of = |document: Document| (collection.facts(document).text_bytes, (context.url)(document));
-        let keep = settings.keep;
-        let better = move |a: Document, b: Document| match keep {
-            Keep::First => a.cmp(&b),
-            // Among equals what the documents say decides, not their places: files may come in any order.
-            _ => keep
-                .compare(of(a), of(b))
-                .then_with(|| collection.facts(a).digest.cmp(&collection.facts(b).digest))
-                .then_with(|| (context.url)(a).cmp(&(context.url)(b)))
-                .then(a.cmp(&b)),
+        let keep = &settings.keep;
+        let score = |document: Document| {
+            (context.score)(document).filter(|score| !score.is_nan()).unwrap_or(f64::NEG_INFINITY)
+        };
+        let first_old = context.first_old;
+        let is_old = move |document: Document| document.index() >= first_old;
+        let better = move |a: Document, b: Document| {
+            is_old(b).cmp(&is_old(a)).then_with(|| match keep {
+                Keep::First => a.cmp(&b),
+                Keep::InputOrder => score(b).total_cmp(&score(a)).then(a.cmp(&b)),
+                Keep::Score(_) if score(a) != score(b) => score(b).total_cmp(&score(a)),
+                // Among equals what the documents say decides, not their places: files may come in any order.
+                _ => keep
+                    .compare(of(a), of(b))
+                    .then_with(|| collection.facts(a).digest.cmp(&collection.facts(b).digest))
+                    .then_with(|| (context.url)(a).cmp(&(context.url)(b)))
+                    .then(a.cmp(&b)),
+            })
         };
         let better: Box<dyn Fn(Document, Document) -> Ordering + Sync + 'p> = Box::new(better);
         let copies = |text| texts.copies(text).to_vec();
@@ -392,6 +429,7 @@ impl<'a> Prepared<'a> {
                 (Groups::new(all, collection, &*better), near, None)
             }
         };
+        let groups = groups.against(first_old);
         let progress = context.progress;
         Ok(Found {
             prepared: self,
@@ -465,8 +503,14 @@ impl Found<'_> {
         let better: Better<'_> = &*better;
         let pairs = run(progress, Step::Pairs, joined.len(), |_| list(&groups, &joined))?;
         let n = collection.len();
+        let new = groups.first_old.min(n);
         let (clusters, representatives) = run(progress, Step::Clusters, n, |_| {
-            let clusters = groups.partition(&joined, settings.linkage, better).clusters();
+            let mut clusters = groups.partition(&joined, settings.linkage, better).clusters();
+            if new < n {
+                // The members of a cluster ascend, so the first is new if any is.
+                let of_new = clusters.iter().filter(|members| members[0].index() < new);
+                clusters = of_new.map(|members| members.iter().copied()).collect();
+            }
             let best = |members: &[Document]| members.iter().copied().min_by(|&a, &b| better(a, b));
             let representatives = clusters.iter().filter_map(best).collect::<Vec<_>>();
             (clusters, representatives)
@@ -483,10 +527,18 @@ impl Found<'_> {
             };
             lists.par_iter().zip(&representatives).map(of).collect()
         });
-        let few = texts.unsketched.iter().map(|&text| texts.copies(text).len() as u64).sum();
+        let new_copies = |text| texts.copies(text).partition_point(|document| document.index() < new);
+        let few = texts.unsketched.iter().map(|&text| new_copies(text) as u64).sum();
+        // All copies of a text are in one cluster, so all of them but one go, whatever the settings.
+        let goes = |text| match texts.copies(text).len() - new_copies(text) {
+            0 => new_copies(text) - 1,
+            _ => new_copies(text),
+        };
         Ok(Outcome {
             documents: n,
+            new,
             texts: texts.len(),
+            exact_duplicates: texts.all().map(goes).sum(),
             documents_with_few_features: few,
             pairs_found: groups.count_pairs(&joined),
             pairs,
@@ -594,6 +646,7 @@ fn simhashes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clusters::Linkage;
     use crate::hash::SplitMix64;
     use crate::settings::{BandShape, Net, Recall};
     use crate::simhash::distance;
@@ -654,6 +707,125 @@ mod tests {
             ..base()
         });
         all
+    }
+
+    fn against(settings: &Settings, new: &[String], old: &[String]) -> Outcome {
+        let mut deduper = Deduper::new(settings.clone()).unwrap();
+        deduper.extend(&[new, old].concat());
+        deduper.run_with(&Context::default().against(new.len())).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(12))]
+        #[test]
+        fn what_old_documents_hold_goes_from_the_new_ones(seed: u64, n in 0usize..24, m in 0usize..24) {
+            let (new, old) = (texts(n, seed), texts(m, seed ^ 1));
+            // Weights that depend on all documents make other pairs of fewer.
+            for settings in all_settings().into_iter().filter(|settings| !settings.needs_frequencies()) {
+                for linkage in [Linkage::Connected, Linkage::Star, Linkage::Complete] {
+                    let settings = Settings { linkage, all_pairs: true, ..settings.clone() };
+                    let outcome = against(&settings, &new, &old);
+                    let kept: Vec<usize> = outcome.kept().map(Id::index).collect();
+                    let said = format!("{settings:?} {new:?} {old:?}");
+
+                    // The twin: old documents first, in one list, without a word of their being old.
+                    let plain = run_on(&settings, &[&old[..], &new].concat());
+                    let is_near_old = |at: &usize| {
+                        let of = |pair: &Pair| (pair.a.index() < m).then_some(pair.b.index());
+                        plain.pairs.iter().filter_map(of).any(|b| b == m + at)
+                    };
+                    let expected: Vec<usize> = if linkage == Linkage::Connected {
+                        plain.kept().map(Id::index).filter(|&at| at >= m).map(|at| at - m).collect()
+                    } else {
+                        let rest: Vec<usize> = (0..n).filter(|at| !is_near_old(at)).collect();
+                        let of_rest: Vec<String> = rest.iter().map(|&at| new[at].clone()).collect();
+                        run_on(&settings, &of_rest).kept().map(|at| rest[at.index()]).collect()
+                    };
+                    prop_assert_eq!(&kept, &expected, "{}", &said);
+
+                    prop_assert_eq!(outcome.removed(), n - kept.len());
+                    prop_assert!(outcome.stays()[n..].iter().all(|&stays| stays));
+                    let seen = |at: &usize| old.contains(&new[*at]) || new[..*at].contains(&new[*at]);
+                    prop_assert_eq!(outcome.exact_duplicates, (0..n).filter(seen).count());
+                    prop_assert!(outcome.pairs.iter().all(|pair| pair.a.index() < n), "{}", &said);
+                    prop_assert_eq!(outcome.pairs_found, outcome.pairs.len() as u64);
+                    let of_new = plain.pairs.iter().filter(|pair| pair.b.index() >= m).count();
+                    prop_assert_eq!(outcome.pairs.len(), of_new, "{}", &said);
+                    for (members, &kept) in outcome.clusters.iter().zip(&outcome.representatives) {
+                        prop_assert!(members.contains(&kept) && members[0].index() < n);
+                        prop_assert_eq!(outcome.is_old(kept), members.iter().any(|&it| outcome.is_old(it)));
+                    }
+                    let fewer = Settings { all_pairs: false, ..settings };
+                    let listed = against(&fewer, &new, &old);
+                    prop_assert_eq!(&listed.clusters, &outcome.clusters);
+                    prop_assert!(listed.pairs.iter().all(|pair| outcome.pairs.contains(pair)));
+                }
+            }
+        }
+
+        #[test]
+        fn which_copy_stays_never_moves_an_old_document(seed: u64, n in 1usize..20, m in 1usize..20) {
+            let (new, old) = (texts(n, seed), texts(m, seed ^ 1));
+            for linkage in [Linkage::Connected, Linkage::Star, Linkage::Complete] {
+                let settings = Settings { linkage, features: FeatureKind::Words, ..Settings::both(0.7) };
+                let outcome = against(&Settings { keep: Keep::Longest, ..settings.clone() }, &new, &old);
+                let gone = |outcome: &Outcome| -> Vec<bool> {
+                    let of = |members: &[Document]| outcome.is_old(members[members.len() - 1]);
+                    let mut gone = vec![false; n];
+                    for members in outcome.clusters.iter().filter(|members| of(members)) {
+                        members.iter().filter(|it| !outcome.is_old(**it)).for_each(|it| gone[it.index()] = true);
+                    }
+                    gone
+                };
+                let first = against(&settings, &new, &old);
+                // Around which old document does not matter, and a star of new ones may differ.
+                if linkage == Linkage::Connected {
+                    prop_assert_eq!(gone(&outcome), gone(&first));
+                }
+                let is_longest = |(members, &kept): (&[Document], &Document)| {
+                    let length = |it: &Document| new[it.index()].len();
+                    outcome.is_old(kept) || members.iter().all(|it| length(it) <= length(&kept))
+                };
+                prop_assert!(outcome.clusters.iter().zip(&outcome.representatives).all(is_longest));
+            }
+        }
+    }
+
+    #[test]
+    fn the_highest_score_stays_and_no_number_is_the_lowest() {
+        let texts: Vec<String> = vec!["one page of some words and more of them".to_owned(); 5];
+        let kept = |keep: Keep, scores: [Option<f64>; 5]| {
+            let mut deduper = Deduper::new(Settings { keep, ..Settings::default() }).unwrap();
+            deduper.extend(&texts);
+            let score = |document: Document| scores[document.index()];
+            let outcome = deduper.run_with(&Context::default().scored(&score)).unwrap();
+            outcome.kept().map(Id::number).collect::<Vec<_>>()
+        };
+        let by_score = || Keep::Score("quality".to_owned());
+        assert_eq!(kept(by_score(), [None, Some(-7.0), Some(2.5), Some(f64::NAN), Some(2.0)]), [2]);
+        assert_eq!(kept(by_score(), [None, None, None, None, Some(-1e300)]), [4]);
+        assert_eq!(kept(by_score(), [Some(0.0), Some(-0.0), None, None, None]), [0]);
+        assert_eq!(kept(by_score(), [None; 5]), [0]);
+        assert_eq!(kept(Keep::InputOrder, [Some(-1.0), Some(0.0), Some(0.0), None, None]), [1]);
+    }
+
+    #[test]
+    fn a_star_takes_what_is_near_an_old_document_that_is_near_another() {
+        let page = |changed: &[usize]| {
+            let word = |at| format!("{}{at}", if changed.contains(&at) { "changed" } else { "word" });
+            (0..40).map(word).collect::<Vec<_>>().join(" ")
+        };
+        // The second old page is near the first; the new one is near the second alone.
+        let old = [page(&[]), page(&[0, 1, 2, 3])];
+        let new = [page(&[0, 1, 2, 3, 4, 5, 6, 7])];
+        for linkage in [Linkage::Star, Linkage::Complete, Linkage::Connected] {
+            let (judge, net) = (Judge::Jaccard(0.8), Net::Join { distance: 15 });
+            let settings =
+                Settings { linkage, judge, net, features: FeatureKind::Words, ..Settings::simhash() };
+            let outcome = against(&settings, &new, &old);
+            assert_eq!((outcome.removed(), outcome.pairs.len()), (1, 1), "{linkage:?}");
+            assert_eq!(outcome.pairs[0].documents(), [Document(0), Document(2)]);
+        }
     }
 
     /// The pairs of texts that an outcome lists.

@@ -55,6 +55,8 @@ pub(crate) struct Groups<'a> {
     /// Within a group by text, and among equal texts the one to keep first; the group's own one to keep
     /// leads.
     members: Lists<Group, Document>,
+    /// Documents from this number on are old, see [`crate::dedup::Context::against`].
+    pub(crate) first_old: usize,
 }
 
 /// How many pairs may be listed; beyond it listing all is refused before memory is.
@@ -82,7 +84,26 @@ impl<'a> Groups<'a> {
             }
             all.push(members);
         }
-        Self { collection, members: all }
+        Self { collection, members: all, first_old: usize::MAX }
+    }
+
+    /// The same with documents from this number on taken for old; `better` must put these before others.
+    pub(crate) fn against(self, first_old: usize) -> Self {
+        Self { first_old, ..self }
+    }
+
+    fn is_old(&self, document: Document) -> bool {
+        document.index() >= self.first_old
+    }
+
+    /// Whether a group has an old document; such a one leads it.
+    fn holds_old(&self, group: Group) -> bool {
+        self.is_old(self.leader(group))
+    }
+
+    /// Whether a pair is one of old documents, which is nobody's business.
+    fn are_old(&self, a: Document, b: Document) -> bool {
+        self.is_old(a) && self.is_old(b)
     }
 
     fn digest(&self, document: Document) -> u128 {
@@ -103,11 +124,16 @@ impl<'a> Groups<'a> {
         self.members.len()
     }
 
-    /// Number of pairs of documents: within groups, and between groups that are near.
+    /// Number of pairs of documents that are not both old: within groups, and between groups that are near.
     pub(crate) fn count_pairs(&self, joined: &[GroupPair]) -> u64 {
         let size = |group: Group| self.documents(group).len() as u64;
-        let within: u64 = Group::all(self.len()).map(|group| size(group) * (size(group) - 1) / 2).sum();
-        within + joined.iter().map(|pair| size(pair.a) * size(pair.b)).sum::<u64>()
+        let old_of = |documents: &[Document]| documents.iter().filter(|&&it| self.is_old(it)).count() as u64;
+        let old: Vec<u64> = self.members.iter().map(old_of).collect();
+        let old = |group: Group| old[group.index()];
+        let pairs = |n: u64| n * n.saturating_sub(1) / 2;
+        let within: u64 = Group::all(self.len()).map(|group| pairs(size(group)) - pairs(old(group))).sum();
+        let between = |pair: &GroupPair| size(pair.a) * size(pair.b) - old(pair.a) * old(pair.b);
+        within + joined.iter().map(between).sum::<u64>()
     }
 
     /// The pairs that say it all, ascending: every copy with the copy of its text that leads, every text of a
@@ -130,6 +156,7 @@ impl<'a> Groups<'a> {
             let (a, b) = (self.leader(pair.a), self.leader(pair.b));
             pairs.push(pair_of(a, b, pair.distance, pair.similarity, Kind::Near));
         }
+        pairs.retain(|pair| !self.are_old(pair.a, pair.b));
         pairs.par_sort_unstable_by_key(|pair| (pair.a, pair.b));
         pairs
     }
@@ -144,7 +171,7 @@ impl<'a> Groups<'a> {
             copies.map(|copies| copies[0]).collect::<Vec<_>>()
         };
         let members = self.members.iter().map(leaders).collect();
-        Groups { collection: self.collection, members }.all_pairs(joined)
+        Groups { members, ..*self }.all_pairs(joined)
     }
 
     /// Every pair of documents, ascending.
@@ -163,6 +190,9 @@ impl<'a> Groups<'a> {
         for members in self.members.iter() {
             for (at, &a) in members.iter().enumerate() {
                 for &b in &members[at + 1..] {
+                    if self.are_old(a, b) {
+                        continue;
+                    }
                     let kind = if self.digest(a) == self.digest(b) { Kind::Exact } else { Kind::Near };
                     pairs.push(pair_of(a, b, 0, 1.0, kind));
                 }
@@ -170,7 +200,7 @@ impl<'a> Groups<'a> {
         }
         for pair in joined {
             for &a in self.documents(pair.a) {
-                for &b in self.documents(pair.b) {
+                for &b in self.documents(pair.b).iter().filter(|&&b| !self.are_old(a, b)) {
                     pairs.push(pair_of(a, b, pair.distance, pair.similarity, Kind::Near));
                 }
             }
@@ -181,11 +211,37 @@ impl<'a> Groups<'a> {
 
     /// The clusters that near groups make: the documents of a group belong together, and groups as `linkage`
     /// says, those whose first document is the better one to keep being taken first.
+    ///
+    /// Groups with old documents stay, so pairs of them are left out, and each leads. They are taken first, so
+    /// that nothing near one of them leads in a star. In a complete cluster, a group near an old one might not
+    /// be near the others there, so it goes to the old one that it is most like before the rest is linked.
     pub(crate) fn partition(&self, joined: &[GroupPair], linkage: Linkage, better: Better<'_>) -> Partition {
         let mut order: Vec<Group> = Group::all(self.len()).collect();
         order.par_sort_unstable_by(|&a, &b| better(self.leader(a), self.leader(b)));
-        let edges: Vec<_> = joined.iter().map(|pair| (pair.a, pair.b, pair.similarity)).collect();
-        let centres = linkage.link(&order, &edges);
+        let edges = joined.iter().filter(|pair| !(self.holds_old(pair.a) && self.holds_old(pair.b)));
+        let mut edges: Vec<_> = edges.map(|pair| (pair.a, pair.b, pair.similarity)).collect();
+        let mut taken: HashMap<Group, (Group, f32)> = HashMap::new();
+        if linkage == Linkage::Complete && self.first_old < self.collection.len() {
+            for &(a, b, similarity) in &edges {
+                let (new, old) = match (self.holds_old(a), self.holds_old(b)) {
+                    (false, true) => (a, b),
+                    (true, false) => (b, a),
+                    _ => continue,
+                };
+                let beats = |&(other, least): &(Group, f32)| {
+                    let earlier = || better(self.leader(old), self.leader(other));
+                    least.total_cmp(&similarity).then_with(earlier) == Ordering::Less
+                };
+                if taken.get(&new).is_none_or(beats) {
+                    taken.insert(new, (old, similarity));
+                }
+            }
+            edges.retain(|&(a, b, _)| {
+                [a, b].iter().all(|group| !self.holds_old(*group) && !taken.contains_key(group))
+            });
+        }
+        let mut centres = linkage.link(&order, &edges);
+        taken.into_iter().for_each(|(new, (old, _))| centres[new.index()] = old);
         let mut partition = Partition::singletons(self.collection.len());
         for (group, centre) in Group::all(self.len()).zip(centres) {
             for &document in self.documents(group) {

@@ -85,6 +85,7 @@ pub mod minhash;
 pub mod net;
 pub mod plan;
 pub mod progress;
+pub mod resemblance;
 pub mod search;
 pub mod settings;
 pub mod simhash;

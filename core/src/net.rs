@@ -7,9 +7,10 @@ use crate::hash::fmix64;
 use crate::id::{Document, Id, Lists, Slot, Text};
 use crate::judge::Evidence;
 use crate::kernel::Level;
-use crate::minhash::{DistinctSignatures, MinHashParams, MinHasher, Signatures, one_bit};
+use crate::minhash::{DistinctSignatures, MinHashParams, MinHasher, Signatures};
 use crate::plan::{self, Kind, Model, NearPair, Task};
 use crate::progress::{Progress, Step, run};
+use crate::resemblance::{self, Bits};
 use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
 use crate::search::bphs::{Bphs, BphsParams};
 use crate::search::dial::{Dial, DialParams};
@@ -623,13 +624,18 @@ fn by_keys(evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Caught> {
     let params = JoinParams::new(Banding { bands: keys, rows: 1 }, 1);
     let (banded, found) = Banded::join(&distinct, params, progress)?;
     let groups = distinct.groups();
-    let two = |slot: Slot| evidence.two(groups.get(slot)[0]);
+    let two = |slot: Slot| {
+        let text = groups.get(slot)[0];
+        evidence
+            .two(text)
+            .map(|two| (two.hash, Bits { words: two.bits, size: evidence.facts(text).features }))
+    };
     let joined: Vec<SlotPair> = found
         .par_iter()
         .filter_map(|&search::NearPair { a, b, .. }| {
-            let (first, second) = (two(a)?, two(b)?);
-            let distance = (first.hash ^ second.hash).count_ones();
-            Some(SlotPair { a, b, distance, similarity: one_bit::estimate(first.bits, second.bits) })
+            let ((hash, bits), (other, others)) = (two(a)?, two(b)?);
+            let (distance, similarity) = ((hash ^ other).count_ones(), resemblance::estimate(bits, others));
+            Some(SlotPair { a, b, distance, similarity })
         })
         .collect();
     let size = |slot: Slot| groups.get(slot).len() as u64;

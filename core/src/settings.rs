@@ -71,12 +71,12 @@ pub enum Sketches {
         family: Family,
     },
     /// Two sketches of one set of features, made together: a SimHash of 64 bits without the weights behind
-    /// it, and one bit of each of many MinHash positions; and keys, each the hash of a band of further
-    /// positions, which serve to bring pages together and not to compare them.
+    /// it, and bits that tell how alike two sets are ([`resemblance`](crate::resemblance)); and keys, each the
+    /// hash of a band of MinHash positions, which serve to bring pages together and not to compare them.
     Both {
-        /// Positions that a bit is kept of: a multiple of 64.
+        /// Bits that tell: a multiple of 64.
         bits: usize,
-        /// How the further positions are cut into bands, four bytes a key.
+        /// How the positions of the keys are cut into bands, four bytes a key.
         banding: Banding,
     },
 }
@@ -211,7 +211,7 @@ pub enum Measure {
 const UNLIKE: f64 = 0.8;
 
 /// The longest signature that can be asked for.
-const MOST_PERMUTATIONS: usize = 1 << 16;
+pub(crate) const MOST_PERMUTATIONS: usize = 1 << 16;
 
 /// The usual distance, in bits, of a run that joins hashes and judges what comes up.
 pub const USUAL_DISTANCE: u32 = 10;
@@ -430,7 +430,7 @@ impl Settings {
             return Err(Error::parameter("verify-threshold", threshold, "a share above 0 and at most 1"));
         }
         if let Some(MinHashParams { permutations, .. }) = self.minhash_params()
-            && !(1..=2 * MOST_PERMUTATIONS).contains(&permutations)
+            && !(1..=MOST_PERMUTATIONS).contains(&permutations)
         {
             return Err(Error::parameter("permutations", permutations, format!("1 to {MOST_PERMUTATIONS}")));
         }
@@ -447,9 +447,9 @@ impl Sketches {
     pub(crate) fn minhash_params(self, seed: u64) -> Option<MinHashParams> {
         match self {
             Self::MinHash { permutations, family } => Some(MinHashParams { permutations, family, seed }),
-            // The positions of the keys come first.
-            Self::Both { bits, banding } => Some(MinHashParams {
-                permutations: banding.positions() + bits,
+            // Of the keys alone.
+            Self::Both { banding, .. } => Some(MinHashParams {
+                permutations: banding.positions(),
                 family: Family::FastSimilarity,
                 seed,
             }),

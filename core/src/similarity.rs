@@ -4,7 +4,8 @@
 //! MinHash signature. Every measure is symmetric to the last bit, so that it depends on the two pages and on
 //! nothing else; it is 1 for equal texts and for no others above 1.
 
-use crate::minhash::{self, one_bit};
+use crate::minhash;
+use crate::resemblance::{self, Bits};
 use crate::settings::Measure;
 use crate::sketch::Hashed;
 use hashbrown::HashMap;
@@ -20,7 +21,7 @@ pub trait Page {
     /// The MinHash signature; none for a page with too few features, or where there are none.
     fn signature(&self) -> Option<&[u32]>;
 
-    /// A bit of each MinHash position, 64 to a word; none as for [`signature`](Self::signature).
+    /// The bits that judge, 64 to a word ([`resemblance`]); none as for [`signature`](Self::signature).
     fn bits(&self) -> Option<&[u64]>;
 
     /// Number of distinct features.
@@ -74,12 +75,14 @@ impl<P: Page> Anchor<P> {
         }
     }
 
-    /// The Jaccard coefficient that signatures or bits tell; bits, which are less sure, no more than the sizes
-    /// of both sets allow.
+    /// The Jaccard coefficient that signatures or bits tell.
     fn estimate(&self, other: &impl Page) -> f32 {
         match (self.page.signature(), other.signature(), self.page.bits(), other.bits()) {
             (Some(a), Some(b), ..) if !a.is_empty() => minhash::matches(a, b) as f32 / a.len() as f32,
-            (.., Some(a), Some(b)) => at_most(one_bit::estimate(a, b), [self.page.size(), other.size()]),
+            (.., Some(a), Some(b)) => {
+                let (size, others) = (self.page.size(), other.size());
+                resemblance::estimate(Bits { words: a, size }, Bits { words: b, size: others })
+            }
             _ => 0.0,
         }
     }
@@ -111,14 +114,6 @@ impl<P: Page> Anchor<P> {
         });
         let norms = (square as f64 * self.square as f64).sqrt();
         if norms > 0.0 { (dot as f64 / norms).min(1.0) as f32 } else { 0.0 }
-    }
-}
-
-/// An estimate of a Jaccard coefficient, no more than sets of these sizes can have.
-pub(crate) fn at_most(estimate: f32, [a, b]: [u32; 2]) -> f32 {
-    match a.max(b) {
-        0 => estimate,
-        larger => estimate.min((f64::from(a.min(b)) / f64::from(larger)) as f32),
     }
 }
 

@@ -1,8 +1,9 @@
 //! What stays of a document, and the one place where it is made.
 
 use crate::error::{Error, Result};
-use crate::hash::text_digest;
-use crate::minhash::{MinHasher, one_bit};
+use crate::hash::{fmix64, text_digest};
+use crate::minhash::{Family, MinHashParams, MinHasher};
+use crate::resemblance::BitSketcher;
 use crate::search::bands::Banding;
 use crate::settings::{Settings, Sketches};
 use crate::simhash::SimHash;
@@ -60,12 +61,12 @@ impl SketchValue {
     }
 }
 
-/// A SimHash, bits of MinHash positions, and keys of others: [`Sketches::Both`].
+/// A SimHash, bits that tell how alike two sets are, and keys: [`Sketches::Both`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TwoSketches {
     /// The SimHash.
     pub hash: u64,
-    /// A bit of each position, 64 to a word.
+    /// The bits, 64 to a word ([`resemblance`](crate::resemblance)).
     pub bits: Vec<u64>,
     /// A key for each band.
     pub keys: Vec<u32>,
@@ -244,6 +245,7 @@ pub struct TwoSketcher {
     minima: MinHasher,
     banding: Banding,
     signature: Vec<u32>,
+    bits: BitSketcher,
 }
 
 impl TwoSketcher {
@@ -258,21 +260,27 @@ impl TwoSketcher {
 
     pub(crate) fn of(sketches: Sketches, seed: u64) -> Result<Self> {
         sketches.check()?;
-        let (Sketches::Both { banding, .. }, Some(params)) = (sketches, sketches.minhash_params(seed)) else {
+        let (Sketches::Both { bits, banding }, Some(params)) = (sketches, sketches.minhash_params(seed))
+        else {
             return Err(Error::parameter("sketches", format!("{sketches:?}"), "both"));
         };
-        Ok(Self { minima: MinHasher::new(params)?, banding, signature: vec![0; params.permutations] })
+        // What brings pages together and what judges them are to err apart.
+        let seed = fmix64(!seed);
+        let judging = MinHashParams { permutations: bits, family: Family::FastSimilarity, seed };
+        Ok(Self {
+            minima: MinHasher::new(params)?,
+            banding,
+            signature: vec![0; params.permutations],
+            bits: BitSketcher::new(MinHasher::new(judging)?, fmix64(seed)),
+        })
     }
 
     /// Both sketches of a set of features.
     pub fn sketch(&mut self, features: &[u64]) -> TwoSketches {
-        let Self { minima, banding, signature } = self;
+        let Self { minima, banding, signature, bits } = self;
         let hash = SimHasher::of_set(features, ONE).hash;
         minima.sign(features, signature);
-        let (keyed, others) = signature.split_at(banding.positions());
-        let mut bits = vec![0; others.len() / u64::BITS as usize];
-        one_bit::pack(others, &mut bits);
-        TwoSketches { hash, bits, keys: banding.keys(keyed).collect() }
+        TwoSketches { hash, bits: bits.sketch(features), keys: banding.keys(signature).collect() }
     }
 }
 

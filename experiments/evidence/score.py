@@ -18,6 +18,7 @@ import argparse
 import collections
 import csv
 import io
+import itertools
 import json
 import random
 import urllib.parse
@@ -42,21 +43,26 @@ def families_of(path, rows):
 
 def found_pairs(path, rows):
     """{(a, b): similarity} of pairs.csv, by place; a pair of unknown ids is of a run of other documents. Other
-    tools give pairs a,b by place."""
+    tools give pairs a,b by place, or clusters, of which all pairs within one count."""
     places = {}
     for place, row in enumerate(rows):
         if row[0] in places:
             raise SystemExit(f"two documents have the id {row[0]}")
         places[row[0]] = place
-    found = {}
+    found, clusters = {}, {}
     for row in table(path):
         if "a" in row and "b" in row:
             found[min(int(row["a"]), int(row["b"])), max(int(row["a"]), int(row["b"]))] = 1.0
+            continue
+        if "cluster" in row and "record" in row:
+            clusters.setdefault(row["cluster"], []).append(int(row["record"]))
             continue
         if row["a_id"] not in places or row["b_id"] not in places:
             raise SystemExit(f"{path} is of other documents: no {row['a_id']} or {row['b_id']}")
         a, b = sorted((places[row["a_id"]], places[row["b_id"]]))
         found[a, b] = float(row["similarity"])
+    for records in clusters.values():
+        found.update(dict.fromkeys(itertools.combinations(sorted(records), 2), 1.0))
     return found
 
 

@@ -3,7 +3,10 @@
 import csv
 import itertools
 import os
+import pathlib
 import random
+import shutil
+import sys
 import tempfile
 import unittest
 
@@ -13,6 +16,9 @@ import heldout
 import read
 import score
 import truth
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import told
 
 
 class Words(unittest.TestCase):
@@ -180,6 +186,53 @@ class Sources(unittest.TestCase):
         self.assertEqual(len({row[2] for row in heldout.thinned(rows, 100, 4)}), 4)
         self.assertEqual(len(heldout.thinned(rows, 100, 50)), 10)
         self.assertEqual(heldout.thinned(rows, 5, 50), [])
+
+
+class Clusters(unittest.TestCase):
+    def test_all_pairs_within_a_cluster_count(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "clusters.csv")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("record,cluster\n4,1\n2,1\n7,3\n5,1\n")
+            self.assertEqual(set(score.found_pairs(path, [])), {(2, 4), (2, 5), (4, 5)})
+
+
+class Told(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        for file in {*told.TABLES, *(file for file, _ in told.sentences())}:
+            (self.root / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(told.HERE.parent / file, self.root / file)
+
+    def replace(self, file, old, new):
+        text = (self.root / file).read_text(encoding="utf-8")
+        self.assertIn(old, text)
+        (self.root / file).write_text(text.replace(old, new), encoding="utf-8")
+
+    def test_what_is_told_is_what_the_rows_say(self):
+        self.assertEqual([*told.commands(), *told.differences(self.root)], [])
+
+    def test_a_number_of_a_table_that_drifts_is_found_and_written_anew(self):
+        self.replace("README.md", "bytes a page | .879 |", "bytes a page | .897 |")
+        [found] = told.differences(self.root)
+        self.assertIn("README.md, table f1", found)
+        self.assertIn(".897", found)
+        self.assertEqual(list(told.differences(self.root, write=True)), [])
+        self.assertEqual((self.root / "README.md").read_bytes(), (told.HERE.parent / "README.md").read_bytes())
+
+    def test_a_row_too_few_is_found(self):
+        text = (self.root / "docs/plan.md").read_text(encoding="utf-8")
+        rest = [line for line in text.splitlines() if not line.startswith("| real, 1,343,852 | 10 ")]
+        (self.root / "docs/plan.md").write_text("\n".join(rest), encoding="utf-8")
+        [found] = told.differences(self.root)
+        self.assertIn("told None", found)
+
+    def test_a_number_of_a_sentence_that_drifts_is_found(self):
+        self.replace("README.md", "finds 47 %", "finds 48 %")
+        [found] = told.differences(self.root)
+        self.assertIn("README.md does not say", found)
 
 
 if __name__ == "__main__":

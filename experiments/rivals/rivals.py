@@ -68,19 +68,21 @@ def text_dedup(module, flags):
     return run
 
 
-def datasketch(width, threshold):
-    """MinHashLSH over word shingles, candidates checked by the estimated Jaccard coefficient."""
+def datasketch(width, threshold, permutations=128, index_at=None, checked=True):
+    """MinHashLSH over word shingles for one threshold, candidates checked by the estimated Jaccard coefficient, from
+    another threshold on if the index has one of its own."""
 
     def run(texts, out):
         from datasketch import MinHash, MinHashLSH
 
-        index, sketches, pairs = MinHashLSH(threshold=threshold, num_perm=128), [], []
+        index, sketches, pairs = MinHashLSH(threshold=index_at or threshold, num_perm=permutations), [], []
         for number, text in enumerate(texts):
             tokens = words(text)
             shingles = {" ".join(tokens[i : i + width]) for i in range(max(len(tokens) - width + 1, 1))}
-            sketch = MinHash(num_perm=128)
+            sketch = MinHash(num_perm=permutations)
             sketch.update_batch([shingle.encode() for shingle in shingles])
-            near = (other for other in index.query(sketch) if sketch.jaccard(sketches[other]) >= threshold)
+            found = index.query(sketch)
+            near = (other for other in found if not checked or sketch.jaccard(sketches[other]) >= threshold)
             pairs.extend((other, number) for other in near)
             index.insert(number, sketch)
             sketches.append(sketch)
@@ -106,8 +108,14 @@ def simdoc(*arguments):
 RIVALS = {
     "text-dedup-minhash-2gram-50x4": text_dedup("minhash", "--ngram 2 --num_perm 200 --b 50 --r 4 --hash_func xxh3 --min_length 0".split()),
     "text-dedup-minhash-5gram-0.7": text_dedup("minhash", "--ngram 5 --num_perm 250 --threshold 0.7 --min_length 5".split()),
+    "text-dedup-minhash-5gram-0.8": text_dedup("minhash", "--ngram 5 --num_perm 250 --threshold 0.8 --min_length 5".split()),
+    "text-dedup-minhash-5gram-0.9": text_dedup("minhash", "--ngram 5 --num_perm 250 --threshold 0.9 --min_length 5".split()),
     "text-dedup-simhash-3bits": text_dedup("simhash", "--ngram 3 --f 64 --bit_diff 3 --num_bucket 4".split()),
     "text-dedup-simhash-7bits": text_dedup("simhash", "--ngram 3 --f 64 --bit_diff 7 --num_bucket 8".split()),
+    # The defaults of MinHashLSH, on sets of words as in its documentation, which takes what the index gives.
+    "datasketch-words-0.9-unchecked": datasketch(1, 0.9, checked=False),
+    # The best of grid.py.
+    "datasketch-5shingles-256-0.6-0.82": datasketch(5, 0.82, permutations=256, index_at=0.6),
     "datasketch-5shingles-0.8": datasketch(5, 0.8),
     "datasketch-5shingles-0.5": datasketch(5, 0.5),
     "datasketch-2shingles-0.5": datasketch(2, 0.5),

@@ -115,8 +115,8 @@ def dedup(
 
     With ``out``, ``data`` names files and folders as ``flipside dedup`` takes them (WET, JSONL, Parquet; one path or
     several), and the folder ``out`` is made as the command line makes it; the options that speak of files are
-    keywords too (``force``, ``write``, ``text_field``, ``id_field``, ``without_frames``, ``settings``, ...). Gives a
-    `FolderResult`.
+    keywords too (``force``, ``write``, ``kept_files``, ``text_field``, ``id_field``, ``without_frames``, ``settings``,
+    ...). ``against``, one path or a list, names old files or results: what these hold goes. Gives a `FolderResult`.
 
     url: the column of the table that holds URLs, or a list of them, for ``keep="shortest-url"``.
     progress: called with (stage, done, total, unit) about ten times a second; what it raises ends the run.
@@ -126,7 +126,8 @@ def dedup(
     features: ``words``, ``shingles:N`` or ``characters:N``. feature_hash: ``product`` or ``murmur3``.
     distance, key_bits: bits of 64. sketch_bytes: bytes of a page. permutations, tables: counts.
     bands: ``"16x8"`` or ``(16, 8)``. recall, verify_threshold: shares of 1. budget: probes of a page.
-    keep: ``first``, ``longest`` or ``shortest-url``. clusters: ``connected``, ``star`` or ``complete``.
+    keep: ``first``, ``longest`` or ``shortest-url``; of files also ``score:FIELD`` or ``input-order``.
+    clusters: ``connected``, ``star`` or ``complete``.
     threads: 0 for one per core; results are the same for any number.
 
     ``KeyboardInterrupt`` ends the run, and what it had begun to write is taken away.

@@ -25,7 +25,7 @@ _Verify: TypeAlias = Literal[
 _Weighting: TypeAlias = Literal["tf-idf", "tf", "binary"]
 _Linkage: TypeAlias = Literal["connected", "star", "complete"]
 _Keep: TypeAlias = Literal["first", "longest", "shortest-url"]
-_Write: TypeAlias = Literal["kept", "removed", "pages", "none"]
+_Write: TypeAlias = Literal["kept", "removed", "pages", "pages.jsonl", "pages.parquet", "none"]
 _Index: TypeAlias = Literal["dial", "one-table", "all-bits"]
 
 @overload
@@ -91,11 +91,13 @@ def dedup(
     verify: _Verify | None = None,
     verify_threshold: float | None = None,
     clusters: _Linkage | None = None,
-    keep: _Keep | None = None,
+    keep: _Keep | str | None = None,
     all_pairs: bool | None = None,
     threads: int | None = None,
     force: bool = False,
     write: _Write | list[_Write] | None = None,
+    kept_files: Literal["one", "each"] | None = None,
+    against: _Path | list[_Path] | None = None,
     text_field: str | None = None,
     id_field: str | None = None,
     url_field: str | None = None,

@@ -130,6 +130,10 @@ def test_files_come_to_a_folder(tmp_path, texts):
     with pytest.raises(ValueError, match="out"):
         flipside.dedup(pages, out=tmp_path / "out")
     flipside.dedup([pages], out=tmp_path / "out", column="body", force=True)
+    # Nothing is new when it is held against itself.
+    (tmp_path / "again.jsonl").write_bytes(pages.read_bytes())
+    again = flipside.dedup(tmp_path / "again.jsonl", out=tmp_path / "new", column="body", against=[pages])
+    assert (again.report()["outcome"]["kept"], again.report()["against"]["documents"]) == (0, len(texts))
 
 
 def test_what_is_refused_has_the_command_line_s_words(tmp_path):

@@ -20,9 +20,9 @@ use std::str::FromStr;
 /// What is read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InputArgs {
-    /// WET files (.wet, .warc.wet, .warc; plain or .gz), JSONL files (plain, .gz or .zst), Parquet files,
-    /// folders of these, or - for standard input, which is copied to the folder for temporary files first (TMPDIR,
-    /// or /tmp) and needs as much room there
+    /// WET files (.wet, .warc.wet, .warc; plain, .gz or .zst; raw WARC in a build with the feature html), JSONL
+    /// files (plain, .gz or .zst), Parquet files, folders of these, or - for standard input, which is copied to the
+    /// folder for temporary files first (TMPDIR, or /tmp) and needs as much room there
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 
@@ -166,6 +166,19 @@ pub(crate) struct RunArgs {
     /// Save the corpus's document frequencies to a file, for a later --frequencies
     #[arg(long, value_name = "FILE", help_heading = "Features")]
     pub save_frequencies: Option<PathBuf>,
+}
+
+/// What pages are compared without.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FrameArgs {
+    /// Compare pages without their frame: the lines that pages of three or more different contents of their
+    /// host have. Reads the input twice; a page of nothing but frame is compared whole
+    #[arg(long, help_heading = "Features")]
+    pub(super) without_frames: bool,
+
+    /// With --without-frames: use these frames instead of the corpus's own
+    #[arg(long, value_name = "FILE", help_heading = "Features", requires = "without_frames")]
+    pub(super) frames: Option<PathBuf>,
 }
 
 /// How features are made.
@@ -339,7 +352,8 @@ pub(crate) struct GroupArgs {
     #[arg(long, value_enum, default_value_t = LinkageName::from(Settings::default().linkage), help_heading = "Results")]
     clusters: LinkageName,
 
-    /// Which copy of a cluster stays: first, longest or shortest-url
+    /// Which copy of a cluster stays: first (in the order of sorted files), longest, shortest-url, score:FIELD
+    /// (the highest number in that JSONL field or Parquet column) or input-order (that of the INPUT named first)
     #[arg(long, value_name = "RULE", default_value_t, value_parser = parsed::<Keep>, help_heading = "Results")]
     keep: Keep,
 }
@@ -695,7 +709,7 @@ impl Given<'_> {
         };
         if let Some(groups) = groups {
             settings.linkage = groups.clusters.into();
-            settings.keep = groups.keep;
+            settings.keep = groups.keep.clone();
         }
         settings.all_pairs = self.all_pairs;
         settings.seed = search.seed;

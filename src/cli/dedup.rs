@@ -1,11 +1,12 @@
 //! `flipside dedup`
 
 use super::arguments::{
-    CheckArgs, FeatureArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs, refuse,
+    CheckArgs, FeatureArgs, FrameArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs, refuse,
 };
 use super::progress::Bars;
 use super::{Done, tell};
 use flipside::Error;
+use flipside::corpus::KeptFiles;
 use flipside::pipeline::{self, Job, Writes};
 use flipside::report::Report;
 use flipside::settings::Settings;
@@ -18,6 +19,7 @@ use std::time::SystemTime;
 #[command(after_help = "Examples:
   flipside dedup crawl/*.warc.wet.gz --out result
   flipside dedup crawl --out result --preset removable
+  flipside dedup november --against october --against results/september --out result
   flipside dedup crawl --out result --method minhash --similarity 0.8
   flipside dedup crawl --out result --method psm --features words --weighting tf-idf --verify none   # as in the paper
   zcat pages.jsonl.gz | flipside dedup - --out result --search dial --distance 6 --recall 0.99
@@ -26,6 +28,11 @@ Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
+
+    /// Hold the pages of INPUT against old ones, of files, folders or earlier results (the pages that these
+    /// kept): what is among the old goes, exactly or nearly; the old stay as they are. May be given several times
+    #[arg(long, value_name = "OLD", help_heading = "Input")]
+    against: Vec<PathBuf>,
 
     #[command(flatten)]
     run: RunArgs,
@@ -67,17 +74,16 @@ pub(crate) struct Args {
     )]
     write: Vec<WriteName>,
 
+    /// In how many files the pages that stay are written: one for all inputs of a format, or one for each
+    /// input, stored as the input is [default: one]
+    #[arg(long, value_enum, value_name = "HOW", help_heading = "Results")]
+    kept_files: Option<KeptFilesName>,
+
     #[command(flatten)]
     features: FeatureArgs,
 
-    /// Compare pages without their frame: the lines that pages of three or more different contents of their
-    /// host have. Reads the input twice; a page of nothing but frame is compared whole
-    #[arg(long, help_heading = "Features")]
-    without_frames: bool,
-
-    /// With --without-frames: use these frames instead of the corpus's own
-    #[arg(long, value_name = "FILE", help_heading = "Features", requires = "without_frames")]
-    frames: Option<PathBuf>,
+    #[command(flatten)]
+    frames: FrameArgs,
 
     /// With --without-frames: save the corpus's frames to a file, for a later --frames
     #[arg(long, value_name = "FILE", help_heading = "Features")]
@@ -93,8 +99,23 @@ enum WriteName {
     Removed,
     /// pages.csv: every page, its cluster, whether it stays, and the page that stays for it
     Pages,
+    /// pages.jsonl: the same, an object a line
+    #[value(name = "pages.jsonl")]
+    PagesJsonl,
+    /// pages.parquet: the same in columns
+    #[value(name = "pages.parquet")]
+    PagesParquet,
     /// Nothing
     None,
+}
+
+/// In how many files kept pages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum KeptFilesName {
+    /// kept.jsonl.gz and the like
+    One,
+    /// kept.NAME for each input, and report.json says which
+    Each,
 }
 
 impl Args {
@@ -120,8 +141,8 @@ impl Args {
             None => Repeated {
                 settings: given.settings(self.method, &self.search.said(self.method))?,
                 frequencies: self.features.frequencies.clone(),
-                without_frames: self.without_frames,
-                frames: self.frames.clone(),
+                without_frames: self.frames.without_frames,
+                frames: self.frames.frames.clone(),
             },
         };
         refuse(
@@ -134,13 +155,25 @@ impl Args {
             !is_asked(WriteName::None) || self.write.len() == 1,
             "--write none has no company: leave it out, or leave out the others"
         );
+        refuse(
+            &[("kept-files", self.kept_files.is_some() && !is_asked(WriteName::Kept))],
+            "where no kept pages are written",
+            "leave it out, or name kept in --write",
+        )?;
         let writes = Writes {
             kept: is_asked(WriteName::Kept),
             removed: is_asked(WriteName::Removed),
             pages: is_asked(WriteName::Pages),
+            pages_jsonl: is_asked(WriteName::PagesJsonl),
+            pages_parquet: is_asked(WriteName::PagesParquet),
         };
         Ok(Job {
+            against: self.against.clone(),
             writes,
+            kept_files: match self.kept_files {
+                Some(KeptFilesName::Each) => KeptFiles::Each,
+                Some(KeptFilesName::One) | None => KeptFiles::One,
+            },
             without_frames,
             frames,
             save_frames: self.save_frames.clone(),

@@ -1,6 +1,6 @@
 //! `flipside explain`
 
-use super::arguments::{CheckArgs, FeatureArgs, FieldArgs, Given, MethodName, SearchArgs, refuse};
+use super::arguments::{CheckArgs, FeatureArgs, FieldArgs, FrameArgs, Given, MethodName, SearchArgs, refuse};
 use super::progress::Bars;
 use super::{Done, tell, tell_json};
 use flipside::pipeline::{Job, explain};
@@ -40,6 +40,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     features: FeatureArgs,
 
+    #[command(flatten)]
+    frames: FrameArgs,
+
     /// Show no progress on standard error
     #[arg(long, short)]
     quiet: bool,
@@ -56,6 +59,11 @@ impl Args {
             refuse(&self.names.given(), "without INPUT", why)?;
             let given =
                 [("budget", self.search.budget.is_some()), ("key-bits", self.search.key_bits.is_some())];
+            refuse(
+                &[("without-frames", self.frames.without_frames)],
+                "without INPUT",
+                "what is frame, the pages of a host tell. Leave it out, or name the corpus that the pages are of",
+            )?;
             let why =
                 "two files alone are not searched. Leave it out, or name the corpus that the pages are of";
             refuse(&given, "without INPUT", why)?;
@@ -67,6 +75,8 @@ impl Args {
             longest_page: self.names.longest_page(),
             rules: self.names.rules(),
             frequencies: self.features.frequencies.clone(),
+            without_frames: self.frames.without_frames,
+            frames: self.frames.frames.clone(),
             ..Job::default()
         };
         let explanation = explain(&job, &methods, &self.a, &self.b, &Bars::new(self.quiet))?;

@@ -70,6 +70,8 @@ pub(crate) enum Step {
         end: usize,
         /// It may be a document.
         document: bool,
+        /// It is what a server sent, from which no text was taken yet.
+        raw: bool,
         /// It counts as a record.
         record: bool,
     },

@@ -72,6 +72,9 @@ pub enum DamageKind {
     /// A Zstandard frame that asks for a larger window than [`super::ReadRules::longest_window`]: nothing is
     /// wrong with it, but with the memory that it would take.
     WindowTooLong,
+    /// A response of a server that does not read: no HTTP, chunks or a compressed body that break off, HTML that
+    /// gives no text.
+    BadBody,
     /// The file is gone, or no longer what was read: a page of it is not among those that were kept.
     Changed,
 }
@@ -104,6 +107,7 @@ impl DamageKind {
             Self::TextNotString => "text-not-string",
             Self::TooManyDocuments => "too-many-documents",
             Self::WindowTooLong => "window-too-long",
+            Self::BadBody => "bad-body",
             Self::Changed => "changed",
         }
     }
@@ -192,6 +196,8 @@ impl std::fmt::Display for Damage {
 pub(crate) struct Tally {
     /// Records of any kind, damaged ones too.
     pub records: u64,
+    /// Records that hold a page in a form that is not read.
+    pub unread: u64,
     /// Stored bytes used up.
     pub stored: u64,
     /// Decoded bytes used up.
@@ -226,6 +232,11 @@ pub struct FileReading {
     pub mended: u64,
     /// Lines and rows whose text is null: no documents, and no damage.
     pub without_text: u64,
+    /// Records that hold a page in a form that is not read: WARC `response` and `resource`, from which no text
+    /// was taken. No documents, and no damage.
+    pub unread: u64,
+    /// Documents whose text was taken from what a server sent.
+    pub extracted: u64,
     /// Time spent under the file's lock: reading, decoding and cutting into records, summed over threads.
     pub decoding: Duration,
     /// Time spent on the records themselves, `each` included, summed over threads.
@@ -246,6 +257,7 @@ impl FileReading {
     /// Counts what a block took.
     pub(crate) fn count(&mut self, tally: Tally) {
         self.records += tally.records;
+        self.unread += tally.unread;
         self.stored_bytes += tally.stored;
         self.decoded_bytes += tally.decoded;
         tally.damage.into_iter().for_each(|damage| self.add(damage));
@@ -253,9 +265,12 @@ impl FileReading {
 
     /// Reads one document: hands it on and counts it, or what is damaged of it. `read` tells damage to its
     /// first argument and hands the document to its second, which returns its length.
+    ///
+    /// What is neither is counted as unread, if it is `raw`, and as without a text otherwise.
     pub(crate) fn take(
         &mut self,
         path: &Path,
+        raw: bool,
         (record, offset, within): (u64, u64, u64),
         each: &mut impl FnMut(Document<'_>),
         read: impl FnOnce(&mut dyn FnMut(DamageKind, String), &mut dyn FnMut(Document<'_>) -> u64) -> Option<u64>,
@@ -273,7 +288,9 @@ impl FileReading {
             self.text_bytes += length;
         }
         self.mended += u64::from(mended);
-        self.without_text += u64::from(length.is_none() && found.is_empty());
+        let neither = u64::from(length.is_none() && found.is_empty());
+        *if raw { &mut self.unread } else { &mut self.without_text } += neither;
+        self.extracted += u64::from(raw && length.is_some());
         for (kind, detail) in found {
             self.add(Damage::new(path, Some(record), (offset, within), kind, detail));
         }
@@ -290,6 +307,8 @@ impl FileReading {
         self.processing += part.processing;
         self.mended += part.mended;
         self.without_text += part.without_text;
+        self.unread += part.unread;
+        self.extracted += part.extracted;
         // What a part has dropped it has counted.
         self.damaged += part.damaged;
         self.pages_lost += part.pages_lost;

@@ -3,7 +3,7 @@
 use crate::document::{DocId, Place};
 
 /// A document as it was read. It borrows from the block it stands in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Document<'a> {
     /// Its file and its row.
     ///
@@ -18,6 +18,8 @@ pub struct Document<'a> {
     /// `WARC-Identified-Content-Language` (may name several, with commas), or the language field of a line
     /// or row.
     pub language: Option<&'a str>,
+    /// The number in the score field of a line or row, if scores are asked for and it has one.
+    pub score: Option<f64>,
     /// The text, verbatim but for what is mended; may be empty.
     pub text: &'a str,
     /// U+FFFD stands in the text for bytes that are no UTF-8, or for half a surrogate pair.

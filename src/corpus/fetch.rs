@@ -54,12 +54,12 @@ impl Stream {
 
 /// The record that fills `bytes`.
 fn span(bytes: &[u8], format: StreamFormat, id: DocId, place: Place) -> Option<Span> {
-    let content_start = match format {
+    let (content_start, raw) = match format {
         // The length it names is not looked at again: what was read as its text is what the place says.
-        StreamFormat::Wet => wet::content_of_conversion(bytes)?,
-        StreamFormat::Jsonl => 0,
+        StreamFormat::Wet => wet::content_of_document(bytes)?,
+        StreamFormat::Jsonl => (0, false),
     };
-    Some(Span { start: 0, content_start, content_end: bytes.len(), id, record: 0, place, member: None })
+    Some(Span { start: 0, content_start, content_end: bytes.len(), id, record: 0, raw, place, member: None })
 }
 
 /// The header block of the WET record at a place.
@@ -69,7 +69,7 @@ fn span(bytes: &[u8], format: StreamFormat, id: DocId, place: Place) -> Option<S
 pub(crate) fn header_at(input: &Input, options: &ReadOptions, place: Place) -> std::io::Result<Vec<u8>> {
     let mut stream = Stream::open(input, StreamFormat::Wet, &options.rules, place.offset)?;
     let record = stream.record(place).unwrap_or_default();
-    let end = wet::content_of_conversion(record).ok_or(std::io::ErrorKind::UnexpectedEof)?;
+    let (end, _) = wet::content_of_document(record).ok_or(std::io::ErrorKind::UnexpectedEof)?;
     Ok(record[..end].to_vec())
 }
 

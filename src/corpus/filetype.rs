@@ -194,6 +194,21 @@ pub(crate) fn skip_blank(bytes: &[u8]) -> &[u8] {
     &bytes[n..]
 }
 
+/// A file's name without the endings that say what it is.
+pub(crate) fn stem(name: &str) -> &str {
+    const ENDINGS: [&str; 10] =
+        [".gz", ".zst", ".jsonl", ".ndjson", ".json", ".parquet", ".txt", ".wet", ".warc", ".csv"];
+    let mut stem = name;
+    // Of `a.warc.wet.gz` three endings go, and of `.gz` none: something must stay.
+    while let Some(shorter) = ENDINGS.iter().find_map(|ending| {
+        let at = stem.len().checked_sub(ending.len()).filter(|&at| at > 0 && stem.is_char_boundary(at))?;
+        stem[at..].eq_ignore_ascii_case(ending).then(|| &stem[..at])
+    }) {
+        stem = shorter;
+    }
+    stem
+}
+
 /// Whether a file's name is one we know.
 pub(crate) fn has_known_name(path: &Path) -> bool {
     by_name(path).0.is_some()

@@ -7,12 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
+
 use super::feed::Feed;
 use super::filetype::{
     Compression, FileType, Format, StreamFormat, has_known_name, may_be_json_lines, skip_blank,
 };
 use super::gzip;
 use super::jsonl::{self, JsonlFields};
+use super::kept::is_kept_name;
 use super::options::ReadRules;
 use super::source::Source;
 use crate::making::{Unfinished, is_unfinished};
@@ -80,47 +83,155 @@ pub struct DiscoverOptions {
     pub fields: JsonlFields,
 }
 
-/// What a folder holds that is not read.
+/// Why something that a folder holds is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Reason {
+    /// A file whose name says nothing of a format.
+    OtherName,
+    /// A file called `.json` that holds something else than lines of pages.
+    NoPages,
+    /// A folder of earlier results.
+    EarlierResult,
+    /// What an earlier result that was named holds beside the pages that it kept.
+    OfResult,
+    /// What a run that was killed left unfinished, or another one is making.
+    Unfinished,
+    /// Neither a file nor a folder: a pipe, a socket, a device.
+    NoFile,
+    /// What it is cannot be found out, as of a link that leads nowhere.
+    CannotLook,
+}
+
+impl Reason {
+    const ALL: [Self; 7] = [
+        Self::OtherName,
+        Self::NoPages,
+        Self::EarlierResult,
+        Self::OfResult,
+        Self::Unfinished,
+        Self::NoFile,
+        Self::CannotLook,
+    ];
+
+    /// One of such, in words.
+    pub fn one(self) -> &'static str {
+        self.words()[0]
+    }
+
+    /// One and many of such, in words.
+    fn words(self) -> [&'static str; 2] {
+        match self {
+            Self::OtherName => ["file of another name", "files of other names"],
+            Self::NoPages => [".json file without lines of pages", ".json files without lines of pages"],
+            Self::EarlierResult => ["folder of earlier results", "folders of earlier results"],
+            Self::OfResult => ["file of a result beside its pages", "files of a result beside its pages"],
+            Self::Unfinished => ["unfinished result", "unfinished results"],
+            Self::NoFile => ["pipe or the like that is no file", "pipes and the like that are no files"],
+            Self::CannotLook => ["entry that cannot be looked at", "entries that cannot be looked at"],
+        }
+    }
+}
+
+/// Something that a folder holds and that is not read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NotRead {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Why it is not read.
+    pub reason: Reason,
+    /// The ending of its name in small letters, compression included, as `.tar.gz`; empty without one.
+    pub kind: String,
+}
+
+impl NotRead {
+    fn new(path: PathBuf, reason: Reason) -> Self {
+        let kind = ending(&path);
+        Self { path, reason, kind }
+    }
+}
+
+/// The ending of a file's name; what stands before the last point of it may belong to it, if a compression
+/// comes last.
+fn ending(path: &Path) -> String {
+    /// The longest word that is taken for an ending.
+    const LONGEST: usize = 10;
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let split = |name: &str| {
+        let (stem, last) = name.rsplit_once('.')?;
+        let is_word = (1..=LONGEST).contains(&last.len()) && last.bytes().all(|b| b.is_ascii_alphanumeric());
+        (is_word && !stem.is_empty()).then(|| (stem.to_owned(), format!(".{last}")))
+    };
+    match split(&name) {
+        Some((stem, last)) if matches!(&*last, ".gz" | ".zst" | ".bz2" | ".xz") => {
+            split(&stem).map_or(String::new(), |(_, inner)| inner) + &last
+        }
+        Some((_, last)) => last,
+        None => String::new(),
+    }
+}
+
+/// What folders hold that is not read, in order of paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
-    /// Files whose names say nothing of a format, and `.json` files of something else than lines of pages.
-    pub files: Vec<PathBuf>,
-    /// Earlier results.
-    pub results: Vec<PathBuf>,
-    /// What a run that was killed left unfinished, or another one is making.
-    pub unfinished: Vec<PathBuf>,
+    /// Each by itself.
+    pub list: Vec<NotRead>,
 }
 
 impl PassedOver {
-    /// Puts each list in order, so that it does not depend on the order of naming.
-    fn sort(&mut self) {
-        for paths in [&mut self.files, &mut self.results, &mut self.unfinished] {
-            paths.sort();
-            paths.dedup();
-        }
+    fn push(&mut self, path: PathBuf, reason: Reason) {
+        self.list.push(NotRead::new(path, reason));
     }
 
-    /// What was not read, in a sentence for a person; none if that is nothing.
+    /// Adds what other folders hold.
+    pub fn add(&mut self, other: Self) {
+        self.list.extend(other.list);
+        self.sort();
+    }
+
+    /// Puts the list in order, so that it does not depend on the order of naming.
+    fn sort(&mut self) {
+        self.list.sort();
+        self.list.dedup();
+    }
+
+    /// What was not read, in a sentence for a person: how many for each reason, the commonest endings of
+    /// names, and the first paths; none if that is nothing.
     pub fn told(&self) -> Option<String> {
-        /// Names that are told.
+        /// Paths and endings that are told.
         const NAMED: usize = 5;
-        let kinds = [
-            (&self.files, "file of another name", "files of other names"),
-            (&self.results, "folder of earlier results", "folders of earlier results"),
-            (&self.unfinished, "unfinished result", "unfinished results"),
-        ];
-        let parts: Vec<String> = kinds
-            .into_iter()
-            .filter(|(paths, ..)| !paths.is_empty())
-            .map(|(paths, one, many)| {
-                let mut names: Vec<String> =
-                    paths.iter().take(NAMED).map(|path| printable_path(path)).collect();
-                if paths.len() > NAMED {
-                    names.push("…".to_owned());
+        let part = |reason: Reason| {
+            let of_reason: Vec<&NotRead> = self.list.iter().filter(|it| it.reason == reason).collect();
+            let [one, many] = reason.words();
+            let mut names: Vec<String> =
+                of_reason.iter().take(NAMED).map(|it| printable_path(&it.path)).collect();
+            if of_reason.len() > NAMED {
+                names.push("…".to_owned());
+            }
+            let mut kinds = String::new();
+            if reason == Reason::OtherName && of_reason.len() > NAMED {
+                let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+                of_reason.iter().for_each(|it| *counts.entry(&it.kind).or_default() += 1);
+                let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+                counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+                let mut told: Vec<String> = counts
+                    .iter()
+                    .take(NAMED)
+                    .map(|(kind, n)| match kind.is_empty() {
+                        true => format!("{n} without an ending"),
+                        false => format!("{n} {kind}"),
+                    })
+                    .collect();
+                if counts.len() > NAMED {
+                    told.push("…".to_owned());
                 }
-                format!("{} ({})", counted(paths.len() as u64, one, many), names.join(", "))
-            })
-            .collect();
+                kinds = format!("{}: ", told.join(", "));
+            }
+            let number = counted(of_reason.len() as u64, one, many);
+            (!of_reason.is_empty()).then(|| format!("{number} ({kinds}{})", names.join(", ")))
+        };
+        let parts: Vec<String> = Reason::ALL.into_iter().filter_map(part).collect();
         let told =
             |parts: &[String]| format!("Not read, as folders hold them beside pages: {}.", parts.join("; "));
         (!parts.is_empty()).then(|| told(&parts))
@@ -299,31 +410,49 @@ impl Found<'_> {
                 return;
             }
         };
-        let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
+        let mut paths = Vec::new();
+        for entry in entries {
+            match entry {
+                Ok(entry) => paths.push(entry.path()),
+                // Nobody knows what else the folder holds.
+                Err(error) => {
+                    self.broken.insert(path.to_path_buf(), error.to_string());
+                }
+            }
+        }
         paths.sort();
+        // Of a result that is named itself, the pages that it kept are read, and no table of pages.
+        let is_result = format::is_result_folder(path);
         for path in paths {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if is_result && !is_kept_name(name) {
+                self.passed_over.push(path, Reason::OfResult);
+                continue;
+            }
             if path.file_name().is_some_and(is_unfinished) {
-                self.passed_over.unfinished.push(path);
+                self.passed_over.push(path, Reason::Unfinished);
                 continue;
             }
             match fs::metadata(&path) {
                 // The pages that an earlier run kept are copies of pages that are here anyway.
-                Ok(m) if m.is_dir() && format::is_result_folder(&path) => self.passed_over.results.push(path),
-                Ok(m) if m.is_dir() => self.folder(&path),
-                Ok(m) if m.is_file() && has_known_name(&path) => self.file(&path),
-                Ok(m) if m.is_file() && may_be_json_lines(&path) => {
-                    match is_json_lines(&path, &self.options.fields) {
-                        Ok(true) => self.file(&path),
-                        Ok(false) => self.passed_over.files.push(path),
-                        Err(error) => {
-                            self.broken.insert(path, error.to_string());
-                        }
-                    }
+                Ok(m) if m.is_dir() && format::is_result_folder(&path) => {
+                    self.passed_over.push(path, Reason::EarlierResult);
                 }
+                Ok(m) if m.is_dir() => self.folder(&path),
+                Ok(m) if !m.is_file() => self.passed_over.push(path, Reason::NoFile),
+                Ok(_) if has_known_name(&path) => self.file(&path),
+                Ok(_) if may_be_json_lines(&path) => match is_json_lines(&path, &self.options.fields) {
+                    Ok(true) => self.file(&path),
+                    Ok(false) => self.passed_over.push(path, Reason::NoPages),
+                    Err(error) => {
+                        self.broken.insert(path, error.to_string());
+                    }
+                },
+                Ok(_) => self.passed_over.push(path, Reason::OtherName),
                 Err(error) if has_known_name(&path) => {
                     self.broken.insert(path, error.to_string());
                 }
-                _ => self.passed_over.files.push(path),
+                Err(_) => self.passed_over.push(path, Reason::CannotLook),
             }
         }
     }
@@ -339,7 +468,7 @@ impl Found<'_> {
         match fs::metadata(path) {
             // A pattern of names may well have brought it.
             Ok(m) if m.is_dir() && path.file_name().is_some_and(is_unfinished) => {
-                self.passed_over.unfinished.push(path.to_path_buf());
+                self.passed_over.push(path.to_path_buf(), Reason::Unfinished);
             }
             Ok(m) if m.is_dir() => self.folder(path),
             Ok(m) if m.is_file() => self.file(path),

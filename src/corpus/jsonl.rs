@@ -23,11 +23,19 @@ pub struct JsonlFields {
     pub url: String,
     /// The document's language, a string; may be missing.
     pub language: String,
+    /// The document's score, a number or a string that is one, if scores are asked for; may be missing.
+    pub score: Option<String>,
 }
 
 impl Default for JsonlFields {
     fn default() -> Self {
-        Self { text: "text".into(), id: "id".into(), url: "url".into(), language: "language".into() }
+        Self {
+            text: "text".into(),
+            id: "id".into(),
+            url: "url".into(),
+            language: "language".into(),
+            score: None,
+        }
     }
 }
 
@@ -66,7 +74,14 @@ pub(crate) fn step(bytes: &[u8], end: End, scanned: &mut usize, cap: usize) -> S
         let detail = format!("a line above {cap} bytes (--longest-page)");
         return Step::Flaw { kind: DamageKind::TooLong, at: line_end, record: true, detail };
     }
-    Step::Record { content_start: 0, content_end: line.len(), end: next, document: true, record: true }
+    Step::Record {
+        content_start: 0,
+        content_end: line.len(),
+        end: next,
+        document: true,
+        raw: false,
+        record: true,
+    }
 }
 
 /// Looks for the start of the next line, like [`super::wet::seek`].
@@ -75,12 +90,13 @@ pub(crate) fn seek(bytes: &[u8]) -> Result<usize, usize> {
 }
 
 /// What a line holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Line<'a> {
     pub text: Cow<'a, str>,
     pub id: Option<Cow<'a, str>>,
     pub url: Option<Cow<'a, str>>,
     pub language: Option<Cow<'a, str>>,
+    pub score: Option<f64>,
     /// U+FFFD stands in it for what could not be read.
     pub mended: bool,
 }
@@ -194,6 +210,7 @@ struct Object<'a> {
     id: Option<Value<'a>>,
     url: Option<Value<'a>>,
     language: Option<Value<'a>>,
+    score: Option<Value<'a>>,
 }
 
 struct ObjectSeed<'f>(&'f JsonlFields);
@@ -222,6 +239,7 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
                 k if k == self.0.id => &mut object.id,
                 k if k == self.0.url => &mut object.url,
                 k if k == self.0.language => &mut object.language,
+                k if self.0.score.as_deref() == Some(k) => &mut object.score,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                     continue;
@@ -286,6 +304,7 @@ fn parse_again(
         id: value(&fields.id),
         url: value(&fields.url),
         language: value(&fields.language),
+        score: fields.score.as_deref().and_then(value),
     };
     let line = pick(object, fields, false)?;
     Ok(line.map(|line| Line { mended: mended || surrogates.is_some(), ..line }))
@@ -343,6 +362,11 @@ fn mend_surrogates(line: &str) -> Option<String> {
     mended.map(|mended| mended + &line[done..])
 }
 
+/// A score as it is written; none for what is no number, or an endless one.
+pub(crate) fn number(written: &str) -> Option<f64> {
+    written.trim().parse().ok().filter(|score: &f64| score.is_finite())
+}
+
 /// What is wanted of an object.
 fn pick<'a>(
     object: Object<'a>,
@@ -365,6 +389,11 @@ fn pick<'a>(
             ));
         }
     };
+    let score = match &object.score {
+        Some(Value::Text(text)) => number(text),
+        Some(Value::Number(text)) => number(text),
+        _ => None,
+    };
     let string = |value| match value {
         Some(Value::Text(text)) => Some(text),
         Some(Value::Number(number)) => Some(Cow::Owned(number)),
@@ -375,6 +404,7 @@ fn pick<'a>(
         id: string(object.id),
         url: string(object.url),
         language: string(object.language),
+        score,
         mended: false,
     }))
 }
@@ -468,7 +498,7 @@ mod tests {
         #[test]
         fn agrees_with_a_tree_of_values(text: String, id: Option<String>, more: Vec<String>) {
             let line = serde_json::json!({"text": text, "more": more, "id": id}).to_string();
-            let wanted = Line { text: text.into(), id: id.map(Cow::Owned), url: None, language: None, mended: false };
+            let wanted = Line { text: text.into(), id: id.map(Cow::Owned), url: None, language: None, score: None, mended: false };
             for strict in [false, true] {
                 let got = parse(line.as_bytes(), &JsonlFields::default(), strict);
                 prop_assert_eq!(got, Ok(Some(wanted.clone())));

@@ -1,6 +1,6 @@
 //! A file of kept documents: what is known of it and how it may be called.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::damage::Damage;
 use super::filetype::{Compression, Format, GZIP_MAGIC};
+use crate::{Error, Result};
 
 /// A file of kept documents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +22,19 @@ pub struct KeptFile {
     pub documents: u64,
     /// Its size.
     pub stored_bytes: u64,
+    /// The inputs whose documents are in it, or would be, by their numbers.
+    pub shards: Vec<u32>,
+}
+
+/// In how many files kept documents are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeptFiles {
+    /// One for all inputs of a format.
+    #[default]
+    One,
+    /// One for each input.
+    Each,
 }
 
 /// What was written of the documents that were to be kept.
@@ -33,8 +47,33 @@ pub struct Kept {
     pub lost: Vec<Damage>,
 }
 
+/// The files of kept documents in a folder of results, in order.
+///
+/// # Errors
+/// [`Error::Io`] if the folder cannot be read.
+pub(crate) fn kept_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let io = |error| Error::io(folder, error);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(is_kept_name) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
 /// Whether a file of kept documents may be called so.
 pub(crate) fn is_kept_name(name: &str) -> bool {
+    const ENDINGS: [&str; 7] =
+        [".warc.wet", ".warc.wet.gz", ".warc.wet.zst", ".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet"];
+    let of_one_input = name.starts_with("kept.") && ENDINGS.iter().any(|ending| name.ends_with(ending));
+    of_one_input || is_first_name(name)
+}
+
+/// Whether a file of kept documents was called so by the first version.
+fn is_first_name(name: &str) -> bool {
     let number = name.strip_prefix("kept-").and_then(|rest| rest.strip_suffix(".parquet"));
     matches!(name, "kept.warc.wet.gz" | "kept.jsonl.gz" | "kept.parquet")
         || number.is_some_and(|number| number.parse::<u32>().is_ok_and(|number| number > 1))
@@ -48,7 +87,7 @@ pub(crate) fn is_kept_file(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let Ok(mut file) = File::open(path) else { return false };
     let mut bytes = Vec::new();
-    if !is_kept_name(name) {
+    if !is_first_name(name) {
         return false;
     }
     if name.ends_with(".parquet") {

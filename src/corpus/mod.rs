@@ -5,7 +5,7 @@
 //! a file while the others work on the blocks before. What happens to damage? It is counted, skipped
 //! and named ([`Damage`]), and never ends a run; [`damage::DamageKind`] says what is lost by each
 //! kind. How is a document found again? By its [`Place`]; [`fetch`] reads single documents,
-//! [`write_kept`] copies those to be kept.
+//! [`write_kept_as`] copies those to be kept.
 
 mod cut;
 pub mod damage;
@@ -14,6 +14,8 @@ mod feed;
 mod fetch;
 mod filetype;
 mod gzip;
+#[cfg(feature = "html")]
+mod html;
 mod inputs;
 mod jsonl;
 mod kept;
@@ -39,16 +41,32 @@ pub use damage::{Damage, DamageKind, FileReading};
 pub use document::Document;
 pub use fetch::fetch;
 pub use filetype::{Compression, Format};
-pub use inputs::{DiscoverOptions, Discovered, Input, PassedOver, discover, discover_all};
+pub use inputs::{DiscoverOptions, Discovered, Input, NotRead, PassedOver, Reason, discover, discover_all};
 pub use jsonl::{JsonlFields, LinePage, page_of_line};
-pub use kept::{Kept, KeptFile};
-pub(crate) use kept::{is_kept_file, is_kept_name};
+pub use kept::{Kept, KeptFile, KeptFiles};
+pub(crate) use kept::{is_kept_file, is_kept_name, kept_files};
 pub use options::{LONGEST_WINDOW, ReadOptions, ReadRules};
 pub use read::{Reading, read};
-pub use write::{IsSame, write_kept};
+pub use write::{IsSame, write_kept, write_kept_as};
+
+/// What takes the text from pages as servers sent them; none in a build that does not read these.
+pub const EXTRACTOR: Option<&str> = {
+    #[cfg(feature = "html")]
+    {
+        Some(html::EXTRACTOR)
+    }
+    #[cfg(not(feature = "html"))]
+    {
+        None
+    }
+};
 
 /// Whether a panic of this thread would be caught and become damage, so that a panic hook may keep silent
 /// about it: the decoder of Parquet panics on some damaged files.
 pub fn panic_is_damage() -> bool {
+    #[cfg(feature = "html")]
+    if html::panic_is_damage() {
+        return true;
+    }
     parquet::panic_is_damage()
 }

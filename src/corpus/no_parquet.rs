@@ -63,7 +63,7 @@ pub(crate) fn write_kept(
     _: &ReadOptions,
     _: &[(DocId, Place)],
     _: IsSame<'_>,
-    _: &Path,
+    _: (&Path, Option<&[String]>),
     _: &rayon::ThreadPool,
 ) -> Result<Kept> {
     Ok(Kept::default())

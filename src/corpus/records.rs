@@ -6,6 +6,8 @@ use super::cut::{Bounds, End, Step};
 use super::damage::{DamageKind, FileReading};
 use super::document::Document;
 use super::filetype::StreamFormat;
+#[cfg(feature = "html")]
+use super::html;
 use super::inputs::Input;
 use super::options::ReadOptions;
 use super::{jsonl, wet};
@@ -19,6 +21,8 @@ pub(crate) struct Span {
     pub content_end: usize,
     pub id: DocId,
     pub record: u64,
+    /// It is what a server sent.
+    pub raw: bool,
     pub place: Place,
     /// The stored bytes from and to which a gzip member holds this record and nothing else.
     pub member: Option<(u64, u64)>,
@@ -43,7 +47,7 @@ impl Records {
     ) {
         for span in &self.spans {
             let Span { record, place, .. } = *span;
-            part.take(&input.path, (record, place.offset, place.within), each, |found, each| {
+            part.take(&input.path, span.raw, (record, place.offset, place.within), each, |found, each| {
                 document(span, &self.bytes, format, options, found, each)
             });
         }
@@ -102,8 +106,26 @@ pub(crate) fn document<T>(
     let strict = options.rules.strict;
     match format {
         StreamFormat::Wet => {
-            let text = readable(content, strict, damage)?;
             let fields = wet::fields(&bytes[span.start..span.content_start]);
+            let (text, mended) = match span.raw {
+                #[cfg(feature = "html")]
+                true => match html::text_of_response(content, options.record_cap, fields.truncated) {
+                    Ok(text) => text.map(|text| (text.text, text.mended))?,
+                    Err((kind, detail)) => {
+                        damage(kind, detail);
+                        return None;
+                    }
+                },
+                _ => {
+                    let text = readable(content, strict, damage)?;
+                    let mended = matches!(text, Cow::Owned(_));
+                    (text, mended)
+                }
+            };
+            if strict && mended {
+                damage(DamageKind::InvalidUtf8, "bytes that are none of the page's charset".to_owned());
+                return None;
+            }
             if let Some(name) = fields.not_utf8 {
                 damage(DamageKind::HeaderCharset, format!("{name} is not UTF-8 and was left out"));
             }
@@ -112,7 +134,8 @@ pub(crate) fn document<T>(
                 record_id: fields.record_id.as_deref(),
                 url: fields.url.as_deref(),
                 language: fields.language.as_deref(),
-                mended: matches!(text, Cow::Owned(_)),
+                score: None,
+                mended,
                 text: &text,
                 place: Place { member: copyable(span, bytes), ..span.place },
             }))
@@ -124,6 +147,7 @@ pub(crate) fn document<T>(
                     record_id: line.id.as_deref(),
                     url: line.url.as_deref(),
                     language: line.language.as_deref(),
+                    score: line.score,
                     text: &line.text,
                     place: span.place,
                     mended: line.mended,

@@ -213,7 +213,7 @@ impl StreamReader {
                     self.zeros |= bytes[..n].contains(&0);
                     pos += n;
                 }
-                Step::Record { content_start, content_end, end, document, record } => {
+                Step::Record { content_start, content_end, end, document, raw, record } => {
                     if document {
                         if self.rows == u32::MAX {
                             let (offset, within) = self.feed.place(origin);
@@ -223,12 +223,13 @@ impl StreamReader {
                             self.report(tally, flaw, Some(self.records));
                             return (pos, false);
                         }
-                        let span = self.span(pos, content_start, content_end, end);
+                        let span = Span { raw, ..self.span(pos, content_start, content_end, end) };
                         spans.push(span);
                         self.rows += 1;
                     }
                     self.records += u64::from(record);
                     tally.records += u64::from(record);
+                    tally.unread += u64::from(raw && !document);
                     pos += end;
                 }
                 Step::Flaw { kind, at, record, detail } => {
@@ -282,6 +283,7 @@ impl StreamReader {
             content_end: pos + content_end,
             id: DocId::new(self.shard, self.rows),
             record: self.records,
+            raw: false,
             place: Place { offset, within, length: content_end as u64, member: 0 },
             member,
         }

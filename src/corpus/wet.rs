@@ -130,6 +130,20 @@ impl Head<'_> {
         let kind = self.kind.as_ref().filter(|kind| !kind.is_empty());
         kind.map(|kind| kind.eq_ignore_ascii_case(b"conversion"))
     }
+
+    fn is(&self, kind: &[u8]) -> bool {
+        self.kind.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(kind))
+    }
+
+    /// Whether it is one of what a server sent, from which no text was taken yet.
+    fn is_raw(&self) -> bool {
+        self.is(b"response") || self.is(b"resource")
+    }
+
+    /// Whether it may be one of a page that is read.
+    fn is_document(&self) -> bool {
+        self.is(b"conversion") || (cfg!(feature = "html") && self.is(b"response"))
+    }
 }
 
 /// The header line that was read last.
@@ -254,7 +268,8 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
         content_start: head.end,
         content_end,
         end,
-        document: head.conversion() == Some(true),
+        document: head.is_document(),
+        raw: head.is_raw(),
         record: true,
     };
     // A member that starts with a record ends the one before, whatever its length says.
@@ -400,11 +415,12 @@ pub(crate) fn is_canonical(header: &[u8], content_bytes: usize, behind: &[u8]) -
     lines_are_right && lengths == 1 && behind.starts_with(b"\r\n\r\n")
 }
 
-/// Where the content of a conversion record starts, if `bytes` starts with one.
-pub(crate) fn content_of_conversion(bytes: &[u8]) -> Option<usize> {
+/// Where the content of a record that may be a document starts, if `bytes` starts with one, and whether it is
+/// what a server sent.
+pub(crate) fn content_of_document(bytes: &[u8]) -> Option<(usize, bool)> {
     let Version::Line(first_line) = version(bytes) else { return None };
     match head(bytes, first_line, &Bounds::none()) {
-        Block::Head(head) if head.conversion() == Some(true) => Some(head.end),
+        Block::Head(head) if head.is_document() => Some((head.end, head.is_raw())),
         _ => None,
     }
 }
@@ -422,15 +438,22 @@ pub(crate) struct Fields<'a> {
     pub url: Option<Cow<'a, str>>,
     pub language: Option<Cow<'a, str>>,
     pub date: Option<Cow<'a, str>>,
+    /// The crawler cut the content.
+    pub truncated: bool,
     /// The name of a field that is there but is not UTF-8.
     pub not_utf8: Option<&'static str>,
 }
 
 /// Reads the fields of a whole header block, version line included.
 pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
-    const NAMES: [&str; 4] =
-        ["WARC-Record-ID", "WARC-Target-URI", "WARC-Identified-Content-Language", "WARC-Date"];
-    let mut values: [Option<Cow<'_, [u8]>>; 4] = [const { None }; 4];
+    const NAMES: [&str; 5] = [
+        "WARC-Record-ID",
+        "WARC-Target-URI",
+        "WARC-Identified-Content-Language",
+        "WARC-Date",
+        "WARC-Truncated",
+    ];
+    let mut values: [Option<Cow<'_, [u8]>>; 5] = [const { None }; 5];
     let mut last = None;
     let mut at = 0;
     while let Some((text, next)) = line(header, at) {
@@ -448,6 +471,7 @@ pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
             (values[known], last) = (Some(Cow::Borrowed(value)), Some(known));
         }
     }
+    let truncated = values[4].is_some();
     let mut not_utf8 = None;
     let [record_id, url, language, date] = [0, 1, 2, 3].map(|known| {
         let value = values[known].take()?;
@@ -460,7 +484,7 @@ pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
         }
         text
     });
-    Fields { record_id, url, language, date, not_utf8 }
+    Fields { record_id, url, language, date, truncated, not_utf8 }
 }
 
 #[cfg(test)]

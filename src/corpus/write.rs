@@ -1,5 +1,6 @@
 //! Writing the documents that are kept.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -8,9 +9,9 @@ use rayon::prelude::*;
 
 use super::damage::{Damage, DamageKind};
 use super::fetch::{fetch, header_at};
-use super::filetype::StreamFormat;
+use super::filetype::{Compression, Format, StreamFormat, stem};
 use super::inputs::Input;
-use super::kept::{Kept, KeptFile};
+use super::kept::{Kept, KeptFile, KeptFiles};
 use super::options::ReadOptions;
 use super::reader::{Block, Reader};
 use super::records::{Span, copyable};
@@ -19,12 +20,24 @@ use crate::document::{DocId, Place};
 use crate::hash::murmur3_x64_128;
 use crate::{Error, Result};
 
-/// A file that has its name only once it is whole.
+/// A file that is to be written: its place, how it is stored, and the inputs whose pages go there.
+struct Target {
+    path: PathBuf,
+    format: StreamFormat,
+    compression: Compression,
+    shards: Vec<u32>,
+}
+
+/// A file that has its name only once it is whole, or a part of one that has none.
 struct Output {
     writer: BufWriter<File>,
     partial: PathBuf,
-    path: PathBuf,
     format: StreamFormat,
+    compression: Compression,
+    /// The name that the first record gives the file; none for a part, whose first record is another's.
+    name: Option<String>,
+    /// The date of the first document (WET).
+    date: Option<String>,
     documents: u64,
     stored_bytes: u64,
     lost: Vec<Damage>,
@@ -38,15 +51,66 @@ struct Mark {
 }
 
 impl Output {
-    fn create(dir: &Path, format: StreamFormat) -> Result<Self> {
-        let name = match format {
-            StreamFormat::Wet => "kept.warc.wet.gz",
-            StreamFormat::Jsonl => "kept.jsonl.gz",
-        };
-        let (path, partial) = (dir.join(name), dir.join(format!("{name}.partial")));
+    fn create(target: &Target) -> Result<Self> {
+        let name = target.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let partial = target.path.with_file_name(format!("{name}.partial"));
         let file = File::create(&partial).map_err(|e| Error::io(&partial, e))?;
-        let writer = BufWriter::with_capacity(1 << 20, file);
-        Ok(Self { writer, partial, path, format, documents: 0, stored_bytes: 0, lost: Vec::new() })
+        Ok(Self::new(target, file, partial, Some(name)))
+    }
+
+    /// A part of the target in a file without a name, to be appended.
+    fn part(target: &Target) -> Result<Self> {
+        let dir = target.path.parent().unwrap_or(Path::new("."));
+        let file = tempfile::tempfile_in(dir).map_err(|e| Error::io(dir, e))?;
+        Ok(Self::new(target, file, dir.to_path_buf(), None))
+    }
+
+    fn new(target: &Target, file: File, partial: PathBuf, name: Option<String>) -> Self {
+        Self {
+            writer: BufWriter::with_capacity(1 << 20, file),
+            partial,
+            format: target.format,
+            compression: target.compression,
+            name,
+            date: None,
+            documents: 0,
+            stored_bytes: 0,
+            lost: Vec::new(),
+        }
+    }
+
+    /// Begins with the first document: `date` is its own.
+    fn begin(&mut self, date: impl FnOnce() -> io::Result<String>) -> Result<(), Broken> {
+        if self.format == StreamFormat::Wet && self.documents == 0 && self.date.is_none() {
+            let date = date().map_err(|error| Broken::Input(error.to_string()))?;
+            if let Some(name) = &self.name {
+                let first = pack(&warcinfo(&date, name), self.compression)?;
+                self.write(&first)?;
+            }
+            self.date = Some(date);
+        }
+        Ok(())
+    }
+
+    /// Puts a part behind what is there.
+    fn append(&mut self, part: Self) -> Result<()> {
+        let Self { mut writer, date, documents, lost, partial, .. } = part;
+        self.lost.extend(lost);
+        if documents == 0 {
+            return Ok(());
+        }
+        match self.begin(|| Ok(date.unwrap_or_default())) {
+            Err(Broken::Output(error)) => return Err(error),
+            Ok(()) | Err(Broken::Input(_)) => {}
+        }
+        let read = writer.flush().and_then(|()| {
+            let file = writer.get_mut();
+            file.seek(SeekFrom::Start(0))?;
+            io::copy(file, &mut self.writer)
+        });
+        self.stored_bytes += read.map_err(|e| Error::io(&partial, e))?;
+        self.documents += documents;
+        Ok(())
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -67,15 +131,29 @@ impl Output {
         };
         back(&mut self.writer).map_err(|e| Error::io(&self.partial, e))?;
         Mark { documents: self.documents, stored_bytes: self.stored_bytes } = mark;
+        if mark.stored_bytes == 0 {
+            self.date = None;
+        }
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(KeptFile, Vec<Damage>)> {
+    fn finish(mut self, target: &Target) -> Result<(KeptFile, Vec<Damage>)> {
+        // A gzip file of no member would be none, nor is an empty file one of WARC.
+        if self.stored_bytes == 0 && self.documents == 0 {
+            let empty = match self.format {
+                StreamFormat::Wet => warcinfo(&date(b""), self.name.as_deref().unwrap_or_default()),
+                StreamFormat::Jsonl => Vec::new(),
+            };
+            let empty = pack(&empty, self.compression)?;
+            self.write(&empty)?;
+        }
         let flushed = self.writer.flush().and_then(|()| self.writer.get_ref().sync_all());
         flushed.map_err(|e| Error::io(&self.partial, e))?;
-        fs::rename(&self.partial, &self.path).map_err(|e| Error::io(&self.path, e))?;
-        let Self { path, format, documents, stored_bytes, lost, .. } = self;
-        Ok((KeptFile { path, format: format.format(), documents, stored_bytes }, lost))
+        let path = target.path.clone();
+        fs::rename(&self.partial, &path).map_err(|e| Error::io(&path, e))?;
+        let Self { format, documents, stored_bytes, lost, .. } = self;
+        let shards = target.shards.clone();
+        Ok((KeptFile { path, format: format.format(), documents, stored_bytes, shards }, lost))
     }
 }
 
@@ -96,13 +174,25 @@ impl From<Error> for Broken {
 /// Says whether a document, read again, is the one that was read before.
 pub type IsSame<'a> = &'a (dyn Fn(DocId, &str) -> bool + Sync);
 
-/// One gzip member.
-fn member(bytes: &[u8]) -> Vec<u8> {
-    let mut compressor = libdeflater::Compressor::new(libdeflater::CompressionLvl::default());
-    let mut out = vec![0; compressor.gzip_compress_bound(bytes.len())];
-    let n = compressor.gzip_compress(bytes, &mut out).expect("the output is as large as its bound");
-    out.truncate(n);
-    out
+/// Bytes as they are stored: one gzip member, one Zstandard frame, or as they are.
+fn pack(bytes: &[u8], compression: Compression) -> Result<Vec<u8>> {
+    /// Half the time of the library's usual level, for a few bytes more.
+    const GZIP_LEVEL: i32 = 2;
+    let failed = |error| Error::io("kept pages", error);
+    match compression {
+        Compression::None => Ok(bytes.to_vec()),
+        Compression::Zstd => zstd::bulk::compress(bytes, zstd::DEFAULT_COMPRESSION_LEVEL).map_err(failed),
+        Compression::Gzip => {
+            let level = libdeflater::CompressionLvl::new(GZIP_LEVEL).unwrap_or_default();
+            let mut compressor = libdeflater::Compressor::new(level);
+            let mut out = vec![0; compressor.gzip_compress_bound(bytes.len())];
+            let n = compressor
+                .gzip_compress(bytes, &mut out)
+                .map_err(|e| failed(io::Error::other(e.to_string())))?;
+            out.truncate(n);
+            Ok(out)
+        }
+    }
 }
 
 /// A record as WARC wants it: header lines ended by CRLF, the right length, two line ends behind.
@@ -141,7 +231,7 @@ fn canonical(header: &[u8], content: &[u8]) -> Vec<u8> {
 
 /// The first record of a WET file. Its date is that of the first document kept and its id is made from its
 /// content, so the same input always gives the same file.
-fn warcinfo(date: &str) -> Vec<u8> {
+fn warcinfo(date: &str, name: &str) -> Vec<u8> {
     let content = concat!(
         "software: flipside/",
         env!("CARGO_PKG_VERSION"),
@@ -158,7 +248,7 @@ fn warcinfo(date: &str) -> Vec<u8> {
         b & 0xffff_ffff_ffff
     );
     let header = format!(
-        "WARC/1.0\r\nWARC-Type: warcinfo\r\nWARC-Date: {date}\r\nWARC-Filename: kept.warc.wet.gz\r\n\
+        "WARC/1.0\r\nWARC-Type: warcinfo\r\nWARC-Date: {date}\r\nWARC-Filename: {name}\r\n\
          WARC-Record-ID: <urn:uuid:{id}>\r\nContent-Type: application/warc-fields\r\nContent-Length: {}\r\n\r\n",
         content.len()
     );
@@ -171,21 +261,42 @@ fn date(header: &[u8]) -> String {
     wet::fields(header).date.as_deref().filter(plain).unwrap_or("1970-01-01T00:00:00Z").to_owned()
 }
 
+/// [`write_kept_as`] with one file for all inputs of a format.
+///
+/// # Errors
+/// As [`write_kept_as`].
+pub fn write_kept(
+    inputs: &[Input],
+    options: &ReadOptions,
+    kept: &[(DocId, Place)],
+    is_same: IsSame<'_>,
+    dir: &Path,
+) -> Result<Kept> {
+    write_kept_as(KeptFiles::One, inputs, options, kept, is_same, dir)
+}
+
 /// Writes the documents of the list, which ascends by id, into `dir`; `kept` says what reading said of each.
 ///
 /// WET documents go to `kept.warc.wet.gz`: a new warcinfo record, then one gzip member per record. A member
 /// that holds just the record, well formed, is copied as it is; any other record is compressed anew, with its
 /// header lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, each
-/// as it was. Rows of Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with
-/// other columns than the first go to `kept-2.parquet` and so on. A file is written for each format among the
-/// inputs, also if nothing of it is kept.
+/// as it was. If all inputs of the format are Zstandard, these files are, too, and end in `.zst`. Rows of
+/// Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with other columns than the
+/// first go to `kept-2.parquet` and so on. A file is written for each format among the inputs, also if nothing
+/// of it is kept.
+///
+/// With [`KeptFiles::Each`] every input has a file of its own, stored as the input is, whatever is kept of it:
+/// `kept.NAME`, where the name is that of the input with the usual ending.
+///
+/// What is written does not depend on the number of threads.
 ///
 /// Where an input is gone or has changed since it was found, the pages that can still be read there and that
 /// `is_same` knows are written, and each of the others is named in [`Kept::lost`].
 ///
 /// # Errors
 /// [`Error::Io`] if `dir` cannot be written to.
-pub fn write_kept(
+pub fn write_kept_as(
+    files: KeptFiles,
     inputs: &[Input],
     options: &ReadOptions,
     kept: &[(DocId, Place)],
@@ -197,36 +308,95 @@ pub fn write_kept(
         .num_threads(options.threads.max(1))
         .build()
         .map_err(|e| Error::parameter("threads", options.threads, e.to_string()))?;
-    let mut kept_in = Kept::default();
+    let names = names(inputs);
+    let mut targets: Vec<Target> = Vec::new();
     for format in StreamFormat::ALL {
-        let of_format = |input: &Input| input.format == format.format();
-        if !inputs.iter().any(|input| of_format(input) && input.problem.is_none()) {
-            continue;
-        }
-        let mut output = Output::create(dir, format)?;
-        for (shard, _) in (0..).zip(inputs).filter(|(_, input)| of_format(input)) {
-            let from = kept.partition_point(|(id, _)| id.shard < shard);
-            let of_file = &kept[from..kept.partition_point(|(id, _)| id.shard <= shard)];
-            if !of_file.is_empty() {
-                write_file(inputs, shard, options, of_file, is_same, &mut output, &pool)?;
+        let of_format = |input: &&Input| input.format == format.format() && input.problem.is_none();
+        let shards = (0..).zip(inputs).filter(|(_, input)| input.format == format.format());
+        match files {
+            KeptFiles::One => {
+                let mut compressions = inputs.iter().filter(of_format).map(|input| input.compression);
+                let Some(first) = compressions.next() else { continue };
+                let all_zstd = first == Compression::Zstd && compressions.all(|it| it == Compression::Zstd);
+                let compression = if all_zstd { Compression::Zstd } else { Compression::Gzip };
+                let name = format!("kept{}", ending(format.format(), compression));
+                let shards = shards.map(|(shard, _)| shard).collect();
+                targets.push(Target { path: dir.join(name), format, compression, shards });
+            }
+            KeptFiles::Each => {
+                let shards = shards.filter(|(_, input)| of_format(input));
+                targets.extend(shards.map(|(shard, input)| Target {
+                    path: dir.join(&names[shard as usize]),
+                    format,
+                    compression: input.compression,
+                    shards: vec![shard],
+                }));
             }
         }
-        // A gzip file of no member would be none.
-        if output.documents == 0 {
-            let empty = match format {
-                StreamFormat::Wet => warcinfo(&date(b"")),
-                StreamFormat::Jsonl => Vec::new(),
-            };
-            output.write(&member(&empty))?;
-        }
-        let (file, lost) = output.finish()?;
+    }
+    let write = |target: &Target| write_target(target, inputs, options, kept, is_same, &pool);
+    let written: Vec<Result<(KeptFile, Vec<Damage>)>> = match files {
+        KeptFiles::One => targets.iter().map(write).collect(),
+        KeptFiles::Each => pool.install(|| targets.par_iter().map(write).collect()),
+    };
+    let mut kept_in = Kept::default();
+    for written in written {
+        let (file, lost) = written?;
         kept_in.files.push(file);
         kept_in.lost.extend(lost);
     }
-    let rows = parquet::write_kept(inputs, options, kept, is_same, dir, &pool)?;
+    let own = (files == KeptFiles::Each).then_some(&names[..]);
+    let rows = parquet::write_kept(inputs, options, kept, is_same, (dir, own), &pool)?;
     kept_in.files.extend(rows.files);
     kept_in.lost.extend(rows.lost);
     Ok(kept_in)
+}
+
+/// What is kept of a file.
+fn of_file(kept: &[(DocId, Place)], shard: u32) -> &[(DocId, Place)] {
+    let from = kept.partition_point(|(id, _)| id.shard < shard);
+    &kept[from..kept.partition_point(|(id, _)| id.shard <= shard)]
+}
+
+/// Whether the stored bytes of all of them can be copied.
+fn are_copies(kept: &[(DocId, Place)]) -> bool {
+    kept.iter().all(|(_, place)| place.member > 0)
+}
+
+/// Writes a file. Of several inputs those that must be compressed anew are worked on side by side.
+fn write_target(
+    target: &Target,
+    inputs: &[Input],
+    options: &ReadOptions,
+    kept: &[(DocId, Place)],
+    is_same: IsSame<'_>,
+    pool: &rayon::ThreadPool,
+) -> Result<(KeptFile, Vec<Damage>)> {
+    let mut output = Output::create(target)?;
+    let shards: Vec<u32> =
+        target.shards.iter().copied().filter(|&shard| !of_file(kept, shard).is_empty()).collect();
+    let one = |shard: u32, output: &mut Output| {
+        write_file(inputs, shard, options, of_file(kept, shard), is_same, output, pool)
+    };
+    for shards in shards.chunks(pool.current_num_threads().max(1)) {
+        let part = |&shard: &u32| -> Result<Option<Output>> {
+            // Bytes that are copied come from the file, and one input needs no part.
+            if shards.len() == 1 || are_copies(of_file(kept, shard)) {
+                return Ok(None);
+            }
+            let mut part = Output::part(target)?;
+            one(shard, &mut part)?;
+            Ok(Some(part))
+        };
+        let parts: Vec<Result<Option<Output>>> = pool.install(|| shards.par_iter().map(part).collect());
+        for (&shard, part) in shards.iter().zip(parts) {
+            match part? {
+                Some(part) => output.append(part)?,
+                None => one(shard, &mut output)?,
+            }
+        }
+    }
+    output.finish(target)
 }
 
 /// Writes what is kept of a file, or of it what can still be had.
@@ -243,7 +413,7 @@ fn write_file(
     let mark = output.mark();
     let write = |kept: &[(DocId, Place)], output: &mut Output| -> Result<Option<String>> {
         let now = input.stamp();
-        let wrote = if kept.iter().all(|(_, place)| place.member > 0) {
+        let wrote = if are_copies(kept) {
             copy_members(input, options, kept, output)
         } else {
             write_anew(input, shard, options, kept, output, pool)
@@ -342,11 +512,8 @@ fn copy_members(
 ) -> Result<(), Broken> {
     let io = |e: io::Error| Broken::Input(e.to_string());
     let mut file = input.open().map_err(io)?;
-    if output.documents == 0 {
-        // By the decoder that read it: another may refuse what this one takes.
-        let header = header_at(input, options, kept[0].1).map_err(io)?;
-        output.write(&member(&warcinfo(&date(&header))))?;
-    }
+    // By the decoder that read it: another may refuse what this one takes.
+    output.begin(|| header_at(input, options, kept[0].1).map(|header| date(&header)))?;
     output.documents += kept.len() as u64;
     // Neighbours are copied in one piece, of bounded size.
     const PIECE: u64 = 8 << 20;
@@ -376,6 +543,8 @@ fn write_anew(
     let mut reader = Reader::open(input, shard, options);
     let mut stored: Option<File> = None;
     let mut found = 0;
+    // Lines of as many blocks as there are threads to pack them.
+    let mut waiting: Vec<(Vec<u8>, u64)> = Vec::new();
     while reader.next_block(&mut block) {
         let is_kept = |span: &&Span| {
             let at = kept.binary_search_by_key(&span.id, |&(id, _)| id);
@@ -386,16 +555,17 @@ fn write_anew(
         found += chosen.len();
         let bytes = &block.records.bytes;
         if output.format == StreamFormat::Jsonl {
-            output.documents += chosen.len() as u64;
-            output.write(&pool.install(|| lines(bytes, &chosen)))?;
+            waiting.push((lines(bytes, &chosen), chosen.len() as u64));
+            if waiting.len() >= pool.current_num_threads() {
+                write_lines(&mut waiting, output, pool)?;
+            }
             continue;
         }
-        if output.documents == 0 {
-            output.write(&member(&warcinfo(&date(&bytes[first.start..first.content_start]))))?;
-        }
+        output.begin(|| Ok(date(&bytes[first.start..first.content_start])))?;
         output.documents += chosen.len() as u64;
-        for part in pool.install(|| records(bytes, &chosen)) {
-            match part {
+        let compression = output.compression;
+        for part in pool.install(|| records(bytes, &chosen, compression)) {
+            match part? {
                 Part::New(bytes) => output.write(&bytes)?,
                 Part::Stored(from, to) => {
                     let file = match &mut stored {
@@ -407,20 +577,71 @@ fn write_anew(
             }
         }
     }
+    write_lines(&mut waiting, output, pool)?;
     match found == kept.len() {
         true => Ok(()),
         false => Err(Broken::Input(format!("{found} of {} pages stand where they stood", kept.len()))),
     }
 }
 
-/// Lines, verbatim, as one gzip member.
+/// Lines, verbatim.
 fn lines(bytes: &[u8], chosen: &[&Span]) -> Vec<u8> {
     let mut text = Vec::new();
     for span in chosen {
         text.extend_from_slice(&bytes[span.content_start..span.content_end]);
         text.push(b'\n');
     }
-    member(&text)
+    text
+}
+
+/// Writes the lines that wait, and how many each has, packed block by block.
+fn write_lines(
+    waiting: &mut Vec<(Vec<u8>, u64)>,
+    output: &mut Output,
+    pool: &rayon::ThreadPool,
+) -> Result<()> {
+    let compression = output.compression;
+    let packed: Vec<Result<Vec<u8>>> =
+        pool.install(|| waiting.par_iter().map(|(lines, _)| pack(lines, compression)).collect());
+    for (packed, (_, documents)) in packed.into_iter().zip(waiting.drain(..)) {
+        output.write(&packed?)?;
+        output.documents += documents;
+    }
+    Ok(())
+}
+
+/// The ending of the name of a file of kept pages.
+fn ending(format: Format, compression: Compression) -> String {
+    let of_format = match format {
+        Format::Wet => ".warc.wet",
+        Format::Jsonl => ".jsonl",
+        Format::Parquet => return ".parquet".to_owned(),
+    };
+    let packed = match compression {
+        Compression::None => "",
+        Compression::Gzip => ".gz",
+        Compression::Zstd => ".zst",
+    };
+    format!("{of_format}{packed}")
+}
+
+/// For each input the name of the file of its own for what is kept of it. Where inputs are called the same, the
+/// later ones have a number.
+fn names(inputs: &[Input]) -> Vec<String> {
+    /// Bytes of an input's name that are taken over: a name may have 255, some of which are ours.
+    const LONGEST: usize = 180;
+    let mut taken = HashSet::new();
+    let name = |input: &Input| {
+        let called = input.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let stem = stem(if called == "-" { "stdin" } else { &called });
+        let stem = &stem[..stem.floor_char_boundary(LONGEST)];
+        let ending = ending(input.format, input.compression);
+        let numbered = (2u64..).map(|n| format!("kept.{stem}-{n}{ending}"));
+        let mut names = std::iter::once(format!("kept.{stem}{ending}")).chain(numbered);
+        // Some file systems do not tell small letters from large ones.
+        names.find(|name| taken.insert(name.to_lowercase())).unwrap_or_default()
+    };
+    inputs.iter().map(name).collect()
 }
 
 /// A piece of the output.
@@ -430,22 +651,22 @@ enum Part {
     Stored(u64, u64),
 }
 
-/// One gzip member per record; neighbours that are copied are one piece.
-fn records(bytes: &[u8], chosen: &[&Span]) -> Vec<Part> {
-    let parts: Vec<Part> = chosen
+/// One gzip member or frame per record; neighbours that are copied are one piece.
+fn records(bytes: &[u8], chosen: &[&Span], compression: Compression) -> Vec<Result<Part>> {
+    let parts: Vec<Result<Part>> = chosen
         .par_iter()
         .map(|span| {
             let (header, content) = (span.start..span.content_start, span.content_start..span.content_end);
             match span.member {
-                Some((from, to)) if copyable(span, bytes) > 0 => Part::Stored(from, to),
-                _ => Part::New(member(&canonical(&bytes[header], &bytes[content]))),
+                Some((from, to)) if copyable(span, bytes) > 0 => Ok(Part::Stored(from, to)),
+                _ => pack(&canonical(&bytes[header], &bytes[content]), compression).map(Part::New),
             }
         })
         .collect();
-    let mut joined: Vec<Part> = Vec::new();
+    let mut joined: Vec<Result<Part>> = Vec::new();
     for part in parts {
         match (joined.last_mut(), part) {
-            (Some(Part::Stored(_, end)), Part::Stored(from, to)) if *end == from => *end = to,
+            (Some(Ok(Part::Stored(_, end))), Ok(Part::Stored(from, to))) if *end == from => *end = to,
             (_, part) => joined.push(part),
         }
     }

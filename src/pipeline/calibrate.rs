@@ -34,7 +34,7 @@ pub fn calibrate(job: &Job, recalls: &[f64], progress: &dyn Progress) -> Result<
     Probed::new(&[], &job.settings.net)?;
     job.with_threads(|| {
         let stages = Stages::new(progress);
-        let (pages, frequencies) = read(job, &job.settings, None, &stages)?;
+        let (pages, frequencies, _) = read(job, &job.settings, None, &stages)?;
         let prepared = Prepared::new(&pages.collection, &job.settings, frequencies, &stages);
         let evidence = prepared.evidence(&job.settings);
         let hashes = Hashes::new(&evidence, &stages);

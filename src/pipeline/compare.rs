@@ -74,7 +74,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
     // Whoever needs the most of the documents decides what all of them share.
     let by_frequencies = contenders.iter().find(|contender| contender.settings.needs_frequencies());
     let first = by_frequencies.or(contenders.iter().find(hashed)).unwrap_or(&contenders[0]);
-    let (pages, frequencies) = read(job, &first.settings, Some(Keeping::Features), &stages)?;
+    let (pages, frequencies, _) = read(job, &first.settings, Some(Keeping::Features), &stages)?;
     let mut prepared = Prepared::new(&pages.collection, &first.settings, frequencies, &stages);
     if let Some(Sketches::SimHash { weighting }) = contenders.iter().find(hashed).map(|c| c.settings.sketches)
         && !hashed(&first)
@@ -83,7 +83,7 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
     }
     save_frequencies(job, &pages, prepared.frequencies(), &stages)?;
     let mut warnings: Vec<String> = tell::odd_input_warnings(&pages.files);
-    warnings.extend(pages.not_read.clone());
+    warnings.extend(pages.not_read.told());
     let mut runs = Vec::new();
     let name = |document| pages.shown_name(document);
     let mut few = 0;

@@ -4,18 +4,22 @@ use super::listing::Fates;
 use super::output::{self, OutputFolder};
 use super::pages::Pages;
 use super::samples::{Shown, sample_pairs};
+use super::sources::{Scores, lost_by_source};
 use super::stages::{Progress, Stages};
 use super::{Job, Summary, read, save_frequencies};
 use crate::corpus;
 use crate::error::{Error, Result};
-use crate::report::model::{ClusterSample, ClusterSizes, FileRow, Report, SCHEMA, Tool};
+use crate::report::model::{AgainstReport, ClusterSample, ClusterSizes, FileRow, Report, SCHEMA, Tool};
 use crate::report::{html, tell};
 use crate::resources::peak_memory_bytes;
-use crate::tables::{self, ClusterRow, PAGES, PairRow, REMOVED};
+use crate::tables::{self, ClusterRow, PAGES, PAGES_JSONL, PairRow, REMOVED};
+#[cfg(feature = "parquet")]
+use crate::tables::{PAGES_PARQUET, write_pages_parquet};
 use crate::wording::counted;
 use flipside_core::dedup::{Context, Outcome, Pair, Prepared};
 use flipside_core::id::{Cluster, Document, Id};
 use flipside_core::settings::Settings;
+use hashbrown::HashSet;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,14 +36,20 @@ const SHOWN_MEMBERS: usize = 4;
 /// If no document could be read, if a setting has no meaning, or if the results cannot be written;
 /// then there is no folder.
 pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
+    if job.writes.pages_parquet && cfg!(not(feature = "parquet")) {
+        let expected = "another table; this build of flipside has not the feature `parquet`";
+        return Err(Error::parameter("write", "pages.parquet", expected));
+    }
     let folder = OutputFolder::begin(&job.out, job.force)?;
     let summary = job.with_threads(|| {
         let stages = Stages::new(progress);
-        let (pages, frequencies) = read(job, &job.settings, None, &stages)?;
+        let (pages, frequencies, _) = read(job, &job.settings, None, &stages)?;
         let prepared = Prepared::new(&pages.collection, &job.settings, frequencies, &stages);
         save_frequencies(job, &pages, prepared.frequencies(), &stages)?;
         let url = |document| pages.url(document);
-        let context = Context::new(&url, &stages);
+        let scores = Scores::new(job, &pages)?;
+        let score = |document| scores.of(&pages, document);
+        let context = Context::new(&url, &stages).scored(&score).against(pages.new_pages());
         let outcome = prepared.find(&job.settings, &context)?.outcome()?;
         let removed = write(job, &pages, &outcome, &folder, &stages)?;
         report(job, &pages, &outcome, removed, &folder, &stages)
@@ -50,12 +60,14 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
 
 /// What was written, as far as the report tells of it.
 struct Written {
-    /// For each page, whether it stays.
+    /// For each new page, whether it stays.
     stays: Vec<bool>,
     /// Bytes of text of the pages that can go.
     removed_text_bytes: u64,
     /// Input that turned out to be lost when kept pages were copied.
     lost: Vec<corpus::Damage>,
+    /// The files of kept pages.
+    files: Vec<corpus::KeptFile>,
 }
 
 /// Writes the tables and the kept pages.
@@ -66,18 +78,33 @@ fn write(
     folder: &OutputFolder,
     stages: &Stages<'_>,
 ) -> Result<Written> {
-    let stays = outcome.stays();
+    let mut stays = outcome.stays();
+    // What becomes of old pages is not asked.
+    stays.truncate(outcome.new);
     stages.run("write tables", outcome.pairs.len() as u64, "pairs", 0, |_| {
         let rows = outcome.pairs.iter().map(|pair| Ok(pair_row(pages, pair, &job.settings)));
         tables::write(&folder.path().join("pairs.csv"), rows)?;
         tables::write(&folder.path().join("clusters.csv"), cluster_rows(pages, outcome))
     })?;
-    if job.writes.pages || job.writes.removed {
-        stages.run("write tables of pages", pages.len() as u64, "pages", 0, |_| {
+    if job.writes.any_pages() {
+        stages.run("write tables of pages", stays.len() as u64, "pages", 0, |_| {
             let fates = Fates::new(pages, outcome);
-            let all = || Document::all(pages.len());
+            let all = || Document::all(stays.len());
             if job.writes.pages {
                 tables::write(&folder.path().join(PAGES), all().map(|page| Ok(fates.row(page))))?;
+            }
+            if job.writes.pages_jsonl {
+                tables::write_pages_jsonl(
+                    &folder.path().join(PAGES_JSONL),
+                    all().map(|page| fates.row(page)),
+                )?;
+            }
+            #[cfg(feature = "parquet")]
+            if job.writes.pages_parquet {
+                let path = folder.path().join(PAGES_PARQUET);
+                let settings =
+                    serde_json::to_string(&job.settings).map_err(|e| Error::io(&path, e.into()))?;
+                write_pages_parquet(&path, &settings, all().map(|page| fates.row(page)))?;
             }
             if job.writes.removed {
                 let removed = all().filter(|page| !stays[page.index()]);
@@ -86,21 +113,31 @@ fn write(
             Ok::<_, Error>(())
         })?;
     }
-    let kept: Vec<Document> = Document::all(pages.len()).filter(|document| stays[document.index()]).collect();
-    let kept_bytes: u64 = kept.iter().map(|&document| pages.collection.facts(document).text_bytes).sum();
-    let removed_text_bytes = pages.collection.text_bytes() - kept_bytes;
+    let (kept, removed): (Vec<Document>, Vec<Document>) =
+        Document::all(stays.len()).partition(|document| stays[document.index()]);
+    let text_bytes = |documents: &[Document]| -> u64 {
+        documents.iter().map(|&document| pages.collection.facts(document).text_bytes).sum()
+    };
+    let (kept_bytes, removed_text_bytes) = (text_bytes(&kept), text_bytes(&removed));
     if !job.writes.kept {
-        return Ok(Written { stays, removed_text_bytes, lost: Vec::new() });
+        return Ok(Written { stays, removed_text_bytes, lost: Vec::new(), files: Vec::new() });
     }
     let kept_in = stages.run("write kept pages", kept.len() as u64, "pages", kept_bytes.max(1), |_| {
         let places = kept.iter().map(|&document| pages.documents.row(document));
         let places: Vec<_> = places.map(|row| (row.id, row.place)).collect();
         let is_same = |id, text: &str| pages.is_same(id, text);
-        corpus::write_kept(&pages.inputs, &job.read_options(), &places, &is_same, folder.path())
+        corpus::write_kept_as(
+            job.kept_files,
+            &pages.inputs[..pages.new_files],
+            &job.read_options(),
+            &places,
+            &is_same,
+            folder.path(),
+        )
     })?;
-    let lost = kept_in.lost;
+    let corpus::Kept { lost, files } = kept_in;
     told_first(&lost).for_each(|line| stages.progress().note(&line));
-    Ok(Written { stays, removed_text_bytes, lost })
+    Ok(Written { stays, removed_text_bytes, lost, files })
 }
 
 /// Writes the report, and sums up.
@@ -108,7 +145,7 @@ fn report(
     job: &Job,
     pages: &Pages,
     outcome: &Outcome,
-    Written { stays, removed_text_bytes, lost }: Written,
+    Written { stays, removed_text_bytes, lost, files }: Written,
     folder: &OutputFolder,
     stages: &Stages<'_>,
 ) -> Result<Summary> {
@@ -120,10 +157,14 @@ fn report(
     let mut warnings = tell::search_warnings(searched, judged.as_ref(), &name);
     warnings.extend(told_first(&lost));
     warnings.extend(tell::odd_input_warnings(&pages.files));
-    warnings.extend(pages.not_read.clone());
-    warnings.extend(tell::repeated_ids_warning(pages.repeated_ids.len() as u64));
+    warnings.extend(pages.not_read.told());
+    let repeated = pages.repeated_ids.iter().filter(|&&page| !pages.is_old(page)).count();
+    warnings.extend(tell::repeated_ids_warning(repeated as u64));
     warnings.extend(tell::chaining_warning(outcome, settings.linkage, &name));
     warnings.extend(tell::outcome_warnings(outcome, judged.is_some()));
+    let lost_by_source = lost_by_source(pages, &stays);
+    warnings.extend(tell::sources_warnings(&lost_by_source));
+    warnings.extend(Scores::new(job, pages)?.warning(&settings.keep, pages.new_pages()));
     let frames = pages.left_out.as_ref().map(|left_out| {
         let hosts = left_out.hosts.iter().map(|(host, &share)| (host.clone(), share));
         tell::frames(hosts, left_out.mistaken, job.frames.as_deref())
@@ -139,11 +180,12 @@ fn report(
         frequencies: frequencies.map(Path::to_path_buf),
         frames,
         corpus: tell::corpus(
-            &pages.files,
-            outcome.documents as u64,
+            &pages.files[..pages.new_files],
+            outcome.new as u64,
             outcome.documents_with_few_features,
             &pages.languages,
         ),
+        against: (!job.against.is_empty()).then(|| against(job, pages, outcome)),
         outcome: tell::counts(outcome, removed_text_bytes),
         method: tell::method(settings, frequencies, searched, judged.as_ref()),
         recall: tell::recall(searched),
@@ -160,7 +202,9 @@ fn report(
         audit: outcome.audit,
         damage: tell::damage(&pages.files, &lost),
         warnings,
-        files: file_rows(pages, &stays),
+        files: file_rows(pages, &stays, &files),
+        lost_by_source,
+        not_read: pages.not_read.list.clone(),
         written: output::manifest(folder.path())?,
     };
     report.write_json(&folder.path().join("report.json"))?;
@@ -222,6 +266,8 @@ fn pair_row<'a>(pages: &'a Pages, pair: &Pair, settings: &Settings) -> PairRow<'
         similarity: f64::from(pair.similarity),
         kind: pair.kind,
         measure: tell::measure_name(settings, pair.kind),
+        a_at: pages.standing(pair.a),
+        b_at: pages.standing(pair.b),
     }
 }
 
@@ -234,7 +280,8 @@ fn cluster_rows<'a>(pages: &'a Pages, outcome: &'a Outcome) -> impl Iterator<Ite
                 url: Cow::Borrowed(pages.url(member).unwrap_or_default()),
                 cluster: Cow::Owned(cluster.to_string()),
                 size: members.len() as u64,
-                kept: member == kept,
+                kept: member == kept || outcome.is_old(member),
+                at: pages.standing(member),
             })
         })
     })
@@ -265,12 +312,50 @@ pub(super) fn cluster_sizes(outcome: &Outcome) -> Vec<ClusterSizes> {
     sizes.into_iter().map(|(size, clusters)| ClusterSizes { size, clusters }).collect()
 }
 
-fn file_rows(pages: &Pages, stays: &[bool]) -> Vec<FileRow> {
-    let mut kept = vec![0; pages.inputs.len()];
+/// What the old pages did to the new ones.
+fn against(job: &Job, pages: &Pages, outcome: &Outcome) -> AgainstReport {
+    let old_texts: HashSet<u128> =
+        (outcome.new..outcome.documents).map(|at| pages.collection.facts(Document::at(at)).digest).collect();
+    let new = |members: &[Document]| members.iter().take_while(|&&member| !outcome.is_old(member)).count();
+    let by_old =
+        outcome.clusters.iter().zip(&outcome.representatives).filter(|(_, kept)| outcome.is_old(**kept));
+    let (mut exact, mut all, mut clusters, mut documents_in_clusters) = (0, 0, 0, 0);
+    for (members, _) in by_old {
+        let (members, old) = members.split_at(new(members));
+        clusters += 1;
+        documents_in_clusters += old.len() as u64;
+        all += members.len() as u64;
+        let is_there = |&&member: &&Document| old_texts.contains(&pages.collection.facts(member).digest);
+        exact += members.iter().filter(is_there).count() as u64;
+    }
+    AgainstReport {
+        named: job.against.clone(),
+        documents: (outcome.documents - outcome.new) as u64,
+        exact,
+        near: all - exact,
+        clusters,
+        documents_in_clusters,
+        both: pages.both,
+        files: pages.files[pages.new_files..].iter().map(|file| file_row(file, file.documents)).collect(),
+    }
+}
+
+fn file_rows(pages: &Pages, stays: &[bool], files: &[corpus::KeptFile]) -> Vec<FileRow> {
+    let mut kept = vec![0; pages.new_files];
     for (row, _) in pages.documents.rows().iter().zip(stays).filter(|(_, stays)| **stays) {
         kept[row.id.shard as usize] += 1;
     }
-    let row = |(file, kept): (&corpus::FileReading, u64)| FileRow {
+    let mut rows: Vec<FileRow> =
+        pages.files.iter().zip(kept).map(|(file, kept)| file_row(file, kept)).collect();
+    for file in files {
+        let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned());
+        file.shards.iter().for_each(|&shard| rows[shard as usize].kept_in.clone_from(&name));
+    }
+    rows
+}
+
+fn file_row(file: &corpus::FileReading, kept: u64) -> FileRow {
+    FileRow {
         path: file.path.display().to_string(),
         stored_bytes: file.stored_bytes,
         text_bytes: file.text_bytes,
@@ -278,6 +363,7 @@ fn file_rows(pages: &Pages, stays: &[bool]) -> Vec<FileRow> {
         documents: file.documents,
         kept,
         damaged: file.damaged,
-    };
-    pages.files.iter().zip(kept).map(row).collect()
+        unread: file.unread,
+        kept_in: None,
+    }
 }

@@ -11,6 +11,7 @@ use crate::calibrate::NEVER;
 use crate::error::{Error, Result};
 use crate::evaluate::diff::{DiffParams, WordDiff};
 use crate::features;
+use crate::frames::Framed;
 use crate::frequencies;
 use crate::minhash::MinHasher;
 use crate::report::explanation::{
@@ -68,7 +69,7 @@ fn check(methods: &Methods) -> Result<()> {
 fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Progress) -> Result<Explanation> {
     let settings = &methods.probing;
     let stages = Stages::new(progress);
-    let (pages, frequencies) = read(job, settings, Some(Keeping::Features), &stages)?;
+    let (pages, frequencies, frames) = read(job, settings, Some(Keeping::Features), &stages)?;
     let prepared = Prepared::new(&pages.collection, settings, frequencies, &stages);
     let pair = [find(&pages, names[0])?, find(&pages, names[1])?];
     let shown = Shown::fetch(&pages, &job.read_options(), pair.into_iter().collect());
@@ -78,14 +79,18 @@ fn of_corpus(job: &Job, methods: &Methods, names: [&str; 2], progress: &dyn Prog
     }
     let none = Frequencies::new(settings.extraction());
     let frequencies = prepared.frequencies().map_or(&none, |known| known);
-    let sides = pair.map(|document| {
+    let framed = pair.map(|document| Framed::new(frames.as_ref(), pages.url(document), shown.text(document)));
+    let sides = [0, 1].map(|side| {
+        let (document, framed) = (pair[side], &framed[side]);
         let mut counts: Vec<(u64, u32)> =
             pages.collection.counted(document).iter().flat_map(|counted| counted.counts()).collect();
         counts.sort_unstable();
         Side {
             id: pages.id_of(document).into_owned(),
             url: pages.url(document).unwrap_or_default().to_owned(),
-            text: shown.text(document),
+            text: &framed.own,
+            frame: &framed.frame,
+            is_whole: framed.len() as u64 == pages.collection.facts(document).text_bytes,
             facts: *pages.collection.facts(document),
             counts,
         }
@@ -165,6 +170,8 @@ pub fn explain_texts(
             id: names[side].to_owned(),
             url: String::new(),
             text: texts[side],
+            frame: &[],
+            is_whole: true,
             facts: Facts::new(texts[side], counts.len()),
             counts,
         }
@@ -197,8 +204,12 @@ const MOST_PROBES: u32 = 1 << 18;
 struct Side<'a> {
     id: String,
     url: String,
-    /// The text, or the beginning of it.
+    /// The text without its frame, or the beginning of it.
     text: &'a str,
+    /// The frame.
+    frame: &'a [(usize, String)],
+    /// Whether that is all of the page.
+    is_whole: bool,
     facts: Facts,
     /// Features with their numbers of occurrences, by hash.
     counts: Vec<(u64, u32)>,
@@ -280,7 +291,6 @@ fn explanation(
     let psm = trace(&hashes)?;
     let texts = [sides[0].text, sides[1].text];
     let diff = WordDiff::new(texts[0], texts[1], DiffParams::default());
-    let whole = sides.iter().all(|side| side.text.len() as u64 == side.facts.text_bytes);
     let opinions = match sides.iter().map(|side| side.counts.len()).min() {
         Some(fewest) if fewest < settings.min_features => {
             vec![opinion_of_text(fewest, settings.min_features, same_text)]
@@ -314,8 +324,12 @@ fn explanation(
         opinions,
         edit_distance: diff.distance,
         words: diff.words.0 + diff.words.1,
-        cut: diff.cut || !whole,
+        cut: diff.cut || !sides.iter().all(|side| side.is_whole),
         diff: diff.shortened(6),
+        frame: [0, 1].map(|side: usize| {
+            let runs = sides[side].frame.iter().flat_map(|(_, frame)| frame.lines());
+            runs.map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+        }),
     })
 }
 

@@ -1,7 +1,7 @@
 //! Every page of a run in a table: where it stands, whether it stays, and which page stays for it.
 
 use super::pages::Pages;
-use crate::tables::PageRow;
+use crate::tables::{At, PageRow};
 use flipside_core::dedup::{Kind, Outcome};
 use flipside_core::id::{Cluster, Document, Id};
 use hashbrown::HashMap;
@@ -47,13 +47,13 @@ impl<'a> Fates<'a> {
     /// The row of a page.
     pub fn row(&self, page: Document) -> PageRow<'a> {
         let Self { pages, outcome, .. } = self;
-        let place = pages.documents.row(page).id;
+        let At { file, row, .. } = pages.standing(page);
         let cluster = self.cluster[page.index()];
         let kept = cluster.map_or(page, |cluster| outcome.representatives[cluster.index()]);
         let similarity = (kept != page).then(|| self.similarity(page, kept)).flatten();
         PageRow {
-            file: Cow::Owned(pages.inputs[place.shard as usize].path.display().to_string()),
-            row: place.row,
+            file,
+            row,
             id: pages.id_of(page),
             url: Cow::Borrowed(pages.url(page).unwrap_or_default()),
             cluster: cluster.map(Id::number),

@@ -10,6 +10,7 @@ pub mod pages;
 mod plan;
 mod review;
 mod samples;
+mod sources;
 pub mod stages;
 mod texts;
 
@@ -23,20 +24,23 @@ pub use stages::{Progress, Silent};
 pub use texts::{TextJob, dedup_texts};
 
 use crate::corpus::{
-    self, DiscoverOptions, Discovered, Input, JsonlFields, ReadOptions, ReadRules, discover_all,
+    self, DiscoverOptions, Discovered, Input, JsonlFields, KeptFiles, PassedOver, ReadOptions, ReadRules,
+    discover_all,
 };
 use crate::error::{Error, Result};
 use crate::format;
-use crate::frames;
+use crate::frames::{self, Frames};
 use crate::frequencies;
 use crate::making::check_file;
 use crate::report::tell;
+use crate::seen;
 use crate::weight::frequencies::Frequencies;
 use flipside_core::collection::Keeping;
 use flipside_core::settings::Settings;
 use pages::{Pages, count_frames};
 use serde::{Deserialize, Serialize};
 use stages::Stages;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,12 +53,23 @@ pub struct Writes {
     pub removed: bool,
     /// `pages.csv`: all pages.
     pub pages: bool,
+    /// `pages.jsonl`: the same, an object a line.
+    pub pages_jsonl: bool,
+    /// `pages.parquet`: the same in columns. Refused in a build without the feature `parquet`.
+    pub pages_parquet: bool,
+}
+
+impl Writes {
+    /// Whether a table of pages is among them.
+    fn any_pages(self) -> bool {
+        self.removed || self.pages || self.pages_jsonl || self.pages_parquet
+    }
 }
 
 /// The pages that stay.
 impl Default for Writes {
     fn default() -> Self {
-        Self { kept: true, removed: false, pages: false }
+        Self { kept: true, removed: false, pages: false, pages_jsonl: false, pages_parquet: false }
     }
 }
 
@@ -63,6 +78,9 @@ impl Default for Writes {
 pub struct Job {
     /// Files and folders; `-` is standard input.
     pub inputs: Vec<PathBuf>,
+    /// Files, folders and earlier results whose pages are old: see
+    /// [`Context::against`](flipside_core::dedup::Context::against). Of a result, the pages that it kept.
+    pub against: Vec<PathBuf>,
     /// Names of the JSONL fields and Parquet columns.
     pub fields: JsonlFields,
     /// The longest page that is read, in bytes; `None` for the default of [`ReadOptions`].
@@ -87,6 +105,8 @@ pub struct Job {
     pub save_frames: Option<PathBuf>,
     /// What is written beside pairs, clusters and the report.
     pub writes: Writes,
+    /// In how many files the kept pages are written.
+    pub kept_files: KeptFiles,
     /// What decides the result.
     pub settings: Settings,
     /// The command as typed, for the report.
@@ -103,9 +123,11 @@ impl Job {
 
     /// How files are read. Within [`Job::with_threads`].
     fn read_options(&self) -> ReadOptions {
+        let score = self.settings.keep.score_field().map(str::to_owned);
+        let fields = JsonlFields { score, ..self.fields.clone() };
         ReadOptions {
             threads: rayon::current_num_threads(),
-            ..ReadOptions::new(self.fields.clone(), self.longest_page, self.rules)
+            ..ReadOptions::new(fields, self.longest_page, self.rules)
         }
     }
 }
@@ -120,14 +142,14 @@ pub(crate) fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + S
 }
 
 /// Reads the job's input, and the document frequencies if a file of them is named and `settings`, one of
-/// those that the pages are for, weigh features by them. What would be lost by writing the results is told
+/// those that the pages are for, weigh features by them, and the frames that were left out. What would be lost by writing the results is told
 /// before.
 fn read(
     job: &Job,
     settings: &Settings,
     keeping: Option<Keeping>,
     stages: &Stages<'_>,
-) -> Result<(Pages, Option<Arc<Frequencies>>)> {
+) -> Result<(Pages, Option<Arc<Frequencies>>, Option<Frames>)> {
     settings.check()?;
     if let Some(path) = &job.save_frequencies {
         let is_ours = |path: &Path| format::is_of_kind(path, format::FREQUENCIES);
@@ -154,6 +176,7 @@ fn read(
     };
     let options = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
     let Discovered { inputs, passed_over } = discover_all(&job.inputs, &options)?;
+    let Against { inputs, new_files, both, passed_over } = hold_against(job, inputs, passed_over, &options)?;
     output::spare(&job.out, inputs.iter().filter(|input| !input.is_stream()).map(Input::stored))?;
     if let Some(path) = &job.save_frequencies {
         output::spare_inputs("save-frequencies", path, &inputs)?;
@@ -163,20 +186,17 @@ fn read(
     }
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let options = job.read_options();
-    let frames =
-        match named {
-            Some(named) => Some(named),
-            None if job.without_frames => Some(stages.run("frames", 0, "pages", stored.max(1), |progress| {
-                count_frames(&inputs, &options, progress)
-            })),
-            None => None,
-        };
+    let frames = match named {
+        Some(named) => Some(named),
+        None if job.without_frames => Some(count_frames(&inputs, &options, stages)),
+        None => None,
+    };
     if let (Some(path), Some(frames)) = (&job.save_frames, &frames) {
         frames::save(frames, path)?;
     }
     let mut pages = stages.run("read", 0, "pages", stored.max(1), |progress| {
         Pages::read(
-            inputs,
+            (inputs, new_files),
             &options,
             settings.extraction(),
             keeping,
@@ -186,13 +206,81 @@ fn read(
         )
     })?;
     stages.amend(pages.len() as u64, pages.collection.text_bytes());
-    pages.not_read = passed_over.told();
-    pages.not_read.iter().for_each(|told| stages.progress().note(told));
+    passed_over.told().iter().for_each(|told| stages.progress().note(told));
+    pages.not_read = passed_over;
     tell_damage(&pages, stages.progress());
-    if pages.is_empty() {
-        return Err(Error::NoDocuments(tell::why_none(&pages.files)));
+    pages.both = both;
+    let (new, old) = pages.files.split_at(new_files);
+    if pages.new_pages() == 0 {
+        return Err(Error::NoDocuments(tell::why_none(new)));
     }
-    Ok((pages, loaded))
+    if !old.is_empty() && pages.new_pages() == pages.len() {
+        return Err(Error::NoDocuments(format!("--against: {}", tell::why_none(old))));
+    }
+    Ok((pages, loaded, frames))
+}
+
+/// New files and old ones.
+struct Against {
+    /// The new ones, then the old ones.
+    inputs: Vec<Input>,
+    new_files: usize,
+    /// Files that were named as both.
+    both: u64,
+    passed_over: PassedOver,
+}
+
+/// Puts the old files of a job behind its new ones. A file that is named as both is old.
+fn hold_against(
+    job: &Job,
+    mut inputs: Vec<Input>,
+    mut passed_over: PassedOver,
+    options: &DiscoverOptions,
+) -> Result<Against> {
+    if job.against.is_empty() {
+        let new_files = inputs.len();
+        return Ok(Against { inputs, new_files, both: 0, passed_over });
+    }
+    let is_stream = |path: &PathBuf| path == Path::new("-");
+    if job.against.iter().any(is_stream) && job.inputs.iter().any(is_stream) {
+        return Err(Error::parameter(
+            "against",
+            "-",
+            "files; standard input is read once, for the new pages",
+        ));
+    }
+    let mut paths = Vec::new();
+    for path in &job.against {
+        if seen::is_index(path) {
+            let expected = "files of pages, or a folder of results; flipside seen asks an index";
+            return Err(Error::parameter("against", path.display(), expected));
+        }
+        if format::is_result_folder(path) {
+            let kept = corpus::kept_files(path)?;
+            if kept.is_empty() {
+                let expected = "a result with its kept pages (--write kept), or the files that they are in";
+                return Err(Error::parameter("against", path.display(), expected));
+            }
+            paths.extend(kept);
+        } else {
+            paths.push(path.clone());
+        }
+    }
+    let old = discover_all(&paths, options)?;
+    passed_over.add(old.passed_over);
+    let all = inputs.len();
+    let is_old: HashSet<PathBuf> = old.inputs.iter().map(|input| input.stored().to_path_buf()).collect();
+    inputs.retain(|new| !is_old.contains(new.stored()));
+    let (new_files, both) = (inputs.len(), (all - inputs.len()) as u64);
+    if new_files == 0 {
+        return Err(Error::parameter(
+            "against",
+            job.against.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" "),
+            "other files than the new ones; each of these is named as both",
+        ));
+    }
+    inputs.extend(old.inputs);
+    Ok(Against { inputs, new_files, both, passed_over })
 }
 
 /// Saves the document frequencies, if the job says where: those that weights depended on, or else counted

@@ -1,10 +1,12 @@
 //! The first passes: the lines of all pages counted, if frames are to be left out; then every page of the input
 //! read once, and what a run needs of it kept.
 
-use crate::corpus::{self, Document as Record, FileReading, Input, ReadOptions};
+use super::stages::Stages;
+use crate::corpus::{self, Document as Record, FileReading, Input, PassedOver, ReadOptions};
 use crate::document::{DocId, DocumentTable};
 use crate::error::Result;
 use crate::frames::{Counting, Frames, Lines, Share, host_of};
+use crate::tables::{At, Side};
 use crate::weight::frequencies::Frequencies;
 use flipside_core::collection::{Collection, Keeping};
 use flipside_core::id::{Document, Id};
@@ -16,20 +18,26 @@ use std::sync::Arc;
 
 /// The pages of a corpus without their texts: names and places, and what was kept of each.
 pub struct Pages {
-    /// The files, in the order that numbers them.
+    /// The files, in the order that numbers them: new ones, then old ones.
     pub inputs: Vec<Input>,
+    /// Number of files that are new.
+    pub new_files: usize,
     /// What reading each file came to.
     pub files: Vec<FileReading>,
-    /// All pages, in order of files and rows.
+    /// All pages, in order of files and rows, so that old ones come last.
     pub documents: DocumentTable,
     /// What was kept of each, in the same order.
     pub collection: Collection,
-    /// Number of pages by the first language that their record names.
+    /// The score of each page, if scores were asked for; negative infinity where there is no number.
+    pub scores: Option<Vec<f64>>,
+    /// Number of new pages by the first language that their record names.
     pub languages: BTreeMap<String, u64>,
     /// Pages whose record id an earlier page has already.
     pub repeated_ids: HashSet<Document>,
-    /// What the folders hold that was not read, in a sentence.
-    pub not_read: Option<String>,
+    /// Files that were named as new and as old, and are old.
+    pub both: u64,
+    /// What the folders hold that was not read.
+    pub not_read: PassedOver,
     /// What was left out as frame, if frames were.
     pub left_out: Option<LeftOut>,
 }
@@ -43,11 +51,14 @@ pub struct LeftOut {
     pub mistaken: f64,
 }
 
-/// Counts on how many contents of its host each line of the inputs stands. `progress` hears of stored bytes.
-pub fn count_frames(inputs: &[Input], options: &ReadOptions, progress: &(dyn Fn(u64) + Sync)) -> Frames {
+/// Counts on how many contents of its host each line of the inputs stands.
+pub fn count_frames(inputs: &[Input], options: &ReadOptions, stages: &Stages<'_>) -> Frames {
     let counting = Counting::default();
     let add = |lines: &mut Lines, record: Record<'_>| counting.add(lines, record.url, record.text);
-    corpus::read(inputs, options, Lines::default, add, progress);
+    let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
+    stages.run("frames", 0, "pages", stored.max(1), |progress| {
+        corpus::read(inputs, options, Lines::default, add, progress);
+    });
     counting.finish()
 }
 
@@ -59,10 +70,16 @@ struct Worker<'a> {
     collection: Collection,
     documents: DocumentTable,
     languages: BTreeMap<String, u64>,
+    new_files: usize,
+    /// Of each document, if they are asked for.
+    scores: Option<Vec<f64>>,
 }
 
 impl Worker<'_> {
     fn add(&mut self, record: &Record<'_>) {
+        if let Some(scores) = &mut self.scores {
+            scores.push(record.score.unwrap_or(f64::NEG_INFINITY));
+        }
         self.documents.push(record.id, record.place, (record.record_id, record.url));
         match (self.frames, record.url.and_then(host_of)) {
             (Some(frames), Some(host)) => {
@@ -76,6 +93,9 @@ impl Worker<'_> {
                 self.collection.push(record.text);
             }
         }
+        if record.id.shard as usize >= self.new_files {
+            return;
+        }
         let language = record.language.and_then(|languages| languages.split(',').next()).unwrap_or("").trim();
         match self.languages.get_mut(language) {
             Some(count) => *count += 1,
@@ -87,13 +107,13 @@ impl Worker<'_> {
 }
 
 impl Pages {
-    /// Reads all pages of the inputs, without the lines that are frame, if any are named. `progress` hears of
-    /// stored bytes as they are read.
+    /// Reads all pages of the inputs, the first `new_files` of which are new, without the lines that are frame, if
+    /// any are named. `progress` hears of stored bytes as they are read.
     ///
     /// # Errors
     /// If sketches are to be kept that have no meaning.
     pub fn read(
-        inputs: Vec<Input>,
+        (inputs, new_files): (Vec<Input>, usize),
         options: &ReadOptions,
         extraction: impl Into<Extraction>,
         keeping: Keeping,
@@ -113,6 +133,8 @@ impl Pages {
                 collection: collection()?,
                 documents: DocumentTable::default(),
                 languages: BTreeMap::new(),
+                new_files,
+                scores: options.fields.score.as_ref().map(|_| Vec::new()),
             })
         };
         let add = |worker: &mut Result<Worker<'_>>, record: Record<'_>| {
@@ -122,7 +144,7 @@ impl Pages {
         };
         let reading = corpus::read(&inputs, options, worker, add, progress);
         let mut languages: BTreeMap<String, u64> = BTreeMap::new();
-        let (mut tables, mut collections) = (Vec::new(), Vec::new());
+        let (mut tables, mut collections, mut scores) = (Vec::new(), Vec::new(), Vec::new());
         let mut shares: HashMap<String, Share> = HashMap::new();
         for worker in reading.workers {
             let worker = worker?;
@@ -134,8 +156,13 @@ impl Pages {
             }
             tables.push(worker.documents);
             collections.push(worker.collection);
+            scores.extend(worker.scores);
         }
         let (documents, order) = DocumentTable::merge(tables);
+        let scores =
+            options.fields.score.as_ref().map(|_| {
+                order.iter().map(|&(part, at)| scores[part as usize][at.index()]).collect::<Vec<f64>>()
+            });
         let collection = match collections.is_empty() {
             true => collection()?,
             false => Collection::gather(collections, &order)?,
@@ -143,12 +170,15 @@ impl Pages {
         let repeated_ids = repeated_ids(&documents);
         Ok(Self {
             inputs,
+            new_files,
             files: reading.files,
             documents,
             collection,
+            scores,
             languages,
             repeated_ids,
-            not_read: None,
+            both: 0,
+            not_read: PassedOver::default(),
             left_out: frames.map(|frames| LeftOut { hosts: shares, mistaken: frames.mistaken() }),
         })
     }
@@ -156,6 +186,16 @@ impl Pages {
     /// Number of pages.
     pub fn len(&self) -> usize {
         self.documents.len()
+    }
+
+    /// Number of new pages, which come before the old ones.
+    pub fn new_pages(&self) -> usize {
+        self.documents.rows().partition_point(|row| (row.id.shard as usize) < self.new_files)
+    }
+
+    /// Whether a page is an old one.
+    pub fn is_old(&self, document: Document) -> bool {
+        self.documents.row(document).id.shard as usize >= self.new_files
     }
 
     /// Whether there is no page.
@@ -194,6 +234,13 @@ impl Pages {
     pub fn place_of(&self, document: Document) -> String {
         let id = self.documents.row(document).id;
         self.inputs[id.shard as usize].name_of(id.row)
+    }
+
+    /// Where a page stands, for tables.
+    pub fn standing(&self, document: Document) -> At<'_> {
+        let DocId { shard, row } = self.documents.row(document).id;
+        let file = self.inputs[shard as usize].path.to_string_lossy();
+        At { file, row, side: if self.is_old(document) { Side::Old } else { Side::New } }
     }
 
     /// What a warning calls a page: its URL, or its place.

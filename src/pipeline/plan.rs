@@ -97,7 +97,7 @@ pub fn plan(job: &Job, purpose: &Purpose, progress: &dyn Progress) -> Result<Pla
         let model = if job.inputs.is_empty() {
             Model::built_in(purpose.distance, MODEL_PAIRS)
         } else {
-            let (pages, frequencies) = read(job, settings, None, &stages)?;
+            let (pages, frequencies, _) = read(job, settings, None, &stages)?;
             let prepared = Prepared::new(&pages.collection, settings, frequencies, &stages);
             (sampled, damaged) = (pages.len() as u64, pages.damaged());
             let evidence = prepared.evidence(settings);

@@ -1,5 +1,6 @@
 //! From a folder of results to the page on which a person judges a sample of its pairs.
 
+use super::pages::count_frames;
 use super::samples::LONGEST;
 use super::stages::{Progress, Stages};
 use crate::corpus::{self, DiscoverOptions, Input, JsonlFields, ReadOptions, ReadRules, discover};
@@ -7,10 +8,11 @@ use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::evaluate::found::{FoundPair, ListedPairs};
 use crate::evaluate::judged::{Bands, ReviewSample, SampleParams};
+use crate::frames::{self, Framed};
 use crate::making::check_file;
 use crate::report::facts::RunFacts;
 use crate::report::html::title_of;
-use crate::report::model::{FileRow, Report, Tool};
+use crate::report::model::{FileRow, FramesReport, Report, Tool};
 use crate::report::review::{ReviewHead, Side, TITLE, write};
 use crate::wording::counted;
 use flipside_core::id::{Document, Id};
@@ -145,7 +147,8 @@ fn texts(
     sample: &ReviewSample,
     stages: &mut Stages<'_>,
 ) -> Result<Vec<[Side; 2]>> {
-    let (inputs, called) = inputs(job, &report.files)?;
+    let files = report.all_files();
+    let (inputs, called) = inputs(job, &files)?;
     let mut wanted: HashMap<&str, Document> = HashMap::new();
     for sampled in &sample.pairs {
         for document in [sampled.pair.a, sampled.pair.b] {
@@ -162,6 +165,11 @@ fn texts(
         }
     }
     let options = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
+    let frames = match &report.frames {
+        Some(FramesReport { from: Some(path), .. }) => Some(frames::load(path)?),
+        Some(_) => Some(count_frames(&inputs, &options, stages)),
+        None => None,
+    };
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let reading = stages.run("read", 0, "pages", stored.max(1), |progress| {
         corpus::read(
@@ -178,7 +186,7 @@ fn texts(
                         let side = Side {
                             id: ids[number.index()].clone(),
                             url: document.url.unwrap_or_default().to_owned(),
-                            text: document.text[..end].to_owned(),
+                            text: Framed::new(frames.as_ref(), document.url, &document.text[..end]),
                             text_bytes: document.text.len() as u64,
                         };
                         pages.insert(number, FoundPage { rank, side });
@@ -188,7 +196,7 @@ fn texts(
             progress,
         )
     });
-    unchanged(&report.files, &reading.files, job)?;
+    unchanged(&files, &reading.files, job)?;
     let mut pages: HashMap<Document, FoundPage> = HashMap::new();
     for (number, page) in reading.workers.into_iter().flatten() {
         if pages.get(&number).is_none_or(|known| page.rank < known.rank) {

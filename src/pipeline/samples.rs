@@ -61,7 +61,8 @@ impl Shown {
     /// A page with its first words.
     pub fn page(&self, pages: &Pages, document: Document) -> PageSample {
         let url = pages.url(document).unwrap_or_default();
-        PageSample::new(pages.id_of(document), url, self.text(document))
+        let sample = PageSample::new(pages.id_of(document), url, self.text(document));
+        PageSample { old: pages.is_old(document), ..sample }
     }
 
     /// A pair with the places where the two differ.

@@ -5,7 +5,7 @@ use super::dedup::{SHOWN_PAIRS, cluster_sizes, largest_clusters};
 use super::samples::{LONGEST, sample_pairs};
 use super::stages::{Progress, Stages};
 use super::with_threads;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::frequencies;
 use crate::report::model::{ClusterSample, Corpus, PageSample, PairSample, Report, SCHEMA, Tool};
 use crate::report::tell;
@@ -71,6 +71,10 @@ where
         let stages = Stages::new(progress);
         let settings = &job.settings;
         settings.check()?;
+        if settings.keep.by_score() {
+            let expected = "first, longest or shortest-url; texts in memory have no scores and no inputs";
+            return Err(Error::parameter("keep", &settings.keep, expected));
+        }
         let loaded = match &job.frequencies {
             Some(path) if settings.needs_frequencies() => {
                 Some(Arc::new(frequencies::load(path, settings.extraction())?))

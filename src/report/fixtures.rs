@@ -1,6 +1,7 @@
 //! Reports to test with and to look at: a plausible one of each kind, and the worst ones.
 
 use super::model::*;
+use crate::corpus::{NotRead, Reason};
 use crate::frames::Share;
 
 /// Text that must never reach a page as it is.
@@ -103,6 +104,8 @@ fn corpus() -> Corpus {
         text_bytes: 1_094_220_118,
         records: 120_022,
         documents: 120_004,
+        extracted: 1_000,
+        extractor: Some("html2text".into()),
         documents_with_few_features: 3_871,
         languages: vec![
             language("eng", 55_120),
@@ -199,6 +202,16 @@ pub fn psm() -> Report {
         created: "2027-03-14T15:09:26Z".into(),
         command_line: ["flipside", "dedup", "crawl/", "--out", "results", "--method", "psm", "--recall", "0.95"].map(String::from).to_vec(),
         corpus: corpus(),
+        against: Some(AgainstReport {
+            named: vec!["results-of-2025".into()],
+            documents: 310_004,
+            exact: 1_200,
+            near: 411,
+            clusters: 1_102,
+            documents_in_clusters: 1_340,
+            both: 0,
+            files: vec![FileRow { path: "results-of-2025/kept.warc.wet.gz".into(), ..FileRow::default() }],
+        }),
         outcome: Outcome {
             exact_duplicates: 41_002,
             near_duplicates: 17_211,
@@ -272,9 +285,22 @@ pub fn psm() -> Report {
                 documents: 40_001,
                 kept: 20_597,
                 damaged: 5,
+                unread: 0,
+                kept_in: Some("kept.warc.wet.gz".into()),
             })
             .collect(),
+        lost_by_source: vec![sources("host", "shop.greenfinger.example".into())],
+        not_read: vec![not_read("crawl/README.md".into())],
     }
+}
+
+fn sources(kind: &str, source: String) -> Sources {
+    let row = |n: u64| SourceRow { source: source.clone(), pages: 400 + n, kept: 4 };
+    Sources::new(kind, (0..200).map(row).collect())
+}
+
+fn not_read(path: String) -> NotRead {
+    NotRead { path: path.into(), reason: Reason::OtherName, kind: String::new() }
 }
 
 /// A run of MinHash, with the counts of one published band for bands 0 and 2.
@@ -350,6 +376,7 @@ pub fn large() -> Report {
         url: wide(n),
         opening: long.clone(),
         excerpt: vec![Piece { text: long.clone(), differs: true }; 50],
+        old: n.is_multiple_of(2),
     };
     let pair =
         PairSample { a: page(1), b: page(2), distance: None, similarity: 0.5, ..PairSample::default() };
@@ -382,6 +409,8 @@ pub fn large() -> Report {
         files: (0..90_000)
             .map(|n| FileRow { path: if n < 150 { wide(n) } else { n.to_string() }, ..FileRow::default() })
             .collect(),
+        lost_by_source: vec![sources("host", wide(1)); 3],
+        not_read: (0..90_000).map(|n| not_read(if n < 150 { wide(n) } else { n.to_string() })).collect(),
         damage: DamageReport {
             pages_lost: 3,
             unknown_losses: 1,
@@ -413,6 +442,7 @@ pub fn hostile() -> Report {
         url: format!("javascript:{EVIL}"),
         opening: evil(),
         excerpt: vec![Piece { text: evil(), differs: true }, Piece { text: evil(), differs: false }],
+        old: true,
     };
     Report {
         tool: Tool { name: evil(), version: evil() },
@@ -452,6 +482,8 @@ pub fn hostile() -> Report {
         },
         warnings: vec![evil()],
         files: vec![FileRow { path: evil(), ..FileRow::default() }],
+        lost_by_source: vec![sources(&evil(), evil())],
+        not_read: vec![not_read(evil())],
         ..base
     }
 }

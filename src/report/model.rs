@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::facts::RunFacts;
 use super::snippet::{differences, opening};
 use super::tell;
+use crate::corpus::NotRead;
 use crate::frames::Share;
 use crate::search::bands::Banding;
 use crate::{Error, Result};
@@ -48,8 +49,10 @@ pub struct Report {
     pub frequencies: Option<PathBuf>,
     /// What was left out as frame, if frames were.
     pub frames: Option<FramesReport>,
-    /// What was read.
+    /// What was read, old pages aside.
     pub corpus: Corpus,
+    /// The old pages that the new ones were held against, if any were.
+    pub against: Option<AgainstReport>,
     /// What came of it.
     pub outcome: Outcome,
     /// How it was done, in words.
@@ -85,6 +88,10 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// One row per input file.
     pub files: Vec<FileRow>,
+    /// What each source loses: folders, files, hosts; empty in earlier reports.
+    pub lost_by_source: Vec<Sources>,
+    /// What folders among the inputs hold that was not read; empty in earlier reports.
+    pub not_read: Vec<NotRead>,
     /// The other files of the folder but the pages, as they were written; empty in earlier reports.
     pub written: Vec<WrittenFile>,
 }
@@ -115,6 +122,95 @@ pub struct HostFrames {
     /// How much of its pages.
     #[serde(flatten)]
     pub share: Share,
+}
+
+/// The old pages that new ones were held against. They are counted nowhere else but among pairs and in clusters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AgainstReport {
+    /// What was named, in the order in which it was.
+    pub named: Vec<PathBuf>,
+    /// Old pages.
+    pub documents: u64,
+    /// New pages that can go and whose very text an old one has.
+    pub exact: u64,
+    /// Other new pages that can go because an old one stays for them.
+    pub near: u64,
+    /// Clusters with an old page.
+    pub clusters: u64,
+    /// Old pages in them.
+    pub documents_in_clusters: u64,
+    /// Files that were named as new ones, too; they are old.
+    pub both: u64,
+    /// One row per file.
+    pub files: Vec<FileRow>,
+}
+
+/// What the sources of one kind lose.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sources {
+    /// What a source is: `folder`, `file` or `host`.
+    pub kind: String,
+    /// Number of sources.
+    pub number: u64,
+    /// How many of them have [`Sources::LEAST`] pages or more and lose [`Sources::NEARLY_ALL`] of them or more.
+    pub nearly_gone: u64,
+    /// Those that lose the most pages, most first, at most [`Sources::LISTED`].
+    pub most: Vec<SourceRow>,
+    /// Those that are nearly gone, largest first, at most [`Sources::LISTED`].
+    pub gone: Vec<SourceRow>,
+}
+
+/// What one source loses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SourceRow {
+    /// The source.
+    pub source: String,
+    /// Its pages.
+    pub pages: u64,
+    /// Those of them that stay.
+    pub kept: u64,
+}
+
+impl SourceRow {
+    /// Counts a page.
+    pub fn count(&mut self, stays: bool) {
+        self.pages += 1;
+        self.kept += u64::from(stays);
+    }
+
+    /// Pages that can go.
+    pub fn lost(&self) -> u64 {
+        self.pages.saturating_sub(self.kept)
+    }
+
+    fn is_nearly_gone(&self) -> bool {
+        self.pages >= Sources::LEAST && self.lost() as f64 >= Sources::NEARLY_ALL * self.pages as f64
+    }
+}
+
+impl Sources {
+    /// Sources that are listed.
+    pub const LISTED: usize = 50;
+    /// The share of a source's pages that is nearly all.
+    pub const NEARLY_ALL: f64 = 0.95;
+    /// The fewest pages of a source of which that is said.
+    pub const LEAST: u64 = 20;
+
+    /// All sources of a kind.
+    pub fn new(kind: &str, mut rows: Vec<SourceRow>) -> Self {
+        let number = rows.len() as u64;
+        let mut gone: Vec<SourceRow> = rows.iter().filter(|row| row.is_nearly_gone()).cloned().collect();
+        let nearly_gone = gone.len() as u64;
+        gone.sort_by(|a, b| b.pages.cmp(&a.pages).then_with(|| a.source.cmp(&b.source)));
+        gone.truncate(Self::LISTED);
+        rows.retain(|row| row.lost() > 0);
+        rows.sort_by(|a, b| b.lost().cmp(&a.lost()).then_with(|| a.source.cmp(&b.source)));
+        rows.truncate(Self::LISTED);
+        Self { kind: kind.to_owned(), number, nearly_gone, most: rows, gone }
+    }
 }
 
 /// Everything that one run of `flipside compare` has to say.
@@ -175,6 +271,10 @@ pub struct Corpus {
     pub records: u64,
     /// Records that are documents with text.
     pub documents: u64,
+    /// Those of them whose text was taken from what a server sent (WARC responses).
+    pub extracted: u64,
+    /// What took it, with its version; none if nothing was taken.
+    pub extractor: Option<String>,
     /// Documents with too few features for a sketch to mean much.
     pub documents_with_few_features: u64,
     /// The commonest languages, most documents first.
@@ -212,7 +312,7 @@ pub struct Outcome {
     pub pairs_written: u64,
     /// Clusters of two or more documents.
     pub clusters: u64,
-    /// Documents in them.
+    /// Documents in them, old ones among them.
     pub documents_in_clusters: u64,
 }
 
@@ -368,6 +468,8 @@ pub struct PageSample {
     pub opening: String,
     /// In a pair: where it differs from the other, see [`differences`].
     pub excerpt: Vec<Piece>,
+    /// Whether it is one of the old pages that new ones were held against.
+    pub old: bool,
 }
 
 /// A stretch of an excerpt.
@@ -517,8 +619,12 @@ pub struct FileRow {
     pub documents: u64,
     /// Documents of it that stay.
     pub kept: u64,
+    /// The file of the folder that these are in; none where they were not written.
+    pub kept_in: Option<String>,
     /// Damaged records in it.
     pub damaged: u64,
+    /// Records in it that hold a page in a form that is not read.
+    pub unread: u64,
 }
 
 /// One method of a comparison with its result.
@@ -568,7 +674,7 @@ pub struct Agreement {
 impl PageSample {
     /// The page as it is shown outside of a pair.
     pub fn new(id: impl Into<String>, url: impl Into<String>, text: &str) -> Self {
-        Self { id: id.into(), url: url.into(), opening: opening(text, OPENING_CHARS), excerpt: Vec::new() }
+        Self { id: id.into(), url: url.into(), opening: opening(text, OPENING_CHARS), ..Self::default() }
     }
 }
 
@@ -587,6 +693,12 @@ impl PairSample {
 }
 
 impl Report {
+    /// The rows of all files that were read, new ones and old ones.
+    pub fn all_files(&self) -> Vec<FileRow> {
+        let old = self.against.iter().flat_map(|against| &against.files);
+        self.files.iter().chain(old).cloned().collect()
+    }
+
     /// What the design of the search says of the pairs within the threshold, if anything.
     pub fn promise(&self) -> Option<&'static str> {
         tell::promise(RunFacts::of(self).reach)

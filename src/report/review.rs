@@ -16,6 +16,7 @@ use super::html::{ADDRESS_CHARS, NAME_CHARS, add_words};
 use super::model::Tool;
 use crate::evaluate::diff::{Alignment, DiffParams, Stretch};
 use crate::evaluate::judged::{ReviewSample, Stratum};
+use crate::frames::Framed;
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::making;
@@ -70,7 +71,7 @@ pub struct Side {
     /// Its URL, or an empty string.
     pub url: String,
     /// Its text, or the beginning of it.
-    pub text: String,
+    pub text: Framed,
     /// Bytes of the whole text.
     pub text_bytes: u64,
 }
@@ -116,6 +117,8 @@ enum Part {
     Folded(usize, usize, String),
     /// What of either text the page does not hold: characters of its beginning, and bytes behind that.
     Rest([usize; 2], [u64; 2]),
+    /// Lines of either page that are frame, and were not compared.
+    Frame(String, String),
 }
 
 /// The page for a sample; `sides` holds the two pages of each pair, in the order of the sample.
@@ -234,9 +237,13 @@ fn records(csv: &str) -> Vec<&str> {
 
 /// The two texts side by side, and what a reader must know of them.
 fn parts(a: &Side, b: &Side) -> (Vec<Part>, Vec<String>) {
-    let alignment = Alignment::new(&a.text, &b.text, DiffParams { max_words: WORDS });
+    let (own_a, own_b) = (&a.text.own, &b.text.own);
+    let alignment = Alignment::new(own_a, own_b, DiffParams { max_words: WORDS });
     let mut notes = Vec::new();
     let whole = [a, b].iter().all(|side| side.text.len() as u64 >= side.text_bytes);
+    if [a, b].iter().any(|side| !side.text.frame.is_empty()) {
+        notes.push("Grey is frame, which was not compared.".to_owned());
+    }
     let cut = alignment.cut || !whole;
     if cut {
         let (x, y) = alignment.words;
@@ -248,26 +255,29 @@ fn parts(a: &Side, b: &Side) -> (Vec<Part>, Vec<String>) {
     if alignment.distance == 0 {
         notes.push(if cut {
             "There they are the same; what differs comes later and is not on this page.".to_owned()
-        } else if a.text == b.text {
+        } else if own_a == own_b {
             "The texts are the same, byte for byte.".to_owned()
         } else {
             "The words are the same; only white space differs.".to_owned()
         });
     }
-    let layout = Layout { parts: Vec::new(), shown: SHOWN_CHARS, folded: FOLDED_CHARS };
+    let frame = [a, b].map(|side| side.text.frame.as_slice());
+    let layout = Layout { parts: Vec::new(), shown: SHOWN_CHARS, folded: FOLDED_CHARS, frame };
     let unread = [a, b].map(|side| side.text_bytes.saturating_sub(side.text.len() as u64));
-    (layout.lay_out(&alignment.stretches, &a.text, &b.text, unread), notes)
+    (layout.lay_out(&alignment.stretches, own_a, own_b, unread), notes)
 }
 
 /// Parts as they are laid out, within bounds.
-struct Layout {
+struct Layout<'a> {
     parts: Vec<Part>,
     /// Characters that may still be shown, and folded.
     shown: usize,
     folded: usize,
+    /// The frame of either page that is not laid out yet.
+    frame: [&'a [(usize, String)]; 2],
 }
 
-impl Layout {
+impl Layout<'_> {
     fn lay_out(mut self, stretches: &[Stretch], a: &str, b: &str, unread: [u64; 2]) -> Vec<Part> {
         // White space before a stretch belongs to it.
         let (mut from_a, mut from_b) = (0, 0);
@@ -275,6 +285,7 @@ impl Layout {
             if self.shown == 0 {
                 break;
             }
+            self.frame_before([stretch.a.end, stretch.b.end]);
             let (in_a, in_b) = (clean(&a[from_a..stretch.a.end]), clean(&b[from_b..stretch.b.end]));
             (from_a, from_b) = (stretch.a.end, stretch.b.end);
             if stretch.same {
@@ -283,11 +294,29 @@ impl Layout {
                 self.differs(&in_a, &in_b);
             }
         }
+        if self.shown > 0 {
+            self.frame_before([usize::MAX; 2]);
+        }
         let left = [a[from_a..].trim(), b[from_b..].trim()].map(|rest| rest.chars().count());
         if left != [0, 0] || unread != [0, 0] {
             self.parts.push(Part::Rest(left, unread));
         }
         self.parts
+    }
+
+    /// The frame that stands before these bytes of the pages' own texts, or in front of the run of words that ends
+    /// there.
+    fn frame_before(&mut self, ends: [usize; 2]) {
+        let [left, right] = [0, 1].map(|side: usize| {
+            let frame = self.frame[side];
+            let (here, later) = frame.split_at(frame.partition_point(|&(at, _)| at < ends[side]));
+            self.frame[side] = later;
+            shorten(clean(&here.iter().map(|(_, lines)| lines.as_str()).collect::<String>()).trim())
+        });
+        if !left.is_empty() || !right.is_empty() {
+            let chars = left.chars().count() + right.chars().count();
+            self.show(Part::Frame(left, right), chars);
+        }
     }
 
     fn show(&mut self, part: Part, chars: usize) {
@@ -410,7 +439,8 @@ mod tests {
     use serde_json::Value as Json;
 
     fn side(id: &str, text: &str) -> Side {
-        Side { id: id.into(), url: id.into(), text: text.into(), text_bytes: text.len() as u64 }
+        let text = Framed { own: text.into(), frame: Vec::new() };
+        Side { id: id.into(), url: id.into(), text_bytes: text.len() as u64, text }
     }
 
     fn page_of(ids: [&str; 2], texts: [&str; 2]) -> String {
@@ -521,6 +551,32 @@ mod tests {
         let (shown, _) = parts(&cut, &side("b", "x y"));
         assert_eq!(shown.last(), Some(&Part::Rest([0, 0], [999, 0])), "{shown:?}");
         assert!(parts(&side("a", ""), &side("b", "")).0.is_empty());
+    }
+
+    #[test]
+    fn frame_stands_where_it_stood_and_counts_for_nothing() {
+        let frame =
+            |pieces: &[(usize, &str)]| pieces.iter().map(|&(at, text)| (at, text.to_owned())).collect();
+        let framed = |own: &str, pieces: &[(usize, &str)]| {
+            let text = Framed { own: own.to_owned(), frame: frame(pieces) };
+            Side { text_bytes: text.len() as u64, text, ..side("p", "") }
+        };
+        let left = framed("one two\n", &[(0, "Home\nShop\n"), (8, "Imprint\n")]);
+        let right = framed("one three\n", &[(0, "Start\n"), (10, "Imprint\n")]);
+        let (shown, notes) = parts(&left, &right);
+        assert_eq!(notes, ["Grey is frame, which was not compared."]);
+        let both = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        let ((home, start), (two, three), (imprint, same)) =
+            (both("Home\nShop", "Start"), both(" two", " three"), both("Imprint", "Imprint"));
+        assert_eq!(
+            shown,
+            [
+                Part::Frame(home, start),
+                Part::Same("one".to_owned()),
+                Part::Differs(two, three),
+                Part::Frame(imprint, same)
+            ]
+        );
     }
 
     #[test]

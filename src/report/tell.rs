@@ -2,18 +2,19 @@
 
 use super::facts::Reach;
 use super::model::{
-    CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, FramesReport, Histogram, HostFrames,
-    LanguageCount, Method, Outcome as Counts, Parameter, Recall, Report, SCurve, SearchCost,
+    AgainstReport, CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, FramesReport, Histogram,
+    HostFrames, LanguageCount, Method, Outcome as Counts, Parameter, Recall, Report, SCurve, SearchCost,
+    Sources,
 };
-use crate::corpus::{Damage, FileReading};
+use crate::corpus::{Damage, EXTRACTOR, FileReading};
 use crate::frames::Share;
 use crate::text::TOKENIZER;
-use crate::wording::{counted, plural, printable_path};
+use crate::wording::{counted, plural, printable, printable_path};
 use flipside_core::audit::Audit;
 use flipside_core::clusters::Linkage;
 use flipside_core::dedup::{Cohesion, Crowds, Judged, Kind, MeasuredRecall, Outcome, Ran, Scores, Searched};
 use flipside_core::id::{Cluster, Document, Id};
-use flipside_core::minhash::one_bit;
+use flipside_core::resemblance::{largest_odd, standard_error};
 use flipside_core::search::psm::Reading;
 use flipside_core::settings::{BandShape, Judge, Measure, Net, Settings, Sketches};
 use std::collections::BTreeMap;
@@ -149,8 +150,19 @@ pub fn method(
         meaning(measure).clone_into(&mut similarity);
         parameters.push(("verify threshold", threshold.to_string()));
         if let (Measure::Estimate, Sketches::Both { bits, .. }) = (measure, settings.sketches) {
-            let error = one_bit::standard_error(threshold, bits);
-            parameters.push(("standard error there", format!("{error:.3}")));
+            let error = |size| format!("{:.3}", standard_error(threshold, bits, size));
+            parameters.push((
+                "standard error there",
+                match largest_odd(bits) {
+                    [0, _] => error(u32::MAX),
+                    [small, middle] => format!(
+                        "{} for pages of up to {small} features, {} from {} on",
+                        error(small),
+                        error(u32::MAX),
+                        middle + 1
+                    ),
+                },
+            ));
         }
     }
     if let Some(judged) = judged {
@@ -247,11 +259,11 @@ pub fn cost(searched: &Searched) -> SearchCost {
 
 /// What came of it, counted.
 pub fn counts(outcome: &Outcome, removed_text_bytes: u64) -> Counts {
-    let (removed, exact) = (outcome.removed() as u64, outcome.exact_duplicates() as u64);
+    let (removed, exact) = (outcome.removed() as u64, outcome.exact_duplicates as u64);
     Counts {
         exact_duplicates: exact,
         near_duplicates: removed - exact,
-        kept: outcome.documents as u64 - removed,
+        kept: outcome.new as u64 - removed,
         removed,
         removed_text_bytes,
         pairs_found: outcome.pairs_found,
@@ -320,6 +332,8 @@ pub fn corpus(
         text_bytes: sum(|file| file.text_bytes),
         records: sum(|file| file.records),
         documents,
+        extracted: sum(|file| file.extracted),
+        extractor: EXTRACTOR.filter(|_| files.iter().any(|file| file.extracted > 0)).map(str::to_owned),
         documents_with_few_features,
         languages,
     }
@@ -336,6 +350,19 @@ pub fn damage_told(damage: &DamageReport) -> String {
         _ => format!("{lost} lost, and in {unknown} nobody can tell how many"),
     };
     format!("{pieces} skipped: {cost}. The report lists {}.", plural(damage.total, "it", "them"))
+}
+
+/// What is said of records that hold a page in a form that is not read.
+fn unread() -> &'static str {
+    match EXTRACTOR {
+        Some(_) => {
+            "what a server sent (response, resource) and no page of HTML or plain text with a status of 2xx, and is passed over"
+        }
+        None => {
+            "a page as a server sent it (response, resource), and is passed over: text is read from conversion records, as \
+             WET files have them (a build with the feature `html` takes it from responses, too)"
+        }
+    }
 }
 
 /// What became of input that is odd, but no damage: what was mended, and texts that are null.
@@ -360,6 +387,7 @@ pub fn odd_input_warnings(files: &[FileReading]) -> Vec<String> {
             "lines or rows have",
             "a text of null, and is no page (--strict calls it damage)",
         ),
+        told(|file| file.unread, "record of WARC holds", "records of WARC hold", unread()),
     ]
     .into_iter()
     .flatten()
@@ -458,6 +486,31 @@ pub fn search_warnings(
     warnings
 }
 
+/// Tells of sources that lose nearly all of their pages.
+pub fn sources_warnings(sources: &[Sources]) -> Vec<String> {
+    /// Sources that are named.
+    const NAMED: usize = 3;
+    let gone = sources.iter().filter(|sources| sources.nearly_gone > 0);
+    let warning = |sources: &Sources| {
+        let named = sources.gone.iter().take(NAMED).map(|row| {
+            format!("{} ({} of {})", printable(&row.source), row.lost(), counted(row.pages, "page", "pages"))
+        });
+        let named = named.collect::<Vec<_>>().join(", ");
+        let more = if sources.nearly_gone > NAMED as u64 { ", …" } else { "" };
+        format!(
+            "{} of {} {}s {} {:.0} % of {} pages or more: {named}{more}. Their pages are elsewhere, too, or pages of one template \
+             were taken for copies; look at some before they go.",
+            sources.nearly_gone,
+            sources.number,
+            sources.kind,
+            plural(sources.nearly_gone, "loses", "lose"),
+            100.0 * Sources::NEARLY_ALL,
+            plural(sources.nearly_gone, "its", "their"),
+        )
+    };
+    gone.map(warning).collect()
+}
+
 /// Why there is no page to work on.
 pub fn why_none(read: &[FileReading]) -> String {
     let files = counted(read.len() as u64, "file was", "files were");
@@ -467,7 +520,10 @@ pub fn why_none(read: &[FileReading]) -> String {
             let pieces = counted(damaged, "piece of damage", "pieces of damage");
             format!("{files} read, {pieces}; the first: {first}")
         }
-        None => format!("{files} read, and there is no conversion record or line of JSON"),
+        None => match odd_input_warnings(read).first() {
+            Some(odd) => format!("{files} read, and there is no page. {odd}"),
+            None => format!("{files} read, and there is no conversion record or line of JSON"),
+        },
     }
 }
 
@@ -667,10 +723,25 @@ pub fn closing(report: &Report, judge: Judge) -> String {
             ));
         }
     }
+    if let Some(against) = &report.against {
+        text.push_str(&format!("\n{}", held_against(against)));
+    }
     if report.damage.total > 0 {
         text.push_str(&format!("\n{}", damage_told(&report.damage)));
     }
     text
+}
+
+/// What the old pages of a run did to the new ones.
+pub fn held_against(against: &AgainstReport) -> String {
+    let AgainstReport { exact, near, documents, files, .. } = against;
+    format!(
+        "Held against {} in {}, which stay as they are: of the pages that can go, {} there word for word, and {} like one there.",
+        counted(*documents, "old page", "old pages"),
+        counted(files.len() as u64, "file", "files"),
+        counted(*exact, "stands", "stand"),
+        counted(*near, "is", "are"),
+    )
 }
 
 /// A few sentences on what a comparison came to.

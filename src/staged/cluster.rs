@@ -64,7 +64,7 @@ pub struct Header {
 
 /// Refuses settings by which another page stays than the first of a cluster.
 pub fn check_keep(settings: &Settings) -> Result<()> {
-    match settings.keep {
+    match &settings.keep {
         Keep::First => Ok(()),
         keep => {
             Err(Error::parameter("keep", keep, "first: stages take pages in their order, and keep the first"))

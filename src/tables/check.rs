@@ -127,9 +127,11 @@ pub(crate) fn clusters(path: &Path) -> Result<(Inspection, ClusterCounts)> {
         size: Option<u64>,
         members: u64,
         kept: u64,
+        /// Members that are old, all of which stay.
+        old: u64,
     }
     let mut inspection = Inspection::of("table of clusters");
-    Table::open_ours(path)?.begins_with(ClusterRow::COLUMNS)?;
+    Table::open_ours(path)?.begins_with(&ClusterRow::COLUMNS[..5])?;
     let mut reader = ClustersReader::open(path)?;
     let mut told: BTreeMap<String, Told> = BTreeMap::new();
     let mut cluster_of = HashMap::new();
@@ -141,23 +143,27 @@ pub(crate) fn clusters(path: &Path) -> Result<(Inspection, ClusterCounts)> {
             size: row.size(),
             members: 0,
             kept: 0,
+            old: 0,
         });
         entry.members += 1;
         entry.kept += u64::from(row.kept() == Some(true));
+        entry.old += u64::from(row.is_old());
         documents += 1;
         let mut wrong = |what: &str| inspection.problem_at(path, row.line, what);
         if row.size() != entry.size {
             wrong("another size than the rows before say of the cluster");
         }
-        if row.kept().is_none() {
-            wrong("kept is neither true nor false");
+        match row.kept() {
+            None => wrong("kept is neither true nor false"),
+            Some(false) if row.is_old() => wrong("an old page that does not stay"),
+            Some(_) => {}
         }
         if cluster_of.insert(feature(row.id().as_bytes()), entry.number).is_some() {
             wrong("a document that is there already");
         }
     }
-    for (cluster, Told { size, members, kept, .. }) in &told {
-        if *size != Some(*members) || *kept != 1 || *members < 2 {
+    for (cluster, Told { size, members, kept, old, .. }) in &told {
+        if *size != Some(*members) || *kept != (*old).max(1) || *members < 2 {
             let size = size.map_or_else(|| "no number of".to_owned(), |size| size.to_string());
             inspection.problem(format!(
                 "{}: cluster {cluster} says {size} documents, has {members}, and keeps {kept}",

@@ -11,12 +11,16 @@
 
 pub mod cell;
 pub(crate) mod check;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod read;
 pub(crate) mod table;
 mod write;
 
+#[cfg(feature = "parquet")]
+pub use parquet::write_pages_parquet;
 pub use read::{ClusterLine, ClustersReader, PairLine, PairsReader};
-pub use write::{Row, write};
+pub use write::{Row, write, write_pages_jsonl};
 
 use crate::Result;
 use flipside_core::dedup::Kind as PairKind;
@@ -29,6 +33,12 @@ use std::path::Path;
 /// The table of all pages.
 pub(crate) const PAGES: &str = "pages.csv";
 
+/// The table of all pages, an object a line.
+pub(crate) const PAGES_JSONL: &str = "pages.jsonl";
+
+/// The table of all pages in columns.
+pub(crate) const PAGES_PARQUET: &str = "pages.parquet";
+
 /// The table of the pages that can go.
 pub(crate) const REMOVED: &str = "removed.csv";
 
@@ -39,13 +49,35 @@ pub(crate) fn is_pairs(path: &Path) -> bool {
 
 /// Whether a file begins as a table of clusters that we wrote.
 pub(crate) fn is_clusters(path: &Path) -> bool {
-    begins_with(path, ClusterRow::COLUMNS)
+    begins_with(path, &ClusterRow::COLUMNS[..5])
 }
 
 fn begins_with(path: &Path, columns: &[&str]) -> bool {
     let mut line = String::new();
     let read = File::open(path).and_then(|file| BufReader::new(file.take(4096)).read_line(&mut line));
     read.is_ok() && line.trim_end().split(',').take(columns.len()).eq(columns.iter().copied())
+}
+
+/// Where a page stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct At<'a> {
+    /// The file, as it was found.
+    pub file: Cow<'a, str>,
+    /// Which page of that file, counted from 0.
+    pub row: u32,
+    /// Whether it is a page to be kept or removed, or one that such pages were held against.
+    pub side: Side,
+}
+
+/// Which of two sets a page belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// The pages that a run is about.
+    #[default]
+    New,
+    /// Those that they were held against, which stay.
+    Old,
 }
 
 /// A row of `pairs.csv`.
@@ -68,6 +100,10 @@ pub struct PairRow<'a> {
     pub kind: PairKind,
     /// Which similarity it is, such as `hash-cosine`; `text` where the texts are the same.
     pub measure: &'a str,
+    /// Where the first document stands.
+    pub a_at: At<'a>,
+    /// Where the second one stands.
+    pub b_at: At<'a>,
 }
 
 /// A row of `clusters.csv`.
@@ -83,6 +119,8 @@ pub struct ClusterRow<'a> {
     pub size: u64,
     /// Whether this document stays.
     pub kept: bool,
+    /// Where it stands.
+    pub at: At<'a>,
 }
 
 /// A row of `pages.csv` and `removed.csv`.
@@ -118,4 +156,9 @@ fn perhaps_four_decimals<S: Serializer>(similarity: &Option<f64>, to: S) -> Resu
 
 fn four_decimals<S: Serializer>(similarity: &f64, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(&format_args!("{similarity:.4}"))
+}
+
+/// The number that stands in a table of text for a similarity.
+fn rounded(similarity: f64) -> f64 {
+    format!("{similarity:.4}").parse().unwrap_or(similarity)
 }

@@ -145,6 +145,7 @@ struct ClusterColumns {
     cluster: usize,
     size: Option<usize>,
     kept: Option<usize>,
+    side: Option<usize>,
 }
 
 impl ClustersReader {
@@ -157,8 +158,8 @@ impl ClustersReader {
         let (Some(id), Some(cluster)) = (table.column(&["id"]), table.column(&["cluster"])) else {
             return Err(table.header_error("a header with id and cluster"));
         };
-        let columns =
-            ClusterColumns { id, cluster, size: table.column(&["size"]), kept: table.column(&["kept"]) };
+        let [size, kept, side] = ["size", "kept", "side"].map(|name| table.column(&[name]));
+        let columns = ClusterColumns { id, cluster, size, kept, side };
         Ok(Self { table, row: StringRecord::new(), columns })
     }
 
@@ -203,6 +204,11 @@ impl<'r> ClusterLine<'r> {
         self.columns.kept.and_then(|column| field(self.row, column).parse().ok())
     }
 
+    /// Whether this is one of the old documents that new ones were held against, all of which stay.
+    pub fn is_old(&self) -> bool {
+        self.columns.side.is_some_and(|column| field(self.row, column) == "old")
+    }
+
     /// The error for something in this row.
     pub(crate) fn error(&self, got: impl Into<String>, expected: impl Into<String>) -> Error {
         self.table.error(self.line, got, expected)
@@ -216,13 +222,17 @@ fn field(row: &StringRecord, column: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ClusterRow, PairRow, write};
+    use super::super::{At, ClusterRow, PairRow, Side, write};
     use super::*;
     use proptest::prelude::*;
 
     /// Everything that a table of pairs says, with lines.
     #[derive(Debug, PartialEq)]
     struct Pair(u64, [String; 2], Option<u32>, Option<f64>, PairKind, Option<String>);
+
+    fn at(file: &str) -> At<'_> {
+        At { file: file.into(), row: 7, side: Side::New }
+    }
 
     fn pairs(text: &str) -> Result<Vec<Pair>> {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -296,6 +306,8 @@ mod tests {
                     similarity: f64::from(*similarity) / 1e4,
                     kind: if *exact { PairKind::Exact } else { PairKind::Near },
                     measure: "text",
+                    a_at: at(a),
+                    b_at: at(b),
                 })
             });
             write(&path, rows).unwrap();
@@ -312,7 +324,8 @@ mod tests {
             let path = folder.path().join("clusters.csv");
             let rows = fields.iter().map(|(id, cluster, _, size, kept)| {
                 let (id, cluster) = (id.into(), cluster.into());
-                Ok(ClusterRow { id, url: "".into(), cluster, size: u64::from(*size), kept: *kept })
+                let (url, size) = ("".into(), u64::from(*size));
+                Ok(ClusterRow { id, url, cluster, size, kept: *kept, at: At { side: Side::Old, ..at("x") } })
             });
             write(&path, rows).unwrap();
             let mut reader = ClustersReader::open(&path).unwrap();
@@ -320,6 +333,7 @@ mod tests {
                 let row = reader.next_row().unwrap().unwrap();
                 prop_assert_eq!((row.id(), row.cluster()), (&**id, &**cluster));
                 prop_assert_eq!((row.size(), row.kept()), (Some(u64::from(*size)), Some(*kept)));
+                prop_assert!(row.is_old());
             }
             prop_assert!(reader.next_row().unwrap().is_none());
         }

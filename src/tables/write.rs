@@ -1,12 +1,12 @@
 //! The tables while they are written.
 
 use super::cell::guarded;
-use super::{ClusterRow, PageRow, PairRow};
+use super::{ClusterRow, PageRow, PairRow, rounded};
 use crate::{Error, Result};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 /// A row of a table of ours.
@@ -20,20 +20,35 @@ pub trait Row: Serialize {
 
 impl Row for PairRow<'_> {
     // The first six are fixed.
-    const COLUMNS: &'static [&'static str] =
-        &["a_id", "b_id", "a_url", "b_url", "distance", "similarity", "kind", "measure"];
+    const COLUMNS: &'static [&'static str] = &[
+        "a_id",
+        "b_id",
+        "a_url",
+        "b_url",
+        "distance",
+        "similarity",
+        "kind",
+        "measure",
+        "a_file",
+        "a_row",
+        "a_side",
+        "b_file",
+        "b_row",
+        "b_side",
+    ];
 
     fn guard(&mut self) {
-        [&mut self.a_id, &mut self.b_id, &mut self.a_url, &mut self.b_url].into_iter().for_each(guard);
+        let ids = [&mut self.a_id, &mut self.b_id, &mut self.a_url, &mut self.b_url];
+        ids.into_iter().chain([&mut self.a_at.file, &mut self.b_at.file]).for_each(guard);
     }
 }
 
 impl Row for ClusterRow<'_> {
     // The first five are fixed.
-    const COLUMNS: &'static [&'static str] = &["id", "url", "cluster", "size", "kept"];
+    const COLUMNS: &'static [&'static str] = &["id", "url", "cluster", "size", "kept", "file", "row", "side"];
 
     fn guard(&mut self) {
-        [&mut self.id, &mut self.url, &mut self.cluster].into_iter().for_each(guard);
+        [&mut self.id, &mut self.url, &mut self.cluster, &mut self.at.file].into_iter().for_each(guard);
     }
 }
 
@@ -50,6 +65,47 @@ fn guard(cell: &mut Cow<'_, str>) {
     if let Cow::Owned(live) = guarded(cell) {
         *cell = Cow::Owned(live);
     }
+}
+
+/// Writes a whole table of pages with an object a line, and tells the number of rows. What a page does not have
+/// is null; nothing is guarded, as no spreadsheet reads it.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_pages_jsonl<'a>(path: &Path, rows: impl IntoIterator<Item = PageRow<'a>>) -> Result<u64> {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        file: &'a str,
+        row: u32,
+        id: &'a str,
+        url: Option<&'a str>,
+        cluster: Option<u32>,
+        size: u64,
+        kept: bool,
+        stays: &'a str,
+        similarity: Option<f64>,
+    }
+    let io = |error| Error::io(path, error);
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(path).map_err(io)?);
+    let mut written = 0;
+    for row in rows {
+        let line = Line {
+            file: &row.file,
+            row: row.row,
+            id: &row.id,
+            url: (!row.url.is_empty()).then_some(&row.url),
+            cluster: row.cluster,
+            size: row.size,
+            kept: row.kept,
+            stays: &row.stays,
+            similarity: row.similarity.map(rounded),
+        };
+        serde_json::to_writer(&mut out, &line).map_err(|error| io(error.into()))?;
+        out.write_all(b"\n").map_err(io)?;
+        written += 1;
+    }
+    out.flush().map_err(io)?;
+    Ok(written)
 }
 
 /// Writes a whole table and tells the number of rows, header not counted. A file that is there is emptied.
@@ -76,6 +132,7 @@ pub fn write<R: Row>(path: &Path, rows: impl IntoIterator<Item = Result<R>>) -> 
 mod tests {
     use super::*;
     use crate::tables::cell::plain;
+    use crate::tables::{At, Side};
     use flipside_core::dedup::Kind as PairKind;
     use proptest::prelude::*;
 
@@ -89,7 +146,13 @@ mod tests {
             similarity,
             kind: PairKind::Near,
             measure: "hash-cosine",
+            a_at: at(a, 1),
+            b_at: at(b, 2),
         }
+    }
+
+    fn at(file: &str, row: u32) -> At<'_> {
+        At { file: file.into(), row, side: if row == 1 { Side::New } else { Side::Old } }
     }
 
     fn read(path: &Path) -> Vec<Vec<String>> {
@@ -108,9 +171,10 @@ mod tests {
         assert_eq!(write(&path, rows.map(Ok)).expect("writes"), 2);
         assert_eq!(
             std::fs::read_to_string(&path).expect("reads"),
-            "a_id,b_id,a_url,b_url,distance,similarity,kind,measure\n\
-             0:1,0:2,0:1,0:2,3,0.9877,near,hash-cosine\n\
-             \"a,b\",\"say \"\"hi\"\"\nthere\",\"a,b\",\"say \"\"hi\"\"\nthere\",,1.0000,exact,text\n"
+            "a_id,b_id,a_url,b_url,distance,similarity,kind,measure,a_file,a_row,a_side,b_file,b_row,b_side\n\
+             0:1,0:2,0:1,0:2,3,0.9877,near,hash-cosine,0:1,1,new,0:2,2,old\n\
+             \"a,b\",\"say \"\"hi\"\"\nthere\",\"a,b\",\"say \"\"hi\"\"\nthere\",,1.0000,exact,text,\"a,b\",1,new,\
+             \"say \"\"hi\"\"\nthere\",2,old\n"
         );
     }
 
@@ -119,7 +183,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("clusters.csv");
         assert_eq!(write::<ClusterRow<'_>>(&path, []).expect("writes"), 0);
-        assert_eq!(std::fs::read_to_string(&path).expect("reads"), "id,url,cluster,size,kept\n");
+        assert_eq!(
+            std::fs::read_to_string(&path).expect("reads"),
+            "id,url,cluster,size,kept,file,row,side\n"
+        );
     }
 
     #[test]
@@ -145,11 +212,13 @@ mod tests {
                     cluster: id.into(),
                     size: *size,
                     kept: *kept,
+                    at: at(id, 1),
                 })
             });
             prop_assert_eq!(write(&path, rows).expect("writes"), fields.len() as u64);
             let expected = fields.iter().map(|(id, url, size, kept)| {
-                vec![id.clone(), url.clone(), id.clone(), size.to_string(), kept.to_string()]
+                let (row, side) = ("1".to_owned(), "new".to_owned());
+                vec![id.clone(), url.clone(), id.clone(), size.to_string(), kept.to_string(), id.clone(), row, side]
             });
             let got = read(&path).into_iter().skip(1);
             let got = got.map(|row| row.iter().map(|cell| plain(cell).to_owned()).collect::<Vec<_>>());

@@ -87,8 +87,8 @@ fn still_kept(
     (there, gone)
 }
 
-/// Writes the kept rows of all Parquet inputs, one file for all with the same columns: `kept.parquet`, then
-/// `kept-2.parquet` and so on.
+/// Writes the kept rows of all Parquet inputs into the folder, one file for all with the same columns:
+/// `kept.parquet`, then `kept-2.parquet` and so on; or, if names are given, one for each input.
 ///
 /// A row group of which some column that was not read before turns out to be damaged is left out, and
 /// named in [`Kept::lost`].
@@ -100,7 +100,7 @@ pub(crate) fn write_kept(
     options: &ReadOptions,
     kept: &[(DocId, Place)],
     is_same: IsSame<'_>,
-    dir: &Path,
+    (dir, names): (&Path, Option<&[String]>),
     pool: &rayon::ThreadPool,
 ) -> Result<Kept> {
     let (kept, lost) = still_kept(inputs, options, kept, is_same);
@@ -113,7 +113,8 @@ pub(crate) fn write_kept(
         // What could not be read has no rows here, and was damage when it was read.
         let Ok(layout) = layout(input, options) else { continue };
         let schema = layout.metadata.file_metadata().schema_descr().root_schema_ptr();
-        let at = families.iter().position(|family| family.schema == schema).unwrap_or_else(|| {
+        let at = families.iter().position(|family| names.is_none() && family.schema == schema);
+        let at = at.unwrap_or_else(|| {
             families.push(Family { schema, inputs: Vec::new(), largest: 1, kept: 0 });
             families.len() - 1
         });
@@ -124,18 +125,28 @@ pub(crate) fn write_kept(
         family.inputs.push((shard, input));
     }
     // Even if nothing is kept there is a file, as with the other formats.
-    if families.iter().any(|family| family.kept > 0) {
+    if names.is_some() {
+        // Each input has its own, whatever is kept of it.
+    } else if families.iter().any(|family| family.kept > 0) {
         families.retain(|family| family.kept > 0);
     } else {
         families.truncate(1);
     }
     let mut written = Kept { files: Vec::new(), lost };
-    for (number, family) in families.iter().enumerate() {
-        let name = match number {
-            0 => "kept.parquet".to_owned(),
-            n => format!("kept-{}.parquet", n + 1),
+    let one = |(number, family): (usize, &Family<'_>)| {
+        let name = match (names, number) {
+            (Some(names), _) => names[family.inputs[0].0 as usize].clone(),
+            (None, 0) => "kept.parquet".to_owned(),
+            (None, n) => format!("kept-{}.parquet", n + 1),
         };
-        let (file, lost) = write_family(family, options, kept, &dir.join(name), pool)?;
+        write_family(family, options, kept, &dir.join(name), pool)
+    };
+    let all: Vec<_> = match names {
+        Some(_) => pool.install(|| families.par_iter().enumerate().map(one).collect()),
+        None => families.iter().enumerate().map(one).collect(),
+    };
+    for one in all {
+        let (file, lost) = one?;
         written.files.push(file);
         written.lost.extend(lost);
     }
@@ -378,7 +389,8 @@ fn write_family(
     let stored_bytes = file.get_ref().metadata().map_err(io)?.len();
     fs::rename(&partial, path).map_err(|error| Error::io(path, error))?;
     let path = path.to_path_buf();
-    Ok((KeptFile { path, format: Format::Parquet, documents, stored_bytes }, lost))
+    let shards = family.inputs.iter().map(|&(shard, _)| shard).collect();
+    Ok((KeptFile { path, format: Format::Parquet, documents, stored_bytes, shards }, lost))
 }
 
 /// Rows as ranges, counted from the start of their row group.

@@ -25,13 +25,16 @@ pub(super) struct Column {
     pub descriptor: Arc<ColumnDescriptor>,
 }
 
+/// Columns besides the text.
+pub(super) const NAMES: usize = 4;
+
 /// What a file holds, and which of it is wanted.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub metadata: ParquetMetaData,
     pub text: Column,
-    /// Id, URL and language.
-    pub names: [Option<Column>; 3],
+    /// Id, URL, language and score.
+    pub names: [Option<Column>; NAMES],
     /// The row at which each row group begins, and the row behind the last.
     pub starts: Vec<u64>,
 }
@@ -116,7 +119,8 @@ impl Layout {
         let metadata = read_metadata(stored)?;
         let fields = &options.fields;
         let text = text_column(&metadata, &fields.text)?;
-        let names = [&fields.id, &fields.url, &fields.language].map(|name| name_column(&metadata, name));
+        let names = [Some(&fields.id), Some(&fields.url), Some(&fields.language), fields.score.as_ref()];
+        let names = names.map(|name| name.and_then(|name| name_column(&metadata, name)));
         let mut starts = vec![0];
         for group in metadata.row_groups() {
             let rows = u64::try_from(group.num_rows()).ok();

@@ -21,13 +21,14 @@ use parquet::errors::ParquetError;
 use super::damage::{Damage, DamageKind, FileReading, Tally};
 use super::document::Document;
 use super::inputs::Input;
+use super::jsonl::number;
 use super::options::ReadOptions;
 use super::records::readable;
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
 use columns::{BATCH_ROWS, Cursor, Name};
 pub(crate) use copy::write_kept;
-use footer::{Column, Layout};
+use footer::{Column, Layout, NAMES};
 pub(crate) use guard::panic_is_damage;
 use guard::{Flaw, guarded};
 use pages::Stored;
@@ -43,7 +44,7 @@ struct Row {
     offset: u64,
     within: u64,
     text: Option<ByteArray>,
-    names: [Name; 3],
+    names: [Name; NAMES],
 }
 
 impl Row {
@@ -79,11 +80,15 @@ impl Row {
             _ => None,
         };
         let (record_id, url, language) = (next(), next(), next());
+        let score = match &self.names[3] {
+            Name::Text(score) => number(score),
+            _ => None,
+        };
         let length = bytes.len() as u64;
         let place = Place { offset: self.offset, within: self.within, length, member: 0 };
         let id = DocId::new(shard, self.row);
         let mended = matches!(text, Cow::Owned(_));
-        Some(each(Document { id, record_id, url, language, text: &text, place, mended }))
+        Some(each(Document { id, record_id, url, language, score, text: &text, place, mended }))
     }
 }
 
@@ -107,7 +112,7 @@ impl Batch {
     ) {
         loop {
             for row in self.rows.drain(..) {
-                part.take(&input.path, (u64::from(row.row), row.offset, 0), each, |found, each| {
+                part.take(&input.path, false, (u64::from(row.row), row.offset, 0), each, |found, each| {
                     row.document(shard, options, found, each)
                 });
             }
@@ -133,7 +138,7 @@ struct Group {
     /// Rows that are asked for at once.
     batch: usize,
     /// Text and names; opened with the first batch, by the thread that reads it.
-    open: Option<(Cursor, [Option<Cursor>; 3])>,
+    open: Option<(Cursor, [Option<Cursor>; NAMES])>,
 }
 
 impl std::fmt::Debug for Group {
@@ -156,7 +161,7 @@ impl Group {
         self.layout.starts[self.index] + self.done as u64
     }
 
-    fn open(&mut self) -> Result<&mut (Cursor, [Option<Cursor>; 3]), ParquetError> {
+    fn open(&mut self) -> Result<&mut (Cursor, [Option<Cursor>; NAMES]), ParquetError> {
         if self.open.is_none() {
             let stored = Arc::new(Stored::new(self.input.open()?)?);
             let Layout { metadata, text, names, .. } = &*self.layout;
@@ -224,7 +229,7 @@ impl Group {
             let (text, _) = self.open()?;
             text.texts(wanted, |text| {
                 let at = (rows.len() - from) as u32;
-                let names = [Name::Absent, Name::Absent, Name::Absent];
+                let names = [const { Name::Absent }; NAMES];
                 rows.push(Row { row: first + at, offset, within: within + u64::from(at), text, names });
             })
         });
@@ -242,7 +247,7 @@ impl Group {
         let before = self.done;
         self.done += n;
         let rows = &mut rows[from..];
-        for at in 0..3 {
+        for at in 0..NAMES {
             let mut found = Vec::with_capacity(n);
             let Some(cursor) = self.open.as_mut().and_then(|(_, names)| names[at].as_mut()) else { continue };
             let mut read = names_of(cursor, n, n, &mut found);

@@ -107,6 +107,7 @@ pub(super) struct PageView {
     link: Option<String>,
     opening: String,
     excerpt: Vec<Piece>,
+    old: bool,
 }
 
 impl PageView {
@@ -129,6 +130,7 @@ impl PageView {
             link: link(&page.url),
             opening: if shows_opening { String::new() } else { clip(&page.opening, TEXT_CHARS / 2) },
             excerpt,
+            old: page.old,
         }
     }
 }

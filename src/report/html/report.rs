@@ -3,7 +3,8 @@
 use super::super::charts::{self, Bar, Part};
 use super::super::figures;
 use super::super::model::{
-    ClusterSample, ClusterSizes, FileRow, Histogram, HostFrames, LanguageCount, Parameter, Report,
+    ClusterSample, ClusterSizes, FileRow, Histogram, HostFrames, LanguageCount, Parameter, Report, SourceRow,
+    Sources,
 };
 use super::super::tell;
 use super::parts::{
@@ -24,6 +25,7 @@ const CHARTS: usize = 12;
 const HISTOGRAM_ROWS: usize = 1_200;
 const FILES: usize = 100;
 const HOSTS: usize = 50;
+const SOURCES: usize = 3;
 
 /// The page of one run.
 ///
@@ -62,6 +64,7 @@ pub fn render(report: &Report) -> Result<String> {
         audited: report.audit.as_ref().zip(report.settings.as_ref()).map(|(audit, settings)| {
             (tell::audited(audit, settings.judge), audit.recall.map(|recall| recall.share))
         }),
+        held_against: report.against.as_ref().map(tell::held_against),
         method: method_name(&report.method.name),
         command: command(&report.command_line),
         headline: headline(documents, outcome.removed),
@@ -83,6 +86,8 @@ pub fn render(report: &Report) -> Result<String> {
         warnings: Cut::new(&report.warnings, WARNINGS, Clone::clone),
         frames: Cut::new(most_framed, HOSTS, Clone::clone),
         files: Cut::new(&report.files, FILES, Clone::clone),
+        sources: report.lost_by_source.iter().take(SOURCES).map(SourcesView::new).collect(),
+        not_read: Cut::new(&report.not_read, FILES, |it| (it.path.display().to_string(), it.reason.one())),
     };
     page("report.html", Value::from(Serde(view)))
 }
@@ -100,6 +105,8 @@ struct ReportView<'a> {
     /// In words, as a template's numbers may be signed.
     seed: String,
     promise: &'static str,
+    /// What old pages did to the new ones, in words.
+    held_against: Option<String>,
     /// What the run measured of itself, in words, and the share alone.
     audited: Option<(String, Option<f64>)>,
     method: String,
@@ -123,6 +130,28 @@ struct ReportView<'a> {
     warnings: Cut<String>,
     frames: Cut<HostFrames>,
     files: Cut<FileRow>,
+    sources: Vec<SourcesView>,
+    not_read: Cut<(String, &'static str)>,
+}
+
+/// What the sources of one kind lose.
+#[derive(Serialize)]
+struct SourcesView {
+    kind: String,
+    number: u64,
+    /// Source, pages, pages that can go.
+    most: Cut<(String, u64, u64)>,
+}
+
+impl SourcesView {
+    fn new(sources: &Sources) -> Self {
+        let row = |row: &SourceRow| (row.source.clone(), row.pages, row.lost());
+        Self {
+            kind: clip(&sources.kind, NAME_CHARS),
+            number: sources.number,
+            most: Cut::new(&sources.most, HOSTS, row),
+        }
+    }
 }
 
 #[derive(Serialize)]

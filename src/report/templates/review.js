@@ -154,6 +154,10 @@
         } else {
           both("⋯ " + plural(chars, "character") + " that both pages have, not on this page ⋯");
         }
+      } else if (kind === "frame") {
+        newRow();
+        row.forEach((cell, side) => { cell.classList.add("frame"); pieces(cell, value[side], false); });
+        row = null;
       } else if (kind === "rest") {
         // Characters of the beginning that was compared, and bytes behind it that were not.
         const [chars, unread] = value;

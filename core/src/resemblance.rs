@@ -1,0 +1,430 @@
+//! The bits that tell how alike two sets are.
+//!
+//! A set of few features has two *odd sketches* (Mitzenmacher, Pagh & Pham 2014) of all of them: in each, every
+//! feature turns over one bit, so that what two sets share cancels out, and the bits in which their sketches differ
+//! count what they do not share. A set of many has one bit of each MinHash position ([`one_bit`]). The first err by
+//! the features that collide in them, few for sets that fit them; the second by the same share for sets of any size.
+//! Sets between have half of either, so that any two sets that are alike have bits of one sort. Which sort a set has
+//! follows from its size. Sketching twice and the mix are ours, and so are the bounds.
+
+use crate::hash::fmix64;
+use crate::kernel::Level;
+use crate::minhash::{MinHasher, one_bit};
+use crate::settings::MOST_PERMUTATIONS;
+use std::sync::OnceLock;
+
+/// Bits of a word.
+const WORD: usize = u64::BITS as usize;
+
+/// Most words of bits.
+pub(crate) const MOST_WORDS: usize = MOST_PERMUTATIONS / WORD;
+
+/// The bits of a set, and how many elements it has.
+#[derive(Clone, Copy, Debug)]
+pub struct Bits<'a> {
+    /// The bits, 64 to a word.
+    pub words: &'a [u64],
+    /// Number of elements.
+    pub size: u32,
+}
+
+/// What the bits of a set are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Two odd sketches, by two hashes.
+    Twice,
+    /// The first of them, and one bit of each MinHash position of the second half.
+    Half,
+    /// One bit of each MinHash position.
+    Minima,
+}
+
+impl Form {
+    /// That of a set of `size` elements. The sizes of one with two odd sketches and of one that is all minima differ
+    /// by a factor of three, so that two such sets share less than a third.
+    fn of(size: u32, words: usize) -> Self {
+        let [twice, half] = largest_odd(words * WORD);
+        match size {
+            _ if size <= twice => Self::Twice,
+            _ if size <= half => Self::Half,
+            _ => Self::Minima,
+        }
+    }
+}
+
+/// Makes the bits of sets.
+#[derive(Clone, Debug)]
+pub struct BitSketcher {
+    minima: MinHasher,
+    signature: Vec<u32>,
+    seed: u64,
+}
+
+impl BitSketcher {
+    /// Bits as many as `minima` has positions: a multiple of 64. `seed` says which bit a feature turns over.
+    pub(crate) fn new(minima: MinHasher, seed: u64) -> Self {
+        let signature = vec![0; minima.params().permutations];
+        Self { minima, signature, seed }
+    }
+
+    /// The bits of a set. Each feature stands there once.
+    pub fn sketch(&mut self, features: &[u64]) -> Vec<u64> {
+        let words = self.signature.len() / WORD;
+        let size = u32::try_from(features.len()).unwrap_or(u32::MAX);
+        self.sketch_as(Form::of(size, words), features)
+    }
+
+    fn sketch_as(&mut self, form: Form, features: &[u64]) -> Vec<u64> {
+        let mut words = vec![0; self.signature.len() / WORD];
+        let (first, second) = words.split_at_mut(self.signature.len() / WORD / 2);
+        let turn = |sketch: &mut [u64], hash: u32| {
+            let at = (u64::from(hash) * (sketch.len() * WORD) as u64 >> 32) as usize;
+            sketch[at / WORD] ^= 1 << (at % WORD);
+        };
+        if form != Form::Minima {
+            for &feature in features {
+                let hash = fmix64(feature ^ self.seed);
+                turn(first, (hash >> 32) as u32);
+                if form == Form::Twice {
+                    turn(second, hash as u32);
+                }
+            }
+        }
+        if form != Form::Twice {
+            self.minima.sign(features, &mut self.signature);
+            let (of_first, of_second) = self.signature.split_at(first.len() * WORD);
+            if form == Form::Minima {
+                one_bit::pack(of_first, first);
+            }
+            one_bit::pack(of_second, second);
+        }
+        words
+    }
+}
+
+/// The Jaccard coefficient of two sets as their bits estimate it, no more than their sizes allow; 0 for sets one of
+/// which is thrice as large as the other, if their bits have nothing in common.
+pub fn estimate(a: Bits<'_>, b: Bits<'_>) -> f32 {
+    let words = a.words.len();
+    if words == 0 || words != b.words.len() {
+        return 0.0;
+    }
+    let (half, sizes, level) = (words / 2, [a.size, b.size], Level::in_use());
+    let first = || level.differing(&a.words[..half], &b.words[..half]);
+    let second = || level.differing(&a.words[half..], &b.words[half..]);
+    let minima = || one_bit::estimate_of(second(), words - half);
+    let estimate = match (Form::of(a.size, words), Form::of(b.size, words)) {
+        (Form::Twice, Form::Twice) => of_odd(&[first(), second()], half, sizes),
+        (Form::Twice, Form::Half) | (Form::Half, Form::Twice) => of_odd(&[first()], half, sizes),
+        (Form::Half, Form::Half) => mean(of_odd(&[first()], half, sizes), minima(), half, sizes),
+        (Form::Half, Form::Minima) | (Form::Minima, Form::Half) => minima(),
+        (Form::Minima, Form::Minima) => one_bit::estimate(a.words, b.words),
+        (Form::Twice, Form::Minima) | (Form::Minima, Form::Twice) => 0.0,
+    };
+    at_most(estimate, sizes)
+}
+
+/// No less than [`estimate`], from the first `few` words of each half.
+pub(crate) fn bound(a: Bits<'_>, b: Bits<'_>, few: usize) -> f32 {
+    let (words, sizes, level) = (a.words.len(), [a.size, b.size], Level::in_use());
+    let half = words / 2;
+    let differing = |from: usize, of: usize| {
+        let to = from + few.min(of);
+        level.differing(&a.words[from..to], &b.words[from..to])
+    };
+    // Bits that differ are no more than elements that are not shared.
+    let odd = |from: usize| jaccard(f64::from(differing(from, half)), sizes);
+    let minima = |from: usize| one_bit::estimate_of(differing(from, words - from), words - from);
+    let bound = match (Form::of(a.size, words), Form::of(b.size, words)) {
+        (Form::Twice, Form::Twice) => odd(0).min(odd(half)),
+        (Form::Twice, Form::Half) | (Form::Half, Form::Twice) => odd(0),
+        (Form::Half, Form::Half) => odd(0).max(minima(half)),
+        (Form::Half, Form::Minima) | (Form::Minima, Form::Half) => minima(half),
+        (Form::Minima, Form::Minima) => minima(0),
+        (Form::Twice, Form::Minima) | (Form::Minima, Form::Twice) => 0.0,
+    };
+    at_most(bound, sizes)
+}
+
+/// The standard error of [`estimate`] for two sets of `size` elements and a Jaccard coefficient, of so many bits;
+/// it is larger by up to √2 where one of the two sets has half of its bits in common with the other.
+pub fn standard_error(similarity: f64, bits: usize, size: u32) -> f64 {
+    let words = bits / WORD;
+    let sum = 2.0 * f64::from(size);
+    match Form::of(size, words) {
+        Form::Twice => (odd_variance(similarity, words / 2, sum) / 2.0).sqrt(),
+        Form::Half => {
+            let odd = odd_variance(similarity, words / 2, sum);
+            let minima = one_bit::standard_error(similarity, bits / 2).powi(2);
+            (odd * minima / (odd + minima)).sqrt()
+        }
+        Form::Minima => one_bit::standard_error(similarity, bits),
+    }
+}
+
+/// The largest set whose bits are odd sketches alone, and the largest that has one.
+pub fn largest_odd(bits: usize) -> [u32; 2] {
+    match (bits / WORD) % 2 {
+        1 => [0, 0],
+        _ => [bits as u32 / 2, bits as u32 / 2 * 3],
+    }
+}
+
+/// An estimate of a Jaccard coefficient, no more than sets of these sizes can have.
+pub(crate) fn at_most(estimate: f32, [a, b]: [u32; 2]) -> f32 {
+    match a.max(b) {
+        0 => estimate,
+        larger => estimate.min((f64::from(a.min(b)) / f64::from(larger)) as f32),
+    }
+}
+
+/// The Jaccard coefficient of sets of these sizes that do not share so many elements.
+fn jaccard(not_shared: f64, [a, b]: [u32; 2]) -> f32 {
+    let sum = f64::from(a) + f64::from(b);
+    match sum + not_shared {
+        0.0 => 1.0,
+        all => ((sum - not_shared) / all).max(0.0) as f32,
+    }
+}
+
+/// The same from the numbers of bits in which odd sketches of so many words differ.
+///
+/// The number of elements is the mean of what is expected for these bits, but no less than any of them, and that
+/// number less the bits is even, since each collision hides two. So a few elements, which hardly ever collide in all
+/// sketches, are told exactly.
+fn of_odd(differing: &[u32], words: usize, sizes: [u32; 2]) -> f32 {
+    let (mut expected, mut least) = (0.0, 0);
+    for &bits in differing {
+        // A full sketch says no more than that it is full.
+        let bits = bits.min((words * WORD / 2) as u32 - 1);
+        expected += expected_elements(words)[bits as usize] / differing.len() as f64;
+        least = bits.max(least);
+    }
+    let least = f64::from(least);
+    jaccard(least + 2.0 * ((expected - least) / 2.0).round().max(0.0), sizes)
+}
+
+/// For each number of differing bits below half of them, of how many elements one expects so many. Made by
+/// multiplying alone, so that every machine makes the same.
+fn expected_elements(words: usize) -> &'static [f64] {
+    static TABLES: [OnceLock<Box<[f64]>>; MOST_WORDS + 1] = [const { OnceLock::new() }; MOST_WORDS + 1];
+    TABLES[words].get_or_init(|| {
+        let bits = (words * WORD) as f64;
+        // The bits that n elements make differ: (1 − (1 − 2 / bits)ⁿ) · bits / 2.
+        let (mut elements, mut stays, mut before, mut expected) = (0.0, 1.0, 0.0, 0.0);
+        let of = |differing: usize| {
+            let differing = differing as f64;
+            while expected < differing {
+                before = expected;
+                stays *= 1.0 - 2.0 / bits;
+                expected = (1.0 - stays) * bits / 2.0;
+                elements += 1.0;
+            }
+            match expected > before {
+                true => elements - (expected - differing) / (expected - before),
+                false => elements,
+            }
+        };
+        (0..words * WORD / 2).map(of).collect()
+    })
+}
+
+/// The variance of what an odd sketch of so many words estimates for sets of `sum` elements together.
+fn odd_variance(similarity: f64, words: usize, sum: f64) -> f64 {
+    let bits = (words * WORD) as f64;
+    let not_shared = (sum * (1.0 - similarity) / (1.0 + similarity)).round();
+    let stays = power(1.0 - 2.0 / bits, 2 * not_shared as u64);
+    let of_bits = (bits / 4.0 * (1.0 - stays) - not_shared * stays).max(0.0);
+    // By how much the coefficient falls for an element more that is not shared.
+    let slope = 2.0 * sum / ((sum + not_shared) * (sum + not_shared));
+    of_bits / stays * slope * slope
+}
+
+/// The mean of two estimates by as many words each, weighted by what each is worth at about this coefficient.
+fn mean(odd: f32, minima: f32, words: usize, sizes: [u32; 2]) -> f32 {
+    let [by_odd, by_minima] = [odd, minima].map(f64::from);
+    let about = (by_odd + by_minima) / 2.0;
+    if about >= 1.0 {
+        return 1.0;
+    }
+    let of_odd = odd_variance(about, words, f64::from(sizes[0]) + f64::from(sizes[1]));
+    let of_minima = (1.0 - about * about) / (words * WORD) as f64;
+    // Where the odd sketch is full its variance is beyond all numbers.
+    let weight = if of_odd.is_finite() { of_minima / (of_odd + of_minima) } else { 0.0 };
+    (by_minima + weight * (by_odd - by_minima)) as f32
+}
+
+/// A power by multiplying alone, so that every machine computes the same.
+fn power(base: f64, exponent: u64) -> f64 {
+    let (mut power, mut square, mut left) = (1.0, base, exponent);
+    while left > 0 {
+        if left & 1 == 1 {
+            power *= square;
+        }
+        square *= square;
+        left >>= 1;
+    }
+    power
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::SplitMix64;
+    use crate::minhash::{Family, MinHashParams};
+    use proptest::prelude::*;
+
+    fn sketcher(bits: usize, seed: u64) -> BitSketcher {
+        let params = MinHashParams { permutations: bits, family: Family::FastSimilarity, seed };
+        BitSketcher::new(MinHasher::new(params).unwrap(), seed)
+    }
+
+    /// Two sets of a size that share so many.
+    fn sets(rng: &mut SplitMix64, sizes: [usize; 2], shared: usize) -> [Vec<u64>; 2] {
+        let common: Vec<u64> = (0..shared).map(|_| rng.next_u64()).collect();
+        sizes.map(|size| {
+            let own = (shared..size).map(|_| rng.next_u64());
+            common.iter().copied().chain(own).collect()
+        })
+    }
+
+    fn estimated(sketcher: &mut BitSketcher, [a, b]: &[Vec<u64>; 2]) -> f32 {
+        let [x, y] = [a, b].map(|set| sketcher.sketch(set));
+        estimate(Bits { words: &x, size: a.len() as u32 }, Bits { words: &y, size: b.len() as u32 })
+    }
+
+    #[test]
+    fn bits_estimate_the_coefficient_with_the_error_of_theory() {
+        const BITS: usize = 512;
+        let mut rng = SplitMix64::new(3);
+        // Each form, within and near its bounds of 256 and 768 elements, and between two forms.
+        for (sizes, shared, pairs, theory) in [
+            ([20, 20], 18, 2_000, None),
+            ([100, 100], 89, 2_000, None),
+            ([250, 250], 222, 2_000, None),
+            ([250, 250], 167, 2_000, None),
+            ([380, 380], 338, 1_500, None),
+            ([380, 380], 254, 1_500, None),
+            ([740, 740], 658, 600, None),
+            ([2_000, 2_000], 1_778, 200, None),
+            ([240, 270], 226, 2_000, Some(odd_variance(0.8, 4, 510.0).sqrt())),
+            ([740, 800], 684, 600, Some(one_bit::standard_error(0.8, BITS / 2))),
+        ] {
+            let truth = f64::from(shared as u32) / f64::from((sizes[0] + sizes[1] - shared) as u32);
+            let theory = theory.unwrap_or_else(|| standard_error(truth, BITS, sizes[0] as u32));
+            let errors: Vec<f64> = (0..pairs)
+                .map(|seed| {
+                    let sets = sets(&mut rng, sizes, shared);
+                    f64::from(estimated(&mut sketcher(BITS, seed), &sets)) - truth
+                })
+                .collect();
+            let n = errors.len() as f64;
+            let mean = errors.iter().sum::<f64>() / n;
+            let deviation = (errors.iter().map(|e| e * e).sum::<f64>() / n).sqrt();
+            // What is not linear in the bits leaves a bias, of a tenth of the error at most; and whole elements are
+            // told, which where few collide is worth more than no bias.
+            let element = 2.0 / f64::from((sizes[0] + sizes[1] - shared) as u32);
+            assert!(
+                mean.abs() < 4.0 * theory / n.sqrt() + theory / 10.0 + element / 2.0,
+                "{sizes:?} {shared}: bias {mean}"
+            );
+            assert!(
+                deviation < 1.25 * theory && (sizes[0] < 200 || deviation > 0.8 * theory),
+                "{sizes:?} {shared}: {deviation}, and {theory} by theory"
+            );
+        }
+    }
+
+    #[test]
+    fn small_sets_are_told_far_better_than_by_minima() {
+        for size in [50, 100, 300, 512] {
+            assert!(standard_error(0.8, 1024, size) < 0.6 * one_bit::standard_error(0.8, 1024), "{size}");
+        }
+        for size in (10..6_000).step_by(10) {
+            let error = standard_error(0.8, 1024, size);
+            assert!(error < 1.07 * one_bit::standard_error(0.8, 1024), "{size}: {error}");
+        }
+        assert_eq!(largest_odd(1024), [512, 1536]);
+        for (bits, size) in [(1024, 768), (64, 1), (192, 100), (128, 96)] {
+            let [twice, half] = largest_odd(bits);
+            let form = Form::of(size, bits / WORD);
+            assert_eq!(form == Form::Twice, size <= twice, "{bits}");
+            assert_eq!(
+                (Form::of(half, bits / WORD) == Form::Half, half > 0),
+                (half > 0, bits / WORD % 2 == 0)
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_expected_is_told_back() {
+        for words in [1, 2, 8, MOST_WORDS] {
+            let table = expected_elements(words);
+            let bits = (words * WORD) as f64;
+            assert_eq!(table.len(), words * WORD / 2);
+            for (differing, &elements) in table.iter().enumerate() {
+                let exactly = (1.0 - 2.0 * differing as f64 / bits).ln() / (1.0 - 2.0 / bits).ln();
+                assert!(
+                    (elements - exactly).abs() < 0.05 + exactly * 1e-3,
+                    "{words} {differing} {elements} {exactly}"
+                );
+                assert!(elements > differing as f64 - 1e-6);
+            }
+            assert!(table.is_sorted());
+        }
+    }
+
+    #[test]
+    fn few_elements_are_told_exactly_unless_they_collide() {
+        let (mut rng, mut exact) = (SplitMix64::new(5), 0);
+        for seed in 0..400 {
+            // 88 of 110 elements: 0.8 to the last bit.
+            let sets = sets(&mut rng, [99, 99], 88);
+            exact += u32::from(estimated(&mut sketcher(1024, seed), &sets) == 0.8);
+        }
+        // 22 elements and 512 bits: two meet in 37 of 100 sketches, and so in 14 of 100 in both.
+        assert!((315..370).contains(&exact), "{exact} of 400");
+    }
+
+    #[test]
+    fn nothing_and_the_same() {
+        let none = Bits { words: &[], size: 3 };
+        assert_eq!(estimate(none, none), 0.0);
+        let empty = Bits { words: &[0, 0], size: 0 };
+        assert_eq!(estimate(empty, empty), 1.0);
+        let full = Bits { words: &[u64::MAX, 0], size: 60 };
+        assert!(estimate(full, Bits { words: &[0, u64::MAX], size: 60 }) < 0.1);
+        let large = Bits { words: &[0, 0], size: 1_000 };
+        assert_eq!(estimate(empty, large), 0.0);
+    }
+
+    proptest! {
+        #[test]
+        fn forms_share_halves_and_bounds_hold(
+            words in 1usize..5, sizes in prop::array::uniform2(0usize..900), share in 0.0..=1.0f64, seed: u64,
+        ) {
+            let mut rng = SplitMix64::new(seed);
+            let shared = (share * sizes[0].min(sizes[1]) as f64) as usize;
+            let [a, b] = sets(&mut rng, sizes, shared);
+            let mut sketcher = sketcher(words * WORD, seed);
+            if words % 2 == 0 {
+                let [twice, half, minima] =
+                    [Form::Twice, Form::Half, Form::Minima].map(|form| sketcher.sketch_as(form, &a));
+                prop_assert_eq!(&half[..words / 2], &twice[..words / 2]);
+                prop_assert_eq!(&half[words / 2..], &minima[words / 2..]);
+            }
+            let [x, y] = [&a, &b].map(|set| sketcher.sketch(set));
+            let (x, y) = (Bits { words: &x, size: a.len() as u32 }, Bits { words: &y, size: b.len() as u32 });
+            let there = estimate(x, y);
+            prop_assert_eq!(there.to_bits(), estimate(y, x).to_bits());
+            prop_assert_eq!(estimate(x, x), 1.0);
+            prop_assert!((0.0..=1.0).contains(&there));
+            for few in 1..=words {
+                prop_assert!(bound(x, y, few) >= there, "{} {there}", bound(x, y, few));
+            }
+            // The order of the features does not matter.
+            let turned: Vec<u64> = a.iter().rev().copied().collect();
+            prop_assert_eq!(&sketcher.sketch(&turned)[..], x.words);
+        }
+    }
+}

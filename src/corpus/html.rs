@@ -1,0 +1,402 @@
+//! Pages as servers sent them: the text of the HTML in a WARC response.
+//!
+//! Read leniently, as crawlers write many things: a body that says it is chunked or compressed and is not is
+//! taken as it is, and a body that the crawler cut (`WARC-Truncated`) counts as far as it goes.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::io::{self, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+use html2text::config;
+use html2text::render::TrivialDecorator;
+use memchr::{memchr, memmem};
+
+use super::damage::DamageKind;
+use super::filetype::{GZIP_MAGIC, ZSTD_MAGIC};
+
+/// What takes the text from HTML. Another one gives other texts, so a report names it.
+pub const EXTRACTOR: &str = "html2text 0.17";
+
+/// The text of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Text<'a> {
+    pub text: Cow<'a, str>,
+    /// U+FFFD stands in it for bytes that are none of its charset.
+    pub mended: bool,
+}
+
+type Flaw = (DamageKind, String);
+
+thread_local! {
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// See [`crate::corpus::panic_is_damage`].
+pub(crate) fn panic_is_damage() -> bool {
+    GUARDED.get()
+}
+
+/// The text of the page that a response holds, of at most `cap` bytes at every step; none if it holds no page:
+/// no answer of HTTP, one other than 2xx, or one of something else than HTML or plain text. `cut` says that the
+/// crawler cut it.
+///
+/// # Errors
+/// The kind of damage and what was found.
+pub(crate) fn text_of_response(content: &[u8], cap: usize, cut: bool) -> Result<Option<Text<'_>>, Flaw> {
+    // Crawlers keep answers of name servers as responses, too.
+    if !content.starts_with(b"HTTP/") {
+        return Ok(None);
+    }
+    let Some((head, body)) = split(content) else {
+        return Err((DamageKind::BadBody, "no end of the HTTP header".to_owned()));
+    };
+    let mut lines = head.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
+    let status = lines.next().unwrap_or_default();
+    let code = status.split(u8::is_ascii_whitespace).nth(1).unwrap_or_default();
+    if !(code.len() == 3 && code[0] == b'2') {
+        return Ok(None);
+    }
+    let fields: Vec<(&[u8], &[u8])> = lines
+        .filter_map(|line| {
+            memchr(b':', line).map(|at| (line[..at].trim_ascii(), line[at + 1..].trim_ascii()))
+        })
+        .collect();
+    let value = |name: &str| {
+        let found = fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
+        found.map(|(_, value)| String::from_utf8_lossy(value).to_ascii_lowercase()).unwrap_or_default()
+    };
+    let content_type = value("content-type");
+    let (media, parameters) = content_type.split_once(';').unwrap_or((&content_type, ""));
+    let is_html = match media.trim() {
+        "text/html" | "application/xhtml+xml" => true,
+        "text/plain" => false,
+        // Nothing is said: what browsers would find.
+        "" if looks_like_html(body) => true,
+        _ => return Ok(None),
+    };
+    let mut body = match value("transfer-encoding").contains("chunked") {
+        true => dechunked(body, cut)?,
+        false => Cow::Borrowed(body),
+    };
+    let encodings = value("content-encoding");
+    for encoding in encodings.rsplit(',').map(str::trim) {
+        body = decoded(body, encoding, cap, cut)?;
+    }
+    let charset = parameters.split(';').find_map(|it| it.trim().strip_prefix("charset="));
+    let (text, mended) = in_utf8(body, charset, is_html);
+    if !is_html {
+        return Ok(Some(Text { text, mended }));
+    }
+    let text = guarded(|| rendered(&text))?;
+    Ok(Some(Text { text: Cow::Owned(text), mended }))
+}
+
+/// The header of a response and its body.
+fn split(content: &[u8]) -> Option<(&[u8], &[u8])> {
+    let ends = [&b"\r\n\r\n"[..], b"\n\n"];
+    let end = |end: &&[u8]| memmem::find(content, end).map(|at| (at, at + end.len()));
+    let (head, body) = ends.iter().filter_map(end).min()?;
+    Some((&content[..head], &content[body..]))
+}
+
+/// Whether bytes begin as HTML does.
+fn looks_like_html(body: &[u8]) -> bool {
+    let start = body.trim_ascii_start();
+    let begins = |tag: &str| start.get(..tag.len()).is_some_and(|it| it.eq_ignore_ascii_case(tag.as_bytes()));
+    ["<!doctype html", "<html", "<head", "<body"].into_iter().any(begins)
+}
+
+/// A body without its chunks' marks (RFC 9112, 7.1); as it is, if it has none.
+fn dechunked(body: &[u8], cut: bool) -> Result<Cow<'_, [u8]>, Flaw> {
+    /// The size of the chunk that begins here, and where its bytes do.
+    fn chunk(bytes: &[u8]) -> Option<(usize, usize)> {
+        let end = memchr(b'\n', &bytes[..bytes.len().min(1024)])?;
+        let line = bytes[..end].split(|&b| b == b';').next()?.trim_ascii();
+        let size = std::str::from_utf8(line).ok().filter(|size| (1..=8).contains(&size.len()))?;
+        usize::from_str_radix(size, 16).ok().filter(|_| !size.starts_with('+')).map(|size| (size, end + 1))
+    }
+    let broken = || (DamageKind::BadBody, "chunks that break off".to_owned());
+    let (mut whole, mut rest, mut first) = (Vec::new(), body, true);
+    loop {
+        let Some((size, start)) = chunk(rest) else {
+            return match (first, cut) {
+                (true, _) => Ok(Cow::Borrowed(body)),
+                (false, true) => Ok(Cow::Owned(whole)),
+                (false, false) => Err(broken()),
+            };
+        };
+        first = false;
+        if size == 0 {
+            return Ok(Cow::Owned(whole));
+        }
+        let Some(bytes) = rest.get(start..start.saturating_add(size)) else {
+            whole.extend_from_slice(&rest[start..]);
+            return if cut { Ok(Cow::Owned(whole)) } else { Err(broken()) };
+        };
+        whole.extend_from_slice(bytes);
+        rest = &rest[start + size..];
+        rest = rest.strip_prefix(b"\r\n").or(rest.strip_prefix(b"\n")).unwrap_or(rest);
+    }
+}
+
+/// A body without one content coding; as it is, if that is not what its bytes show.
+fn decoded<'a>(body: Cow<'a, [u8]>, coding: &str, cap: usize, cut: bool) -> Result<Cow<'a, [u8]>, Flaw> {
+    let bytes: &[u8] = &body;
+    let mut out = Vec::new();
+    let mut pull = |reader: &mut dyn Read| reader.take(cap as u64 + 1).read_to_end(&mut out).map(drop);
+    let read: io::Result<()> = match coding {
+        "gzip" | "x-gzip" if bytes.starts_with(&GZIP_MAGIC) => {
+            pull(&mut flate2::bufread::MultiGzDecoder::new(bytes))
+        }
+        "zstd" if bytes.starts_with(&ZSTD_MAGIC) => {
+            zstd::stream::read::Decoder::with_buffer(bytes).and_then(|mut decoder| pull(&mut decoder))
+        }
+        // Both forms are sent (RFC 9110, 8.4.1.2): with zlib's header, whose first two bytes say that they are it,
+        // and without.
+        "deflate" => match bytes {
+            &[first, second, ..]
+                if first & 0x0f == 8 && u16::from_be_bytes([first, second]).is_multiple_of(31) =>
+            {
+                pull(&mut flate2::bufread::ZlibDecoder::new(bytes))
+            }
+            _ if looks_like_html(bytes) => return Ok(body),
+            _ => pull(&mut flate2::bufread::DeflateDecoder::new(bytes)),
+        },
+        "br" if !looks_like_html(bytes) => pull(&mut brotli::Decompressor::new(bytes, 4096)),
+        _ => return Ok(body),
+    };
+    if out.len() > cap {
+        return Err((DamageKind::TooLong, format!("a body above {cap} bytes (--longest-page)")));
+    }
+    match read {
+        Ok(()) => Ok(Cow::Owned(out)),
+        Err(_) if cut && !out.is_empty() => Ok(Cow::Owned(out)),
+        Err(error) => Err((DamageKind::BadBody, format!("a body of {coding} that does not decode: {error}"))),
+    }
+}
+
+/// A text in UTF-8, and whether something in it was none of its charset: that of a byte order mark, of the
+/// HTTP header, of the HTML itself; else UTF-8 if it is that, and windows-1252 as browsers take it.
+fn in_utf8<'a>(body: Cow<'a, [u8]>, charset: Option<&str>, is_html: bool) -> (Cow<'a, str>, bool) {
+    let named = |name: &str| Encoding::for_label(name.trim_matches(['"', '\'', ' ']).as_bytes());
+    let by_mark = Encoding::for_bom(&body).map(|(encoding, _)| encoding);
+    let encoding = by_mark
+        .or_else(|| charset.and_then(named))
+        .or_else(|| if is_html { meta_charset(&body) } else { None })
+        .unwrap_or_else(|| if simdutf8::basic::from_utf8(&body).is_ok() { UTF_8 } else { WINDOWS_1252 });
+    match body {
+        Cow::Borrowed(bytes) => {
+            let (text, _, mended) = encoding.decode(bytes);
+            (text, mended)
+        }
+        Cow::Owned(bytes) => {
+            let (text, _, mended) = encoding.decode(&bytes);
+            (Cow::Owned(text.into_owned()), mended)
+        }
+    }
+}
+
+/// The charset that a page names in its first bytes: `charset=` within a `<meta`.
+fn meta_charset(body: &[u8]) -> Option<&'static Encoding> {
+    /// Bytes that are looked at (the HTML Standard asks for 1024; pages put scripts in front).
+    const LOOKED_AT: usize = 4096;
+    let head = body[..body.len().min(LOOKED_AT)].to_ascii_lowercase();
+    let mut rest = &head[..];
+    while let Some(at) = memmem::find(rest, b"<meta") {
+        rest = &rest[at + 5..];
+        let tag = &rest[..memchr(b'>', rest).unwrap_or(rest.len())];
+        let Some(at) = memmem::find(tag, b"charset") else { continue };
+        let value = tag[at + 7..].trim_ascii_start();
+        let Some(value) = value.strip_prefix(b"=") else { continue };
+        let quoted = |b: &u8| matches!(b, b'"' | b'\'' | b' ');
+        let start = value.iter().take_while(|b| quoted(b)).count();
+        let end = value[start..].iter().take_while(|b| !quoted(b) && !matches!(b, b';' | b'/')).count();
+        if let Some(encoding) = Encoding::for_label(&value[start..start + end]) {
+            // A page that could be read so far is not in UTF-16, whatever it says.
+            let is_wide = encoding == encoding_rs::UTF_16LE || encoding == encoding_rs::UTF_16BE;
+            return Some(if is_wide { UTF_8 } else { encoding });
+        }
+    }
+    None
+}
+
+/// The text of HTML, a line for each block.
+fn rendered(html: &str) -> Result<String, html2text::Error> {
+    /// So wide that no line is broken.
+    const WIDTH: usize = 1 << 20;
+    config::with_decorator(TrivialDecorator::new())
+        .raw_mode(true)
+        .no_table_borders()
+        .no_link_wrapping()
+        .allow_width_overflow()
+        .string_from_read(html.as_bytes(), WIDTH)
+}
+
+/// Runs what a page can lead astray.
+fn guarded(run: impl FnOnce() -> Result<String, html2text::Error>) -> Result<String, Flaw> {
+    let before = GUARDED.replace(true);
+    let outcome = catch_unwind(AssertUnwindSafe(run));
+    GUARDED.set(before);
+    match outcome {
+        Ok(Ok(text)) => Ok(text),
+        Ok(Err(error)) => Err((DamageKind::BadBody, format!("HTML that gives no text: {error}"))),
+        Err(_) => Err((DamageKind::BadBody, "HTML that the extractor gave up on".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn text(head: &str, body: &[u8]) -> Result<Option<(String, bool)>, DamageKind> {
+        let content = [format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n").as_bytes(), body].concat();
+        let read = text_of_response(&content, 1 << 20, false);
+        read.map(|it| it.map(|it| (it.text.trim().to_owned(), it.mended))).map_err(|(kind, _)| kind)
+    }
+
+    fn plain(text: &str) -> Result<Option<(String, bool)>, DamageKind> {
+        Ok(Some((text.to_owned(), false)))
+    }
+
+    const HTML: &str = "Content-Type: text/html";
+
+    #[test]
+    fn markup_goes_and_words_stay() {
+        let page = "<html><head><title>t</title><style>p {x}</style><script>if (a < b) alert('no')</script></head>\
+                    <body><nav><a href='/x'>Home</a></nav><h1>One</h1><p>two <b>three</b>\nfour &amp; five</p>\
+                    <table><tr><td>six</td><td>seven</td></tr></table><ul><li>eight</ul></body></html>";
+        let (text, _) = text(HTML, page.as_bytes()).unwrap().unwrap();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert_eq!(
+            words,
+            ["Home", "One", "two", "three", "four", "&", "five", "six", "seven", "eight"],
+            "{text}"
+        );
+        assert!(text.lines().any(|line| line.trim() == "two three four & five"), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_page_is_none() {
+        assert_eq!(text("Content-Type: image/png", b"x"), Ok(None));
+        assert_eq!(text("X: y", b"\x89PNG"), Ok(None));
+        assert_eq!(text("X: y", b" <!DOCTYPE HTML><p>a"), plain("a"));
+        assert_eq!(text("content-type: TEXT/PLAIN; charset=utf-8", b"a <b> c"), plain("a <b> c"));
+        let answer = |line: &str| {
+            let content = format!("{line}\r\nContent-Type: text/html\r\n\r\na");
+            text_of_response(content.as_bytes(), 9, false).map(|it| it.map(|it| it.text.into_owned()))
+        };
+        assert_eq!(answer("HTTP/1.1 404 Not Found"), Ok(None));
+        assert_eq!(answer("HTTP/1.1 301"), Ok(None));
+        assert!(answer("HTTP/2 200").unwrap().is_some());
+        assert_eq!(answer("20240518015810"), Ok(None));
+        assert_eq!(text_of_response(b"", 9, false), Ok(None));
+        assert_eq!(text_of_response(b"HTTP/1.1 200 OK\r\n", 9, false).unwrap_err().0, DamageKind::BadBody);
+    }
+
+    #[test]
+    fn bodies_are_unpacked_whatever_they_are_packed_in() {
+        let page = b"<p>some words of a page";
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(page).unwrap();
+        let gzip = gzip.finish().unwrap();
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        zlib.write_all(page).unwrap();
+        let mut raw = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+        raw.write_all(page).unwrap();
+        let mut br = Vec::new();
+        brotli::BrotliCompress(&mut &page[..], &mut br, &brotli::enc::BrotliEncoderParams::default())
+            .unwrap();
+        let zstd = zstd::bulk::compress(page, 1).unwrap();
+        let of = |coding: &str, body: &[u8]| text(&format!("{HTML}\r\nContent-Encoding: {coding}"), body);
+        for (coding, body) in [
+            ("gzip", &gzip[..]),
+            ("X-GZip", &gzip),
+            ("deflate", &zlib.finish().unwrap()),
+            ("deflate", &raw.finish().unwrap()),
+            ("br", &br),
+            ("zstd", &zstd),
+            ("identity", page),
+            // It says so, and is not.
+            ("gzip", page),
+            ("zstd", page),
+        ] {
+            assert_eq!(of(coding, body), plain("some words of a page"), "{coding}");
+        }
+        let twice = zstd::bulk::compress(&gzip, 1).unwrap();
+        assert_eq!(of("gzip, zstd", &twice), plain("some words of a page"));
+        assert_eq!(of("gzip", &gzip[..gzip.len() - 12]), Err(DamageKind::BadBody));
+        let bomb = zstd::bulk::compress(&vec![b'a'; 2 << 20], 1).unwrap();
+        assert_eq!(of("zstd", &bomb), Err(DamageKind::TooLong));
+        // What the crawler cut counts as far as it goes.
+        let cut = [
+            format!("HTTP/1.1 200 OK\r\n{HTML}\r\nContent-Encoding: gzip\r\n\r\n").as_bytes(),
+            &gzip[..gzip.len() - 9],
+        ]
+        .concat();
+        assert!(text_of_response(&cut, 1 << 20, true).unwrap().is_some());
+    }
+
+    #[test]
+    fn chunks_are_put_together() {
+        let of = |body: &str| text(&format!("{HTML}\r\nTransfer-Encoding: chunked"), body.as_bytes());
+        assert_eq!(of("4\r\n<p>a\r\n3;x=y\r\n bc\r\n0\r\n\r\n"), plain("a bc"));
+        assert_eq!(of("4\n<p>a\n3\n bc\n0\n\n"), plain("a bc"));
+        // Some crawlers take the marks away and leave the header.
+        assert_eq!(of("<p>a bc"), plain("a bc"));
+        for broken in ["4\r\n<p>a\r\n3\r\n b", "4\r\n<p>a\r\nzz\r\n", "ffffffff\r\n<p>", "4\r\n<p>a\r\n"] {
+            assert_eq!(of(broken), Err(DamageKind::BadBody), "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn charsets_are_found_in_their_order() {
+        let html = |charset: &str, body: &[u8]| text(&format!("{HTML}{charset}"), body);
+        assert_eq!(html("; charset=\"Shift_JIS\"", b"<p>\x93\xfa\x96{"), plain("日本"));
+        assert_eq!(html("", b"<meta charset=koi8-r><p>\xd0\xd2\xc9"), plain("при"));
+        let long = b"<META http-equiv='Content-Type' content='text/html; charset=ISO-8859-2'><p>\xb1";
+        assert_eq!(html("", long), plain("ą"));
+        assert_eq!(html("", "<p>ä".as_bytes()), plain("ä"));
+        assert_eq!(html("", b"<p>\xe4"), plain("ä"));
+        assert_eq!(html("; charset=koi8-r", b"\xef\xbb\xbf<p>\xc3\xa4"), plain("ä"));
+        assert_eq!(html("; charset=utf-8", b"<p>a\xff"), Ok(Some(("a\u{fffd}".to_owned(), true))));
+        assert_eq!(html("; charset=no-such", b"<p>a"), plain("a"));
+    }
+
+    #[test]
+    fn no_bytes_make_it_fail() {
+        use crate::hash::SplitMix64;
+        let mut rng = SplitMix64::new(7);
+        let pieces: [&[u8]; 14] = [
+            b"HTTP/1.1 200 OK\r\n",
+            b"Content-Type: text/html\r\n",
+            b"\r\n\r\n",
+            b"Content-Encoding: gzip, br\r\n",
+            b"Transfer-Encoding: chunked\r\n",
+            b"5\r\n",
+            b"<table><tr><td colspan=999999999>",
+            b"<p>",
+            b"</table>",
+            b"<meta charset=",
+            b"\x1f\x8b\x08",
+            b"&#x110000;&",
+            b"<svg><math><select>",
+            b"\xff\xfe",
+        ];
+        for _ in 0..3_000 {
+            let content: Vec<u8> =
+                (0..rng.below(40)).flat_map(|_| pieces[rng.below(14) as usize].to_vec()).collect();
+            let _ = text_of_response(&content, 1 << 16, rng.below(2) == 0);
+        }
+        // Deep nesting is no matter of the stack.
+        let deep = [
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n".to_vec(),
+            b"<div><b>".repeat(5_000),
+            b"x".to_vec(),
+        ]
+        .concat();
+        assert!(text_of_response(&deep, 1 << 20, false).is_ok());
+    }
+}

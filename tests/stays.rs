@@ -1,0 +1,167 @@
+//! Which copy stays, and what each source loses by it.
+
+use super::cli::flipside;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+fn text(page: usize) -> String {
+    (0..60).map(|at| format!("word{} ", page * 1_000 + at)).collect()
+}
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn put(&self, name: &str, lines: &[Value]) {
+        fs::create_dir_all(self.at(name).parent().unwrap()).unwrap();
+        fs::write(self.at(name), lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    }
+
+    fn run(&self, arguments: &str, code: i32) -> String {
+        let run = flipside().current_dir(self.0.path()).args(arguments.split(' ')).assert().code(code);
+        String::from_utf8_lossy(&run.get_output().stderr).into_owned()
+    }
+
+    fn report(&self, out: &str) -> Value {
+        serde_json::from_slice(&fs::read(self.at(out).join("report.json")).unwrap()).unwrap()
+    }
+
+    /// Ids of the pages that stay, by the table of pages.
+    fn stays(&self, out: &str) -> Vec<String> {
+        let lines = fs::read_to_string(self.at(out).join("pages.jsonl")).unwrap();
+        let rows = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        rows.filter(|row| row["kept"] == true).map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+#[test]
+fn the_page_with_the_highest_score_stays() {
+    let place = Place::new();
+    place.put(
+        "in/a.jsonl",
+        &[
+            json!({"id": "low", "text": text(1), "quality": 0.25}),
+            json!({"id": "none", "text": text(1)}),
+            json!({"id": "high", "text": text(1), "quality": 7}),
+            json!({"id": "words", "text": text(1), "quality": "very good"}),
+            json!({"id": "null", "text": text(2), "quality": null}),
+            json!({"id": "negative", "text": text(2), "quality": "-1.5"}),
+            json!({"id": "huge", "text": text(2), "quality": [1]}),
+        ],
+    );
+    place.run("dedup in --out first --write pages.jsonl", 0);
+    assert_eq!(place.stays("first"), ["low", "null"]);
+    for (out, options) in [("out", "--threads 1"), ("again", "--threads 4")] {
+        place.run(&format!("dedup in --out {out} --write pages.jsonl --keep score:quality {options}"), 0);
+        assert_eq!(place.stays(out), ["high", "negative"]);
+        place.run(&format!("inspect {out}"), 0);
+    }
+    let report = place.report("out");
+    assert_eq!(report["settings"]["keep"], json!({"score": "quality"}));
+    let warnings = report["warnings"].to_string();
+    assert!(warnings.contains("4 pages have no number in \\\"quality\\\""), "{warnings}");
+    place.run("dedup in --out repeated --write pages.jsonl --settings out/report.json", 0);
+    assert_eq!(place.stays("repeated"), ["high", "negative"]);
+    let told = place.run("dedup in --out none --keep score:qualty", 2);
+    assert!(
+        told.contains("--keep score:qualty: expected a field or column in which some page has a number"),
+        "{told}"
+    );
+    let told = place.run("dedup in --out none --keep best", 2);
+    assert!(told.contains("first, longest, shortest-url, score:FIELD or input-order"), "{told}");
+}
+
+#[test]
+fn scores_of_parquet_columns_are_those_of_json() {
+    use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type};
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+    let place = Place::new();
+    let scores = [Some(0.5), None, Some(f64::NAN), Some(2.0), Some(f64::INFINITY), Some(1.0)];
+    let schema =
+        "message rows { required binary text (STRING); required binary id (STRING); optional double score;
+                  required int32 rank; }";
+    let file = fs::File::create(place.at("a.parquet")).unwrap();
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let texts: Vec<ByteArray> = scores.iter().map(|_| ByteArray::from(&*text(3))).collect();
+    let ids: Vec<ByteArray> = (0..6).map(|n| ByteArray::from(&*format!("row {n}"))).collect();
+    for column in [&texts, &ids] {
+        let mut writer = group.next_column().unwrap().unwrap();
+        writer.typed::<ByteArrayType>().write_batch(column, None, None).unwrap();
+        writer.close().unwrap();
+    }
+    let mut column = group.next_column().unwrap().unwrap();
+    let (values, levels): (Vec<f64>, Vec<i16>) = (
+        scores.iter().flatten().copied().collect(),
+        scores.iter().map(|it| i16::from(it.is_some())).collect(),
+    );
+    column.typed::<DoubleType>().write_batch(&values, Some(&levels), None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<Int32Type>().write_batch(&[3, -4, 9, 1, 2, 5], None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+    place.run("dedup a.parquet --out out --write pages.jsonl --keep score:score", 0);
+    assert_eq!(place.stays("out"), ["row 3"]);
+    assert!(place.report("out")["warnings"].to_string().contains("3 pages have no number"));
+    place.run("dedup a.parquet --out by-rank --write pages.jsonl --keep score:rank", 0);
+    assert_eq!(place.stays("by-rank"), ["row 2"]);
+}
+
+#[test]
+fn the_input_that_was_named_first_keeps_its_pages() {
+    let place = Place::new();
+    let page = |id: &str, page: usize| json!({"id": id, "text": text(page)});
+    place.put("a/x.jsonl", &[page("a1", 1), page("a2", 2)]);
+    place.put("b.jsonl", &[page("b3", 3), page("b1", 1), page("b1 again", 1)]);
+    place.put("c/x.jsonl", &[page("c2", 2), page("c3", 3), page("c4", 4)]);
+    let stays = |inputs: &str, out: &str| {
+        place.run(
+            &format!("dedup {inputs} --out {out} --write pages.jsonl --keep input-order --threads 3"),
+            0,
+        );
+        place.stays(out)
+    };
+    assert_eq!(stays("c b.jsonl a", "cba"), ["b1", "c2", "c3", "c4"]);
+    assert_eq!(stays("a c b.jsonl", "acb"), ["a1", "a2", "c3", "c4"]);
+    assert_eq!(stays("b.jsonl a c", "bac"), ["a2", "b3", "b1", "c4"]);
+}
+
+#[test]
+fn what_each_source_loses_is_told_and_a_source_that_is_nearly_gone_is_a_warning() {
+    let place = Place::new();
+    let page = |host: &str, n: usize| json!({"id": format!("{host} {n}"), "url": format!("https://{host}/{n}"), "text": text(n)});
+    let of = |host: &str, pages: std::ops::Range<usize>| pages.map(|n| page(host, n)).collect::<Vec<_>>();
+    place.put("in/a/x.jsonl", &of("first.example", 0..30));
+    place.put("in/b/x.jsonl", &[of("mirror.example", 0..30), of("own.example", 40..45)].concat());
+    place.put("in/b/y.jsonl", &of("few.example", 0..5));
+    place.run("dedup in --out out", 0);
+    place.run("inspect out", 0);
+    let report = place.report("out");
+    let by = |kind: &str| {
+        report["lost_by_source"].as_array().unwrap().iter().find(|it| it["kind"] == kind).unwrap()
+    };
+    let row = |source: &str, pages: u64, kept: u64| json!({"source": source, "pages": pages, "kept": kept});
+    let hosts = json!([row("mirror.example", 30, 0), row("few.example", 5, 0)]);
+    assert_eq!((&by("host")["most"], &by("host")["number"]), (&hosts, &json!(4)));
+    assert_eq!(by("host")["gone"], json!([row("mirror.example", 30, 0)]));
+    assert_eq!(by("folder")["most"], json!([row("in/b", 40, 5)]));
+    assert_eq!(by("file")["most"], json!([row("in/b/x.jsonl", 35, 5), row("in/b/y.jsonl", 5, 0)]));
+    let warnings = report["warnings"].to_string();
+    let expected = "1 of 4 hosts loses 95 % of its pages or more: mirror.example (30 of 30 pages).";
+    assert!(warnings.contains(expected) && !warnings.contains("folders"), "{warnings}");
+    let page = fs::read_to_string(place.at("out/report.html")).unwrap();
+    assert!(page.contains("What can go, by host") && page.contains("mirror.example</td>"));
+}
