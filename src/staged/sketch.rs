@@ -172,7 +172,8 @@ impl One<'_> {
         let keeping = Keeping::of(&job.settings);
         let advance = |bytes| progress.advance(bytes);
         let extraction = job.settings.extraction();
-        let pages = Pages::read((vec![input.clone()], 1), options, extraction, keeping, None, None, &advance)?;
+        let pages =
+            Pages::read((vec![input.clone()], 1), options, extraction, keeping, None, None, &advance)?;
         pages.files.iter().flat_map(|file| file.damage_told()).for_each(|told| progress.note(&told));
         let mut names = Names::default();
         for (at, row) in (0..).zip(pages.documents.rows()) {
