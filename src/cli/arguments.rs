@@ -292,8 +292,8 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "N", help_heading = "Search")]
     permutations: Option<usize>,
 
-    /// both: bytes of a page's MinHash bits; the standard error of the estimated resemblance falls with their
-    /// root [default: 128]
+    /// both: bytes that tell the resemblance of two pages. Short pages, of up to 4 features a byte, are told far
+    /// better than long ones, whose standard error falls with the root of the bytes [default: 128]
     #[arg(long, value_name = "N", help_heading = "Search")]
     sketch_bytes: Option<usize>,
 
@@ -756,7 +756,7 @@ fn parse_bands(text: &str) -> Result<(usize, usize), String> {
 /// The command line's names of the methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MethodName {
-    /// Both sketches: bands of MinHash bring pages up, bits of MinHash judge them, an audit measures what was
+    /// Both sketches: bands of MinHash bring pages up, odd sketches and bits of MinHash judge them, an audit measures what was
     /// missed
     Both,
     /// SimHash, 64 bits with the weights behind them; --search says how pairs are found

@@ -98,7 +98,7 @@ pub fn method(
             "cosine of the pages' feature weights, as estimated by the distance d of their hashes: cos(π·d/64)".to_owned()
         }
         Sketches::Both { bits, banding } => {
-            parameters.push(("sketch", format!("SimHash of 64 bits, {bits} bits of MinHash")));
+            parameters.push(("sketch", format!("SimHash of 64 bits, {bits} bits of resemblance")));
             parameters.push(("bands", banding.bands.to_string()));
             parameters.push(("rows", banding.rows.to_string()));
             String::new()
