@@ -299,7 +299,7 @@ pub fn open<H: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(H, Body)> {
     let (_, header) = read_head(path, &mut file, &[kind])?;
     let header = serde_json::from_slice(&header)
         .map_err(|e| wrong(path, "the header", format!("that of {}", kind.name), e.to_string(), AGAIN))?;
-    let length = u64::from_le_bytes(take(path, &mut file)?);
+    let length = u64::from_le_bytes(take(path, &mut file, FILE)?);
     let start = file.stream_position().map_err(|error| Error::io(path, error))?;
     let whole = start.checked_add(length).and_then(|end| end.checked_add(4));
     if whole != Some(size) {
@@ -332,7 +332,7 @@ pub fn read_open_head<H: DeserializeOwned>(
 ) -> Result<(H, u64)> {
     let mut file = Summing::new(file);
     let (_, header) = read_head(path, &mut file, &[kind])?;
-    check_sum(path, &mut file)?;
+    check_sum(path, &mut file, HEADER)?;
     let header_bytes = header.len() as u64;
     let header = serde_json::from_slice(&header)
         .map_err(|e| wrong(path, "the header", format!("that of a {}", kind.name), e.to_string(), AGAIN))?;
@@ -356,15 +356,15 @@ pub fn read_any(path: &Path) -> Result<(Envelope, Vec<u8>)> {
     let size = file.metadata().map_err(|e| Error::io(path, e))?.len();
     let mut file = Summing::new(BufReader::new(file));
     let ((kind, version), header) = read_head(path, &mut file, &KINDS)?;
-    let length = u64::from_le_bytes(take(path, &mut file)?);
+    let length = u64::from_le_bytes(take(path, &mut file, FILE)?);
     if length > size {
         let expected = format!("at most the file's {size} bytes");
         return Err(wrong(path, "the body's length", expected, length.to_string(), AGAIN));
     }
     let mut body = vec![0; length as usize];
-    file.read_exact(&mut body).map_err(|e| io(path, e))?;
-    check_sum(path, &mut file)?;
-    if file.read(&mut [0]).map_err(|e| io(path, e))? != 0 {
+    file.read_exact(&mut body).map_err(|e| io(path, e, FILE))?;
+    check_sum(path, &mut file, FILE)?;
+    if file.read(&mut [0]).map_err(|e| io(path, e, FILE))? != 0 {
         let advice = "something was added to the file; make it again";
         return Err(wrong(path, "the end", "the end of the file", "more bytes", advice));
     }
@@ -397,16 +397,20 @@ pub(crate) fn wrong(
     Error::Format { path: path.to_path_buf(), field, expected: expected.into(), got: got.into(), advice }
 }
 
-fn io(path: &Path, source: io::Error) -> Error {
+/// What is to be whole.
+const HEADER: &str = "a whole header";
+const FILE: &str = "a whole file";
+
+fn io(path: &Path, source: io::Error, whole: &str) -> Error {
     match source.kind() {
-        io::ErrorKind::UnexpectedEof => wrong(path, "the length", "a whole file", "a shorter one", AGAIN),
+        io::ErrorKind::UnexpectedEof => wrong(path, "the length", whole, "a shorter one", AGAIN),
         _ => Error::io(path, source),
     }
 }
 
-fn take<const N: usize>(path: &Path, file: &mut impl Read) -> Result<[u8; N]> {
+fn take<const N: usize>(path: &Path, file: &mut impl Read, whole: &str) -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    file.read_exact(&mut bytes).map_err(|e| io(path, e))?;
+    file.read_exact(&mut bytes).map_err(|e| io(path, e, whole))?;
     Ok(bytes)
 }
 
@@ -417,7 +421,7 @@ fn read_head(path: &Path, file: &mut impl Read, kinds: &[Kind]) -> Result<((Kind
         let got = format!("{:?}", String::from_utf8_lossy(&magic));
         return Err(wrong(path, "the magic", "\"flipside\"", got, "this is no file of flipside's"));
     }
-    let tag = take(path, file)?;
+    let tag = take(path, file, HEADER)?;
     let Some(&kind) = kinds.iter().find(|kind| kind.tag == tag) else {
         let got = format!("{:?}", String::from_utf8_lossy(&tag));
         return Err(match kinds {
@@ -425,7 +429,7 @@ fn read_head(path: &Path, file: &mut impl Read, kinds: &[Kind]) -> Result<((Kind
             _ => wrong(path, "the kind", "one that is known", got, "a newer flipside may read it"),
         });
     };
-    let version = u32::from_le_bytes(take(path, file)?);
+    let version = u32::from_le_bytes(take(path, file, HEADER)?);
     if !(kind.oldest..=kind.version).contains(&version) {
         let expected = match kind.oldest {
             oldest if oldest < kind.version => format!("{oldest} to {}", kind.version),
@@ -437,19 +441,19 @@ fn read_head(path: &Path, file: &mut impl Read, kinds: &[Kind]) -> Result<((Kind
         };
         return Err(wrong(path, "the version", expected, version.to_string(), advice));
     }
-    let length = u32::from_le_bytes(take(path, file)?);
+    let length = u32::from_le_bytes(take(path, file, HEADER)?);
     if length > MAX_HEADER {
         return Err(wrong(path, "the header's length", "at most 2^20", length.to_string(), AGAIN));
     }
     let mut header = vec![0; length as usize];
-    file.read_exact(&mut header).map_err(|e| io(path, e))?;
+    file.read_exact(&mut header).map_err(|e| io(path, e, HEADER))?;
     Ok(((kind, version), header))
 }
 
 /// Reads a checksum and holds it against what was read before it.
-fn check_sum<R: Read>(path: &Path, file: &mut Summing<R>) -> Result<()> {
+fn check_sum<R: Read>(path: &Path, file: &mut Summing<R>, whole: &str) -> Result<()> {
     let expected = file.sum.clone().finalize();
-    let got = u32::from_le_bytes(take(path, file)?);
+    let got = u32::from_le_bytes(take(path, file, whole)?);
     if got != expected {
         let advice = "the file is damaged; make it again";
         return Err(wrong(path, "the checksum", format!("{expected:08x}"), format!("{got:08x}"), advice));

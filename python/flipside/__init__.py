@@ -239,8 +239,8 @@ def sketch(texts, *, column="text", progress=None, **settings):
     ``texts`` and ``settings`` are as for `dedup`. Columns: digest (16 bytes, the same for equal texts alone),
     text_bytes (uint64), features (uint32, distinct ones), and by the method:
 
-    both: hash (uint64, the SimHash), bits (``sketch_bytes`` bytes, what tells the resemblance of two texts), keys (a list of
-    uint32, one for each band).
+    both: hash (uint64, the SimHash), bits (``sketch_bytes`` bytes, what tells the resemblance of two texts), keys (a
+    list of uint32, one for each band).
     simhash: hash (uint64), weights (64 bytes, signed: for each bit the sign of its sum and the root of its size).
     minhash: signature (a list of ``permutations`` uint32).
 
