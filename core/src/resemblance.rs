@@ -45,6 +45,7 @@ impl Form {
     fn of(size: u32, words: usize) -> Self {
         let [twice, half] = largest_odd(words * WORD);
         match size {
+            _ if words % 2 == 1 => Self::Minima,
             _ if size <= twice => Self::Twice,
             _ if size <= half => Self::Half,
             _ => Self::Minima,
