@@ -563,7 +563,7 @@ def sketches():
         lies between {short(min(seeds))} and {short(max(seeds))}; our aim was a spread of .03, and it is {short(max(seeds) - min(seeds))}."""
     yield "docs/quality.md", f""".77 on read pairs: {f1("read", "removable")} without and {f1("read", frames)} with `--without-frames`. .75 on
         labelled pairs: {mean_of("labelled", "removable", LABELLED)} in the mean without, {mean_of("labelled", frames, LABELLED)} with"""
-    yield "docs/quality.md", f"""one-bit MinHash has a mean F1 of {means["both, 64 bytes"]} on the held-out sets, a SimHash with its weights (72 bytes)
+    yield "docs/quality.md", f"""the bits of both sketches have a mean F1 of {means["both, 64 bytes"]} on the held-out sets, a SimHash with its weights (72 bytes)
         {means["simhash"]}"""
 
 
