@@ -79,7 +79,7 @@ impl BitSketcher {
         let mut words = vec![0; self.signature.len() / WORD];
         let (first, second) = words.split_at_mut(self.signature.len() / WORD / 2);
         let turn = |sketch: &mut [u64], hash: u32| {
-            let at = (u64::from(hash) * (sketch.len() * WORD) as u64 >> 32) as usize;
+            let at = ((u64::from(hash) * (sketch.len() * WORD) as u64) >> 32) as usize;
             sketch[at / WORD] ^= 1 << (at % WORD);
         };
         if form != Form::Minima {
@@ -352,7 +352,7 @@ mod tests {
             assert_eq!(form == Form::Twice, size <= twice, "{bits}");
             assert_eq!(
                 (Form::of(half, bits / WORD) == Form::Half, half > 0),
-                (half > 0, bits / WORD % 2 == 0)
+                (half > 0, (bits / WORD).is_multiple_of(2))
             );
         }
     }

@@ -144,7 +144,7 @@ impl Counts {
 enum Maker {
     SimHash { weigher: Weigher, hasher: SimHasher },
     MinHash(MinHasher),
-    Both(TwoSketcher),
+    Both(Box<TwoSketcher>),
 }
 
 impl Sketcher {
@@ -177,7 +177,7 @@ impl Sketcher {
                 Ok(Self { counts: Counts::set(features), maker, frequencies })
             }
             Sketches::Both { .. } => {
-                let maker = Maker::Both(TwoSketcher::of(sketches, seed)?);
+                let maker = Maker::Both(Box::new(TwoSketcher::of(sketches, seed)?));
                 Ok(Self { counts: Counts::set(features), maker, frequencies })
             }
         }
