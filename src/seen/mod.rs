@@ -217,7 +217,7 @@ struct Writer {
     /// Whether something was removed that the files still hold.
     traces: bool,
     /// Locked as long as it is open.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Seen {
@@ -454,7 +454,7 @@ impl Seen {
     }
 
     /// Gets ready to write, with the lock.
-    fn write_to(&mut self, lock: File, last: Option<Last>, doubted: Vec<Asked>, fsync: bool) -> Result<()> {
+    fn write_to(&mut self, lock: Lock, last: Option<Last>, doubted: Vec<Asked>, fsync: bool) -> Result<()> {
         let damaged = last.as_ref().is_some_and(|last| !last.passed.damaged.is_empty());
         let (number, length) = match last {
             Some(Last { part: Part::Log(number), passed }) => (number, passed.whole),
@@ -937,13 +937,25 @@ fn holds_nothing(folder: &Path) -> Result<bool> {
     }))
 }
 
+/// A file that is locked as long as this lives. It is unlocked by name: a process that is being started holds what is
+/// open here for a moment, and with it a lock that is only let go of by closing.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // What cannot be unlocked is when it is closed.
+        let _ = self.0.unlock();
+    }
+}
+
 /// Locks an index for its writer.
-fn lock(folder: &Path) -> Result<File> {
+fn lock(folder: &Path) -> Result<Lock> {
     let path = folder.join(LOCK);
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|e| Error::io(&path, e))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Lock(file)),
         Err(TryLockError::WouldBlock) => Err(Error::parameter(
             "index",
             folder.display(),
