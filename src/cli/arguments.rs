@@ -756,8 +756,8 @@ fn parse_bands(text: &str) -> Result<(usize, usize), String> {
 /// The command line's names of the methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MethodName {
-    /// Both sketches: bands of MinHash bring pages up, odd sketches and bits of MinHash judge them, an audit measures what was
-    /// missed
+    /// Both sketches: bands of MinHash bring pages up, odd sketches and bits of MinHash judge them, an audit
+    /// measures what was missed
     Both,
     /// SimHash, 64 bits with the weights behind them; --search says how pairs are found
     Simhash,

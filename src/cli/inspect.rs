@@ -9,9 +9,10 @@ use std::path::PathBuf;
 /// Show and check a file or folder that flipside wrote.
 ///
 /// Knows folders of results and each file in them, judged.csv, the output of `flipside seen`, files of
-/// document frequencies and of seen pages, and what sketch, join, cluster and apply write. Fails if something is inconsistent: counts, checksums, a
-/// report.html that does not follow from its report.json, a line without an end. A single table or file of
-/// pages cannot show that its last rows or pages are missing; the folder can.
+/// document frequencies and of seen pages, and what sketch, join, cluster and apply write. Fails if something
+/// is inconsistent: counts, checksums, a report.html that does not follow from its report.json, a line
+/// without an end. A single table or file of pages cannot show that its last rows or pages are missing; the
+/// folder can.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside inspect result

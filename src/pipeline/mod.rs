@@ -142,8 +142,8 @@ pub(crate) fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + S
 }
 
 /// Reads the job's input, and the document frequencies if a file of them is named and `settings`, one of
-/// those that the pages are for, weigh features by them, and the frames that were left out. What would be lost by writing the results is told
-/// before.
+/// those that the pages are for, weigh features by them, and the frames that were left out. What would be
+/// lost by writing the results is told before.
 fn read(
     job: &Job,
     settings: &Settings,
