@@ -611,7 +611,7 @@ mod tests {
         assert_eq!((got.url.as_deref(), got.date.as_deref()), (Some("https://a.example/ b c"), Some("1")));
         for header in [header.to_owned(), header.replace('\n', "\r\n")] {
             assert_eq!(text(format!("{header}abc").as_bytes()), Ok("abc"));
-            let other = header.replace("conversion", "response");
+            let other = header.replace("conversion", "warcinfo");
             assert!(matches!(whole(format!("{other}abc").as_bytes()), Step::Record { document: false, .. }));
             let none = header.replace(" conversion", " ");
             assert_eq!(text(format!("{none}abc").as_bytes()), Err(DamageKind::BadHeader));
