@@ -43,7 +43,7 @@ pub use fetch::fetch;
 pub use filetype::{Compression, Format};
 pub use inputs::{DiscoverOptions, Discovered, Input, NotRead, PassedOver, Reason, discover, discover_all};
 pub use jsonl::{JsonlFields, LinePage, page_of_line};
-pub use kept::{Kept, KeptFile, KeptFiles};
+pub use kept::{Kept, KeptFile, KeptFiles, KeptPages};
 pub(crate) use kept::{is_kept_file, is_kept_name, kept_files};
 pub use options::{LONGEST_WINDOW, ReadOptions, ReadRules};
 pub use read::{Reading, read};

@@ -2,15 +2,15 @@
 
 mod calibrate;
 mod compare;
-mod dedup;
+pub(crate) mod dedup;
 mod explain;
 mod listing;
-mod output;
+pub(crate) mod output;
 pub mod pages;
 mod plan;
 mod review;
-mod samples;
-mod sources;
+pub(crate) mod samples;
+pub(crate) mod sources;
 pub mod stages;
 mod texts;
 
@@ -32,6 +32,7 @@ use crate::format;
 use crate::frames::{self, Frames};
 use crate::frequencies;
 use crate::making::check_file;
+use crate::report::model::MemoryReport;
 use crate::report::tell;
 use crate::seen;
 use crate::weight::frequencies::Frequencies;
@@ -113,16 +114,18 @@ pub struct Job {
     pub command_line: Vec<String>,
     /// When the run began, RFC 3339, for the report.
     pub created: String,
+    /// What the run is expected to take, for the report; see [`crate::staged::dedup()`].
+    pub memory: Option<MemoryReport>,
 }
 
 impl Job {
     /// Runs `work` with this job's number of threads.
-    fn with_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R> {
+    pub(crate) fn with_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R> {
         with_threads(self.threads, work)
     }
 
     /// How files are read. Within [`Job::with_threads`].
-    fn read_options(&self) -> ReadOptions {
+    pub(crate) fn read_options(&self) -> ReadOptions {
         let score = self.settings.keep.score_field().map(str::to_owned);
         let fields = JsonlFields { score, ..self.fields.clone() };
         ReadOptions {

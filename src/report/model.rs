@@ -73,6 +73,8 @@ pub struct Report {
     pub stages: Vec<Stage>,
     /// Largest resident set of the process, where the system tells.
     pub peak_memory_bytes: Option<u64>,
+    /// What the run was expected to take, and what it took on disk; none in earlier reports.
+    pub memory: Option<MemoryReport>,
     /// The counted work of the search.
     pub search_cost: SearchCost,
     /// What the search ran and found, as data; none in reports of schema 1.
@@ -94,6 +96,25 @@ pub struct Report {
     pub not_read: Vec<NotRead>,
     /// The other files of the folder but the pages, as they were written; empty in earlier reports.
     pub written: Vec<WrittenFile>,
+}
+
+/// What a run was expected to take, by the sizes of its files and their first pages, and what it took. The memory
+/// that it took is [`Report::peak_memory_bytes`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemoryReport {
+    /// Bytes that were not to be exceeded.
+    pub limit_bytes: u64,
+    /// Pages that were expected.
+    pub expected_pages: u64,
+    /// Bytes that the run was expected to hold in memory.
+    pub expected_bytes: u64,
+    /// Whether it went in stages on disk.
+    pub on_disk: bool,
+    /// If so, bytes that its working folder was expected to take,
+    pub expected_disk_bytes: Option<u64>,
+    /// and the most that it was seen to take.
+    pub disk_bytes: Option<u64>,
 }
 
 /// What was left out of pages as frame.
