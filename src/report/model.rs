@@ -221,16 +221,45 @@ impl Sources {
     pub const LEAST: u64 = 20;
 
     /// All sources of a kind.
-    pub fn new(kind: &str, mut rows: Vec<SourceRow>) -> Self {
-        let number = rows.len() as u64;
-        let mut gone: Vec<SourceRow> = rows.iter().filter(|row| row.is_nearly_gone()).cloned().collect();
-        let nearly_gone = gone.len() as u64;
-        gone.sort_by(|a, b| b.pages.cmp(&a.pages).then_with(|| a.source.cmp(&b.source)));
-        gone.truncate(Self::LISTED);
-        rows.retain(|row| row.lost() > 0);
-        rows.sort_by(|a, b| b.lost().cmp(&a.lost()).then_with(|| a.source.cmp(&b.source)));
-        rows.truncate(Self::LISTED);
-        Self { kind: kind.to_owned(), number, nearly_gone, most: rows, gone }
+    pub fn new(kind: &str, rows: Vec<SourceRow>) -> Self {
+        let mut all = Self::of(kind);
+        rows.into_iter().for_each(|row| all.add(row));
+        all.settled()
+    }
+
+    /// No source yet of a kind.
+    pub fn of(kind: &str) -> Self {
+        Self { kind: kind.to_owned(), ..Self::default() }
+    }
+
+    /// Adds a source.
+    pub fn add(&mut self, row: SourceRow) {
+        self.number += 1;
+        if row.is_nearly_gone() {
+            self.nearly_gone += 1;
+            self.gone.push(row.clone());
+        }
+        if row.lost() > 0 {
+            self.most.push(row);
+        }
+        if self.most.len().max(self.gone.len()) >= 8 * Self::LISTED {
+            self.cut();
+        }
+    }
+
+    /// When all are added.
+    #[must_use]
+    pub fn settled(mut self) -> Self {
+        self.cut();
+        self
+    }
+
+    /// Leaves those that are listed.
+    fn cut(&mut self) {
+        self.gone.sort_by(|a, b| b.pages.cmp(&a.pages).then_with(|| a.source.cmp(&b.source)));
+        self.gone.truncate(Self::LISTED);
+        self.most.sort_by(|a, b| b.lost().cmp(&a.lost()).then_with(|| a.source.cmp(&b.source)));
+        self.most.truncate(Self::LISTED);
     }
 }
 

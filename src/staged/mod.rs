@@ -19,11 +19,13 @@ mod audit;
 mod check;
 mod cluster;
 mod join;
+mod lookup;
 mod names;
 mod record;
 mod sketch;
 mod sketches;
 mod sorter;
+mod tables;
 
 pub use apply::{Applied, ApplyJob, Outputs, apply};
 pub use check::check;
