@@ -7,8 +7,11 @@
 use crate::audit::{self, FEW, Tally};
 use crate::collection::Two;
 use crate::error::{Error, Result};
+use crate::id::Document;
 use crate::judge::{BETWEEN, WITHIN, shares};
+use crate::net::{Crowds, Ran, Scores, Searched};
 use crate::resemblance::{self, Bits, at_most};
+use crate::search::Cost;
 use crate::search::bands::{Banding, JoinParams};
 use crate::settings::{Judge, Measure, Net, Settings, Sketches};
 use crate::similarity::{Anchor, Page, contained};
@@ -130,6 +133,32 @@ impl Met {
             refused: self.refused + other.refused,
             crowded: self.crowded + other.crowded,
             skipped: self.skipped + other.skipped,
+        }
+    }
+}
+
+impl Met {
+    /// What a search in memory tells of the same pages: `texts` different ones with features enough, of so many
+    /// `keys` and `words` of bits, with examples of crowds. Where keys are crowded, a pair counts in each band
+    /// that it met in.
+    pub fn searched(&self, texts: u64, keys: usize, words: usize, examples: Vec<Document>) -> Searched {
+        let distinct = texts - self.repeats.min(texts);
+        let params = JoinParams::new(Banding { bands: keys, rows: 1 }, 1);
+        let score = |(distance, pairs)| (u64::BITS - distance, pairs);
+        let counts = self.distances.iter().rev().map(score).collect();
+        Searched {
+            ran: Ran::Keys { keys: if texts > 0 { keys as u32 } else { 0 } },
+            cost: Cost { probes: self.buckets, candidates: self.candidates, verified: self.candidates },
+            index_bytes: distinct * 4 * (keys + 2 * words) as u64,
+            distinct,
+            recall: None,
+            crowds: (self.crowded > 0).then(|| Crowds::Bands {
+                skipped: self.crowded,
+                full_bucket: params.full_bucket as u32,
+                neighbours: params.neighbours as u32,
+                examples,
+            }),
+            scores: if texts > 0 { vec![Scores { table: None, counts }] } else { Vec::new() },
         }
     }
 }

@@ -239,7 +239,7 @@ impl Findings {
             }),
             against: (!job.against.is_empty()).then(|| against(job, pages, outcome)),
             scores: Scores::new(job, pages)?.warning(&job.settings.keep, pages.new_pages()),
-            memory: job.memory.clone(),
+            memory: job.expected.clone(),
         })
     }
 

@@ -62,7 +62,7 @@ pub struct Writes {
 
 impl Writes {
     /// Whether a table of pages is among them.
-    fn any_pages(self) -> bool {
+    pub(crate) fn any_pages(self) -> bool {
         self.removed || self.pages || self.pages_jsonl || self.pages_parquet
     }
 }
@@ -114,8 +114,11 @@ pub struct Job {
     pub command_line: Vec<String>,
     /// When the run began, RFC 3339, for the report.
     pub created: String,
-    /// What the run is expected to take, for the report; see [`crate::staged::dedup()`].
-    pub memory: Option<MemoryReport>,
+    /// Bytes of memory that [`staged::dedup`](crate::staged::dedup()) keeps to; `None` for a share of what the machine
+    /// has. [`dedup()`] takes what it needs.
+    pub memory: Option<u64>,
+    /// What the run is expected to take, for the report.
+    pub expected: Option<MemoryReport>,
 }
 
 impl Job {

@@ -118,7 +118,7 @@ pub(super) fn bands_of(folder: &Folder) -> usize {
 }
 
 /// Bytes that bits of all pages take.
-fn bits_bytes(pages: u64) -> u64 {
+pub(super) fn bits_bytes(pages: u64) -> u64 {
     pages.div_ceil(64) * 8
 }
 

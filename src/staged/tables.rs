@@ -432,9 +432,7 @@ impl Tables<'_> {
                 host.copy_from_slice(&record[..16]);
                 (host, page_of(&record[16..]), record[16 + PAGE] == 1)
             });
-            if let Some((of, page, counted)) = row.take_if(|row| host.is_none_or(|(host, ..)| host != row.0))
-            {
-                let _ = of;
+            if let Some((_, page, counted)) = row.take_if(|row| host.is_none_or(|(host, ..)| host != row.0)) {
                 let source = host_of(&self.lookup.borrow_mut().page(page)?.url).unwrap_or_default();
                 all.add(SourceRow { source, ..counted });
             }
@@ -443,6 +441,30 @@ impl Tables<'_> {
         }
         counts.hosts = (all.number > 0).then(|| all.settled());
         Ok(counts)
+    }
+
+    /// How many different texts have features enough.
+    ///
+    /// # Errors
+    /// If what is there cannot be read.
+    pub fn sketched(&self) -> Result<u64> {
+        let (bodies, _) = all_edges(self.folder)?;
+        let mut copies = Merge::of(Edge::WIDTH, vec![source(&bodies[0])?])?;
+        let mut next = copies.next()?.map(page_of);
+        let least = self.settings.min_features.max(1);
+        let (mut features, mut sketched) = (Vec::new(), 0);
+        self.folder.scan(&|_| (), |columns, page, from, count| {
+            columns.read(Column::Features, from, count, &mut features)?;
+            for (page, features) in (page..).zip(super::join::words(&features)) {
+                if next == Some(page) {
+                    next = copies.next()?.map(page_of);
+                } else {
+                    sketched += u64::from(features as usize >= least);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(sketched)
     }
 
     /// The pages that are near the most others.

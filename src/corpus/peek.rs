@@ -1,0 +1,59 @@
+//! How many pages files hold, by their sizes and the first pages of some of them.
+
+use super::damage::FileReading;
+use super::inputs::Input;
+use super::options::ReadOptions;
+use super::reader::{Block, Reader};
+
+/// What some pages came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peeked {
+    /// Pages.
+    pub pages: u64,
+    /// Bytes of the stored files that they took.
+    pub stored_bytes: u64,
+    /// Bytes of their ids and URLs.
+    pub name_bytes: u64,
+    /// Bytes of their texts.
+    pub text_bytes: u64,
+}
+
+/// Reads the first pages of some files, evenly from the whole list: little of each, of Parquet what the footer says,
+/// and nothing at all of what can be read but once.
+pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
+    /// Files that are looked into.
+    const FILES: usize = 8;
+    /// Decoded bytes of each, about.
+    const BYTES: usize = 1 << 18;
+    /// Bytes of the names of a row, of which the footer says nothing.
+    const NAMES: u64 = 100;
+    let options = ReadOptions { threads: 1, block_bytes: BYTES, ..options.clone() };
+    let files: Vec<&Input> = inputs.iter().filter(|input| !input.is_stream()).collect();
+    let step = files.len().div_ceil(FILES).max(1);
+    let mut sum = Peeked::default();
+    for input in files.into_iter().step_by(step) {
+        let (mut reader, mut block) = (Reader::open(input, 0, &options), Block::default());
+        if let Some((rows, text_bytes)) = reader.rows() {
+            sum.pages += rows;
+            sum.stored_bytes += input.stored_bytes();
+            sum.name_bytes += rows * NAMES;
+            sum.text_bytes += text_bytes;
+            continue;
+        }
+        // What is not decoded at first may be a header without pages.
+        while reader.next_block(&mut block) {
+            sum.stored_bytes += block.tally.stored;
+            let before = sum.pages;
+            block.process(0, input, &options, &mut FileReading::default(), |page| {
+                sum.pages += 1;
+                sum.text_bytes += page.text.len() as u64;
+                let names = page.record_id.map_or(0, str::len) + page.url.map_or(0, str::len);
+                sum.name_bytes += names as u64;
+            });
+            if sum.pages > before {
+                break;
+            }
+        }
+    }
+    sum
+}
