@@ -14,6 +14,8 @@ pub struct Peeked {
     pub stored_bytes: u64,
     /// Bytes of their ids and URLs.
     pub name_bytes: u64,
+    /// The same compressed.
+    pub packed_name_bytes: u64,
     /// Bytes of their texts.
     pub text_bytes: u64,
 }
@@ -26,7 +28,7 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
     /// Decoded bytes of each, about.
     const BYTES: usize = 1 << 18;
     /// Bytes of the names of a row, of which the footer says nothing.
-    const NAMES: u64 = 100;
+    const NAMES: [u64; 2] = [100, 40];
     let options = ReadOptions { threads: 1, block_bytes: BYTES, ..options.clone() };
     let files: Vec<&Input> = inputs.iter().filter(|input| !input.is_stream()).collect();
     let step = files.len().div_ceil(FILES).max(1);
@@ -36,20 +38,26 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
         if let Some((rows, text_bytes)) = reader.rows() {
             sum.pages += rows;
             sum.stored_bytes += input.stored_bytes();
-            sum.name_bytes += rows * NAMES;
+            sum.name_bytes += rows * NAMES[0];
+            sum.packed_name_bytes += rows * NAMES[1];
             sum.text_bytes += text_bytes;
             continue;
         }
         // What is not decoded at first may be a header without pages.
         while reader.next_block(&mut block) {
             sum.stored_bytes += block.tally.stored;
-            let before = sum.pages;
+            let (before, mut names) = (sum.pages, Vec::new());
             block.process(0, input, &options, &mut FileReading::default(), |page| {
                 sum.pages += 1;
                 sum.text_bytes += page.text.len() as u64;
-                let names = page.record_id.map_or(0, str::len) + page.url.map_or(0, str::len);
-                sum.name_bytes += names as u64;
+                page.record_id
+                    .into_iter()
+                    .chain(page.url)
+                    .for_each(|name| names.extend_from_slice(name.as_bytes()));
             });
+            sum.name_bytes += names.len() as u64;
+            sum.packed_name_bytes +=
+                zstd::bulk::compress(&names, 3).map_or(names.len(), |packed| packed.len()) as u64;
             if sum.pages > before {
                 break;
             }

@@ -1,14 +1,13 @@
 //! `dedup` where memory does not hold it: the stages one after the other in a working folder, and of what they
 //! come to the folder of results that a run in memory makes.
 
-use super::cluster::{self, ClusterJob, Fates, check_keep, cluster as make_clusters, fates_of};
-use super::estimate::{Estimate, in_memory};
+use super::cluster::{self, ClusterJob, check_keep, cluster as make_clusters, fates_of};
+use super::estimate::Estimate;
 use super::join::{JoinJob, bits_bytes, join};
 use super::lookup::{Called, Lookup};
-use super::record::Fate;
 use super::sketch::{Read, Shard, SketchJob, sketch_files};
 use super::sketches::{Column, Folder};
-use super::tables::{ClusterCounts, Tables, check_number, document, lost_by_file};
+use super::tables::{ClusterCounts, Tables, check_number, lost_by_file};
 use super::{Budget, told_bytes, workplace};
 use crate::corpus::{self, DiscoverOptions, Discovered, Input, KeptPages, PassedOver, Place, discover_all};
 use crate::document::DocId;
@@ -56,7 +55,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let Some((inputs, passed_over, expected)) = expected(job)? else {
         return dedup_in_memory(job, progress);
     };
-    let held = in_memory(&expected, &job.settings);
+    let held = expected.in_memory(&job.settings);
     let told = MemoryReport {
         limit_bytes: limit,
         expected_pages: expected.pages,
@@ -85,6 +84,30 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         }
         (Err(_), None) => in_memory(progress),
     }
+}
+
+/// The same on disk, whatever is expected to be needed.
+///
+/// # Errors
+/// As [`dedup`]; and if what was asked for cannot go on disk.
+pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
+    job.settings.check()?;
+    let limit = job.memory.unwrap_or_else(memory_share);
+    let named = || told_bytes(limit);
+    let Some((inputs, passed_over, expected)) = expected(job)? else {
+        return Err(Error::parameter("memory", named(), "files of pages, whose sizes are known"));
+    };
+    let can = can_be_staged(job).and_then(|()| least(job, &inputs, &expected, limit));
+    let at_once =
+        can.map_err(|why| Error::parameter("memory", named(), format!("a run that fits; {why}")))?;
+    let expected_bytes = expected.in_memory(&job.settings);
+    let told = MemoryReport {
+        limit_bytes: limit,
+        expected_pages: expected.pages,
+        expected_bytes,
+        ..MemoryReport::default()
+    };
+    on_disk(job, (inputs, passed_over), &expected, told, at_once, progress)
 }
 
 /// What the job's pages are expected to be; none where some of them come from a stream, or are those that an
@@ -127,17 +150,14 @@ fn can_be_staged(job: &Job) -> Result<(), String> {
 fn least(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result<usize, String> {
     Budget::beside(limit, held_of(expected.pages))
         .map_err(|error| format!("nor is it enough on disk: {error}"))?;
-    let largest = inputs.iter().max_by_key(|input| input.stored_bytes());
-    let Some((file, bytes)) = largest.map(|file| (file, expected.held_of_file(file, &job.settings))) else {
-        return Ok(1);
-    };
-    match limit.checked_div(bytes.max(1)) {
-        Some(0) => Err(format!(
+    let Some(largest) = inputs.iter().max_by_key(|input| input.stored_bytes()) else { return Ok(1) };
+    match expected.at_once(largest, &job.settings, limit) {
+        Ok(files) => Ok(files.min(1 << 16) as usize),
+        Err(needed) => Err(format!(
             "on disk {} alone takes {}, for a file is sketched in memory: cut it into several",
-            file.path.display(),
-            told_bytes(bytes)
+            largest.path.display(),
+            told_bytes(needed)
         )),
-        most => Ok(most.unwrap_or(1).min(1 << 16) as usize),
     }
 }
 
@@ -362,7 +382,7 @@ impl Run<'_> {
             scores: None,
             memory: Some(MemoryReport {
                 on_disk: true,
-                expected_disk_bytes: Some(expected.disk(settings)),
+                expected_disk_bytes: Some(expected.disk(settings, self.limit)),
                 disk_bytes: Some(self.watching.most.load(Ordering::Relaxed)),
                 ..told
             }),

@@ -7,7 +7,7 @@
 
 use super::record::{Edge, PAGE, page_bytes, page_of};
 use super::sketch::Shard;
-use super::sketches::{CHUNK, Column, Columns, Folder};
+use super::sketches::{Column, Columns, Folder};
 use super::sorter::{Merge, Sorted, Sorter};
 use super::{Budget, belongs_to, odd_length, workplace};
 use crate::error::{Error, Result};

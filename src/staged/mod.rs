@@ -33,7 +33,7 @@ mod tables;
 pub use apply::{Applied, ApplyJob, Outputs, apply};
 pub use check::check;
 pub use cluster::{ClusterJob, Clustered, cluster};
-pub use dedup::dedup;
+pub use dedup::{dedup, dedup_on_disk};
 pub use join::{JoinJob, Joined, PagePair, join, pairs};
 pub use sketch::{Shard, SketchJob, Sketched, sketch};
 

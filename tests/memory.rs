@@ -1,0 +1,209 @@
+//! Where memory does not hold a run, it goes in stages on disk, and comes to the same files.
+
+use crate::cli::{corpus, flipside};
+use crate::staged::{contents, quick, texts, write_files};
+use flipside::clusters::Linkage;
+use flipside::corpus::KeptFiles;
+use flipside::hash::SplitMix64;
+use flipside::pipeline::{self, Job, Silent, Writes};
+use flipside::settings::Settings;
+use flipside::staged;
+use proptest::prelude::*;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// All that can be written.
+const ALL: Writes = Writes {
+    kept: true,
+    removed: true,
+    pages: true,
+    pages_jsonl: true,
+    pages_parquet: cfg!(feature = "parquet"),
+};
+
+fn job(inputs: &[PathBuf], out: &Path, settings: Settings) -> Job {
+    Job {
+        inputs: inputs.to_vec(),
+        out: out.to_path_buf(),
+        writes: ALL,
+        settings,
+        created: "now".to_owned(),
+        ..Job::default()
+    }
+}
+
+/// The report without what is not the same in any two runs.
+fn report(bytes: &[u8], is_crowded: bool) -> Value {
+    let mut report: Value = serde_json::from_slice(bytes).unwrap();
+    let fields = report.as_object_mut().unwrap();
+    ["stages", "peak_memory_bytes", "memory"].iter().for_each(|field| drop(fields.remove(*field)));
+    if is_crowded {
+        // Pairs of crowds count in each band that they met in.
+        for field in ["searched", "judged", "search_cost", "histograms", "method", "warnings"] {
+            fields.remove(field);
+        }
+    }
+    report
+}
+
+/// Runs a job in memory and on disk, and holds all that is written against each other.
+fn assert_same(job: &Job, threads: usize, is_crowded: bool) {
+    let held = Job { out: job.out.with_extension("held"), threads: 2, ..job.clone() };
+    let staged = Job { out: job.out.with_extension("staged"), threads, ..job.clone() };
+    let summaries =
+        [pipeline::dedup(&held, &Silent).unwrap(), staged::dedup_on_disk(&staged, &Silent).unwrap()];
+    assert_eq!(
+        (summaries[0].documents, summaries[0].removed, summaries[0].damaged),
+        (summaries[1].documents, summaries[1].removed, summaries[1].damaged)
+    );
+    let [expected, got] = [&held.out, &staged.out].map(|out| contents(out));
+    assert!(expected.keys().eq(got.keys()), "{:?} {:?}", expected.keys(), got.keys());
+    for (name, bytes) in &expected {
+        match &name[..] {
+            "report.json" => {
+                let [a, b] = [bytes, &got[name]].map(|bytes| report(bytes, is_crowded));
+                for (field, value) in a.as_object().unwrap() {
+                    assert_eq!(value, &b[field], "{field}");
+                }
+            }
+            // It shows times.
+            "report.html" => {}
+            _ => assert!(*bytes == got[name], "{name}, {threads} threads"),
+        }
+    }
+    let parent = job.out.parent().unwrap();
+    for entry in fs::read_dir(parent).unwrap() {
+        let name = entry.unwrap().file_name().to_string_lossy().into_owned();
+        assert!(!name.contains("unfinished"), "{name}");
+    }
+    [held.out, staged.out].iter().for_each(|out| fs::remove_dir_all(out).unwrap());
+}
+
+/// Puts lines between others: damage, a text that is null, a record id that was there before, none at all.
+fn with_oddities(path: &Path) {
+    let lines = fs::read_to_string(path).unwrap();
+    let odd = [
+        "{\"text\": 5}",
+        "no JSON at all",
+        "{\"id\": \"0/0\", \"text\": \"some words that nobody else has, of a page whose id is taken\"}",
+        "{\"url\": \"https://other.example/x\", \"text\": \"a page without an id, and with a few words\"}",
+        "{\"text\": \"a page without any name that says little more than this\"}",
+    ];
+    let mixed = lines.lines().enumerate().flat_map(|(at, line)| {
+        let odd = (at % 3 == 1).then(|| odd[at / 3 % odd.len()]);
+        odd.into_iter().chain([line])
+    });
+    fs::write(path, mixed.map(|line| line.to_owned() + "\n").collect::<String>()).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10))]
+    #[test]
+    fn a_run_on_disk_writes_what_a_run_in_memory_writes(
+        pages in 1usize..200, files in 1usize..5, seed: u64, odd: bool, each: bool, connected: bool,
+        removable: bool, threads in 1usize..4,
+    ) {
+        let top = tempfile::tempdir().unwrap();
+        let paths = write_files(&top.path().join("crawl"), &texts(pages, 0, seed), files);
+        if odd {
+            paths.iter().for_each(|path| with_oddities(path));
+        }
+        let settings = match removable {
+            true => Settings::removable().with(|s| s.sketches = quick(0.8).sketches),
+            false => quick(0.6),
+        };
+        let linkage = if connected { Linkage::Connected } else { Linkage::Star };
+        let job = job(&paths, &top.path().join("out"), settings.with(|s| s.linkage = linkage));
+        let kept_files = if each { KeptFiles::Each } else { KeptFiles::One };
+        assert_same(&Job { kept_files, ..job }, threads, false);
+    }
+}
+
+#[test]
+fn real_pages_of_all_formats_come_to_the_same() {
+    let top = tempfile::tempdir().unwrap();
+    let crawl = top.path().join("crawl");
+    write_files(&crawl, &texts(90, 0, 8), 2);
+    for entry in fs::read_dir(corpus()).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, crawl.join(path.file_name().unwrap())).unwrap();
+    }
+    // A folder of which not all is read, and a file that is damaged.
+    fs::write(crawl.join("notes.txt"), "not read").unwrap();
+    fs::write(crawl.join("cut.jsonl.gz"), [0x1f, 0x8b, 8, 0, 0]).unwrap();
+    let job = job(&[crawl], &top.path().join("out"), Settings::default());
+    for kept_files in [KeptFiles::One, KeptFiles::Each] {
+        assert_same(&Job { kept_files, ..job.clone() }, 3, false);
+    }
+}
+
+#[test]
+fn a_template_comes_to_the_same_pages() {
+    let top = tempfile::tempdir().unwrap();
+    let paths = write_files(&top.path().join("crawl"), &texts(200, 900, 4), 3);
+    assert_same(&job(&paths, &top.path().join("out"), quick(0.8)), 2, true);
+}
+
+#[test]
+fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
+    let top = tempfile::tempdir().unwrap();
+    let crawl = top.path().join("crawl");
+    let paths = write_files(&crawl, &texts(36_000, 0, 3), 6);
+    // Long names, so that few pages take much.
+    for path in &paths {
+        let lines = fs::read_to_string(path).unwrap();
+        let mut rng = SplitMix64::new(7);
+        let long = |line: &str| {
+            let more: String = (0..26).map(|_| format!("/{:016x}", rng.next_u64())).collect();
+            line.replacen("https://site.example", &format!("https://site.example{more}"), 1) + "\n"
+        };
+        fs::write(path, lines.lines().map(long).collect::<String>()).unwrap();
+    }
+    let run = |name: &str, options: &[&str]| -> BTreeMap<String, Vec<u8>> {
+        let out = top.path().join(name);
+        let mut command = flipside();
+        command.args(["dedup", "-q", "--bands", "4x3"]).arg(&crawl).arg("--out").arg(&out).args(options);
+        command.assert().success();
+        contents(&out)
+    };
+    let of = |files: &BTreeMap<String, Vec<u8>>| -> Value {
+        serde_json::from_slice::<Value>(&files["report.json"]).unwrap()
+    };
+    let held = run("held", &["--memory", "2GiB"]);
+    assert_eq!(of(&held)["memory"]["on_disk"], false);
+    for threads in ["1", "3"] {
+        let staged = run(&format!("staged {threads}"), &["--memory", "48MiB", "--threads", threads]);
+        for name in ["pairs.csv", "clusters.csv", "kept.jsonl.gz"] {
+            assert!(held[name] == staged[name], "{name}");
+        }
+        let (held, staged) = (of(&held), of(&staged));
+        let memory = &staged["memory"];
+        assert_eq!((&memory["on_disk"], &memory["limit_bytes"]), (&true.into(), &(48u64 << 20).into()));
+        let number = |value: &Value| value.as_f64().unwrap();
+        // A quarter off at most: pages, what memory would hold, and what the disk did.
+        for (expected, fact) in [
+            (&memory["expected_pages"], &staged["corpus"]["documents"]),
+            (&held["memory"]["expected_bytes"], &held["peak_memory_bytes"]),
+            (&memory["expected_disk_bytes"], &memory["disk_bytes"]),
+        ] {
+            let ratio = number(expected) / number(fact);
+            assert!((0.75..1.25).contains(&ratio), "{expected} expected, {fact}");
+        }
+    }
+    // What cannot go on disk is refused before anything is read.
+    let refused = |options: &[&str], needed: &str| {
+        let out = top.path().join("refused");
+        let mut command = flipside();
+        command.args(["dedup", "-q", "--memory", "48MiB"]).arg(&crawl).arg("--out").arg(&out).args(options);
+        let told = String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap();
+        assert!(told.contains("--memory 48MiB: expected at least ") && told.contains(needed), "{told}");
+        assert!(!out.exists());
+    };
+    refused(&["--method", "minhash"], "--search bands: expected keys");
+    refused(&["--keep", "longest"], "keep longest");
+    refused(&["--clusters", "complete"], "--clusters complete");
+    refused(&["--all-pairs"], "--all-pairs");
+    refused(&["--without-frames"], "--without-frames");
+}
