@@ -17,6 +17,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// What a stage has kept of a page with a text of its own: the first of its copies.
 #[derive(Clone, Copy, Debug)]
@@ -365,9 +366,7 @@ impl<C: Fn(usize, u32) -> bool> Meeting<C> {
 /// Pages that were drawn to be compared with all others by their bits: a sample of what a join should have found.
 pub struct Drawn {
     company: Company,
-    /// Ascending.
     pages: Vec<Owned>,
-    all: u64,
 }
 
 impl Drawn {
@@ -385,11 +384,20 @@ impl Drawn {
         audit::most_drawn(all)
     }
 
-    /// These pages, drawn of `all`.
-    pub fn new(company: Company, pages: &[Companion<'_>], all: u64) -> Self {
-        let mut pages: Vec<Owned> = pages.iter().map(Owned::of).collect();
-        pages.sort_unstable_by_key(|page| page.page);
-        Self { company, pages, all }
+    /// Which of so many drawn pages, in the order of their keys, are compared one step after the other. After a step
+    /// that [is enough](Self::is_enough) no other follows.
+    pub fn steps(drawn: usize) -> impl Iterator<Item = Range<usize>> {
+        audit::steps(drawn)
+    }
+
+    /// Whether the pairs that [`near`](Self::near) has told in all steps so far are enough.
+    pub fn is_enough(pairs: u64) -> bool {
+        audit::is_enough(pairs)
+    }
+
+    /// The pages of a step.
+    pub fn new(company: Company, pages: &[Companion<'_>]) -> Self {
+        Self { company, pages: pages.iter().map(Owned::of).collect() }
     }
 
     /// Which of these pages, put in order of their sizes, are near which drawn ones: the drawn one and the other.
@@ -431,9 +439,10 @@ impl Drawn {
         self.pages.is_empty()
     }
 
-    /// What counts the pairs that [`near`](Self::near) tells, and which of them were found.
-    pub fn tally(&self) -> Tally {
-        Tally::new(self.pages.iter().map(|page| page.page).collect(), self.all)
+    /// What counts the pairs that [`near`](Self::near) has told in all steps, and which of them were found; of the pages
+    /// of these steps, drawn of `all`.
+    pub fn tally(pages: Vec<u64>, all: u64) -> Tally {
+        Tally::new(pages, all)
     }
 }
 
@@ -477,6 +486,58 @@ mod tests {
                 Sketch { facts: Facts { digest, text_bytes: 500, features }, value }
             })
             .collect()
+    }
+
+    fn in_order_of_drawing<'a>(pages: &[Companion<'a>], settings: &Settings) -> Vec<Companion<'a>> {
+        let mut pages = pages.to_vec();
+        pages.sort_by_key(|page| Drawn::key(page.facts.digest, settings.seed));
+        pages
+    }
+
+    #[test]
+    fn of_a_large_template_few_pages_are_compared() {
+        let settings = Settings::default();
+        let Sketches::Both { bits, banding } = settings.sketches else { unreachable!() };
+        let mut rng = SplitMix64::new(5);
+        let keys: Vec<u32> = (0..banding.bands).map(|_| rng.next_u64() as u32).collect();
+        let pages: Vec<Sketch> = (0..1_100u64)
+            .map(|page| {
+                let mut words = vec![u64::MAX / 3; bits / 64];
+                words[0] ^= 1 << rng.below(20);
+                let value = SketchValue::Both(TwoSketches { hash: page, bits: words, keys: keys.clone() });
+                let digest = u128::from(rng.next_u64()) << 64 | u128::from(page);
+                Sketch { facts: Facts { digest, text_bytes: 500, features: 100 }, value }
+            })
+            .collect();
+        let mut deduper = Deduper::new(settings.clone()).unwrap();
+        pages.iter().for_each(|page| {
+            deduper.push_sketch(page).unwrap();
+        });
+        let outcome = deduper.run().unwrap();
+        let found: HashSet<[u64; 2]> =
+            outcome.pairs.iter().map(|p| [p.a, p.b].map(|page| u64::from(page.0))).collect();
+        let audit = outcome.audit.unwrap();
+
+        let company = Company::new(&settings).unwrap();
+        let all: Vec<Companion<'_>> = (0..)
+            .zip(&pages)
+            .map(|(page, sketch)| {
+                let SketchValue::Both(two) = &sketch.value else { unreachable!() };
+                Companion { page, facts: sketch.facts, two: Two::from(two) }
+            })
+            .collect();
+        let in_order = in_order_of_drawing(&all, &settings);
+        let first = Drawn::steps(in_order.len()).next().unwrap();
+        let drawn: HashSet<u64> = in_order[first.clone()].iter().map(|page| page.page).collect();
+        let near: Vec<(u64, u64)> =
+            Drawn::new(company, &in_order[first]).near(&mut all.clone()).into_iter().collect();
+        assert!(Drawn::is_enough(near.len() as u64), "{}", near.len());
+        // All are near all, and each pair counts once.
+        let n = drawn.len() as u64;
+        assert_eq!((audit.drawn, audit.pairs), (n, n * (1_100 - n) + n * (n - 1) / 2));
+        let pairs: HashSet<[u64; 2]> = near.into_iter().map(|(a, b)| [a.min(b), a.max(b)]).collect();
+        assert_eq!(audit.found, pairs.intersection(&found).count() as u64);
+        assert!(audit.found > 1_000 && audit.found < audit.pairs, "{audit:?}");
     }
 
     #[test]
@@ -566,13 +627,15 @@ mod tests {
             assert_eq!(got, expected, "round {round}");
 
             let audit = outcome.audit.unwrap();
-            let drawn = Drawn::new(company, &firsts, firsts.len() as u64);
             let found = |a: u64, b: u64| {
                 got.binary_search_by_key(&(a.max(b), a.min(b)), |near| (near.later, near.earlier)).is_ok()
             };
-            let mut tally = drawn.tally();
-            for pages in firsts.clone().chunks_mut(50) {
-                drawn.near(pages).into_iter().for_each(|(a, b)| tally.add(a, b, found(a, b)));
+            let mut tally = Drawn::tally(firsts.iter().map(|page| page.page).collect(), firsts.len() as u64);
+            for ranks in Drawn::steps(firsts.len()) {
+                let drawn = Drawn::new(company, &in_order_of_drawing(&firsts, &settings)[ranks]);
+                for pages in firsts.clone().chunks_mut(50) {
+                    drawn.near(pages).into_iter().for_each(|(a, b)| tally.add(a, b, found(a, b)));
+                }
             }
             assert_eq!(tally.audit(), audit);
             audited += audit.pairs;
