@@ -104,10 +104,7 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
         .texts
         .sketched
         .iter()
-        .filter_map(|&text| {
-            let size = evidence.facts(text).features;
-            Some(Candidate { text, bits: Bits { words: evidence.two(text)?.bits, size } })
-        })
+        .filter_map(|&text| Some(Candidate { text, bits: evidence.bits(text)? }))
         .collect();
     // What two sizes rule out needs no bits, and by size it lies at both ends.
     all.sort_unstable_by_key(|candidate| (candidate.bits.size, candidate.text));

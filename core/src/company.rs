@@ -96,8 +96,8 @@ impl Page for &Companion<'_> {
         None
     }
 
-    fn bits(&self) -> Option<&[u64]> {
-        Some(self.two.bits)
+    fn bits(&self) -> Option<Bits<'_>> {
+        Some(Bits::by_size(self.two.bits, self.facts.features))
     }
 
     fn size(&self) -> u32 {
@@ -412,14 +412,14 @@ impl Drawn {
             let from = pages.partition_point(|b| b.facts.features < size && ruled_out(b.facts.features));
             let others = &pages[from..];
             let end = others.partition_point(|b| b.facts.features <= size || !ruled_out(b.facts.features));
-            let own = Bits { words: &a.bits, size };
+            let own = Bits::by_size(&a.bits, size);
             let passes = |estimate: f32, size: u32| match measure {
                 Measure::EstimatedContainment => contained(estimate, [own.size, size]) >= threshold,
                 _ => estimate >= threshold,
             };
             // A few words mostly show that too many bits differ.
             let is_near = |b: &&Companion<'_>| {
-                let bits = Bits { words: b.two.bits, size: b.facts.features };
+                let bits = Bits::by_size(b.two.bits, b.facts.features);
                 b.page != a.page
                     && passes(resemblance::bound(own, bits, FEW), bits.size)
                     && passes(resemblance::estimate(own, bits), bits.size)
@@ -457,7 +457,8 @@ mod tests {
     use super::*;
     use crate::dedup::{Deduper, Kind};
     use crate::hash::SplitMix64;
-    use crate::sketch::{Sketch, SketchValue, TwoSketches};
+    use crate::sketch::{Sketch, SketchValue, Sketcher, TwoSketches};
+    use crate::text::FeatureKind;
     use hashbrown::{HashMap, HashSet};
 
     /// Sketches of few values each, so that keys meet, sketches are shared, and templates crowd.
@@ -645,6 +646,73 @@ mod tests {
         assert!(crowds > 8, "the guard against crowds was hardly looked at: {crowds}");
     }
 
+    /// Texts in families: a text, and others with some of its words changed.
+    fn families(n: usize, largest: u64, changes: u64, seed: u64) -> Vec<String> {
+        let mut rng = SplitMix64::new(seed);
+        let mut texts = Vec::new();
+        while texts.len() < n {
+            let first: Vec<u64> = (0..50 + rng.below(100)).map(|_| rng.below(5_000)).collect();
+            let most = 1 + rng.below(largest);
+            for _ in 0..1 + rng.below(most) {
+                let mut words = first.clone();
+                for _ in 0..rng.below(changes) {
+                    let at = rng.below(words.len() as u64) as usize;
+                    words[at] = rng.below(5_000);
+                }
+                texts.push(words.iter().map(|word| format!("w{word} ")).collect());
+            }
+        }
+        texts
+    }
+
+    #[test]
+    fn the_audit_s_interval_holds_the_recall_in_most_draws() {
+        for (largest, changes, drawn) in [(6, 6, 1_000), (30, 5, 500), (3, 8, 2_000)] {
+            // Keys that miss a part.
+            let settings = Settings::both(0.8).with(|settings| {
+                settings.features = FeatureKind::Words;
+                settings.sketches = Sketches::Both { bits: 512, banding: Banding { bands: 5, rows: 6 } };
+            });
+            let texts = families(5_000, largest, changes, largest);
+            let mut deduper = Deduper::new(settings.clone()).unwrap();
+            deduper.extend(&texts);
+            let outcome = deduper.run().unwrap();
+            let found: HashSet<(u64, u64)> =
+                outcome.pairs.iter().map(|pair| (u64::from(pair.a.0), u64::from(pair.b.0))).collect();
+
+            let mut sketcher = Sketcher::new(&settings, None).unwrap();
+            let sketches: Vec<Sketch> = texts.iter().map(|text| sketcher.sketch(text)).collect();
+            let mut seen = HashSet::new();
+            let pages: Vec<Companion<'_>> = (0..)
+                .zip(&sketches)
+                .filter(|(_, sketch)| seen.insert(sketch.facts.digest))
+                .map(|(page, sketch)| {
+                    let SketchValue::Both(two) = &sketch.value else { unreachable!() };
+                    Companion { page, facts: sketch.facts, two: Two::from(two) }
+                })
+                .collect();
+            // All that is near, from both sides.
+            let company = Company::new(&settings).unwrap();
+            let near = Drawn::new(company, &pages).near(&mut pages.clone());
+            let is_found = |a: u64, b: u64| found.contains(&(a.min(b), a.max(b)));
+            let truth = near.iter().filter(|&&(a, b)| is_found(a, b)).count() as f64 / near.len() as f64;
+            assert!((0.5..0.99).contains(&truth), "{truth}");
+
+            let covered = (0..100).filter(|&seed| {
+                let settings = settings.clone().with(|settings| settings.seed = seed);
+                let in_order = in_order_of_drawing(&pages, &settings);
+                let of_draw: HashSet<u64> = in_order[..drawn].iter().map(|page| page.page).collect();
+                let mut tally = Drawn::tally(of_draw.iter().copied().collect(), pages.len() as u64);
+                let of_draw = near.iter().filter(|(a, _)| of_draw.contains(a));
+                of_draw.for_each(|&(a, b)| tally.add(a, b, is_found(a, b)));
+                let recall = tally.audit().recall.unwrap();
+                (recall.low..=recall.high).contains(&truth)
+            });
+            let covered = covered.count();
+            assert!(covered >= 93, "families of up to {largest}: {covered} of 100 intervals hold {truth}");
+        }
+    }
+
     #[test]
     fn what_no_group_shows_is_refused() {
         let refused = |settings: Settings| match Company::new(&settings) {
@@ -652,7 +720,8 @@ mod tests {
             Ok(_) => "",
         };
         assert_eq!([Settings::default(), Settings::removable()].map(refused), ["", ""]);
-        assert_eq!([Settings::simhash(), Settings::minhash(0.8)].map(refused), ["search", "search"]);
+        let others = [Settings::simhash(), Settings::minhash(0.8), Settings::one_bit(512, 0.8)];
+        assert_eq!(others.map(refused), ["search"; 3]);
         assert_eq!(refused(Settings::default().with(|s| s.judge = Judge::Jaccard(0.8))), "verify");
     }
 }
