@@ -10,6 +10,7 @@ mod html;
 mod kept;
 mod memory;
 mod parquet;
+mod place;
 mod reading;
 mod results_v1;
 mod review;

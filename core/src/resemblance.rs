@@ -26,9 +26,21 @@ pub struct Bits<'a> {
     pub words: &'a [u64],
     /// Number of elements.
     pub size: u32,
+    /// What the bits are.
+    pub forms: Forms,
 }
 
-/// What the bits of a set are.
+/// What the bits of sets are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Forms {
+    /// Odd sketches of small sets, one bit of each MinHash position of large ones.
+    #[default]
+    BySize,
+    /// One bit of each MinHash position.
+    Minima,
+}
+
+/// What the bits of one set are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Two odd sketches, by two hashes.
@@ -42,10 +54,10 @@ enum Form {
 impl Form {
     /// That of a set of `size` elements. The sizes of one with two odd sketches and of one that is all minima differ
     /// by a factor of three, so that two such sets share less than a third.
-    fn of(size: u32, words: usize) -> Self {
+    fn of(size: u32, words: usize, forms: Forms) -> Self {
         let [twice, half] = largest_odd(words * WORD);
         match size {
-            _ if words % 2 == 1 => Self::Minima,
+            _ if words % 2 == 1 || forms == Forms::Minima => Self::Minima,
             _ if size <= twice => Self::Twice,
             _ if size <= half => Self::Half,
             _ => Self::Minima,
@@ -53,9 +65,21 @@ impl Form {
     }
 }
 
+impl<'a> Bits<'a> {
+    /// These bits of a set of so many elements, [by its size](Forms::BySize).
+    pub fn by_size(words: &'a [u64], size: u32) -> Self {
+        Self { words, size, forms: Forms::BySize }
+    }
+
+    fn form(&self) -> Form {
+        Form::of(self.size, self.words.len(), self.forms)
+    }
+}
+
 /// Makes the bits of sets.
 #[derive(Clone, Debug)]
 pub struct BitSketcher {
+    forms: Forms,
     minima: MinHasher,
     signature: Vec<u32>,
     seed: u64,
@@ -63,16 +87,16 @@ pub struct BitSketcher {
 
 impl BitSketcher {
     /// Bits as many as `minima` has positions: a multiple of 64. `seed` says which bit a feature turns over.
-    pub(crate) fn new(minima: MinHasher, seed: u64) -> Self {
+    pub(crate) fn new(forms: Forms, minima: MinHasher, seed: u64) -> Self {
         let signature = vec![0; minima.params().permutations];
-        Self { minima, signature, seed }
+        Self { forms, minima, signature, seed }
     }
 
     /// The bits of a set. Each feature stands there once.
     pub fn sketch(&mut self, features: &[u64]) -> Vec<u64> {
         let words = self.signature.len() / WORD;
         let size = u32::try_from(features.len()).unwrap_or(u32::MAX);
-        self.sketch_as(Form::of(size, words), features)
+        self.sketch_as(Form::of(size, words, self.forms), features)
     }
 
     fn sketch_as(&mut self, form: Form, features: &[u64]) -> Vec<u64> {
@@ -114,7 +138,7 @@ pub fn estimate(a: Bits<'_>, b: Bits<'_>) -> f32 {
     let first = || level.differing(&a.words[..half], &b.words[..half]);
     let second = || level.differing(&a.words[half..], &b.words[half..]);
     let minima = || one_bit::estimate_of(second(), words - half);
-    let estimate = match (Form::of(a.size, words), Form::of(b.size, words)) {
+    let estimate = match (a.form(), b.form()) {
         (Form::Twice, Form::Twice) => of_odd(&[first(), second()], half, sizes),
         (Form::Twice, Form::Half) | (Form::Half, Form::Twice) => of_odd(&[first()], half, sizes),
         (Form::Half, Form::Half) => mean(of_odd(&[first()], half, sizes), minima(), half, sizes),
@@ -136,7 +160,7 @@ pub(crate) fn bound(a: Bits<'_>, b: Bits<'_>, few: usize) -> f32 {
     // Bits that differ are no more than elements that are not shared.
     let odd = |from: usize| jaccard(f64::from(differing(from, half)), sizes);
     let minima = |from: usize| one_bit::estimate_of(differing(from, words - from), words - from);
-    let bound = match (Form::of(a.size, words), Form::of(b.size, words)) {
+    let bound = match (a.form(), b.form()) {
         (Form::Twice, Form::Twice) => odd(0).min(odd(half)),
         (Form::Twice, Form::Half) | (Form::Half, Form::Twice) => odd(0),
         (Form::Half, Form::Half) => odd(0).max(minima(half)),
@@ -147,12 +171,12 @@ pub(crate) fn bound(a: Bits<'_>, b: Bits<'_>, few: usize) -> f32 {
     at_most(bound, sizes)
 }
 
-/// The standard error of [`estimate`] for two sets of `size` elements and a Jaccard coefficient, of so many bits;
+/// The standard error of [`estimate`] by [`Forms::BySize`] for two sets of `size` elements and a Jaccard coefficient, of so many bits;
 /// it is larger by up to √2 where one of the two sets has half of its bits in common with the other.
 pub fn standard_error(similarity: f64, bits: usize, size: u32) -> f64 {
     let words = bits / WORD;
     let sum = 2.0 * f64::from(size);
-    match Form::of(size, words) {
+    match Form::of(size, words, Forms::BySize) {
         Form::Twice => (odd_variance(similarity, words / 2, sum) / 2.0).sqrt(),
         Form::Half => {
             let odd = odd_variance(similarity, words / 2, sum);
@@ -277,7 +301,7 @@ mod tests {
 
     fn sketcher(bits: usize, seed: u64) -> BitSketcher {
         let params = MinHashParams { permutations: bits, family: Family::FastSimilarity, seed };
-        BitSketcher::new(MinHasher::new(params).unwrap(), seed)
+        BitSketcher::new(Forms::BySize, MinHasher::new(params).unwrap(), seed)
     }
 
     /// Two sets of a size that share so many.
@@ -291,7 +315,10 @@ mod tests {
 
     fn estimated(sketcher: &mut BitSketcher, [a, b]: &[Vec<u64>; 2]) -> f32 {
         let [x, y] = [a, b].map(|set| sketcher.sketch(set));
-        estimate(Bits { words: &x, size: a.len() as u32 }, Bits { words: &y, size: b.len() as u32 })
+        estimate(
+            Bits { words: &x, size: a.len() as u32, forms: sketcher.forms },
+            Bits { words: &y, size: b.len() as u32, forms: sketcher.forms },
+        )
     }
 
     #[test]
@@ -348,10 +375,10 @@ mod tests {
         assert_eq!(largest_odd(1024), [512, 1536]);
         for (bits, size) in [(1024, 768), (64, 1), (192, 100), (128, 96)] {
             let [twice, half] = largest_odd(bits);
-            let form = Form::of(size, bits / WORD);
+            let form = Form::of(size, bits / WORD, Forms::BySize);
             assert_eq!(form == Form::Twice, size <= twice, "{bits}");
             assert_eq!(
-                (Form::of(half, bits / WORD) == Form::Half, half > 0),
+                (Form::of(half, bits / WORD, Forms::BySize) == Form::Half, half > 0),
                 (half > 0, (bits / WORD).is_multiple_of(2))
             );
         }
@@ -389,13 +416,13 @@ mod tests {
 
     #[test]
     fn nothing_and_the_same() {
-        let none = Bits { words: &[], size: 3 };
+        let none = Bits::by_size(&[], 3);
         assert_eq!(estimate(none, none), 0.0);
-        let empty = Bits { words: &[0, 0], size: 0 };
+        let empty = Bits::by_size(&[0, 0], 0);
         assert_eq!(estimate(empty, empty), 1.0);
-        let full = Bits { words: &[u64::MAX, 0], size: 60 };
-        assert!(estimate(full, Bits { words: &[0, u64::MAX], size: 60 }) < 0.1);
-        let large = Bits { words: &[0, 0], size: 1_000 };
+        let full = Bits::by_size(&[u64::MAX, 0], 60);
+        assert!(estimate(full, Bits::by_size(&[0, u64::MAX], 60)) < 0.1);
+        let large = Bits::by_size(&[0, 0], 1_000);
         assert_eq!(estimate(empty, large), 0.0);
     }
 
@@ -415,7 +442,7 @@ mod tests {
                 prop_assert_eq!(&half[words / 2..], &minima[words / 2..]);
             }
             let [x, y] = [&a, &b].map(|set| sketcher.sketch(set));
-            let (x, y) = (Bits { words: &x, size: a.len() as u32 }, Bits { words: &y, size: b.len() as u32 });
+            let (x, y) = (Bits { words: &x, size: a.len() as u32, forms: sketcher.forms }, Bits { words: &y, size: b.len() as u32, forms: sketcher.forms });
             let there = estimate(x, y);
             prop_assert_eq!(there.to_bits(), estimate(y, x).to_bits());
             prop_assert_eq!(estimate(x, x), 1.0);
