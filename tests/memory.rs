@@ -3,11 +3,11 @@
 use crate::cli::{corpus, flipside};
 use crate::staged::{contents, quick, texts, write_files};
 use flipside::clusters::Linkage;
-use flipside::corpus::KeptFiles;
+use flipside::corpus::{JsonlFields, KeptFiles, ReadRules};
 use flipside::hash::SplitMix64;
 use flipside::pipeline::{self, Job, Silent, Writes};
 use flipside::settings::Settings;
-use flipside::staged;
+use flipside::staged::{self, Shard, SketchJob};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -206,4 +206,61 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     refused(&["--clusters", "complete"], "--clusters complete");
     refused(&["--all-pairs"], "--all-pairs");
     refused(&["--without-frames"], "--without-frames");
+}
+
+#[test]
+fn a_plan_says_what_the_job_takes() {
+    let top = tempfile::tempdir().unwrap();
+    let crawl = top.path().join("crawl");
+    let paths = write_files(&crawl, &texts(9_000, 0, 3), 3);
+    let plan = |options: &[&str]| -> Value {
+        let output = flipside().args(["plan", "-q", "--json"]).args(options).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let of_files = plan(&[crawl.to_str().unwrap(), "--memory", "20MB"]);
+    let sketches = top.path().join("sketches");
+    let sketch = SketchJob {
+        inputs: paths,
+        fields: JsonlFields::default(),
+        longest_page: None,
+        rules: ReadRules::default(),
+        out: sketches.clone(),
+        force: false,
+        threads: 1,
+        shard: Shard::default(),
+        settings: Settings::default(),
+    };
+    let pages = staged::sketch(&sketch, &Silent).unwrap().pages as f64;
+    let number = |value: &Value| value.as_f64().unwrap();
+    let close = |expected: &Value, fact: f64| {
+        let ratio = number(expected) / fact;
+        assert!((0.75..1.25).contains(&ratio), "{expected} expected, {fact}");
+    };
+    close(&of_files["documents"], pages);
+    let bytes = |end: &str| {
+        let files = contents(&sketches);
+        files.iter().filter(|(name, _)| name.ends_with(end)).map(|(_, bytes)| bytes.len() as f64).sum::<f64>()
+    };
+    close(&of_files["disk_bytes"]["sketches"], bytes(".sketches"));
+    close(&of_files["disk_bytes"]["names"], bytes(".names"));
+    close(&of_files["stages"][0]["disk_bytes"], bytes(".sketches") + bytes(".names"));
+    assert_eq!((&of_files["on_disk"], &of_files["sampled"]), (&true.into(), &true.into()));
+    assert!(of_files["too_little"].as_str().unwrap().contains("of memory is too little"));
+    let stages = of_files["stages"].as_array().unwrap();
+    assert!(stages.iter().all(|stage| number(&stage["cpu_seconds"]) > 0.0), "{stages:?}");
+
+    let month = plan(&["--documents", "3e9", "--memory", "8GiB", "--threads", "16"]);
+    assert_eq!((&month["documents"], &month["threads"]), (&3_000_000_000u64.into(), &16.into()));
+    assert_eq!(month["stages"].as_array().unwrap().len(), 4);
+    assert!(month["too_little"].is_null() && number(&month["most_disk_bytes"]) < 2e12);
+    let tight = plan(&["--documents", "3e9", "--memory", "8GiB", "--disk", "100GB"]);
+    assert!(tight["too_little"].as_str().unwrap().contains("of disk is too little"));
+    let small = plan(&["--documents", "1e6", "--memory", "8GiB"]);
+    assert_eq!((&small["on_disk"], small["stages"].as_array().unwrap().len()), (&false.into(), 1));
+    for (option, told) in [("--distance=3", "--method simhash"), ("--features=words", "--method simhash")] {
+        let run = flipside().args(["plan", "--documents", "1e6", option]).assert().code(2);
+        let told_now = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+        assert!(told_now.contains(told), "{told_now}");
+    }
 }

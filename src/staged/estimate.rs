@@ -37,6 +37,17 @@ impl Estimate {
         Self { pages: (stored as f64 * density) as u64, density, names, packed_names, text }
     }
 
+    /// That of so many pages, whose ids and URLs have so many bytes, as they are and compressed, and whose texts.
+    pub fn new(pages: u64, [names, packed_names]: [f64; 2], text: f64) -> Self {
+        Self { pages, density: 0.0, names, packed_names, text }
+    }
+
+    /// Pages of the largest of these files.
+    pub fn largest_file(&self, inputs: &[Input]) -> u64 {
+        let largest = inputs.iter().map(Input::stored_bytes).max().unwrap_or(0);
+        (largest as f64 * self.density) as u64
+    }
+
     /// How many files may be sketched at once in so much memory, if the largest of them may.
     pub fn at_once(&self, largest: &Input, settings: &Settings, memory: u64) -> Result<u64, u64> {
         let pages = largest.stored_bytes() as f64 * self.density;
