@@ -27,6 +27,8 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
     const FILES: usize = 8;
     /// Decoded bytes of each, about.
     const BYTES: usize = 1 << 18;
+    /// Blocks of so many bytes in which a page is looked for.
+    const BLOCKS: usize = 64;
     /// Bytes of the names of a row, of which the footer says nothing.
     const NAMES: [u64; 2] = [100, 40];
     let options = ReadOptions { threads: 1, block_bytes: BYTES, ..options.clone() };
@@ -43,8 +45,11 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
             sum.text_bytes += text_bytes;
             continue;
         }
-        // What is not decoded at first may be a header without pages.
-        while reader.next_block(&mut block) {
+        // What comes first may be a header, or damage.
+        for _ in 0..BLOCKS {
+            if !reader.next_block(&mut block) {
+                break;
+            }
             sum.stored_bytes += block.tally.stored;
             let (before, mut names) = (sum.pages, Vec::new());
             block.process(0, input, &options, &mut FileReading::default(), |page| {

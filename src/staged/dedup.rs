@@ -50,6 +50,7 @@ use std::time::{Duration, Instant};
 /// As [`pipeline::dedup`](crate::pipeline::dedup()); and before anything is read, if the memory that was named is
 /// too little, and what was asked for cannot go on disk.
 pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
+    OutputFolder::may_be(&job.out, job.force)?;
     job.settings.check()?;
     let limit = job.memory.unwrap_or_else(memory_share);
     let Some((inputs, passed_over, expected)) = expected(job)? else {
