@@ -19,6 +19,35 @@ impl Level {
             Isa::Neon => portable(a, b),
         }
     }
+
+    /// Adds to `found` the places of the rows that differ from `row` in at most so many bits.
+    #[inline]
+    pub fn within(self, row: &Head, rows: &[Head], most: u32, found: &mut Vec<u32>) {
+        match self.isa() {
+            Isa::Portable => within(row, rows, most, found),
+            // SAFETY: the level is the proof that this processor has the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Popcnt | Isa::Avx2 | Isa::Avx512 => unsafe { x86::within(row, rows, most, found) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe { x86::within_avx512(row, rows, most, found) },
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => within(row, rows, most, found),
+        }
+    }
+}
+
+/// The first words of a row.
+pub type Head = [u64; 4];
+
+/// The definition. Inlined where hardware counting is allowed, it uses it.
+#[inline(always)]
+fn within(row: &Head, rows: &[Head], most: u32, found: &mut Vec<u32>) {
+    for (at, other) in (0..).zip(rows) {
+        if portable(row, other) <= most {
+            found.push(at);
+        }
+    }
 }
 
 /// The definition. Inlined where hardware counting is allowed, it uses it.
@@ -29,11 +58,55 @@ fn portable(a: &[u64], b: &[u64]) -> u32 {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use super::Head;
     use std::arch::x86_64::*;
 
     #[target_feature(enable = "popcnt")]
     pub fn popcnt(a: &[u64], b: &[u64]) -> u32 {
         super::portable(a, b)
+    }
+
+    #[target_feature(enable = "popcnt")]
+    pub fn within(row: &Head, rows: &[Head], most: u32, found: &mut Vec<u32>) {
+        super::within(row, rows, most, found);
+    }
+
+    /// Eight rows at a time, the last few one by one.
+    #[target_feature(enable = "avx512f,avx512vpopcntdq,popcnt")]
+    pub fn within_avx512(row: &Head, rows: &[Head], most: u32, found: &mut Vec<u32>) {
+        let row_twice = {
+            let twice = [*row, *row];
+            // SAFETY: these are eight words; the load may be unaligned.
+            unsafe { _mm512_loadu_epi64(twice.as_ptr().cast()) }
+        };
+        let (eights, last) = rows.as_chunks::<8>();
+        for (eight, from) in eights.iter().zip((0..).step_by(8)) {
+            // Two rows to a register.
+            let count = |at: usize| {
+                // SAFETY: two rows of four words each begin there; the load may be unaligned.
+                let two = unsafe { _mm512_loadu_epi64(eight[at..at + 2].as_ptr().cast()) };
+                _mm512_popcnt_epi64(_mm512_xor_si512(two, row_twice))
+            };
+            // Neighbouring words are added: of two registers, then of what came of it.
+            let add = |a, b| _mm512_add_epi64(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+            // Words of rows 0 2 0 2 | 1 3 1 3, and of 4 6 4 6 | 5 7 5 7.
+            let (low, high) = (add(count(0), count(2)), add(count(4), count(6)));
+            let order_a = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+            let order_b = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+            // Rows 0 2 4 6 1 3 5 7.
+            let sums = _mm512_add_epi64(
+                _mm512_permutex2var_epi64(low, order_a, high),
+                _mm512_permutex2var_epi64(low, order_b, high),
+            );
+            let near = _mm512_cmple_epu64_mask(sums, _mm512_set1_epi64(i64::from(most)));
+            if near != 0 {
+                let of = |row: u32| near >> (row / 2 + row % 2 * 4) & 1 == 1;
+                found.extend((0..8).filter(|&row| of(row)).map(|row| from + row));
+            }
+        }
+        let from = found.len();
+        super::within(row, last, most, found);
+        found[from..].iter_mut().for_each(|at| *at += (rows.len() - last.len()) as u32);
     }
 
     /// Eight words at a time, the last few one by one.
@@ -58,6 +131,30 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn every_level_finds_the_same_rows(
+            row: Head, seed: u64, rows in prop::collection::vec((any::<Head>(), 0u32..256), 0..70), most in 0u32..256,
+        ) {
+            // As many bits differ as are asked for, more or less.
+            let rows: Vec<Head> = rows
+                .iter()
+                .map(|(noise, bits)| {
+                    let mut other = row;
+                    (0..256).filter(|at| (seed ^ noise[at / 64]).rotate_left(*at as u32) % 256 < u64::from(*bits)).for_each(|at| {
+                        other[at / 64] ^= 1 << (at % 64);
+                    });
+                    other
+                })
+                .collect();
+            let is_within = |other: &Head| row.iter().zip(other).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>() <= most;
+            let naive: Vec<u32> = (0..).zip(&rows).filter(|(_, other)| is_within(other)).map(|(at, _)| at).collect();
+            for level in Level::available() {
+                let mut found = vec![7];
+                level.within(&row, &rows, most, &mut found);
+                prop_assert_eq!((found[0], &found[1..]), (7, &naive[..]), "{}", level.name());
+            }
+        }
+
         #[test]
         fn every_level_counts_alike(a in prop::collection::vec(any::<u64>(), 0..40), seed: u64, longer in 0usize..3) {
             let mut b: Vec<u64> = a.iter().map(|word| word ^ seed).collect();
