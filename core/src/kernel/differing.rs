@@ -38,7 +38,7 @@ impl Level {
 }
 
 /// The first words of a row.
-pub type Head = [u64; 4];
+pub type Head = [u64; 8];
 
 /// The definition. Inlined where hardware counting is allowed, it uses it.
 #[inline(always)]
@@ -74,34 +74,32 @@ mod x86 {
     /// Eight rows at a time, the last few one by one.
     #[target_feature(enable = "avx512f,avx512vpopcntdq,popcnt")]
     pub fn within_avx512(row: &Head, rows: &[Head], most: u32, found: &mut Vec<u32>) {
-        let row_twice = {
-            let twice = [*row, *row];
-            // SAFETY: these are eight words; the load may be unaligned.
-            unsafe { _mm512_loadu_epi64(twice.as_ptr().cast()) }
-        };
+        // SAFETY: these are eight words; the load may be unaligned.
+        let row_words = unsafe { _mm512_loadu_epi64(row.as_ptr().cast()) };
         let (eights, last) = rows.as_chunks::<8>();
         for (eight, from) in eights.iter().zip((0..).step_by(8)) {
-            // Two rows to a register.
             let count = |at: usize| {
-                // SAFETY: two rows of four words each begin there; the load may be unaligned.
-                let two = unsafe { _mm512_loadu_epi64(eight[at..at + 2].as_ptr().cast()) };
-                _mm512_popcnt_epi64(_mm512_xor_si512(two, row_twice))
+                // SAFETY: as above.
+                let other = unsafe { _mm512_loadu_epi64(eight[at].as_ptr().cast()) };
+                _mm512_popcnt_epi64(_mm512_xor_si512(other, row_words))
             };
-            // Neighbouring words are added: of two registers, then of what came of it.
-            let add = |a, b| _mm512_add_epi64(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
-            // Words of rows 0 2 0 2 | 1 3 1 3, and of 4 6 4 6 | 5 7 5 7.
-            let (low, high) = (add(count(0), count(2)), add(count(4), count(6)));
-            let order_a = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
-            let order_b = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
-            // Rows 0 2 4 6 1 3 5 7.
-            let sums = _mm512_add_epi64(
-                _mm512_permutex2var_epi64(low, order_a, high),
-                _mm512_permutex2var_epi64(low, order_b, high),
-            );
+            // Sums of neighbouring words: in each quarter one row's and the next one's.
+            let two = |at: usize| {
+                let (a, b) = (count(at), count(at + 1));
+                _mm512_add_epi64(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b))
+            };
+            // Sums of neighbouring quarters.
+            let add = |a, b| {
+                let (even, odd) = (
+                    _mm512_shuffle_i64x2::<0b10_00_10_00>(a, b),
+                    _mm512_shuffle_i64x2::<0b11_01_11_01>(a, b),
+                );
+                _mm512_add_epi64(even, odd)
+            };
+            let sums = add(add(two(0), two(2)), add(two(4), two(6)));
             let near = _mm512_cmple_epu64_mask(sums, _mm512_set1_epi64(i64::from(most)));
             if near != 0 {
-                let of = |row: u32| near >> (row / 2 + row % 2 * 4) & 1 == 1;
-                found.extend((0..8).filter(|&row| of(row)).map(|row| from + row));
+                found.extend((0..8).filter(|row| near >> row & 1 == 1).map(|row| from + row));
             }
         }
         let from = found.len();
@@ -133,14 +131,14 @@ mod tests {
     proptest! {
         #[test]
         fn every_level_finds_the_same_rows(
-            row: Head, seed: u64, rows in prop::collection::vec((any::<Head>(), 0u32..256), 0..70), most in 0u32..256,
+            row: Head, seed: u64, rows in prop::collection::vec((any::<Head>(), 0u32..512), 0..70), most in 0u32..512,
         ) {
             // As many bits differ as are asked for, more or less.
             let rows: Vec<Head> = rows
                 .iter()
                 .map(|(noise, bits)| {
                     let mut other = row;
-                    (0..256).filter(|at| (seed ^ noise[at / 64]).rotate_left(*at as u32) % 256 < u64::from(*bits)).for_each(|at| {
+                    (0..512).filter(|at| (seed ^ noise[at / 64]).rotate_left(*at as u32) % 512 < u64::from(*bits)).for_each(|at| {
                         other[at / 64] ^= 1 << (at % 64);
                     });
                     other
