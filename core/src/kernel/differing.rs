@@ -71,40 +71,10 @@ mod x86 {
         super::within(row, rows, most, found);
     }
 
-    /// Eight rows at a time, the last few one by one.
+    /// The compiler counts the words of a row at once.
     #[target_feature(enable = "avx512f,avx512vpopcntdq,popcnt")]
     pub fn within_avx512(row: &Head, rows: &[Head], most: u32, found: &mut Vec<u32>) {
-        // SAFETY: these are eight words; the load may be unaligned.
-        let row_words = unsafe { _mm512_loadu_epi64(row.as_ptr().cast()) };
-        let (eights, last) = rows.as_chunks::<8>();
-        for (eight, from) in eights.iter().zip((0..).step_by(8)) {
-            let count = |at: usize| {
-                // SAFETY: as above.
-                let other = unsafe { _mm512_loadu_epi64(eight[at].as_ptr().cast()) };
-                _mm512_popcnt_epi64(_mm512_xor_si512(other, row_words))
-            };
-            // Sums of neighbouring words: in each quarter one row's and the next one's.
-            let two = |at: usize| {
-                let (a, b) = (count(at), count(at + 1));
-                _mm512_add_epi64(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b))
-            };
-            // Sums of neighbouring quarters.
-            let add = |a, b| {
-                let (even, odd) = (
-                    _mm512_shuffle_i64x2::<0b10_00_10_00>(a, b),
-                    _mm512_shuffle_i64x2::<0b11_01_11_01>(a, b),
-                );
-                _mm512_add_epi64(even, odd)
-            };
-            let sums = add(add(two(0), two(2)), add(two(4), two(6)));
-            let near = _mm512_cmple_epu64_mask(sums, _mm512_set1_epi64(i64::from(most)));
-            if near != 0 {
-                found.extend((0..8).filter(|row| near >> row & 1 == 1).map(|row| from + row));
-            }
-        }
-        let from = found.len();
-        super::within(row, last, most, found);
-        found[from..].iter_mut().for_each(|at| *at += (rows.len() - last.len()) as u32);
+        super::within(row, rows, most, found);
     }
 
     /// Eight words at a time, the last few one by one.
