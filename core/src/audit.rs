@@ -7,9 +7,8 @@
 use crate::hash::fmix64;
 use crate::id::Text;
 use crate::judge::{Evidence, TextPair};
-use crate::resemblance::{self, Bits, at_most};
+use crate::resemblance::{self, Bits, Sieve, Test};
 use crate::settings::{Judge, Measure};
-use crate::similarity::contained;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -62,12 +61,6 @@ const FIRST: usize = 256;
 
 /// Pairs of the [`FIRST`] drawn texts that say enough.
 const ENOUGH: u64 = 1 << 18;
-
-/// Texts whose bits stay in a processor's cache while all drawn ones are compared with them.
-const BLOCK: usize = 1024;
-
-/// Words of bits that are looked at before the others.
-pub(crate) const FEW: usize = 4;
 
 struct Candidate<'a> {
     text: Text,
@@ -129,40 +122,29 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
             }
         }
     }
-    // What counts features is not asked below what the bits can be wrong by.
-    let bits = words * u64::BITS as usize;
-    let doubt = 4.0 * resemblance::standard_error(f64::from(threshold), bits, u32::MAX) as f32;
-    let near = |a: &Candidate<'_>, b: &Candidate<'_>| {
-        // By the bits alone: no estimate passes that is below one that does not.
-        let passes = |estimate: f32| match measure {
-            Measure::Estimate => estimate >= threshold,
-            Measure::EstimatedContainment => contained(estimate, [a.bits.size, b.bits.size]) >= threshold,
-            _ => estimate >= threshold - doubt,
-        };
-        // A few words mostly show that too many bits differ.
-        passes(resemblance::bound(a.bits, b.bits, FEW))
-            && passes(resemblance::estimate(a.bits, b.bits))
-            && (matches!(measure, Measure::Estimate | Measure::EstimatedContainment)
-                || evidence.anchor(measure, a.text).with(&evidence.page(b.text)) >= threshold)
+    let doubt = match measure {
+        Measure::Estimate | Measure::EstimatedContainment => 0.0,
+        // What counts features is not asked below what the bits can be wrong by.
+        _ => 4.0 * resemblance::standard_error(f64::from(threshold), words * 64, u32::MAX) as f32,
     };
-    let ruled_out = |a: &Candidate<'_>, b: &Candidate<'_>| {
-        measure != Measure::EstimatedContainment && at_most(1.0, [a.bits.size, b.bits.size]) < threshold
-    };
-    // Of a block, what no two sizes rule out.
-    let comparable = |a: &Candidate<'_>, block| {
-        let block: &[Candidate<'_>] = block;
-        let smaller = block.partition_point(|b| b.bits.size < a.bits.size && ruled_out(a, b));
-        let others = &block[smaller..];
-        &others[..others.partition_point(|b| b.bits.size <= a.bits.size || !ruled_out(a, b))]
+    let is_of_containment = measure == Measure::EstimatedContainment;
+    let test = Test { threshold: threshold - doubt, is_of_containment };
+    // What passes the test is near, unless features have to be counted.
+    let is_near = |a: Text, b: Text| {
+        !measure.needs_features() || evidence.anchor(measure, a).with(&evidence.page(b)) >= threshold
     };
     // For each of these drawn texts what it has of pairs; and what of it shows from another drawn text as well.
     let count = |ranks: Range<usize>| {
-        let counted = all.par_chunks(BLOCK).fold(
+        let counted = all.par_chunks(Sieve::BLOCK).fold(
             || (vec![Count::default(); ranks.len()], Count::default()),
             |(mut counts, mut twice), block| {
+                let sieve = Sieve::new(block.iter().map(|candidate| candidate.bits).collect());
+                let mut near = Vec::new();
                 for (at, count) in ranks.clone().zip(&mut counts) {
                     let a = drawn[at];
-                    for b in comparable(a, block).iter().filter(|b| b.text != a.text && near(a, b)) {
+                    sieve.near(a.bits, test, &mut near);
+                    let near = near.iter().map(|&at| &block[at as usize]);
+                    for b in near.filter(|b| b.text != a.text && is_near(a.text, b.text)) {
                         let is_found = partners[at].binary_search(&b.text).is_ok();
                         count.add(is_found);
                         if rank(b.text).is_some_and(|other| other < at) {

@@ -4,17 +4,17 @@
 //! Which pairs are compared depends on the group's pages, not on their order nor on other groups: a sketch
 //! that many texts share stands in every group with all of them, and a crowd is thinned by the sketches in it.
 
-use crate::audit::{self, FEW, Tally};
+use crate::audit::{self, Tally};
 use crate::collection::Two;
 use crate::error::{Error, Result};
 use crate::id::Document;
 use crate::judge::{BETWEEN, WITHIN, shares};
 use crate::net::{Crowds, Ran, Scores, Searched};
-use crate::resemblance::{self, Bits, at_most};
+use crate::resemblance::{Bits, Sieve, Test};
 use crate::search::Cost;
 use crate::search::bands::{Banding, JoinParams};
 use crate::settings::{Judge, Measure, Net, Settings, Sketches};
-use crate::similarity::{Anchor, Page, contained};
+use crate::similarity::{Anchor, Page};
 use crate::sketch::{Facts, Hashed};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -514,30 +514,20 @@ impl Drawn {
     /// Which of these pages, put in order of their sizes, are near which drawn ones: the drawn one and the other.
     pub fn near(&self, pages: &mut [Companion<'_>]) -> Vec<(u64, u64)> {
         pages.sort_unstable_by_key(|page| (page.facts.features, page.page));
-        let pages = &*pages;
         let Company { measure, threshold, .. } = self.company;
-        let near = |a: &Owned| {
-            let size = a.facts.features;
-            let ruled_out =
-                |other: u32| measure == Measure::Estimate && at_most(1.0, [size, other]) < threshold;
-            let from = pages.partition_point(|b| b.facts.features < size && ruled_out(b.facts.features));
-            let others = &pages[from..];
-            let end = others.partition_point(|b| b.facts.features <= size || !ruled_out(b.facts.features));
-            let own = Bits::by_size(&a.bits, size);
-            let passes = |estimate: f32, size: u32| match measure {
-                Measure::EstimatedContainment => contained(estimate, [own.size, size]) >= threshold,
-                _ => estimate >= threshold,
-            };
-            // A few words mostly show that too many bits differ.
-            let is_near = |b: &&Companion<'_>| {
-                let bits = Bits::by_size(b.two.bits, b.facts.features);
-                b.page != a.page
-                    && passes(resemblance::bound(own, bits, FEW), bits.size)
-                    && passes(resemblance::estimate(own, bits), bits.size)
-            };
-            others[..end].iter().filter(is_near).map(|b| (a.page, b.page)).collect::<Vec<_>>()
+        let test = Test { threshold, is_of_containment: measure == Measure::EstimatedContainment };
+        let of_block = |block: &[Companion<'_>]| {
+            let bits = block.iter().map(|page| Bits::by_size(page.two.bits, page.facts.features));
+            let sieve = Sieve::new(bits.collect());
+            let (mut found, mut places) = (Vec::new(), Vec::new());
+            for drawn in &self.pages {
+                sieve.near(Bits::by_size(&drawn.bits, drawn.facts.features), test, &mut places);
+                let others = places.iter().map(|&at| block[at as usize].page);
+                found.extend(others.filter(|&other| other != drawn.page).map(|other| (drawn.page, other)));
+            }
+            found
         };
-        self.pages.par_iter().flat_map_iter(near).collect()
+        pages.par_chunks(Sieve::BLOCK).flat_map_iter(of_block).collect()
     }
 
     /// How many there are.

@@ -353,14 +353,22 @@ pub fn corpus(
 /// How much damage there is, and what it costs.
 pub fn damage_told(damage: &DamageReport) -> String {
     let pieces = counted(damage.total, "damaged piece of input was", "damaged pieces of input were");
+    format!(
+        "{pieces} skipped: {}. The report lists {}.",
+        damage_cost(damage),
+        plural(damage.total, "it", "them")
+    )
+}
+
+/// How many pages damage costs.
+pub fn damage_cost(damage: &DamageReport) -> String {
     let lost = counted(damage.pages_lost, "page is", "pages are");
     let unknown = counted(damage.unknown_losses, "piece", "pieces");
-    let cost = match (damage.pages_lost, damage.unknown_losses) {
+    match (damage.pages_lost, damage.unknown_losses) {
         (_, 0) => format!("{lost} lost"),
         (0, _) => format!("how many pages are lost in {unknown} nobody can tell"),
         _ => format!("{lost} lost, and in {unknown} nobody can tell how many"),
-    };
-    format!("{pieces} skipped: {cost}. The report lists {}.", plural(damage.total, "it", "them"))
+    }
 }
 
 /// What is said of records that hold a page in a form that is not read.
