@@ -691,3 +691,88 @@ fn two_at_once_never_lose_pages() {
         assert_eq!(pages, 200 * ended.iter().filter(|well| **well).count());
     }
 }
+
+#[test]
+fn a_snapshot_that_is_made_while_pages_come_and_go_loses_nothing() {
+    let top = tempfile::tempdir().unwrap();
+    let mut sketcher = Sketcher::new(&Settings::default(), None).unwrap();
+    let index = top.path().join("i");
+    let mut seen = Seen::open(&index, Access::Write { fsync: true }, Some(&params())).unwrap();
+    seen.snapshots_by_hand().unwrap();
+    let mut model: BTreeMap<u64, u64> = BTreeMap::new();
+    let store =
+        |seen: &mut Seen, sketcher: &mut Sketcher, model: &mut BTreeMap<u64, u64>, page: u64, at: u64| {
+            let name = format!("page {page}");
+            let request = Request { name: &name, id: None, seen: at, fresh_from: 0 };
+            let reply = seen.ask_and_add(&request, &sketcher.sketch(&text(page, 0))).unwrap();
+            assert_eq!(reply.verdict, if model.contains_key(&page) { Verdict::Same } else { Verdict::New });
+            if let Some(unsynced) = seen.acknowledge_unsynced().unwrap() {
+                unsynced.sync().unwrap();
+            }
+            let last = model.entry(page).or_default();
+            *last = (*last).max(at);
+        };
+    let remove = |seen: &mut Seen, model: &mut BTreeMap<u64, u64>, page: u64| {
+        let name = format!("page {page}");
+        let gone = seen.remove(&[&name[..]].into(), 0).unwrap();
+        assert_eq!(gone, usize::from(model.remove(&page).is_some()));
+    };
+    let hold = |seen: &Seen, sketcher: &mut Sketcher, model: &BTreeMap<u64, u64>, pages: u64| {
+        assert_eq!(seen.len(), model.len());
+        for page in 0..pages {
+            let request = Request { name: "?", id: None, seen: 0, fresh_from: 0 };
+            let reply = seen.ask(&request, &sketcher.sketch(&text(page, 0))).unwrap();
+            let name = model.contains_key(&page).then(|| format!("page {page}"));
+            assert_eq!(reply.earlier.as_deref(), name.as_deref());
+            assert_eq!(reply.seen, model.get(&page).copied().unwrap_or_default());
+        }
+    };
+    for page in 0..1_500 {
+        store(&mut seen, &mut sketcher, &mut model, page, 10);
+    }
+    let mut next = 1_500;
+    // Ended in good order, cut off before its end, and before its beginning.
+    for round in 0..4u64 {
+        let log = seen.new_log().unwrap()().unwrap();
+        if round != 3 {
+            let mut snapshot = seen.begin_snapshot(log).unwrap();
+            let mut steps = 0;
+            while snapshot.copy(&seen) {
+                // New pages, old ones again, some removed, and one whose number is given to another.
+                store(&mut seen, &mut sketcher, &mut model, next, 20 + round);
+                store(&mut seen, &mut sketcher, &mut model, 100 * steps + round, 30 + round);
+                for page in [90 * steps + 5, 1_400 - 80 * steps, next] {
+                    remove(&mut seen, &mut model, page);
+                }
+                store(&mut seen, &mut sketcher, &mut model, next + 1, 50);
+                store(&mut seen, &mut sketcher, &mut model, 90 * steps + 5, 51);
+                snapshot.write().unwrap();
+                (next, steps) = (next + 2, steps + 1);
+            }
+            assert!(steps > 3);
+            if round != 2 {
+                let mut finished = snapshot.finish().unwrap();
+                while !seen.end_snapshot(&mut finished).unwrap() {
+                    remove(&mut seen, &mut model, 700 + round);
+                }
+                assert!(fs::read_dir(&index).unwrap().count() <= 3, "snapshot, log, lock");
+            }
+        }
+        store(&mut seen, &mut sketcher, &mut model, next, 60);
+        next += 1;
+        hold(&seen, &mut sketcher, &model, next);
+        drop(seen);
+        let read = Seen::open(&index, Access::Read, None).unwrap();
+        assert_eq!(read.notes(), [] as [&str; 0]);
+        hold(&read, &mut sketcher, &model, next);
+        seen = Seen::open(&index, Access::Write { fsync: false }, None).unwrap();
+        seen.snapshots_by_hand().unwrap();
+        assert_eq!(seen.notes(), [] as [&str; 0]);
+        hold(&seen, &mut sketcher, &model, next);
+    }
+    seen.snapshot().unwrap();
+    assert!(!seen.has_traces());
+    seen.close().unwrap();
+    let read = Seen::open(&index, Access::Read, None).unwrap();
+    hold(&read, &mut sketcher, &model, next);
+}

@@ -37,10 +37,12 @@ use crate::search::online::Online;
 use crate::search::{HammingIndex, Mode, Query, Scratch};
 use crate::settings::{Judge, Net, Recall, Settings, Sketches};
 use crate::simhash::BITS;
+use crate::simhash::quantised::QuantisedWeights;
 use crate::similarity::{Anchor, Page};
 use crate::sketch::{Facts, Hashed, Sketch, SketchValue, TwoSketches};
-use hashbrown::{HashSet, HashTable};
+use hashbrown::{HashMap, HashSet, HashTable};
 use std::f64::consts::PI;
+use std::ops::Range;
 
 /// The pages of an index, by what is kept of each. Documents are numbered from 0; the number of one that was
 /// removed is given again.
@@ -96,6 +98,61 @@ struct ByHashes {
     measured: Option<Calibration>,
     /// Different hashes at the last measurement.
     measured_at: usize,
+}
+
+/// Pages in columns, as [`Index::fill`] takes them: what [`Index::kept`] gives of each, one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Columns {
+    facts: Vec<Facts>,
+    /// Whether a page has a sketch.
+    sketched: Vec<bool>,
+    hashes: Vec<u64>,
+    /// Of pages with both sketches; as many words and keys for each.
+    bits: Vec<u64>,
+    keys: Vec<u32>,
+    /// Of pages with a SimHash.
+    weights: Vec<QuantisedWeights>,
+}
+
+impl Columns {
+    /// Number of pages.
+    pub fn len(&self) -> usize {
+        self.facts.len()
+    }
+
+    /// Whether there is no page.
+    pub fn is_empty(&self) -> bool {
+        self.facts.is_empty()
+    }
+
+    /// Puts a page with both sketches behind the others, which all have as many words and keys.
+    pub fn push_both(
+        &mut self,
+        facts: Facts,
+        hash: u64,
+        bits: impl Iterator<Item = u64>,
+        keys: impl Iterator<Item = u32>,
+    ) {
+        self.facts.push(facts);
+        self.sketched.push(true);
+        self.hashes.push(hash);
+        self.bits.extend(bits);
+        self.keys.extend(keys);
+    }
+
+    /// Puts a page with a SimHash behind the others.
+    pub fn push_hashed(&mut self, facts: Facts, hashed: Hashed) {
+        self.facts.push(facts);
+        self.sketched.push(true);
+        self.hashes.push(hashed.hash);
+        self.weights.push(hashed.weights);
+    }
+
+    /// Puts a page without a sketch behind the others.
+    pub fn push_bare(&mut self, facts: Facts) {
+        self.facts.push(facts);
+        self.sketched.push(false);
+    }
 }
 
 /// What an index has to say about a page.
@@ -203,6 +260,25 @@ impl Index {
         documents
     }
 
+    /// The documents of these numbers that are stored, in the order of their numbers, each with how many pages had been
+    /// stored before it: [`documents`](Self::documents) some at a time.
+    pub fn births(&self, numbers: Range<usize>) -> impl Iterator<Item = (Document, u64)> + '_ {
+        let numbers = numbers.start.min(self.pages.len())..numbers.end.min(self.pages.len());
+        let first = numbers.start;
+        let stored = self.pages[numbers].iter().enumerate().filter(|(_, page)| page.stored);
+        stored.map(move |(at, page)| (Document((first + at) as u32), page.born))
+    }
+
+    /// The number that no document has reached yet.
+    pub fn numbers(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The digest of a stored document's text.
+    pub fn digest(&self, document: Document) -> Option<u128> {
+        self.contains(document).then(|| self.pages[document.index()].digest)
+    }
+
     /// Whether a document is stored.
     pub fn contains(&self, document: Document) -> bool {
         self.pages.get(document.index()).is_some_and(|page| page.stored)
@@ -292,6 +368,44 @@ impl Index {
             by_hashes.measure(self.settings.seed);
         }
         Ok(Document(document))
+    }
+
+    /// Stores many pages at once in an index that was empty, in their order: documents are numbered from 0. Gives
+    /// `false` if it is not empty, if two pages have the same text, or if a sketch has not the length that the index
+    /// has; then nothing is stored, and pages are to be [restored](Self::restore) one by one.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for 2³¹ pages or more.
+    pub fn fill(&mut self, columns: Vec<Columns>) -> Result<bool> {
+        let n: usize = columns.iter().map(Columns::len).sum();
+        if !self.pages.is_empty() {
+            return Ok(false);
+        }
+        if n >= 1 << 31 {
+            return Err(Error::parameter("document", n, "fewer than 2^31 in one index"));
+        }
+        let least = self.settings.min_features.max(1);
+        let mut pages = Vec::with_capacity(n);
+        for facts in columns.iter().flat_map(|columns| &columns.facts) {
+            let Facts { digest, features, .. } = *facts;
+            pages.push(Kept { digest, features, born: pages.len() as u64, stored: true });
+        }
+        let (by_digest, net) = match &self.net {
+            Grown::Keys(by_keys) => {
+                let (words, bands) = (by_keys.words, by_keys.keyed.bands());
+                rayon::join(|| by_digest(&pages), || ByKeys::filled(words, bands, columns, n, least))
+            }
+            Grown::Hashes(by_hashes) => {
+                let empty = ByHashes::new(by_hashes.distance, by_hashes.recall)?;
+                rayon::join(|| by_digest(&pages), || empty.filled(columns, n, least))
+            }
+        };
+        let (Some(by_digest), Some(net)) = (by_digest, net?) else { return Ok(false) };
+        (self.pages, self.born, self.by_digest, self.net) = (pages, n as u64, by_digest, net);
+        if let Grown::Hashes(by_hashes) = &mut self.net {
+            by_hashes.measure(self.settings.seed);
+        }
+        Ok(true)
     }
 
     /// Removes documents, and all that is kept of them; those that are not stored are passed over. Gives how
@@ -461,7 +575,69 @@ impl Index {
     }
 }
 
+/// Documents by the digests of their texts; none if two have the same.
+fn by_digest(pages: &[Kept]) -> Option<HashTable<u32>> {
+    let mut table = HashTable::with_capacity(pages.len());
+    let hash = |page: &Kept| digest_hash(page.digest);
+    // In the order of the table, some bits of it, so that what is written at a time is in the processor's cache.
+    let buckets = (pages.len() * 8 / 7).next_power_of_two().max(PIECES);
+    let piece = |page: &Kept| hash(page) as usize % buckets / (buckets / PIECES);
+    let mut next = [0; PIECES];
+    pages.iter().for_each(|page| next[piece(page)] += 1);
+    let mut sum = 0;
+    next.iter_mut().for_each(|next| sum += std::mem::replace(next, sum));
+    let mut order = vec![0u32; pages.len()];
+    for (document, page) in (0..).zip(pages) {
+        let at = &mut next[piece(page)];
+        order[*at] = document;
+        *at += 1;
+    }
+    for document in order {
+        let page = &pages[document as usize];
+        let same = |&other: &u32| pages[other as usize].digest == page.digest;
+        if table.find(hash(page), same).is_some() {
+            return None;
+        }
+        table.insert_unique(hash(page), document, |&other| hash(&pages[other as usize]));
+    }
+    Some(table)
+}
+
+/// Pieces of the table of digests that are filled one after the other.
+const PIECES: usize = 1 << 10;
+
 impl ByKeys {
+    /// The net over the pages of an index that was empty; none if a sketch has another length.
+    fn filled(
+        words: usize,
+        bands: usize,
+        columns: Vec<Columns>,
+        n: usize,
+        least: usize,
+    ) -> Result<Option<Grown>> {
+        let (mut hashes, mut bits) = (vec![0; n], vec![0; n * words]);
+        let (mut keys, mut filled) = (vec![0; n * bands], vec![false; n]);
+        let mut at = 0;
+        for Columns { facts, sketched, hashes: theirs, bits: their_bits, keys: their_keys, .. } in columns {
+            if their_bits.len() != theirs.len() * words || their_keys.len() != theirs.len() * bands {
+                return Ok(None);
+            }
+            let mut row = 0;
+            for (facts, sketched) in facts.iter().zip(sketched) {
+                if sketched && facts.features as usize >= least {
+                    filled[at] = true;
+                    hashes[at] = theirs[row];
+                    bits[at * words..][..words].copy_from_slice(&their_bits[row * words..][..words]);
+                    keys[at * bands..][..bands].copy_from_slice(&their_keys[row * bands..][..bands]);
+                }
+                row += usize::from(sketched);
+                at += 1;
+            }
+        }
+        let keyed = Keyed::filled(bands, filled, keys)?;
+        Ok(Some(Grown::Keys(Self { keyed, words, hashes, bits })))
+    }
+
     fn bits(&self, at: usize) -> &[u64] {
         &self.bits[at * self.words..][..self.words]
     }
@@ -503,6 +679,35 @@ impl ByHashes {
             measured: None,
             measured_at: 0,
         })
+    }
+
+    /// The net over the pages of an index that was empty; none if they have other sketches.
+    fn filled(mut self, columns: Vec<Columns>, n: usize, least: usize) -> Result<Option<Grown>> {
+        self.hashed = Vec::with_capacity(n);
+        let mut slots: HashMap<u64, u32> = HashMap::with_capacity(n);
+        for Columns { facts, sketched, hashes, weights, .. } in columns {
+            if hashes.len() != weights.len() {
+                return Ok(None);
+            }
+            let mut rows = hashes.into_iter().zip(weights);
+            for (facts, sketched) in facts.iter().zip(sketched) {
+                let hashed = sketched.then(|| rows.next()).flatten();
+                let hashed = hashed.filter(|_| facts.features as usize >= least);
+                let hashed = hashed.map(|(hash, weights)| Hashed { hash, weights });
+                if let Some(Hashed { hash, .. }) = hashed {
+                    let document = self.hashed.len() as u32;
+                    let slot = *slots.entry(hash).or_insert(self.documents.len() as u32) as usize;
+                    if slot == self.documents.len() {
+                        self.documents.push(Vec::new());
+                    }
+                    self.documents[slot].push(document);
+                }
+                self.hashed.push(hashed);
+            }
+        }
+        drop(slots);
+        self.forget_empty();
+        Ok(Some(Grown::Hashes(Box::new(self))))
     }
 
     fn put(&mut self, document: u32, value: Option<&SketchValue>) -> Result<()> {

@@ -20,6 +20,7 @@ mod check;
 mod cluster;
 mod join;
 mod names;
+mod pages;
 mod record;
 mod sketch;
 mod sketches;
@@ -29,6 +30,7 @@ pub use apply::{Applied, ApplyJob, Outputs, apply};
 pub use check::check;
 pub use cluster::{ClusterJob, Clustered, cluster};
 pub use join::{JoinJob, Joined, PagePair, join, pairs};
+pub use pages::{SketchedPage, pages_of, settings_of};
 pub use sketch::{Shard, SketchJob, Sketched, sketch};
 
 use crate::error::{Error, Result};
