@@ -92,7 +92,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let program = program.ancestors().nth(2).ok_or("no folder of programs")?.join("flipside");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let more = if options.fsync { vec!["--fsync".to_owned()] } else { Vec::new() };
-    let mut next = 1 << 40;
+    // New pages for each series, which no earlier run on the index has asked about.
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    let mut next = (1 << 62) + (since.as_secs() << 24);
     for &size in &options.pages {
         let filled = fill(&pages, &settings, &folder, size)?;
         let server = Server::start(&program, &folder, &more)?;
@@ -107,8 +109,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             let bodies = bodies(&pages, series, size, next, count);
             let added = if series.adding { adding(&pages, size, next) } else { Vec::new() };
-            // New pages for each series, of the families of those that are stored.
-            next += 1 << 32;
+            next += 1 << 20;
             let measured = measure(&server, series, options.clients, bodies, added);
             let row = runtime.block_on(measured).map_err(|error| error.to_string())?;
             write_row(&options, "requests", REQUESTS, &format!("{size},{row}"))?;
@@ -198,7 +199,7 @@ fn bodies(pages: &Pages, series: Series, size: u64, first: u64, count: u64) -> V
 /// Requests of those who store pages meanwhile.
 fn adding(pages: &Pages, size: u64, first: u64) -> Vec<Bytes> {
     let series = Series { action: "add", texts: false, batch: 100, adding: false };
-    bodies(pages, series, size, first + (1 << 31), 40_000)
+    bodies(pages, series, size, first + (1 << 19), 40_000)
 }
 
 /// Times of the requests of a series, in seconds.

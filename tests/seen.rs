@@ -776,3 +776,62 @@ fn a_snapshot_that_is_made_while_pages_come_and_go_loses_nothing() {
     let read = Seen::open(&index, Access::Read, None).unwrap();
     hold(&read, &mut sketcher, &model, next);
 }
+
+#[test]
+fn pages_come_from_sketches_exported_files_and_other_indexes() {
+    let top = tempfile::tempdir().unwrap();
+    let put = |name: &str, content: String| fs::write(top.path().join(name), content).unwrap();
+    let pages = |from: u64, to: u64| -> String {
+        (from..to).map(|page| line(&format!("http://site.example/{page}"), &text(page, page % 3))).collect()
+    };
+    put("a.jsonl", pages(0, 40));
+    put("b.jsonl", pages(30, 60));
+    put("both.jsonl", pages(0, 60));
+    told(top.path(), "sketch a.jsonl b.jsonl --out sketches", 0);
+    // Without a look at the texts it is the index that has read them.
+    told(top.path(), "seen --index read --seen-at 2026-01-01 a.jsonl b.jsonl", 0);
+    let (_, err) = told(top.path(), "seen --index i --import sketches --seen-at 2026-01-01", 0);
+    assert!(err.contains("60 pages were imported from sketches"), "{err}");
+    put(
+        "new.jsonl",
+        (0..60).map(|page| line("?", &text(page, (page + 1) % 3))).collect::<String>() + &pages(50, 70),
+    );
+    let asked =
+        |index: &str| told(top.path(), &format!("seen --index {index} --ask-only --json new.jsonl"), 0).0;
+    let expected = asked("read");
+    assert_eq!(answers(&expected).iter().filter(|answer| answer["answer"] == "near").count(), 60);
+    assert_eq!(asked("i"), expected);
+    // Exported beside a writer, and taken over, and so is the index itself.
+    let writer = Seen::open(&top.path().join("i"), Access::Write { fsync: false }, None).unwrap();
+    let (_, err) = told(top.path(), "seen --index i --export pages.seen", 0);
+    assert!(err.contains("60 pages were exported"), "{err}");
+    drop(writer);
+    told(top.path(), "seen --index i --export pages.seen", 0);
+    for (index, from) in [("j", "pages.seen"), ("k", "i")] {
+        let (_, err) =
+            told(top.path(), &format!("seen --index {index} --import {from} --seen-at 2026-09-01"), 0);
+        assert!(err.contains("60 pages were imported"), "{err}");
+        assert_eq!(asked(index), expected, "with the times at which they were seen");
+        // Those that are there already are not stored again.
+        let (_, err) = told(top.path(), &format!("seen --index {index} --import sketches"), 0);
+        assert!(err.contains("0 pages were imported"), "{err}");
+    }
+    told(top.path(), "inspect pages.seen", 0);
+    // What was sketched in another way, is damaged, or is something else, is refused.
+    for (options, from) in
+        [("--features words", "sketches"), ("--method simhash", "pages.seen"), ("--method simhash", "i")]
+    {
+        let (_, err) = told(top.path(), &format!("seen --index other --import {from} {options}"), 2);
+        assert!(err.contains("made with the settings of the index"), "{err}");
+    }
+    let (_, err) = told(top.path(), "seen --index i --export a.jsonl", 2);
+    assert!(err.contains("a file that is not there"), "{err}");
+    assert_eq!(fs::read_to_string(top.path().join("a.jsonl")).unwrap(), pages(0, 40));
+    told(top.path(), "seen --index i --import a.jsonl", 2);
+    let mut bytes = fs::read(top.path().join("pages.seen")).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    fs::write(top.path().join("pages.seen"), &bytes).unwrap();
+    let (_, err) = told(top.path(), "seen --index l --import pages.seen", 2);
+    assert!(err.contains("some of its pages cannot be read"), "{err}");
+}

@@ -90,7 +90,7 @@ struct ByHashes {
     recall: Recall,
     online: Online,
     /// The documents of each slot; none where all are removed.
-    documents: Vec<Vec<u32>>,
+    documents: Groups,
     /// By document; nothing where neither the judge nor the probes look at weights.
     hashed: Vec<Option<Hashed>>,
     /// Slots without a document.
@@ -125,6 +125,15 @@ impl Columns {
         self.facts.is_empty()
     }
 
+    /// Makes room for so many more pages with both sketches, of so many words and keys.
+    pub fn reserve_both(&mut self, pages: usize, words: usize, keys: usize) {
+        self.facts.reserve(pages);
+        self.sketched.reserve(pages);
+        self.hashes.reserve(pages);
+        self.bits.reserve(pages * words);
+        self.keys.reserve(pages * keys);
+    }
+
     /// Puts a page with both sketches behind the others, which all have as many words and keys.
     pub fn push_both(
         &mut self,
@@ -152,6 +161,77 @@ impl Columns {
     pub fn push_bare(&mut self, facts: Facts) {
         self.facts.push(facts);
         self.sketched.push(false);
+    }
+}
+
+/// The documents of each slot. Most slots have one, which stands here itself; several are a list elsewhere.
+#[derive(Clone, Debug, Default)]
+struct Groups {
+    /// A document, a list's place with [`LIST`], or [`NOBODY`].
+    entries: Vec<u32>,
+    lists: Vec<Vec<u32>>,
+}
+
+/// Marks an entry that is a list.
+const LIST: u32 = 1 << 31;
+
+/// The entry of a slot without a document.
+const NOBODY: u32 = u32::MAX;
+
+impl Groups {
+    /// Number of slots.
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn of(&self, slot: usize) -> &[u32] {
+        match self.entries[slot] {
+            NOBODY => &[],
+            list if list & LIST != 0 => &self.lists[(list ^ LIST) as usize],
+            _ => &self.entries[slot..=slot],
+        }
+    }
+
+    /// Puts a document behind those of a slot; the next slot begins with it.
+    fn push(&mut self, slot: usize, document: u32) {
+        if slot == self.entries.len() {
+            self.entries.push(NOBODY);
+        }
+        match self.entries[slot] {
+            NOBODY => self.entries[slot] = document,
+            list if list & LIST != 0 => self.lists[(list ^ LIST) as usize].push(document),
+            one => {
+                self.entries[slot] = self.lists.len() as u32 | LIST;
+                self.lists.push(vec![one, document]);
+            }
+        }
+    }
+
+    /// Takes documents out of a slot. A list stays where it is until all is laid out anew.
+    fn retain(&mut self, slot: usize, keep: impl Fn(u32) -> bool) {
+        match self.entries[slot] {
+            NOBODY => {}
+            list if list & LIST != 0 => self.lists[(list ^ LIST) as usize].retain(|&document| keep(document)),
+            one if keep(one) => {}
+            _ => self.entries[slot] = NOBODY,
+        }
+    }
+
+    /// The documents of the slots that have any, by new slots.
+    fn without_empty(&self) -> Self {
+        let mut groups = Self::default();
+        for slot in (0..self.len()).filter(|&slot| !self.of(slot).is_empty()) {
+            let new = groups.len();
+            self.of(slot).iter().for_each(|&document| groups.push(new, document));
+        }
+        groups
+    }
+
+    fn bytes(&self) -> usize {
+        let lists = self.lists.iter().map(|list| list.capacity() * size_of::<u32>());
+        self.entries.capacity() * size_of::<u32>()
+            + lists.sum::<usize>()
+            + self.lists.capacity() * size_of::<Vec<u32>>()
     }
 }
 
@@ -454,10 +534,8 @@ impl Index {
             }
             Grown::Hashes(by_hashes) => {
                 let ByHashes { online, documents, hashed, .. } = &**by_hashes;
-                let lists =
-                    documents.iter().map(|list| size_of_val(list) + list.capacity() * size_of::<u32>());
                 let sketches = hashed.capacity() * size_of::<Option<Hashed>>();
-                (online.bytes() + lists.sum::<usize>() + sketches, self.len() * size_of::<Hashed>())
+                (online.bytes() + documents.bytes() + sketches, self.len() * size_of::<Hashed>())
             }
         };
         let pages = self.pages.capacity() * size_of::<Kept>();
@@ -548,7 +626,7 @@ impl Index {
         let judged = self.settings.judge.measure().zip(self.settings.judge.threshold());
         let anchor = judged.map(|(measure, threshold)| (Anchor::new(measure, page), threshold as f32));
         for hit in hits {
-            for &document in &by_hashes.documents[hit.slot.index()] {
+            for &document in by_hashes.documents.of(hit.slot.index()) {
                 if answer.compared as usize == MOST_JUDGED {
                     answer.passed_over += 1;
                     continue;
@@ -673,7 +751,7 @@ impl ByHashes {
             distance,
             recall,
             online,
-            documents: Vec::new(),
+            documents: Groups::default(),
             hashed: Vec::new(),
             empty: 0,
             measured: None,
@@ -697,10 +775,7 @@ impl ByHashes {
                 if let Some(Hashed { hash, .. }) = hashed {
                     let document = self.hashed.len() as u32;
                     let slot = *slots.entry(hash).or_insert(self.documents.len() as u32) as usize;
-                    if slot == self.documents.len() {
-                        self.documents.push(Vec::new());
-                    }
-                    self.documents[slot].push(document);
+                    self.documents.push(slot, document);
                 }
                 self.hashed.push(hashed);
             }
@@ -717,12 +792,10 @@ impl ByHashes {
         let Some(&SketchValue::SimHash(hashed)) = value else { return Ok(()) };
         self.hashed[document as usize] = Some(hashed);
         let (slot, new) = self.online.insert(hashed.hash)?;
-        if new {
-            self.documents.push(Vec::new());
-        } else if self.documents[slot.index()].is_empty() {
+        if !new && self.documents.of(slot.index()).is_empty() {
             self.empty -= 1;
         }
-        self.documents[slot.index()].push(document);
+        self.documents.push(slot.index(), document);
         Ok(())
     }
 
@@ -733,9 +806,8 @@ impl ByHashes {
             slots.extend(hashed.and_then(|hashed| self.online.find(hashed.hash)));
         }
         for slot in slots {
-            let documents = &mut self.documents[slot.index()];
-            documents.retain(|&document| self.hashed[document as usize].is_some());
-            self.empty += usize::from(documents.is_empty());
+            self.documents.retain(slot.index(), |document| self.hashed[document as usize].is_some());
+            self.empty += usize::from(self.documents.of(slot.index()).is_empty());
         }
         if 2 * self.empty > self.documents.len() {
             self.forget_empty();
@@ -744,10 +816,10 @@ impl ByHashes {
 
     /// Lays the index out anew without the hashes of which no document is left.
     fn forget_empty(&mut self) {
-        let documents: Vec<Vec<u32>> =
-            self.documents.iter().filter(|list| !list.is_empty()).cloned().collect();
-        let hashes =
-            documents.iter().filter_map(|list| Some(self.hashed[list[0] as usize].as_ref()?.hash)).collect();
+        let documents = self.documents.without_empty();
+        let first = |slot| documents.of(slot).first().copied();
+        let hash = |slot| Some(self.hashed[first(slot)? as usize].as_ref()?.hash);
+        let hashes = (0..documents.len()).filter_map(hash).collect();
         if let Ok(online) = self.laid_out(hashes) {
             (self.online, self.documents, self.empty) = (online, documents, 0);
         }
@@ -787,13 +859,13 @@ impl ByHashes {
         self.online.set_budget(None);
         let params = CalibrationParams { recall, seed, ..CalibrationParams::default() };
         let measured = calibrate(self.online.hashes(), &params, |slot| {
-            let first = self.documents[slot.index()].first();
+            let first = self.documents.of(slot.index()).first();
             let Some(hashed) = first.and_then(|&first| self.hashed[first as usize].as_ref()) else {
                 return Vec::new();
             };
             let query = Query { hash: hashed.hash, weights: &hashed.weights.weights() };
             let mut traced = self.online.trace(query);
-            traced.retain(|(hit, _)| !self.documents[hit.slot.index()].is_empty());
+            traced.retain(|(hit, _)| !self.documents.of(hit.slot.index()).is_empty());
             traced
         });
         self.measured = Some(measured);

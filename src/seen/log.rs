@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What stands in front of the records.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -208,13 +208,16 @@ pub(super) fn read_whole(path: &Path) -> Result<Option<(SeenParams, Vec<Block>, 
     let sketches = header.settings.sketches;
     // Cut behind whole frames; what is left over goes in front of the next block.
     let (mut at, mut rest, mut number) = (start, Vec::new(), 0);
+    // Memory of blocks that have been read, to be used again.
+    let used: Mutex<Vec<Vec<u8>>> = Mutex::default();
     let blocks = std::iter::from_fn(|| {
         if at + rest.len() as u64 >= length {
             return None;
         }
-        let mut block = std::mem::take(&mut rest);
-        let filled = block.len();
+        let mut block = used.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let filled = rest.len();
         block.resize(BLOCK.max(2 * filled), 0);
+        block[..filled].copy_from_slice(&rest);
         let got = match read_full(&mut file, &mut block[filled..]) {
             Ok(got) => got,
             Err(error) => return Some(Err(error)),
@@ -227,6 +230,7 @@ pub(super) fn read_whole(path: &Path) -> Result<Option<(SeenParams, Vec<Block>, 
             }
             end += HEAD + length;
         }
+        rest.clear();
         rest.extend_from_slice(&block[end..]);
         block.truncate(end);
         let cut = (number, at, block);
@@ -238,7 +242,10 @@ pub(super) fn read_whole(path: &Path) -> Result<Option<(SeenParams, Vec<Block>, 
         .par_bridge()
         .map(|cut| {
             let (number, offset, bytes) = cut?;
-            Ok(decoded(offset, &bytes, sketches).map(|block| (number, block, bytes.len() as u64)))
+            let block = decoded(offset, &bytes, sketches);
+            let length = bytes.len() as u64;
+            used.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+            Ok(block.map(|block| (number, block, length)))
         })
         .collect();
     let (mut whole, mut blocks) = (start, Vec::with_capacity(decoded.len()));
@@ -263,6 +270,11 @@ pub(super) fn read_whole(path: &Path) -> Result<Option<(SeenParams, Vec<Block>, 
 /// The records of whole frames, pages before others; none if something is wrong with one.
 fn decoded(offset: u64, bytes: &[u8], sketches: Sketches) -> Option<Block> {
     let (mut block, mut at) = (Block::default(), 0);
+    // Pages are of about one length.
+    if let (Some(length), Sketches::Both { bits, banding }) = (whole_at(bytes, 0), sketches) {
+        let pages = bytes.len() / length + 1;
+        block.pages.columns.reserve_both(pages + pages / 16, bits / 64, banding.bands);
+    }
     while at < bytes.len() {
         let end = whole_at(bytes, at)?;
         let (body, offset) = (&bytes[at + HEAD..end], offset + at as u64);

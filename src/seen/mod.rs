@@ -445,7 +445,9 @@ impl Seen {
             return Ok(None);
         }
         let mut columns = Vec::with_capacity(blocks.len());
-        let (mut places, mut names, mut times, mut others) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let pages = blocks.iter().map(|block| block.offsets.len()).sum();
+        let (mut places, mut names) = (Vec::with_capacity(pages), Vec::with_capacity(pages));
+        let (mut times, mut others) = (Vec::with_capacity(pages), Vec::new());
         for log::Block { pages, offsets, others: more } in blocks {
             columns.push(pages.columns);
             names.extend(pages.names);
@@ -1353,6 +1355,27 @@ fn convert(path: &Path) -> Result<String> {
         path.display(),
         aside.display()
     ))
+}
+
+/// Checks an exported file.
+///
+/// # Errors
+/// If it cannot be read, or is no such file.
+pub(crate) fn check_export(path: &Path) -> Result<Inspection> {
+    let mut inspection = Inspection::of("exported pages of an index");
+    let mut pages = 0;
+    let (params, passed) = log::read(path, |record, _| {
+        pages += u64::from(matches!(record, Record::Page { .. }));
+        Ok(())
+    })?;
+    inspection.fact("pages", pages);
+    inspection.fact("features", params.settings.features);
+    inspection.fact("feature hash", params.settings.feature_hash.name());
+    inspection.fact("seed", params.settings.seed);
+    if passed.promised != Some(pages) || !passed.damaged.is_empty() || passed.cut > 0 {
+        inspection.problem("it is damaged or cut: not all of its pages can be read".to_owned());
+    }
+    Ok(inspection)
 }
 
 /// Checks an index: its files, and whether its pages can be used.

@@ -27,6 +27,8 @@ const COPIED: usize = 512;
 #[derive(Debug)]
 pub struct Snapshot {
     number: u64,
+    /// The log in front of which it is written: what stands there is not copied.
+    log: Option<Part>,
     path: PathBuf,
     new: NewFile,
     length: u64,
@@ -62,18 +64,19 @@ impl Snapshot {
         doubted.sort_unstable_by_key(|(key, _)| Arc::clone(key));
         snapshot.requests = explicit.chain(doubted.into_iter().map(asked)).collect();
         snapshot.removals = removals;
+        snapshot.log = Some(Part::Log(number));
         Ok(snapshot)
     }
 
     /// The pages of an index and nothing else, in a file anywhere.
     pub(super) fn export(seen: &Seen, path: &Path) -> Result<Self> {
-        // No log has this number, so that no page stands in it.
         Self::of_pages(seen, Part::Snapshot(0), path.to_path_buf())
     }
 
     fn of_pages(seen: &Seen, part: Part, path: PathBuf) -> Result<Self> {
         let mut snapshot = Self {
             number: part.number(),
+            log: None,
             new: NewFile::begin(&path)?,
             path,
             length: 0,
@@ -107,7 +110,8 @@ impl Snapshot {
         let batch = &self.documents[from..self.documents.len().min(from + COPIED)];
         let copied = batch.iter().map(|&document| {
             let at = document.index();
-            let place = seen.places.get(at).copied().filter(|place| !place.is_in(Part::Log(self.number)))?;
+            let place =
+                seen.places.get(at).copied().filter(|place| !self.log.is_some_and(|log| place.is_in(log)))?;
             let (facts, value) = seen.index.kept(document)?;
             Some((Kept { facts, value, seen: seen.seen[at] }, place))
         });

@@ -80,23 +80,21 @@ impl Band {
 
     /// The table over entries that are sorted by parts, and within a part in the order in which they came: so many of
     /// each part, each a key and its slot.
-    fn filled(entries: &[(u32, u32)], counts: &[usize]) -> Self {
+    fn filled(entries: &[(u32, u32)], counts: &[usize], key_of: impl Fn(u32) -> u32) -> Self {
         let (mut lists, mut rest) = (Lists::default(), entries);
         let parts = counts.iter().map(|&count| {
             let (entries, others) = rest.split_at(count);
             rest = others;
-            // With the keys beside the entries, so that the pages' keys need not be gone through.
-            let mut keyed: HashTable<(u32, u32)> = HashTable::with_capacity(count);
+            let mut table = HashTable::with_capacity(count);
             for &(key, slot) in entries {
-                match keyed.find_mut(hash(key), |&(other, _)| other == key) {
-                    Some((_, entry)) => lists.push(entry, slot),
-                    None => _ = keyed.insert_unique(hash(key), (key, slot), |&(key, _)| hash(key)),
+                // The table tells most other keys by itself, so that few pages' keys are looked at.
+                match table.find_mut(hash(key), |&entry| key_of(lists.representative(entry)) == key) {
+                    Some(entry) => lists.push(entry, slot),
+                    None => {
+                        let hash_of = |&entry: &u32| hash(key_of(lists.representative(entry)));
+                        table.insert_unique(hash(key), slot, hash_of);
+                    }
                 }
-            }
-            let mut table = HashTable::with_capacity(keyed.len());
-            for (key, entry) in keyed {
-                // There is room for all.
-                table.insert_unique(hash(key), entry, |&entry| u64::from(entry));
             }
             table
         });
@@ -129,7 +127,10 @@ fn tables(chosen: Range<usize>, bands: usize, filled: &[bool], keys: &[u32]) -> 
             *at += 1;
         }
     }
-    entries.iter().zip(&counts).map(|(entries, counts)| Band::filled(entries, counts)).collect()
+    let band = |((entries, counts), band): ((&Vec<(u32, u32)>, &[usize; PARTS]), usize)| {
+        Band::filled(entries, counts, |slot| keys[slot as usize * bands + band])
+    };
+    entries.iter().zip(&counts).zip(chosen).map(band).collect()
 }
 
 impl Keyed {

@@ -44,6 +44,9 @@ const BATCH: usize = 256;
 /// Bytes of a stream that are worked on together, about.
 const BATCH_BYTES: usize = 1 << 20;
 
+/// Bytes of a request that is worked on where it was received: some dozen microseconds' work.
+const SHORT: usize = 4 << 10;
+
 /// Requests and parts of streams that may wait for a thread; more are turned away.
 const MOST_WAITING: u64 = 4096;
 
@@ -467,8 +470,14 @@ impl Service {
             self.refused.fetch_add(1, Relaxed);
             return Err(Refused::Late);
         };
-        let (on, limits) = (Arc::clone(collection), self.limits);
-        let worked = tokio::task::spawn_blocking(move || on.answer(&limits, action, &lines)).await;
+        let is_short = action != Action::Remove && lines.iter().map(Bytes::len).sum::<usize>() <= SHORT;
+        let worked = if is_short {
+            // To hand it to another thread would take longer than the work.
+            Ok(collection.answer(&self.limits, action, &lines))
+        } else {
+            let (on, limits) = (Arc::clone(collection), self.limits);
+            tokio::task::spawn_blocking(move || on.answer(&limits, action, &lines)).await
+        };
         drop(permit);
         let Answered { lines, unsynced } = worked.map_err(|_| Refused::Failed)?;
         let Some(unsynced) = unsynced else { return Ok(lines) };

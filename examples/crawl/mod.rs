@@ -1,6 +1,8 @@
 //! What measures `flipside serve` from outside has in common: made-up pages, the service as a process of its own, and
 //! an HTTP client.
 
+#![allow(dead_code, reason = "each of those who share it uses some of it")]
+
 use bytes::Bytes;
 use flipside::hash::{SplitMix64, fmix64};
 use flipside::settings::Settings;
