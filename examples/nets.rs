@@ -12,6 +12,7 @@
 mod crawl;
 
 use crawl::Pages;
+use flipside::core::id::Id;
 use flipside::core::resemblance::{Bits, estimate};
 use flipside::core::search::bphs::{Bphs, BphsParams};
 use flipside::core::search::dial::{Dial, DialParams};

@@ -818,10 +818,12 @@ fn pages_come_from_sketches_exported_files_and_other_indexes() {
     }
     told(top.path(), "inspect pages.seen", 0);
     // What was sketched in another way, is damaged, or is something else, is refused.
-    for (options, from) in
-        [("--features words", "sketches"), ("--method simhash", "pages.seen"), ("--method simhash", "i")]
-    {
-        let (_, err) = told(top.path(), &format!("seen --index other --import {from} {options}"), 2);
+    for (index, options, from) in [
+        ("m", "--features words", "sketches"),
+        ("n", "--method simhash", "pages.seen"),
+        ("o", "--method simhash", "i"),
+    ] {
+        let (_, err) = told(top.path(), &format!("seen --index {index} --import {from} {options}"), 2);
         assert!(err.contains("made with the settings of the index"), "{err}");
     }
     let (_, err) = told(top.path(), "seen --index i --export a.jsonl", 2);
