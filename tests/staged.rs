@@ -296,7 +296,7 @@ fn a_template_crowds_in_stages_as_in_memory() {
 }
 
 #[test]
-fn real_pages_and_parquet_go_through_stages_as_through_memory() {
+fn real_pages_of_several_formats_go_through_stages_as_through_memory() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl");
     fs::create_dir_all(&crawl).unwrap();
