@@ -21,6 +21,7 @@ mod cluster;
 mod join;
 mod names;
 mod record;
+pub mod shuffled;
 mod sketch;
 mod sketches;
 mod sorter;
