@@ -243,7 +243,16 @@ def _judged(records, crowded, partitions, made_with, by_digest):
     return sorted_.select("band", "record").mapInArrow(_judging(made_with, crowded, by_digest), schema)
 
 
-# What runs on executors. Each gives a function of an iterator of record batches.
+# What runs on executors. Each is, or gives, a function of an iterator of record batches.
+
+
+def _batches(table):
+    """Record batches of one schema, whatever is known of nulls in this table."""
+    import pyarrow as pa
+
+    table = pa.table(table)
+    schema = pa.schema([pa.field(field.name, field.type) for field in table.schema])
+    return pa.Table.from_arrays(table.columns, schema=schema).to_batches()
 
 
 def _sketching(made_with):
@@ -252,19 +261,17 @@ def _sketching(made_with):
 
         for batch in batches:
             made = pa.table(_flipside.sketch_records(batch.column("text"), "text", made_with))
-            yield from made.add_column(0, "id", batch.column("id")).to_batches()
+            yield from _batches(made.add_column(0, "id", batch.column("id")))
 
     return sketch
 
 
 def _turning(made_with):
     def turn(batches):
-        import pyarrow as pa
-
         for batch in batches:
             # A page has a record for each band.
             for from_ in range(0, batch.num_rows, 1024):
-                yield from pa.table(_flipside.turn_records(batch.slice(from_, 1024), made_with)).to_batches()
+                yield from _batches(_flipside.turn_records(batch.slice(from_, 1024), made_with))
 
     return turn
 
@@ -274,39 +281,35 @@ def _judging(made_with, crowded, by_digest):
         import pyarrow as pa
 
         def told(pairs):
-            pairs = pa.table(pairs)
-            return pairs.append_column("met", pa.nulls(len(pairs), pa.string()))
+            return _batches(pa.table(pairs).append_column("met", pa.nulls(len(pairs), pa.string())))
 
         groups = _flipside.Groups(made_with, crowded, by_digest)
         for batch in batches:
-            yield from told(groups.push(batch)).to_batches()
+            yield from told(groups.push(batch))
         pairs, met = groups.finish()
-        pairs = told(pairs)
-        yield from pairs.to_batches()
+        yield from told(pairs)
         if met:
+            pairs = pa.table(pairs)
             bands, words = zip(*met, strict=True)
-            nulls = [pa.nulls(len(met), pairs.schema.field(name).type) for name in ["a", "b", "distance", "similarity"]]
-            yield pa.RecordBatch.from_arrays([pa.array(bands, pa.int32()), *nulls, pa.array(words)], pairs.schema.names)
+            nulls = [pa.nulls(len(met), kind) for kind in pairs.schema.types[1:]]
+            columns = [pa.array(bands, pa.int32()), *nulls, pa.array(words, pa.string())]
+            yield pa.RecordBatch.from_arrays(columns, [*pairs.column_names, "met"])
 
     return judge
 
 
 def _reading_keys(batches):
-    import pyarrow as pa
-
     for batch in batches:
         for path, start in zip(batch.column("path").to_pylist(), batch.column("start").to_pylist(), strict=True):
             file = _flipside.SketchedFile(path, True)
             for from_ in range(0, len(file), 1 << 14):
-                yield from pa.table(file.keys(start, from_, min(1 << 14, len(file) - from_))).to_batches()
+                yield from _batches(file.keys(start, from_, min(1 << 14, len(file) - from_)))
 
 
 def _reading_records(files):
     starts = [start for _, start, _ in files]
 
     def read(batches):
-        import pyarrow as pa
-
         at, file = None, None
         for batch in batches:
             pages = batch.column("page").to_pylist()
@@ -317,7 +320,7 @@ def _reading_records(files):
                 if place != at:
                     at, file = place, _flipside.SketchedFile(files[place][0], False)
                 end = bisect_right(pages, starts[place] + files[place][2] - 1, from_, min(from_ + 1024, len(pages)))
-                yield from pa.table(file.records(starts[place], batch.slice(from_, end - from_))).to_batches()
+                yield from _batches(file.records(starts[place], batch.slice(from_, end - from_)))
                 from_ = end
 
     return read

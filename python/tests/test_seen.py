@@ -144,7 +144,7 @@ def test_a_killed_crawler_forgets_nothing_and_its_last_answer_is_in_doubt(tmp_pa
     )
     assert crawler.stdout.readline() == "told\n"
     # A second writer is refused while the first one lives, in the words of the command line.
-    with pytest.raises(ValueError, match="no other process writes to it") as refused:
+    with pytest.raises(ValueError, match="that no other process writes to") as refused:
         flipside.Seen(index)
     assert str(refused.value) in run("--index", index, "--remove", "x", code=2).stderr
     with flipside.Seen(index, ask_only=True) as beside:
