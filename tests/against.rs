@@ -1,10 +1,10 @@
 //! New pages held against old ones.
 
-use super::cli::flipside;
+use super::place::Place;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The text of a page of its own words, with some of them changed.
 fn text(page: usize, changed: usize) -> String {
@@ -19,53 +19,36 @@ fn line(id: &str, text: &str) -> String {
     serde_json::json!({ "id": id, "text": text }).to_string() + "\n"
 }
 
-/// A folder of its own with old pages in two files and new ones in one.
-struct Place(tempfile::TempDir);
+/// Old pages in two files and new ones in one.
+fn pages() -> Place {
+    let place = Place::new();
+    place.put("old/a.jsonl", line("a", &text(1, 0)) + &line("b", &text(2, 0)));
+    place.put("old/b.jsonl", line("b again", &text(2, 0)) + &line("alone", &text(9, 0)));
+    let new = [
+        line("copy of a", &text(1, 0)),
+        line("near b", &text(2, 1)),
+        line("c", &text(3, 0)),
+        line("copy of c", &text(3, 0)),
+        // An id that an old page has, too.
+        line("alone", &text(4, 0)),
+    ];
+    place.put("new.jsonl", new.concat());
+    place
+}
 
-impl Place {
-    fn new() -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
-        place.put("old/a.jsonl", &(line("a", &text(1, 0)) + &line("b", &text(2, 0))));
-        place.put("old/b.jsonl", &(line("b again", &text(2, 0)) + &line("alone", &text(9, 0))));
-        let new = [
-            line("copy of a", &text(1, 0)),
-            line("near b", &text(2, 1)),
-            line("c", &text(3, 0)),
-            line("copy of c", &text(3, 0)),
-            // An id that an old page has, too.
-            line("alone", &text(4, 0)),
-        ];
-        place.put("new.jsonl", &new.concat());
-        place
-    }
+/// What a command says, on standard error and after it on standard output.
+fn said(place: &Place, arguments: &str, code: i32) -> String {
+    let run = place.run(arguments).assert().code(code);
+    String::from_utf8_lossy(&[&run.get_output().stderr[..], &run.get_output().stdout].concat()).into_owned()
+}
 
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn put(&self, name: &str, content: &str) {
-        fs::create_dir_all(self.at(name).parent().unwrap()).unwrap();
-        fs::write(self.at(name), content).unwrap();
-    }
-
-    fn run(&self, arguments: &str, code: i32) -> String {
-        let run = flipside().current_dir(self.0.path()).args(arguments.split(' ')).assert().code(code);
-        String::from_utf8_lossy(&[&run.get_output().stderr[..], &run.get_output().stdout].concat())
-            .into_owned()
-    }
-
-    fn report(&self, folder: &str) -> Value {
-        serde_json::from_slice(&fs::read(self.at(folder).join("report.json")).unwrap()).unwrap()
-    }
-
-    /// Ids of the kept pages.
-    fn kept(&self, folder: &str) -> Vec<String> {
-        let mut text = String::new();
-        let file = fs::File::open(self.at(folder).join("kept.jsonl.gz")).unwrap();
-        std::io::Read::read_to_string(&mut flate2::read::MultiGzDecoder::new(file), &mut text).unwrap();
-        let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned();
-        text.lines().map(id).collect()
-    }
+/// Ids of the kept pages.
+fn kept(place: &Place, folder: &str) -> Vec<String> {
+    let mut text = String::new();
+    let file = fs::File::open(place.at(folder).join("kept.jsonl.gz")).unwrap();
+    std::io::Read::read_to_string(&mut flate2::read::MultiGzDecoder::new(file), &mut text).unwrap();
+    let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned();
+    text.lines().map(id).collect()
 }
 
 fn rows(path: &Path) -> Vec<BTreeMap<String, String>> {
@@ -75,17 +58,18 @@ fn rows(path: &Path) -> Vec<BTreeMap<String, String>> {
 
 #[test]
 fn what_old_files_hold_goes_and_they_stay_as_they_are() {
-    let place = Place::new();
+    let place = pages();
     let before: Vec<_> = ["old/a.jsonl", "old/b.jsonl"].map(|name| fs::read(place.at(name)).unwrap()).into();
     for clusters in ["connected", "star", "complete"] {
         let out = format!("out-{clusters}");
-        let told = place.run(
+        let told = said(
+            &place,
             &format!(
                 "dedup new.jsonl --against old --out {out} --clusters {clusters} --write kept,pages,removed"
             ),
             0,
         );
-        assert_eq!(place.kept(&out), ["c", "alone"], "{clusters}");
+        assert_eq!(kept(&place, &out), ["c", "alone"], "{clusters}");
         assert!(told.contains("5 pages: 2 kept, 3 can go (2 exact copies, 1 near-duplicate)"), "{told}");
         let expected = "Held against 4 old pages in 2 files, which stay as they are: of the pages that can go, 1 stands there \
                         word for word, and 1 is like one there.";
@@ -133,8 +117,8 @@ fn what_old_files_hold_goes_and_they_stay_as_they_are() {
         let expected = ["copy of a -> a", "near b -> b", "c -> c", "copy of c -> c", "alone -> alone"];
         assert_eq!(told, expected);
         assert_eq!(rows(&place.at(&out).join("removed.csv")).len(), 3);
-        place.run(&format!("inspect {out}"), 0);
-        place.run(&format!("review {out} --page {out}.html"), 0);
+        said(&place, &format!("inspect {out}"), 0);
+        said(&place, &format!("review {out} --page {out}.html"), 0);
     }
     let after: Vec<_> = ["old/a.jsonl", "old/b.jsonl"].map(|name| fs::read(place.at(name)).unwrap()).into();
     assert_eq!(before, after);
@@ -142,55 +126,56 @@ fn what_old_files_hold_goes_and_they_stay_as_they_are() {
 
 #[test]
 fn a_result_stands_for_the_pages_that_it_kept() {
-    let place = Place::new();
-    place.run("dedup old --out first", 0);
-    place.run("dedup new.jsonl --against first --out second", 0);
-    assert_eq!(place.kept("second"), ["c", "alone"]);
+    let place = pages();
+    said(&place, "dedup old --out first", 0);
+    said(&place, "dedup new.jsonl --against first --out second", 0);
+    assert_eq!(kept(&place, "second"), ["c", "alone"]);
     assert_eq!(place.report("second")["not_read"], serde_json::json!([]));
     // Month by month: nothing that any month kept comes again.
     place.put("next.jsonl", &(line("c", &text(3, 1)) + &line("d", &text(5, 0))));
-    place.run("dedup next.jsonl --against first --against second --out third", 0);
-    assert_eq!(place.kept("third"), ["d"]);
+    said(&place, "dedup next.jsonl --against first --against second --out third", 0);
+    assert_eq!(kept(&place, "third"), ["d"]);
     // A result without pages says nothing about pages.
-    place.run("dedup old --out bare --write none", 0);
-    let told = place.run("dedup new.jsonl --against bare --out none", 2);
+    said(&place, "dedup old --out bare --write none", 0);
+    let told = said(&place, "dedup new.jsonl --against bare --out none", 2);
     assert!(told.contains("--against bare: expected a result with its kept pages"), "{told}");
 }
 
 #[test]
 fn old_files_are_neither_written_over_nor_read_twice() {
-    let place = Place::new();
-    let told = place.run("dedup new.jsonl --against old/a.jsonl --out old --force", 2);
+    let place = pages();
+    let told = said(&place, "dedup new.jsonl --against old/a.jsonl --out old --force", 2);
     assert!(told.contains("expected"), "{told}");
-    place.run("dedup old --out first", 0);
-    let told = place.run("dedup new.jsonl --against first --out first --force", 2);
+    said(&place, "dedup old --out first", 0);
+    let told = said(&place, "dedup new.jsonl --against first --out first --force", 2);
     assert!(told.contains("--force would remove it"), "{told}");
     // A file that is named as both is old.
-    place.run("dedup new.jsonl old/a.jsonl --against old --out both", 0);
+    said(&place, "dedup new.jsonl old/a.jsonl --against old --out both", 0);
     let report = place.report("both");
     assert_eq!((&report["corpus"]["documents"], &report["against"]["both"]), (&5.into(), &1.into()));
-    let told = place.run("dedup old/a.jsonl --against old --out none", 2);
+    let told = said(&place, "dedup old/a.jsonl --against old --out none", 2);
     assert!(told.contains("each of these is named as both"), "{told}");
-    let told = place.run("dedup new.jsonl --against nowhere --out none", 2);
+    let told = said(&place, "dedup new.jsonl --against nowhere --out none", 2);
     assert!(told.contains("nowhere"), "{told}");
     place.put("empty.jsonl", "");
-    let told = place.run("dedup new.jsonl --against empty.jsonl --out none", 2);
+    let told = said(&place, "dedup new.jsonl --against empty.jsonl --out none", 2);
     assert!(told.contains("--against: 1 file was read"), "{told}");
-    place.run("seen --index pages.seen old", 0);
-    let told = place.run("dedup new.jsonl --against pages.seen --out none", 2);
+    said(&place, "seen --index pages.seen old", 0);
+    let told = said(&place, "dedup new.jsonl --against pages.seen --out none", 2);
     assert!(told.contains("flipside seen asks an index"), "{told}");
 }
 
 #[test]
 fn old_and_new_may_be_of_different_formats_and_any_number_of_threads_reads_them() {
-    let place = Place::new();
+    let place = pages();
     let record = |text: &str| {
         let length = text.len();
         format!("WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: {length}\r\n\r\n{text}\r\n\r\n")
     };
     place.put("wet/a.warc.wet", &(record(&text(1, 0)) + &record(&text(2, 0))));
     for threads in [1, 4] {
-        place.run(
+        said(
+            &place,
             &format!("dedup new.jsonl --against wet --out t{threads} --threads {threads} --keep longest"),
             0,
         );
@@ -201,7 +186,7 @@ fn old_and_new_may_be_of_different_formats_and_any_number_of_threads_reads_them(
             fs::read(place.at("t4").join(name)).unwrap()
         );
     }
-    assert_eq!(place.kept("t1"), ["c", "alone"]);
+    assert_eq!(kept(&place, "t1"), ["c", "alone"]);
     assert!(!place.at("t1/kept.warc.wet.gz").exists(), "no file for pages that are not written");
-    place.run("inspect t1", 0);
+    said(&place, "inspect t1", 0);
 }

@@ -1,32 +1,20 @@
 //! Nothing of a user's is lost: what is written over, what is left behind, what is passed over, and what of a
 //! run survives when its input does not.
 
-use super::cli::flipside;
-use assert_cmd::Command;
+use super::place::{Place, gz, words};
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A line of JSON with a page of its own words.
 fn line(i: usize) -> String {
-    let text: String = (0..40).map(|word| format!("word{} ", i * 1_000 + word)).collect();
-    serde_json::json!({ "id": format!("page {i}"), "text": text }).to_string() + "\n"
+    serde_json::json!({ "id": format!("page {i}"), "text": words(i, 40) }).to_string() + "\n"
 }
 
 fn lines(pages: std::ops::Range<usize>) -> String {
     pages.map(line).collect()
-}
-
-fn gz(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
-
-fn report(folder: &Path) -> Value {
-    serde_json::from_str(&fs::read_to_string(folder.join("report.json")).unwrap()).unwrap()
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -34,38 +22,6 @@ fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = entries.collect();
     names.sort();
     names
-}
-
-/// A folder of its own for a test, and commands that run there.
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.at(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, content).unwrap();
-        path
-    }
-
-    fn run(&self, arguments: &str) -> Command {
-        let mut command = flipside();
-        command.current_dir(self.0.path()).args(arguments.split(' '));
-        command
-    }
-
-    /// Runs it, and gives what it said on standard error.
-    fn told(&self, arguments: &str, code: i32) -> String {
-        let run = self.run(arguments).assert().code(code);
-        String::from_utf8(run.get_output().stderr.clone()).unwrap()
-    }
 }
 
 #[test]
@@ -139,7 +95,7 @@ fn earlier_results_of_version_1_are_replaced_by_force() {
     }
     place.put("a.jsonl", lines(0..9));
     place.told("dedup a.jsonl --out out --force", 0);
-    assert_eq!(report(&place.at("out"))["corpus"]["documents"], 9);
+    assert_eq!(place.report("out")["corpus"]["documents"], 9);
 }
 
 /// Waits until something is so.
@@ -157,7 +113,7 @@ fn wait_for(what: impl Fn() -> bool) {
 fn begun(place: &Place) -> (std::process::Child, std::process::ChildStdin) {
     fs::create_dir_all(place.at("tmp")).unwrap();
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("flipside"))
-        .current_dir(place.0.path())
+        .current_dir(place.folder())
         .env("TMPDIR", place.at("tmp"))
         .args(["dedup", "-", "--out", "out"])
         .stdin(std::process::Stdio::piped())
@@ -168,7 +124,7 @@ fn begun(place: &Place) -> (std::process::Child, std::process::ChildStdin) {
     let mut input = child.stdin.take().unwrap();
     input.write_all(lines(0..2_000).as_bytes()).unwrap();
     let copied = || fs::read_dir(place.at("tmp")).unwrap().any(|e| e.unwrap().metadata().unwrap().len() > 0);
-    wait_for(|| copied() && names(place.0.path()).iter().any(|name| name.starts_with("out.unfinished-")));
+    wait_for(|| copied() && names(place.folder()).iter().any(|name| name.starts_with("out.unfinished-")));
     (child, input)
 }
 
@@ -188,7 +144,7 @@ fn a_signal_leaves_nothing_behind() {
         kill(&child, signal);
         assert_eq!(child.wait().unwrap().signal(), Some(number), "{signal}");
         drop(input);
-        assert_eq!(names(place.0.path()), ["tmp"], "{signal}");
+        assert_eq!(names(place.folder()), ["tmp"], "{signal}");
         assert_eq!(names(&place.at("tmp")), Vec::<String>::new(), "{signal}");
     }
 }
@@ -201,7 +157,7 @@ fn what_a_killed_run_left_is_never_read_and_taken_away_by_the_next() {
     kill(&child, "-KILL");
     child.wait().unwrap();
     drop(input);
-    let left = names(place.0.path()).into_iter().find(|name| name.starts_with("out.")).unwrap();
+    let left = names(place.folder()).into_iter().find(|name| name.starts_with("out.")).unwrap();
     assert!(left.starts_with("out.unfinished-") && !left.ends_with("lock"), "{left}");
     // As if it had come as far as its kept pages.
     place.put(&format!("{left}/kept.jsonl.gz"), gz(lines(0..50).as_bytes()));
@@ -209,11 +165,11 @@ fn what_a_killed_run_left_is_never_read_and_taken_away_by_the_next() {
     for input in [".", &*format!("a.jsonl {left}")] {
         let told = place.told(&format!("dedup {input} --out other --force"), 0);
         assert!(told.contains("1 unfinished result") || told.contains("unfinished results"), "{told}");
-        assert_eq!(report(&place.at("other"))["corpus"]["documents"], 9);
+        assert_eq!(place.report("other")["corpus"]["documents"], 9);
     }
     let mut run = place.run("dedup - --out out");
     run.env("TMPDIR", place.at("tmp")).write_stdin(lines(0..9)).assert().success();
-    assert_eq!(names(place.0.path()), ["a.jsonl", "other", "out", "tmp"]);
+    assert_eq!(names(place.folder()), ["a.jsonl", "other", "out", "tmp"]);
     assert_eq!(names(&place.at("tmp")), Vec::<String>::new());
 }
 
@@ -234,7 +190,7 @@ fn a_folder_tells_what_it_holds_that_is_not_read() {
                     without lines of pages (in/c.json, in/d.json); 1 folder of earlier results (in/res); 1 entry that cannot \
                     be looked at (in/link).";
     assert!(told.contains(expected), "{told}");
-    let report = report(&place.at("out"));
+    let report = place.report("out");
     assert_eq!(report["corpus"]["documents"], 8);
     assert!(report["warnings"].as_array().unwrap().iter().any(|warning| warning == expected), "{report}");
     let row = |path: &str, reason: &str, kind: &str| serde_json::json!({ "path": path, "reason": reason, "kind": kind });
@@ -263,7 +219,7 @@ fn what_many_files_are_that_are_not_read_is_told_by_their_endings() {
     let expected = "16 files of other names (12 .jpg, 3 .tar.gz, 1 without an ending: in/more/0., in/more/0.jpg, \
                     in/more/0.tar.gz, in/more/1.jpg, in/more/1.tar.gz, …).";
     assert!(told.contains(expected), "{told}");
-    assert_eq!(report(&place.at("out"))["not_read"].as_array().unwrap().len(), 16);
+    assert_eq!(place.report("out")["not_read"].as_array().unwrap().len(), 16);
 }
 
 #[cfg(not(feature = "html"))]
@@ -275,7 +231,7 @@ fn pages_as_a_server_sent_them_are_not_passed_over_in_silence() {
     place.put("in/a.warc.wet", [record(0), record(1)].concat());
     place.put("in/b.warc", raw.repeat(3));
     place.told("dedup in --out out", 0);
-    let report = report(&place.at("out"));
+    let report = place.report("out");
     let rows: Vec<_> =
         report["files"].as_array().unwrap().iter().map(|file| file["unread"].clone()).collect();
     assert_eq!(rows, [0, 3]);
@@ -317,7 +273,7 @@ fn an_odd_member_in_front_of_the_first_kept_page_costs_nothing() {
         let rest: Vec<u8> = (1..9).flat_map(|i| gz(&record(i))).collect();
         place.put("a.warc.wet.gz", [first, rest].concat());
         place.told("dedup a.warc.wet.gz --out out", 0);
-        assert_eq!(report(&place.at("out"))["outcome"]["kept"], 9, "{what}");
+        assert_eq!(place.report("out")["outcome"]["kept"], 9, "{what}");
         place.told("inspect out", 0);
         // By standard input its name does not tell what it is.
         let mut run = place.run("dedup - --out by-stream");
@@ -375,7 +331,7 @@ fn what_vanishes_or_changes_after_it_was_read_costs_its_own_pages_alone() {
                     Err(_) => fs::remove_file(place.at("in").join(name)).unwrap(),
                 }
             });
-            let report = report(&place.at("out"));
+            let report = place.report("out");
             let what = format!("{what}, {name}: {}", report["damage"]);
             assert_eq!(summary.damaged, lost as u64, "{what}");
             assert_eq!(report["damage"]["pages_lost"], lost, "{what}");
@@ -411,7 +367,7 @@ fn an_archive_replaced_after_it_was_read_gives_no_page_of_another_kind() {
     let summary = changed_meanwhile(&place, |place| drop(place.put("in/b.warc.wet.gz", wet(20..25))));
     assert_eq!(summary.damaged, 5);
     place.told("dedup out/kept.warc.wet.gz --out again", 0);
-    assert_eq!(report(&place.at("again"))["corpus"]["documents"], 5);
+    assert_eq!(place.report("again")["corpus"]["documents"], 5);
 }
 
 #[test]
@@ -425,7 +381,7 @@ fn legal_input_is_no_damage_and_odd_input_is_mended_unless_strict() {
     place.put("in/odd.jsonl", odd);
     let told = place.told("dedup in --out out", 0);
     assert!(!told.contains("damage"), "{told}");
-    let lenient = report(&place.at("out"));
+    let lenient = place.report("out");
     assert_eq!((&lenient["corpus"]["documents"], &lenient["damage"]["total"]), (&7.into(), &0.into()));
     let warned = |what: &str| {
         lenient["warnings"].as_array().unwrap().iter().any(|w| w.as_str().unwrap().contains(what))
@@ -440,7 +396,7 @@ fn legal_input_is_no_damage_and_odd_input_is_mended_unless_strict() {
         told.contains("invalid-utf8") && told.contains("text-not-string") && told.contains("not-json"),
         "{told}"
     );
-    let strict = report(&place.at("strict"));
+    let strict = place.report("strict");
     assert_eq!((&strict["corpus"]["documents"], &strict["damage"]["pages_lost"]), (&5.into(), &3.into()));
 }
 
@@ -455,9 +411,9 @@ fn long_windows_of_zstandard_are_read_on_demand() {
     place.put("in/b.jsonl", lines(5..9));
     let told = place.told("dedup in --out out", 1);
     assert!(told.contains("window-too-long") && told.contains("--longest-window 28 reads it"), "{told}");
-    assert_eq!(report(&place.at("out"))["damage"]["unknown_losses"], 1);
+    assert_eq!(place.report("out")["damage"]["unknown_losses"], 1);
     place.told("dedup in --out long --longest-window 28", 0);
-    assert_eq!(report(&place.at("long"))["corpus"]["documents"], 9);
+    assert_eq!(place.report("long")["corpus"]["documents"], 9);
 }
 
 #[test]

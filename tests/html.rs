@@ -1,19 +1,16 @@
 //! Pages as servers sent them: WARC responses, read with the feature `html`.
 
 use super::cli::flipside;
+use super::place::{gz, words};
 use serde_json::Value;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-
-fn words(page: usize) -> String {
-    (0..60).map(|at| format!("word{} ", page * 1_000 + at)).collect()
-}
 
 fn html(page: usize) -> String {
     format!(
         "<html><head><title>t</title><script>var x;</script></head><body><p>{}</p></body></html>",
-        words(page)
+        words(page, 60)
     )
 }
 
@@ -31,12 +28,6 @@ fn response(url: &str, head: &str, body: &[u8]) -> Vec<u8> {
 }
 
 const OK: &str = "200 OK\r\nContent-Type: text/html; charset=utf-8";
-
-fn gz(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
 
 /// The records of a crawl: four pages, one of them twice, and much that is none.
 fn crawl() -> Vec<Vec<u8>> {
@@ -68,7 +59,7 @@ fn crawl() -> Vec<Vec<u8>> {
         response(
             "https://pier.example/robots.txt",
             "200 OK\r\nContent-Type: text/plain",
-            words(4).as_bytes(),
+            words(4, 60).as_bytes(),
         ),
         record("metadata", "https://pier.example/1", b"fetchTimeMs: 1"),
     ]
@@ -139,7 +130,7 @@ fn a_raw_crawl_is_read_deduplicated_and_kept_as_it_was() {
     let kept = fs::read(place.at("a/kept.warc.wet.gz")).unwrap();
     assert!(memchr::memmem::find(&kept, &members[5]).is_some());
     // Against the text that another tool took from it.
-    let wet = record("conversion", "https://pier.example/3", words(3).as_bytes());
+    let wet = record("conversion", "https://pier.example/3", words(3, 60).as_bytes());
     fs::write(place.at("old.warc.wet"), wet).unwrap();
     place.run("dedup crawl.warc.gz --against old.warc.wet --out new", 1);
     assert_eq!(place.kept("new/kept.warc.wet.gz"), [&urls[0], &urls[1], &urls[3]].map(String::clone));

@@ -1,36 +1,23 @@
 //! Kept pages as they are written: in one file or in one for each input, stored as the inputs are.
 
-use super::cli::flipside;
+use super::place::{Place, gz, words, zst};
 use serde_json::Value;
 use std::fs;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
-
-fn text(page: usize) -> String {
-    (0..60).map(|at| format!("word{} ", page * 1_000 + at)).collect()
-}
+use std::io::Read;
+use std::path::Path;
 
 fn lines(pages: &[usize]) -> Vec<u8> {
-    let line =
-        |page: &usize| serde_json::json!({ "id": format!("{page}"), "text": text(*page) }).to_string() + "\n";
+    let line = |page: &usize| {
+        serde_json::json!({ "id": format!("{page}"), "text": words(*page, 60) }).to_string() + "\n"
+    };
     pages.iter().map(line).collect::<String>().into_bytes()
 }
 
 fn record(page: usize) -> Vec<u8> {
-    let text = text(page);
+    let text = words(page, 60);
     let head = "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Date: 2025-01-01T00:00:00Z\r\n";
     format!("{head}WARC-Record-ID: {page}\r\nContent-Length: {}\r\n\r\n{text}\r\n\r\n", text.len())
         .into_bytes()
-}
-
-fn gz(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
-
-fn zst(bytes: &[u8]) -> Vec<u8> {
-    zstd::bulk::compress(bytes, 1).unwrap()
 }
 
 /// A file without its compression, and what that is.
@@ -47,34 +34,12 @@ fn unpacked(path: &Path) -> (Vec<u8>, &'static str) {
     }
 }
 
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn put(&self, name: &str, content: Vec<u8>) {
-        fs::create_dir_all(self.at(name).parent().unwrap()).unwrap();
-        fs::write(self.at(name), content).unwrap();
-    }
-
-    fn run(&self, arguments: &str, code: i32) -> String {
-        let run = flipside().current_dir(self.0.path()).args(arguments.split(' ')).assert().code(code);
-        String::from_utf8_lossy(&run.get_output().stderr).into_owned()
-    }
-
-    fn kept(&self, out: &str) -> Vec<String> {
-        let entries =
-            fs::read_dir(self.at(out)).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<String> = entries.filter(|name| name.starts_with("kept")).collect();
-        names.sort();
-        names
-    }
+fn kept(place: &Place, out: &str) -> Vec<String> {
+    let entries =
+        fs::read_dir(place.at(out)).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = entries.filter(|name| name.starts_with("kept")).collect();
+    names.sort();
+    names
 }
 
 #[test]
@@ -89,8 +54,8 @@ fn each_input_has_a_file_of_its_own_stored_as_it_is() {
     // The same name in another folder, and nothing that stays.
     place.put("in/more/a.jsonl", lines(&[1, 3]));
     for threads in [1, 5] {
-        place.run(&format!("dedup in --out t{threads} --threads {threads} --kept-files each"), 0);
-        place.run(&format!("inspect t{threads}"), 0);
+        place.told(&format!("dedup in --out t{threads} --threads {threads} --kept-files each"), 0);
+        place.told(&format!("inspect t{threads}"), 0);
     }
     let expected: [(&str, &str, &[u8]); 4] = [
         ("kept.a.jsonl", "plain", &lines(&[1, 2, 3])),
@@ -123,8 +88,8 @@ fn each_input_has_a_file_of_its_own_stored_as_it_is() {
             text.lines().filter_map(|line| line.strip_prefix("WARC-Record-ID: ")).skip(1).collect();
         assert_eq!(ids, pages.iter().map(usize::to_string).collect::<Vec<_>>(), "{name}");
     }
-    assert_eq!(place.kept("t1").len(), 7);
-    for name in place.kept("t1") {
+    assert_eq!(kept(&place, "t1").len(), 7);
+    for name in kept(&place, "t1") {
         assert!(
             fs::read(place.at("t1").join(&name)).unwrap() == fs::read(place.at("t5").join(&name)).unwrap()
         );
@@ -135,16 +100,16 @@ fn each_input_has_a_file_of_its_own_stored_as_it_is() {
         report["files"].as_array().unwrap().iter().map(|row| row["kept_in"].as_str().unwrap()).collect();
     let mut sorted = told.clone();
     sorted.sort();
-    assert_eq!(sorted, place.kept("t1"));
+    assert_eq!(sorted, kept(&place, "t1"));
     assert_eq!((told[0], told[6]), ("kept.a.jsonl", "kept.a-2.jsonl"));
-    place.run("dedup t1 --out again", 0);
+    place.told("dedup t1 --out again", 0);
     let again: Value = serde_json::from_slice(&fs::read(place.at("again/report.json")).unwrap()).unwrap();
     assert_eq!((&again["corpus"]["documents"], &again["outcome"]["kept"]), (&11.into(), &11.into()));
-    place.run("dedup in --against t1 --out none-left", 0);
+    place.told("dedup in --against t1 --out none-left", 0);
     let left: Value = serde_json::from_slice(&fs::read(place.at("none-left/report.json")).unwrap()).unwrap();
     assert_eq!(left["outcome"]["kept"], 0);
-    place.run("dedup in --out t1 --force", 0);
-    let told = place.run("dedup in --out x --write none --kept-files each", 2);
+    place.told("dedup in --out t1 --force", 0);
+    let told = place.told("dedup in --out x --write none --kept-files each", 2);
     assert!(told.contains("--kept-files has no effect where no kept pages are written"), "{told}");
 }
 
@@ -169,10 +134,10 @@ fn one_file_of_many_inputs_is_the_same_for_any_threads_and_stays_zstd() {
         [("zst", &["kept.jsonl.zst"][..]), ("mixed", &["kept.jsonl.gz", "kept.warc.wet.gz"])]
     {
         for threads in [1, 4] {
-            place.run(&format!("dedup {folder} --out {folder}-{threads} --threads {threads}"), 0);
-            place.run(&format!("inspect {folder}-{threads}"), 0);
+            place.told(&format!("dedup {folder} --out {folder}-{threads} --threads {threads}"), 0);
+            place.told(&format!("inspect {folder}-{threads}"), 0);
         }
-        assert_eq!(place.kept(&format!("{folder}-1")), names);
+        assert_eq!(kept(&place, &format!("{folder}-1")), names);
         for name in names {
             let of = |threads: u32| fs::read(place.at(&format!("{folder}-{threads}")).join(name)).unwrap();
             assert!(of(1) == of(4), "{folder} {name}");

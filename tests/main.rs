@@ -9,6 +9,7 @@ mod frames;
 mod html;
 mod kept;
 mod parquet;
+mod place;
 mod reading;
 mod results_v1;
 mod review;

@@ -1,6 +1,7 @@
 //! The reader against a plain one, on good files in all packings, and against itself on damaged ones.
 
-use std::io::{Read, Write};
+use super::place::gz;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flipside::corpus::{
@@ -49,12 +50,6 @@ impl Record {
             .to_string()
             .into_bytes()
     }
-}
-
-fn gz(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(bytes).expect("memory");
-    encoder.finish().expect("memory")
 }
 
 /// How records are put into a file.

@@ -4,6 +4,7 @@
 //! since a compressor of another version may make other bytes of the same text. `index.csv` beside them says
 //! what is expected; it is written from what this file says, never from what the reader answers.
 
+use super::place::gz;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -216,12 +217,6 @@ fn all() -> Vec<Vec<u8>> {
 
 fn text_bytes(which: &[usize]) -> u64 {
     which.iter().map(|&i| TEXTS[i].len() as u64).sum()
-}
-
-fn gz(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    encoder.write_all(bytes).expect("memory");
-    encoder.finish().expect("memory")
 }
 
 fn zst(bytes: &[u8]) -> Vec<u8> {

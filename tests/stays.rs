@@ -1,46 +1,23 @@
 //! Which copy stays, and what each source loses by it.
 
-use super::cli::flipside;
+use super::place::{Place, words};
 use serde_json::{Value, json};
 use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 fn text(page: usize) -> String {
-    (0..60).map(|at| format!("word{} ", page * 1_000 + at)).collect()
+    words(page, 60)
 }
 
-struct Place(tempfile::TempDir);
+fn jsonl(lines: &[Value]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
 
-impl Place {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn put(&self, name: &str, lines: &[Value]) {
-        fs::create_dir_all(self.at(name).parent().unwrap()).unwrap();
-        fs::write(self.at(name), lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
-    }
-
-    fn run(&self, arguments: &str, code: i32) -> String {
-        let run = flipside().current_dir(self.0.path()).args(arguments.split(' ')).assert().code(code);
-        String::from_utf8_lossy(&run.get_output().stderr).into_owned()
-    }
-
-    fn report(&self, out: &str) -> Value {
-        serde_json::from_slice(&fs::read(self.at(out).join("report.json")).unwrap()).unwrap()
-    }
-
-    /// Ids of the pages that stay, by the table of pages.
-    fn stays(&self, out: &str) -> Vec<String> {
-        let lines = fs::read_to_string(self.at(out).join("pages.jsonl")).unwrap();
-        let rows = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        rows.filter(|row| row["kept"] == true).map(|row| row["id"].as_str().unwrap().to_owned()).collect()
-    }
+/// Ids of the pages that stay, by the table of pages.
+fn stays(place: &Place, out: &str) -> Vec<String> {
+    let lines = fs::read_to_string(place.at(out).join("pages.jsonl")).unwrap();
+    let rows = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    rows.filter(|row| row["kept"] == true).map(|row| row["id"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -48,7 +25,7 @@ fn the_page_with_the_highest_score_stays() {
     let place = Place::new();
     place.put(
         "in/a.jsonl",
-        &[
+        jsonl(&[
             json!({"id": "low", "text": text(1), "quality": 0.25}),
             json!({"id": "none", "text": text(1)}),
             json!({"id": "high", "text": text(1), "quality": 7}),
@@ -56,27 +33,27 @@ fn the_page_with_the_highest_score_stays() {
             json!({"id": "null", "text": text(2), "quality": null}),
             json!({"id": "negative", "text": text(2), "quality": "-1.5"}),
             json!({"id": "huge", "text": text(2), "quality": [1]}),
-        ],
+        ]),
     );
-    place.run("dedup in --out first --write pages.jsonl", 0);
-    assert_eq!(place.stays("first"), ["low", "null"]);
+    place.told("dedup in --out first --write pages.jsonl", 0);
+    assert_eq!(stays(&place, "first"), ["low", "null"]);
     for (out, options) in [("out", "--threads 1"), ("again", "--threads 4")] {
-        place.run(&format!("dedup in --out {out} --write pages.jsonl --keep score:quality {options}"), 0);
-        assert_eq!(place.stays(out), ["high", "negative"]);
-        place.run(&format!("inspect {out}"), 0);
+        place.told(&format!("dedup in --out {out} --write pages.jsonl --keep score:quality {options}"), 0);
+        assert_eq!(stays(&place, out), ["high", "negative"]);
+        place.told(&format!("inspect {out}"), 0);
     }
     let report = place.report("out");
     assert_eq!(report["settings"]["keep"], json!({"score": "quality"}));
     let warnings = report["warnings"].to_string();
     assert!(warnings.contains("4 pages have no number in \\\"quality\\\""), "{warnings}");
-    place.run("dedup in --out repeated --write pages.jsonl --settings out/report.json", 0);
-    assert_eq!(place.stays("repeated"), ["high", "negative"]);
-    let told = place.run("dedup in --out none --keep score:qualty", 2);
+    place.told("dedup in --out repeated --write pages.jsonl --settings out/report.json", 0);
+    assert_eq!(stays(&place, "repeated"), ["high", "negative"]);
+    let told = place.told("dedup in --out none --keep score:qualty", 2);
     assert!(
         told.contains("--keep score:qualty: expected a field or column in which some page has a number"),
         "{told}"
     );
-    let told = place.run("dedup in --out none --keep best", 2);
+    let told = place.told("dedup in --out none --keep best", 2);
     assert!(told.contains("first, longest, shortest-url, score:FIELD or input-order"), "{told}");
 }
 
@@ -113,26 +90,26 @@ fn scores_of_parquet_columns_are_those_of_json() {
     column.close().unwrap();
     group.close().unwrap();
     writer.close().unwrap();
-    place.run("dedup a.parquet --out out --write pages.jsonl --keep score:score", 0);
-    assert_eq!(place.stays("out"), ["row 3"]);
+    place.told("dedup a.parquet --out out --write pages.jsonl --keep score:score", 0);
+    assert_eq!(stays(&place, "out"), ["row 3"]);
     assert!(place.report("out")["warnings"].to_string().contains("3 pages have no number"));
-    place.run("dedup a.parquet --out by-rank --write pages.jsonl --keep score:rank", 0);
-    assert_eq!(place.stays("by-rank"), ["row 2"]);
+    place.told("dedup a.parquet --out by-rank --write pages.jsonl --keep score:rank", 0);
+    assert_eq!(stays(&place, "by-rank"), ["row 2"]);
 }
 
 #[test]
 fn the_input_that_was_named_first_keeps_its_pages() {
     let place = Place::new();
     let page = |id: &str, page: usize| json!({"id": id, "text": text(page)});
-    place.put("a/x.jsonl", &[page("a1", 1), page("a2", 2)]);
-    place.put("b.jsonl", &[page("b3", 3), page("b1", 1), page("b1 again", 1)]);
-    place.put("c/x.jsonl", &[page("c2", 2), page("c3", 3), page("c4", 4)]);
+    place.put("a/x.jsonl", jsonl(&[page("a1", 1), page("a2", 2)]));
+    place.put("b.jsonl", jsonl(&[page("b3", 3), page("b1", 1), page("b1 again", 1)]));
+    place.put("c/x.jsonl", jsonl(&[page("c2", 2), page("c3", 3), page("c4", 4)]));
     let stays = |inputs: &str, out: &str| {
-        place.run(
+        place.told(
             &format!("dedup {inputs} --out {out} --write pages.jsonl --keep input-order --threads 3"),
             0,
         );
-        place.stays(out)
+        stays(&place, out)
     };
     assert_eq!(stays("c b.jsonl a", "cba"), ["b1", "c2", "c3", "c4"]);
     assert_eq!(stays("a c b.jsonl", "acb"), ["a1", "a2", "c3", "c4"]);
@@ -144,11 +121,11 @@ fn what_each_source_loses_is_told_and_a_source_that_is_nearly_gone_is_a_warning(
     let place = Place::new();
     let page = |host: &str, n: usize| json!({"id": format!("{host} {n}"), "url": format!("https://{host}/{n}"), "text": text(n)});
     let of = |host: &str, pages: std::ops::Range<usize>| pages.map(|n| page(host, n)).collect::<Vec<_>>();
-    place.put("in/a/x.jsonl", &of("first.example", 0..30));
-    place.put("in/b/x.jsonl", &[of("mirror.example", 0..30), of("own.example", 40..45)].concat());
-    place.put("in/b/y.jsonl", &of("few.example", 0..5));
-    place.run("dedup in --out out", 0);
-    place.run("inspect out", 0);
+    place.put("in/a/x.jsonl", jsonl(&of("first.example", 0..30)));
+    place.put("in/b/x.jsonl", jsonl(&[of("mirror.example", 0..30), of("own.example", 40..45)].concat()));
+    place.put("in/b/y.jsonl", jsonl(&of("few.example", 0..5)));
+    place.told("dedup in --out out", 0);
+    place.told("inspect out", 0);
     let report = place.report("out");
     let by = |kind: &str| {
         report["lost_by_source"].as_array().unwrap().iter().find(|it| it["kind"] == kind).unwrap()

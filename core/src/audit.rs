@@ -7,17 +7,17 @@
 use crate::hash::fmix64;
 use crate::id::Text;
 use crate::judge::{Evidence, TextPair};
-use crate::resemblance::{self, Bits, at_most};
+use crate::resemblance::{self, Bits, Sieve, Test};
 use crate::settings::{Judge, Measure};
-use crate::similarity::contained;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// What drawing texts and comparing them with all others has shown.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Audit {
-    /// Texts that were drawn.
+    /// Texts that were drawn and compared.
     pub drawn: u64,
     /// Texts that each of them was compared with.
     pub compared: u64,
@@ -52,14 +52,15 @@ pub(crate) const MOST_DRAWN: usize = 4096;
 /// Comparisons that an audit may take: at some nanoseconds each, a few percent of reading that many pages.
 const MOST_COMPARISONS: usize = 1 << 32;
 
-/// Texts that are drawn in any case.
+/// Texts that are drawn of however many.
 const LEAST_DRAWN: usize = 1000;
 
-/// Texts whose bits stay in a processor's cache while all drawn ones are compared with them.
-const BLOCK: usize = 1024;
+/// Drawn texts that are compared first. Where they have [`ENOUGH`] pairs no other is: each page of a large template is
+/// near all others of it, and what more of them would show takes longer than the run.
+const FIRST: usize = 256;
 
-/// Words of bits that are looked at before the others.
-pub(crate) const FEW: usize = 4;
+/// Pairs of the [`FIRST`] drawn texts that say enough.
+const ENOUGH: u64 = 1 << 18;
 
 struct Candidate<'a> {
     text: Text,
@@ -96,82 +97,97 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
         .texts
         .sketched
         .iter()
-        .filter_map(|&text| {
-            let size = evidence.facts(text).features;
-            Some(Candidate { text, bits: Bits { words: evidence.two(text)?.bits, size } })
-        })
+        .filter_map(|&text| Some(Candidate { text, bits: evidence.bits(text)? }))
         .collect();
     // What two sizes rule out needs no bits, and by size it lies at both ends.
     all.sort_unstable_by_key(|candidate| (candidate.bits.size, candidate.text));
     let words = all.first()?.bits.words.len();
     let most = most_drawn(all.len() as u64);
     let mut drawn: Vec<&Candidate<'_>> = all.iter().collect();
+    let key = |candidate: &&Candidate<'_>| drawing_key(evidence.facts(candidate.text).digest, seed);
     if drawn.len() > most {
-        let key = |candidate: &&Candidate<'_>| drawing_key(evidence.facts(candidate.text).digest, seed);
         drawn.select_nth_unstable_by_key(most, key);
         drawn.truncate(most);
     }
-    drawn.sort_unstable_by_key(|candidate| candidate.text);
-    // What counts features is not asked below what the bits can be wrong by.
-    let bits = words * u64::BITS as usize;
-    let doubt = 4.0 * resemblance::standard_error(f64::from(threshold), bits, u32::MAX) as f32;
-    let near = |a: &Candidate<'_>, b: &Candidate<'_>| {
-        // By the bits alone: no estimate passes that is below one that does not.
-        let passes = |estimate: f32| match measure {
-            Measure::Estimate => estimate >= threshold,
-            Measure::EstimatedContainment => contained(estimate, [a.bits.size, b.bits.size]) >= threshold,
-            _ => estimate >= threshold - doubt,
-        };
-        // A few words mostly show that too many bits differ.
-        passes(resemblance::bound(a.bits, b.bits, FEW))
-            && passes(resemblance::estimate(a.bits, b.bits))
-            && (matches!(measure, Measure::Estimate | Measure::EstimatedContainment)
-                || evidence.anchor(measure, a.text).with(&evidence.page(b.text)) >= threshold)
+    drawn.sort_unstable_by_key(key);
+    let mut ranks: Vec<(Text, usize)> = drawn.iter().map(|candidate| candidate.text).zip(0..).collect();
+    ranks.sort_unstable();
+    let rank = |text: Text| ranks.binary_search_by_key(&text, |&(text, _)| text).ok().map(|at| ranks[at].1);
+    // With whom each drawn text was found to be near, ascending, as the pairs are.
+    let mut partners = vec![Vec::new(); drawn.len()];
+    for pair in found {
+        for (text, other) in [(pair.a, pair.b), (pair.b, pair.a)] {
+            if let Some(rank) = rank(text) {
+                partners[rank].push(other);
+            }
+        }
+    }
+    let doubt = match measure {
+        Measure::Estimate | Measure::EstimatedContainment => 0.0,
+        // What counts features is not asked below what the bits can be wrong by.
+        _ => 4.0 * resemblance::standard_error(f64::from(threshold), words * 64, u32::MAX) as f32,
     };
-    let ruled_out = |a: &Candidate<'_>, b: &Candidate<'_>| {
-        measure != Measure::EstimatedContainment && at_most(1.0, [a.bits.size, b.bits.size]) < threshold
+    let is_of_containment = measure == Measure::EstimatedContainment;
+    let test = Test { threshold: threshold - doubt, is_of_containment };
+    // What passes the test is near, unless features have to be counted.
+    let is_near = |a: Text, b: Text| {
+        !measure.needs_features() || evidence.anchor(measure, a).with(&evidence.page(b)) >= threshold
     };
-    // Of a block, what no two sizes rule out.
-    let comparable = |a: &Candidate<'_>, block| {
-        let block: &[Candidate<'_>] = block;
-        let smaller = block.partition_point(|b| b.bits.size < a.bits.size && ruled_out(a, b));
-        let others = &block[smaller..];
-        &others[..others.partition_point(|b| b.bits.size <= a.bits.size || !ruled_out(a, b))]
-    };
-    let is_found = |a: Text, b: Text| {
-        let pair = (a.min(b), a.max(b));
-        found.binary_search_by_key(&pair, |pair| (pair.a, pair.b)).is_ok()
-    };
-    let is_drawn = |text: Text| drawn.binary_search_by_key(&text, |candidate| candidate.text).is_ok();
-    // For each drawn text what it has of pairs; and what of it shows from the other text as well.
-    let (counts, twice) = all
-        .par_chunks(BLOCK)
-        .fold(
-            || (vec![Count::default(); drawn.len()], Count::default()),
+    // For each of these drawn texts what it has of pairs; and what of it shows from another drawn text as well.
+    let count = |ranks: Range<usize>| {
+        let counted = all.par_chunks(Sieve::BLOCK).fold(
+            || (vec![Count::default(); ranks.len()], Count::default()),
             |(mut counts, mut twice), block| {
-                for (a, count) in drawn.iter().zip(&mut counts) {
-                    for b in comparable(a, block).iter().filter(|b| b.text != a.text && near(a, b)) {
-                        let is_found = is_found(a.text, b.text);
+                let sieve = Sieve::new(block.iter().map(|candidate| candidate.bits).collect());
+                let mut near = Vec::new();
+                for (at, count) in ranks.clone().zip(&mut counts) {
+                    let a = drawn[at];
+                    sieve.near(a.bits, test, &mut near);
+                    let near = near.iter().map(|&at| &block[at as usize]);
+                    for b in near.filter(|b| b.text != a.text && is_near(a.text, b.text)) {
+                        let is_found = partners[at].binary_search(&b.text).is_ok();
                         count.add(is_found);
-                        if b.text < a.text && is_drawn(b.text) {
+                        if rank(b.text).is_some_and(|other| other < at) {
                             twice.add(is_found);
                         }
                     }
                 }
                 (counts, twice)
             },
-        )
-        .reduce(Default::default, |(mut sums, twice), (counts, more)| {
+        );
+        counted.reduce(Default::default, |(mut sums, twice), (counts, more)| {
             sums.resize(counts.len().max(sums.len()), Count::default());
             sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.with(count));
             (sums, twice.with(more))
-        });
+        })
+    };
+    let (mut counts, mut twice) = (Vec::new(), Count::default());
+    for ranks in steps(drawn.len()) {
+        let (of_step, twice_in_step) = count(ranks);
+        counts.extend(of_step);
+        twice = twice.with(twice_in_step);
+        if is_enough(counts.iter().map(|count| u64::from(count.pairs)).sum()) {
+            break;
+        }
+    }
     Some(Audit::of(&counts, twice, all.len()))
 }
 
 /// How many of so many texts are drawn.
 pub(crate) fn most_drawn(all: u64) -> usize {
     usize::try_from(MOST_COMPARISONS as u64 / all.max(1)).unwrap_or(MOST_DRAWN).clamp(LEAST_DRAWN, MOST_DRAWN)
+}
+
+/// The drawn texts, by the order in which they are drawn, that are compared one step after the other, while what the
+/// steps have shown is not [enough](is_enough).
+pub(crate) fn steps(drawn: usize) -> impl Iterator<Item = Range<usize>> {
+    let first = drawn.min(FIRST);
+    [0..first, first..drawn].into_iter().filter(|ranks| !ranks.is_empty())
+}
+
+/// Whether so many pairs, those of two drawn texts counted from both, say enough.
+pub(crate) fn is_enough(pairs: u64) -> bool {
+    pairs >= ENOUGH
 }
 
 /// Texts with the least of these are drawn: the same ones in whatever order they come.
@@ -189,8 +205,9 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Of drawn pages, ascending, of so many.
-    pub(crate) fn new(drawn: Vec<u64>, all: u64) -> Self {
+    /// Of these drawn pages, of so many.
+    pub(crate) fn new(mut drawn: Vec<u64>, all: u64) -> Self {
+        drawn.sort_unstable();
         Self { counts: vec![Count::default(); drawn.len()], drawn, twice: Count::default(), all }
     }
 

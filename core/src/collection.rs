@@ -191,7 +191,9 @@ impl Collection {
                     Sketches::MinHash { permutations, .. } => {
                         Part::Signatures(Signatures::new(permutations)?)
                     }
-                    Sketches::Both { bits, banding } => Part::Both(TwoSketchesList::new(bits, banding.bands)),
+                    Sketches::Both { bits, banding } | Sketches::OneBit { bits, banding } => {
+                        Part::Both(TwoSketchesList::new(bits, banding.bands))
+                    }
                 },
             },
         };

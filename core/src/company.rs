@@ -4,19 +4,20 @@
 //! Which pairs are compared depends on the group's pages, not on their order nor on other groups: a sketch
 //! that many texts share stands in every group with all of them, and a crowd is thinned by the sketches in it.
 
-use crate::audit::{self, FEW, Tally};
+use crate::audit::{self, Tally};
 use crate::collection::Two;
 use crate::error::{Error, Result};
 use crate::judge::{BETWEEN, WITHIN, shares};
-use crate::resemblance::{self, Bits, at_most};
+use crate::resemblance::{Bits, Sieve, Test};
 use crate::search::bands::{Banding, JoinParams};
 use crate::settings::{Judge, Measure, Net, Settings, Sketches};
-use crate::similarity::{Anchor, Page, contained};
+use crate::similarity::{Anchor, Page};
 use crate::sketch::{Facts, Hashed};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// What a stage has kept of a page with a text of its own: the first of its copies.
 #[derive(Clone, Copy, Debug)]
@@ -95,8 +96,8 @@ impl Page for &Companion<'_> {
         None
     }
 
-    fn bits(&self) -> Option<&[u64]> {
-        Some(self.two.bits)
+    fn bits(&self) -> Option<Bits<'_>> {
+        Some(Bits::by_size(self.two.bits, self.facts.features))
     }
 
     fn size(&self) -> u32 {
@@ -365,9 +366,7 @@ impl<C: Fn(usize, u32) -> bool> Meeting<C> {
 /// Pages that were drawn to be compared with all others by their bits: a sample of what a join should have found.
 pub struct Drawn {
     company: Company,
-    /// Ascending.
     pages: Vec<Owned>,
-    all: u64,
 }
 
 impl Drawn {
@@ -385,40 +384,39 @@ impl Drawn {
         audit::most_drawn(all)
     }
 
-    /// These pages, drawn of `all`.
-    pub fn new(company: Company, pages: &[Companion<'_>], all: u64) -> Self {
-        let mut pages: Vec<Owned> = pages.iter().map(Owned::of).collect();
-        pages.sort_unstable_by_key(|page| page.page);
-        Self { company, pages, all }
+    /// Which of so many drawn pages, in the order of their keys, are compared one step after the other. After a step
+    /// that [is enough](Self::is_enough) no other follows.
+    pub fn steps(drawn: usize) -> impl Iterator<Item = Range<usize>> {
+        audit::steps(drawn)
+    }
+
+    /// Whether the pairs that [`near`](Self::near) has told in all steps so far are enough.
+    pub fn is_enough(pairs: u64) -> bool {
+        audit::is_enough(pairs)
+    }
+
+    /// The pages of a step.
+    pub fn new(company: Company, pages: &[Companion<'_>]) -> Self {
+        Self { company, pages: pages.iter().map(Owned::of).collect() }
     }
 
     /// Which of these pages, put in order of their sizes, are near which drawn ones: the drawn one and the other.
     pub fn near(&self, pages: &mut [Companion<'_>]) -> Vec<(u64, u64)> {
         pages.sort_unstable_by_key(|page| (page.facts.features, page.page));
-        let pages = &*pages;
         let Company { measure, threshold, .. } = self.company;
-        let near = |a: &Owned| {
-            let size = a.facts.features;
-            let ruled_out =
-                |other: u32| measure == Measure::Estimate && at_most(1.0, [size, other]) < threshold;
-            let from = pages.partition_point(|b| b.facts.features < size && ruled_out(b.facts.features));
-            let others = &pages[from..];
-            let end = others.partition_point(|b| b.facts.features <= size || !ruled_out(b.facts.features));
-            let own = Bits { words: &a.bits, size };
-            let passes = |estimate: f32, size: u32| match measure {
-                Measure::EstimatedContainment => contained(estimate, [own.size, size]) >= threshold,
-                _ => estimate >= threshold,
-            };
-            // A few words mostly show that too many bits differ.
-            let is_near = |b: &&Companion<'_>| {
-                let bits = Bits { words: b.two.bits, size: b.facts.features };
-                b.page != a.page
-                    && passes(resemblance::bound(own, bits, FEW), bits.size)
-                    && passes(resemblance::estimate(own, bits), bits.size)
-            };
-            others[..end].iter().filter(is_near).map(|b| (a.page, b.page)).collect::<Vec<_>>()
+        let test = Test { threshold, is_of_containment: measure == Measure::EstimatedContainment };
+        let of_block = |block: &[Companion<'_>]| {
+            let bits = block.iter().map(|page| Bits::by_size(page.two.bits, page.facts.features));
+            let sieve = Sieve::new(bits.collect());
+            let (mut found, mut places) = (Vec::new(), Vec::new());
+            for drawn in &self.pages {
+                sieve.near(Bits::by_size(&drawn.bits, drawn.facts.features), test, &mut places);
+                let others = places.iter().map(|&at| block[at as usize].page);
+                found.extend(others.filter(|&other| other != drawn.page).map(|other| (drawn.page, other)));
+            }
+            found
         };
-        self.pages.par_iter().flat_map_iter(near).collect()
+        pages.par_chunks(Sieve::BLOCK).flat_map_iter(of_block).collect()
     }
 
     /// How many there are.
@@ -431,9 +429,10 @@ impl Drawn {
         self.pages.is_empty()
     }
 
-    /// What counts the pairs that [`near`](Self::near) tells, and which of them were found.
-    pub fn tally(&self) -> Tally {
-        Tally::new(self.pages.iter().map(|page| page.page).collect(), self.all)
+    /// What counts the pairs that [`near`](Self::near) has told in all steps, and which of them were found; of the pages
+    /// of these steps, drawn of `all`.
+    pub fn tally(pages: Vec<u64>, all: u64) -> Tally {
+        Tally::new(pages, all)
     }
 }
 
@@ -448,7 +447,8 @@ mod tests {
     use super::*;
     use crate::dedup::{Deduper, Kind};
     use crate::hash::SplitMix64;
-    use crate::sketch::{Sketch, SketchValue, TwoSketches};
+    use crate::sketch::{Sketch, SketchValue, Sketcher, TwoSketches};
+    use crate::text::FeatureKind;
     use hashbrown::{HashMap, HashSet};
 
     /// Sketches of few values each, so that keys meet, sketches are shared, and templates crowd.
@@ -477,6 +477,58 @@ mod tests {
                 Sketch { facts: Facts { digest, text_bytes: 500, features }, value }
             })
             .collect()
+    }
+
+    fn in_order_of_drawing<'a>(pages: &[Companion<'a>], settings: &Settings) -> Vec<Companion<'a>> {
+        let mut pages = pages.to_vec();
+        pages.sort_by_key(|page| Drawn::key(page.facts.digest, settings.seed));
+        pages
+    }
+
+    #[test]
+    fn of_a_large_template_few_pages_are_compared() {
+        let settings = Settings::default();
+        let Sketches::Both { bits, banding } = settings.sketches else { unreachable!() };
+        let mut rng = SplitMix64::new(5);
+        let keys: Vec<u32> = (0..banding.bands).map(|_| rng.next_u64() as u32).collect();
+        let pages: Vec<Sketch> = (0..1_100u64)
+            .map(|page| {
+                let mut words = vec![u64::MAX / 3; bits / 64];
+                words[0] ^= 1 << rng.below(20);
+                let value = SketchValue::Both(TwoSketches { hash: page, bits: words, keys: keys.clone() });
+                let digest = u128::from(rng.next_u64()) << 64 | u128::from(page);
+                Sketch { facts: Facts { digest, text_bytes: 500, features: 100 }, value }
+            })
+            .collect();
+        let mut deduper = Deduper::new(settings.clone()).unwrap();
+        pages.iter().for_each(|page| {
+            deduper.push_sketch(page).unwrap();
+        });
+        let outcome = deduper.run().unwrap();
+        let found: HashSet<[u64; 2]> =
+            outcome.pairs.iter().map(|p| [p.a, p.b].map(|page| u64::from(page.0))).collect();
+        let audit = outcome.audit.unwrap();
+
+        let company = Company::new(&settings).unwrap();
+        let all: Vec<Companion<'_>> = (0..)
+            .zip(&pages)
+            .map(|(page, sketch)| {
+                let SketchValue::Both(two) = &sketch.value else { unreachable!() };
+                Companion { page, facts: sketch.facts, two: Two::from(two) }
+            })
+            .collect();
+        let in_order = in_order_of_drawing(&all, &settings);
+        let first = Drawn::steps(in_order.len()).next().unwrap();
+        let drawn: HashSet<u64> = in_order[first.clone()].iter().map(|page| page.page).collect();
+        let near: Vec<(u64, u64)> =
+            Drawn::new(company, &in_order[first]).near(&mut all.clone()).into_iter().collect();
+        assert!(Drawn::is_enough(near.len() as u64), "{}", near.len());
+        // All are near all, and each pair counts once.
+        let n = drawn.len() as u64;
+        assert_eq!((audit.drawn, audit.pairs), (n, n * (1_100 - n) + n * (n - 1) / 2));
+        let pairs: HashSet<[u64; 2]> = near.into_iter().map(|(a, b)| [a.min(b), a.max(b)]).collect();
+        assert_eq!(audit.found, pairs.intersection(&found).count() as u64);
+        assert!(audit.found > 1_000 && audit.found < audit.pairs, "{audit:?}");
     }
 
     #[test]
@@ -566,13 +618,15 @@ mod tests {
             assert_eq!(got, expected, "round {round}");
 
             let audit = outcome.audit.unwrap();
-            let drawn = Drawn::new(company, &firsts, firsts.len() as u64);
             let found = |a: u64, b: u64| {
                 got.binary_search_by_key(&(a.max(b), a.min(b)), |near| (near.later, near.earlier)).is_ok()
             };
-            let mut tally = drawn.tally();
-            for pages in firsts.clone().chunks_mut(50) {
-                drawn.near(pages).into_iter().for_each(|(a, b)| tally.add(a, b, found(a, b)));
+            let mut tally = Drawn::tally(firsts.iter().map(|page| page.page).collect(), firsts.len() as u64);
+            for ranks in Drawn::steps(firsts.len()) {
+                let drawn = Drawn::new(company, &in_order_of_drawing(&firsts, &settings)[ranks]);
+                for pages in firsts.clone().chunks_mut(50) {
+                    drawn.near(pages).into_iter().for_each(|(a, b)| tally.add(a, b, found(a, b)));
+                }
             }
             assert_eq!(tally.audit(), audit);
             audited += audit.pairs;
@@ -582,6 +636,73 @@ mod tests {
         assert!(crowds > 8, "the guard against crowds was hardly looked at: {crowds}");
     }
 
+    /// Texts in families: a text, and others with some of its words changed.
+    fn families(n: usize, largest: u64, changes: u64, seed: u64) -> Vec<String> {
+        let mut rng = SplitMix64::new(seed);
+        let mut texts = Vec::new();
+        while texts.len() < n {
+            let first: Vec<u64> = (0..50 + rng.below(100)).map(|_| rng.below(5_000)).collect();
+            let most = 1 + rng.below(largest);
+            for _ in 0..1 + rng.below(most) {
+                let mut words = first.clone();
+                for _ in 0..rng.below(changes) {
+                    let at = rng.below(words.len() as u64) as usize;
+                    words[at] = rng.below(5_000);
+                }
+                texts.push(words.iter().map(|word| format!("w{word} ")).collect());
+            }
+        }
+        texts
+    }
+
+    #[test]
+    fn the_audit_s_interval_holds_the_recall_in_most_draws() {
+        for (largest, changes, drawn) in [(6, 6, 1_000), (30, 5, 500), (3, 8, 2_000)] {
+            // Keys that miss a part.
+            let settings = Settings::both(0.8).with(|settings| {
+                settings.features = FeatureKind::Words;
+                settings.sketches = Sketches::Both { bits: 512, banding: Banding { bands: 5, rows: 6 } };
+            });
+            let texts = families(5_000, largest, changes, largest);
+            let mut deduper = Deduper::new(settings.clone()).unwrap();
+            deduper.extend(&texts);
+            let outcome = deduper.run().unwrap();
+            let found: HashSet<(u64, u64)> =
+                outcome.pairs.iter().map(|pair| (u64::from(pair.a.0), u64::from(pair.b.0))).collect();
+
+            let mut sketcher = Sketcher::new(&settings, None).unwrap();
+            let sketches: Vec<Sketch> = texts.iter().map(|text| sketcher.sketch(text)).collect();
+            let mut seen = HashSet::new();
+            let pages: Vec<Companion<'_>> = (0..)
+                .zip(&sketches)
+                .filter(|(_, sketch)| seen.insert(sketch.facts.digest))
+                .map(|(page, sketch)| {
+                    let SketchValue::Both(two) = &sketch.value else { unreachable!() };
+                    Companion { page, facts: sketch.facts, two: Two::from(two) }
+                })
+                .collect();
+            // All that is near, from both sides.
+            let company = Company::new(&settings).unwrap();
+            let near = Drawn::new(company, &pages).near(&mut pages.clone());
+            let is_found = |a: u64, b: u64| found.contains(&(a.min(b), a.max(b)));
+            let truth = near.iter().filter(|&&(a, b)| is_found(a, b)).count() as f64 / near.len() as f64;
+            assert!((0.5..0.99).contains(&truth), "{truth}");
+
+            let covered = (0..100).filter(|&seed| {
+                let settings = settings.clone().with(|settings| settings.seed = seed);
+                let in_order = in_order_of_drawing(&pages, &settings);
+                let of_draw: HashSet<u64> = in_order[..drawn].iter().map(|page| page.page).collect();
+                let mut tally = Drawn::tally(of_draw.iter().copied().collect(), pages.len() as u64);
+                let of_draw = near.iter().filter(|(a, _)| of_draw.contains(a));
+                of_draw.for_each(|&(a, b)| tally.add(a, b, is_found(a, b)));
+                let recall = tally.audit().recall.unwrap();
+                (recall.low..=recall.high).contains(&truth)
+            });
+            let covered = covered.count();
+            assert!(covered >= 93, "families of up to {largest}: {covered} of 100 intervals hold {truth}");
+        }
+    }
+
     #[test]
     fn what_no_group_shows_is_refused() {
         let refused = |settings: Settings| match Company::new(&settings) {
@@ -589,7 +710,8 @@ mod tests {
             Ok(_) => "",
         };
         assert_eq!([Settings::default(), Settings::removable()].map(refused), ["", ""]);
-        assert_eq!([Settings::simhash(), Settings::minhash(0.8)].map(refused), ["search", "search"]);
+        let others = [Settings::simhash(), Settings::minhash(0.8), Settings::one_bit(512, 0.8)];
+        assert_eq!(others.map(refused), ["search"; 3]);
         assert_eq!(refused(Settings::default().with(|s| s.judge = Judge::Jaccard(0.8))), "verify");
     }
 }

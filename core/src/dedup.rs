@@ -327,7 +327,7 @@ impl<'a> Prepared<'a> {
         let mut prepared = Self { texts, frequencies, collection, hashed: Vec::new(), two: Vec::new() };
         match settings.sketches {
             Sketches::SimHash { weighting } => prepared.hash(weighting, progress),
-            Sketches::Both { .. } => prepared.sketch_both(settings, progress),
+            Sketches::Both { .. } | Sketches::OneBit { .. } => prepared.sketch_both(settings, progress),
             Sketches::MinHash { .. } => {}
         }
         prepared
@@ -365,7 +365,8 @@ impl<'a> Prepared<'a> {
 
     /// What texts can be compared by, for a measure of these settings.
     pub fn evidence(&self, settings: &Settings) -> Evidence<'_> {
-        let evidence = Evidence::new(self.collection, &self.texts, &self.hashed, &self.two);
+        let forms = settings.sketches.forms();
+        let evidence = Evidence::new(self.collection, &self.texts, &self.hashed, &self.two, forms);
         match settings.judge {
             Judge::Cosine { weighting, .. } => evidence.weighed(weighting, self.frequencies.as_deref()),
             _ => evidence,
@@ -385,11 +386,11 @@ impl<'a> Prepared<'a> {
             })
         });
         let audit = verdicts.as_ref().and_then(|verdicts| {
-            matches!(settings.sketches, Sketches::Both { .. }).then(|| {
+            settings.sketches.keyed().and_then(|_| {
                 run(context.progress, Step::Audit, self.texts.sketched.len(), |_| {
                     audit::audit(settings.judge, settings.seed, &evidence, &verdicts.pairs)
                 })
-            })?
+            })
         });
         let (collection, texts) = (self.collection, &self.texts);
         let of = |document: Document| (collection.facts(document).text_bytes, (context.url)(document));
@@ -685,6 +686,9 @@ mod tests {
         let both = || Settings { features: FeatureKind::Words, ..Settings::both(0.7) };
         all.push(both());
         all.push(Settings { net: Net::Join { distance: 12 }, ..both() });
+        let one_bit = || Settings { features: FeatureKind::Words, ..Settings::one_bit(128, 0.7) };
+        all.push(one_bit());
+        all.push(Settings { net: Net::Join { distance: 12 }, ..one_bit() });
         for measure in Measure::JUDGED {
             let judge = measure.at_least(0.8, Weighting::Tf);
             for settings in [base(), both()] {
@@ -854,7 +858,7 @@ mod tests {
         fn signature(&self) -> Option<&[u32]> {
             None
         }
-        fn bits(&self) -> Option<&[u64]> {
+        fn bits(&self) -> Option<crate::resemblance::Bits<'_>> {
             None
         }
         fn size(&self) -> u32 {
@@ -986,6 +990,53 @@ mod tests {
         let senseless = Settings { net: Net::Bands { similarity: 0.8, shape }, ..Settings::simhash() };
         assert!(Deduper::new(senseless).is_err());
         assert_eq!(deduper.run().unwrap().pairs, []);
+    }
+
+    #[test]
+    fn one_bit_of_each_position_judges_pages_that_share_a_key() {
+        let settings = Settings { features: FeatureKind::Words, ..Settings::one_bit(192, 0.7) };
+        let mut listed = 0;
+        for seed in 0..20 {
+            let texts = texts(40, seed);
+            let mut sketcher = Sketcher::new(&settings, None).unwrap();
+            let sketches: Vec<Sketch> = texts.iter().map(|text| sketcher.sketch(text)).collect();
+            let SketchValue::Both(first) = &sketches[0].value else { panic!("{:?}", sketches[0]) };
+            assert_eq!((first.bits.len(), first.hash), (3, first.bits[0]));
+            let mut expected = Vec::new();
+            for (b, second) in sketches.iter().enumerate() {
+                for (a, first) in sketches[..b].iter().enumerate() {
+                    let (SketchValue::Both(one), SketchValue::Both(two)) = (&first.value, &second.value)
+                    else {
+                        unreachable!()
+                    };
+                    let [few, many] = {
+                        let sizes = [first.facts.features, second.facts.features];
+                        [sizes[0].min(sizes[1]), sizes[0].max(sizes[1])]
+                    };
+                    let at_most = (f64::from(few) / f64::from(many)) as f32;
+                    let similarity = crate::minhash::one_bit::estimate(&one.bits, &two.bits).min(at_most);
+                    let meet = one.keys.iter().zip(&two.keys).any(|(a, b)| a == b);
+                    if first.facts.digest != second.facts.digest && meet && similarity >= 0.7 {
+                        expected.push((a, b, (one.hash ^ two.hash).count_ones(), similarity));
+                    }
+                }
+            }
+            let outcome = run_on(&settings.clone().with(|it| it.all_pairs = true), &texts);
+            let is_first = |at: usize| !texts[..at].contains(&texts[at]);
+            let mut got: Vec<_> = outcome
+                .pairs
+                .iter()
+                .filter(|pair| pair.kind == Kind::Near)
+                .map(|pair| (pair.a.index(), pair.b.index(), pair.distance, pair.similarity))
+                .filter(|&(a, b, ..)| is_first(a) && is_first(b))
+                .collect();
+            got.sort_by_key(|&(a, b, ..)| (b, a));
+            expected.retain(|&(a, b, ..)| is_first(a) && is_first(b));
+            assert_eq!(got, expected, "{seed}");
+            assert!(outcome.audit.is_some());
+            listed += got.len();
+        }
+        assert!(listed > 100, "{listed}");
     }
 
     #[test]

@@ -30,6 +30,7 @@ use crate::calibrate::{Calibration, CalibrationParams, calibrate};
 use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::id::{Document, Id, Slot};
+use crate::resemblance::Bits;
 use crate::search::dial::DialParams;
 use crate::search::keyed::Keyed;
 use crate::search::keys::{self, Keys};
@@ -642,9 +643,9 @@ impl Page for Asked<'_> {
         None
     }
 
-    fn bits(&self) -> Option<&[u64]> {
+    fn bits(&self) -> Option<Bits<'_>> {
         match self.value {
-            SketchValue::Both(two) => Some(&two.bits),
+            SketchValue::Both(two) => Some(Bits::by_size(&two.bits, self.facts.features)),
             _ => None,
         }
     }
@@ -676,8 +677,8 @@ impl Page for Stored<'_> {
         None
     }
 
-    fn bits(&self) -> Option<&[u64]> {
-        self.bits
+    fn bits(&self) -> Option<Bits<'_>> {
+        Some(Bits::by_size(self.bits?, self.page.features))
     }
 
     fn size(&self) -> u32 {

@@ -6,6 +6,7 @@
 
 use crate::collection::{Collection, Texts, Two};
 use crate::id::{Document, Id, Lists, Slot, Text};
+use crate::resemblance::{Bits, Forms};
 use crate::search::selfjoin::SlotPair;
 use crate::settings::{Judge, Measure};
 use crate::similarity::{Anchor, Page};
@@ -21,6 +22,8 @@ pub struct Evidence<'a> {
     /// By text, where sketches were made of kept features.
     hashed: &'a [Option<Hashed>],
     two: &'a [Option<TwoSketches>],
+    /// What the bits among these are.
+    forms: Forms,
     /// How features are weighed, where something weighs them: the weigher, and by part and term the
     /// inverse document frequencies.
     weights: Option<(Weigher, Vec<Vec<f32>>)>,
@@ -33,8 +36,9 @@ impl<'a> Evidence<'a> {
         texts: &'a Texts,
         hashed: &'a [Option<Hashed>],
         two: &'a [Option<TwoSketches>],
+        forms: Forms,
     ) -> Self {
-        Self { collection, texts, hashed, two, weights: None }
+        Self { collection, texts, hashed, two, forms, weights: None }
     }
 
     /// With features that weigh by this scheme.
@@ -65,6 +69,12 @@ impl<'a> Evidence<'a> {
             Some(made) => made.as_ref().map(Two::from),
             None => self.collection.two(self.texts.first(text)),
         }
+    }
+
+    /// The bits of a text that tell how alike it is to another.
+    pub(crate) fn bits(&self, text: Text) -> Option<Bits<'a>> {
+        let words = self.two(text)?.bits;
+        Some(Bits { words, size: self.facts(text).features, forms: self.forms })
     }
 
     /// The Hamming distance of the hashes of two texts with both sketches, which stand together for other
@@ -129,8 +139,8 @@ impl Page for Shown<'_> {
         self.evidence.collection.signature(self.document)
     }
 
-    fn bits(&self) -> Option<&[u64]> {
-        self.evidence.two(self.text).map(|two| two.bits)
+    fn bits(&self) -> Option<Bits<'_>> {
+        self.evidence.bits(self.text)
     }
 
     fn size(&self) -> u32 {

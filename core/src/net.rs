@@ -10,7 +10,7 @@ use crate::kernel::Level;
 use crate::minhash::{DistinctSignatures, MinHashParams, MinHasher, Signatures};
 use crate::plan::{self, Kind, Model, NearPair, Task};
 use crate::progress::{Progress, Step, run};
-use crate::resemblance::{self, Bits};
+use crate::resemblance;
 use crate::search::bands::{self, BandStats, Banding, JoinParams, min_matches};
 use crate::search::bphs::{Bphs, BphsParams};
 use crate::search::dial::{Dial, DialParams};
@@ -626,9 +626,7 @@ fn by_keys(evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Caught> {
     let groups = distinct.groups();
     let two = |slot: Slot| {
         let text = groups.get(slot)[0];
-        evidence
-            .two(text)
-            .map(|two| (two.hash, Bits { words: two.bits, size: evidence.facts(text).features }))
+        evidence.two(text).map(|two| two.hash).zip(evidence.bits(text))
     };
     let joined: Vec<SlotPair> = found
         .par_iter()

@@ -9,8 +9,10 @@
 
 use crate::hash::fmix64;
 use crate::kernel::Level;
+use crate::kernel::differing::Head;
 use crate::minhash::{MinHasher, one_bit};
 use crate::settings::MOST_PERMUTATIONS;
+use crate::similarity::contained;
 use std::sync::OnceLock;
 
 /// Bits of a word.
@@ -26,9 +28,21 @@ pub struct Bits<'a> {
     pub words: &'a [u64],
     /// Number of elements.
     pub size: u32,
+    /// What the bits are.
+    pub forms: Forms,
 }
 
-/// What the bits of a set are.
+/// What the bits of sets are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Forms {
+    /// Odd sketches of small sets, one bit of each MinHash position of large ones.
+    #[default]
+    BySize,
+    /// One bit of each MinHash position.
+    Minima,
+}
+
+/// What the bits of one set are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Two odd sketches, by two hashes.
@@ -42,10 +56,10 @@ enum Form {
 impl Form {
     /// That of a set of `size` elements. The sizes of one with two odd sketches and of one that is all minima differ
     /// by a factor of three, so that two such sets share less than a third.
-    fn of(size: u32, words: usize) -> Self {
+    fn of(size: u32, words: usize, forms: Forms) -> Self {
         let [twice, half] = largest_odd(words * WORD);
         match size {
-            _ if words % 2 == 1 => Self::Minima,
+            _ if words % 2 == 1 || forms == Forms::Minima => Self::Minima,
             _ if size <= twice => Self::Twice,
             _ if size <= half => Self::Half,
             _ => Self::Minima,
@@ -53,9 +67,36 @@ impl Form {
     }
 }
 
+impl<'a> Bits<'a> {
+    /// These bits of a set of so many elements, [by its size](Forms::BySize).
+    pub fn by_size(words: &'a [u64], size: u32) -> Self {
+        Self { words, size, forms: Forms::BySize }
+    }
+
+    fn form(&self) -> Form {
+        Form::of(self.size, self.words.len(), self.forms)
+    }
+
+    /// The first words of each half; those of minima alone, which are one row, are the first of it and of its second
+    /// half.
+    fn heads(&self) -> (Head, Head) {
+        let head = |words: &[u64]| {
+            let mut head = Head::default();
+            head.iter_mut().zip(words).for_each(|(to, &word)| *to = word);
+            head
+        };
+        let (first, second) = self.words.split_at(self.words.len() / 2);
+        match self.form() {
+            Form::Minima => (head(self.words), head(second)),
+            Form::Twice | Form::Half => (head(first), head(second)),
+        }
+    }
+}
+
 /// Makes the bits of sets.
 #[derive(Clone, Debug)]
 pub struct BitSketcher {
+    forms: Forms,
     minima: MinHasher,
     signature: Vec<u32>,
     seed: u64,
@@ -63,16 +104,16 @@ pub struct BitSketcher {
 
 impl BitSketcher {
     /// Bits as many as `minima` has positions: a multiple of 64. `seed` says which bit a feature turns over.
-    pub(crate) fn new(minima: MinHasher, seed: u64) -> Self {
+    pub(crate) fn new(forms: Forms, minima: MinHasher, seed: u64) -> Self {
         let signature = vec![0; minima.params().permutations];
-        Self { minima, signature, seed }
+        Self { forms, minima, signature, seed }
     }
 
     /// The bits of a set. Each feature stands there once.
     pub fn sketch(&mut self, features: &[u64]) -> Vec<u64> {
         let words = self.signature.len() / WORD;
         let size = u32::try_from(features.len()).unwrap_or(u32::MAX);
-        self.sketch_as(Form::of(size, words), features)
+        self.sketch_as(Form::of(size, words, self.forms), features)
     }
 
     fn sketch_as(&mut self, form: Form, features: &[u64]) -> Vec<u64> {
@@ -114,7 +155,7 @@ pub fn estimate(a: Bits<'_>, b: Bits<'_>) -> f32 {
     let first = || level.differing(&a.words[..half], &b.words[..half]);
     let second = || level.differing(&a.words[half..], &b.words[half..]);
     let minima = || one_bit::estimate_of(second(), words - half);
-    let estimate = match (Form::of(a.size, words), Form::of(b.size, words)) {
+    let estimate = match (a.form(), b.form()) {
         (Form::Twice, Form::Twice) => of_odd(&[first(), second()], half, sizes),
         (Form::Twice, Form::Half) | (Form::Half, Form::Twice) => of_odd(&[first()], half, sizes),
         (Form::Half, Form::Half) => mean(of_odd(&[first()], half, sizes), minima(), half, sizes),
@@ -125,34 +166,152 @@ pub fn estimate(a: Bits<'_>, b: Bits<'_>) -> f32 {
     at_most(estimate, sizes)
 }
 
-/// No less than [`estimate`], from the first `few` words of each half.
-pub(crate) fn bound(a: Bits<'_>, b: Bits<'_>, few: usize) -> f32 {
-    let (words, sizes, level) = (a.words.len(), [a.size, b.size], Level::in_use());
-    let half = words / 2;
-    let differing = |from: usize, of: usize| {
-        let to = from + few.min(of);
-        level.differing(&a.words[from..to], &b.words[from..to])
-    };
-    // Bits that differ are no more than elements that are not shared.
-    let odd = |from: usize| jaccard(f64::from(differing(from, half)), sizes);
-    let minima = |from: usize| one_bit::estimate_of(differing(from, words - from), words - from);
-    let bound = match (Form::of(a.size, words), Form::of(b.size, words)) {
-        (Form::Twice, Form::Twice) => odd(0).min(odd(half)),
-        (Form::Twice, Form::Half) | (Form::Half, Form::Twice) => odd(0),
-        (Form::Half, Form::Half) => odd(0).max(minima(half)),
-        (Form::Half, Form::Minima) | (Form::Minima, Form::Half) => minima(half),
-        (Form::Minima, Form::Minima) => minima(0),
-        (Form::Twice, Form::Minima) | (Form::Minima, Form::Twice) => 0.0,
-    };
-    at_most(bound, sizes)
+/// What bits have to tell of two sets, for these to be near: a Jaccard coefficient, or a containment that follows from
+/// it and both sizes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Test {
+    /// At least so much.
+    pub threshold: f32,
+    /// Of containment.
+    pub is_of_containment: bool,
 }
 
-/// The standard error of [`estimate`] for two sets of `size` elements and a Jaccard coefficient, of so many bits;
+impl Test {
+    fn passes(self, estimate: f32, sizes: [u32; 2]) -> bool {
+        match self.is_of_containment {
+            true => contained(estimate, sizes) >= self.threshold,
+            false => estimate >= self.threshold,
+        }
+    }
+
+    fn is_passed_by(self, a: Bits<'_>, b: Bits<'_>) -> bool {
+        self.passes(estimate(a, b), [a.size, b.size])
+    }
+
+    /// Whether two sets of these sizes cannot pass, whatever their bits are.
+    fn is_ruled_out(self, sizes: [u32; 2]) -> bool {
+        !self.is_of_containment && at_most(1.0, sizes) < self.threshold
+    }
+
+    /// The least coefficient with which two sets of these sizes pass.
+    fn least(self, [a, b]: [u32; 2]) -> f64 {
+        let threshold = f64::from(self.threshold);
+        if !self.is_of_containment {
+            return threshold;
+        }
+        let shared = threshold * f64::from(a.min(b));
+        shared / (f64::from(a) + f64::from(b) - shared).max(f64::MIN_POSITIVE)
+    }
+}
+
+/// Sets ascending by size, whose first words lie together: of many sets those that are near another are found fast.
+pub(crate) struct Sieve<'a> {
+    sets: Vec<Bits<'a>>,
+    /// Of each half the first words.
+    heads: [Vec<Head>; 2],
+}
+
+impl<'a> Sieve<'a> {
+    /// Sets whose bits and first words stay in a processor's cache while many others are compared with them.
+    pub const BLOCK: usize = 1024;
+
+    /// These sets, ascending by size, with bits of one length.
+    pub fn new(sets: Vec<Bits<'a>>) -> Self {
+        debug_assert!(sets.is_sorted_by_key(|set| set.size));
+        let (first, second) = sets.iter().map(Bits::heads).unzip();
+        Self { sets, heads: [first, second] }
+    }
+
+    /// The places of the sets that pass the test with another set. `found` is for use again.
+    pub fn near(&self, set: Bits<'_>, test: Test, found: &mut Vec<u32>) {
+        found.clear();
+        let sizes = |of: &Bits<'_>| [set.size, of.size];
+        let from = self.sets.partition_point(|of| of.size < set.size && test.is_ruled_out(sizes(of)));
+        let to = from
+            + self.sets[from..].partition_point(|of| of.size <= set.size || !test.is_ruled_out(sizes(of)));
+        let [first, second] = &self.heads;
+        let (first_head, second_head) = set.heads();
+        let (mut from, words) = (from, set.words.len());
+        for run in self.sets[from..to].chunk_by(|a, b| a.form() == b.form()) {
+            let (start, at) = (found.len(), from..from + run.len());
+            // The limits hold between the sizes at both ends: what a test asks for is least at one of them.
+            let ends = [run[0].size, run[run.len() - 1].size].map(|size| [set.size, size]);
+            let not_shared =
+                ends.map(|sizes| most_not_shared(test.least(sizes), sizes)).into_iter().fold(0.0, f64::max);
+            let minima = |words: usize| {
+                let least = ends.map(|sizes| test.least(sizes)).into_iter().fold(1.0, f64::min);
+                most_differing(least, words)
+            };
+            let mut within = |head: &Head, heads: &[Head], most: u32| {
+                Level::in_use().within(head, &heads[at.clone()], most, found);
+            };
+            match (set.form(), run[0].form()) {
+                // Two sketches tell at least as many elements as bits that differ in either.
+                (Form::Twice, Form::Twice) => within(&first_head, first, not_shared as u32),
+                (Form::Twice, Form::Half) | (Form::Half, Form::Twice) => {
+                    within(&first_head, first, most_odd(not_shared, words / 2));
+                }
+                // The mean of both is no more than the larger.
+                (Form::Half, Form::Half) => {
+                    within(&first_head, first, most_odd(not_shared, words / 2));
+                    within(&second_head, second, minima(words - words / 2));
+                    found[start..].sort_unstable();
+                    found.dedup();
+                }
+                (Form::Half, Form::Minima) | (Form::Minima, Form::Half) => {
+                    within(&second_head, second, minima(words - words / 2));
+                }
+                (Form::Minima, Form::Minima) => within(&first_head, first, minima(words)),
+                // Bits of no sort in common: 0.
+                (Form::Twice, Form::Minima) | (Form::Minima, Form::Twice) => {
+                    if ends.iter().any(|&sizes| test.least(sizes) <= 0.0) {
+                        within(&first_head, first, u32::MAX);
+                    }
+                }
+            }
+            found[start..].iter_mut().for_each(|place| *place += from as u32);
+            from += run.len();
+        }
+        found.retain(|&at| test.is_passed_by(set, self.sets[at as usize]));
+    }
+}
+
+/// The most elements that two sets of these sizes do not share, with at least this Jaccard coefficient; rounding
+/// makes it no less.
+fn most_not_shared(least: f64, [a, b]: [u32; 2]) -> f64 {
+    match least > 0.0 {
+        true => (f64::from(a) + f64::from(b)) * (1.0 - least) / (1.0 + least) + SLACK,
+        false => f64::INFINITY,
+    }
+}
+
+/// The most bits of one odd sketch that differ where no more than so many elements are told.
+fn most_odd(elements: f64, words: usize) -> u32 {
+    // What is told is less than what is expected by at most one.
+    let expected = expected_elements(words);
+    match expected.partition_point(|&expected| expected <= elements + 1.0) {
+        all if all == expected.len() => u32::MAX,
+        more => more as u32 - 1,
+    }
+}
+
+/// The most bits of so many words of minima that differ where the estimate is at least this.
+fn most_differing(least: f64, words: usize) -> u32 {
+    if least <= 0.0 {
+        return u32::MAX;
+    }
+    ((1.0 - least) / 2.0 * (words * WORD) as f64 + SLACK) as u32
+}
+
+/// More than what rounding takes away of a number of bits, less than a bit.
+const SLACK: f64 = 0.05;
+
+/// The standard error of [`estimate`] by [`Forms::BySize`] for two sets of `size` elements and a Jaccard coefficient, of so many bits;
 /// it is larger by up to √2 where one of the two sets has half of its bits in common with the other.
 pub fn standard_error(similarity: f64, bits: usize, size: u32) -> f64 {
     let words = bits / WORD;
     let sum = 2.0 * f64::from(size);
-    match Form::of(size, words) {
+    match Form::of(size, words, Forms::BySize) {
         Form::Twice => (odd_variance(similarity, words / 2, sum) / 2.0).sqrt(),
         Form::Half => {
             let odd = odd_variance(similarity, words / 2, sum);
@@ -277,7 +436,7 @@ mod tests {
 
     fn sketcher(bits: usize, seed: u64) -> BitSketcher {
         let params = MinHashParams { permutations: bits, family: Family::FastSimilarity, seed };
-        BitSketcher::new(MinHasher::new(params).unwrap(), seed)
+        BitSketcher::new(Forms::BySize, MinHasher::new(params).unwrap(), seed)
     }
 
     /// Two sets of a size that share so many.
@@ -291,7 +450,10 @@ mod tests {
 
     fn estimated(sketcher: &mut BitSketcher, [a, b]: &[Vec<u64>; 2]) -> f32 {
         let [x, y] = [a, b].map(|set| sketcher.sketch(set));
-        estimate(Bits { words: &x, size: a.len() as u32 }, Bits { words: &y, size: b.len() as u32 })
+        estimate(
+            Bits { words: &x, size: a.len() as u32, forms: sketcher.forms },
+            Bits { words: &y, size: b.len() as u32, forms: sketcher.forms },
+        )
     }
 
     #[test]
@@ -348,10 +510,10 @@ mod tests {
         assert_eq!(largest_odd(1024), [512, 1536]);
         for (bits, size) in [(1024, 768), (64, 1), (192, 100), (128, 96)] {
             let [twice, half] = largest_odd(bits);
-            let form = Form::of(size, bits / WORD);
+            let form = Form::of(size, bits / WORD, Forms::BySize);
             assert_eq!(form == Form::Twice, size <= twice, "{bits}");
             assert_eq!(
-                (Form::of(half, bits / WORD) == Form::Half, half > 0),
+                (Form::of(half, bits / WORD, Forms::BySize) == Form::Half, half > 0),
                 (half > 0, (bits / WORD).is_multiple_of(2))
             );
         }
@@ -389,20 +551,60 @@ mod tests {
 
     #[test]
     fn nothing_and_the_same() {
-        let none = Bits { words: &[], size: 3 };
+        let none = Bits::by_size(&[], 3);
         assert_eq!(estimate(none, none), 0.0);
-        let empty = Bits { words: &[0, 0], size: 0 };
+        let empty = Bits::by_size(&[0, 0], 0);
         assert_eq!(estimate(empty, empty), 1.0);
-        let full = Bits { words: &[u64::MAX, 0], size: 60 };
-        assert!(estimate(full, Bits { words: &[0, u64::MAX], size: 60 }) < 0.1);
-        let large = Bits { words: &[0, 0], size: 1_000 };
+        let full = Bits::by_size(&[u64::MAX, 0], 60);
+        assert!(estimate(full, Bits::by_size(&[0, u64::MAX], 60)) < 0.1);
+        let large = Bits::by_size(&[0, 0], 1_000);
         assert_eq!(estimate(empty, large), 0.0);
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
         #[test]
-        fn forms_share_halves_and_bounds_hold(
-            words in 1usize..5, sizes in prop::array::uniform2(0usize..900), share in 0.0..=1.0f64, seed: u64,
+        fn a_sieve_finds_all_that_pass(
+            words in 1usize..18, largest in 1usize..1500, threshold in 0.0f32..=1.0, is_of_containment: bool,
+            only_minima: bool, seed: u64,
+        ) {
+            let mut rng = SplitMix64::new(seed);
+            let mut sketcher = sketcher(words * WORD, seed);
+            sketcher.forms = if only_minima { Forms::Minima } else { Forms::BySize };
+            // Families of sets that share more or less.
+            let mut made = Vec::new();
+            while made.len() < 120 {
+                let base: Vec<u64> = (0..rng.below(largest as u64)).map(|_| rng.next_u64()).collect();
+                let change = rng.unit();
+                for _ in 0..1 + rng.below(20) {
+                    let less = rng.unit() * change;
+                    let stays = |_: &u64| rng.unit() >= less;
+                    let mut set: Vec<u64> = base.iter().copied().filter(stays).collect();
+                    set.extend((0..rng.below(1 + (base.len() / 8) as u64)).map(|_| rng.next_u64()));
+                    let bits = sketcher.sketch(&set);
+                    made.push((set.len() as u32, bits));
+                }
+            }
+            made.sort();
+            let sets: Vec<Bits<'_>> =
+                made.iter().map(|(size, words)| Bits { words, size: *size, forms: sketcher.forms }).collect();
+            let test = Test { threshold, is_of_containment };
+            let sieve = Sieve::new(sets.clone());
+            let mut found = vec![9];
+            for &set in &sets {
+                let naive: Vec<u32> = (0..)
+                    .zip(&sets)
+                    .filter(|&(_, &other)| test.passes(estimate(set, other), [set.size, other.size]))
+                    .map(|(at, _)| at)
+                    .collect();
+                sieve.near(set, test, &mut found);
+                prop_assert_eq!(&found, &naive);
+            }
+        }
+
+        #[test]
+        fn forms_share_halves_and_estimates_are_symmetric(
+            words in 1usize..20, sizes in prop::array::uniform2(0usize..900), share in 0.0..=1.0f64, seed: u64,
         ) {
             let mut rng = SplitMix64::new(seed);
             let shared = (share * sizes[0].min(sizes[1]) as f64) as usize;
@@ -415,14 +617,11 @@ mod tests {
                 prop_assert_eq!(&half[words / 2..], &minima[words / 2..]);
             }
             let [x, y] = [&a, &b].map(|set| sketcher.sketch(set));
-            let (x, y) = (Bits { words: &x, size: a.len() as u32 }, Bits { words: &y, size: b.len() as u32 });
+            let (x, y) = (Bits { words: &x, size: a.len() as u32, forms: sketcher.forms }, Bits { words: &y, size: b.len() as u32, forms: sketcher.forms });
             let there = estimate(x, y);
             prop_assert_eq!(there.to_bits(), estimate(y, x).to_bits());
             prop_assert_eq!(estimate(x, x), 1.0);
             prop_assert!((0.0..=1.0).contains(&there));
-            for few in 1..=words {
-                prop_assert!(bound(x, y, few) >= there, "{} {there}", bound(x, y, few));
-            }
             // The order of the features does not matter.
             let turned: Vec<u64> = a.iter().rev().copied().collect();
             prop_assert_eq!(&sketcher.sketch(&turned)[..], x.words);

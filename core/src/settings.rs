@@ -5,6 +5,7 @@ use crate::clusters::{Keep, Linkage};
 use crate::error::{Error, Result};
 use crate::hash::FeatureHash;
 use crate::minhash::{Family, MinHashParams};
+use crate::resemblance::Forms;
 use crate::search::TableSet;
 use crate::search::bands::Banding;
 use crate::search::bphs::{Bphs, BphsParams};
@@ -75,6 +76,14 @@ pub enum Sketches {
     /// hash of a band of MinHash positions, which serve to bring pages together and not to compare them.
     Both {
         /// Bits that tell: a multiple of 64.
+        bits: usize,
+        /// How the positions of the keys are cut into bands, four bytes a key.
+        banding: Banding,
+    },
+    /// One bit of each MinHash position (Li & König 2010), in place of the 32 of [`MinHash`](Self::MinHash); and keys
+    /// made of other positions. The hash of such a page is its first 64 bits.
+    OneBit {
+        /// Positions: a multiple of 64.
         bits: usize,
         /// How the positions of the keys are cut into bands, four bytes a key.
         banding: Banding,
@@ -317,6 +326,14 @@ impl Settings {
         }
     }
 
+    /// MinHash with one bit of each of `bits` positions; pages that share a key are near from a Jaccard coefficient of
+    /// `similarity` on, as they estimate it.
+    pub fn one_bit(bits: usize, similarity: f64) -> Self {
+        let both = Self::both(similarity);
+        let Sketches::Both { banding, .. } = both.sketches else { return both };
+        both.with(|settings| settings.sketches = Sketches::OneBit { bits, banding })
+    }
+
     /// The setting of the paper, as we read it: words, TF-IDF, hashes within 3 bits found
     /// by probing, and no judge.
     pub fn paper() -> Self {
@@ -395,7 +412,7 @@ impl Settings {
         self.sketches.check()?;
         let expected = match (self.sketches, self.net) {
             (Sketches::MinHash { .. }, Net::Bands { .. })
-            | (Sketches::Both { .. }, Net::Keys | Net::Join { .. })
+            | (Sketches::Both { .. } | Sketches::OneBit { .. }, Net::Keys | Net::Join { .. })
             | (
                 Sketches::SimHash { .. },
                 Net::Join { .. } | Net::Dial { .. } | Net::Psm { .. } | Net::Bphs { .. },
@@ -403,6 +420,9 @@ impl Settings {
             (Sketches::MinHash { .. }, _) => Some("bands with MinHash, whose signatures have no distance"),
             (Sketches::Both { .. }, _) => {
                 Some("keys or join with both sketches, which keep no weights to probe by")
+            }
+            (Sketches::OneBit { .. }, _) => {
+                Some("keys or join with one bit of each position, which have no weights to probe by")
             }
             (Sketches::SimHash { .. }, _) => Some("join, dial, psm or bphs with SimHash, which has no bands"),
         };
@@ -418,6 +438,9 @@ impl Settings {
             Sketches::Both { .. } if weights || self.judge == Judge::Net => {
                 Some("estimate, estimated-containment, jaccard, containment or cosine with both sketches")
             }
+            Sketches::OneBit { .. } if weights || self.judge == Judge::Net => Some(
+                "estimate, estimated-containment, jaccard, containment or cosine with one bit of each position",
+            ),
             Sketches::SimHash { .. } if estimates => Some(
                 "weights, mismatch, jaccard, containment or cosine with SimHash, which estimates no coefficient",
             ),
@@ -448,7 +471,7 @@ impl Sketches {
         match self {
             Self::MinHash { permutations, family } => Some(MinHashParams { permutations, family, seed }),
             // Of the keys alone.
-            Self::Both { banding, .. } => Some(MinHashParams {
+            Self::Both { banding, .. } | Self::OneBit { banding, .. } => Some(MinHashParams {
                 permutations: banding.positions(),
                 family: Family::FastSimilarity,
                 seed,
@@ -457,13 +480,29 @@ impl Sketches {
         }
     }
 
-    /// Whether there is a SimHash among them, so that two documents have a distance.
+    /// Whether there is a hash of 64 bits among them, so that two documents have a distance.
     pub fn has_hash(self) -> bool {
-        matches!(self, Self::SimHash { .. } | Self::Both { .. })
+        !matches!(self, Self::MinHash { .. })
+    }
+
+    /// Bits that tell how alike two documents are, and keys, if there are such.
+    pub fn keyed(self) -> Option<(usize, Banding)> {
+        match self {
+            Self::Both { bits, banding } | Self::OneBit { bits, banding } => Some((bits, banding)),
+            Self::SimHash { .. } | Self::MinHash { .. } => None,
+        }
+    }
+
+    /// What these bits are.
+    pub(crate) fn forms(self) -> Forms {
+        match self {
+            Self::OneBit { .. } => Forms::Minima,
+            _ => Forms::BySize,
+        }
     }
 
     pub(crate) fn check(self) -> Result<()> {
-        let Self::Both { bits, banding } = self else { return Ok(()) };
+        let Some((bits, banding)) = self.keyed() else { return Ok(()) };
         if bits == 0 || !bits.is_multiple_of(64) || bits > MOST_PERMUTATIONS {
             let expected = format!("a multiple of 64 up to {MOST_PERMUTATIONS} bits");
             return Err(Error::parameter("bits", bits, expected));
@@ -779,6 +818,11 @@ mod tests {
         assert_eq!(minhash(0.0, BandShape::Recall(0.9)), "similarity");
         assert_eq!(minhash(0.8, BandShape::Recall(1.0)), "recall");
         assert_eq!(minhash(0.8, BandShape::Fixed(Banding { bands: 43, rows: 3 })), "bands");
+        let one_bit = |bits| refused(&Settings::one_bit(bits, 0.8));
+        assert_eq!([0, 64, 100, 512, 1 << 17].map(one_bit), ["bits", "", "bits", "", "bits"]);
+        let keyed = Settings::one_bit(64, 0.8);
+        assert_eq!(refused(&Settings { net: Settings::minhash(0.8).net, ..keyed.clone() }), "search");
+        assert_eq!(refused(&Settings { judge: Judge::Net, ..keyed }), "verify");
         let judged = |judge| refused(&Settings { judge, ..Settings::minhash(0.8) });
         assert_eq!(judged(Judge::Weights(0.9)), "verify");
         assert_eq!(
@@ -790,7 +834,7 @@ mod tests {
     #[test]
     fn settings_are_data() {
         let mut all = vec![Settings::simhash(), Settings::minhash(0.7), Settings::paper()];
-        all.extend([Settings::both(0.6), Settings::removable()]);
+        all.extend([Settings::both(0.6), Settings::removable(), Settings::one_bit(512, 0.7)]);
         for measure in Measure::JUDGED {
             let judge = measure.at_least(measure.usual_threshold(), Weighting::TfIdf);
             all.push(Settings { judge, ..Settings::simhash() });

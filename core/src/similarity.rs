@@ -21,8 +21,8 @@ pub trait Page {
     /// The MinHash signature; none for a page with too few features, or where there are none.
     fn signature(&self) -> Option<&[u32]>;
 
-    /// The bits that judge, 64 to a word ([`resemblance`]); none as for [`signature`](Self::signature).
-    fn bits(&self) -> Option<&[u64]>;
+    /// The bits that judge ([`resemblance`]); none as for [`signature`](Self::signature).
+    fn bits(&self) -> Option<Bits<'_>>;
 
     /// Number of distinct features.
     fn size(&self) -> u32;
@@ -79,10 +79,7 @@ impl<P: Page> Anchor<P> {
     fn estimate(&self, other: &impl Page) -> f32 {
         match (self.page.signature(), other.signature(), self.page.bits(), other.bits()) {
             (Some(a), Some(b), ..) if !a.is_empty() => minhash::matches(a, b) as f32 / a.len() as f32,
-            (.., Some(a), Some(b)) => {
-                let (size, others) = (self.page.size(), other.size());
-                resemblance::estimate(Bits { words: a, size }, Bits { words: b, size: others })
-            }
+            (.., Some(a), Some(b)) => resemblance::estimate(a, b),
             _ => 0.0,
         }
     }
@@ -168,7 +165,7 @@ mod tests {
             Some(&self.signature)
         }
 
-        fn bits(&self) -> Option<&[u64]> {
+        fn bits(&self) -> Option<Bits<'_>> {
             None
         }
 

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::hash::{fmix64, text_digest};
 use crate::minhash::{Family, MinHashParams, MinHasher};
-use crate::resemblance::BitSketcher;
+use crate::resemblance::{BitSketcher, Forms};
 use crate::search::bands::Banding;
 use crate::settings::{Settings, Sketches};
 use crate::simhash::SimHash;
@@ -61,10 +61,10 @@ impl SketchValue {
     }
 }
 
-/// A SimHash, bits that tell how alike two sets are, and keys: [`Sketches::Both`].
+/// A hash, bits that tell how alike two sets are, and keys: [`Sketches::Both`] and [`Sketches::OneBit`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TwoSketches {
-    /// The SimHash.
+    /// The SimHash; of one-bit MinHash the first word of the bits.
     pub hash: u64,
     /// The bits, 64 to a word ([`resemblance`](crate::resemblance)).
     pub bits: Vec<u64>,
@@ -176,7 +176,7 @@ impl Sketcher {
                     Maker::MinHash(MinHasher::new(sketches.minhash_params(seed).unwrap_or_default())?);
                 Ok(Self { counts: Counts::set(features), maker, frequencies })
             }
-            Sketches::Both { .. } => {
+            Sketches::Both { .. } | Sketches::OneBit { .. } => {
                 let maker = Maker::Both(Box::new(TwoSketcher::of(sketches, seed)?));
                 Ok(Self { counts: Counts::set(features), maker, frequencies })
             }
@@ -240,8 +240,9 @@ impl Sketcher {
     }
 }
 
-/// Makes both sketches of sets of features.
+/// Makes both sketches of sets of features, or one bit of each MinHash position and keys.
 pub struct TwoSketcher {
+    forms: Forms,
     minima: MinHasher,
     banding: Banding,
     signature: Vec<u32>,
@@ -252,7 +253,7 @@ impl TwoSketcher {
     /// As the settings want it.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if they do not want both sketches, or such as cannot be
+    /// [`Error::Parameter`] if they do not want such sketches, or such as cannot be
     /// made.
     pub fn new(settings: &Settings) -> Result<Self> {
         Self::of(settings.sketches, settings.seed)
@@ -260,27 +261,32 @@ impl TwoSketcher {
 
     pub(crate) fn of(sketches: Sketches, seed: u64) -> Result<Self> {
         sketches.check()?;
-        let (Sketches::Both { bits, banding }, Some(params)) = (sketches, sketches.minhash_params(seed))
-        else {
-            return Err(Error::parameter("sketches", format!("{sketches:?}"), "both"));
+        let (Some((bits, banding)), Some(params)) = (sketches.keyed(), sketches.minhash_params(seed)) else {
+            return Err(Error::parameter("sketches", format!("{sketches:?}"), "both or one bit"));
         };
+        let forms = sketches.forms();
         // What brings pages together and what judges them are to err apart.
         let seed = fmix64(!seed);
         let judging = MinHashParams { permutations: bits, family: Family::FastSimilarity, seed };
         Ok(Self {
+            forms,
             minima: MinHasher::new(params)?,
             banding,
             signature: vec![0; params.permutations],
-            bits: BitSketcher::new(MinHasher::new(judging)?, fmix64(seed)),
+            bits: BitSketcher::new(forms, MinHasher::new(judging)?, fmix64(seed)),
         })
     }
 
-    /// Both sketches of a set of features.
+    /// The sketches of a set of features.
     pub fn sketch(&mut self, features: &[u64]) -> TwoSketches {
-        let Self { minima, banding, signature, bits } = self;
-        let hash = SimHasher::of_set(features, ONE).hash;
+        let Self { forms, minima, banding, signature, bits } = self;
+        let bits = bits.sketch(features);
+        let hash = match forms {
+            Forms::BySize => SimHasher::of_set(features, ONE).hash,
+            Forms::Minima => bits[0],
+        };
         minima.sign(features, signature);
-        TwoSketches { hash, bits: bits.sketch(features), keys: banding.keys(signature).collect() }
+        TwoSketches { hash, bits, keys: banding.keys(signature).collect() }
     }
 }
 

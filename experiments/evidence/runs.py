@@ -27,6 +27,7 @@ SETTINGS = {
         "--method", "simhash", "--features", "shingles:3", "--verify-threshold", "0.93",
     ],
     "minhash 128": ["--method", "minhash"],
+    "minhash, one bit, 64 bytes": ["--method", "minhash", "--sketch-bytes", "64"],
     "removable": ["--preset", "removable"],
     "removable, without frames": ["--preset", "removable", "--without-frames"],
     "the paper's": [

@@ -9,7 +9,7 @@ use flipside::hash::FeatureHash;
 use flipside::search::bands::Banding;
 use flipside::search::psm::Reading;
 use flipside::settings::{
-    BandShape, FARTHEST_JOINED, Judge, Measure, Net, PAPER_DISTANCE, Recall, Settings, Sketches,
+    BandShape, FARTHEST_JOINED, Judge, Measure, Net, PAPER_DISTANCE, Recall, Settings, Sketches, USUAL_BITS,
     USUAL_DISTANCE, USUAL_RECALL, USUAL_SIMILARITY,
 };
 use flipside::text::FeatureKind;
@@ -293,7 +293,8 @@ pub(crate) struct SearchArgs {
     permutations: Option<usize>,
 
     /// both: bytes that tell the resemblance of two pages. Short pages, of up to 4 features a byte, are told far
-    /// better than long ones, whose standard error falls with the root of the bytes [default: 128]
+    /// better than long ones, whose standard error falls with the root of the bytes [default: 128]. minhash: keep
+    /// one bit of each position, 8 positions a byte, and find pairs by keys, as both does
     #[arg(long, value_name = "N", help_heading = "Search")]
     sketch_bytes: Option<usize>,
 
@@ -413,8 +414,10 @@ impl Given<'_> {
         methods: &[MethodName],
         said: &str,
     ) -> anyhow::Result<Vec<Settings>> {
-        let nets = methods.iter().map(|&method| self.net_name(method)).collect::<anyhow::Result<Vec<_>>>()?;
-        let idle = methods.iter().zip(&nets).map(|(&method, &net)| self.idle(net, method));
+        let alone = methods.len() == 1;
+        let nets =
+            methods.iter().map(|&method| self.net_name(method, alone)).collect::<anyhow::Result<Vec<_>>>()?;
+        let idle = methods.iter().zip(&nets).map(|(&method, &net)| self.idle(net, method, alone));
         let mut common: Option<Vec<(&str, bool, &str)>> = None;
         for idle in idle {
             common = Some(match common {
@@ -429,12 +432,16 @@ impl Given<'_> {
             refuse(&[(name, given)], said, why)?;
         }
         self.refuse_contradictions(methods)?;
-        let alone = methods.len() == 1;
         Ok(methods.iter().zip(nets).map(|(&method, net)| self.of(method, net, alone)).collect())
     }
 
+    /// Whether one bit of each MinHash position is asked for, `alone` if no other method shares the arguments.
+    fn one_bit(&self, method: MethodName, alone: bool) -> bool {
+        alone && method == MethodName::Minhash && self.search.sketch_bytes.is_some()
+    }
+
     /// Which net a method's arguments name.
-    fn net_name(&self, method: MethodName) -> anyhow::Result<NetName> {
+    fn net_name(&self, method: MethodName, alone: bool) -> anyhow::Result<NetName> {
         let SearchArgs { search, index, .. } = self.search;
         let of_psm = |usual: NetName| match index {
             None => usual,
@@ -442,14 +449,15 @@ impl Given<'_> {
             Some(IndexName::OneTable) => NetName::OneTable,
             Some(IndexName::AllBits) => NetName::AllBits,
         };
-        if method == MethodName::Both {
+        if method == MethodName::Both || self.one_bit(method, alone) {
             return Ok(match search {
                 None | Some(SearchName::Auto | SearchName::Keys) => NetName::Keys,
                 Some(SearchName::Join) => NetName::Join,
                 Some(search) => anyhow::bail!(
-                    "--search {} has no effect with --method both, which keeps no weights to probe by: keys and join are its searches. \
+                    "--search {} has no effect with --method {}, which keeps no weights to probe by: keys and join are its searches. \
                      Give --method simhash, or leave one of the two out",
-                    search.name()
+                    search.name(),
+                    method.name()
                 ),
             });
         }
@@ -496,7 +504,7 @@ impl Given<'_> {
     }
 
     /// The arguments without an effect on a net: each with whether it was given, and why it has none.
-    fn idle(&self, net: NetName, method: MethodName) -> Vec<(&'static str, bool, &'static str)> {
+    fn idle(&self, net: NetName, method: MethodName, alone: bool) -> Vec<(&'static str, bool, &'static str)> {
         const JOINED: &str = "all hashes are joined with each other, which finds every pair within the distance. Leave it out, or \
                               give --search dial, which probes";
         const ALL: &str = "sketches are found by their keys, or all are compared. Leave it out, or give --method simhash \
@@ -506,18 +514,21 @@ impl Given<'_> {
         const BANDED: &str =
             "it has a meaning for bands only. Leave it out, or give --method both or minhash";
         const BOTH: &str = "it has a meaning for both sketches only. Leave it out, or give --method both";
+        const BYTES: &str = "it has a meaning for both and minhash only. Leave it out, or give --method both";
+        const BITS: &str = "--sketch-bytes says how many positions there are, of which one bit is kept. Leave one of the two out";
         const SIMHASH: &str = "it has a meaning for distances only. Leave it out, or give --method simhash";
         let search = self.search;
+        let (both, one_bit) = (method == MethodName::Both, self.one_bit(method, alone));
+        let keyed = both || one_bit;
         let probes = net.probes(self.distance(net, method));
         let no_probes = match net {
-            _ if method == MethodName::Both => ALL,
+            _ if keyed => ALL,
             NetName::Auto | NetName::Join => JOINED,
             _ => PROBING,
         };
         let verify = self.check.and_then(|check| check.verify);
         let threshold = self.check.is_some_and(|check| check.verify_threshold.is_some());
-        let both = method == MethodName::Both;
-        let weighs = net != NetName::Bands && !both || verify == Some(VerifyName::Cosine);
+        let weighs = net != NetName::Bands && !keyed || verify == Some(VerifyName::Cosine);
         let mut idle = Vec::new();
         let mut add = |name, given, without_effect: bool, why| {
             if without_effect {
@@ -548,7 +559,7 @@ impl Given<'_> {
             net != NetName::Bphs,
             "it has a meaning for bphs only. Leave it out, or give --method bphs",
         );
-        let resembles = both
+        let resembles = keyed
             || net == NetName::Bands
             || matches!(verify, None | Some(VerifyName::Weights | VerifyName::Jaccard));
         add(
@@ -557,9 +568,14 @@ impl Given<'_> {
             !resembles || threshold && !bands,
             "--verify and --verify-threshold decide. Leave it out, or leave them out",
         );
-        add("permutations", search.permutations.is_some(), net != NetName::Bands, MINHASH);
+        add(
+            "permutations",
+            search.permutations.is_some(),
+            net != NetName::Bands,
+            if one_bit { BITS } else { MINHASH },
+        );
         add("bands", search.bands.is_some(), !bands, BANDED);
-        add("sketch-bytes", search.sketch_bytes.is_some(), !both, BOTH);
+        add("sketch-bytes", search.sketch_bytes.is_some(), !keyed, BYTES);
         add("preset", search.preset.is_some(), !both, BOTH);
         add(
             "weighting",
@@ -611,7 +627,8 @@ impl Given<'_> {
         )?;
         let of_bands = |&method: &MethodName| matches!(method, MethodName::Minhash | MethodName::Both);
         let only_bands = methods.iter().all(of_bands);
-        let only_minhash = methods.iter().all(|&method| method == MethodName::Minhash);
+        let only_minhash = methods.iter().all(|&method| method == MethodName::Minhash)
+            && !methods.iter().any(|&method| self.one_bit(method, methods.len() == 1));
         let checked = match verify {
             Some(verify) => verify != VerifyName::None,
             None => !only_minhash,
@@ -643,6 +660,7 @@ impl Given<'_> {
         let mut settings = match (method, net, search.preset) {
             (MethodName::Both, _, Some(PresetName::Removable)) => Settings::removable(),
             (MethodName::Both, ..) => Settings::both(similarity),
+            _ if self.one_bit(method, alone) => Settings::one_bit(USUAL_BITS, similarity),
             (_, NetName::Bands, _) => Settings::minhash(similarity),
             _ => Settings::simhash(),
         };
@@ -654,17 +672,12 @@ impl Given<'_> {
             Sketches::MinHash { permutations, family } => {
                 Sketches::MinHash { permutations: search.permutations.unwrap_or(permutations), family }
             }
-            Sketches::Both { bits, banding } => Sketches::Both {
-                bits: search.sketch_bytes.map_or(bits, |bytes| bytes.saturating_mul(8)),
-                banding: match (search.bands, search.recall) {
-                    (Some((bands, rows)), _) => Banding { bands, rows },
-                    // What no bands reach is refused with the settings.
-                    (None, Some(recall)) => {
-                        Settings::keyed(similarity, recall).unwrap_or(Banding { bands: 0, rows: 0 })
-                    }
-                    (None, None) => banding,
-                },
-            },
+            Sketches::Both { bits, banding } => {
+                Sketches::Both { bits: self.bits_or(bits), banding: self.banding_or(banding, similarity) }
+            }
+            Sketches::OneBit { bits, banding } => {
+                Sketches::OneBit { bits: self.bits_or(bits), banding: self.banding_or(banding, similarity) }
+            }
             _ => Sketches::SimHash { weighting },
         };
         let distance = self.distance(net, method);
@@ -714,6 +727,22 @@ impl Given<'_> {
         settings.all_pairs = self.all_pairs;
         settings.seed = search.seed;
         settings
+    }
+
+    fn bits_or(&self, usual: usize) -> usize {
+        self.search.sketch_bytes.map_or(usual, |bytes| bytes.saturating_mul(8))
+    }
+
+    /// The bands of keys that are asked for.
+    fn banding_or(&self, usual: Banding, similarity: f64) -> Banding {
+        match (self.search.bands, self.search.recall) {
+            (Some((bands, rows)), _) => Banding { bands, rows },
+            // What no bands reach is refused with the settings.
+            (None, Some(recall)) => {
+                Settings::keyed(similarity, recall).unwrap_or(Banding { bands: 0, rows: 0 })
+            }
+            (None, None) => usual,
+        }
     }
 
     /// Whether the check that is asked for is one that a method has.

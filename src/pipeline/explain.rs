@@ -30,6 +30,7 @@ use flipside_core::collection::Keeping;
 use flipside_core::dedup::Prepared;
 use flipside_core::id::{Document, Id};
 use flipside_core::net::{Hashes, Probed};
+use flipside_core::resemblance::Bits;
 use flipside_core::settings::{Net, Recall, Settings};
 use flipside_core::similarity::{Anchor, Page as Shows};
 use flipside_core::sketch::{Facts, Hashed, TwoSketcher};
@@ -238,8 +239,8 @@ impl Shows for &Weighed<'_> {
         None
     }
 
-    fn bits(&self) -> Option<&[u64]> {
-        Some(&self.bits)
+    fn bits(&self) -> Option<Bits<'_>> {
+        Some(Bits::by_size(&self.bits, self.size()))
     }
 
     fn size(&self) -> u32 {

@@ -14,6 +14,7 @@ use flipside_core::audit::Audit;
 use flipside_core::clusters::Linkage;
 use flipside_core::dedup::{Cohesion, Crowds, Judged, Kind, MeasuredRecall, Outcome, Ran, Scores, Searched};
 use flipside_core::id::{Cluster, Document, Id};
+use flipside_core::minhash::one_bit;
 use flipside_core::resemblance::{largest_odd, standard_error};
 use flipside_core::search::psm::Reading;
 use flipside_core::settings::{BandShape, Judge, Measure, Net, Settings, Sketches};
@@ -53,7 +54,7 @@ pub fn measure_name(settings: &Settings, kind: Kind) -> &'static str {
 /// The sketch that settings give a page, as `--method` spells it.
 pub fn method_name(settings: &Settings) -> &'static str {
     match settings.sketches {
-        Sketches::MinHash { .. } => "minhash",
+        Sketches::MinHash { .. } | Sketches::OneBit { .. } => "minhash",
         Sketches::Both { .. } => "both",
         _ => "simhash",
     }
@@ -99,6 +100,12 @@ pub fn method(
         }
         Sketches::Both { bits, banding } => {
             parameters.push(("sketch", format!("SimHash of 64 bits, {bits} bits of resemblance")));
+            parameters.push(("bands", banding.bands.to_string()));
+            parameters.push(("rows", banding.rows.to_string()));
+            String::new()
+        }
+        Sketches::OneBit { bits, banding } => {
+            parameters.push(("sketch", format!("one bit of each of {bits} MinHash positions")));
             parameters.push(("bands", banding.bands.to_string()));
             parameters.push(("rows", banding.rows.to_string()));
             String::new()
@@ -149,6 +156,10 @@ pub fn method(
     if let (Some(measure), Some(threshold)) = (settings.judge.measure(), settings.judge.threshold()) {
         meaning(measure).clone_into(&mut similarity);
         parameters.push(("verify threshold", threshold.to_string()));
+        if let (Measure::Estimate, Sketches::OneBit { bits, .. }) = (measure, settings.sketches) {
+            let error = one_bit::standard_error(threshold, bits);
+            parameters.push(("standard error there", format!("{error:.3}")));
+        }
         if let (Measure::Estimate, Sketches::Both { bits, .. }) = (measure, settings.sketches) {
             let error = |size| format!("{:.3}", standard_error(threshold, bits, size));
             parameters.push((
@@ -225,8 +236,8 @@ pub fn s_curve(settings: &Settings, searched: &Searched) -> Option<SCurve> {
         (Ran::Bands { banding, .. }, Net::Bands { similarity, .. }) => {
             Some(SCurve::new(banding.bands as u32, banding.rows as u32, similarity))
         }
-        (Ran::Keys { .. }, _) => match (settings.sketches, settings.judge) {
-            (Sketches::Both { banding, .. }, Judge::Estimate(similarity) | Judge::Jaccard(similarity)) => {
+        (Ran::Keys { .. }, _) => match (settings.sketches.keyed(), settings.judge) {
+            (Some((_, banding)), Judge::Estimate(similarity) | Judge::Jaccard(similarity)) => {
                 Some(SCurve::new(banding.bands as u32, banding.rows as u32, similarity))
             }
             _ => None,

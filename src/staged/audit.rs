@@ -8,7 +8,7 @@ use super::{belongs_to, workplace};
 use crate::error::Result;
 use crate::format::{self, AUDIT, Body};
 use crate::inspection::Inspection;
-use flipside_core::audit::Audit;
+use flipside_core::audit::{Audit, Tally};
 use flipside_core::company::Drawn;
 use flipside_core::settings::Settings;
 use flipside_core::streamed::Bits;
@@ -44,11 +44,18 @@ impl Joiner<'_> {
         if drawn.is_empty() {
             return Ok(None);
         }
-        let drawn = Drawn::new(self.company, &self.fetch(&drawn)?.companions(self.shape()), all);
         let work = workplace(&path)?;
         let mut near = Sorter::new(NEAR, self.budget.bytes / 2, work.path(), "near");
-        self.step("audit", |advance| self.compare(&drawn, copies, &mut near, advance))?;
-        let audit = self.count(&drawn, near.finish()?)?;
+        let (mut pages, mut pairs) = (Vec::new(), 0);
+        for ranks in Drawn::steps(drawn.len()) {
+            pages.extend(drawn[ranks.clone()].iter().map(|&(_, page)| page));
+            let step = Drawn::new(self.company, &self.fetch(&drawn[ranks])?.companions(self.shape()));
+            pairs += self.step("audit", |advance| self.compare(&step, copies, &mut near, advance))?;
+            if Drawn::is_enough(pairs) {
+                break;
+            }
+        }
+        let audit = self.count(Drawn::tally(pages, all), near.finish()?)?;
         let (sketches, settings) = (self.folder.id.clone(), self.folder.settings.clone());
         format::write(&path, AUDIT, &Header { sketches, settings, audit }, &[])?;
         Ok(Some(audit))
@@ -104,8 +111,9 @@ impl Joiner<'_> {
         Ok(Records::of(&group, shape))
     }
 
-    /// The pairs of a drawn page and another that are near.
-    fn compare(&self, drawn: &Drawn, copies: &Bits, near: &mut Sorter, advance: &dyn Fn(u64)) -> Result<()> {
+    /// The pairs of a drawn page and another that are near, and how many they are.
+    fn compare(&self, drawn: &Drawn, copies: &Bits, near: &mut Sorter, advance: &dyn Fn(u64)) -> Result<u64> {
+        let mut pairs = 0;
         let least = self.folder.settings.min_features.max(1);
         let (mut gathered, mut group, shape) = (Gathered::default(), Vec::new(), self.shape());
         // However many of them are near, they take no more than this.
@@ -121,20 +129,21 @@ impl Joiner<'_> {
             }
             for block in group.chunks(block) {
                 for (page, other) in drawn.near(&mut Records::of(block, shape).companions(shape)) {
+                    pairs += 1;
                     let edge = [page_bytes(page.max(other)), page_bytes(page.min(other))].concat();
                     near.push(&[&edge[..], &[u8::from(page > other)]].concat())?;
                 }
             }
             Ok(())
-        })
+        })?;
+        Ok(pairs)
     }
 
     /// Counts these pairs, and which of them the join has found.
-    fn count(&self, drawn: &Drawn, mut near: Sorted) -> Result<Audit> {
+    fn count(&self, mut tally: Tally, mut near: Sorted) -> Result<Audit> {
         let (bodies, _) = all_edges(self.folder)?;
         let mut edges = Merge::of(Edge::WIDTH, bodies.iter().map(source).collect::<Result<Vec<_>>>()?)?;
         let mut edge = edges.next()?.map(Edge::of);
-        let mut tally = drawn.tally();
         while let Some(pair) = near.next()? {
             let (later, earlier) = (page_of(pair), page_of(&pair[PAGE..]));
             while edge.is_some_and(|edge| (edge.later, edge.earlier) < (later, earlier)) {

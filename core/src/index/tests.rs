@@ -302,6 +302,7 @@ fn what_does_not_fit_is_refused() {
         Settings::paper(),
         Settings::both(0.8).with(|settings| settings.net = Net::Join { distance: 3 }),
         Settings::both(0.8).with(|settings| settings.judge = Judge::Jaccard(0.8)),
+        Settings::one_bit(512, 0.8),
     ] {
         assert!(Index::new(&settings).is_err(), "{settings:?}");
     }

@@ -19,6 +19,35 @@ impl Level {
             Isa::Neon => portable(a, b),
         }
     }
+
+    /// Adds to `found` the places of the rows that differ from `row` in at most so many bits.
+    #[inline]
+    pub fn within(self, row: &Head, rows: &[Head], most: u32, found: &mut Vec<u32>) {
+        match self.isa() {
+            Isa::Portable => within(row, rows, most, found),
+            // SAFETY: the level is the proof that this processor has the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Popcnt | Isa::Avx2 | Isa::Avx512 => unsafe { x86::within(row, rows, most, found) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe { x86::within_avx512(row, rows, most, found) },
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => within(row, rows, most, found),
+        }
+    }
+}
+
+/// The first words of a row.
+pub type Head = [u64; 8];
+
+/// The definition. Inlined where hardware counting is allowed, it uses it.
+#[inline(always)]
+fn within(row: &Head, rows: &[Head], most: u32, found: &mut Vec<u32>) {
+    for (at, other) in (0..).zip(rows) {
+        if portable(row, other) <= most {
+            found.push(at);
+        }
+    }
 }
 
 /// The definition. Inlined where hardware counting is allowed, it uses it.
@@ -29,11 +58,23 @@ fn portable(a: &[u64], b: &[u64]) -> u32 {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use super::Head;
     use std::arch::x86_64::*;
 
     #[target_feature(enable = "popcnt")]
     pub fn popcnt(a: &[u64], b: &[u64]) -> u32 {
         super::portable(a, b)
+    }
+
+    #[target_feature(enable = "popcnt")]
+    pub fn within(row: &Head, rows: &[Head], most: u32, found: &mut Vec<u32>) {
+        super::within(row, rows, most, found);
+    }
+
+    /// The compiler counts the words of a row at once.
+    #[target_feature(enable = "avx512f,avx512vpopcntdq,popcnt")]
+    pub fn within_avx512(row: &Head, rows: &[Head], most: u32, found: &mut Vec<u32>) {
+        super::within(row, rows, most, found);
     }
 
     /// Eight words at a time, the last few one by one.
@@ -58,6 +99,30 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn every_level_finds_the_same_rows(
+            row: Head, seed: u64, rows in prop::collection::vec((any::<Head>(), 0u32..512), 0..70), most in 0u32..512,
+        ) {
+            // As many bits differ as are asked for, more or less.
+            let rows: Vec<Head> = rows
+                .iter()
+                .map(|(noise, bits)| {
+                    let mut other = row;
+                    (0..512).filter(|at| (seed ^ noise[at / 64]).rotate_left(*at as u32) % 512 < u64::from(*bits)).for_each(|at| {
+                        other[at / 64] ^= 1 << (at % 64);
+                    });
+                    other
+                })
+                .collect();
+            let is_within = |other: &Head| row.iter().zip(other).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>() <= most;
+            let naive: Vec<u32> = (0..).zip(&rows).filter(|(_, other)| is_within(other)).map(|(at, _)| at).collect();
+            for level in Level::available() {
+                let mut found = vec![7];
+                level.within(&row, &rows, most, &mut found);
+                prop_assert_eq!((found[0], &found[1..]), (7, &naive[..]), "{}", level.name());
+            }
+        }
+
         #[test]
         fn every_level_counts_alike(a in prop::collection::vec(any::<u64>(), 0..40), seed: u64, longer in 0usize..3) {
             let mut b: Vec<u64> = a.iter().map(|word| word ^ seed).collect();

@@ -1,0 +1,67 @@
+//! What tests of the command line share: a folder of their own, pages, and compression.
+
+use super::cli::flipside;
+use assert_cmd::Command;
+use serde_json::Value;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A folder of its own for a test, and commands that run there.
+pub struct Place(TempDir);
+
+impl Place {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.folder().join(name)
+    }
+
+    /// Writes a file, and the folders above it.
+    pub fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.at(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// A command; its arguments stand between single blanks.
+    pub fn run(&self, arguments: &str) -> Command {
+        let mut command = flipside();
+        command.current_dir(self.folder()).args(arguments.split(' '));
+        command
+    }
+
+    /// Runs it, and gives what it said on standard error.
+    pub fn told(&self, arguments: &str, code: i32) -> String {
+        let run = self.run(arguments).assert().code(code);
+        String::from_utf8(run.get_output().stderr.clone()).unwrap()
+    }
+
+    /// The report in a folder of results.
+    pub fn report(&self, folder: &str) -> Value {
+        serde_json::from_slice(&fs::read(self.at(folder).join("report.json")).unwrap()).unwrap()
+    }
+}
+
+/// A text of so many words, none of which another page has.
+pub fn words(page: usize, words: usize) -> String {
+    (0..words).map(|at| format!("word{} ", page * 1_000 + at)).collect()
+}
+
+pub fn gz(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+pub fn zst(bytes: &[u8]) -> Vec<u8> {
+    zstd::bulk::compress(bytes, 1).unwrap()
+}
