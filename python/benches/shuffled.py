@@ -3,14 +3,14 @@
     python shuffled.py ROWS.csv PAGES...
 
 Runs `flipside.spark.dedup_files` over the files on two cores of this machine, then `flipside.spark.dedup` over a
-DataFrame of their texts, and appends a row for each: pages, bytes of sketch files, bytes written to shuffles, seconds.
+DataFrame of their texts, and appends a row for each: pages, bytes of sketch files, bytes written to shuffles. Needs
+pyspark with Java, pyarrow and warcio.
 """
 
 import csv
 import json
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import flipside
@@ -57,25 +57,21 @@ def main(out, paths):
         with tempfile.TemporaryDirectory() as log, tempfile.TemporaryDirectory() as work:
             spark = session(log)
             if road == "files":
-                begun = time.perf_counter()
                 result = flipside.spark.dedup_files(spark, paths, sketches=f"{work}/sketches", out=f"{work}/kept")
-                seconds = time.perf_counter() - begun
                 pages, stored = result.summary["pages"], result.summary["sketch_bytes"]
             else:
                 texts = [text for path in paths for text in texts_of(path)]
                 frame = spark.createDataFrame(list(enumerate(texts)), "id long, text string")
-                begun = time.perf_counter()
                 result = flipside.spark.dedup(frame, clusters="star")
-                seconds = time.perf_counter() - begun
                 pages, stored = result.pages.count(), 0
             spark.stop()
             sent = shuffled(log)
-        rows.append([flipside.__version__, road, pages, stored, sent, f"{sent / pages:.1f}", f"{seconds:.2f}"])
+        rows.append([flipside.__version__, road, pages, stored, sent, f"{sent / pages:.1f}"])
     new = not Path(out).exists()
     with open(out, "a", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
+        table = csv.writer(file, lineterminator="\n")
         if new:
-            columns = ["version", "road", "pages", "sketch_bytes", "shuffled_bytes", "shuffled_bytes_a_page", "seconds"]
+            columns = ["version", "road", "pages", "sketch_bytes", "shuffled_bytes", "shuffled_bytes_a_page"]
             table.writerow(columns)
         table.writerows(rows)
     for row in rows:

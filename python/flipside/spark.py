@@ -33,7 +33,8 @@ class DataFrameResult:
     def __init__(self, pages, pairs, persisted):
         """Two DataFrames, and those that are kept for them."""
         self.pages = pages
-        """A row for each of the input: the id; cluster (long; null for a page alone), size (long), kept (boolean), stays
+        """A row for each of the input: the id; cluster (long; null for a page alone), size (long), kept (boolean),
+        stays
         (the id of the page that stays in its place). A row without text is not kept, and the rest of it null."""
         self.pairs = pairs
         """Near pairs: a and b (ids, a before b), distance (int, bits of 64), similarity (float), kind (``exact`` or
@@ -41,7 +42,7 @@ class DataFrameResult:
         self._persisted = persisted
 
     def unpersist(self):
-        """Gives back what is kept for `pages` and `pairs`, which cannot be used any more then without making it anew."""
+        """Gives back what is kept for `pages` and `pairs`; whoever uses them then makes it anew."""
         for frame in self._persisted:
             frame.unpersist()
 
@@ -54,8 +55,8 @@ class FilesResult:
         self.sketches = sketches
         self.out = out
         self.summary = summary
-        """Numbers: files and pages of all sketches, sketch_bytes, and edges, the pairs that bands and copies brought up, some
-        several times (where this run joined them)."""
+        """Numbers: files and pages of all sketches, sketch_bytes, and where this run joined them edges: the pairs that bands
+        and copies brought up, some several times."""
 
     def __repr__(self):
         return f"<flipside.spark.FilesResult {self.out}: {self.summary}>"
@@ -149,8 +150,8 @@ def dedup_files(spark, paths, *, sketches, out, clusters="star", write=None, par
     shuffled and judged, and kept pages are written by the file. paths: one path or several. sketches, out: folders that
     all executors share with each other and the driver, as they do the files. All files are those of the stages of the
     command line (docs/stages.md): what is there, whole and of these settings is passed over, so that a job that was
-    ended goes on where it was, and ``flipside join``, ``cluster``, ``apply`` and ``inspect`` take them. ``sketches`` may
-    hold sketches of other files, of the same settings: those are joined as well.
+    ended goes on where it was, and ``flipside join``, ``cluster``, ``apply`` and ``inspect`` take them. ``sketches``
+    may hold sketches of other files, of the same settings: those are joined as well.
 
     clusters: ``star`` or ``connected``. write: ``kept``, ``removed`` or both, a list; both by default. partitions: of
     shuffles; ``spark.sql.shuffle.partitions`` by default. settings: the options of ``flipside sketch``.

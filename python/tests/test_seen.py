@@ -40,7 +40,10 @@ def names(texts):
     ("keywords", "typed"),
     [
         ({}, []),
-        ({"similarity": 0.6, "features": "words", "fresh": "1h"}, ["--similarity=0.6", "--features=words", "--fresh=1h"]),
+        (
+            {"similarity": 0.6, "features": "words", "fresh": "1h"},
+            ["--similarity=0.6", "--features=words", "--fresh=1h"],
+        ),
         ({"method": "simhash", "distance": 6, "recall": 0.9}, ["--method=simhash", "--distance=6", "--recall=0.9"]),
     ],
     ids=["both", "fresh", "simhash"],
@@ -51,9 +54,8 @@ def test_answers_are_those_of_the_command_line(texts, tmp_path, keywords, typed)
     printed, answers = [], []
     with flipside.Seen(tmp_path / "ours", **keywords) as seen:
         for part, at in [(slice(0, half), AT), (slice(half, None), "2026-11-02")]:
-            out = run(
-                "--index", tmp_path / "theirs", "--json", "--seen-at", at, *typed, "-", stdin=lines(texts[part], ids[part])
-            )
+            typed_now = ["--index", tmp_path / "theirs", "--json", "--seen-at", at, *typed, "-"]
+            out = run(*typed_now, stdin=lines(texts[part], ids[part]))
             printed += [json.loads(line) for line in out.stdout.splitlines()]
             answers += seen.check_and_add(texts[part], ids[part], seen_at=at)
         assert len(seen) == len(set(texts))

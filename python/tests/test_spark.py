@@ -65,14 +65,20 @@ def keys_of(texts):
 
 @pytest.mark.parametrize(
     ("partitions", "clusters", "settings"),
-    [(1, "connected", {}), (2, "star", {}), (8, "connected", {"similarity": 0.6}), (8, "star", {"preset": "removable"})],
+    [
+        (1, "connected", {}),
+        (2, "star", {}),
+        (8, "connected", {"similarity": 0.6}),
+        (8, "star", {"preset": "removable"}),
+    ],
 )
 def test_a_data_frame_comes_to_what_dedup_makes_of_its_texts(spark, crowd, partitions, clusters, settings):
     assert max(keys_of(crowd).values()) > _flipside.crowd_of(_flipside.record_settings([]))
     given = [None if row % 41 == 7 else text for row, text in enumerate(crowd)]
     expected = flipside.dedup(given, clusters=clusters, **settings)
     # Strings in one order are numbers in another: ids say which it is, and where rows stand does not matter.
-    ids = [f"page {row:04}" for row in range(len(given))] if partitions < 8 else [row * 7 - 1000 for row in range(len(given))]
+    name = "page {:04}".format if partitions < 8 else lambda row: row * 7 - 1000
+    ids = [name(row) for row in range(len(given))]
     rows = list(zip(given, ids, strict=True))
     random.Random(partitions).shuffle(rows)
     kind = "string" if partitions < 8 else "long"
@@ -166,7 +172,10 @@ def test_files_come_to_what_the_stages_make_of_them(spark, crowd, tmp_path, part
     assert result.summary["pages"] == len(crowd) and result.summary["edges"] > 1000
     # What is there is passed over, and what went is made anew.
     before = content(ours)
-    for path in [*(ours / "sketches").rglob("band-003.edges"), *(ours / "kept").rglob("part-2*"), *(ours / "sketches").rglob("*.fates")]:
+    names = ["band-003.edges", "part-2*.jsonl.gz", "part-2*.note", "*.fates"]
+    gone = [path for name in names for path in ours.rglob(name)]
+    assert len(gone) == 4
+    for path in gone:
         path.unlink()
     run()
     assert content(ours) == before
