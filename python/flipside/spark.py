@@ -34,8 +34,7 @@ class DataFrameResult:
         """Two DataFrames, and those that are kept for them."""
         self.pages = pages
         """A row for each of the input: the id; cluster (long; null for a page alone), size (long), kept (boolean),
-        stays
-        (the id of the page that stays in its place). A row without text is not kept, and the rest of it null."""
+        stays (the id of the page that stays in its place). A row without text is not kept, and the rest of it null."""
         self.pairs = pairs
         """Near pairs: a and b (ids, a before b), distance (int, bits of 64), similarity (float), kind (``exact`` or
         ``near``). Every copy with the first page of its text, and the near pairs of those."""
@@ -55,8 +54,8 @@ class FilesResult:
         self.sketches = sketches
         self.out = out
         self.summary = summary
-        """Numbers: files and pages of all sketches, sketch_bytes, and where this run joined them edges: the pairs that bands
-        and copies brought up, some several times."""
+        """Numbers: files and pages of all sketches, sketch_bytes, and where this run joined them edges: the pairs that
+        bands and copies brought up, some several times."""
 
     def __repr__(self):
         return f"<flipside.spark.FilesResult {self.out}: {self.summary}>"
