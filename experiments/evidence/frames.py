@@ -7,31 +7,19 @@ run. A row has the processor time of the whole run.
 """
 
 import csv
-import json
 import os
-import pathlib
-import resource
-import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).parent
+import runs
+
 COLUMNS = "set options listed true hits wrong missed precision recall f1 f1_low f1_high".split()
 COLUMNS += ["cpu_seconds"]
 
 
-def processor_seconds():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def measure(tool, documents, truth, options, folder):
-    before = processor_seconds()
-    command = [tool, "dedup", documents, "--out", folder, "--force", "--all-pairs", "--quiet", *options]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    taken = processor_seconds() - before
-    score = [sys.executable, HERE / "score.py", os.path.join(folder, "pairs.csv"), documents, truth]
-    score = json.loads(subprocess.run(score, check=True, capture_output=True).stdout)
+    taken, _ = runs.run(tool, documents, options, folder)
+    score = runs.script("score.py", os.path.join(folder, "pairs.csv"), documents, truth)
     return [
         *(score[name] for name in ("pairs_listed", "true", "hits", "wrong", "missed")),
         *(score[name][0] for name in ("precision", "recall", "f1")),
@@ -54,7 +42,7 @@ def main():
             for preset in ([], ["--preset", "removable"]) if labelled else ([],):
                 for frames in ([], ["--without-frames"]):
                     options = preset + frames
-                    row = measure(tool, documents, truth, options, os.path.join(top, "out"))
+                    row = measure(tool, documents, truth, options, os.path.join(top, f"{name}{len(options)}"))
                     rows.writerow([name, " ".join(options), *row])
 
 

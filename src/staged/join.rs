@@ -7,7 +7,7 @@
 
 use super::record::{Edge, PAGE, page_bytes, page_of};
 use super::sketch::Shard;
-use super::sketches::{CHUNK, Column, Columns, Folder};
+use super::sketches::{Column, Columns, Folder};
 use super::sorter::{Merge, Sorted, Sorter};
 use super::{Budget, belongs_to, odd_length, workplace};
 use crate::error::{Error, Result};
@@ -118,7 +118,7 @@ pub(super) fn bands_of(folder: &Folder) -> usize {
 }
 
 /// Bytes that bits of all pages take.
-fn bits_bytes(pages: u64) -> u64 {
+pub(super) fn bits_bytes(pages: u64) -> u64 {
     pages.div_ceil(64) * 8
 }
 
@@ -223,20 +223,9 @@ impl Joiner<'_> {
     pub(super) fn scan(
         &self,
         advance: &dyn Fn(u64),
-        mut each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
+        each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
     ) -> Result<()> {
-        for (file, &start) in self.folder.files.iter().zip(&self.folder.starts) {
-            if file.header.pages == 0 {
-                continue;
-            }
-            let mut columns = file.reader()?;
-            for from in (0..file.header.pages).step_by(CHUNK as usize) {
-                let count = (file.header.pages - from).min(CHUNK);
-                each(&mut columns, start + from, from, count as usize)?;
-                advance(count);
-            }
-        }
-        Ok(())
+        self.folder.scan(advance, each)
     }
 
     fn copies(&self, path: &Path, advance: &dyn Fn(u64)) -> Result<()> {
@@ -560,7 +549,7 @@ pub(super) fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
 }
 
 /// Little-endian words of eight bytes.
-fn longs(bytes: &[u8]) -> impl Iterator<Item = u64> {
+pub(super) fn longs(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks_exact(8).map(|word| {
         let [a, b, c, d, e, f, g, h] = [0, 1, 2, 3, 4, 5, 6, 7].map(|at| word[at]);
         u64::from_le_bytes([a, b, c, d, e, f, g, h])

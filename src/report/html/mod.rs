@@ -147,7 +147,7 @@ mod tests {
             recall: Some(Recall { sample_pairs: 1, budget_probes: 1, ..Recall::default() }),
             s_curve: Some(SCurve::new(1, 1, 0.8)),
             search_cost: SearchCost { distinct_hashes: 1, ..SearchCost::default() },
-            damage: DamageReport { total: 1, ..DamageReport::default() },
+            damage: DamageReport { total: 1, pages_lost: 1, ..DamageReport::default() },
             stages: ["pages", "pairs of sketches", "distinct hashes", "distinct signatures"]
                 .map(stage)
                 .to_vec(),
@@ -165,7 +165,7 @@ mod tests {
             "1 distinct hash<",
             "1 distinct signature<",
             "1 distinct sketch<",
-            "record could not be read and was",
+            "record could not be read and was skipped: 1 page is lost.",
         ] {
             assert!(page.contains(said), "{said}");
         }

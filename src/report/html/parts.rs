@@ -5,6 +5,7 @@ use super::super::model::{
     CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, OtherScore, Outcome, PageSample,
     PairKind, PairSample, Piece, Recall, Report, SCurve, SearchCost, Stage, Tool,
 };
+use super::super::tell::damage_cost;
 use super::{ADDRESS_CHARS, DETAIL_CHARS, NAME_CHARS};
 use crate::wording::{clip, link, plural};
 use serde::Serialize;
@@ -71,6 +72,8 @@ impl<'a> Heads<'a> {
 #[derive(Serialize)]
 pub(super) struct DamageView {
     total: u64,
+    /// How many pages are lost.
+    cost: String,
     kinds: Cut<DamageCount>,
     listed: Cut<DamagedRecord>,
 }
@@ -79,6 +82,7 @@ impl DamageView {
     pub(super) fn new(damage: &DamageReport) -> Self {
         Self {
             total: damage.total,
+            cost: damage_cost(damage),
             kinds: Cut::new(&damage.by_kind, DAMAGE_KINDS, Clone::clone),
             listed: Cut::new(&damage.listed, DAMAGED, Clone::clone),
         }
