@@ -696,7 +696,7 @@ enum Room {
 }
 
 /// A group that is too large for memory, on disk until its sketches are counted.
-struct Throng {
+pub(super) struct Throng {
     path: PathBuf,
     file: BufWriter<fs::File>,
     shape: Shape,
@@ -706,17 +706,22 @@ struct Throng {
 }
 
 impl Throng {
-    fn create(path: PathBuf, shape: Shape) -> Result<Self> {
+    pub(super) fn create(path: PathBuf, shape: Shape) -> Result<Self> {
         let file = fs::File::create(&path).map_err(|error| Error::io(&path, error))?;
         let file = BufWriter::with_capacity(1 << 18, file);
         Ok(Self { path, file, shape, last: Vec::new(), pages: 0, sketches: 0 })
+    }
+
+    /// Where its records are, in the order in which they came, also while they are judged.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     fn has_key_of(&self, record: &[u8]) -> bool {
         self.last.starts_with(&record[..4])
     }
 
-    fn push(&mut self, record: &[u8]) -> Result<()> {
+    pub(super) fn push(&mut self, record: &[u8]) -> Result<()> {
         // All that stands before the digest is the sketch.
         let sketch = &record[..4 * self.shape.bands + 8 * self.shape.words];
         self.sketches += u64::from(!self.last.starts_with(sketch));
@@ -726,7 +731,7 @@ impl Throng {
         self.file.write_all(record).map_err(|error| Error::io(&self.path, error))
     }
 
-    fn judge(
+    pub(super) fn judge(
         mut self,
         company: Company,
         is_crowded: impl Fn(usize, u32) -> bool,
@@ -864,6 +869,30 @@ pub fn all_edges(folder: &Folder) -> Result<(Vec<Body>, u64)> {
         bodies.push(body);
     }
     Ok((bodies, number))
+}
+
+/// Whether all edges of a folder are there.
+pub(super) fn is_joined(folder: &Folder) -> bool {
+    let places = Places::of(folder);
+    let mut paths =
+        (0..bands_of(folder)).map(|band| places.edges(band)).chain(std::iter::once(places.copies()));
+    paths.all(|path| fs::symlink_metadata(path).is_ok())
+}
+
+/// Begins a file of edges: those of a band, or with none copies.
+pub(super) fn begin_edges(folder: &Folder, band: Option<usize>, met: Met) -> Result<(PathBuf, NewBinary)> {
+    let places = Places::of(folder);
+    fs::create_dir_all(&places.folder).map_err(|error| Error::io(&places.folder, error))?;
+    let path = band.map_or_else(|| places.copies(), |band| places.edges(band));
+    let header = EdgesHeader {
+        sketches: folder.id.clone(),
+        settings: folder.settings.clone(),
+        pages: folder.pages(),
+        band,
+        met,
+    };
+    let file = NewBinary::begin(&path, EDGES, &header)?;
+    Ok((path, file))
 }
 
 /// Two pages that belong together, each by its number among all pages: those of the first file, in order of the
