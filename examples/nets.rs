@@ -49,7 +49,7 @@ impl Stored {
     }
 
     fn bits(&self, at: usize) -> Bits<'_> {
-        Bits { words: &self.bits[at * self.words..][..self.words], size: self.sizes[at] }
+        Bits::by_size(&self.bits[at * self.words..][..self.words], self.sizes[at])
     }
 }
 
@@ -65,8 +65,8 @@ struct Question {
 impl Question {
     fn bits(&self) -> Bits<'_> {
         match &self.sketch.value {
-            SketchValue::Both(two) => Bits { words: &two.bits, size: self.sketch.facts.features },
-            _ => Bits { words: &[], size: 0 },
+            SketchValue::Both(two) => Bits::by_size(&two.bits, self.sketch.facts.features),
+            _ => Bits::by_size(&[], 0),
         }
     }
 

@@ -213,7 +213,7 @@ fn a_recall_is_measured_on_the_pages_of_the_index() {
         for copy in 0..2 {
             let weights = weights.map(|w| w + copy as f32 * (rng.unit() as f32 - 0.5) * 0.3);
             let hash = (0..BITS).fold(0u64, |hash, bit| hash | u64::from(weights[bit] > 0.0) << bit);
-            let hashed = Hashed { hash, weights: crate::simhash::quantised::QuantisedWeights::new(&weights) };
+            let hashed = Hashed { hash, weights: QuantisedWeights::new(&weights) };
             let digest = u128::from(original) << 1 | copy as u128 | 1 << 100;
             let facts = Facts { digest, text_bytes: 0, features: 100 };
             sketches.push(Sketch { facts, value: SketchValue::SimHash(hashed) });
