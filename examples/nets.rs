@@ -1,7 +1,7 @@
 //! Which net is the best for an index that is asked whether a page has been seen?
 //!
-//! `cargo run --release --features serve --example nets -- PAGES QUESTIONS` stores so many made-up pages in every net and
-//! asks the same questions of each: pages of the families and templates of those that are stored. A pair is truly
+//! `cargo run --release --features serve --example nets -- PAGES QUESTIONS` stores so many made-up pages in every net
+//! and asks the same questions of each: pages of the families and templates of those that are stored. A pair is truly
 //! similar if the Jaccard coefficient of the pages' features is 0.8 or more; all stored pages are looked through for
 //! them. What a net brings up, one judge looks at: the estimate of 1,024 bits. Where not all probes are made, how
 //! many is chosen on one half of the questions, and all figures are of the other half.
