@@ -1,17 +1,19 @@
 //! What do the stages take, of time, memory and disk, for very many pages?
 //!
-//! `cargo run --release --example stages -- PAGES FOLDER MEMORY LIMIT` makes up so many pages of about 1 kB, a
-//! file of 100,000 at a time, sketches each file and takes it away; then joins and clusters the sketches, each
+//! `cargo run --release --example stages -- PAGES FOLDER MEMORY LIMIT [TEMPLATE]` makes up so many pages of about
+//! 1 kB, a file of 100,000 at a time, sketches each file and takes it away; then joins and clusters the sketches, each
 //! stage in a process of its own that may use `MEMORY` MiB and has an address space of `LIMIT` MiB. It prints a
-//! row for each stage. Without arguments it does so for a few pages.
+//! row for each stage, and for the audit of the join, whose time is not in that of the join. Without arguments it does
+//! so for a few pages.
 //!
-//! Of the pages, six in ten stand alone, three in ten are one of two or more versions of a text that differ in up to
-//! four words, and one in fifty is of a template. Which words a page has follows from its number alone.
+//! Of the pages, about seven in ten stand alone, three in ten are one of two or more versions of a text that differ in
+//! up to four words, and one in fifty is of one of four templates. Which words a page has follows from its number
+//! alone. With `TEMPLATE`, so many pages more, strewn among the others, are of one template and differ in six words.
 
 use flipside::clusters::Linkage;
 use flipside::corpus::{JsonlFields, ReadRules};
 use flipside::hash::{SplitMix64, fmix64};
-use flipside::pipeline::Silent;
+use flipside::pipeline::{Progress, Silent};
 use flipside::resources::{cpu_seconds, peak_memory_bytes};
 use flipside::settings::Settings;
 use flipside::staged::{self, ClusterJob, JoinJob, Shard, SketchJob};
@@ -21,6 +23,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Pages of a file.
@@ -35,18 +38,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["stage", name, sketches, memory] => stage(name, Path::new(sketches), memory.parse::<u64>()? << 20),
         [pages, folder, memory, limit] => {
-            measure(pages.parse()?, Path::new(folder), memory, limit.parse::<u64>()? << 10)
+            measure([pages.parse()?, 0], Path::new(folder), memory, limit.parse::<u64>()? << 10)
         }
-        [] => measure(20_000, tempfile::tempdir()?.path(), "64", 700 << 10),
-        _ => Err("PAGES FOLDER MEMORY LIMIT, both in MiB".into()),
+        [pages, folder, memory, limit, template] => {
+            let pages = [pages.parse()?, template.parse()?];
+            measure(pages, Path::new(folder), memory, limit.parse::<u64>()? << 10)
+        }
+        [] => measure([20_000, 2_000], tempfile::tempdir()?.path(), "64", 700 << 10),
+        _ => Err("PAGES FOLDER MEMORY LIMIT [TEMPLATE], memory and limit in MiB".into()),
     }
 }
 
-/// The text of a page.
-fn text(page: u64, vocabulary: &[String], out: &mut String) {
+/// The text of a page, the first so many of which are strewn with pages of one template.
+fn text(page: u64, template: u64, of: u64, vocabulary: &[String], out: &mut String) {
     let chance = fmix64(page) % 100;
     // Pages of a family are far apart; two in a hundred pages are of one of four templates.
     let (family, own) = match chance {
+        _ if fmix64(page ^ 0x7e) % of < template => (u64::MAX / 2, 6),
         0..2 => (u64::MAX - fmix64(page ^ 1) % 4, 6),
         2..32 => (fmix64(page ^ 2) % (1 + page / 3), fmix64(page ^ 3) % 5),
         _ => (page, 0),
@@ -86,22 +94,30 @@ fn bytes_of(folder: &Path) -> u64 {
     entries.flatten().map(size).sum()
 }
 
-fn measure(pages: u64, folder: &Path, memory: &str, limit: u64) -> Result<(), Box<dyn Error>> {
+fn measure(
+    [others, template]: [u64; 2],
+    folder: &Path,
+    memory: &str,
+    limit: u64,
+) -> Result<(), Box<dyn Error>> {
+    let pages = others + template;
     let (vocabulary, sketches) = (vocabulary(), folder.join("sketches"));
     fs::create_dir_all(folder)?;
     println!(
-        "pages,memory_mib,limit_mib,stage,cpu_seconds,wall_seconds,microseconds_a_page,peak_bytes,\
+        "pages,of_one_template,memory_mib,limit_mib,stage,cpu_seconds,wall_seconds,microseconds_a_page,peak_bytes,\
          disk_bytes_a_page,said"
     );
     let row = |stage: &str, cpu: f64, wall: f64, peak: u64, disk: u64, said: &str| {
         let (each, disk) = (cpu * 1e6 / pages as f64, disk as f64 / pages as f64);
         let limit = limit >> 10;
-        println!("{pages},{memory},{limit},{stage},{cpu:.1},{wall:.1},{each:.3},{peak},{disk:.1},{said}");
+        println!(
+            "{pages},{template},{memory},{limit},{stage},{cpu:.1},{wall:.1},{each:.3},{peak},{disk:.1},{said}"
+        );
     };
     let (mut cpu, begun, mut text_bytes) = (0.0, Instant::now(), 0);
     for start in (0..pages).step_by(FILE as usize) {
         let path = folder.join(format!("pages-{:06}.jsonl", start / FILE));
-        text_bytes += write_file(&path, start..pages.min(start + FILE), &vocabulary)?;
+        text_bytes += write_file(&path, start..pages.min(start + FILE), [template, pages], &vocabulary)?;
         let before = cpu_seconds().ok_or("no processor time")?;
         staged::sketch(&sketch_job(&path, &sketches), &Silent)?;
         cpu += cpu_seconds().ok_or("no processor time")? - before;
@@ -130,21 +146,32 @@ fn measure(pages: u64, folder: &Path, memory: &str, limit: u64) -> Result<(), Bo
             output
         })?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let numbers: Vec<&str> = said.trim().splitn(4, ' ').collect();
-        let [cpu, wall, peak, said] = numbers[..] else {
+        let numbers: Vec<&str> = said.trim().splitn(6, ' ').collect();
+        let [cpu, wall, audit_cpu, audit_wall, peak, said] = numbers[..] else {
             return Err(format!("{stage}: {}", String::from_utf8_lossy(&output.stderr)).into());
         };
-        row(stage, cpu.parse()?, wall.parse()?, peak.parse()?, most.into_inner(), said);
+        let (peak, most) = (peak.parse()?, most.into_inner());
+        let [cpu, wall, audit_cpu, audit_wall] = [cpu, wall, audit_cpu, audit_wall].map(str::parse::<f64>);
+        let (audit_cpu, audit_wall) = (audit_cpu?, audit_wall?);
+        row(stage, cpu? - audit_cpu, wall? - audit_wall, peak, most, said);
+        if stage == "join" {
+            row("audit", audit_cpu, audit_wall, peak, most, "");
+        }
     }
     Ok(())
 }
 
-fn write_file(path: &Path, pages: std::ops::Range<u64>, vocabulary: &[String]) -> std::io::Result<u64> {
+fn write_file(
+    path: &Path,
+    pages: std::ops::Range<u64>,
+    [template, of]: [u64; 2],
+    vocabulary: &[String],
+) -> std::io::Result<u64> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let (mut line, mut bytes) = (String::new(), 0);
     for page in pages {
         line.clear();
-        text(page, vocabulary, &mut line);
+        text(page, template, of, vocabulary, &mut line);
         bytes += line.len() as u64;
         let url = format!("https://site-{}.example/{page}", page % 9973);
         writeln!(file, r#"{{"id":"p{page}","url":"{url}","text":"{line}"}}"#)?;
@@ -167,14 +194,40 @@ fn sketch_job(input: &Path, out: &Path) -> SketchJob {
     }
 }
 
-/// One stage; says processor seconds, seconds, the peak of memory, and what came of it.
+/// Takes the time of the audit.
+#[derive(Default)]
+struct Audit {
+    begun: Mutex<Option<(f64, Instant)>>,
+    taken: Mutex<[f64; 2]>,
+}
+
+impl Progress for Audit {
+    fn begin(&self, stage: &str, _: u64, _: &str) {
+        let is_audit = ["draw", "audit"].contains(&stage);
+        let now = is_audit.then(|| (cpu_seconds().unwrap_or(0.0), Instant::now()));
+        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+
+    fn advance(&self, _: u64) {}
+
+    fn end(&self) {
+        if let Some((cpu, wall)) = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+            taken[0] += cpu_seconds().unwrap_or(0.0) - cpu;
+            taken[1] += wall.elapsed().as_secs_f64();
+        }
+    }
+
+    fn note(&self, _: &str) {}
+}
+
+/// One stage; says processor seconds, seconds, both of the audit alone, the peak of memory, and what came of it.
 fn stage(name: &str, sketches: &Path, memory: u64) -> Result<(), Box<dyn Error>> {
-    let begun = Instant::now();
+    let (begun, audit) = (Instant::now(), Audit::default());
     let (sketches, memory, threads) = (sketches.to_path_buf(), Some(memory), 0);
     let said = match name {
         "join" => {
-            let done =
-                staged::join(&JoinJob { sketches, memory, threads, shard: Shard::default() }, &Silent)?;
+            let done = staged::join(&JoinJob { sketches, memory, threads, shard: Shard::default() }, &audit)?;
             format!(
                 "{} copies; {} pairs found of {} compared; {} left out in crowds of up to {} pages",
                 done.copies,
@@ -194,6 +247,7 @@ fn stage(name: &str, sketches: &Path, memory: u64) -> Result<(), Box<dyn Error>>
         }
     };
     let (cpu, peak) = (cpu_seconds().unwrap_or(0.0), peak_memory_bytes().unwrap_or(0));
-    println!("{cpu} {} {peak} {said}", begun.elapsed().as_secs_f64());
+    let [audit_cpu, audit_wall] = *audit.taken.lock().unwrap_or_else(PoisonError::into_inner);
+    println!("{cpu} {} {audit_cpu} {audit_wall} {peak} {said}", begun.elapsed().as_secs_f64());
     Ok(())
 }

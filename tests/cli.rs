@@ -762,7 +762,7 @@ fn inspect_finds_what_was_cut_or_changed() {
 
 /// The rows of a plan as JSON.
 fn plan(args: &[&str]) -> Value {
-    let output = flipside().arg("plan").args(args).arg("--json").output().unwrap();
+    let output = flipside().args(["plan", "--method", "simhash"]).args(args).arg("--json").output().unwrap();
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -781,7 +781,7 @@ fn a_plan_without_pages_is_of_the_built_in_model() {
     }
     assert!(rows[5]["choice"]["parts"].as_u64().unwrap() > 1, "2^32 hashes are the most of one index");
     flipside()
-        .args(["plan", "--documents", "60000000", "--recall", "1"])
+        .args(["plan", "--method", "simhash", "--documents", "60000000", "--recall", "1"])
         .assert()
         .success()
         .stdout(predicate::str::contains("built-in model").and(predicate::str::contains("all ")));
@@ -794,7 +794,7 @@ fn a_plan_keeps_the_memory_or_says_what_would_do() {
     let tight = plan(&["--documents", "60000000", "--memory", &(bytes - 1).to_string()]);
     assert!(tight["rows"][0]["choice"]["bytes"].as_u64().unwrap() < bytes);
     flipside()
-        .args(["plan", "--documents", "60000000", "--memory", "1M"])
+        .args(["plan", "--method", "simhash", "--documents", "60000000", "--memory", "1M"])
         .assert()
         .success()
         .stdout(predicate::str::contains("nothing fits 1.00 MB: the smallest"));
@@ -805,7 +805,7 @@ fn a_plan_keeps_the_memory_or_says_what_would_do() {
         .code(2)
         .stderr(predicate::str::contains("documents"));
     flipside()
-        .args(["plan", "--distance", "40"])
+        .args(["plan", "--method", "simhash", "--distance", "40"])
         .assert()
         .code(2)
         .stderr(predicate::str::contains("distance"));

@@ -8,6 +8,7 @@ mod frames;
 #[cfg(feature = "html")]
 mod html;
 mod kept;
+mod memory;
 mod parquet;
 mod place;
 mod reading;

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// Pages in families, each a text of the family with some words changed; copies; pages of a word; and, if there
 /// is a template, so many pages of it.
-fn texts(pages: usize, template: usize, seed: u64) -> Vec<String> {
+pub fn texts(pages: usize, template: usize, seed: u64) -> Vec<String> {
     let mut rng = SplitMix64::new(seed);
     let words = |rng: &mut SplitMix64, n: u64| -> Vec<String> {
         (0..n).map(|_| format!("w{}", rng.below(4000))).collect()
@@ -51,7 +51,7 @@ fn texts(pages: usize, template: usize, seed: u64) -> Vec<String> {
 }
 
 /// Writes the texts to files of different kinds.
-fn write_files(folder: &Path, texts: &[String], files: usize) -> Vec<PathBuf> {
+pub fn write_files(folder: &Path, texts: &[String], files: usize) -> Vec<PathBuf> {
     fs::create_dir_all(folder).unwrap();
     let mut paths = Vec::new();
     for (number, part) in texts.chunks(texts.len().div_ceil(files)).enumerate() {
@@ -151,7 +151,7 @@ fn clusters_and_kept(paths: &[PathBuf], sketches: &Path, out: &Path, linkage: Li
 }
 
 /// Every file below a folder, by its name.
-fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+pub fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {
@@ -257,7 +257,7 @@ fn gone(outcome: &Outcome, paths: &[PathBuf]) -> Removed {
 }
 
 /// Few keys, so that stages take little time.
-fn quick(similarity: f64) -> Settings {
+pub fn quick(similarity: f64) -> Settings {
     let sketches = Sketches::Both { bits: 256, banding: Banding { bands: 4, rows: 3 } };
     Settings::both(similarity).with(|settings| settings.sketches = sketches)
 }

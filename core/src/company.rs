@@ -7,8 +7,11 @@
 use crate::audit::{self, Tally};
 use crate::collection::Two;
 use crate::error::{Error, Result};
+use crate::id::Document;
 use crate::judge::{BETWEEN, WITHIN, shares};
+use crate::net::{Crowds, Ran, Scores, Searched};
 use crate::resemblance::{Bits, Sieve, Test};
+use crate::search::Cost;
 use crate::search::bands::{Banding, JoinParams};
 use crate::settings::{Judge, Measure, Net, Settings, Sketches};
 use crate::similarity::{Anchor, Page};
@@ -58,19 +61,105 @@ pub struct Met {
     pub crowded: u64,
     /// Pairs of texts that were not compared, because too many share a sketch.
     pub skipped: u64,
+    /// Groups of two different sketches or more.
+    #[serde(default)]
+    pub buckets: u64,
+    /// Pairs of different sketches that met in a group, whether or not they had met in one of an earlier band.
+    #[serde(default)]
+    pub candidates: u64,
+    /// Pages whose whole sketch a page before them has; counted in the first band.
+    #[serde(default)]
+    pub repeats: u64,
+    /// Pairs of texts that met, by the distance of the hashes of their sketches' first pages; those of one sketch
+    /// at distance 0, counted in the first band.
+    #[serde(default)]
+    pub distances: Distances,
+}
+
+/// Numbers of pairs by Hamming distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Distances([u64; DISTANCES]);
+
+/// 0 to 64 bits.
+const DISTANCES: usize = u64::BITS as usize + 1;
+
+impl Default for Distances {
+    fn default() -> Self {
+        Self([0; DISTANCES])
+    }
+}
+
+impl Distances {
+    fn add(&mut self, a: u64, b: u64, pairs: u64) {
+        self.0[(a ^ b).count_ones() as usize] += pairs;
+    }
+
+    /// The distances that there are, ascending, each with its number of pairs.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u32, u64)> {
+        (0..).zip(self.0).filter(|&(_, pairs)| pairs > 0).collect::<Vec<_>>().into_iter()
+    }
+}
+
+impl Serialize for Distances {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Distances {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let mut distances = Self::default();
+        for (distance, pairs) in Vec::<(u32, u64)>::deserialize(deserializer)? {
+            let number = distances.0.get_mut(distance as usize);
+            *number.ok_or_else(|| serde::de::Error::custom("more than 64 bits differ"))? = pairs;
+        }
+        Ok(distances)
+    }
 }
 
 impl Met {
     /// The two together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
+        let mut distances = self.distances;
+        distances.0.iter_mut().zip(other.distances.0).for_each(|(sum, pairs)| *sum += pairs);
         Self {
+            buckets: self.buckets + other.buckets,
+            candidates: self.candidates + other.candidates,
+            repeats: self.repeats + other.repeats,
+            distances,
             groups: self.groups + other.groups,
             largest: self.largest.max(other.largest),
             compared: self.compared + other.compared,
             refused: self.refused + other.refused,
             crowded: self.crowded + other.crowded,
             skipped: self.skipped + other.skipped,
+        }
+    }
+}
+
+impl Met {
+    /// What a search in memory tells of the same pages: `texts` different ones with features enough, of so many
+    /// `keys` and `words` of bits, with examples of crowds. Where keys are crowded, a pair counts in each band
+    /// that it met in.
+    pub fn searched(&self, texts: u64, keys: usize, words: usize, examples: Vec<Document>) -> Searched {
+        let distinct = texts - self.repeats.min(texts);
+        let params = JoinParams::new(Banding { bands: keys, rows: 1 }, 1);
+        let score = |(distance, pairs)| (u64::BITS - distance, pairs);
+        let counts = self.distances.iter().rev().map(score).collect();
+        Searched {
+            ran: Ran::Keys { keys: if texts > 0 { keys as u32 } else { 0 } },
+            cost: Cost { probes: self.buckets, candidates: self.candidates, verified: self.candidates },
+            index_bytes: distinct * 4 * (keys + 2 * words) as u64,
+            distinct,
+            recall: None,
+            crowds: (self.crowded > 0).then(|| Crowds::Bands {
+                skipped: self.crowded,
+                full_bucket: params.full_bucket as u32,
+                neighbours: params.neighbours as u32,
+                examples,
+            }),
+            scores: if texts > 0 { vec![Scores { table: None, counts }] } else { Vec::new() },
         }
     }
 }
@@ -190,17 +279,26 @@ impl Company {
                         .for_each(|second| self.judge(&anchor, first, second, &mut met, &mut found));
                 }
                 met.skipped += pairs_of(texts.len()) - (met.compared - before);
+                met.repeats += texts.len() as u64 - 1;
+                met.distances.add(0, 0, pairs_of(texts.len()));
             }
         }
         let n = sketches.len();
         let JoinParams { full_bucket, neighbours, .. } = self.params;
         let is_crowd = n > full_bucket && n - 1 > neighbours;
         let followers = if is_crowd { neighbours } else { n };
-        if is_crowd {
-            met.crowded += pairs_of(n) - ((n - neighbours) as u64 * neighbours as u64 + pairs_of(neighbours));
-        }
+        met.buckets = u64::from(n > 1);
+        met.candidates = match is_crowd {
+            true => (n - neighbours) as u64 * neighbours as u64 + pairs_of(neighbours),
+            false => pairs_of(n),
+        };
+        met.crowded += pairs_of(n) - met.candidates;
+        let hash = |texts: &&[Companion<'_>]| {
+            texts.iter().min_by_key(|text| text.page).map_or(0, |text| text.two.hash)
+        };
+        let hashes: Vec<u64> = sketches.iter().map(hash).collect();
         for (at, firsts) in sketches.iter().enumerate() {
-            for seconds in sketches[at + 1..].iter().take(followers) {
+            for (other, seconds) in sketches.iter().enumerate().skip(at + 1).take(followers) {
                 let (a, b) = (&firsts[0].two, &seconds[0].two);
                 if (0..band).any(|k| a.keys[k] == b.keys[k] && !is_crowded(k, a.keys[k])) {
                     continue;
@@ -212,7 +310,9 @@ impl Company {
                         self.judge(&anchor, first, second, &mut met, &mut found);
                     }
                 }
-                met.skipped += (firsts.len() * seconds.len() - most_first * most_second) as u64;
+                let pairs = (firsts.len() * seconds.len()) as u64;
+                met.distances.add(hashes[at], hashes[other], pairs);
+                met.skipped += pairs - (most_first * most_second) as u64;
             }
         }
         met
@@ -237,6 +337,7 @@ impl Company {
             let compared = (sketches - neighbours) * neighbours + neighbours * (neighbours - 1) / 2;
             met.crowded = (u128::from(sketches) * u128::from(sketches - 1) / 2) as u64 - compared;
         }
+        met.buckets = u64::from(sketches > 1);
         let followers = if is_crowd { neighbours } else { full_bucket };
         let (window, within, pages) = (VecDeque::new(), Vec::new(), 0);
         Meeting { company: *self, band, followers, is_crowded, window, within, pages, met }
@@ -285,6 +386,8 @@ impl Owned {
 struct Together {
     texts: Vec<Owned>,
     number: usize,
+    /// The first page of all of them, and its hash.
+    first: (u64, u64),
 }
 
 /// The pages of one key while they come one by one, see [`Company::meeting`]. It holds the last sketches, and of
@@ -314,11 +417,16 @@ impl<C: Fn(usize, u32) -> bool> Meeting<C> {
             if self.window.len() > self.followers {
                 self.window.pop_front();
             }
-            self.window.push_back(Together { texts: Vec::new(), number: 0 });
+            let first = (page.page, page.two.hash);
+            self.window.push_back(Together { texts: Vec::new(), number: 0, first });
             self.within.clear();
         }
         let Some(last) = self.window.back_mut() else { return };
+        last.first = last.first.min((page.page, page.two.hash));
         if self.band == 0 {
+            // Each with those before it: in the end, all pairs.
+            self.met.distances.add(0, 0, last.number as u64);
+            self.met.repeats += u64::from(last.number > 0);
             let company = self.company;
             for first in &self.within {
                 let first = first.companion();
@@ -339,6 +447,7 @@ impl<C: Fn(usize, u32) -> bool> Meeting<C> {
     fn end_sketch(&mut self, found: &mut impl FnMut(Near)) {
         let Self { company, band, window, is_crowded, met, .. } = self;
         let Some((last, before)) = window.make_contiguous().split_last() else { return };
+        met.candidates += before.len() as u64;
         for other in before {
             let keys = other.texts[0].keys.iter().zip(&last.texts[0].keys[..*band]);
             if keys.enumerate().any(|(k, (a, b))| a == b && !is_crowded(k, *a)) {
@@ -352,7 +461,9 @@ impl<C: Fn(usize, u32) -> bool> Meeting<C> {
                     company.judge(&anchor, &first, &second.companion(), met, found);
                 }
             }
-            met.skipped += other.number as u64 * last.number as u64 - (most_first * most_second) as u64;
+            let pairs = other.number as u64 * last.number as u64;
+            met.distances.add(other.first.1, last.first.1, pairs);
+            met.skipped += pairs - (most_first * most_second) as u64;
         }
     }
 

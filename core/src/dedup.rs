@@ -3,6 +3,7 @@
 use crate::audit::{self, Audit};
 use crate::clusters::Keep;
 use crate::collection::{Collection, Keeping, Texts};
+use crate::company::Met;
 use crate::error::{Error, Result};
 use crate::groups::{Better, GroupPair, Groups};
 pub use crate::groups::{Kind, Pair};
@@ -247,6 +248,13 @@ pub struct Judged {
     pub refused: u64,
     /// Pairs of texts that were not compared, because too many share a sketch.
     pub skipped: u64,
+}
+
+/// Of pages that met by their keys.
+impl From<Met> for Judged {
+    fn from(Met { compared, refused, skipped, .. }: Met) -> Self {
+        Self { compared, refused, skipped }
+    }
 }
 
 /// How alike the documents of a cluster are to the one that stays.

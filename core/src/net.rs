@@ -156,6 +156,15 @@ pub enum Crowds {
     },
 }
 
+impl Crowds {
+    /// Documents with the most neighbours.
+    pub fn examples(&self) -> &[Document] {
+        let (Self::Nearest { examples, .. } | Self::Sampled { examples, .. } | Self::Bands { examples, .. }) =
+            self;
+        examples
+    }
+}
+
 /// The pairs of texts that one table or band brings up, by score.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]

@@ -18,12 +18,18 @@ from collections.abc import Mapping as _Mapping
 
 from flipside import _flipside
 from flipside._flipside import Column, Result, Table, __version__
+from flipside._keywords import options_of as _options
+from flipside._keywords import paths_of as _paths
+from flipside._keywords import texts_of as _texts
+from flipside._seen import Answer, Seen
 
 __all__ = [
+    "Answer",
     "Column",
     "Explanation",
     "FolderResult",
     "Result",
+    "Seen",
     "Table",
     "__version__",
     "clusters",
@@ -33,43 +39,6 @@ __all__ = [
     "join",
     "sketch",
 ]
-
-
-def _options(given):
-    """Keywords as the command line has them: what is None or False was not given."""
-    options = []
-    for name, value in given.items():
-        option = "--" + name.replace("_", "-")
-        if value is None or value is False:
-            continue
-        if value is True:
-            options.append(option)
-        elif name == "bands" and not isinstance(value, str):
-            bands, rows = value
-            options.append(f"{option}={bands}x{rows}")
-        elif isinstance(value, (list, tuple)):
-            options += [f"{option}={one}" for one in value]
-        else:
-            options.append(f"{option}={_os.fspath(value) if isinstance(value, _os.PathLike) else value}")
-    return options
-
-
-def _texts(data, column):
-    """The column of a mapping of columns; anything else as it is."""
-    if isinstance(data, _Mapping):
-        if column not in data:
-            raise ValueError(f"column {column}: expected one of {', '.join(map(str, data))}")
-        return data[column]
-    return data
-
-
-def _paths(data):
-    """The paths that are given, one or several."""
-    if isinstance(data, (str, _os.PathLike)):
-        data = [data]
-    paths = [_os.fspath(path) for path in data]
-    # What begins with a dash would be taken for an option; a dash alone is standard input.
-    return [_os.path.join(_os.curdir, path) if path.startswith("-") and path != "-" else path for path in paths]
 
 
 def dedup(

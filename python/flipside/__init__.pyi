@@ -1,6 +1,8 @@
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 from os import PathLike
-from typing import Any, Literal, Protocol, TypeAlias, overload
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, overload
 
 from ._flipside import Column as Column
 from ._flipside import Result as Result
@@ -128,6 +130,100 @@ class FolderResult:
 class Explanation:
     def __init__(self, text: str, data: dict[str, Any]) -> None: ...
     def report(self) -> dict[str, Any]: ...
+
+class Answer(NamedTuple):
+    page: str
+    answer: Literal["new", "near", "same", "stale"]
+    distance: int | None
+    earlier: str | None
+    similarity: float | None
+    last_seen: str | None
+    near_pages: int
+    at_least: bool
+    again: bool
+
+_Names: TypeAlias = str | Iterable[str | None] | _ArrowStream | _ArrowArray
+# A str is an iterable of str: one text stands first.
+_Many: TypeAlias = list[str] | list[str | None] | _ArrowStream | _ArrowArray | Mapping[str, Iterable[str | None]]
+
+class Seen:
+    index: str
+    def __init__(
+        self,
+        index: _Path,
+        *,
+        ask_only: bool = False,
+        fsync: bool = False,
+        fresh: timedelta | str | None = None,
+        method: Literal["both", "simhash"] | None = None,
+        similarity: float | None = None,
+        distance: int | None = None,
+        recall: float | None = None,
+        features: str | None = None,
+        feature_hash: Literal["product", "murmur3"] | None = None,
+        weighting: _Weighting | None = None,
+        frequencies: _Path | None = None,
+        min_features: int | None = None,
+    ) -> None: ...
+    @overload
+    def check(
+        self,
+        texts: str,
+        ids: str | None = None,
+        *,
+        column: str = "text",
+        seen_at: datetime | str | None = None,
+        progress: _Progress | None = None,
+    ) -> Answer: ...
+    @overload
+    def check(
+        self,
+        texts: _Many,
+        ids: _Names | None = None,
+        *,
+        column: str = "text",
+        seen_at: datetime | str | None = None,
+        progress: _Progress | None = None,
+    ) -> list[Answer | None]: ...
+    def add(
+        self,
+        texts: str | _Many,
+        ids: _Names,
+        *,
+        column: str = "text",
+        seen_at: datetime | str | None = None,
+        progress: _Progress | None = None,
+    ) -> None: ...
+    @overload
+    def check_and_add(
+        self,
+        texts: str,
+        ids: str,
+        *,
+        requests: str | None = None,
+        column: str = "text",
+        seen_at: datetime | str | None = None,
+        progress: _Progress | None = None,
+    ) -> Answer: ...
+    @overload
+    def check_and_add(
+        self,
+        texts: _Many,
+        ids: _Names,
+        *,
+        requests: _Names | None = None,
+        column: str = "text",
+        seen_at: datetime | str | None = None,
+        progress: _Progress | None = None,
+    ) -> list[Answer | None]: ...
+    def remove(self, ids: str | Iterable[str]) -> int: ...
+    def expire(self, older: timedelta | str, *, seen_at: datetime | str | None = None) -> int: ...
+    def close(self) -> None: ...
+    def __len__(self) -> int: ...
+    def __enter__(self) -> Seen: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 def sketch(texts: _Texts, *, column: str = "text", progress: _Progress | None = None, **settings: Any) -> Table: ...
 def join(sketches: _ArrowStream, *, progress: _Progress | None = None, **settings: Any) -> Table: ...

@@ -8,7 +8,8 @@ use arrow_array::{ArrayRef, BooleanArray, Float32Array, StringArray, UInt32Array
 use flipside::cli::options::{OfTexts, Refused, now, of_files, of_texts, refused};
 use flipside::core::dedup::{Kind, Outcome, Pair};
 use flipside::core::id::{Document, Id};
-use flipside::pipeline::{TextJob, dedup, dedup_texts};
+use flipside::pipeline::{TextJob, dedup_texts};
+use flipside::staged::dedup;
 use flipside::report::{Report, html, tell};
 use flipside::settings::Settings;
 use flipside::tables::{ClustersReader, PairsReader};

@@ -4,6 +4,8 @@
 mod dedup;
 mod errors;
 mod run;
+mod seen;
+mod shuffle;
 mod sketches;
 mod table;
 mod texts;
@@ -60,6 +62,15 @@ fn _flipside(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::Table>()?;
     module.add_class::<table::Column>()?;
     module.add_class::<dedup::Result>()?;
+    module.add_class::<seen::Seen>()?;
+    module.add_class::<shuffle::Groups>()?;
+    module.add_class::<shuffle::SketchedFile>()?;
+    module.add_class::<shuffle::SketchFolder>()?;
+    module.add_function(wrap_pyfunction!(shuffle::crowd_of, module)?)?;
+    module.add_function(wrap_pyfunction!(shuffle::record_settings, module)?)?;
+    module.add_function(wrap_pyfunction!(shuffle::sketch_records, module)?)?;
+    module.add_function(wrap_pyfunction!(shuffle::turn_records, module)?)?;
+    module.add_function(wrap_pyfunction!(seen::time_of, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::dedup_of_texts, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::dedup_of_files, module)?)?;
     module.add_function(wrap_pyfunction!(dedup::read_pairs, module)?)?;

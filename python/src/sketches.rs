@@ -293,7 +293,7 @@ fn read(chunk: &StructArray, settings: &Settings, rows: &mut Vec<Option<Sketch>>
 }
 
 /// A column as our tables have it; other programs have kinds of their own for bytes and lists.
-fn cast(name: &str, column: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
+pub fn cast(name: &str, column: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
     if column.data_type() == to {
         return Ok(column.clone());
     }

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -46,3 +47,53 @@ def test_datasets_keep_what_flipside_keeps(texts, method):
     kept = without_duplicates(sketched.with_format(None), method=method)
     assert kept.column_names == ["text", "n"]
     assert kept["n"][:] == flipside.dedup(texts, method=method).kept.tolist()
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A site of some pages, two of which are nearly the same and two the same."""
+    from functools import partial
+    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+    from threading import Thread
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    folder = tmp_path / "site"
+    folder.mkdir()
+    words = {name: " ".join(f"{name}{word}" for word in range(200)) for name in "abc"}
+    pages = {**words, "a2": words["a"] + " today", "b2": words["b"]}
+    for name, text in pages.items():
+        (folder / f"{name}.html").write_text(f"<body><p>{text}</p></body>")
+    links = "".join(f'<a href="{name}.html">page</a>' for name in pages)
+    (folder / "index.html").write_text(f"<body><h1>Contents of this site</h1>{links}</body>")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+def test_scrapy_drops_what_was_seen(site, tmp_path):
+    pytest.importorskip("scrapy")
+    example = Path(__file__).parent.parent / "examples" / "scrapy_seen.py"
+
+    def crawl(out):
+        # Its reactor cannot be started again.
+        typed = [sys.executable, str(example), site, str(tmp_path / "index"), str(out)]
+        done = subprocess.run(typed, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        items = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+        return done.stdout.strip(), items
+
+    told, items = crawl(tmp_path / "first.jsonl")
+    assert told == "{'new': 4, 'near': 1, 'same': 1, 'stale': 0}"
+    # Which of two comes first is the network's to say.
+    names = sorted(item["url"].removeprefix(site).removesuffix(".html")[:1] for item in items)
+    assert names == ["", "a", "b", "c"]
+    assert all(item["seen"]["answer"] == "new" and item["seen"]["page"] == item["url"] for item in items)
+    with flipside.Seen(tmp_path / "index", ask_only=True) as seen:
+        # A page with the text of another is not stored again.
+        assert len(seen) == 5
+    told, items = crawl(tmp_path / "second.jsonl")
+    assert (told, items) == ("{'new': 0, 'near': 0, 'same': 6, 'stale': 0}", [])

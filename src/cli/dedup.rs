@@ -1,15 +1,17 @@
 //! `flipside dedup`
 
 use super::arguments::{
-    CheckArgs, FeatureArgs, FrameArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs, refuse,
+    CheckArgs, FeatureArgs, FrameArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs, bytes,
+    refuse,
 };
 use super::progress::Bars;
 use super::{Done, tell};
 use flipside::Error;
 use flipside::corpus::KeptFiles;
-use flipside::pipeline::{self, Job, Writes};
+use flipside::pipeline::{Job, Writes};
 use flipside::report::Report;
 use flipside::settings::Settings;
+use flipside::staged;
 use flipside::wording::{printable, printable_path};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -36,6 +38,12 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     run: RunArgs,
+
+    /// Memory that is not exceeded, such as 512MiB or 4GiB; where the pages are expected to take more, the run goes
+    /// in stages on disk, in a folder beside the results, and comes to the same [default: half of what the machine
+    /// or container has, or what is free]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory: Option<u64>,
 
     /// Which sketch a page gets, and so how near-duplicates are found
     #[arg(long, value_enum, default_value_t = MethodName::Both)]
@@ -121,7 +129,7 @@ enum KeptFilesName {
 impl Args {
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
         let job = self.job(command_line)?;
-        let summary = pipeline::dedup(&job, &Bars::new(self.run.quiet))?;
+        let summary = staged::dedup(&job, &Bars::new(self.run.quiet))?;
         tell(&format!("{}\n{}\n", summary.text, printable_path(&job.out.join("report.html"))))?;
         Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
@@ -177,6 +185,7 @@ impl Args {
             without_frames,
             frames,
             save_frames: self.save_frames.clone(),
+            memory: self.memory,
             ..job(&self.input, &self.run, settings, frequencies, command_line)
         })
     }

@@ -103,6 +103,15 @@ impl IndexArgs {
 
     /// Opens the index, and tells on standard error what there is to say of it.
     pub(crate) fn open(&self, reads: bool) -> anyhow::Result<Opened> {
+        let opened = self.open_silently(reads)?;
+        for note in opened.seen.notes() {
+            eprintln!("flipside: {}", printable(note));
+        }
+        Ok(opened)
+    }
+
+    /// Opens the index; its notes say what there is to say of it.
+    pub(crate) fn open_silently(&self, reads: bool) -> anyhow::Result<Opened> {
         self.check()?;
         let settings = self.settings_of_new()?;
         let (frequencies, checksum) = match &self.features.frequencies {
@@ -121,9 +130,6 @@ impl IndexArgs {
             );
         }
         let seen = Seen::open(&self.index, access, Some(&new))?;
-        for note in seen.notes() {
-            eprintln!("flipside: {}", printable(note));
-        }
         self.fits(&new, seen.params())?;
         let frequencies =
             frequencies.unwrap_or_else(|| Frequencies::new(seen.params().settings.extraction()));

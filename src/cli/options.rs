@@ -2,15 +2,20 @@
 //! names, the same defaults, and the same words where one is refused.
 
 use super::arguments::{CheckArgs, FeatureArgs, Given, GroupArgs, MethodName, SearchArgs, threads};
-use super::{dedup, evaluate, explain, told};
+use super::index::{self, IndexArgs, Opened};
+use super::{dedup, evaluate, explain, seen, told};
 use clap::{CommandFactory, Parser};
 use flipside::pipeline::Job;
 use flipside::report::explanation::Methods;
+use flipside::seen::Seen;
 use flipside::settings::Settings;
+use flipside::weight::frequencies::Frequencies;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Why something was refused or failed, in the command line's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,6 +170,59 @@ pub fn evaluation(arguments: &[OsString]) -> Result<serde_json::Value, Refused> 
     let args: Evaluate = parsed(arguments)?;
     let scores = args.evaluate.scores().and_then(|scores| Ok(serde_json::to_value(&scores)?));
     scores.map_err(|error| Refused::new(&error, &options_of::<Evaluate>(None)))
+}
+
+/// An open index of seen pages.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct OfSeen {
+    /// The index; what there is to say of how it was opened is in its notes.
+    pub seen: Seen,
+    /// The document frequencies that its sketches are weighed by; empty ones if it has none.
+    pub frequencies: Arc<Frequencies>,
+    /// Pages last seen longer ago than this are stale.
+    pub fresh: Option<Duration>,
+}
+
+/// Opens the index of `flipside seen` with these options, to ask alone or to write.
+///
+/// # Errors
+/// As [`of_texts`]; if the index was made with other settings than those that are given, cannot be opened, or
+/// another process writes to it.
+pub fn of_seen(options: &[OsString], ask_only: bool) -> Result<OfSeen, Refused> {
+    #[derive(Debug, Parser)]
+    #[command(name = "flipside", no_binary_name = true, disable_help_flag = true)]
+    struct Seen {
+        #[command(flatten)]
+        index: IndexArgs,
+    }
+    let Seen { index } = parsed(options)?;
+    let opened = index.open_silently(ask_only);
+    let Opened { seen, frequencies } =
+        opened.map_err(|error| Refused::new(&error, &options_of::<Seen>(None)))?;
+    Ok(OfSeen { seen, frequencies, fresh: index.fresh })
+}
+
+/// A length of time as options have it, such as 30d.
+///
+/// # Errors
+/// If it is none.
+pub fn span(text: &str) -> Result<Duration, Refused> {
+    humantime::parse_duration(text).map_err(|error| Refused { told: format!("{text}: {error}"), io: None })
+}
+
+/// A time as options have it, such as 2026-11-01 or 2026-11-01T12:00:00Z, in milliseconds since 1970.
+///
+/// # Errors
+/// If it is none.
+pub fn time(text: &str) -> Result<u64, Refused> {
+    let time = seen::time_of(text).map_err(|error| Refused { told: format!("{text}: {error}"), io: None })?;
+    Ok(index::millis(time))
+}
+
+/// A time in milliseconds since 1970, as answers have it (RFC 3339).
+pub fn written_time(millis: u64) -> String {
+    index::written(millis)
 }
 
 /// The time, as reports have it: RFC 3339, to the second.

@@ -6,21 +6,27 @@ use super::{Done, print};
 use flipside::pipeline::{self, Job, Plan, PlanRow, Purpose};
 use flipside::plan::{Choice, Kind};
 use flipside::settings::{Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL};
+use flipside::staged::{self, JobPlan, PlanJob};
 use flipside::wording::counted;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Recommend an index for N pages: tables, key bits, probes, memory and speed.
+/// Say what a job of N pages takes: memory, disk, stages and hours; or, of SimHashes, which index to use.
 ///
-/// Recall and probes are estimated from near pairs of a sample of your pages, if you give files, otherwise
-/// from a built-in model. Speed is estimated from about a second of measuring this machine. `dedup` chooses
-/// its index by the same rule where it probes with the dial (--search dial, --method psm, or beyond distance
+/// With --method both, the default: what dedup, or its stages, take for so many pages. Hours come from about a second of
+/// measuring this machine; ids, URLs and texts are taken to be as long as in your files, or as usual; shares of pages
+/// that are near others are those of a generated crawl.
+///
+/// With --method simhash, an index that is probed: tables, key bits, probes, memory and speed. Recall and probes are
+/// estimated from near pairs of a sample of your pages, if you give files, otherwise from a built-in model. `dedup`
+/// chooses its index by the same rule where it probes with the dial (--search dial, --method psm, or beyond distance
 /// 10); up to distance 10 it joins all hashes by default, without an index.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  flipside plan --documents 60000000
-  flipside plan crawl/00*.warc.wet.gz --documents 1000000000 --distance 6 --recall 0.9 --memory 64G
-  flipside plan --documents 1e9 --queries 1e6 --json
+  flipside plan --documents 3e9 --memory 8GiB --disk 2TB
+  flipside plan crawl/00*.warc.wet.gz --documents 1e9 --threads 16
+  flipside plan --method simhash crawl/00*.warc.wet.gz --documents 1e9 --distance 6 --recall 0.9 --memory 64G
+  flipside plan --method simhash --documents 1e9 --queries 1e6 --json
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
@@ -35,23 +41,32 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = parse_count)]
     documents: Option<u64>,
 
-    /// Two hashes are near if at most this many of their 64 bits differ
-    #[arg(long, value_name = "BITS", default_value_t = USUAL_DISTANCE)]
-    distance: u32,
+    /// What is planned: both, a run of dedup or of its stages; simhash, an index that is probed
+    #[arg(long, value_enum, default_value_t = PlanMethod::Both)]
+    method: PlanMethod,
 
-    /// Target recall: the share of the pairs within the distance to find; 1 is exact
-    #[arg(long, value_name = "SHARE", default_value_t = USUAL_RECALL)]
-    recall: f64,
+    /// simhash: two hashes are near if at most this many of their 64 bits differ [default: 3]
+    #[arg(long, value_name = "BITS")]
+    distance: Option<u32>,
 
-    /// Memory limit of the index, such as 500M or 64G [default: no limit]
+    /// simhash: target recall, the share of the pairs within the distance to find; 1 is exact [default: 0.95]
+    #[arg(long, value_name = "SHARE")]
+    recall: Option<f64>,
+
+    /// Memory that may be taken, such as 500M or 64G. both: by the run [default: half of what the machine or container
+    /// has, or what is free]; simhash: by the index [default: no limit]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<u64>,
 
-    /// Number of pages to search for that are not stored [default: every stored page is searched for]
+    /// both: disk that may be taken beside the input and the kept pages, such as 2TB [default: no limit]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    disk: Option<u64>,
+
+    /// simhash: number of pages to search for that are not stored [default: every stored page is searched for]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     queries: Option<u64>,
 
-    /// Bits of a lookup key [default: chosen by the number of pages]
+    /// simhash: bits of a lookup key [default: chosen by the number of pages]
     #[arg(long, value_name = "BITS")]
     key_bits: Option<u32>,
 
@@ -62,7 +77,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
     threads: usize,
 
-    /// Seed of the sample of pages [default: 0]
+    /// simhash: seed of the sample of pages [default: 0]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
@@ -75,11 +90,64 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// What is planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PlanMethod {
+    /// A run with both sketches, in memory or in stages
+    Both,
+    /// An index of SimHashes
+    Simhash,
+}
+
 /// Numbers of pages that are planned for besides.
 const SIZES: [u64; 5] = [1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000];
 
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
+        match self.method {
+            PlanMethod::Both => self.job(),
+            PlanMethod::Simhash => self.index(),
+        }
+    }
+
+    /// Plans a run.
+    fn job(self) -> anyhow::Result<Done> {
+        let given = [
+            ("distance", self.distance.is_some()),
+            ("recall", self.recall.is_some()),
+            ("queries", self.queries.is_some()),
+            ("key-bits", self.key_bits.is_some()),
+            ("seed", self.seed.is_some()),
+        ];
+        let why = "an index of SimHashes is planned with it. Leave it out, or give --method simhash";
+        refuse(&given, "with --method both", why)?;
+        refuse(&self.features.given(), "with --method both", why)?;
+        if self.inputs.is_empty() {
+            let why =
+                "ids, URLs and texts are taken to be as usual then. Leave it out, or name files of pages";
+            refuse(&self.names.given(), "without INPUT", why)?;
+        }
+        let job = PlanJob {
+            inputs: self.inputs,
+            fields: self.names.fields(),
+            longest_page: self.names.longest_page(),
+            rules: self.names.rules(),
+            documents: self.documents,
+            memory: self.memory,
+            disk: self.disk,
+            threads: self.threads,
+            settings: Settings::default(),
+        };
+        let plan = staged::plan(&job, &Bars::new(self.quiet))?;
+        let text = if self.json { serde_json::to_string_pretty(&plan)? + "\n" } else { show_job(&plan) };
+        print(text.as_bytes())?;
+        Ok(Done::Well)
+    }
+
+    /// Plans an index.
+    fn index(self) -> anyhow::Result<Done> {
+        let why = "an index is held in memory. Leave it out, or give --method both";
+        refuse(&[("disk", self.disk.is_some())], "with --method simhash", why)?;
         self.features.check()?;
         if self.inputs.is_empty() {
             let why = "a built-in model stands for the pages then. Leave it out, or name files of pages to count on";
@@ -107,8 +175,8 @@ impl Args {
             // The size that is asked for has a row of its own.
             sizes: SIZES.into_iter().filter(|&size| self.documents != Some(size)).collect(),
             memory: self.memory,
-            distance: self.distance,
-            recall: self.recall,
+            distance: self.distance.unwrap_or(USUAL_DISTANCE),
+            recall: self.recall.unwrap_or(USUAL_RECALL),
             key_bits: self.key_bits,
             queries: self.queries,
         };
@@ -123,7 +191,77 @@ impl Args {
     }
 }
 
-/// The plan for people.
+/// The plan of a run, for people.
+fn show_job(plan: &JobPlan) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{}, of {} bytes of text and {} of ids and URLs each ({}); {} of memory, {}.",
+        counted(plan.documents, "page", "pages"),
+        plan.text_bytes.round(),
+        plan.name_bytes.round(),
+        if plan.sampled { "as in the files" } else { "as usual; give files to count on" },
+        bytes(plan.memory),
+        counted(plan.threads, "thread", "threads")
+    );
+    let _ = match plan.on_disk {
+        true => writeln!(
+            text,
+            "In memory they would take {}, so the run goes in stages on disk; {} of memory are the least that does.\n",
+            bytes(plan.held_bytes),
+            bytes(plan.least_memory)
+        ),
+        false => writeln!(text, "They are held in memory.\n"),
+    };
+    let _ = writeln!(
+        text,
+        "{:<8}  {:>22}  {:>9}  {:>10}  {:>10}  {:>9}  {:>9}",
+        "stage", "reads", "bytes", "CPU", "all, here", "memory", "leaves"
+    );
+    for stage in &plan.stages {
+        let times = if stage.passes > 1 {
+            format!("{}, {} times", stage.reads, stage.passes)
+        } else {
+            stage.reads.clone()
+        };
+        let _ = writeln!(
+            text,
+            "{:<8}  {:>22}  {:>9}  {:>10}  {:>10}  {:>9}  {:>9}",
+            stage.name,
+            times,
+            bytes(stage.read_bytes as u64),
+            duration(stage.cpu_seconds),
+            duration(stage.hours * 3600.0),
+            bytes(stage.memory_bytes),
+            bytes(stage.disk_bytes as u64)
+        );
+    }
+    if plan.on_disk {
+        let disk = &plan.disk_bytes;
+        let _ = writeln!(
+            text,
+            "\nDisk beside input and kept pages: {} at most (sketches {}, names {}, pairs {}; sorting {}, or tables {}).",
+            bytes(plan.most_disk_bytes),
+            bytes(disk.sketches as u64),
+            bytes(disk.names as u64),
+            bytes(disk.joined as u64),
+            bytes(disk.sorted as u64),
+            bytes(disk.looked_up as u64)
+        );
+    }
+    let _ = writeln!(
+        text,
+        "Times are counted from {} made up here and now, and say nothing of waiting for disks. What pairs take depends on \
+         the pages.",
+        counted(plan.rates.pages, "page", "pages")
+    );
+    if let Some(why) = &plan.too_little {
+        let _ = writeln!(text, "{why}.");
+    }
+    text
+}
+
+/// The plan of an index, for people.
 fn show(plan: &Plan, join: bool, memory: Option<u64>) -> String {
     let mut text = String::new();
     let (h, recall) = (plan.distance, 100.0 * plan.recall);

@@ -103,7 +103,7 @@ pub(crate) struct Args {
 }
 
 /// A day, or a time of it.
-fn time_of(text: &str) -> Result<SystemTime, humantime::TimestampError> {
+pub(super) fn time_of(text: &str) -> Result<SystemTime, humantime::TimestampError> {
     humantime::parse_rfc3339_weak(text)
         .or_else(|error| humantime::parse_rfc3339_weak(&format!("{text} 00:00:00")).map_err(|_| error))
 }

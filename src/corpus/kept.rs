@@ -1,5 +1,6 @@
 //! A file of kept documents: what is known of it and how it may be called.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::damage::Damage;
 use super::filetype::{Compression, Format, GZIP_MAGIC};
+use crate::document::{DocId, Place};
 use crate::{Error, Result};
 
 /// A file of kept documents.
@@ -45,6 +47,31 @@ pub struct Kept {
     /// What could not be copied: parts of it that were not read before are damaged (Parquet), or the file is
     /// gone or has changed.
     pub lost: Vec<Damage>,
+}
+
+/// What is to be kept, file by file: ids ascending, each with what reading said of its place.
+pub trait KeptPages: Sync {
+    /// What is kept of a file.
+    ///
+    /// # Errors
+    /// If it is on disk and cannot be read.
+    fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>>;
+
+    /// How many pages are kept of a file.
+    ///
+    /// # Errors
+    /// As [`of_file`](Self::of_file).
+    fn number(&self, shard: u32) -> Result<u64> {
+        Ok(self.of_file(shard)?.len() as u64)
+    }
+}
+
+/// All that is kept, ascending by id.
+impl KeptPages for Vec<(DocId, Place)> {
+    fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
+        let from = self.partition_point(|(id, _)| id.shard < shard);
+        Ok(Cow::Borrowed(&self[from..self.partition_point(|(id, _)| id.shard <= shard)]))
+    }
 }
 
 /// The files of kept documents in a folder of results, in order.

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::damage::{DamageKind, FileReading, Tally};
 use super::document::Document;
 use super::inputs::Input;
-use super::kept::Kept;
+use super::kept::{Kept, KeptPages};
 use super::options::ReadOptions;
 use super::write::IsSame;
 use crate::document::{DocId, Place};
@@ -61,7 +61,7 @@ pub(crate) fn fetch(
 pub(crate) fn write_kept(
     _: &[Input],
     _: &ReadOptions,
-    _: &[(DocId, Place)],
+    _: &dyn KeptPages,
     _: IsSame<'_>,
     _: (&Path, Option<&[String]>),
     _: &rayon::ThreadPool,

@@ -65,6 +65,14 @@ impl Reader {
         })
     }
 
+    /// Where a file says beforehand how many rows it has: these, and the bytes of their texts.
+    pub fn rows(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::Rows(rows) => Some(rows.claimed()),
+            Self::Stream(_) | Self::Closed(_) => None,
+        }
+    }
+
     /// Makes the next block; false when there is none. The block's buffers are used again.
     pub fn next_block(&mut self, block: &mut Block) -> bool {
         block.tally = Tally::default();

@@ -11,7 +11,7 @@ use super::damage::{Damage, DamageKind};
 use super::fetch::{fetch, header_at};
 use super::filetype::{Compression, Format, StreamFormat, stem};
 use super::inputs::Input;
-use super::kept::{Kept, KeptFile, KeptFiles};
+use super::kept::{Kept, KeptFile, KeptFiles, KeptPages};
 use super::options::ReadOptions;
 use super::reader::{Block, Reader};
 use super::records::{Span, copyable};
@@ -268,14 +268,15 @@ fn date(header: &[u8]) -> String {
 pub fn write_kept(
     inputs: &[Input],
     options: &ReadOptions,
-    kept: &[(DocId, Place)],
+    kept: &dyn KeptPages,
     is_same: IsSame<'_>,
     dir: &Path,
 ) -> Result<Kept> {
     write_kept_as(KeptFiles::One, inputs, options, kept, is_same, dir)
 }
 
-/// Writes the documents of the list, which ascends by id, into `dir`; `kept` says what reading said of each.
+/// Writes the documents that are to be kept into `dir`; `kept` names them file by file, and says what reading said
+/// of each.
 ///
 /// WET documents go to `kept.warc.wet.gz`: a new warcinfo record, then one gzip member per record. A member
 /// that holds just the record, well formed, is copied as it is; any other record is compressed anew, with its
@@ -299,7 +300,7 @@ pub fn write_kept_as(
     files: KeptFiles,
     inputs: &[Input],
     options: &ReadOptions,
-    kept: &[(DocId, Place)],
+    kept: &dyn KeptPages,
     is_same: IsSame<'_>,
     dir: &Path,
 ) -> Result<Kept> {
@@ -352,12 +353,6 @@ pub fn write_kept_as(
     Ok(kept_in)
 }
 
-/// What is kept of a file.
-fn of_file(kept: &[(DocId, Place)], shard: u32) -> &[(DocId, Place)] {
-    let from = kept.partition_point(|(id, _)| id.shard < shard);
-    &kept[from..kept.partition_point(|(id, _)| id.shard <= shard)]
-}
-
 /// Whether the stored bytes of all of them can be copied.
 fn are_copies(kept: &[(DocId, Place)]) -> bool {
     kept.iter().all(|(_, place)| place.member > 0)
@@ -368,31 +363,36 @@ fn write_target(
     target: &Target,
     inputs: &[Input],
     options: &ReadOptions,
-    kept: &[(DocId, Place)],
+    kept: &dyn KeptPages,
     is_same: IsSame<'_>,
     pool: &rayon::ThreadPool,
 ) -> Result<(KeptFile, Vec<Damage>)> {
     let mut output = Output::create(target)?;
-    let shards: Vec<u32> =
-        target.shards.iter().copied().filter(|&shard| !of_file(kept, shard).is_empty()).collect();
-    let one = |shard: u32, output: &mut Output| {
-        write_file(inputs, shard, options, of_file(kept, shard), is_same, output, pool)
+    let mut shards = Vec::new();
+    for &shard in &target.shards {
+        if kept.number(shard)? > 0 {
+            shards.push(shard);
+        }
+    }
+    let one = |shard: u32, kept: &[(DocId, Place)], output: &mut Output| {
+        write_file(inputs, shard, options, kept, is_same, output, pool)
     };
     for shards in shards.chunks(pool.current_num_threads().max(1)) {
         let part = |&shard: &u32| -> Result<Option<Output>> {
+            let kept = kept.of_file(shard)?;
             // Bytes that are copied come from the file, and one input needs no part.
-            if shards.len() == 1 || are_copies(of_file(kept, shard)) {
+            if shards.len() == 1 || are_copies(&kept) {
                 return Ok(None);
             }
             let mut part = Output::part(target)?;
-            one(shard, &mut part)?;
+            one(shard, &kept, &mut part)?;
             Ok(Some(part))
         };
         let parts: Vec<Result<Option<Output>>> = pool.install(|| shards.par_iter().map(part).collect());
         for (&shard, part) in shards.iter().zip(parts) {
             match part? {
                 Some(part) => output.append(part)?,
-                None => one(shard, &mut output)?,
+                None => one(shard, &kept.of_file(shard)?, &mut output)?,
             }
         }
     }

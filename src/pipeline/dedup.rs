@@ -3,31 +3,35 @@
 use super::listing::Fates;
 use super::output::{self, OutputFolder};
 use super::pages::Pages;
-use super::samples::{Shown, sample_pairs};
+use super::samples::{Catalogue, Shown, sample_pairs};
 use super::sources::{Scores, lost_by_source};
 use super::stages::{Progress, Stages};
 use super::{Job, Summary, read, save_frequencies};
 use crate::corpus;
 use crate::error::{Error, Result};
-use crate::report::model::{AgainstReport, ClusterSample, ClusterSizes, FileRow, Report, SCHEMA, Tool};
+use crate::report::model::{
+    AgainstReport, ClusterSample, ClusterSizes, FileRow, FramesReport, MemoryReport, Outcome as Counts,
+    Report, SCHEMA, Sources, Tool,
+};
 use crate::report::{html, tell};
 use crate::resources::peak_memory_bytes;
 use crate::tables::{self, ClusterRow, PAGES, PAGES_JSONL, PairRow, REMOVED};
 #[cfg(feature = "parquet")]
 use crate::tables::{PAGES_PARQUET, write_pages_parquet};
 use crate::wording::counted;
-use flipside_core::dedup::{Context, Outcome, Pair, Prepared};
+use flipside_core::audit::Audit;
+use flipside_core::dedup::{Cohesion, Context, Judged, Outcome, Pair, Prepared, Searched};
 use flipside_core::id::{Cluster, Document, Id};
 use flipside_core::settings::Settings;
 use hashbrown::HashSet;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Pairs, clusters and members of a cluster that a report shows.
-pub(super) const SHOWN_PAIRS: usize = 24;
-const SHOWN_CLUSTERS: usize = 10;
-const SHOWN_MEMBERS: usize = 4;
+pub(crate) const SHOWN_PAIRS: usize = 24;
+pub(crate) const SHOWN_CLUSTERS: usize = 10;
+pub(crate) const SHOWN_MEMBERS: usize = 4;
 
 /// Finds the near-duplicates of a corpus and writes pairs, clusters, the kept pages and a
 /// report into a new folder.
@@ -51,8 +55,9 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         let score = |document| scores.of(&pages, document);
         let context = Context::new(&url, &stages).scored(&score).against(pages.new_pages());
         let outcome = prepared.find(&job.settings, &context)?.outcome()?;
-        let removed = write(job, &pages, &outcome, &folder, &stages)?;
-        report(job, &pages, &outcome, removed, &folder, &stages)
+        let written = write(job, &pages, &outcome, &folder, &stages)?;
+        let findings = Findings::of(job, &pages, &outcome, written)?;
+        report(job, &findings, &pages, &folder, &stages)
     })??;
     folder.finish()?;
     Ok(summary)
@@ -140,35 +145,141 @@ fn write(
     Ok(Written { stays, removed_text_bytes, lost, files })
 }
 
+/// What a run has come to, as far as the report tells of it.
+pub(crate) struct Findings {
+    /// What reading each file came to, new files first.
+    pub files: Vec<corpus::FileReading>,
+    /// Number of files that are new.
+    pub new_files: usize,
+    /// Number of new pages by language.
+    pub languages: BTreeMap<String, u64>,
+    /// What folders hold that was not read.
+    pub not_read: corpus::PassedOver,
+    /// New pages whose record id an earlier page has already.
+    pub repeated: u64,
+    /// All pages, and how many of them are new.
+    pub documents: [u64; 2],
+    /// New pages with too few features for a sketch.
+    pub few: u64,
+    /// What came of it.
+    pub counts: Counts,
+    /// Clusters with pages that are unlike.
+    pub chaining: tell::Chaining,
+    /// Numbers of clusters by size.
+    pub cluster_sizes: Vec<ClusterSizes>,
+    /// The largest clusters.
+    pub largest: Vec<Large>,
+    /// Pairs that are shown.
+    pub sample: Vec<Pair>,
+    /// What the search cost.
+    pub searched: Searched,
+    /// What the judge did.
+    pub judged: Option<Judged>,
+    /// How much of what is near was found.
+    pub audit: Option<Audit>,
+    /// What each source loses.
+    pub lost_by_source: Vec<Sources>,
+    /// A row for each new file.
+    pub rows: Vec<FileRow>,
+    /// Input that turned out to be lost when kept pages were copied.
+    pub lost: Vec<corpus::Damage>,
+    /// What was left out as frame.
+    pub frames: Option<FramesReport>,
+    /// What old pages did.
+    pub against: Option<AgainstReport>,
+    /// What the user should know of pages without a score.
+    pub scores: Option<String>,
+    /// What the run was expected to take, and what it took on disk.
+    pub memory: Option<MemoryReport>,
+}
+
+/// A large cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Large {
+    pub cluster: Cluster,
+    /// Its pages.
+    pub size: u64,
+    /// The page that stays, and some of the others.
+    pub shown: Vec<Document>,
+    /// How alike its pages are to the one that stays.
+    pub cohesion: Option<Cohesion>,
+}
+
+impl Findings {
+    fn of(job: &Job, pages: &Pages, outcome: &Outcome, written: Written) -> Result<Self> {
+        let Written { stays, removed_text_bytes, lost, files } = written;
+        let large = |(cluster, shown): (Cluster, Vec<Document>)| Large {
+            cluster,
+            size: outcome.clusters.get(cluster).len() as u64,
+            shown,
+            cohesion: outcome.cohesion.get(cluster.index()).copied(),
+        };
+        Ok(Self {
+            files: pages.files.clone(),
+            new_files: pages.new_files,
+            languages: pages.languages.clone(),
+            not_read: pages.not_read.clone(),
+            repeated: pages.repeated_ids.iter().filter(|&&page| !pages.is_old(page)).count() as u64,
+            documents: [outcome.documents as u64, outcome.new as u64],
+            few: outcome.documents_with_few_features,
+            counts: tell::counts(outcome, removed_text_bytes),
+            chaining: tell::Chaining::of(outcome),
+            cluster_sizes: cluster_sizes(outcome),
+            largest: largest_clusters(outcome).into_iter().map(large).collect(),
+            sample: sample_pairs(&outcome.pairs, SHOWN_PAIRS, job.settings.seed),
+            searched: outcome.searched.clone(),
+            judged: outcome.judged,
+            audit: outcome.audit,
+            lost_by_source: lost_by_source(pages, &stays),
+            rows: file_rows(pages, &stays, &files),
+            lost,
+            frames: pages.left_out.as_ref().map(|left_out| {
+                let hosts = left_out.hosts.iter().map(|(host, &share)| (host.clone(), share));
+                tell::frames(hosts, left_out.mistaken, job.frames.as_deref())
+            }),
+            against: (!job.against.is_empty()).then(|| against(job, pages, outcome)),
+            scores: Scores::new(job, pages)?.warning(&job.settings.keep, pages.new_pages()),
+            memory: job.expected.clone(),
+        })
+    }
+
+    /// The pages that the report shows or names.
+    pub fn shown(&self) -> BTreeSet<Document> {
+        let named = self.searched.crowds.iter().flat_map(|crowds| crowds.examples()).copied();
+        self.sample
+            .iter()
+            .flat_map(Pair::documents)
+            .chain(self.largest.iter().flat_map(|large| large.shown.iter().copied()))
+            .chain(self.chaining.named())
+            .chain(named)
+            .collect()
+    }
+}
+
 /// Writes the report, and sums up.
-fn report(
+pub(crate) fn report(
     job: &Job,
-    pages: &Pages,
-    outcome: &Outcome,
-    Written { stays, removed_text_bytes, lost, files }: Written,
+    findings: &Findings,
+    pages: &(impl Catalogue + Sync),
     folder: &OutputFolder,
     stages: &Stages<'_>,
 ) -> Result<Summary> {
     let settings = &job.settings;
     let (sample_pairs, largest_clusters) =
-        stages.run("samples", SHOWN_PAIRS as u64, "pairs", 0, |_| samples(job, pages, outcome))?;
+        stages.run("samples", SHOWN_PAIRS as u64, "pairs", 0, |_| samples(job, pages, findings));
     let name = |document| pages.shown_name(document);
-    let (searched, judged) = (&outcome.searched, outcome.judged);
+    let Findings { files, searched, judged, lost, frames, .. } = findings;
     let mut warnings = tell::search_warnings(searched, judged.as_ref(), &name);
-    warnings.extend(told_first(&lost));
-    warnings.extend(tell::odd_input_warnings(&pages.files));
-    warnings.extend(pages.not_read.told());
-    let repeated = pages.repeated_ids.iter().filter(|&&page| !pages.is_old(page)).count();
-    warnings.extend(tell::repeated_ids_warning(repeated as u64));
-    warnings.extend(tell::chaining_warning(outcome, settings.linkage, &name));
-    warnings.extend(tell::outcome_warnings(outcome, judged.is_some()));
-    let lost_by_source = lost_by_source(pages, &stays);
-    warnings.extend(tell::sources_warnings(&lost_by_source));
-    warnings.extend(Scores::new(job, pages)?.warning(&settings.keep, pages.new_pages()));
-    let frames = pages.left_out.as_ref().map(|left_out| {
-        let hosts = left_out.hosts.iter().map(|(host, &share)| (host.clone(), share));
-        tell::frames(hosts, left_out.mistaken, job.frames.as_deref())
-    });
+    warnings.extend(told_first(lost));
+    warnings.extend(tell::odd_input_warnings(files));
+    warnings.extend(findings.not_read.told());
+    warnings.extend(tell::repeated_ids_warning(findings.repeated));
+    warnings.extend(tell::chaining_warning(&findings.chaining, settings.linkage, &name));
+    let largest = findings.cluster_sizes.last().map_or(0, |sizes| sizes.size);
+    let [documents, new] = findings.documents;
+    warnings.extend(tell::outcome_warnings(largest, documents, &findings.counts, judged.is_some()));
+    warnings.extend(tell::sources_warnings(&findings.lost_by_source));
+    warnings.extend(findings.scores.clone());
     warnings.extend(frames.as_ref().and_then(tell::frames_warning));
     let frequencies = job.frequencies.as_deref().filter(|_| settings.needs_frequencies());
     let report = Report {
@@ -178,33 +289,29 @@ fn report(
         command_line: job.command_line.clone(),
         settings: Some(settings.clone()),
         frequencies: frequencies.map(Path::to_path_buf),
-        frames,
-        corpus: tell::corpus(
-            &pages.files[..pages.new_files],
-            outcome.new as u64,
-            outcome.documents_with_few_features,
-            &pages.languages,
-        ),
-        against: (!job.against.is_empty()).then(|| against(job, pages, outcome)),
-        outcome: tell::counts(outcome, removed_text_bytes),
+        frames: frames.clone(),
+        corpus: tell::corpus(&files[..findings.new_files], new, findings.few, &findings.languages),
+        against: findings.against.clone(),
+        outcome: findings.counts.clone(),
         method: tell::method(settings, frequencies, searched, judged.as_ref()),
         recall: tell::recall(searched),
         s_curve: tell::s_curve(settings, searched),
         histograms: tell::histograms(searched),
-        cluster_sizes: cluster_sizes(outcome),
+        cluster_sizes: findings.cluster_sizes.clone(),
         largest_clusters,
         sample_pairs,
         stages: stages.done(),
         peak_memory_bytes: peak_memory_bytes(),
+        memory: findings.memory.clone(),
         search_cost: tell::cost(searched),
         searched: Some(searched.clone()),
-        judged,
-        audit: outcome.audit,
-        damage: tell::damage(&pages.files, &lost),
+        judged: *judged,
+        audit: findings.audit,
+        damage: tell::damage(files, lost),
         warnings,
-        files: file_rows(pages, &stays, &files),
-        lost_by_source,
-        not_read: pages.not_read.list.clone(),
+        files: findings.rows.clone(),
+        lost_by_source: findings.lost_by_source.clone(),
+        not_read: findings.not_read.list.clone(),
         written: output::manifest(folder.path())?,
     };
     report.write_json(&folder.path().join("report.json"))?;
@@ -218,7 +325,7 @@ fn report(
 }
 
 /// The first pieces of what was lost, and how many more there are; the report lists more.
-fn told_first(lost: &[corpus::Damage]) -> impl Iterator<Item = String> + '_ {
+pub(crate) fn told_first(lost: &[corpus::Damage]) -> impl Iterator<Item = String> + '_ {
     const TOLD: usize = 20;
     let more = (lost.len() > TOLD).then(|| {
         let more = counted((lost.len() - TOLD) as u64, "more page", "more pages");
@@ -230,29 +337,25 @@ fn told_first(lost: &[corpus::Damage]) -> impl Iterator<Item = String> + '_ {
 type Samples = (Vec<crate::report::model::PairSample>, Vec<ClusterSample>);
 
 /// Pairs and clusters for a person to look at.
-fn samples(job: &Job, pages: &Pages, outcome: &Outcome) -> Result<Samples> {
+fn samples(job: &Job, pages: &impl Catalogue, findings: &Findings) -> Samples {
     let has_distance = job.settings.sketches.has_hash();
-    let sample = sample_pairs(&outcome.pairs, SHOWN_PAIRS, job.settings.seed);
-    let largest = largest_clusters(outcome);
+    let Findings { sample, largest, .. } = findings;
     let shown = sample
         .iter()
         .flat_map(Pair::documents)
-        .chain(largest.iter().flat_map(|(_, members)| members.iter().copied()))
+        .chain(largest.iter().flat_map(|large| large.shown.iter().copied()))
         .collect();
     let shown = Shown::fetch(pages, &job.read_options(), shown);
     let pairs = sample.iter().map(|pair| shown.pair(pages, pair, has_distance)).collect();
-    let clusters = largest.iter().map(|&(cluster, ref members)| {
-        let cohesion = outcome.cohesion.get(cluster.index());
-        ClusterSample {
-            cluster: cluster.to_string(),
-            size: outcome.clusters.get(cluster).len() as u64,
-            kept: shown.page(pages, members[0]),
-            members: members[1..].iter().map(|&member| shown.page(pages, member)).collect(),
-            lowest_similarity: cohesion.map(|c| f64::from(c.lowest)),
-            median_similarity: cohesion.map(|c| f64::from(c.median)),
-        }
+    let clusters = largest.iter().map(|large| ClusterSample {
+        cluster: large.cluster.to_string(),
+        size: large.size,
+        kept: shown.page(pages, large.shown[0]),
+        members: large.shown[1..].iter().map(|&member| shown.page(pages, member)).collect(),
+        lowest_similarity: large.cohesion.map(|c| f64::from(c.lowest)),
+        median_similarity: large.cohesion.map(|c| f64::from(c.median)),
     });
-    Ok::<_, Error>((pairs, clusters.collect()))
+    (pairs, clusters.collect())
 }
 
 fn pair_row<'a>(pages: &'a Pages, pair: &Pair, settings: &Settings) -> PairRow<'a> {
@@ -345,8 +448,16 @@ fn file_rows(pages: &Pages, stays: &[bool], files: &[corpus::KeptFile]) -> Vec<F
     for (row, _) in pages.documents.rows().iter().zip(stays).filter(|(_, stays)| **stays) {
         kept[row.id.shard as usize] += 1;
     }
-    let mut rows: Vec<FileRow> =
-        pages.files.iter().zip(kept).map(|(file, kept)| file_row(file, kept)).collect();
+    rows_of_files(&pages.files, &kept, files)
+}
+
+/// A row for each file, by how many of its pages stay and the files that these were written to.
+pub(crate) fn rows_of_files(
+    read: &[corpus::FileReading],
+    kept: &[u64],
+    files: &[corpus::KeptFile],
+) -> Vec<FileRow> {
+    let mut rows: Vec<FileRow> = read.iter().zip(kept).map(|(file, &kept)| file_row(file, kept)).collect();
     for file in files {
         let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned());
         file.shards.iter().for_each(|&shard| rows[shard as usize].kept_in.clone_from(&name));

@@ -2,15 +2,15 @@
 
 mod calibrate;
 mod compare;
-mod dedup;
+pub(crate) mod dedup;
 mod explain;
 mod listing;
-mod output;
+pub(crate) mod output;
 pub mod pages;
 mod plan;
 mod review;
-mod samples;
-mod sources;
+pub(crate) mod samples;
+pub(crate) mod sources;
 pub mod stages;
 mod texts;
 
@@ -32,6 +32,7 @@ use crate::format;
 use crate::frames::{self, Frames};
 use crate::frequencies;
 use crate::making::check_file;
+use crate::report::model::MemoryReport;
 use crate::report::tell;
 use crate::seen;
 use crate::weight::frequencies::Frequencies;
@@ -61,7 +62,7 @@ pub struct Writes {
 
 impl Writes {
     /// Whether a table of pages is among them.
-    fn any_pages(self) -> bool {
+    pub(crate) fn any_pages(self) -> bool {
         self.removed || self.pages || self.pages_jsonl || self.pages_parquet
     }
 }
@@ -113,16 +114,21 @@ pub struct Job {
     pub command_line: Vec<String>,
     /// When the run began, RFC 3339, for the report.
     pub created: String,
+    /// Bytes of memory that [`staged::dedup`](crate::staged::dedup()) keeps to; `None` for a share of what the machine
+    /// has. [`dedup()`] takes what it needs.
+    pub memory: Option<u64>,
+    /// What the run is expected to take, for the report.
+    pub expected: Option<MemoryReport>,
 }
 
 impl Job {
     /// Runs `work` with this job's number of threads.
-    fn with_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R> {
+    pub(crate) fn with_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R> {
         with_threads(self.threads, work)
     }
 
     /// How files are read. Within [`Job::with_threads`].
-    fn read_options(&self) -> ReadOptions {
+    pub(crate) fn read_options(&self) -> ReadOptions {
         let score = self.settings.keep.score_field().map(str::to_owned);
         let fields = JsonlFields { score, ..self.fields.clone() };
         ReadOptions {

@@ -27,6 +27,18 @@ impl OutputFolder {
     /// # Errors
     /// If something is there already and `force` is not given, or if the folder cannot be made.
     pub fn begin(place: &Path, force: bool) -> Result<Self> {
+        let real = Self::may_be(place, force)?;
+        let parent = folder_of(&real);
+        fs::create_dir_all(parent).map_err(|e| Error::io(parent, e))?;
+        let making = Unfinished::folder(&real).map_err(|e| Error::io(parent, e))?;
+        Ok(Self { making, place: real, force })
+    }
+
+    /// Where a folder would appear, behind any link, if one may be there.
+    ///
+    /// # Errors
+    /// If something is there already and `force` is not given, or it is no place for a folder.
+    pub fn may_be(place: &Path, force: bool) -> Result<PathBuf> {
         let refuse = |expected: String| Err(Error::parameter("out", place.display(), expected));
         if place == Path::new("-") {
             return refuse("the name of a new folder; - is none".to_owned());
@@ -50,9 +62,7 @@ impl OutputFolder {
         if let Some(file) = parent.ancestors().find(|above| above.exists() && !above.is_dir()) {
             return refuse(format!("a place in a folder; {} is none", file.display()));
         }
-        fs::create_dir_all(parent).map_err(|e| Error::io(parent, e))?;
-        let making = Unfinished::folder(&real).map_err(|e| Error::io(parent, e))?;
-        Ok(Self { making, place: real, force })
+        Ok(real)
     }
 
     /// Where to write.

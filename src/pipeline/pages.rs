@@ -245,13 +245,17 @@ impl Pages {
 
     /// What a warning calls a page: its URL, or its place.
     pub fn shown_name(&self, document: Document) -> String {
-        /// Characters of a name.
-        const CHARS: usize = 100;
-        let name = self.url(document).map_or_else(|| self.place_of(document), str::to_owned);
-        match name.char_indices().nth(CHARS) {
-            Some((end, _)) => format!("{}…", &name[..end]),
-            None => name,
-        }
+        shortened(self.url(document).map_or_else(|| self.place_of(document), str::to_owned))
+    }
+}
+
+/// A name as a warning has it, cut where it is very long.
+pub fn shortened(name: String) -> String {
+    /// Characters of a name.
+    const CHARS: usize = 100;
+    match name.char_indices().nth(CHARS) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name,
     }
 }
 

@@ -1,36 +1,80 @@
 //! Pairs and clusters for a person to look at, with the texts fetched from the files again.
 
 use super::pages::Pages;
-use crate::corpus::{self, ReadOptions};
+use crate::corpus::{self, Input, ReadOptions};
+use crate::document::{DocId, Place};
 use crate::hash::fmix64;
 use crate::report::model::{PageSample, PairSample};
 use flipside_core::dedup::{Kind, Pair};
 use flipside_core::id::Document;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest text that is fetched for showing; a longer one is cut.
 pub const LONGEST: usize = 200_000;
+
+/// Pages that can be shown: what they are called, and where they stand.
+pub trait Catalogue {
+    /// All files, in the order that numbers them.
+    fn inputs(&self) -> &[Input];
+
+    /// Where a page stands, and where it is stored.
+    fn place(&self, document: Document) -> (DocId, Place);
+
+    /// Whether a text is the one that was read of a page.
+    fn is_same(&self, id: DocId, text: &str) -> bool;
+
+    /// A page's id in results, and its URL, empty where it has none.
+    fn names(&self, document: Document) -> (Cow<'_, str>, &str);
+
+    /// Whether a page is an old one.
+    fn is_old(&self, document: Document) -> bool;
+
+    /// What a warning calls a page.
+    fn shown_name(&self, document: Document) -> String;
+}
+
+impl Catalogue for Pages {
+    fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    fn place(&self, document: Document) -> (DocId, Place) {
+        let row = self.documents.row(document);
+        (row.id, row.place)
+    }
+
+    fn is_same(&self, id: DocId, text: &str) -> bool {
+        Self::is_same(self, id, text)
+    }
+
+    fn names(&self, document: Document) -> (Cow<'_, str>, &str) {
+        (self.id_of(document), self.url(document).unwrap_or_default())
+    }
+
+    fn is_old(&self, document: Document) -> bool {
+        Self::is_old(self, document)
+    }
+
+    fn shown_name(&self, document: Document) -> String {
+        Self::shown_name(self, document)
+    }
+}
 
 /// Texts of the documents that are shown.
 pub struct Shown(BTreeMap<Document, String>);
 
 impl Shown {
     /// Fetches the texts of the documents. One that cannot be read any more is shown empty.
-    pub fn fetch(pages: &Pages, options: &ReadOptions, documents: BTreeSet<Document>) -> Self {
-        let wanted: Vec<_> = documents
-            .iter()
-            .map(|&document| {
-                let row = pages.documents.row(document);
-                (row.id, row.place)
-            })
-            .collect();
+    pub fn fetch(pages: &impl Catalogue, options: &ReadOptions, documents: BTreeSet<Document>) -> Self {
+        let wanted: Vec<_> = documents.iter().map(|&document| pages.place(document)).collect();
         let by_id: BTreeMap<_, Document> =
-            documents.iter().map(|&document| (pages.documents.row(document).id, document)).collect();
+            documents.iter().map(|&document| (pages.place(document).0, document)).collect();
         let mut texts = BTreeMap::new();
         let mut rest = &wanted[..];
         loop {
             let mut handed = 0;
-            let done = corpus::fetch(&pages.inputs, options, rest, |document| {
+            let done = corpus::fetch(pages.inputs(), options, rest, |document| {
                 handed += 1;
                 if let Some(&number) = by_id.get(&document.id)
                     && pages.is_same(document.id, document.text)
@@ -59,14 +103,14 @@ impl Shown {
     }
 
     /// A page with its first words.
-    pub fn page(&self, pages: &Pages, document: Document) -> PageSample {
-        let url = pages.url(document).unwrap_or_default();
-        let sample = PageSample::new(pages.id_of(document), url, self.text(document));
+    pub fn page(&self, pages: &impl Catalogue, document: Document) -> PageSample {
+        let (id, url) = pages.names(document);
+        let sample = PageSample::new(id, url, self.text(document));
         PageSample { old: pages.is_old(document), ..sample }
     }
 
     /// A pair with the places where the two differ.
-    pub fn pair(&self, pages: &Pages, pair: &Pair, has_distance: bool) -> PairSample {
+    pub fn pair(&self, pages: &impl Catalogue, pair: &Pair, has_distance: bool) -> PairSample {
         let page = |document| (self.page(pages, document), self.text(document));
         let distance = has_distance.then_some(pair.distance);
         let sample = PairSample::new(page(pair.a), page(pair.b), distance, f64::from(pair.similarity));
@@ -79,42 +123,65 @@ impl Shown {
 /// rounds over the distances, and within a distance in the order of a hash of the two documents. The same
 /// pairs and seed give the same sample.
 pub fn sample_pairs(pairs: &[Pair], most: usize, seed: u64) -> Vec<Pair> {
-    let key = |pair: &Pair| fmix64((u64::from(pair.a.0) << 32 | u64::from(pair.b.0)) ^ fmix64(seed));
-    let mut strata: BTreeMap<(Kind, u32), Vec<(u64, Pair)>> = BTreeMap::new();
-    for pair in pairs {
-        let stratum = strata.entry((pair.kind, pair.distance)).or_default();
+    let mut sampler = Sampler::new(most, seed);
+    pairs.iter().for_each(|pair| sampler.add(pair));
+    sampler.sample()
+}
+
+/// Takes such a sample of pairs that come one by one, in any order.
+pub struct Sampler {
+    most: usize,
+    seed: u64,
+    strata: BTreeMap<(Kind, u32), Vec<(u64, Pair)>>,
+}
+
+impl Sampler {
+    /// No pair yet.
+    pub fn new(most: usize, seed: u64) -> Self {
+        Self { most, seed, strata: BTreeMap::new() }
+    }
+
+    /// Adds a pair.
+    pub fn add(&mut self, pair: &Pair) {
+        let key = fmix64((u64::from(pair.a.0) << 32 | u64::from(pair.b.0)) ^ fmix64(self.seed));
+        let stratum = self.strata.entry((pair.kind, pair.distance)).or_default();
         // Only the `most` least keys of each stratum can be drawn.
-        stratum.push((key(pair), *pair));
-        if stratum.len() >= 4 * most.max(1) {
+        stratum.push((key, *pair));
+        if stratum.len() >= 4 * self.most.max(1) {
             stratum.sort_unstable_by_key(|&(key, _)| key);
-            stratum.truncate(most);
+            stratum.truncate(self.most);
         }
     }
-    for stratum in strata.values_mut() {
-        stratum.sort_unstable_by_key(|&(key, _)| std::cmp::Reverse(key));
-    }
-    // Two copies of the same text tell a person as much as twenty.
-    for (&(kind, _), stratum) in &mut strata {
-        if kind == Kind::Exact {
-            stratum.drain(..stratum.len().saturating_sub(2));
-        }
-    }
-    let mut sample = Vec::new();
-    while sample.len() < most {
-        let before = sample.len();
+
+    /// The sample.
+    pub fn sample(mut self) -> Vec<Pair> {
+        let strata = &mut self.strata;
         for stratum in strata.values_mut() {
-            if let Some((_, pair)) = stratum.pop()
-                && sample.len() < most
-            {
-                sample.push(pair);
+            stratum.sort_unstable_by_key(|&(key, _)| std::cmp::Reverse(key));
+        }
+        // Two copies of the same text tell a person as much as twenty.
+        for (&(kind, _), stratum) in strata.iter_mut() {
+            if kind == Kind::Exact {
+                stratum.drain(..stratum.len().saturating_sub(2));
             }
         }
-        if sample.len() == before {
-            break;
+        let mut sample = Vec::new();
+        while sample.len() < self.most {
+            let before = sample.len();
+            for stratum in strata.values_mut() {
+                if let Some((_, pair)) = stratum.pop()
+                    && sample.len() < self.most
+                {
+                    sample.push(pair);
+                }
+            }
+            if sample.len() == before {
+                break;
+            }
         }
+        sample.sort_by_key(|pair| (std::cmp::Reverse(pair.kind), pair.distance, pair.a, pair.b));
+        sample
     }
-    sample.sort_by_key(|pair| (std::cmp::Reverse(pair.kind), pair.distance, pair.a, pair.b));
-    sample
 }
 
 #[cfg(test)]

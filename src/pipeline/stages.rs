@@ -63,6 +63,14 @@ impl<'a> Stages<'a> {
         result
     }
 
+    /// Runs a stage whose work tells of its progress itself.
+    pub fn timed<R>(&self, name: &str, items: u64, unit: &str, work: impl FnOnce() -> R) -> R {
+        let (wall, cpu) = (Instant::now(), cpu_seconds());
+        let result = work();
+        self.add(name, unit, (wall, cpu, items), 0);
+        result
+    }
+
     fn add(&self, name: &str, unit: &str, (wall, cpu, items): (Instant, Option<f64>, u64), bytes: u64) {
         let cpu = cpu_seconds().zip(cpu).map_or(0.0, |(now, then)| now - then);
         self.done.lock().unwrap_or_else(PoisonError::into_inner).push(Stage {

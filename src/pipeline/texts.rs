@@ -143,8 +143,14 @@ fn report<T: AsRef<str>>(
     let (searched, judged) = (&outcome.searched, outcome.judged);
     let name = |document: Document| (job.name)(document);
     let mut warnings = tell::search_warnings(searched, judged.as_ref(), &name);
-    warnings.extend(tell::chaining_warning(outcome, settings.linkage, &name));
-    warnings.extend(tell::outcome_warnings(outcome, judged.is_some()));
+    warnings.extend(tell::chaining_warning(&tell::Chaining::of(outcome), settings.linkage, &name));
+    let stays = outcome.stays();
+    let removed = Document::all(outcome.documents).filter(|document| !stays[document.index()]);
+    let removed_text_bytes = removed.map(|document| collection.facts(document).text_bytes).sum();
+    let counts = tell::counts(outcome, removed_text_bytes);
+    let cluster_sizes = cluster_sizes(outcome);
+    let largest = cluster_sizes.last().map_or(0, |sizes| sizes.size);
+    warnings.extend(tell::outcome_warnings(largest, outcome.documents as u64, &counts, judged.is_some()));
     let text = |document: Document| {
         let text = job.texts[document.index()].as_ref();
         &text[..text.floor_char_boundary(LONGEST)]
@@ -167,9 +173,6 @@ fn report<T: AsRef<str>>(
             median_similarity: cohesion.map(|c| f64::from(c.median)),
         }
     };
-    let stays = outcome.stays();
-    let removed = Document::all(outcome.documents).filter(|document| !stays[document.index()]);
-    let removed_text_bytes = removed.map(|document| collection.facts(document).text_bytes).sum();
     let frequencies = job.frequencies.as_deref().filter(|_| settings.needs_frequencies());
     Report {
         schema: SCHEMA,
@@ -184,12 +187,12 @@ fn report<T: AsRef<str>>(
             documents_with_few_features: outcome.documents_with_few_features,
             ..Corpus::default()
         },
-        outcome: tell::counts(outcome, removed_text_bytes),
+        outcome: counts,
         method: tell::method(settings, frequencies, searched, judged.as_ref()),
         recall: tell::recall(searched),
         s_curve: tell::s_curve(settings, searched),
         histograms: tell::histograms(searched),
-        cluster_sizes: cluster_sizes(outcome),
+        cluster_sizes,
         largest_clusters: largest_clusters(outcome).into_iter().map(cluster).collect(),
         sample_pairs: sample_pairs(&outcome.pairs, SHOWN_PAIRS, settings.seed).iter().map(pair).collect(),
         stages: stages.done(),

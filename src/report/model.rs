@@ -73,6 +73,8 @@ pub struct Report {
     pub stages: Vec<Stage>,
     /// Largest resident set of the process, where the system tells.
     pub peak_memory_bytes: Option<u64>,
+    /// What the run was expected to take, and what it took on disk; none in earlier reports.
+    pub memory: Option<MemoryReport>,
     /// The counted work of the search.
     pub search_cost: SearchCost,
     /// What the search ran and found, as data; none in reports of schema 1.
@@ -94,6 +96,25 @@ pub struct Report {
     pub not_read: Vec<NotRead>,
     /// The other files of the folder but the pages, as they were written; empty in earlier reports.
     pub written: Vec<WrittenFile>,
+}
+
+/// What a run was expected to take, by the sizes of its files and their first pages, and what it took. The memory
+/// that it took is [`Report::peak_memory_bytes`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemoryReport {
+    /// Bytes that were not to be exceeded.
+    pub limit_bytes: u64,
+    /// Pages that were expected.
+    pub expected_pages: u64,
+    /// Bytes that the run was expected to hold in memory.
+    pub expected_bytes: u64,
+    /// Whether it went in stages on disk.
+    pub on_disk: bool,
+    /// If so, bytes that its working folder was expected to take,
+    pub expected_disk_bytes: Option<u64>,
+    /// and the most that it was seen to take.
+    pub disk_bytes: Option<u64>,
 }
 
 /// What was left out of pages as frame.
@@ -200,16 +221,45 @@ impl Sources {
     pub const LEAST: u64 = 20;
 
     /// All sources of a kind.
-    pub fn new(kind: &str, mut rows: Vec<SourceRow>) -> Self {
-        let number = rows.len() as u64;
-        let mut gone: Vec<SourceRow> = rows.iter().filter(|row| row.is_nearly_gone()).cloned().collect();
-        let nearly_gone = gone.len() as u64;
-        gone.sort_by(|a, b| b.pages.cmp(&a.pages).then_with(|| a.source.cmp(&b.source)));
-        gone.truncate(Self::LISTED);
-        rows.retain(|row| row.lost() > 0);
-        rows.sort_by(|a, b| b.lost().cmp(&a.lost()).then_with(|| a.source.cmp(&b.source)));
-        rows.truncate(Self::LISTED);
-        Self { kind: kind.to_owned(), number, nearly_gone, most: rows, gone }
+    pub fn new(kind: &str, rows: Vec<SourceRow>) -> Self {
+        let mut all = Self::of(kind);
+        rows.into_iter().for_each(|row| all.add(row));
+        all.settled()
+    }
+
+    /// No source yet of a kind.
+    pub fn of(kind: &str) -> Self {
+        Self { kind: kind.to_owned(), ..Self::default() }
+    }
+
+    /// Adds a source.
+    pub fn add(&mut self, row: SourceRow) {
+        self.number += 1;
+        if row.is_nearly_gone() {
+            self.nearly_gone += 1;
+            self.gone.push(row.clone());
+        }
+        if row.lost() > 0 {
+            self.most.push(row);
+        }
+        if self.most.len().max(self.gone.len()) >= 8 * Self::LISTED {
+            self.cut();
+        }
+    }
+
+    /// When all are added.
+    #[must_use]
+    pub fn settled(mut self) -> Self {
+        self.cut();
+        self
+    }
+
+    /// Leaves those that are listed.
+    fn cut(&mut self) {
+        self.gone.sort_by(|a, b| b.pages.cmp(&a.pages).then_with(|| a.source.cmp(&b.source)));
+        self.gone.truncate(Self::LISTED);
+        self.most.sort_by(|a, b| b.lost().cmp(&a.lost()).then_with(|| a.source.cmp(&b.source)));
+        self.most.truncate(Self::LISTED);
     }
 }
 

@@ -557,27 +557,67 @@ pub fn repeated_ids_warning(repeated: u64) -> Option<String> {
     })
 }
 
+/// Pages of clusters that are unlike the one that stays.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chaining {
+    /// What likeness is measured by, and below what pages are unlike.
+    by: (Measure, f64),
+    /// Pages that are unlike.
+    unlike: u64,
+    /// Clusters with such pages.
+    clusters: u64,
+    /// Those whose least alike page is the least alike: its similarity, the cluster, the page, and the one that
+    /// stays; the worst first.
+    worst: Vec<(f32, Cluster, [Document; 2])>,
+}
+
+impl Chaining {
+    /// Clusters that are named.
+    const NAMED: usize = 3;
+
+    /// No cluster yet.
+    pub fn new(by: (Measure, f64)) -> Self {
+        Self { by, unlike: 0, clusters: 0, worst: Vec::new() }
+    }
+
+    /// That of a run in memory.
+    pub fn of(outcome: &Outcome) -> Self {
+        let mut chaining = Self::new(outcome.cohesion_by);
+        for (cluster, cohesion) in Cluster::all(outcome.cohesion.len()).zip(&outcome.cohesion) {
+            chaining.add(cluster, cohesion, outcome.representatives[cluster.index()]);
+        }
+        chaining
+    }
+
+    /// Adds the next cluster, of which the page `kept` stays.
+    pub fn add(&mut self, cluster: Cluster, cohesion: &Cohesion, kept: Document) {
+        if cohesion.unlike == 0 {
+            return;
+        }
+        self.unlike += cohesion.unlike;
+        self.clusters += 1;
+        // Of equal ones the first stands first.
+        let at = self.worst.partition_point(|(lowest, ..)| lowest.total_cmp(&cohesion.lowest).is_le());
+        self.worst.insert(at, (cohesion.lowest, cluster, [cohesion.farthest, kept]));
+        self.worst.truncate(Self::NAMED);
+    }
+
+    /// The pages that are named.
+    pub fn named(&self) -> impl Iterator<Item = Document> {
+        self.worst.iter().flat_map(|&(.., pages)| pages)
+    }
+}
+
 /// Tells of clusters that hold pages unlike the one that stays, with the worst examples.
 pub fn chaining_warning(
-    outcome: &Outcome,
+    chaining: &Chaining,
     linkage: Linkage,
     name: &dyn Fn(Document) -> String,
 ) -> Option<String> {
-    /// Examples that are named.
-    const NAMED: usize = 3;
-    let (measure, floor) = outcome.cohesion_by;
-    let cohesion = &outcome.cohesion;
-    let unlike: u64 = cohesion.iter().map(|c| c.unlike).sum();
-    let mut worst: Vec<Cluster> =
-        Cluster::all(cohesion.len()).filter(|cluster| cohesion[cluster.index()].unlike > 0).collect();
-    let lowest = |cluster: Cluster| cohesion[cluster.index()].lowest;
-    worst.sort_by(|&a, &b| lowest(a).total_cmp(&lowest(b)).then(a.cmp(&b)));
+    let &Chaining { by: (measure, floor), unlike, clusters, ref worst } = chaining;
     let examples: Vec<String> = worst
         .iter()
-        .take(NAMED)
-        .map(|cluster| {
-            let Cohesion { farthest, lowest, .. } = cohesion[cluster.index()];
-            let kept = outcome.representatives[cluster.index()];
+        .map(|&(lowest, cluster, [farthest, kept])| {
             format!("{} with {} ({lowest:.2}, cluster {cluster})", name(farthest), name(kept))
         })
         .collect();
@@ -585,7 +625,7 @@ pub fn chaining_warning(
         format!(
             "{} in {} {} unlike the page that stays (below {floor:.2}; {}), the worst: {}.{}",
             counted(unlike, "page", "pages"),
-            counted(worst.len() as u64, "cluster", "clusters"),
+            counted(clusters, "cluster", "clusters"),
             plural(unlike, "is", "are"),
             meaning(measure),
             examples.join("; "),
@@ -599,18 +639,17 @@ pub fn chaining_warning(
     })
 }
 
-/// What the user should know of the size of clusters, and of pairs that are not listed.
-pub fn outcome_warnings(outcome: &Outcome, judged: bool) -> Vec<String> {
+/// What the user should know of the size of clusters, the largest of which has `largest` of so many pages, and of
+/// pairs that are not listed.
+pub fn outcome_warnings(largest: u64, documents: u64, counts: &Counts, judged: bool) -> Vec<String> {
     let mut warnings = Vec::new();
-    let largest = outcome.clusters.iter().map(<[Document]>::len).max().unwrap_or(0);
-    if largest > 100 && largest * 20 > outcome.documents {
+    if largest > 100 && largest * 20 > documents {
         warnings.push(format!(
-            "The largest cluster holds {largest} of {} pages. Pages far from each other may have been chained \
-             through others in between: look at it before you delete anything.",
-            outcome.documents
+            "The largest cluster holds {largest} of {documents} pages. Pages far from each other may have been chained \
+             through others in between: look at it before you delete anything."
         ));
     }
-    let (listed, found) = (outcome.pairs.len() as u64, outcome.pairs_found);
+    let (listed, found) = (counts.pairs_written, counts.pairs_found);
     if listed < found {
         let once = if judged {
             "copies of a text are"

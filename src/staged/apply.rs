@@ -241,7 +241,7 @@ impl One<'_> {
             return Err(wrong(&path, "the clusters or the input", expected, got, "name another folder"));
         }
         let pages = file.header.pages;
-        let named = names::read(&file.names_path(), &mark.path, pages)?;
+        let named = file.names()?;
         let start = folder.starts[place];
         let fates = fates_of(fates, start..start + pages)?;
         let goes: Vec<&Fate> = fates.iter().filter(|fate| fate.stays != fate.page).collect();
@@ -251,7 +251,7 @@ impl One<'_> {
             lost = self.write_kept(file, &named, &goes, start, options, work.path())?;
         }
         if job.writes.removed {
-            let row = |fate: &&Fate| Ok(self.row(fate, &named[(fate.page - start) as usize], start));
+            let row = |fate: &&Fate| Ok(self.row(fate, &named[(fate.page - start) as usize]));
             let rows = goes.iter().map(row);
             tables::write(&work.path().join("removed.csv"), rows)?;
         }
@@ -290,23 +290,24 @@ impl One<'_> {
         file.check()?;
         file.reader()?.read(Column::Digests, 0, named.len(), &mut digests)?;
         let is_same = |id: DocId, text: &str| {
-            digests
-                .get(16 * id.row as usize..)
-                .is_some_and(|from| from.starts_with(&text_digest(text).to_le_bytes()))
+            let at = named.binary_search_by_key(&id.row, |named| named.row);
+            at.is_ok_and(|at| digests[16 * at..].starts_with(&text_digest(text).to_le_bytes()))
         };
         let mut goes = goes.iter().map(|fate| fate.page - start).peekable();
-        let stays = (0u32..).zip(named).filter(|&(at, _)| goes.next_if_eq(&u64::from(at)).is_none());
-        let kept: Vec<(DocId, Place)> = stays.map(|(at, named)| (DocId::new(0, at), named.place)).collect();
+        let stays = (0u64..).zip(named).filter(|(at, _)| goes.next_if_eq(at).is_none());
+        let kept: Vec<(DocId, Place)> =
+            stays.map(|(_, named)| (DocId::new(0, named.row), named.place)).collect();
         let inputs = [self.input.clone()];
         Ok(corpus::write_kept(&inputs, options, &kept, &is_same, to)?.lost)
     }
 
     /// A row of the list of pages that can go. The page that stays is told by its file and its place there,
     /// which takes no look into other files of names.
-    fn row<'n>(&self, fate: &Fate, named: &'n names::Named, start: u64) -> PageRow<'n> {
-        let row = (fate.page - start) as u32;
-        let (file, kept_row) = self.folder.place(fate.stays);
-        let stays = place_name(&self.folder.files[file].header.input.path, kept_row);
+    fn row<'n>(&self, fate: &Fate, named: &'n names::Named) -> PageRow<'n> {
+        let row = named.row;
+        let (file, kept_at) = self.folder.place(fate.stays);
+        let file = &self.folder.files[file];
+        let stays = place_name(&file.header.input.path, file.row(kept_at));
         let path = &self.folder.files[self.place].header.input.path;
         PageRow {
             file: Cow::Owned(path.clone()),

@@ -16,6 +16,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BinaryHeap;
 use std::path::Path;
 
+/// The steps of an audit, as progress has them.
+pub(super) const DRAW: &str = "draw";
+pub(super) const COMPARE: &str = "audit";
+
 /// What stands in front of a file of an audit, which has no body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Header {
@@ -40,7 +44,7 @@ impl Joiner<'_> {
             belongs_to(&path, header.sketches == self.folder.id)?;
             return Ok(Some(header.audit));
         }
-        let (drawn, all) = self.step("draw", |advance| self.draw(copies, advance))?;
+        let (drawn, all) = self.step(DRAW, |advance| self.draw(copies, advance))?;
         if drawn.is_empty() {
             return Ok(None);
         }
@@ -50,7 +54,7 @@ impl Joiner<'_> {
         for ranks in Drawn::steps(drawn.len()) {
             pages.extend(drawn[ranks.clone()].iter().map(|&(_, page)| page));
             let step = Drawn::new(self.company, &self.fetch(&drawn[ranks])?.companions(self.shape()));
-            pairs += self.step("audit", |advance| self.compare(&step, copies, &mut near, advance))?;
+            pairs += self.step(COMPARE, |advance| self.compare(&step, copies, &mut near, advance))?;
             if Drawn::is_enough(pairs) {
                 break;
             }

@@ -10,7 +10,7 @@ use super::sketches::Folder;
 use super::sorter::{Merge, Sorted, Sorter};
 use super::{Budget, belongs_to, odd_length, workplace};
 use crate::error::{Error, Result};
-use crate::format::{self, Body, FATES, NewBinary};
+use crate::format::{self, Body, BodyReader, FATES, NewBinary};
 use crate::inspection::Inspection;
 use crate::making::sweep;
 use crate::pipeline::{Progress, with_threads};
@@ -139,7 +139,7 @@ const FOLLOWER: usize = 2 * PAGE + 4;
 /// The same by the leader: leader 5, page 5, similarity 4.
 const MEMBER: usize = FOLLOWER;
 
-fn follower(page: u64, leader: u64, similarity: Option<f32>) -> [u8; FOLLOWER] {
+pub(super) fn follower(page: u64, leader: u64, similarity: Option<f32>) -> [u8; FOLLOWER] {
     let mut record = [0; FOLLOWER];
     record[..PAGE].copy_from_slice(&page_bytes(page));
     record[PAGE..2 * PAGE].copy_from_slice(&page_bytes(leader));
@@ -379,22 +379,22 @@ impl Edges {
 }
 
 /// A list on disk while it is written.
-struct List {
+pub(super) struct List {
     path: PathBuf,
     file: BufWriter<File>,
 }
 
 impl List {
-    fn create(path: PathBuf) -> Result<Self> {
+    pub fn create(path: PathBuf) -> Result<Self> {
         let file = File::create(&path).map_err(|error| Error::io(&path, error))?;
         Ok(Self { file: BufWriter::with_capacity(1 << 18, file), path })
     }
 
-    fn put(&mut self, record: &[u8]) -> Result<()> {
+    pub fn put(&mut self, record: &[u8]) -> Result<()> {
         self.file.write_all(record).map_err(|error| Error::io(&self.path, error))
     }
 
-    fn finish(mut self) -> Result<PathBuf> {
+    pub fn finish(mut self) -> Result<PathBuf> {
         self.file.flush().map_err(|error| Error::io(&self.path, error))?;
         Ok(self.path)
     }
@@ -402,39 +402,90 @@ impl List {
 
 type Following = (u64, u64, Option<f32>);
 
-/// A list of two pages and a similarity each, read from its beginning.
-struct Follow {
+/// A list on disk while it is read from its beginning.
+pub(super) struct Records {
     path: PathBuf,
     file: BufReader<File>,
+    record: Vec<u8>,
+}
+
+impl Records {
+    /// Of so many bytes each.
+    pub fn open(path: &Path, width: usize) -> Result<Self> {
+        let file = File::open(path).map_err(|error| Error::io(path, error))?;
+        let file = BufReader::with_capacity(1 << 18, file);
+        Ok(Self { path: path.to_path_buf(), file, record: vec![0; width] })
+    }
+
+    /// The next one.
+    pub fn next(&mut self) -> Result<Option<&[u8]>> {
+        match self.file.read_exact(&mut self.record) {
+            Ok(()) => Ok(Some(&self.record)),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(Error::io(&self.path, error)),
+        }
+    }
+}
+
+/// A list of two pages and a similarity each, read from its beginning.
+pub(super) struct Follow {
+    list: Records,
     next: Option<Following>,
 }
 
 impl Follow {
-    fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|error| Error::io(path, error))?;
-        let file = BufReader::with_capacity(1 << 18, file);
-        let mut list = Self { path: path.to_path_buf(), file, next: None };
-        list.take()?;
-        Ok(list)
+    pub fn open(path: &Path) -> Result<Self> {
+        let mut follow = Self { list: Records::open(path, FOLLOWER)?, next: None };
+        follow.take()?;
+        Ok(follow)
     }
 
     /// Takes the next one.
-    fn take(&mut self) -> Result<Option<Following>> {
-        let mut record = [0; FOLLOWER];
-        let next = match self.file.read_exact(&mut record) {
-            Ok(()) => Some((page_of(&record), page_of(&record[PAGE..]), similarity_of(&record[2 * PAGE..]))),
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => None,
-            Err(error) => return Err(Error::io(&self.path, error)),
-        };
+    pub fn take(&mut self) -> Result<Option<Following>> {
+        let following =
+            |record: &[u8]| (page_of(record), page_of(&record[PAGE..]), similarity_of(&record[2 * PAGE..]));
+        let next = self.list.next()?.map(following);
         Ok(std::mem::replace(&mut self.next, next))
     }
 
     /// What a page follows; pages are asked for in ascending order.
-    fn of(&mut self, page: u64) -> Result<Option<(u64, Option<f32>)>> {
+    pub fn of(&mut self, page: u64) -> Result<Option<(u64, Option<f32>)>> {
         while self.next.is_some_and(|(at, ..)| at < page) {
             self.take()?;
         }
         Ok(self.next.filter(|&(at, ..)| at == page).map(|(_, leader, similarity)| (leader, similarity)))
+    }
+}
+
+/// What becomes of all pages that are in clusters, in their order.
+pub struct Fates {
+    reader: BufReader<BodyReader>,
+    path: PathBuf,
+    left: u64,
+}
+
+impl Fates {
+    /// Those of a file.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn open(body: &Body) -> Result<Self> {
+        let reader = BufReader::with_capacity(1 << 16, body.reader()?);
+        Ok(Self { reader, path: body.path().to_path_buf(), left: body.len() / Fate::WIDTH as u64 })
+    }
+
+    /// Takes the next one.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn take(&mut self) -> Result<Option<Fate>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        let mut record = [0; Fate::WIDTH];
+        self.reader.read_exact(&mut record).map_err(|error| Error::io(&self.path, error))?;
+        Ok(Some(Fate::of(&record)))
     }
 }
 

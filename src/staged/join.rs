@@ -7,7 +7,7 @@
 
 use super::record::{Edge, PAGE, page_bytes, page_of};
 use super::sketch::Shard;
-use super::sketches::{CHUNK, Column, Columns, Folder};
+use super::sketches::{Column, Columns, Folder};
 use super::sorter::{Merge, Sorted, Sorter};
 use super::{Budget, belongs_to, odd_length, workplace};
 use crate::error::{Error, Result};
@@ -118,7 +118,7 @@ pub(super) fn bands_of(folder: &Folder) -> usize {
 }
 
 /// Bytes that bits of all pages take.
-fn bits_bytes(pages: u64) -> u64 {
+pub(super) fn bits_bytes(pages: u64) -> u64 {
     pages.div_ceil(64) * 8
 }
 
@@ -223,20 +223,9 @@ impl Joiner<'_> {
     pub(super) fn scan(
         &self,
         advance: &dyn Fn(u64),
-        mut each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
+        each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
     ) -> Result<()> {
-        for (file, &start) in self.folder.files.iter().zip(&self.folder.starts) {
-            if file.header.pages == 0 {
-                continue;
-            }
-            let mut columns = file.reader()?;
-            for from in (0..file.header.pages).step_by(CHUNK as usize) {
-                let count = (file.header.pages - from).min(CHUNK);
-                each(&mut columns, start + from, from, count as usize)?;
-                advance(count);
-            }
-        }
-        Ok(())
+        self.folder.scan(advance, each)
     }
 
     fn copies(&self, path: &Path, advance: &dyn Fn(u64)) -> Result<()> {
@@ -560,7 +549,7 @@ pub(super) fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
 }
 
 /// Little-endian words of eight bytes.
-fn longs(bytes: &[u8]) -> impl Iterator<Item = u64> {
+pub(super) fn longs(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks_exact(8).map(|word| {
         let [a, b, c, d, e, f, g, h] = [0, 1, 2, 3, 4, 5, 6, 7].map(|at| word[at]);
         u64::from_le_bytes([a, b, c, d, e, f, g, h])
@@ -707,7 +696,7 @@ enum Room {
 }
 
 /// A group that is too large for memory, on disk until its sketches are counted.
-struct Throng {
+pub(super) struct Throng {
     path: PathBuf,
     file: BufWriter<fs::File>,
     shape: Shape,
@@ -717,17 +706,22 @@ struct Throng {
 }
 
 impl Throng {
-    fn create(path: PathBuf, shape: Shape) -> Result<Self> {
+    pub(super) fn create(path: PathBuf, shape: Shape) -> Result<Self> {
         let file = fs::File::create(&path).map_err(|error| Error::io(&path, error))?;
         let file = BufWriter::with_capacity(1 << 18, file);
         Ok(Self { path, file, shape, last: Vec::new(), pages: 0, sketches: 0 })
+    }
+
+    /// Where its records are, in the order in which they came, also while they are judged.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     fn has_key_of(&self, record: &[u8]) -> bool {
         self.last.starts_with(&record[..4])
     }
 
-    fn push(&mut self, record: &[u8]) -> Result<()> {
+    pub(super) fn push(&mut self, record: &[u8]) -> Result<()> {
         // All that stands before the digest is the sketch.
         let sketch = &record[..4 * self.shape.bands + 8 * self.shape.words];
         self.sketches += u64::from(!self.last.starts_with(sketch));
@@ -737,7 +731,7 @@ impl Throng {
         self.file.write_all(record).map_err(|error| Error::io(&self.path, error))
     }
 
-    fn judge(
+    pub(super) fn judge(
         mut self,
         company: Company,
         is_crowded: impl Fn(usize, u32) -> bool,
@@ -875,6 +869,30 @@ pub fn all_edges(folder: &Folder) -> Result<(Vec<Body>, u64)> {
         bodies.push(body);
     }
     Ok((bodies, number))
+}
+
+/// Whether all edges of a folder are there.
+pub(super) fn is_joined(folder: &Folder) -> bool {
+    let places = Places::of(folder);
+    let mut paths =
+        (0..bands_of(folder)).map(|band| places.edges(band)).chain(std::iter::once(places.copies()));
+    paths.all(|path| fs::symlink_metadata(path).is_ok())
+}
+
+/// Begins a file of edges: those of a band, or with none copies.
+pub(super) fn begin_edges(folder: &Folder, band: Option<usize>, met: Met) -> Result<(PathBuf, NewBinary)> {
+    let places = Places::of(folder);
+    fs::create_dir_all(&places.folder).map_err(|error| Error::io(&places.folder, error))?;
+    let path = band.map_or_else(|| places.copies(), |band| places.edges(band));
+    let header = EdgesHeader {
+        sketches: folder.id.clone(),
+        settings: folder.settings.clone(),
+        pages: folder.pages(),
+        band,
+        met,
+    };
+    let file = NewBinary::begin(&path, EDGES, &header)?;
+    Ok((path, file))
 }
 
 /// Two pages that belong together, each by its number among all pages: those of the first file, in order of the

@@ -18,19 +18,27 @@ mod apply;
 mod audit;
 mod check;
 mod cluster;
+mod dedup;
+mod estimate;
 mod join;
+mod lookup;
 mod names;
 mod pages;
+mod plan;
 mod record;
+pub mod shuffled;
 mod sketch;
 mod sketches;
 mod sorter;
+mod tables;
 
 pub use apply::{Applied, ApplyJob, Outputs, apply};
 pub use check::check;
 pub use cluster::{ClusterJob, Clustered, cluster};
+pub use dedup::{dedup, dedup_on_disk};
 pub use join::{JoinJob, Joined, PagePair, join, pairs};
 pub use pages::{SketchedPage, pages_of, settings_of};
+pub use plan::{Disk, JobPlan, PlanJob, Rates, StagePlan, plan};
 pub use sketch::{Shard, SketchJob, Sketched, sketch};
 
 use crate::error::{Error, Result};
@@ -46,21 +54,27 @@ struct Budget {
 /// What the program takes whatever it works on: code, stacks, buffers of files.
 const FIXED: u64 = 24 << 20;
 
+/// The least that is worked with.
+const LEAST: u64 = 4 * sorter::LEAST_MEMORY;
+
 impl Budget {
     /// What is left of `memory` when so much is held anyway, and two lists of runs are merged.
     ///
     /// # Errors
     /// If that is too little to work with; the message says what it takes.
     fn beside(memory: u64, held: u64) -> Result<Self> {
-        let least = 4 * sorter::LEAST_MEMORY;
-        let taken = FIXED + held + 2 * sorter::MERGE_MEMORY;
-        match memory.checked_sub(taken) {
-            Some(bytes) if bytes >= least => Ok(Self { bytes }),
+        match memory.checked_sub(FIXED + held + 2 * sorter::MERGE_MEMORY) {
+            Some(bytes) if bytes >= LEAST => Ok(Self { bytes }),
             _ => {
-                let expected = format!("at least {} for so many pages", told_bytes(taken + least));
+                let expected = format!("at least {} for so many pages", told_bytes(Self::least(held)));
                 Err(Error::parameter("memory", told_bytes(memory), expected))
             }
         }
+    }
+
+    /// The least memory that will do when so much is held anyway.
+    fn least(held: u64) -> u64 {
+        FIXED + held + 2 * sorter::MERGE_MEMORY + LEAST
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Header {
 /// A page's names and place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Named {
+    /// Its place among the records of its input that may be pages, counted from 0; the sketches tell it.
+    pub row: u32,
     /// Where it is stored.
     pub place: Place,
     /// The record's own id.
@@ -58,10 +60,40 @@ fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
+impl Named {
+    /// Puts a page behind others that are looked up one by one.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let Place { offset, within, length, member } = self.place;
+        [u64::from(self.row), offset, within, length, member].into_iter().for_each(|number| put(out, number));
+        [&self.id, &self.url].into_iter().for_each(|name| put_name(out, name.as_deref()));
+    }
+
+    /// Takes it back.
+    pub fn take(bytes: &mut &[u8]) -> Option<Self> {
+        let row = u32::try_from(take(bytes)?).ok()?;
+        let (offset, within, length, member) = (take(bytes)?, take(bytes)?, take(bytes)?, take(bytes)?);
+        let (id, url) = (take_name(bytes)?, take_name(bytes)?);
+        Some(Self { row, place: Place { offset, within, length, member }, id, url })
+    }
+}
+
+fn put_name(out: &mut Vec<u8>, name: Option<&str>) {
+    put(out, name.map_or(0, |name| name.len() as u64 + 1));
+    out.extend_from_slice(name.unwrap_or_default().as_bytes());
+}
+
+fn take_name(bytes: &mut &[u8]) -> Option<Option<String>> {
+    let Some(length) = take(bytes)?.checked_sub(1) else { return Some(None) };
+    let (name, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
+    *bytes = rest;
+    Some(Some(std::str::from_utf8(name).ok()?.to_owned()))
+}
+
 /// Names of pages while they are gathered.
 #[derive(Default)]
 pub struct Names {
     pages: u64,
+
     block: Vec<u8>,
     in_block: usize,
     before: u64,
@@ -81,10 +113,7 @@ impl Names {
         put(&mut self.block, (step << 1 ^ step >> 63) as u64);
         [within, length, member].into_iter().for_each(|number| put(&mut self.block, number));
         self.before = offset;
-        for name in [id, url] {
-            put(&mut self.block, name.map_or(0, |name| name.len() as u64 + 1));
-            self.block.extend_from_slice(name.unwrap_or_default().as_bytes());
-        }
+        [id, url].into_iter().for_each(|name| put_name(&mut self.block, name));
         self.pages += 1;
         self.in_block += 1;
         if self.in_block == BLOCK || self.block.len() >= FULL {
@@ -170,14 +199,8 @@ fn read_block(mut block: &[u8], names: &mut Vec<Named>) -> Option<()> {
         let step = take(&mut block)?;
         before = before.wrapping_add((step >> 1) ^ (step & 1).wrapping_neg());
         let (within, length, member) = (take(&mut block)?, take(&mut block)?, take(&mut block)?);
-        let mut name = || {
-            let Some(length) = take(&mut block)?.checked_sub(1) else { return Some(None) };
-            let (name, rest) = block.split_at_checked(usize::try_from(length).ok()?)?;
-            block = rest;
-            Some(Some(std::str::from_utf8(name).ok()?.to_owned()))
-        };
-        let (id, url) = (name()?, name()?);
-        names.push(Named { place: Place { offset: before, within, length, member }, id, url });
+        let (id, url) = (take_name(&mut block)?, take_name(&mut block)?);
+        names.push(Named { row: 0, place: Place { offset: before, within, length, member }, id, url });
     }
     Some(())
 }
@@ -215,7 +238,11 @@ mod tests {
             for ([offset, within, length, member], id, url) in pages.iter().cycle().take(pages.len() * times) {
                 let place = Place { offset: *offset, within: *within, length: *length, member: *member };
                 names.push(place, id.as_deref(), url.as_deref()).unwrap();
-                expected.push(Named { place, id: id.clone(), url: url.clone() });
+                expected.push(Named { row: 0, place, id: id.clone(), url: url.clone() });
+                let (one, mut bytes) = (Named { row: *within as u32, ..expected[0].clone() }, Vec::new());
+                one.put(&mut bytes);
+                prop_assert_eq!(Named::take(&mut &bytes[..]), Some(one));
+                prop_assert_eq!(Named::take(&mut &bytes[..bytes.len() - 1]), None);
             }
             names.write(&path, "input").unwrap();
             let n = expected.len() as u64;

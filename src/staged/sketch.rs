@@ -2,7 +2,7 @@
 
 use super::names::Names;
 use super::sketches::{self, InputMark, ReadingRules, SketchFile};
-use crate::corpus::{DiscoverOptions, Input, JsonlFields, ReadOptions, ReadRules, discover_all};
+use crate::corpus::{DiscoverOptions, FileReading, Input, JsonlFields, ReadOptions, ReadRules, discover_all};
 use crate::error::{Error, Result};
 use crate::format::{self, SKETCHES, wrong};
 use crate::making::sweep;
@@ -13,6 +13,7 @@ use flipside_core::company::Company;
 use flipside_core::id::{Document, Id};
 use flipside_core::settings::Settings;
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -131,7 +132,7 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
         let options = ReadOptions { threads, ..reading };
         inputs.par_iter().try_for_each(|input| {
             let one = One { job, input, rules: &rules, options: &options, progress };
-            let (there, pages, damaged) = one.sketch()?;
+            let Made { there, pages, damaged, .. } = one.sketch()?;
             for (sum, n) in sums.iter().zip([u64::from(there), pages, damaged]) {
                 sum.fetch_add(n, Ordering::Relaxed);
             }
@@ -147,6 +148,59 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     Ok(Sketched { files: inputs.len() as u64, there, pages, damaged })
 }
 
+/// What an input file came to.
+struct Made {
+    there: bool,
+    pages: u64,
+    damaged: u64,
+    /// What reading it came to, if it was read now.
+    read: Option<Read>,
+}
+
+/// What reading an input file came to.
+pub(super) struct Read {
+    pub file: FileReading,
+    pub languages: BTreeMap<String, u64>,
+}
+
+/// Sketches these files into a new folder, at most so many at once, and tells what reading each of them came to.
+/// One that cannot be opened is damage, and has no sketches.
+///
+/// # Errors
+/// As [`sketch`].
+pub(super) fn sketch_files(
+    job: &SketchJob,
+    inputs: &[Input],
+    at_once: usize,
+    progress: &dyn Progress,
+) -> Result<Vec<Read>> {
+    let reading = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
+    let rules =
+        ReadingRules { fields: job.fields.clone(), longest_page: reading.record_cap, rules: job.rules };
+    let threads = (rayon::current_num_threads() / at_once.min(inputs.len()).max(1)).max(1);
+    let options = ReadOptions { threads, ..reading };
+    let one = |input| -> Result<Read> {
+        let one = One { job, input, rules: &rules, options: &options, progress };
+        if input.problem.is_some() {
+            let pages = one.read()?;
+            return Ok(Read::of(pages));
+        }
+        let gone = || Error::io(&input.path, std::io::Error::other("it was sketched before"));
+        one.sketch()?.read.ok_or_else(gone)
+    };
+    let mut read = Vec::with_capacity(inputs.len());
+    for inputs in inputs.chunks(at_once.max(1)) {
+        read.extend(inputs.par_iter().map(one).collect::<Result<Vec<_>>>()?);
+    }
+    Ok(read)
+}
+
+impl Read {
+    fn of(mut pages: Pages) -> Self {
+        Self { file: pages.files.swap_remove(0), languages: pages.languages }
+    }
+}
+
 /// One input file.
 struct One<'a> {
     job: &'a SketchJob,
@@ -157,28 +211,36 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    /// Sketches it, unless that was done; says so, with its numbers of pages and of pieces of damage.
-    fn sketch(&self) -> Result<(bool, u64, u64)> {
-        let Self { job, input, rules, options, progress } = *self;
-        let path = job.out.join(format!("{}.{}", sketches::stem_of(input), sketches::EXTENSION));
-        let mark = InputMark::of(input)?;
-        if fs::symlink_metadata(&path).is_ok() {
-            match self.fitting(&path, &mark) {
-                Ok(file) => return Ok((true, file.header.pages, file.header.damaged)),
-                Err(error) if !job.force || !format::is_of_kind(&path, SKETCHES) => return Err(error),
-                Err(_) => {}
-            }
-        }
+    /// Reads it, and keeps what its sketches take.
+    fn read(&self) -> Result<Pages> {
+        let Self { job, input, options, progress, .. } = *self;
         let keeping = Keeping::of(&job.settings);
         let advance = |bytes| progress.advance(bytes);
         let extraction = job.settings.extraction();
         let pages =
             Pages::read((vec![input.clone()], 1), options, extraction, keeping, None, None, &advance)?;
         pages.files.iter().flat_map(|file| file.damage_told()).for_each(|told| progress.note(&told));
+        Ok(pages)
+    }
+
+    /// Sketches it, unless that was done.
+    fn sketch(&self) -> Result<Made> {
+        let Self { job, input, rules, .. } = *self;
+        let path = job.out.join(format!("{}.{}", sketches::stem_of(input), sketches::EXTENSION));
+        let mark = InputMark::of(input)?;
+        if fs::symlink_metadata(&path).is_ok() {
+            match self.fitting(&path, &mark) {
+                Ok(file) => {
+                    let (pages, damaged) = (file.header.pages, file.header.damaged);
+                    return Ok(Made { there: true, pages, damaged, read: None });
+                }
+                Err(error) if !job.force || !format::is_of_kind(&path, SKETCHES) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        let pages = self.read()?;
         let mut names = Names::default();
         for (at, row) in (0..).zip(pages.documents.rows()) {
-            // Later stages find a page by its number alone.
-            debug_assert_eq!(row.id.row, at, "documents of a file are counted without gaps");
             let document = Document::new(at);
             names
                 .push(row.place, pages.documents.record_id(document), pages.documents.url(document))
@@ -191,8 +253,9 @@ impl One<'_> {
         // The names first: where there are sketches, all is there.
         names.write(&path.with_extension("names"), &mark.path)?;
         let damaged = pages.damaged();
-        sketches::write(&path, &job.settings, rules.clone(), mark, damaged, &pages.collection)?;
-        Ok((false, pages.len() as u64, damaged))
+        sketches::write(&path, &job.settings, rules.clone(), mark, damaged, &pages)?;
+        let number = pages.len() as u64;
+        Ok(Made { there: false, pages: number, damaged, read: Some(Read::of(pages)) })
     }
 
     /// The file of sketches that is there, if it is what this run would make.

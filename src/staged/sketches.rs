@@ -1,5 +1,6 @@
 //! Files of sketches, and all those of a folder together.
 
+use super::names::{self, Named};
 use super::odd_length;
 use super::record::MOST_PAGES;
 use crate::corpus::{Input, JsonlFields, ReadRules};
@@ -8,8 +9,9 @@ use crate::format::{self, Body, BodyReader, SKETCHES, wrong};
 use crate::hash::{murmur3_x64_128, text_digest};
 use crate::inspection::Inspection;
 use crate::making::is_unfinished;
+use crate::pipeline::pages::Pages;
 use crate::text::TOKENIZER;
-use flipside_core::collection::{Collection, Two};
+use flipside_core::collection::Two;
 use flipside_core::id::{Document, Id};
 use flipside_core::settings::{Settings, Sketches};
 use flipside_core::sketch::Facts;
@@ -44,6 +46,10 @@ pub struct Header {
     pub text_bytes: u64,
     /// Pieces of damage met.
     pub damaged: u64,
+    /// Records of the input that turned out to be no pages: the place of the page that follows, and how many there
+    /// are before it.
+    #[serde(default)]
+    skipped: Vec<(u64, u32)>,
 }
 
 /// What decides which pages a file has.
@@ -128,6 +134,8 @@ pub enum Column {
     Digests,
     /// 4: numbers of distinct features.
     Features,
+    /// 4: bytes of texts.
+    Lengths,
     /// 8: SimHashes.
     Hashes,
     /// 8 for each word: bits.
@@ -153,13 +161,26 @@ impl Layout {
         let (before, width) = match column {
             Column::Digests => (0, 16),
             Column::Features => (16, 4),
-            // Bytes of texts stand between: 20, 4.
+            Column::Lengths => (20, 4),
             Column::Hashes => (24, 8),
             Column::Bits => (32, 8 * self.words),
             Column::Keys(band) => (32 + bits + 4 * band as u64, 4),
         };
         (self.pages * before, width)
     }
+}
+
+/// The rows that have no page, by those that have, ascending: the place of the page behind some of them, and how
+/// many there are.
+fn skipped(rows: impl Iterator<Item = u32>) -> Vec<(u64, u32)> {
+    let (mut skipped, mut next) = (Vec::new(), 0);
+    for (page, row) in (0..).zip(rows) {
+        if row > next {
+            skipped.push((page, row - next));
+        }
+        next = row.wrapping_add(1);
+    }
+    skipped
 }
 
 /// Writes the sketches of a file's pages.
@@ -172,8 +193,9 @@ pub fn write(
     reading: ReadingRules,
     input: InputMark,
     damaged: u64,
-    collection: &Collection,
+    pages: &Pages,
 ) -> Result<()> {
+    let collection = &pages.collection;
     let header = Header {
         digest: DIGEST.to_owned(),
         feature_hash: settings.feature_hash.name().to_owned(),
@@ -184,6 +206,7 @@ pub fn write(
         pages: collection.len() as u64,
         text_bytes: collection.text_bytes(),
         damaged,
+        skipped: skipped(pages.documents.rows().iter().map(|row| row.id.row)),
     };
     let documents = || Document::all(collection.len());
     let twos: Vec<Two<'_>> = documents().filter_map(|document| collection.two(document)).collect();
@@ -251,6 +274,28 @@ impl SketchFile {
     /// Where the names of its pages are.
     pub fn names_path(&self) -> PathBuf {
         self.path().with_extension("names")
+    }
+
+    /// The names and places of its pages, checked.
+    ///
+    /// # Errors
+    /// If they cannot be read, or are damaged.
+    pub fn names(&self) -> Result<Vec<Named>> {
+        let mut names = names::read(&self.names_path(), &self.header.input.path, self.header.pages)?;
+        let (mut before, mut skipped) = (0u32, self.header.skipped.iter().peekable());
+        for (page, named) in (0u64..).zip(&mut names) {
+            while let Some((_, records)) = skipped.next_if(|&&(at, _)| at <= page) {
+                before = before.saturating_add(*records);
+            }
+            named.row = (page as u32).saturating_add(before);
+        }
+        Ok(names)
+    }
+
+    /// The place of a page among the records of its input that may be pages.
+    pub fn row(&self, page: u64) -> u64 {
+        let before = self.header.skipped.iter().take_while(|&&(at, _)| at <= page);
+        page + before.map(|&(_, records)| u64::from(records)).sum::<u64>()
     }
 
     /// What its other files are called, without an ending.
@@ -369,6 +414,30 @@ impl Folder {
         self.starts[self.files.len()]
     }
 
+    /// Hands over the columns of all files in pieces: the number of the first page, its place in the file, and
+    /// how many there are.
+    ///
+    /// # Errors
+    /// If a file cannot be opened, or what is done with a piece fails.
+    pub fn scan(
+        &self,
+        advance: &dyn Fn(u64),
+        mut each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
+    ) -> Result<()> {
+        for (file, &start) in self.files.iter().zip(&self.starts) {
+            if file.header.pages == 0 {
+                continue;
+            }
+            let mut columns = file.reader()?;
+            for from in (0..file.header.pages).step_by(CHUNK as usize) {
+                let count = (file.header.pages - from).min(CHUNK);
+                each(&mut columns, start + from, from, count as usize)?;
+                advance(count);
+            }
+        }
+        Ok(())
+    }
+
     /// The file that a page is in, and its place there.
     pub fn place(&self, page: u64) -> (usize, u64) {
         let file = self.starts.partition_point(|&start| start <= page) - 1;
@@ -398,7 +467,7 @@ pub fn check(path: &Path) -> Result<Inspection> {
     inspection.fact("feature hash", &header.feature_hash);
     let settings = serde_json::to_value(&header.settings).unwrap_or_default();
     inspection.header_field("settings".to_owned(), &settings);
-    if let Err(error) = super::names::read(&file.names_path(), &header.input.path, header.pages) {
+    if let Err(error) = file.names() {
         inspection.problem(error.to_string());
     }
     Ok(inspection)

@@ -4,6 +4,8 @@
 //! was. Row groups are encoded side by side, each in a temporary file, and put behind one another; of each,
 //! one column is in memory.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::ops::Range;
@@ -29,7 +31,7 @@ use super::pages::{Pages, Stored, Turn};
 use crate::corpus::damage::{Damage, DamageKind};
 use crate::corpus::filetype::Format;
 use crate::corpus::inputs::Input;
-use crate::corpus::kept::{Kept, KeptFile};
+use crate::corpus::kept::{Kept, KeptFile, KeptPages};
 use crate::corpus::options::ReadOptions;
 use crate::corpus::write::{IsSame, lost, still_there};
 use crate::document::{DocId, Place};
@@ -55,36 +57,53 @@ struct Source<'a> {
     rows: Vec<Range<usize>>,
 }
 
-fn of_file(kept: &[(DocId, Place)], shard: u32) -> &[(DocId, Place)] {
-    let from = kept.partition_point(|(id, _)| id.shard < shard);
-    &kept[from..kept.partition_point(|(id, _)| id.shard <= shard)]
-}
-
 fn layout(input: &Input, options: &ReadOptions) -> Result<Layout, Flaw> {
     let stored = input.open().and_then(Stored::new);
     Layout::of(&stored.map_err(|error| (DamageKind::CannotOpen, error.to_string()))?, options)
 }
 
-/// The kept rows without those of files that are gone or have changed and do not read as before; and these.
-fn still_kept(
+/// The kept rows without those of files that are gone or have changed and do not read as before.
+struct Still<'a> {
+    kept: &'a dyn KeptPages,
+    /// What there still is of such files.
+    changed: HashMap<u32, Vec<(DocId, Place)>>,
+}
+
+impl KeptPages for Still<'_> {
+    fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
+        match self.changed.get(&shard) {
+            Some(there) => Ok(Cow::Borrowed(there)),
+            None => self.kept.of_file(shard),
+        }
+    }
+
+    fn number(&self, shard: u32) -> Result<u64> {
+        match self.changed.get(&shard) {
+            Some(there) => Ok(there.len() as u64),
+            None => self.kept.number(shard),
+        }
+    }
+}
+
+/// The rows that are still there, and those that are not.
+fn still_kept<'a>(
     inputs: &[Input],
     options: &ReadOptions,
-    kept: &[(DocId, Place)],
+    kept: &'a dyn KeptPages,
     is_same: IsSame<'_>,
-) -> (Vec<(DocId, Place)>, Vec<Damage>) {
-    let (mut there, mut gone) = (Vec::new(), Vec::new());
+) -> Result<(Still<'a>, Vec<Damage>)> {
+    let (mut changed, mut gone) = (HashMap::new(), Vec::new());
     for (shard, input) in (0..).zip(inputs).filter(|(_, input)| input.format == Format::Parquet) {
-        let of_file = of_file(kept, shard);
         if input.is_as_found() {
-            there.extend_from_slice(of_file);
             continue;
         }
-        let still = still_there(inputs, options, of_file, is_same);
+        let of_file = kept.of_file(shard)?;
+        let still = still_there(inputs, options, &of_file, is_same);
         let why = still.why.as_deref().unwrap_or("the file changed");
-        gone.extend(lost(input, of_file, &still.there, why));
-        there.extend(still.there);
+        gone.extend(lost(input, &of_file, &still.there, why));
+        changed.insert(shard, still.there);
     }
-    (there, gone)
+    Ok((Still { kept, changed }, gone))
 }
 
 /// Writes the kept rows of all Parquet inputs into the folder, one file for all with the same columns:
@@ -98,13 +117,12 @@ fn still_kept(
 pub(crate) fn write_kept(
     inputs: &[Input],
     options: &ReadOptions,
-    kept: &[(DocId, Place)],
+    kept: &dyn KeptPages,
     is_same: IsSame<'_>,
     (dir, names): (&Path, Option<&[String]>),
     pool: &rayon::ThreadPool,
 ) -> Result<Kept> {
-    let (kept, lost) = still_kept(inputs, options, kept, is_same);
-    let kept = &kept[..];
+    let (kept, lost) = still_kept(inputs, options, kept, is_same)?;
     let mut families: Vec<Family<'_>> = Vec::new();
     for (shard, input) in (0..).zip(inputs) {
         if input.format != Format::Parquet || input.problem.is_some() {
@@ -121,7 +139,7 @@ pub(crate) fn write_kept(
         let family = &mut families[at];
         let rows = layout.starts.windows(2).map(|pair| pair[1] - pair[0]).max();
         family.largest = family.largest.max(rows.unwrap_or(0));
-        family.kept += of_file(kept, shard).len() as u64;
+        family.kept += kept.number(shard)?;
         family.inputs.push((shard, input));
     }
     // Even if nothing is kept there is a file, as with the other formats.
@@ -139,7 +157,7 @@ pub(crate) fn write_kept(
             (None, 0) => "kept.parquet".to_owned(),
             (None, n) => format!("kept-{}.parquet", n + 1),
         };
-        write_family(family, options, kept, &dir.join(name), pool)
+        write_family(family, options, &kept, &dir.join(name), pool)
     };
     let all: Vec<_> = match names {
         Some(_) => pool.install(|| families.par_iter().enumerate().map(one).collect()),
@@ -330,7 +348,7 @@ impl Source<'_> {
 fn write_family(
     family: &Family<'_>,
     options: &ReadOptions,
-    kept: &[(DocId, Place)],
+    kept: &dyn KeptPages,
     path: &Path,
     pool: &rayon::ThreadPool,
 ) -> Result<(KeptFile, Vec<Damage>)> {
@@ -351,7 +369,8 @@ fn write_family(
     let mut sources: Vec<Source<'_>> = Vec::new();
     let (mut waiting, enough) = (0, family.largest.max(family.kept / GROUPS));
     for &(shard, input) in &family.inputs {
-        let mut rest = of_file(kept, shard);
+        let of_file = kept.of_file(shard)?;
+        let mut rest = &of_file[..];
         // If nothing is kept the first input still says how an empty file is written.
         if rest.is_empty() && (family.kept > 0 || output.is_some()) {
             continue;

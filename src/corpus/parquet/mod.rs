@@ -382,6 +382,14 @@ impl Rows {
         Ok(Self { input: input.clone(), layout, block_bytes, next: 0, group: None, stored, finished: false })
     }
 
+    /// Rows, and bytes of their texts, as the footer says.
+    pub fn claimed(&self) -> (u64, u64) {
+        let text = self.layout.text.index;
+        let groups = self.layout.metadata.row_groups().iter();
+        let bytes = groups.map(|group| u64::try_from(group.column(text).uncompressed_size()).unwrap_or(0));
+        (self.layout.starts.last().copied().unwrap_or(0), bytes.sum())
+    }
+
     /// Makes the next batch, which may be a row group for the caller to read; false when there are none.
     pub fn next_block(&mut self, batch: &mut Batch, tally: &mut Tally) -> bool {
         batch.rows.clear();

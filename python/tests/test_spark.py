@@ -1,0 +1,185 @@
+"""Near-duplicates on Spark; the package in one process, and the command line's stages, as the oracles."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections import Counter
+
+import flipside
+import pytest
+from conftest import drawn
+from flipside import _flipside
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+    pytest.skip("Spark needs Java, which is not here", allow_module_level=True)
+
+import flipside.spark  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def spark():
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        # Groups of one key go over the ends of batches.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "50",
+        "spark.sql.shuffle.partitions": "3",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("flipside")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    """Texts with copies and near ones among them, and so many of one template that not all of them are compared."""
+    rng = random.Random(4)
+    texts = drawn(300, seed=8)
+    template = [f"t{word}" for word in range(300)]
+    for _ in range(600):
+        words = list(template)
+        for _ in range(rng.randrange(1, 4)):
+            words[rng.randrange(len(words))] = f"x{rng.randrange(10_000)}"
+        texts.append(" ".join(words))
+    rng.shuffle(texts)
+    return texts
+
+
+def keys_of(texts):
+    records = pa.table(_flipside.sketch_records(texts, "text", _flipside.record_settings([])))
+    return Counter((band, key) for keys in records["keys"].to_pylist() for band, key in enumerate(keys))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "clusters", "settings"),
+    [
+        (1, "connected", {}),
+        (2, "star", {}),
+        (8, "connected", {"similarity": 0.6}),
+        (8, "star", {"preset": "removable"}),
+    ],
+)
+def test_a_data_frame_comes_to_what_dedup_makes_of_its_texts(spark, crowd, partitions, clusters, settings):
+    assert max(keys_of(crowd).values()) > _flipside.crowd_of(_flipside.record_settings([]))
+    given = [None if row % 41 == 7 else text for row, text in enumerate(crowd)]
+    expected = flipside.dedup(given, clusters=clusters, **settings)
+    # Strings in one order are numbers in another: ids say which it is, and where rows stand does not matter.
+    name = "page {:04}".format if partitions < 8 else lambda row: row * 7 - 1000
+    ids = [name(row) for row in range(len(given))]
+    rows = list(zip(given, ids, strict=True))
+    random.Random(partitions).shuffle(rows)
+    kind = "string" if partitions < 8 else "long"
+    frame = spark.createDataFrame(rows, f"body string, url {kind}").repartition(partitions)
+    result = flipside.spark.dedup(
+        frame, text="body", id="url", clusters=clusters, partitions=partitions, **settings
+    )
+    pairs = sorted((row.a, row.b, row.distance, row.similarity, row.kind) for row in result.pairs.collect())
+    assert len(pairs) > 1000
+    assert pairs == [(ids[a], ids[b], *rest) for a, b, *rest in expected.pairs]
+    pages = sorted((row.url, row.cluster, row.size, row.kept, row.stays) for row in result.pages.collect())
+    assert pages == [
+        (url, cluster, size, kept, None if stays is None else ids[stays])
+        for url, (cluster, size, kept, stays) in zip(ids, expected.pages, strict=True)
+    ]
+    result.unpersist()
+
+
+def test_texts_without_duplicates_and_no_texts(spark):
+    frame = spark.createDataFrame([(1, "some words"), (2, "other ones"), (3, None)], "id int, text string")
+    result = flipside.spark.dedup(frame)
+    assert result.pairs.count() == 0
+    pages = sorted((row.id, row.cluster, row.size, row.kept, row.stays) for row in result.pages.collect())
+    assert pages == [(1, None, 1, True, 1), (2, None, 1, True, 2), (3, None, None, False, None)]
+    assert flipside.spark.dedup(frame.where("id > 3")).pages.count() == 0
+
+
+def test_what_is_refused(spark, tmp_path):
+    frame = spark.createDataFrame([(1, "a", 0.5), (1, "b", 1.5)], "id int, text string, score double")
+    with pytest.raises(ValueError, match="a different one for each row; 2 rows have 1"):
+        flipside.spark.dedup(frame)
+    with pytest.raises(ValueError, match="strings or whole numbers, not double"):
+        flipside.spark.dedup(frame, id="score")
+    with pytest.raises(ValueError, match="expected connected or star"):
+        flipside.spark.dedup(frame, clusters="complete")
+    with pytest.raises(ValueError, match="no features are kept"):
+        flipside.spark.dedup(frame, verify="jaccard")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'keep'"):
+        flipside.spark.dedup(frame, keep="longest")
+    with pytest.raises(Exception, match="no-such-file"):
+        flipside.spark.dedup_files(spark, tmp_path / "no-such-file", sketches=tmp_path / "s", out=tmp_path / "o")
+
+
+def files_of(texts, folder):
+    folder.mkdir()
+    paths = []
+    for at, from_ in enumerate([0, 100, 100, 550]):
+        to = [100, 100, 550, len(texts)][at]
+        lines = (json.dumps({"id": str(row), "text": texts[row]}) + "\n" for row in range(from_, to))
+        # One file has a damaged line and no page.
+        path = folder / f"part-{at}.jsonl"
+        path.write_text("".join(lines) or '{"id": "none"}\n', encoding="utf-8")
+        paths.append(str(path))
+    return paths
+
+
+def content(folder, leave_out=()):
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in leave_out]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize(("partitions", "clusters"), [(1, "star"), (2, "connected"), (8, "star")])
+def test_files_come_to_what_the_stages_make_of_them(spark, crowd, tmp_path, partitions, clusters):
+    paths = files_of(crowd, tmp_path / "pages")
+
+    def stage(*arguments):
+        done = subprocess.run([sys.executable, "-m", "flipside", *map(str, arguments)], capture_output=True, text=True)
+        # One line of the files is no page.
+        assert done.returncode in (0, 1), done.stderr
+
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    stage("sketch", *paths, "--out", theirs / "sketches", "--similarity=0.7")
+    stage("join", theirs / "sketches")
+    stage("cluster", theirs / "sketches", "--clusters", clusters)
+    stage("apply", theirs / "sketches", *paths, "--out", theirs / "kept", "--clusters", clusters)
+
+    def run():
+        return flipside.spark.dedup_files(
+            spark,
+            paths,
+            sketches=ours / "sketches",
+            out=ours / "kept",
+            clusters=clusters,
+            partitions=partitions,
+            similarity=0.7,
+        )
+
+    result = run()
+    # Who has company is the engine's to know, and the audit is another's work.
+    assert content(ours) == content(theirs, leave_out=[".company", ".audit"])
+    assert result.summary["pages"] == len(crowd) and result.summary["edges"] > 1000
+    # What is there is passed over, and what went is made anew.
+    before = content(ours)
+    names = ["band-003.edges", "kept/part-2*", "*.fates"]
+    gone = [path for name in names for path in ours.rglob(name)]
+    assert len(gone) >= 5
+    for path in gone:
+        path.unlink()
+    run()
+    assert content(ours) == before
+    assert "edges" not in run().summary
+    # What the engine has written, the next stage of the command line takes.
+    stage("join", ours / "sketches")
+    assert content(ours) == content(theirs)

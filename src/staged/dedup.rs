@@ -1,0 +1,578 @@
+//! `dedup` where memory does not hold it: the stages one after the other in a working folder, and of what they
+//! come to the folder of results that a run in memory makes.
+
+use super::cluster::{self, ClusterJob, check_keep, cluster as make_clusters, fates_of};
+use super::estimate::Estimate;
+use super::join::{JoinJob, bits_bytes, join};
+use super::lookup::{Called, Lookup};
+use super::sketch::{Read, Shard, SketchJob, sketch_files};
+use super::sketches::{Column, Folder};
+use super::tables::{ClusterCounts, Tables, check_number, lost_by_file};
+use super::{Budget, told_bytes, workplace};
+use crate::corpus::{self, DiscoverOptions, Discovered, Input, KeptPages, PassedOver, Place, discover_all};
+use crate::document::DocId;
+use crate::error::{Error, Result};
+use crate::format::{self, Body};
+use crate::hash::text_digest;
+use crate::pipeline::dedup::{
+    Findings, SHOWN_PAIRS, dedup as dedup_in_memory, report, rows_of_files, told_first,
+};
+use crate::pipeline::output::{self, OutputFolder};
+use crate::pipeline::samples::{Catalogue, Sampler};
+use crate::pipeline::stages::Stages;
+use crate::pipeline::{Job, Progress, Summary};
+use crate::report::model::{MemoryReport, Outcome as Counts};
+use crate::report::tell;
+use crate::resources::memory_share;
+use crate::tables::{PAGES, PAGES_JSONL, REMOVED, write_pages_jsonl};
+#[cfg(feature = "parquet")]
+use crate::tables::{PAGES_PARQUET, write_pages_parquet};
+use flipside_core::clusters::Linkage;
+use flipside_core::company::Company;
+use flipside_core::dedup::Judged;
+use flipside_core::id::{Document, Id};
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Finds the near-duplicates of a corpus as [`pipeline::dedup`](crate::pipeline::dedup()) does, in memory where that
+/// is expected to hold them, and otherwise in stages on disk; what is written is the same, byte for byte, but for
+/// what the report says of time and memory, and of how many pairs of crowds were compared.
+///
+/// How much memory may be taken is [`Job::memory`]. Without it, what cannot go on disk goes in memory whatever it
+/// takes.
+///
+/// # Errors
+/// As [`pipeline::dedup`](crate::pipeline::dedup()); and before anything is read, if the memory that was named is
+/// too little, and what was asked for cannot go on disk.
+pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
+    OutputFolder::may_be(&job.out, job.force)?;
+    job.settings.check()?;
+    let limit = job.memory.unwrap_or_else(memory_share);
+    let Some((inputs, passed_over, expected)) = expected(job)? else {
+        return dedup_in_memory(job, progress);
+    };
+    let held = expected.in_memory(&job.settings);
+    let told = MemoryReport {
+        limit_bytes: limit,
+        expected_pages: expected.pages,
+        expected_bytes: held,
+        ..MemoryReport::default()
+    };
+    let in_memory =
+        |progress| dedup_in_memory(&Job { expected: Some(told.clone()), ..job.clone() }, progress);
+    if held <= limit {
+        return in_memory(progress);
+    }
+    let can = can_be_staged(job).and_then(|()| least(job, &inputs, &expected, limit));
+    match (can, job.memory) {
+        (Ok(at_once), _) => {
+            progress.note(&format!(
+                "{} of memory are expected to be needed and {} may be taken, so the run goes in stages on disk",
+                told_bytes(held),
+                told_bytes(limit)
+            ));
+            on_disk(job, (inputs, passed_over), &expected, told, at_once, progress)
+        }
+        (Err(why), Some(memory)) => {
+            let expected =
+                format!("at least {}, which these pages are expected to take; {why}", told_bytes(held));
+            Err(Error::parameter("memory", told_bytes(memory), expected))
+        }
+        (Err(_), None) => in_memory(progress),
+    }
+}
+
+/// The same on disk, whatever is expected to be needed.
+///
+/// # Errors
+/// As [`dedup`]; and if what was asked for cannot go on disk.
+pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
+    job.settings.check()?;
+    let limit = job.memory.unwrap_or_else(memory_share);
+    let named = || told_bytes(limit);
+    let Some((inputs, passed_over, expected)) = expected(job)? else {
+        return Err(Error::parameter("memory", named(), "files of pages, whose sizes are known"));
+    };
+    let can = can_be_staged(job).and_then(|()| least(job, &inputs, &expected, limit));
+    let at_once =
+        can.map_err(|why| Error::parameter("memory", named(), format!("a run that fits; {why}")))?;
+    let expected_bytes = expected.in_memory(&job.settings);
+    let told = MemoryReport {
+        limit_bytes: limit,
+        expected_pages: expected.pages,
+        expected_bytes,
+        ..MemoryReport::default()
+    };
+    on_disk(job, (inputs, passed_over), &expected, told, at_once, progress)
+}
+
+/// What the job's pages are expected to be; none where some of them come from a stream, or are those that an
+/// earlier run has kept.
+fn expected(job: &Job) -> Result<Option<(Vec<Input>, PassedOver, Estimate)>> {
+    let is_folder_of_results = |path: &std::path::PathBuf| format::is_result_folder(path);
+    let paths: Vec<_> = job.inputs.iter().chain(&job.against).cloned().collect();
+    if paths.iter().any(|path| path == Path::new("-")) || job.against.iter().any(is_folder_of_results) {
+        return Ok(None);
+    }
+    let options = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
+    let Discovered { inputs, passed_over } = discover_all(&paths, &options)?;
+    if inputs.iter().any(Input::is_stream) {
+        return Ok(None);
+    }
+    let options = job.with_threads(|| job.read_options())?;
+    let estimate = Estimate::of(&inputs, &options);
+    Ok(Some((inputs, passed_over, estimate)))
+}
+
+/// Why a job cannot go in stages, if so.
+fn can_be_staged(job: &Job) -> Result<(), String> {
+    let settings = &job.settings;
+    let staged = Company::new(settings).map_err(Error::from).and_then(|_| check_keep(settings));
+    staged.map_err(|error| format!("on disk it cannot go: {error}"))?;
+    let refusals = [
+        (settings.linkage == Linkage::Complete, "--clusters complete, which needs all pairs at hand"),
+        (settings.all_pairs, "--all-pairs"),
+        (!job.against.is_empty(), "--against"),
+        (job.without_frames, "--without-frames"),
+        (job.save_frequencies.is_some(), "--save-frequencies"),
+    ];
+    match refusals.into_iter().find(|&(is_asked, _)| is_asked) {
+        Some((_, what)) => Err(format!("on disk it cannot go with {what}")),
+        None => Ok(()),
+    }
+}
+
+/// How many files may be sketched at once, if the memory is enough for the largest, and for all stages.
+fn least(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result<usize, String> {
+    Budget::beside(limit, held_of(expected.pages))
+        .map_err(|error| format!("nor is it enough on disk: {error}"))?;
+    let Some(largest) = inputs.iter().max_by_key(|input| input.stored_bytes()) else { return Ok(1) };
+    match expected.at_once(largest, &job.settings, limit) {
+        Ok(files) => Ok(files.min(1 << 16) as usize),
+        Err(needed) => Err(format!(
+            "on disk {} alone takes {}, for a file is sketched in memory: cut it into several",
+            largest.path.display(),
+            told_bytes(needed)
+        )),
+    }
+}
+
+/// What stages and tables hold of all pages.
+fn held_of(pages: u64) -> u64 {
+    3 * bits_bytes(pages)
+}
+
+/// Tells of progress, and looks now and then how much the working folder takes.
+struct Watching<'a> {
+    inner: &'a dyn Progress,
+    work: &'a Path,
+    most: AtomicU64,
+    last: Mutex<Instant>,
+}
+
+impl Watching<'_> {
+    fn look(&self) {
+        self.most.fetch_max(bytes_below(self.work), Ordering::Relaxed);
+    }
+}
+
+/// Bytes of the files below a folder; what goes away meanwhile does not count.
+fn bytes_below(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let size = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => bytes_below(&entry.path()),
+        Ok(found) => found.len(),
+        Err(_) => 0,
+    };
+    entries.flatten().map(size).sum()
+}
+
+impl Progress for Watching<'_> {
+    fn begin(&self, stage: &str, total: u64, unit: &str) {
+        self.look();
+        self.inner.begin(stage, total, unit);
+    }
+
+    fn advance(&self, amount: u64) {
+        self.inner.advance(amount);
+        if let Ok(mut last) = self.last.try_lock()
+            && last.elapsed() > Duration::from_millis(250)
+        {
+            *last = Instant::now();
+            self.look();
+        }
+    }
+
+    fn end(&self) {
+        self.look();
+        self.inner.end();
+    }
+
+    fn note(&self, message: &str) {
+        self.inner.note(message);
+    }
+}
+
+fn on_disk(
+    job: &Job,
+    (inputs, passed_over): (Vec<Input>, PassedOver),
+    expected: &Estimate,
+    told: MemoryReport,
+    at_once: usize,
+    progress: &dyn Progress,
+) -> Result<Summary> {
+    if job.writes.pages_parquet && cfg!(not(feature = "parquet")) {
+        let expected = "another table; this build of flipside has not the feature `parquet`";
+        return Err(Error::parameter("write", "pages.parquet", expected));
+    }
+    let folder = OutputFolder::begin(&job.out, job.force)?;
+    output::spare(&job.out, inputs.iter().map(Input::stored))?;
+    let work = workplace(&job.out)?;
+    let watching = Watching {
+        inner: progress,
+        work: work.path(),
+        most: AtomicU64::new(0),
+        last: Mutex::new(Instant::now()),
+    };
+    let run = Run { job, inputs, limit: told.limit_bytes, work: work.path(), watching: &watching };
+    let summary = job.with_threads(|| {
+        let stages = Stages::new(&watching);
+        run.run(&folder, passed_over, expected, told, at_once, &stages)
+    })??;
+    drop(run);
+    drop(work);
+    folder.finish()?;
+    Ok(summary)
+}
+
+struct Run<'a> {
+    job: &'a Job,
+    inputs: Vec<Input>,
+    limit: u64,
+    work: &'a Path,
+    watching: &'a Watching<'a>,
+}
+
+impl Run<'_> {
+    fn run(
+        &self,
+        out: &OutputFolder,
+        passed_over: PassedOver,
+        expected: &Estimate,
+        told: MemoryReport,
+        at_once: usize,
+        stages: &Stages<'_>,
+    ) -> Result<Summary> {
+        let Self { job, inputs, .. } = self;
+        let settings = &job.settings;
+        let sketches = self.work.join("sketches");
+        std::fs::create_dir_all(&sketches).map_err(|error| Error::io(&sketches, error))?;
+        let read = self.sketch(&sketches, at_once, stages)?;
+        passed_over.told().iter().for_each(|told| stages.progress().note(told));
+        if read.iter().all(|read| read.file.documents == 0) {
+            let files: Vec<_> = read.into_iter().map(|read| read.file).collect();
+            return Err(Error::NoDocuments(tell::why_none(&files)));
+        }
+        let opened = Folder::open(&sketches)?;
+        let pages = opened.pages();
+        check_number(pages)?;
+        let (memory, threads) = (Some(self.limit), job.threads);
+        let joined = stages.timed("join", pages, "pages", || {
+            let job = JoinJob { sketches: sketches.clone(), memory, threads, shard: Shard::default() };
+            join(&job, self.watching)
+        })?;
+        let linkage = settings.linkage;
+        let clustered = stages.timed("clusters", pages, "pages", || {
+            make_clusters(&ClusterJob { sketches: sketches.clone(), linkage, memory, threads }, self.watching)
+        })?;
+        let (_, fates) = cluster::open(&opened, linkage)?;
+        let called = self.called(&opened)?;
+        let budget = Budget::beside(self.limit, held_of(pages))?;
+        let lookup = stages.run("names", pages, "pages", 0, |_| {
+            Lookup::new(&opened, &called, self.work, budget.bytes / 2)
+        })?;
+        let repeated = lookup.repeated();
+        let budget = Budget { bytes: budget.bytes / 2 };
+        let lookup = RefCell::new(lookup);
+        let tables = Tables { folder: &opened, settings, fates: &fates, lookup, budget, work: self.work };
+        let mut sampler = Sampler::new(SHOWN_PAIRS, settings.seed);
+        let (pairs, mut clusters) = stages.run("write tables", joined.pairs, "pairs", 0, |_| {
+            let pairs = tables.pairs(Some(&out.path().join("pairs.csv")), |pair| sampler.add(pair))?;
+            Ok::<_, Error>((pairs, tables.clusters(Some(&out.path().join("clusters.csv")))?))
+        })?;
+        let mut chaining = tell::Chaining::new(settings.cohesion());
+        stages.run("cohesion", clustered.in_clusters, "pages", 0, |_| {
+            tables.cohesion(|cluster, cohesion, kept| {
+                chaining.add(cluster, &cohesion, kept);
+                let large = clusters.largest.iter_mut().find(|large| large.cluster == cluster);
+                if let Some(large) = large {
+                    large.cohesion = Some(cohesion);
+                }
+            })
+        })?;
+        let counted = stages.run("count", pages, "pages", 0, |_| tables.counts())?;
+        if job.writes.any_pages() {
+            stages.run("write tables of pages", pages, "pages", 0, |_| self.tables_of_pages(&tables, out))?;
+        }
+        let mut kept = vec![0; inputs.len()];
+        called.iter().zip(&counted.kept).for_each(|(called, &stays)| kept[called.shard as usize] = stays);
+        let all = Kept::new(&opened, &called, &fates, &kept);
+        let corpus::Kept { lost, files } = match job.writes.kept {
+            true => stages.run("write kept pages", kept.iter().sum(), "pages", 0, |_| {
+                let (options, is_same) = (job.read_options(), |id, text: &str| all.is_same(id, text));
+                corpus::write_kept_as(job.kept_files, inputs, &options, &all, &is_same, out.path())
+            })?,
+            false => corpus::Kept::default(),
+        };
+        told_first(&lost).for_each(|line| stages.progress().note(&line));
+        let texts = pages - joined.copies;
+        let crowds = match joined.met.crowded {
+            0 => Vec::new(),
+            _ => tables.most_near(3)?,
+        };
+        let sketched = tables.sketched()?;
+        let layout = opened.files[0].layout;
+        let ClusterCounts { sizes, largest, clusters, pages: in_clusters } = clusters;
+        let (of_files, mut languages): (Vec<_>, BTreeMap<String, u64>) = Default::default();
+        let mut files_read: Vec<corpus::FileReading> = of_files;
+        for Read { file, languages: of_file } in read {
+            files_read.push(file);
+            of_file.into_iter().for_each(|(language, n)| *languages.entry(language).or_default() += n);
+        }
+        let of_file = |shard: usize| files_read[shard].documents;
+        let paths = inputs.iter().enumerate().map(|(at, input)| (&*input.path, of_file(at), kept[at]));
+        let lost_by_source = lost_by_file(paths).into_iter().chain(counted.hosts).collect();
+        let exact = pages - texts;
+        self.watching.look();
+        let findings = Findings {
+            new_files: files_read.len(),
+            rows: rows_of_files(&files_read, &kept, &files),
+            files: files_read,
+            languages,
+            not_read: passed_over,
+            repeated,
+            documents: [pages, pages],
+            few: counted.few,
+            counts: Counts {
+                exact_duplicates: exact,
+                near_duplicates: clustered.removed - exact,
+                kept: pages - clustered.removed,
+                removed: clustered.removed,
+                removed_text_bytes: counted.removed_text_bytes,
+                pairs_found: pairs.found,
+                pairs_written: pairs.written,
+                clusters,
+                documents_in_clusters: in_clusters,
+            },
+            chaining,
+            cluster_sizes: sizes,
+            largest,
+            sample: sampler.sample(),
+            searched: joined.met.searched(sketched, layout.bands, layout.words, crowds),
+            judged: Some(Judged::from(joined.met)),
+            audit: joined.audit,
+            lost_by_source,
+            lost,
+            frames: None,
+            against: None,
+            scores: None,
+            memory: Some(MemoryReport {
+                on_disk: true,
+                expected_disk_bytes: Some(expected.disk(settings, self.limit)),
+                disk_bytes: Some(self.watching.most.load(Ordering::Relaxed)),
+                ..told
+            }),
+        };
+        let few = Few::fetch(inputs, &tables, &findings.shown())?;
+        report(job, &findings, &few, out, stages)
+    }
+
+    fn sketch(&self, sketches: &Path, at_once: usize, stages: &Stages<'_>) -> Result<Vec<Read>> {
+        let Self { job, inputs, .. } = self;
+        let sketch = SketchJob {
+            inputs: job.inputs.clone(),
+            fields: job.fields.clone(),
+            longest_page: job.longest_page,
+            rules: job.rules,
+            out: sketches.to_path_buf(),
+            force: false,
+            threads: job.threads,
+            shard: Shard::default(),
+            settings: job.settings.clone(),
+        };
+        let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
+        let watching = self.watching;
+        watching.begin("sketch", stored.max(1), "bytes");
+        let read = stages.timed("sketch", 0, "pages", || sketch_files(&sketch, inputs, at_once, watching));
+        watching.end();
+        let read = read?;
+        let sum = |of: fn(&Read) -> u64| read.iter().map(of).sum();
+        stages.amend(sum(|read| read.file.documents), sum(|read| read.file.text_bytes));
+        Ok(read)
+    }
+
+    /// What results call each file of sketches.
+    fn called(&self, folder: &Folder) -> Result<Vec<Called>> {
+        let shards: BTreeMap<Cow<'_, str>, (u32, &Input)> = (0..)
+            .zip(&self.inputs)
+            .map(|(at, input)| (input.stored().to_string_lossy(), (at, input)))
+            .collect();
+        let called: Vec<Called> = folder
+            .files
+            .iter()
+            .filter_map(|file| shards.get(&file.header.input.path[..]))
+            .map(|&(shard, input)| Called { name: input.path.clone(), shard })
+            .collect();
+        // Names that are no UTF-8 may lose their order, and then pages would be numbered otherwise.
+        if called.len() < folder.files.len() || !called.is_sorted_by_key(|called| called.shard) {
+            let expected = "paths in UTF-8, where memory does not hold all pages";
+            return Err(Error::parameter("input", self.job.inputs[0].display(), expected));
+        }
+        Ok(called)
+    }
+
+    fn tables_of_pages(&self, tables: &Tables<'_>, out: &OutputFolder) -> Result<()> {
+        let writes = self.job.writes;
+        if writes.pages {
+            tables.pages(&out.path().join(PAGES))?;
+        }
+        if writes.pages_jsonl {
+            tables.pages_by(|rows| write_pages_jsonl(&out.path().join(PAGES_JSONL), rows))?;
+        }
+        #[cfg(feature = "parquet")]
+        if writes.pages_parquet {
+            let path = out.path().join(PAGES_PARQUET);
+            let settings =
+                serde_json::to_string(&self.job.settings).map_err(|error| Error::io(&path, error.into()))?;
+            tables.pages_by(|rows| write_pages_parquet(&path, &settings, rows))?;
+        }
+        if writes.removed {
+            tables.removed(&out.path().join(REMOVED))?;
+        }
+        Ok(())
+    }
+}
+
+/// The pages that stay, file by file.
+struct Kept<'a> {
+    folder: &'a Folder,
+    /// The file of sketches of each input, if it has one.
+    files: Vec<Option<usize>>,
+    fates: &'a Body,
+    /// How many of each input.
+    numbers: &'a [u64],
+    /// Rows and digests of the file that was asked for last.
+    last: Mutex<Option<(u32, Vec<u32>, Vec<u8>)>>,
+}
+
+impl<'a> Kept<'a> {
+    fn new(folder: &'a Folder, called: &[Called], fates: &'a Body, numbers: &'a [u64]) -> Self {
+        let mut files = vec![None; numbers.len()];
+        (0..).zip(called).for_each(|(at, called)| files[called.shard as usize] = Some(at));
+        Self { folder, files, fates, numbers, last: Mutex::default() }
+    }
+
+    /// Whether a text is the one that was read of a page.
+    fn is_same(&self, id: DocId, text: &str) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref().is_none_or(|(shard, ..)| *shard != id.shard) {
+            *last = self.rows(id.shard).ok().flatten().map(|(rows, digests)| (id.shard, rows, digests));
+        }
+        let Some((_, rows, digests)) = &*last else { return false };
+        let at = rows.binary_search(&id.row);
+        at.is_ok_and(|at| digests[16 * at..].starts_with(&text_digest(text).to_le_bytes()))
+    }
+
+    fn rows(&self, shard: u32) -> Result<Option<(Vec<u32>, Vec<u8>)>> {
+        let Some(at) = self.files[shard as usize] else { return Ok(None) };
+        let file = &self.folder.files[at];
+        let rows: Vec<u32> = file.names()?.iter().map(|named| named.row).collect();
+        let mut digests = Vec::new();
+        file.reader()?.read(Column::Digests, 0, rows.len(), &mut digests)?;
+        Ok(Some((rows, digests)))
+    }
+}
+
+impl KeptPages for Kept<'_> {
+    fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
+        let Some(at) = self.files[shard as usize] else { return Ok(Cow::Borrowed(&[])) };
+        let (file, start) = (&self.folder.files[at], self.folder.starts[at]);
+        let fates = fates_of(self.fates, start..start + file.header.pages)?;
+        let mut goes = fates.iter().filter(|fate| fate.stays != fate.page).map(|fate| fate.page).peekable();
+        let stays = (start..).zip(file.names()?).filter(|(page, _)| goes.next_if_eq(page).is_none());
+        Ok(Cow::Owned(stays.map(|(_, named)| (DocId::new(shard, named.row), named.place)).collect()))
+    }
+
+    fn number(&self, shard: u32) -> Result<u64> {
+        Ok(self.numbers[shard as usize])
+    }
+}
+
+/// Some pages, with all that a report shows of them.
+struct Few<'a> {
+    inputs: &'a [Input],
+    pages: BTreeMap<Document, One>,
+    digests: BTreeMap<DocId, [u8; 16]>,
+}
+
+struct One {
+    at: DocId,
+    place: Place,
+    id: String,
+    url: String,
+    shown_name: String,
+}
+
+impl<'a> Few<'a> {
+    fn fetch(inputs: &'a [Input], tables: &Tables<'_>, wanted: &BTreeSet<Document>) -> Result<Self> {
+        let (mut few, mut digest) =
+            (Self { inputs, pages: BTreeMap::new(), digests: BTreeMap::new() }, Vec::new());
+        let mut lookup = tables.lookup.borrow_mut();
+        for &wanted in wanted {
+            let page = u64::from(wanted.number());
+            let found = lookup.page(page)?;
+            let shown_name = lookup.shown_name(page, &found);
+            let (file, at) = tables.folder.place(page);
+            tables.folder.files[file].reader()?.read(Column::Digests, at, 1, &mut digest)?;
+            let mut bytes = [0; 16];
+            bytes.copy_from_slice(&digest);
+            few.digests.insert(found.at, bytes);
+            let place = found.named.place;
+            few.pages.insert(wanted, One { at: found.at, place, id: found.id, url: found.url, shown_name });
+        }
+        Ok(few)
+    }
+}
+
+impl Catalogue for Few<'_> {
+    fn inputs(&self) -> &[Input] {
+        self.inputs
+    }
+
+    fn place(&self, document: Document) -> (DocId, Place) {
+        let one = &self.pages[&document];
+        (one.at, one.place)
+    }
+
+    fn is_same(&self, id: DocId, text: &str) -> bool {
+        self.digests.get(&id).is_some_and(|digest| *digest == text_digest(text).to_le_bytes())
+    }
+
+    fn names(&self, document: Document) -> (Cow<'_, str>, &str) {
+        let one = &self.pages[&document];
+        (Cow::Borrowed(&one.id), &one.url)
+    }
+
+    fn is_old(&self, _: Document) -> bool {
+        false
+    }
+
+    fn shown_name(&self, document: Document) -> String {
+        self.pages[&document].shown_name.clone()
+    }
+}

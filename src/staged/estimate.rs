@@ -1,0 +1,99 @@
+//! What a run will take, before it begins: from the sizes of its files and their first pages.
+
+use crate::corpus::{Input, Peeked, ReadOptions, peek};
+use flipside_core::collection::Keeping;
+use flipside_core::settings::{Settings, Sketches};
+
+/// What is expected of the pages of some files.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// Pages.
+    pub pages: u64,
+    /// Pages for each stored byte.
+    density: f64,
+    /// Bytes of a page's id and URL.
+    pub names: f64,
+    /// The same compressed.
+    pub packed_names: f64,
+    /// Bytes of a page's text.
+    pub text: f64,
+}
+
+/// What a run holds whatever it works on, the buffers of a few threads that read included.
+const HELD_ANYWAY: u64 = 12 << 20;
+/// Bytes of a page's row in a table of documents, beside its names.
+const ROW: f64 = 88.0;
+/// Bytes of what is known of a page's text.
+const FACTS: f64 = 40.0;
+
+impl Estimate {
+    /// That of some files.
+    pub fn of(inputs: &[Input], options: &ReadOptions) -> Self {
+        let Peeked { pages, stored_bytes, name_bytes, packed_name_bytes, text_bytes } = peek(inputs, options);
+        let each = |bytes: u64| bytes as f64 / pages.max(1) as f64;
+        let density = pages as f64 / stored_bytes.max(1) as f64;
+        let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
+        let [names, packed_names, text] = [name_bytes, packed_name_bytes, text_bytes].map(each);
+        Self { pages: (stored as f64 * density) as u64, density, names, packed_names, text }
+    }
+
+    /// That of so many pages, whose ids and URLs have so many bytes, as they are and compressed, and whose texts.
+    pub fn new(pages: u64, [names, packed_names]: [f64; 2], text: f64) -> Self {
+        Self { pages, density: 0.0, names, packed_names, text }
+    }
+
+    /// Pages of the largest of these files.
+    pub fn largest_file(&self, inputs: &[Input]) -> u64 {
+        let largest = inputs.iter().map(Input::stored_bytes).max().unwrap_or(0);
+        (largest as f64 * self.density) as u64
+    }
+
+    /// How many files may be sketched at once in so much memory, if the largest of them may.
+    pub fn at_once(&self, largest: &Input, settings: &Settings, memory: u64) -> Result<u64, u64> {
+        let pages = largest.stored_bytes() as f64 * self.density;
+        let each = (pages * self.merged(sketch_bytes(settings) as f64)) as u64;
+        match memory.saturating_sub(HELD_ANYWAY) / each.max(1) {
+            0 => Err(HELD_ANYWAY + each),
+            files => Ok(files),
+        }
+    }
+
+    /// Bytes of a page while the parts of threads are put together: rows and names are there twice.
+    fn merged(&self, kept: f64) -> f64 {
+        2.0 * (ROW + self.names) + FACTS + kept
+    }
+
+    /// Bytes that the working folder of a run on disk takes at most, if so many are sorted in memory.
+    pub fn disk(&self, settings: &Settings, memory: u64) -> u64 {
+        let names = [self.names, self.packed_names];
+        super::plan::disk_bytes(self.pages as f64, names, settings, memory as f64).most() as u64
+    }
+
+    /// Bytes that a run in memory is expected to hold at most.
+    pub fn in_memory(&self, settings: &Settings) -> u64 {
+        // Features as their numbers and counts, and of each different one its hash: of text, a word has six bytes.
+        let features = 14.0 * self.text / 6.0;
+        let kept = match (Keeping::of(settings), settings.sketches) {
+            (Keeping::Features, _) => features,
+            (_, Sketches::MinHash { permutations, .. }) => 4.0 * permutations as f64,
+            (_, Sketches::Both { .. }) => sketch_bytes(settings) as f64,
+            _ => 80.0,
+        };
+        // Later, what is joined: both sketches once more, grouped; of others hashes, or signatures.
+        let joined = match settings.sketches {
+            Sketches::Both { .. } => kept - 32.0,
+            Sketches::MinHash { permutations, .. } => 8.0 * permutations as f64,
+            _ => 250.0,
+        };
+        let later = ROW + self.names + FACTS + kept + joined;
+        HELD_ANYWAY + (self.pages as f64 * self.merged(kept).max(later)) as u64
+    }
+}
+
+/// Bytes of a page in a file of sketches.
+pub fn sketch_bytes(settings: &Settings) -> u64 {
+    match settings.sketches {
+        Sketches::Both { bits, banding } => 32 + bits as u64 / 8 + 4 * banding.bands as u64,
+        _ => 0,
+    }
+}

@@ -1,0 +1,203 @@
+//! What pages are called and where they stand, looked up by their numbers: on disk, with a bounded part of it in
+//! memory.
+
+use super::names::Named;
+use super::record::{PAGE, page_bytes, page_of};
+use super::sketches::Folder;
+use super::sorter::Sorter;
+use crate::document::DocId;
+use crate::error::{Error, Result};
+use crate::hash::text_digest;
+use crate::pipeline::pages::shortened;
+use crate::tables::{At, Side};
+use flipside_core::streamed::Bits;
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// A file of sketches, as results call it.
+#[derive(Clone, Debug)]
+pub struct Called {
+    /// The input file.
+    pub name: PathBuf,
+    /// Its number among the inputs of the run.
+    pub shard: u32,
+}
+
+/// The names of all pages of a folder of sketches.
+pub struct Lookup<'a> {
+    folder: &'a Folder,
+    /// Of each file of sketches.
+    called: &'a [Called],
+    /// Pages whose record id an earlier page has.
+    repeated: Bits,
+    /// Where each page's names begin, 8 bytes a page and 8 more.
+    starts: Blocks,
+    names: Blocks,
+    bytes: Vec<u8>,
+}
+
+/// A page as results call it.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// Its id: the record's own, or its file and its place there.
+    pub id: String,
+    /// Its address; empty where it has none.
+    pub url: String,
+    /// Its names and place as they were read.
+    pub named: Named,
+    /// Its file and its place there.
+    pub at: DocId,
+}
+
+impl<'a> Lookup<'a> {
+    /// Puts the names of all pages into a folder, using about `memory` bytes.
+    ///
+    /// # Errors
+    /// If names are damaged, or the folder cannot be written to.
+    pub fn new(folder: &'a Folder, called: &'a [Called], work: &Path, memory: u64) -> Result<Self> {
+        let (starts, names) = (work.join("names.starts"), work.join("names.all"));
+        let mut ids = Sorter::new(16 + PAGE, memory / 2, work, "ids");
+        let create = |path: &Path| {
+            let file = File::create(path).map_err(|error| Error::io(path, error))?;
+            Ok::<_, Error>(BufWriter::with_capacity(1 << 18, file))
+        };
+        let (mut to_starts, mut to_names) = (create(&starts)?, create(&names)?);
+        let (mut at, mut page, mut bytes) = (0u64, 0u64, Vec::new());
+        for file in &folder.files {
+            for named in file.names()? {
+                bytes.clear();
+                named.put(&mut bytes);
+                to_starts.write_all(&at.to_le_bytes()).map_err(|error| Error::io(&starts, error))?;
+                to_names.write_all(&bytes).map_err(|error| Error::io(&names, error))?;
+                at += bytes.len() as u64;
+                if let Some(id) = &named.id {
+                    let mut record = [0; 16 + PAGE];
+                    record[..16].copy_from_slice(&text_digest(id).to_be_bytes());
+                    record[16..].copy_from_slice(&page_bytes(page));
+                    ids.push(&record)?;
+                }
+                page += 1;
+            }
+        }
+        let ended = to_starts.write_all(&at.to_le_bytes()).and_then(|()| to_starts.flush());
+        ended.map_err(|error| Error::io(&starts, error))?;
+        to_names.flush().map_err(|error| Error::io(&names, error))?;
+        let (mut ids, mut repeated, mut last) = (ids.finish()?, Bits::new(folder.pages()), None);
+        while let Some(record) = ids.next()? {
+            let mut id = [0; 16];
+            id.copy_from_slice(&record[..16]);
+            if last.replace(id) == Some(id) {
+                repeated.set(page_of(&record[16..]));
+            }
+        }
+        let room = memory / 4;
+        let (starts, names) = (Blocks::open(starts, room)?, Blocks::open(names, room)?);
+        Ok(Self { folder, called, repeated, starts, names, bytes: Vec::new() })
+    }
+
+    /// Pages whose record id an earlier page has.
+    pub fn repeated(&self) -> u64 {
+        self.repeated.count()
+    }
+
+    /// A page's names.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn page(&mut self, page: u64) -> Result<Page> {
+        let mut range = [0; 16];
+        self.starts.read(page * 8, &mut range)?;
+        let [from, to] = [0, 8].map(|at| {
+            let mut number = [0; 8];
+            number.copy_from_slice(&range[at..at + 8]);
+            u64::from_le_bytes(number)
+        });
+        self.bytes.resize(to.saturating_sub(from) as usize, 0);
+        self.names.read(from, &mut self.bytes)?;
+        let broken = || Error::io(&self.names.path, std::io::ErrorKind::InvalidData.into());
+        let mut named = Named::take(&mut &self.bytes[..]).ok_or_else(broken)?;
+        let Called { name, shard } = &self.called[self.folder.place(page).0];
+        let id = match named.id.take() {
+            Some(id) if !self.repeated.get(page) => id,
+            _ => format!("{}:{}", name.display(), named.row),
+        };
+        let url = named.url.clone().unwrap_or_default();
+        Ok(Page { id, url, at: DocId::new(*shard, named.row), named })
+    }
+
+    /// Where a page stands, for tables.
+    pub fn standing(&self, page: u64, found: &Page) -> At<'a> {
+        let called: &'a [Called] = self.called;
+        let file = called[self.folder.place(page).0].name.to_string_lossy();
+        At { file, row: found.at.row, side: Side::New }
+    }
+
+    /// What a warning calls a page.
+    pub fn shown_name(&self, page: u64, found: &Page) -> String {
+        let name = &self.called[self.folder.place(page).0].name;
+        let place = || format!("{}:{}", name.display(), found.at.row);
+        shortened(found.named.url.clone().unwrap_or_else(place))
+    }
+}
+
+impl Page {
+    /// Its id, for a row.
+    pub fn id(&self) -> Cow<'static, str> {
+        Cow::Owned(self.id.clone())
+    }
+
+    /// Its address, for a row.
+    pub fn url(&self) -> Cow<'static, str> {
+        Cow::Owned(self.url.clone())
+    }
+}
+
+/// A file of which some blocks are in memory, each in the only place where it may be.
+struct Blocks {
+    path: PathBuf,
+    file: File,
+    /// Which block is in which place.
+    held: Vec<(u64, Vec<u8>)>,
+}
+
+const BLOCK: u64 = 1 << 14;
+
+impl Blocks {
+    fn open(path: PathBuf, memory: u64) -> Result<Self> {
+        let file = File::open(&path).map_err(|error| Error::io(&path, error))?;
+        let places = (memory / BLOCK).clamp(16, 1 << 20) as usize;
+        Ok(Self { path, file, held: vec![(u64::MAX, Vec::new()); places] })
+    }
+
+    /// Fills `bytes` from a place on.
+    fn read(&mut self, mut at: u64, mut bytes: &mut [u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let (block, within) = (at / BLOCK, (at % BLOCK) as usize);
+            let held = self.block(block)?;
+            let n = held.len().saturating_sub(within).min(bytes.len());
+            if n == 0 {
+                return Err(Error::io(&self.path, std::io::ErrorKind::UnexpectedEof.into()));
+            }
+            bytes[..n].copy_from_slice(&held[within..within + n]);
+            bytes = &mut bytes[n..];
+            at += n as u64;
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, block: u64) -> Result<&[u8]> {
+        let places = self.held.len() as u64;
+        let (held, bytes) = &mut self.held[(block % places) as usize];
+        if *held != block {
+            let io = |error| Error::io(&self.path, error);
+            *held = u64::MAX;
+            bytes.clear();
+            self.file.seek(SeekFrom::Start(block * BLOCK)).map_err(io)?;
+            (&mut self.file).take(BLOCK).read_to_end(bytes).map_err(io)?;
+            *held = block;
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,415 @@
+//! What a job of so many pages will take: stages, hours, memory and disk, from rates that were measured.
+
+use super::apply::{ApplyJob, Outputs, apply};
+use super::cluster::{ClusterJob, cluster};
+use super::estimate::{Estimate, sketch_bytes};
+use super::join::{JoinJob, bits_bytes, join};
+use super::sketch::{Shard, SketchJob, sketch};
+use super::{Budget, told_bytes};
+use crate::corpus::{DiscoverOptions, JsonlFields, ReadOptions, ReadRules, discover_all};
+use crate::error::{Error, Result};
+use crate::pipeline::{Progress, Silent};
+use crate::resources::{cpu_seconds, memory_share};
+use flipside_core::clusters::Linkage;
+use flipside_core::company::Company;
+use flipside_core::hash::SplitMix64;
+use flipside_core::settings::{Settings, Sketches};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Disk {
+    /// Files of sketches.
+    pub sketches: f64,
+    /// Files of names.
+    pub names: f64,
+    /// Pairs, copies and company.
+    pub joined: f64,
+    /// What sorting a band takes besides, while it is joined.
+    pub sorted: f64,
+    /// Names that are looked up, once all is clustered; tables alone take them.
+    pub looked_up: f64,
+}
+
+impl Disk {
+    /// The most that there is at once, tables included.
+    pub fn most(&self) -> f64 {
+        self.sketches + self.names + self.joined + self.sorted.max(self.looked_up)
+    }
+}
+
+/// What pages come to that is not known before they are joined: as it is in the generated crawl whose rows are in
+/// `experiments/results/stages`.
+mod usual {
+    /// Of a page, the share that shares a key of a band with others.
+    pub const COMPANY: f64 = 0.3;
+    /// Pairs of a page, over all bands.
+    pub const PAIRS: f64 = 0.25;
+    /// Of the text, the share that goes.
+    pub const GOES: f64 = 0.2;
+}
+
+/// What a run of so many pages takes on disk, of which ids and URLs have so many bytes, as they are and compressed, if
+/// `memory` bytes are sorted in memory.
+pub fn disk_bytes(pages: f64, [names, packed]: [f64; 2], settings: &Settings, memory: f64) -> Disk {
+    /// Bytes of a page's place, compressed, and as it is.
+    const PLACE: [f64; 2] = [4.0, 20.0];
+    let Sketches::Both { banding, .. } = settings.sketches else { return Disk::default() };
+    let width = sketch_bytes(settings) as f64;
+    let sorted = pages * usual::COMPANY * (width + 5.0);
+    Disk {
+        sketches: pages * width,
+        names: pages * (packed + PLACE[0]),
+        joined: pages * (banding.bands as f64 / 8.0 + 16.0 * usual::PAIRS),
+        sorted: if sorted > memory / 2.0 { sorted } else { 0.0 },
+        looked_up: pages * (names + PLACE[1]),
+    }
+}
+
+/// A job to be planned.
+#[derive(Clone, Debug)]
+pub struct PlanJob {
+    /// Files of pages like those of the job; without them, names and texts are taken to be as long as usual.
+    pub inputs: Vec<PathBuf>,
+    /// Names of the JSONL fields and Parquet columns.
+    pub fields: JsonlFields,
+    /// The longest page that is read, in bytes; `None` for the default of [`ReadOptions`].
+    pub longest_page: Option<usize>,
+    /// What becomes of odd input.
+    pub rules: ReadRules,
+    /// Pages; without them, those of the inputs.
+    pub documents: Option<u64>,
+    /// Bytes of memory that may be taken; `None` for a share of what the machine has.
+    pub memory: Option<u64>,
+    /// Bytes of disk that may be taken; `None` for what it takes.
+    pub disk: Option<u64>,
+    /// Threads; 0 for as many as the machine has.
+    pub threads: usize,
+    /// What decides the result.
+    pub settings: Settings,
+}
+
+/// What a job will take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobPlan {
+    /// Pages.
+    pub documents: u64,
+    /// Bytes of a page's id and URL.
+    pub name_bytes: f64,
+    /// Bytes of a page's text.
+    pub text_bytes: f64,
+    /// Whether these are those of files; else they are as usual.
+    pub sampled: bool,
+    /// Bytes of memory that may be taken.
+    pub memory: u64,
+    /// Bytes of disk that may be taken.
+    pub disk: Option<u64>,
+    /// Threads that hours are counted for.
+    pub threads: u64,
+    /// Bytes that a run in memory takes.
+    pub held_bytes: u64,
+    /// Whether it goes on disk, for memory does not hold it.
+    pub on_disk: bool,
+    /// The least memory that will do on disk.
+    pub least_memory: u64,
+    /// What it takes on disk.
+    pub disk_bytes: Disk,
+    /// All of that at once, at most.
+    pub most_disk_bytes: u64,
+    /// What it goes through.
+    pub stages: Vec<StagePlan>,
+    /// Processor seconds of all stages.
+    pub cpu_seconds: f64,
+    /// What is too little, in words.
+    pub too_little: Option<String>,
+    /// What was measured on this machine.
+    pub rates: Rates,
+}
+
+/// A stage of a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StagePlan {
+    /// Its name.
+    pub name: String,
+    /// What it reads.
+    pub reads: String,
+    /// How many times.
+    pub passes: u64,
+    /// Bytes that it reads: of text, or of its own files.
+    pub read_bytes: f64,
+    /// Processor seconds.
+    pub cpu_seconds: f64,
+    /// Hours, if all threads share the work.
+    pub hours: f64,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Bytes that it leaves on disk.
+    pub disk_bytes: f64,
+}
+
+/// Processor seconds, measured by stages over pages made up for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Pages that were made up.
+    pub pages: u64,
+    /// To sketch a byte of text.
+    pub sketch: f64,
+    /// To join a page, the audit aside.
+    pub join: f64,
+    /// To hold a page against those that are drawn.
+    pub audit: f64,
+    /// To cluster a page.
+    pub cluster: f64,
+    /// To copy or pass over a byte of text.
+    pub apply: f64,
+}
+
+/// What a process holds whatever it works on.
+const HELD_ANYWAY: u64 = 12 << 20;
+
+/// Says what a job will take. The rates are measured, in about a second; shares of pages that are near others are
+/// those of a generated crawl.
+///
+/// # Errors
+/// If no number of pages is known, the settings cannot go on disk, or inputs or a temporary folder cannot be used.
+pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
+    /// Of Common Crawl's WET files, about.
+    const NAMES: [f64; 2] = [120.0, 48.0];
+    const TEXT: f64 = 6_700.0;
+    /// Pages of an input file, where none is known.
+    const FILE: u64 = 40_000;
+    let settings = &job.settings;
+    Company::new(settings)?;
+    let Sketches::Both { banding, .. } = settings.sketches else {
+        return Err(Error::parameter("method", "one sketch", "both"));
+    };
+    if job.documents == Some(0) {
+        return Err(Error::parameter("documents", 0, "at least 1"));
+    }
+    let mut names = NAMES;
+    let (mut text, mut file, mut pages) = (TEXT, FILE, None);
+    if !job.inputs.is_empty() {
+        let discovery = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
+        let found = discover_all(&job.inputs, &discovery)?;
+        found.passed_over.told().iter().for_each(|told| progress.note(told));
+        let options = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
+        let sample = Estimate::of(&found.inputs, &options);
+        if sample.pages == 0 {
+            return Err(Error::NoDocuments("no page in the first files of INPUT".to_owned()));
+        }
+        (names, text) = ([sample.names, sample.packed_names], sample.text);
+        (file, pages) = (sample.largest_file(&found.inputs), Some(sample.pages));
+    }
+    let Some(documents) = job.documents.or(pages) else {
+        return Err(Error::parameter("documents", "none", "a number of pages, or INPUT to count on"));
+    };
+    let threads = match job.threads {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        threads => threads,
+    };
+    progress.begin("rates", 0, "pages");
+    let rates = Rates::measure(settings);
+    progress.end();
+    let rates = rates?;
+    let memory = job.memory.unwrap_or_else(memory_share);
+    let expected = Estimate::new(documents, names, text);
+    let held_bytes = expected.in_memory(settings);
+    let on_disk = held_bytes > memory;
+    let n = documents as f64;
+    let disk_bytes = disk_bytes(n, names, settings, memory as f64);
+    let width = sketch_bytes(settings) as f64;
+    let bands = banding.bands as u64;
+    let hours = |cpu: f64| cpu / threads as f64 / 3600.0;
+    let stage =
+        |name: &str, reads: &str, passes, read_bytes, cpu_seconds, memory_bytes: u64, disk_bytes| StagePlan {
+            name: name.to_owned(),
+            reads: reads.to_owned(),
+            passes,
+            read_bytes,
+            cpu_seconds,
+            hours: hours(cpu_seconds),
+            memory_bytes,
+            disk_bytes,
+        };
+    let bits = bits_bytes(documents);
+    let sorted = (n * usual::COMPANY * (width + 21.0)) as u64;
+    let held = |least: u64, sorted: u64| (least + sorted).min(memory.max(least));
+    let of_file = |pages: u64| Estimate::new(pages, names, text).in_memory(settings);
+    let texts = n * text;
+    // Digests twice, of each band the keys twice and with them sizes, then all columns; and once more for the audit.
+    let of_join = n * (32.0 + bands as f64 * (12.0 + width) + width + 20.0);
+    let stages = match on_disk {
+        true => vec![
+            stage(
+                "sketch",
+                "input",
+                1,
+                texts,
+                texts * rates.sketch,
+                of_file(file).min(memory),
+                disk_bytes.sketches + disk_bytes.names,
+            ),
+            stage(
+                "join",
+                "sketches",
+                bands + 1,
+                of_join,
+                n * (rates.join + rates.audit),
+                held(HELD_ANYWAY + 2 * bits, sorted),
+                disk_bytes.joined,
+            ),
+            stage(
+                "cluster",
+                "pairs",
+                1,
+                n * 16.0 * usual::PAIRS,
+                n * rates.cluster,
+                held(HELD_ANYWAY + bits, sorted / 8),
+                n * usual::COMPANY * 24.0,
+            ),
+            stage(
+                "apply",
+                "input",
+                1,
+                texts,
+                texts * rates.apply,
+                of_file(file).min(memory),
+                texts * (1.0 - usual::GOES),
+            ),
+        ],
+        false => {
+            let cpu = texts * (rates.sketch + rates.apply) + n * (rates.join + rates.audit + rates.cluster);
+            vec![stage("dedup", "input", 2, 2.0 * texts, cpu, held_bytes, texts * (1.0 - usual::GOES))]
+        }
+    };
+    let least_memory = Budget::least(3 * bits);
+    let most_disk_bytes = if on_disk { disk_bytes.most() as u64 } else { 0 };
+    let too_little = match job.disk {
+        _ if on_disk && memory < least_memory => Some(format!(
+            "{} of memory is too little: it takes {} at least",
+            told_bytes(memory),
+            told_bytes(least_memory)
+        )),
+        Some(disk) if disk < most_disk_bytes => Some(format!(
+            "{} of disk is too little: it takes {}",
+            told_bytes(disk),
+            told_bytes(most_disk_bytes)
+        )),
+        _ => None,
+    };
+    Ok(JobPlan {
+        documents,
+        name_bytes: names[0],
+        text_bytes: text,
+        sampled: !job.inputs.is_empty(),
+        memory,
+        disk: job.disk,
+        threads: threads as u64,
+        held_bytes,
+        on_disk,
+        least_memory,
+        disk_bytes,
+        most_disk_bytes,
+        cpu_seconds: stages.iter().map(|stage| stage.cpu_seconds).sum(),
+        stages,
+        too_little,
+        rates,
+    })
+}
+
+impl Rates {
+    /// Runs all stages over pages of about 1 kB, three in ten of which are like others.
+    fn measure(settings: &Settings) -> Result<Self> {
+        const PAGES: u64 = 12_000;
+        const WORDS: u64 = 150;
+        let io = |error| Error::io("a temporary folder", error);
+        let folder = tempfile::tempdir().map_err(io)?;
+        let path = folder.path().join("pages.jsonl");
+        let (mut lines, mut text_bytes) = (String::new(), 0);
+        for page in 0..PAGES {
+            let family = if page % 10 < 3 { page / 30 } else { page };
+            let (mut draws, mut own) = (SplitMix64::new(family), SplitMix64::new(!page));
+            let changed = own.below(WORDS);
+            let before = lines.len();
+            lines.push_str("{\"text\":\"");
+            for word in 0..WORDS {
+                let draw = draws.below(40_000);
+                let word = if word == changed { own.below(40_000) } else { draw };
+                lines.push_str(&format!("{:x} ", word * 0x9e37));
+            }
+            lines.push_str("\"}\n");
+            text_bytes += lines.len() - before;
+        }
+        std::fs::write(&path, &lines).map_err(|error| Error::io(&path, error))?;
+        let (sketches, inputs) = (folder.path().join("sketches"), vec![path]);
+        let (audit, text_bytes) = (AuditTime::default(), text_bytes as f64);
+        let seconds = || cpu_seconds().unwrap_or(0.0);
+        let (threads, shard, memory) = (1, Shard::default(), Some(1 << 30));
+        let begun = seconds();
+        let (fields, rules) = (JsonlFields::default(), ReadRules::default());
+        let sketch_job = SketchJob {
+            inputs: inputs.clone(),
+            fields,
+            longest_page: None,
+            rules,
+            out: sketches.clone(),
+            force: false,
+            threads,
+            shard,
+            settings: settings.clone(),
+        };
+        sketch(&sketch_job, &Silent)?;
+        let sketched = seconds();
+        join(&JoinJob { sketches: sketches.clone(), memory, threads, shard }, &audit)?;
+        let joined = seconds();
+        let linkage = Linkage::Star;
+        cluster(&ClusterJob { sketches: sketches.clone(), linkage, memory, threads }, &Silent)?;
+        let clustered = seconds();
+        let (out, writes) = (folder.path().join("kept"), Outputs { kept: true, removed: true });
+        apply(&ApplyJob { sketches, inputs, out, linkage, writes, threads, shard }, &Silent)?;
+        let applied = seconds();
+        let (pages, audit) = (PAGES as f64, audit.taken());
+        Ok(Self {
+            pages: PAGES,
+            sketch: (sketched - begun) / text_bytes,
+            join: (joined - sketched - audit).max(0.0) / pages,
+            audit: audit / pages,
+            cluster: (clustered - joined) / pages,
+            apply: (applied - clustered) / text_bytes,
+        })
+    }
+}
+
+/// Takes the processor time of a join's audit.
+#[derive(Default)]
+struct AuditTime {
+    begun: Mutex<Option<f64>>,
+    taken: Mutex<f64>,
+}
+
+impl AuditTime {
+    fn taken(&self) -> f64 {
+        *self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress for AuditTime {
+    fn begin(&self, stage: &str, _: u64, _: &str) {
+        let is_audit = [super::audit::DRAW, super::audit::COMPARE].contains(&stage);
+        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) =
+            is_audit.then(|| cpu_seconds().unwrap_or(0.0));
+    }
+
+    fn advance(&self, _: u64) {}
+
+    fn end(&self) {
+        if let Some(begun) = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let taken = cpu_seconds().unwrap_or(0.0) - begun;
+            *self.taken.lock().unwrap_or_else(PoisonError::into_inner) += taken;
+        }
+    }
+
+    fn note(&self, _: &str) {}
+}

@@ -1,0 +1,574 @@
+//! What a run in memory tells of pairs, clusters and pages, from the records of stages: in the same order, with
+//! the same names, and a bounded part of it in memory.
+
+use super::Budget;
+use super::cluster::{Fates, Follow, List, follower};
+use super::join::{all_edges, source};
+use super::lookup::Lookup;
+use super::record::{Edge, Fate, PAGE, page_bytes, page_of};
+use super::sketches::{Column, Folder};
+use super::sorter::{Merge, Sorter};
+use crate::error::{Error, Result};
+use crate::format::Body;
+use crate::frames::host_of;
+use crate::pipeline::dedup::{Large, SHOWN_CLUSTERS, SHOWN_MEMBERS};
+use crate::report::model::{ClusterSizes, SourceRow, Sources};
+use crate::report::tell;
+use crate::tables::{self, ClusterRow, PageRow, PairRow};
+use flipside_core::collection::Two;
+use flipside_core::company::Companion;
+use flipside_core::dedup::{Cohesion, Kind, Pair};
+use flipside_core::id::{Cluster, Document, Id};
+use flipside_core::settings::Settings;
+use flipside_core::similarity::Anchor;
+use flipside_core::sketch::Facts;
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A folder of sketches whose pages are clustered, with all that results call them.
+pub struct Tables<'a> {
+    pub folder: &'a Folder,
+    pub settings: &'a Settings,
+    pub fates: &'a Body,
+    pub lookup: RefCell<Lookup<'a>>,
+    pub budget: Budget,
+    /// Where what does not fit into memory goes.
+    pub work: &'a Path,
+}
+
+/// How many pairs there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PairCounts {
+    /// Those of the table: copies once, with the page that leads them.
+    pub written: u64,
+    /// All pairs of pages that are near or have the same text.
+    pub found: u64,
+}
+
+/// What clusters come to.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterCounts {
+    pub sizes: Vec<ClusterSizes>,
+    pub clusters: u64,
+    pub pages: u64,
+    pub largest: Vec<Large>,
+}
+
+/// What all pages come to.
+#[derive(Clone, Debug, Default)]
+pub struct PageCounts {
+    /// Of each file of sketches, the pages that stay.
+    pub kept: Vec<u64>,
+    /// Pages with too few features.
+    pub few: u64,
+    /// Bytes of the texts that go.
+    pub removed_text_bytes: u64,
+    /// What hosts lose; none where no page has one.
+    pub hosts: Option<Sources>,
+}
+
+/// The page of a number, as results in memory have it; there are at most 2³² of them.
+pub fn document(page: u64) -> Document {
+    Document::new(page as u32)
+}
+
+impl Tables<'_> {
+    fn sorter(&self, width: usize, name: &'static str) -> Sorter {
+        Sorter::new(width, self.budget.bytes / 4, self.work, name)
+    }
+
+    /// A list of the pages that have copies, each with the number of pages of its text.
+    fn copies(&self, edges: &Body) -> Result<PathBuf> {
+        let mut by_first = self.sorter(2 * PAGE, "first");
+        let mut copies = Merge::of(Edge::WIDTH, vec![source(edges)?])?;
+        while let Some(edge) = copies.next()? {
+            let Edge { later, earlier, .. } = Edge::of(edge);
+            by_first.push(&[page_bytes(earlier), page_bytes(later)].concat())?;
+        }
+        let (mut list, mut by_first) = (List::create(self.work.join("copies.list"))?, by_first.finish()?);
+        let mut last: Option<(u64, u64)> = None;
+        while let Some(record) = by_first.next()? {
+            let first = page_of(record);
+            match &mut last {
+                Some((page, number)) if *page == first => *number += 1,
+                _ => {
+                    if let Some((page, number)) = last.replace((first, 2)) {
+                        list.put(&follower(page, number, None))?;
+                    }
+                }
+            }
+        }
+        if let Some((page, number)) = last {
+            list.put(&follower(page, number, None))?;
+        }
+        list.finish()
+    }
+
+    /// Goes through all pairs, ascending by the earlier page, and writes them to a table, if one is named.
+    ///
+    /// # Errors
+    /// If what is there cannot be read, or the table cannot be written.
+    pub fn pairs(&self, path: Option<&Path>, mut each: impl FnMut(&Pair)) -> Result<PairCounts> {
+        const WIDTH: usize = Edge::WIDTH + PAGE;
+        let (bodies, _) = all_edges(self.folder)?;
+        let copies = self.copies(&bodies[0])?;
+        let mut by_earlier = self.sorter(WIDTH, "pairs");
+        let mut edges = Merge::of(Edge::WIDTH, bodies.iter().map(source).collect::<Result<Vec<_>>>()?)?;
+        let mut of_later = Follow::open(&copies)?;
+        while let Some(bytes) = edges.next()? {
+            let number = of_later.of(page_of(bytes))?.map_or(1, |(number, _)| number);
+            let mut record = [0; WIDTH];
+            record[..PAGE].copy_from_slice(&bytes[PAGE..2 * PAGE]);
+            record[PAGE..2 * PAGE].copy_from_slice(&bytes[..PAGE]);
+            record[2 * PAGE..Edge::WIDTH].copy_from_slice(&bytes[2 * PAGE..]);
+            record[Edge::WIDTH..].copy_from_slice(&page_bytes(number));
+            by_earlier.push(&record)?;
+        }
+        drop(edges);
+        let (mut by_earlier, mut of_earlier) = (by_earlier.finish()?, Follow::open(&copies)?);
+        let mut counts = PairCounts::default();
+        let mut next = || -> Result<Option<Pair>> {
+            let Some(record) = by_earlier.next()? else { return Ok(None) };
+            let Edge { later: a, earlier: b, distance, similarity } = Edge::of(record);
+            counts.written += 1;
+            if distance.is_some() {
+                let copies = of_earlier.of(a)?.map_or(1, |(number, _)| number);
+                counts.found += copies * page_of(&record[Edge::WIDTH..]);
+            }
+            let kind = if distance.is_some() { Kind::Near } else { Kind::Exact };
+            let (a, b, distance) = (document(a), document(b), distance.unwrap_or(0));
+            let pair = Pair { a, b, distance, similarity, kind };
+            each(&pair);
+            Ok(Some(pair))
+        };
+        match path {
+            Some(path) => {
+                let row = |pair: Pair| self.pair_row(&pair);
+                let rows = std::iter::from_fn(|| next().transpose());
+                tables::write(path, rows.map(|pair| pair.and_then(row)))?;
+            }
+            None => while next()?.is_some() {},
+        }
+        let mut copies = Follow::open(&copies)?;
+        while let Some((_, number, _)) = copies.take()? {
+            counts.found += number * (number - 1) / 2;
+        }
+        Ok(counts)
+    }
+
+    fn pair_row(&self, pair: &Pair) -> Result<PairRow<'_>> {
+        let mut lookup = self.lookup.borrow_mut();
+        let [a, b] = pair.documents().map(|document| u64::from(document.number()));
+        let (first, second) = (lookup.page(a)?, lookup.page(b)?);
+        let has_distance = self.settings.sketches.has_hash();
+        Ok(PairRow {
+            a_id: first.id(),
+            b_id: second.id(),
+            a_url: first.url(),
+            b_url: second.url(),
+            distance: has_distance.then_some(pair.distance),
+            similarity: f64::from(pair.similarity),
+            kind: pair.kind,
+            measure: tell::measure_name(self.settings, pair.kind),
+            a_at: lookup.standing(a, &first),
+            b_at: lookup.standing(b, &second),
+        })
+    }
+
+    /// Goes through all clusters in their order, and writes their pages to a table, if one is named.
+    ///
+    /// # Errors
+    /// As [`pairs`](Self::pairs).
+    pub fn clusters(&self, path: Option<&Path>) -> Result<ClusterCounts> {
+        const WIDTH: usize = 4 * PAGE;
+        let mut by_cluster = self.sorter(WIDTH, "clusters");
+        let mut fates = Fates::open(self.fates)?;
+        while let Some(Fate { page, stays, cluster, size, .. }) = fates.take()? {
+            by_cluster.push(&[cluster, page, stays, size].map(page_bytes).concat())?;
+        }
+        let mut by_cluster = by_cluster.finish()?;
+        let (mut sizes, mut counts): (BTreeMap<u64, u64>, _) = (BTreeMap::new(), ClusterCounts::default());
+        // The place of the next page in its cluster.
+        let (mut last, mut at) = (None, 0);
+        let largest = &mut counts.largest;
+        let mut next = || -> Result<Option<[u64; 4]>> {
+            let Some(record) = by_cluster.next()? else { return Ok(None) };
+            let member = [0, 1, 2, 3].map(|at| page_of(&record[at * PAGE..]));
+            let [cluster, page, _, size] = member;
+            if last.replace(cluster) != Some(cluster) {
+                at = 0;
+                *sizes.entry(size).or_default() += 1;
+                counts.clusters += 1;
+                counts.pages += size;
+                let place = largest.partition_point(|other: &Large| other.size >= size);
+                let of = Cluster::new(cluster as u32);
+                largest.insert(place, Large { cluster: of, size, shown: Vec::new(), cohesion: None });
+                largest.truncate(SHOWN_CLUSTERS);
+            }
+            // Of the others, evenly from the last one on.
+            let step = (size as usize - 1).div_ceil(SHOWN_MEMBERS).max(1) as u64;
+            if (at == 0 || (size - 1 - at).is_multiple_of(step))
+                && let Some(large) =
+                    largest.iter_mut().find(|large| u64::from(large.cluster.number()) == cluster)
+            {
+                large.shown.push(document(page));
+            }
+            at += 1;
+            Ok(Some(member))
+        };
+        match path {
+            Some(path) => {
+                let row = |[cluster, page, stays, size]: [u64; 4]| {
+                    let mut lookup = self.lookup.borrow_mut();
+                    let found = lookup.page(page)?;
+                    Ok(ClusterRow {
+                        id: found.id(),
+                        url: found.url(),
+                        cluster: Cow::Owned(cluster.to_string()),
+                        size,
+                        kept: page == stays,
+                        at: lookup.standing(page, &found),
+                    })
+                };
+                let rows = std::iter::from_fn(|| next().transpose());
+                tables::write(path, rows.map(|member| member.and_then(row)))?;
+            }
+            None => while next()?.is_some() {},
+        }
+        // The others of a cluster are shown from the last one on.
+        largest.iter_mut().for_each(|large| large.shown[1..].reverse());
+        counts.sizes = sizes.into_iter().map(|(size, clusters)| ClusterSizes { size, clusters }).collect();
+        Ok(counts)
+    }
+
+    /// How alike the pages of each cluster are to the one that stays, in the order of clusters.
+    ///
+    /// # Errors
+    /// If what is there cannot be read.
+    pub fn cohesion(&self, mut each: impl FnMut(Cluster, Cohesion, Document)) -> Result<()> {
+        let (measure, floor) = self.settings.cohesion();
+        let words = self.folder.files.first().map_or(0, |file| file.layout.words);
+        let width = 3 * PAGE + 16 + 4 + 8 * words;
+        let mut by_cluster = self.sorter(width, "cohesion");
+        let mut fates = Fates::open(self.fates)?;
+        let mut next = fates.take()?;
+        let (mut digests, mut features, mut bits, mut record) = (vec![], vec![], vec![], vec![]);
+        self.folder.scan(&|_| (), |columns, start, from, count| {
+            let end = start + count as u64;
+            if next.is_none_or(|fate| fate.page >= end) {
+                return Ok(());
+            }
+            columns.read(Column::Digests, from, count, &mut digests)?;
+            columns.read(Column::Features, from, count, &mut features)?;
+            columns.read(Column::Bits, from, count, &mut bits)?;
+            while let Some(fate) = next.filter(|fate| fate.page < end) {
+                let at = (fate.page - start) as usize;
+                record.clear();
+                [fate.cluster, fate.page, fate.stays].iter().for_each(|&n| record.extend(page_bytes(n)));
+                record.extend_from_slice(&digests[16 * at..][..16]);
+                record.extend_from_slice(&features[4 * at..][..4]);
+                record.extend_from_slice(&bits[8 * words * at..][..8 * words]);
+                by_cluster.push(&record)?;
+                next = fates.take()?;
+            }
+            Ok(())
+        })?;
+        // Cluster, similarity with the page that stays, page, the page that stays.
+        let mut by_similarity = self.sorter(3 * PAGE + 4, "similarities");
+        let (mut by_cluster, mut kept): (_, Option<(u64, Owned)>) = (by_cluster.finish()?, None);
+        while let Some(record) = by_cluster.next()? {
+            let [cluster, page, stays] = [0, 1, 2].map(|at| page_of(&record[at * PAGE..]));
+            let sketch = Owned::of(&record[3 * PAGE..]);
+            match &kept {
+                Some((of, first)) if *of == cluster => {
+                    let first = first.companion();
+                    let similarity = Anchor::new(measure, &first).with(&&sketch.companion());
+                    let ordered = ordered(similarity);
+                    by_similarity.push(
+                        &[&page_bytes(cluster)[..], &ordered, &page_bytes(page), &page_bytes(stays)].concat(),
+                    )?;
+                }
+                _ => kept = Some((cluster, sketch)),
+            }
+        }
+        drop(by_cluster);
+        // One list to count and one to tell by: a cluster may be larger than memory.
+        let (mut by_similarity, mut list) = (by_similarity.finish()?, List::create(self.work.join("alike"))?);
+        while let Some(record) = by_similarity.next()? {
+            list.put(record)?;
+        }
+        let list = list.finish()?;
+        let (mut ahead, mut behind) = (Similar::open(&list)?, Similar::open(&list)?);
+        while let Some((cluster, ..)) = ahead.next {
+            let mut number = 0;
+            while ahead.next.is_some_and(|(of, ..)| of == cluster) {
+                ahead.take()?;
+                number += 1;
+            }
+            let (mut cohesion, mut kept) = (Cohesion::default(), document(0));
+            for at in 0..number {
+                let Some((_, similarity, page, stays)) = behind.take()? else { break };
+                if at == 0 {
+                    (cohesion.lowest, cohesion.farthest, kept) =
+                        (similarity, document(page), document(stays));
+                }
+                if at == number / 2 {
+                    cohesion.median = similarity;
+                }
+                cohesion.unlike += u64::from(similarity < floor as f32);
+            }
+            each(Cluster::new(cluster as u32), cohesion, kept);
+        }
+        Ok(())
+    }
+
+    /// Every page with what becomes of it, in order.
+    fn rows(&self) -> Result<impl Iterator<Item = Result<PageRow<'_>>>> {
+        let (mut fates, pages) = (Fates::open(self.fates)?, self.folder.pages());
+        let mut next = fates.take()?;
+        let row = move |page: u64| {
+            let fate = next.filter(|fate| fate.page == page);
+            if fate.is_some() {
+                next = fates.take()?;
+            }
+            let mut lookup = self.lookup.borrow_mut();
+            let found = lookup.page(page)?;
+            let at = lookup.standing(page, &found);
+            let stays = fate.map_or(page, |fate| fate.stays);
+            Ok(PageRow {
+                file: at.file,
+                row: at.row,
+                id: found.id(),
+                url: found.url(),
+                cluster: fate.and_then(|fate| u32::try_from(fate.cluster).ok()),
+                size: fate.map_or(1, |fate| fate.size),
+                kept: stays == page,
+                stays: if stays == page { found.id() } else { lookup.page(stays)?.id() },
+                similarity: fate.and_then(|fate| fate.similarity).map(f64::from),
+            })
+        };
+        Ok((0..pages).map(row))
+    }
+
+    /// Writes every page to a table.
+    ///
+    /// # Errors
+    /// As [`pairs`](Self::pairs).
+    pub fn pages(&self, path: &Path) -> Result<u64> {
+        tables::write(path, self.rows()?)
+    }
+
+    /// Writes the pages that go to a table.
+    ///
+    /// # Errors
+    /// As [`pairs`](Self::pairs).
+    pub fn removed(&self, path: &Path) -> Result<u64> {
+        tables::write(path, self.rows()?.filter(|row| row.as_ref().map_or(true, |row| !row.kept)))
+    }
+
+    /// Hands every page to a table that takes no errors.
+    ///
+    /// # Errors
+    /// As [`pairs`](Self::pairs).
+    pub fn pages_by(
+        &self,
+        write: impl FnOnce(&mut dyn Iterator<Item = PageRow<'_>>) -> Result<u64>,
+    ) -> Result<u64> {
+        let failed = Cell::new(None);
+        let mut rows = self.rows()?.map_while(|row| row.map_err(|error| failed.set(Some(error))).ok());
+        let written = write(&mut rows);
+        match failed.take() {
+            Some(error) => Err(error),
+            None => written,
+        }
+    }
+
+    /// Counts all pages.
+    ///
+    /// # Errors
+    /// If what is there cannot be read.
+    pub fn counts(&self) -> Result<PageCounts> {
+        let files = &self.folder.files;
+        let mut counts = PageCounts { kept: vec![0; files.len()], ..PageCounts::default() };
+        let least = self.settings.min_features.max(1);
+        let mut hosts = self.sorter(16 + PAGE + 1, "hosts");
+        let mut fates = Fates::open(self.fates)?;
+        let mut next = fates.take()?;
+        let (mut lengths, mut features) = (Vec::new(), Vec::new());
+        let words = super::join::words;
+        self.folder.scan(&|_| (), |columns, page, from, count| {
+            columns.read(Column::Lengths, from, count, &mut lengths)?;
+            columns.read(Column::Features, from, count, &mut features)?;
+            let file = self.folder.place(page).0;
+            for (page, (length, features)) in (page..).zip(words(&lengths).zip(words(&features))) {
+                let fate = next.filter(|fate| fate.page == page);
+                if fate.is_some() {
+                    next = fates.take()?;
+                }
+                let stays = fate.is_none_or(|fate| fate.stays == page);
+                counts.kept[file] += u64::from(stays);
+                counts.few += u64::from((features as usize) < least);
+                if !stays {
+                    counts.removed_text_bytes += u64::from(length);
+                }
+                if let Some(host) = host_of(&self.lookup.borrow_mut().page(page)?.url) {
+                    let mut record = [0; 16 + PAGE + 1];
+                    record[..16].copy_from_slice(&crate::hash::text_digest(&host).to_be_bytes());
+                    record[16..16 + PAGE].copy_from_slice(&page_bytes(page));
+                    record[16 + PAGE] = u8::from(stays);
+                    hosts.push(&record)?;
+                }
+            }
+            Ok(())
+        })?;
+        let (mut hosts, mut all) = (hosts.finish()?, Sources::of("host"));
+        let mut row: Option<([u8; 16], u64, SourceRow)> = None;
+        loop {
+            let record = hosts.next()?;
+            let host = record.map(|record| {
+                let mut host = [0; 16];
+                host.copy_from_slice(&record[..16]);
+                (host, page_of(&record[16..]), record[16 + PAGE] == 1)
+            });
+            if let Some((_, page, counted)) = row.take_if(|row| host.is_none_or(|(host, ..)| host != row.0)) {
+                let source = host_of(&self.lookup.borrow_mut().page(page)?.url).unwrap_or_default();
+                all.add(SourceRow { source, ..counted });
+            }
+            let Some((host, page, stays)) = host else { break };
+            row.get_or_insert_with(|| (host, page, SourceRow::default())).2.count(stays);
+        }
+        counts.hosts = (all.number > 0).then(|| all.settled());
+        Ok(counts)
+    }
+
+    /// How many different texts have features enough.
+    ///
+    /// # Errors
+    /// If what is there cannot be read.
+    pub fn sketched(&self) -> Result<u64> {
+        let (bodies, _) = all_edges(self.folder)?;
+        let mut copies = Merge::of(Edge::WIDTH, vec![source(&bodies[0])?])?;
+        let mut next = copies.next()?.map(page_of);
+        let least = self.settings.min_features.max(1);
+        let (mut features, mut sketched) = (Vec::new(), 0);
+        self.folder.scan(&|_| (), |columns, page, from, count| {
+            columns.read(Column::Features, from, count, &mut features)?;
+            for (page, features) in (page..).zip(super::join::words(&features)) {
+                if next == Some(page) {
+                    next = copies.next()?.map(page_of);
+                } else {
+                    sketched += u64::from(features as usize >= least);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(sketched)
+    }
+
+    /// The pages that are near the most others.
+    ///
+    /// # Errors
+    /// If what is there cannot be read.
+    pub fn most_near(&self, number: usize) -> Result<Vec<Document>> {
+        let (bodies, _) = all_edges(self.folder)?;
+        let mut edges = Merge::of(Edge::WIDTH, bodies[1..].iter().map(source).collect::<Result<Vec<_>>>()?)?;
+        let mut by_page = self.sorter(2 * PAGE, "near");
+        while let Some(edge) = edges.next()? {
+            by_page.push(&edge[..2 * PAGE])?;
+            by_page.push(&[&edge[PAGE..2 * PAGE], &edge[..PAGE]].concat())?;
+        }
+        let (mut by_page, mut most): (_, Vec<(u64, u64)>) = (by_page.finish()?, Vec::new());
+        let mut last: Option<(u64, u64)> = None;
+        loop {
+            let page = by_page.next()?.map(page_of);
+            match &mut last {
+                Some((of, near)) if page == Some(*of) => *near += 1,
+                _ => {
+                    if let Some((of, near)) = last.take() {
+                        most.insert(most.partition_point(|&(_, other)| other >= near), (of, near));
+                        most.truncate(number);
+                    }
+                    let Some(page) = page else { break };
+                    last = Some((page, 1));
+                }
+            }
+        }
+        Ok(most.into_iter().map(|(page, _)| document(page)).collect())
+    }
+}
+
+/// A similarity as bytes that ascend with it.
+fn ordered(similarity: f32) -> [u8; 4] {
+    let bits = similarity.to_bits();
+    let ordered = if bits >> 31 == 1 { !bits } else { bits ^ 1 << 31 };
+    ordered.to_be_bytes()
+}
+
+/// Reads such similarities.
+struct Similar {
+    list: super::cluster::Records,
+    next: Option<(u64, f32, u64, u64)>,
+}
+
+impl Similar {
+    fn open(path: &Path) -> Result<Self> {
+        let mut similar = Self { list: super::cluster::Records::open(path, 3 * PAGE + 4)?, next: None };
+        similar.take()?;
+        Ok(similar)
+    }
+
+    /// Takes the next one: cluster, similarity, page, and the page that stays.
+    fn take(&mut self) -> Result<Option<(u64, f32, u64, u64)>> {
+        let next = self.list.next()?.map(|record| {
+            let ordered = u32::from_be_bytes([record[5], record[6], record[7], record[8]]);
+            let bits = if ordered >> 31 == 1 { ordered ^ 1 << 31 } else { !ordered };
+            (page_of(record), f32::from_bits(bits), page_of(&record[9..]), page_of(&record[14..]))
+        });
+        Ok(std::mem::replace(&mut self.next, next))
+    }
+}
+
+/// What likeness is measured by.
+struct Owned {
+    facts: Facts,
+    bits: Vec<u64>,
+}
+
+impl Owned {
+    /// From digest, number of features and bits.
+    fn of(record: &[u8]) -> Self {
+        let digest = record[..16].iter().rev().fold(0u128, |sum, &byte| sum << 8 | u128::from(byte));
+        let features = u32::from_le_bytes([record[16], record[17], record[18], record[19]]);
+        let bits = super::join::longs(&record[20..]).collect();
+        Self { facts: Facts { digest, text_bytes: 0, features }, bits }
+    }
+
+    fn companion(&self) -> Companion<'_> {
+        Companion { page: 0, facts: self.facts, two: Two { hash: 0, bits: &self.bits, keys: &[] } }
+    }
+}
+
+/// What each folder and each file loses, by the names of files, and their pages and those that stay.
+pub fn lost_by_file<'p>(files: impl Iterator<Item = (&'p Path, u64, u64)>) -> [Sources; 2] {
+    let (mut folders, mut all): (BTreeMap<String, SourceRow>, _) = (BTreeMap::new(), Sources::of("file"));
+    for (path, pages, kept) in files.filter(|&(_, pages, _)| pages > 0) {
+        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+        let folder = folders.entry(folder.display().to_string()).or_default();
+        folder.pages += pages;
+        folder.kept += kept;
+        all.add(SourceRow { source: path.display().to_string(), pages, kept });
+    }
+    let mut of_folders = Sources::of("folder");
+    folders.into_iter().for_each(|(source, row)| of_folders.add(SourceRow { source, ..row }));
+    [of_folders.settled(), all.settled()]
+}
+
+/// An error where a run has more pages than results can number.
+pub fn check_number(pages: u64) -> Result<()> {
+    match u32::try_from(pages) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::parameter("pages", pages, "at most 2^32 - 1 pages in one run with tables")),
+    }
+}
