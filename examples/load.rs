@@ -1,15 +1,15 @@
 //! How fast does `flipside serve` answer, and what does a page cost in memory and on disk?
 //!
-//! `cargo build --release --features serve`, then `cargo run --release --features serve --example load -- --pages 1000000
-//! --index FOLDER --out RESULTS` makes an index of so many pages (one that is there is made longer), starts the service
-//! on it, and asks over HTTP on the loopback interface; several sizes one after the other. Rows go to
+//! `cargo build --release --features serve --bin flipside --example load`, then `target/release/examples/load --pages
+//! 1000000 --index FOLDER --out RESULTS` makes an index of so many pages (one that is there is made longer), starts the
+//! service on it, and asks over HTTP on the loopback interface; several sizes one after the other. Rows go to
 //! `RESULTS/size.csv` and `RESULTS/requests.csv`, behind those that are there; without `--out`, to standard output.
 //!
-//! Of the pages, of 160 words each, seven in ten stand alone, three in ten are a version of an earlier one that differs in
-//! up to four words, one in fifty is of one of four templates; of the questions, one in four is an earlier page again.
-//! Clients ask, wait for the answer and ask again without a pause, so a time is that of a busy service. The machine
-//! may have other work: processor time of the service is told beside the seconds, and how many cores others had
-//! meanwhile.
+//! Of the pages, of 160 words each, two thirds stand alone, three in ten are a version of an earlier one that differs
+//! in up to four words, one in fifty is of one of four templates; of the questions, one in four is an earlier page
+//! again. Clients ask, wait for the answer and ask again without a pause, so a time is that of a busy service. The
+//! machine may have other work: processor time of the service is told beside the seconds, and how many cores others
+//! had meanwhile.
 
 mod crawl;
 
@@ -180,7 +180,7 @@ fn bodies(pages: &Pages, series: Series, size: u64, first: u64, count: u64) -> V
         .map_init(
             || pages.sketcher(),
             |sketcher, page| {
-                let again = fmix64(page ^ 5) % 4 == 0;
+                let again = fmix64(page ^ 5).is_multiple_of(4);
                 let (page, others) = match again {
                     true => (fmix64(page ^ 6) % size, 0..fmix64(page ^ 6) % size),
                     false => (page, 0..size),

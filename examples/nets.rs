@@ -1,7 +1,7 @@
 //! Which net is the best for an index that is asked whether a page has been seen?
 //!
-//! `cargo run --release --features serve --example nets -- PAGES QUESTIONS` stores so many made-up pages in every net and
-//! asks the same questions of each: pages of the families and templates of those that are stored. A pair is truly
+//! `cargo run --release --features serve --example nets -- PAGES QUESTIONS` stores so many made-up pages in every net
+//! and asks the same questions of each: pages of the families and templates of those that are stored. A pair is truly
 //! similar if the Jaccard coefficient of the pages' features is 0.8 or more; all stored pages are looked through for
 //! them. What a net brings up, one judge looks at: the estimate of 1,024 bits. Where not all probes are made, how
 //! many is chosen on one half of the questions, and all figures are of the other half.
@@ -49,7 +49,7 @@ impl Stored {
     }
 
     fn bits(&self, at: usize) -> Bits<'_> {
-        Bits { words: &self.bits[at * self.words..][..self.words], size: self.sizes[at] }
+        Bits::by_size(&self.bits[at * self.words..][..self.words], self.sizes[at])
     }
 }
 
@@ -65,8 +65,8 @@ struct Question {
 impl Question {
     fn bits(&self) -> Bits<'_> {
         match &self.sketch.value {
-            SketchValue::Both(two) => Bits { words: &two.bits, size: self.sketch.facts.features },
-            _ => Bits { words: &[], size: 0 },
+            SketchValue::Both(two) => Bits::by_size(&two.bits, self.sketch.facts.features),
+            _ => Bits::by_size(&[], 0),
         }
     }
 

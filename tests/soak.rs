@@ -81,7 +81,7 @@ impl Model {
             index: Index::new(&Settings::default()).unwrap(),
             names: HashMap::new(),
             stored: Vec::new(),
-            draws: SplitMix64::new(own ^ 0x50a_c),
+            draws: SplitMix64::new(own ^ 0x50ac),
             next: own << 32,
             requests: 0,
             doubted: HashSet::new(),

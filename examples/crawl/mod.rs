@@ -60,7 +60,7 @@ impl Pages {
     /// one of four templates that go with them.
     pub fn text(&self, page: u64, others: Range<u64>) -> String {
         let (family, own) = match fmix64(page) % 100 {
-            0..2 => (!(others.start ^ fmix64(page ^ 1) % 4), 6),
+            0..2 => (!(others.start ^ (fmix64(page ^ 1) % 4)), 6),
             2..32 => {
                 let span = (others.end - others.start).max(1);
                 (others.start + fmix64(page ^ 2) % span, 1 + fmix64(page ^ 3) % 4)

@@ -947,8 +947,8 @@ impl Seen {
         Ok(())
     }
 
-    /// What makes the log that goes with a snapshot, which can be [begun](Self::begin_snapshot) then. Others may use the
-    /// index while it is made.
+    /// What makes the log that goes with a snapshot, which can be [begun](Self::begin_snapshot) then. Others may use
+    /// the index while it is made.
     ///
     /// # Errors
     /// For an index that is open to read.

@@ -127,10 +127,11 @@ fn tables(chosen: Range<usize>, bands: usize, filled: &[bool], keys: &[u32]) -> 
             *at += 1;
         }
     }
-    let band = |((entries, counts), band): ((&Vec<(u32, u32)>, &[usize; PARTS]), usize)| {
+    let all = entries.iter().zip(&counts).zip(chosen);
+    all.map(|((entries, counts), band)| {
         Band::filled(entries, counts, |slot| keys[slot as usize * bands + band])
-    };
-    entries.iter().zip(&counts).zip(chosen).map(band).collect()
+    })
+    .collect()
 }
 
 impl Keyed {
