@@ -41,8 +41,11 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
     let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head));
     read.map_err(|e| Error::io(path, e))?;
     if format::is_of_kind(path, format::SEEN_LOG) {
-        // A file of an index says little by itself.
-        return seen::check(folder_of(path));
+        // A file of an index says little by itself; one that was exported stands for itself.
+        return match seen::is_index(folder_of(path)) {
+            true => seen::check(folder_of(path)),
+            false => seen::check_export(path),
+        };
     }
     if head.starts_with(b"flipside") {
         return check_binary(path);

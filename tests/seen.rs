@@ -691,3 +691,149 @@ fn two_at_once_never_lose_pages() {
         assert_eq!(pages, 200 * ended.iter().filter(|well| **well).count());
     }
 }
+
+#[test]
+fn a_snapshot_that_is_made_while_pages_come_and_go_loses_nothing() {
+    let top = tempfile::tempdir().unwrap();
+    let mut sketcher = Sketcher::new(&Settings::default(), None).unwrap();
+    let index = top.path().join("i");
+    let mut seen = Seen::open(&index, Access::Write { fsync: true }, Some(&params())).unwrap();
+    seen.snapshots_by_hand().unwrap();
+    let mut model: BTreeMap<u64, u64> = BTreeMap::new();
+    let store =
+        |seen: &mut Seen, sketcher: &mut Sketcher, model: &mut BTreeMap<u64, u64>, page: u64, at: u64| {
+            let name = format!("page {page}");
+            let request = Request { name: &name, id: None, seen: at, fresh_from: 0 };
+            let reply = seen.ask_and_add(&request, &sketcher.sketch(&text(page, 0))).unwrap();
+            assert_eq!(reply.verdict, if model.contains_key(&page) { Verdict::Same } else { Verdict::New });
+            if let Some(unsynced) = seen.acknowledge_unsynced().unwrap() {
+                unsynced.sync().unwrap();
+            }
+            let last = model.entry(page).or_default();
+            *last = (*last).max(at);
+        };
+    let remove = |seen: &mut Seen, model: &mut BTreeMap<u64, u64>, page: u64| {
+        let name = format!("page {page}");
+        let gone = seen.remove(&[&name[..]].into(), 0).unwrap();
+        assert_eq!(gone, usize::from(model.remove(&page).is_some()));
+    };
+    let hold = |seen: &Seen, sketcher: &mut Sketcher, model: &BTreeMap<u64, u64>, pages: u64| {
+        assert_eq!(seen.len(), model.len());
+        for page in 0..pages {
+            let request = Request { name: "?", id: None, seen: 0, fresh_from: 0 };
+            let reply = seen.ask(&request, &sketcher.sketch(&text(page, 0))).unwrap();
+            let name = model.contains_key(&page).then(|| format!("page {page}"));
+            assert_eq!(reply.earlier.as_deref(), name.as_deref());
+            assert_eq!(reply.seen, model.get(&page).copied().unwrap_or_default());
+        }
+    };
+    for page in 0..1_500 {
+        store(&mut seen, &mut sketcher, &mut model, page, 10);
+    }
+    let mut next = 1_500;
+    // Ended in good order, cut off before its end, and before its beginning.
+    for round in 0..4u64 {
+        let log = seen.new_log().unwrap()().unwrap();
+        if round != 3 {
+            let mut snapshot = seen.begin_snapshot(log).unwrap();
+            let mut steps = 0;
+            while snapshot.copy(&seen) {
+                // New pages, old ones again, some removed, and one whose number is given to another.
+                store(&mut seen, &mut sketcher, &mut model, next, 20 + round);
+                store(&mut seen, &mut sketcher, &mut model, 100 * steps + round, 30 + round);
+                for page in [90 * steps + 5, 1_400 - 80 * steps, next] {
+                    remove(&mut seen, &mut model, page);
+                }
+                store(&mut seen, &mut sketcher, &mut model, next + 1, 50);
+                store(&mut seen, &mut sketcher, &mut model, 90 * steps + 5, 51);
+                snapshot.write().unwrap();
+                (next, steps) = (next + 2, steps + 1);
+            }
+            assert!(steps > 3);
+            if round != 2 {
+                let mut finished = snapshot.finish().unwrap();
+                while !seen.end_snapshot(&mut finished).unwrap() {
+                    remove(&mut seen, &mut model, 700 + round);
+                }
+                assert!(fs::read_dir(&index).unwrap().count() <= 3, "snapshot, log, lock");
+            }
+        }
+        store(&mut seen, &mut sketcher, &mut model, next, 60);
+        next += 1;
+        hold(&seen, &mut sketcher, &model, next);
+        drop(seen);
+        let read = Seen::open(&index, Access::Read, None).unwrap();
+        assert_eq!(read.notes(), [] as [&str; 0]);
+        hold(&read, &mut sketcher, &model, next);
+        seen = Seen::open(&index, Access::Write { fsync: false }, None).unwrap();
+        seen.snapshots_by_hand().unwrap();
+        assert_eq!(seen.notes(), [] as [&str; 0]);
+        hold(&seen, &mut sketcher, &model, next);
+    }
+    seen.snapshot().unwrap();
+    assert!(!seen.has_traces());
+    seen.close().unwrap();
+    let read = Seen::open(&index, Access::Read, None).unwrap();
+    hold(&read, &mut sketcher, &model, next);
+}
+
+#[test]
+fn pages_come_from_sketches_exported_files_and_other_indexes() {
+    let top = tempfile::tempdir().unwrap();
+    let put = |name: &str, content: String| fs::write(top.path().join(name), content).unwrap();
+    let pages = |from: u64, to: u64| -> String {
+        (from..to).map(|page| line(&format!("http://site.example/{page}"), &text(page, page % 3))).collect()
+    };
+    put("a.jsonl", pages(0, 40));
+    put("b.jsonl", pages(30, 60));
+    put("both.jsonl", pages(0, 60));
+    told(top.path(), "sketch a.jsonl b.jsonl --out sketches", 0);
+    // Without a look at the texts it is the index that has read them.
+    told(top.path(), "seen --index read --seen-at 2026-01-01 a.jsonl b.jsonl", 0);
+    let (_, err) = told(top.path(), "seen --index i --import sketches --seen-at 2026-01-01", 0);
+    assert!(err.contains("60 pages were imported from sketches"), "{err}");
+    put(
+        "new.jsonl",
+        (0..60).map(|page| line("?", &text(page, (page + 1) % 3))).collect::<String>() + &pages(50, 70),
+    );
+    let asked =
+        |index: &str| told(top.path(), &format!("seen --index {index} --ask-only --json new.jsonl"), 0).0;
+    let expected = asked("read");
+    assert_eq!(answers(&expected).iter().filter(|answer| answer["answer"] == "near").count(), 60);
+    assert_eq!(asked("i"), expected);
+    // Exported beside a writer, and taken over, and so is the index itself.
+    let writer = Seen::open(&top.path().join("i"), Access::Write { fsync: false }, None).unwrap();
+    let (_, err) = told(top.path(), "seen --index i --export pages.seen", 0);
+    assert!(err.contains("60 pages were exported"), "{err}");
+    drop(writer);
+    told(top.path(), "seen --index i --export pages.seen", 0);
+    for (index, from) in [("j", "pages.seen"), ("k", "i")] {
+        let (_, err) =
+            told(top.path(), &format!("seen --index {index} --import {from} --seen-at 2026-09-01"), 0);
+        assert!(err.contains("60 pages were imported"), "{err}");
+        assert_eq!(asked(index), expected, "with the times at which they were seen");
+        // Those that are there already are not stored again.
+        let (_, err) = told(top.path(), &format!("seen --index {index} --import sketches"), 0);
+        assert!(err.contains("0 pages were imported"), "{err}");
+    }
+    told(top.path(), "inspect pages.seen", 0);
+    // What was sketched in another way, is damaged, or is something else, is refused.
+    for (index, options, from) in [
+        ("m", "--features words", "sketches"),
+        ("n", "--method simhash", "pages.seen"),
+        ("o", "--method simhash", "i"),
+    ] {
+        let (_, err) = told(top.path(), &format!("seen --index {index} --import {from} {options}"), 2);
+        assert!(err.contains("made with the settings of the index"), "{err}");
+    }
+    let (_, err) = told(top.path(), "seen --index i --export a.jsonl", 2);
+    assert!(err.contains("a file that is not there"), "{err}");
+    assert_eq!(fs::read_to_string(top.path().join("a.jsonl")).unwrap(), pages(0, 40));
+    told(top.path(), "seen --index i --import a.jsonl", 2);
+    let mut bytes = fs::read(top.path().join("pages.seen")).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    fs::write(top.path().join("pages.seen"), &bytes).unwrap();
+    let (_, err) = told(top.path(), "seen --index l --import pages.seen", 2);
+    assert!(err.contains("some of its pages cannot be read"), "{err}");
+}

@@ -38,7 +38,11 @@ impl Server {
     /// Sends a request, and gives the status and the body.
     fn send(&self, path: &str, kind: &str, extra: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        let method = if kind.is_empty() { "GET" } else { "POST" };
+        let method = match kind {
+            "" => "GET",
+            "put" => "PUT",
+            _ => "POST",
+        };
         write!(
             stream,
             "{method} {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\ncontent-type: {kind}\r\n{extra}content-length: {}\r\n\r\n{body}",
@@ -243,4 +247,86 @@ fn killed_it_has_forgotten_nothing_that_was_answered() {
         server.child.kill().unwrap();
         server.child.wait().unwrap();
     }
+}
+
+#[test]
+fn collections_are_indexes_of_their_own() {
+    let top = tempfile::tempdir().unwrap();
+    let server = Server::start(top.path(), &["--collections"]);
+    let put = |name: &str| server.send(&format!("/v1/{name}"), "put", "", "").0;
+    let ask = |collection: &str, action: &str, page: &Value| {
+        let path = format!("/v1/{collection}/{action}");
+        let (status, body) = server.send(&path, "application/json", "", &page.to_string());
+        (status, serde_json::from_str::<Value>(body.lines().next().unwrap()).unwrap())
+    };
+    assert_eq!(ask("news", "check", &page("a", 1, 0)).0, 404);
+    assert_eq!((put("news"), put("news"), put("shops.2026")), (201, 200, 201));
+    for wrong in ["News", "..", ".x", "check", "a%2Fb", "a%2F..%2Fb", &"n".repeat(65)] {
+        assert_eq!(put(wrong), 400, "{wrong}");
+    }
+    assert_eq!(ask("news", "check-and-add", &page("a", 1, 0)).1["answer"], "new");
+    assert_eq!(ask("news", "check", &page("b", 1, 1)).1["answer"], "near");
+    assert_eq!(ask("shops.2026", "check", &page("b", 1, 1)).1["answer"], "new");
+    // That path names a collection, which nothing is posted to.
+    assert_eq!(server.send("/v1/check", "application/json", "", &page("a", 1, 0).to_string()).0, 405);
+    let names = |server: &Server| {
+        let (_, body) = server.send("/v1/collections", "", "", "");
+        serde_json::from_str::<Value>(&body).unwrap()["collections"].clone()
+    };
+    let both = json!([{ "name": "news", "pages": 1 }, { "name": "shops.2026", "pages": 0 }]);
+    assert_eq!(names(&server), both);
+    let (_, figures) = server.send("/metrics", "", "", "");
+    for figure in [
+        "flipside_pages{collection=\"news\"} 1",
+        "flipside_answers_total{collection=\"news\",answer=\"near\"} 1",
+        "flipside_work_seconds_count{collection=\"shops.2026\"} 1",
+    ] {
+        assert!(figures.contains(figure), "{figure} in {figures}");
+    }
+    assert_eq!(figures.matches("# TYPE flipside_pages gauge").count(), 1);
+    server.end();
+    // They are there again, and each is an index as others are.
+    let server = Server::start(top.path(), &["--collections"]);
+    assert_eq!(names(&server), both);
+    server.end();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("flipside"));
+    let output = command.current_dir(top.path()).args(["inspect", "i/news"]).output().unwrap();
+    assert!(output.status.success());
+}
+
+#[test]
+fn snapshots_are_made_while_it_answers() {
+    let top = tempfile::tempdir().unwrap();
+    let server = Server::start(top.path(), &["--fsync"]);
+    // Names of 60,000 bytes make a long log.
+    let pages = |from: u64| -> Vec<Value> {
+        (from..from + 50).map(|n| page(&format!("p{n}-{}", "x".repeat(60_000)), n, 0)).collect()
+    };
+    let snapshots = || {
+        let entries = fs::read_dir(top.path().join("i")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name.starts_with("snapshot")).collect();
+        names.sort();
+        names
+    };
+    let mut stored = 0;
+    while snapshots().last().is_none_or(|last| &last[..] < "snapshot-00000003") {
+        let answers = server.many("check-and-add", &pages(stored));
+        assert!(answers.iter().all(|answer| answer["answer"] == "new"));
+        stored += 50;
+        assert!(stored < 5_000, "no snapshot");
+    }
+    let hold = |server: &Server| {
+        for n in (0..stored).step_by(7) {
+            let answer = server.one("check", &page("?", n, 0));
+            assert_eq!(answer["answer"], "same", "{n}");
+            assert!(answer["earlier"].as_str().unwrap().starts_with(&format!("p{n}-x")));
+        }
+    };
+    hold(&server);
+    server.end();
+    let mut server = Server::start(top.path(), &[]);
+    hold(&server);
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
 }

@@ -38,10 +38,12 @@ use crate::search::online::Online;
 use crate::search::{HammingIndex, Mode, Query, Scratch};
 use crate::settings::{Judge, Net, Recall, Settings, Sketches};
 use crate::simhash::BITS;
+use crate::simhash::quantised::QuantisedWeights;
 use crate::similarity::{Anchor, Page};
 use crate::sketch::{Facts, Hashed, Sketch, SketchValue, TwoSketches};
-use hashbrown::{HashSet, HashTable};
+use hashbrown::{HashMap, HashSet, HashTable};
 use std::f64::consts::PI;
+use std::ops::Range;
 
 /// The pages of an index, by what is kept of each. Documents are numbered from 0; the number of one that was
 /// removed is given again.
@@ -89,7 +91,7 @@ struct ByHashes {
     recall: Recall,
     online: Online,
     /// The documents of each slot; none where all are removed.
-    documents: Vec<Vec<u32>>,
+    documents: Groups,
     /// By document; nothing where neither the judge nor the probes look at weights.
     hashed: Vec<Option<Hashed>>,
     /// Slots without a document.
@@ -97,6 +99,141 @@ struct ByHashes {
     measured: Option<Calibration>,
     /// Different hashes at the last measurement.
     measured_at: usize,
+}
+
+/// Pages in columns, as [`Index::fill`] takes them: what [`Index::kept`] gives of each, one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Columns {
+    facts: Vec<Facts>,
+    /// Whether a page has a sketch.
+    sketched: Vec<bool>,
+    hashes: Vec<u64>,
+    /// Of pages with both sketches; as many words and keys for each.
+    bits: Vec<u64>,
+    keys: Vec<u32>,
+    /// Of pages with a SimHash.
+    weights: Vec<QuantisedWeights>,
+}
+
+impl Columns {
+    /// Number of pages.
+    pub fn len(&self) -> usize {
+        self.facts.len()
+    }
+
+    /// Whether there is no page.
+    pub fn is_empty(&self) -> bool {
+        self.facts.is_empty()
+    }
+
+    /// Makes room for so many more pages with both sketches, of so many words and keys.
+    pub fn reserve_both(&mut self, pages: usize, words: usize, keys: usize) {
+        self.facts.reserve(pages);
+        self.sketched.reserve(pages);
+        self.hashes.reserve(pages);
+        self.bits.reserve(pages * words);
+        self.keys.reserve(pages * keys);
+    }
+
+    /// Puts a page with both sketches behind the others, which all have as many words and keys.
+    pub fn push_both(
+        &mut self,
+        facts: Facts,
+        hash: u64,
+        bits: impl Iterator<Item = u64>,
+        keys: impl Iterator<Item = u32>,
+    ) {
+        self.facts.push(facts);
+        self.sketched.push(true);
+        self.hashes.push(hash);
+        self.bits.extend(bits);
+        self.keys.extend(keys);
+    }
+
+    /// Puts a page with a SimHash behind the others.
+    pub fn push_hashed(&mut self, facts: Facts, hashed: Hashed) {
+        self.facts.push(facts);
+        self.sketched.push(true);
+        self.hashes.push(hashed.hash);
+        self.weights.push(hashed.weights);
+    }
+
+    /// Puts a page without a sketch behind the others.
+    pub fn push_bare(&mut self, facts: Facts) {
+        self.facts.push(facts);
+        self.sketched.push(false);
+    }
+}
+
+/// The documents of each slot. Most slots have one, which stands here itself; several are a list elsewhere.
+#[derive(Clone, Debug, Default)]
+struct Groups {
+    /// A document, a list's place with [`LIST`], or [`NOBODY`].
+    entries: Vec<u32>,
+    lists: Vec<Vec<u32>>,
+}
+
+/// Marks an entry that is a list.
+const LIST: u32 = 1 << 31;
+
+/// The entry of a slot without a document.
+const NOBODY: u32 = u32::MAX;
+
+impl Groups {
+    /// Number of slots.
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn of(&self, slot: usize) -> &[u32] {
+        match self.entries[slot] {
+            NOBODY => &[],
+            list if list & LIST != 0 => &self.lists[(list ^ LIST) as usize],
+            _ => &self.entries[slot..=slot],
+        }
+    }
+
+    /// Puts a document behind those of a slot; the next slot begins with it.
+    fn push(&mut self, slot: usize, document: u32) {
+        if slot == self.entries.len() {
+            self.entries.push(NOBODY);
+        }
+        match self.entries[slot] {
+            NOBODY => self.entries[slot] = document,
+            list if list & LIST != 0 => self.lists[(list ^ LIST) as usize].push(document),
+            one => {
+                self.entries[slot] = self.lists.len() as u32 | LIST;
+                self.lists.push(vec![one, document]);
+            }
+        }
+    }
+
+    /// Takes documents out of a slot. A list stays where it is until all is laid out anew.
+    fn retain(&mut self, slot: usize, keep: impl Fn(u32) -> bool) {
+        match self.entries[slot] {
+            NOBODY => {}
+            list if list & LIST != 0 => self.lists[(list ^ LIST) as usize].retain(|&document| keep(document)),
+            one if keep(one) => {}
+            _ => self.entries[slot] = NOBODY,
+        }
+    }
+
+    /// The documents of the slots that have any, by new slots.
+    fn without_empty(&self) -> Self {
+        let mut groups = Self::default();
+        for slot in (0..self.len()).filter(|&slot| !self.of(slot).is_empty()) {
+            let new = groups.len();
+            self.of(slot).iter().for_each(|&document| groups.push(new, document));
+        }
+        groups
+    }
+
+    fn bytes(&self) -> usize {
+        let lists = self.lists.iter().map(|list| list.capacity() * size_of::<u32>());
+        self.entries.capacity() * size_of::<u32>()
+            + lists.sum::<usize>()
+            + self.lists.capacity() * size_of::<Vec<u32>>()
+    }
 }
 
 /// What an index has to say about a page.
@@ -204,6 +341,25 @@ impl Index {
         documents
     }
 
+    /// The documents of these numbers that are stored, in the order of their numbers, each with how many pages had been
+    /// stored before it: [`documents`](Self::documents) some at a time.
+    pub fn births(&self, numbers: Range<usize>) -> impl Iterator<Item = (Document, u64)> + '_ {
+        let numbers = numbers.start.min(self.pages.len())..numbers.end.min(self.pages.len());
+        let first = numbers.start;
+        let stored = self.pages[numbers].iter().enumerate().filter(|(_, page)| page.stored);
+        stored.map(move |(at, page)| (Document((first + at) as u32), page.born))
+    }
+
+    /// The number that no document has reached yet.
+    pub fn numbers(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The digest of a stored document's text.
+    pub fn digest(&self, document: Document) -> Option<u128> {
+        self.contains(document).then(|| self.pages[document.index()].digest)
+    }
+
     /// Whether a document is stored.
     pub fn contains(&self, document: Document) -> bool {
         self.pages.get(document.index()).is_some_and(|page| page.stored)
@@ -295,6 +451,44 @@ impl Index {
         Ok(Document(document))
     }
 
+    /// Stores many pages at once in an index that was empty, in their order: documents are numbered from 0. Gives
+    /// `false` if it is not empty, if two pages have the same text, or if a sketch has not the length that the index
+    /// has; then nothing is stored, and pages are to be [restored](Self::restore) one by one.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for 2³¹ pages or more.
+    pub fn fill(&mut self, columns: Vec<Columns>) -> Result<bool> {
+        let n: usize = columns.iter().map(Columns::len).sum();
+        if !self.pages.is_empty() {
+            return Ok(false);
+        }
+        if n >= 1 << 31 {
+            return Err(Error::parameter("document", n, "fewer than 2^31 in one index"));
+        }
+        let least = self.settings.min_features.max(1);
+        let mut pages = Vec::with_capacity(n);
+        for facts in columns.iter().flat_map(|columns| &columns.facts) {
+            let Facts { digest, features, .. } = *facts;
+            pages.push(Kept { digest, features, born: pages.len() as u64, stored: true });
+        }
+        let (by_digest, net) = match &self.net {
+            Grown::Keys(by_keys) => {
+                let (words, bands) = (by_keys.words, by_keys.keyed.bands());
+                rayon::join(|| by_digest(&pages), || ByKeys::filled(words, bands, columns, n, least))
+            }
+            Grown::Hashes(by_hashes) => {
+                let empty = ByHashes::new(by_hashes.distance, by_hashes.recall)?;
+                rayon::join(|| by_digest(&pages), || empty.filled(columns, n, least))
+            }
+        };
+        let (Some(by_digest), Some(net)) = (by_digest, net?) else { return Ok(false) };
+        (self.pages, self.born, self.by_digest, self.net) = (pages, n as u64, by_digest, net);
+        if let Grown::Hashes(by_hashes) = &mut self.net {
+            by_hashes.measure(self.settings.seed);
+        }
+        Ok(true)
+    }
+
     /// Removes documents, and all that is kept of them; those that are not stored are passed over. Gives how
     /// many went.
     pub fn remove(&mut self, documents: &[Document]) -> usize {
@@ -341,10 +535,8 @@ impl Index {
             }
             Grown::Hashes(by_hashes) => {
                 let ByHashes { online, documents, hashed, .. } = &**by_hashes;
-                let lists =
-                    documents.iter().map(|list| size_of_val(list) + list.capacity() * size_of::<u32>());
                 let sketches = hashed.capacity() * size_of::<Option<Hashed>>();
-                (online.bytes() + lists.sum::<usize>() + sketches, self.len() * size_of::<Hashed>())
+                (online.bytes() + documents.bytes() + sketches, self.len() * size_of::<Hashed>())
             }
         };
         let pages = self.pages.capacity() * size_of::<Kept>();
@@ -435,7 +627,7 @@ impl Index {
         let judged = self.settings.judge.measure().zip(self.settings.judge.threshold());
         let anchor = judged.map(|(measure, threshold)| (Anchor::new(measure, page), threshold as f32));
         for hit in hits {
-            for &document in &by_hashes.documents[hit.slot.index()] {
+            for &document in by_hashes.documents.of(hit.slot.index()) {
                 if answer.compared as usize == MOST_JUDGED {
                     answer.passed_over += 1;
                     continue;
@@ -462,7 +654,69 @@ impl Index {
     }
 }
 
+/// Documents by the digests of their texts; none if two have the same.
+fn by_digest(pages: &[Kept]) -> Option<HashTable<u32>> {
+    let mut table = HashTable::with_capacity(pages.len());
+    let hash = |page: &Kept| digest_hash(page.digest);
+    // In the order of the table, some bits of it, so that what is written at a time is in the processor's cache.
+    let buckets = (pages.len() * 8 / 7).next_power_of_two().max(PIECES);
+    let piece = |page: &Kept| hash(page) as usize % buckets / (buckets / PIECES);
+    let mut next = [0; PIECES];
+    pages.iter().for_each(|page| next[piece(page)] += 1);
+    let mut sum = 0;
+    next.iter_mut().for_each(|next| sum += std::mem::replace(next, sum));
+    let mut order = vec![0u32; pages.len()];
+    for (document, page) in (0..).zip(pages) {
+        let at = &mut next[piece(page)];
+        order[*at] = document;
+        *at += 1;
+    }
+    for document in order {
+        let page = &pages[document as usize];
+        let same = |&other: &u32| pages[other as usize].digest == page.digest;
+        if table.find(hash(page), same).is_some() {
+            return None;
+        }
+        table.insert_unique(hash(page), document, |&other| hash(&pages[other as usize]));
+    }
+    Some(table)
+}
+
+/// Pieces of the table of digests that are filled one after the other.
+const PIECES: usize = 1 << 10;
+
 impl ByKeys {
+    /// The net over the pages of an index that was empty; none if a sketch has another length.
+    fn filled(
+        words: usize,
+        bands: usize,
+        columns: Vec<Columns>,
+        n: usize,
+        least: usize,
+    ) -> Result<Option<Grown>> {
+        let (mut hashes, mut bits) = (vec![0; n], vec![0; n * words]);
+        let (mut keys, mut filled) = (vec![0; n * bands], vec![false; n]);
+        let mut at = 0;
+        for Columns { facts, sketched, hashes: theirs, bits: their_bits, keys: their_keys, .. } in columns {
+            if their_bits.len() != theirs.len() * words || their_keys.len() != theirs.len() * bands {
+                return Ok(None);
+            }
+            let mut row = 0;
+            for (facts, sketched) in facts.iter().zip(sketched) {
+                if sketched && facts.features as usize >= least {
+                    filled[at] = true;
+                    hashes[at] = theirs[row];
+                    bits[at * words..][..words].copy_from_slice(&their_bits[row * words..][..words]);
+                    keys[at * bands..][..bands].copy_from_slice(&their_keys[row * bands..][..bands]);
+                }
+                row += usize::from(sketched);
+                at += 1;
+            }
+        }
+        let keyed = Keyed::filled(bands, filled, keys)?;
+        Ok(Some(Grown::Keys(Self { keyed, words, hashes, bits })))
+    }
+
     fn bits(&self, at: usize) -> &[u64] {
         &self.bits[at * self.words..][..self.words]
     }
@@ -498,12 +752,38 @@ impl ByHashes {
             distance,
             recall,
             online,
-            documents: Vec::new(),
+            documents: Groups::default(),
             hashed: Vec::new(),
             empty: 0,
             measured: None,
             measured_at: 0,
         })
+    }
+
+    /// The net over the pages of an index that was empty; none if they have other sketches.
+    fn filled(mut self, columns: Vec<Columns>, n: usize, least: usize) -> Result<Option<Grown>> {
+        self.hashed = Vec::with_capacity(n);
+        let mut slots: HashMap<u64, u32> = HashMap::with_capacity(n);
+        for Columns { facts, sketched, hashes, weights, .. } in columns {
+            if hashes.len() != weights.len() {
+                return Ok(None);
+            }
+            let mut rows = hashes.into_iter().zip(weights);
+            for (facts, sketched) in facts.iter().zip(sketched) {
+                let hashed = sketched.then(|| rows.next()).flatten();
+                let hashed = hashed.filter(|_| facts.features as usize >= least);
+                let hashed = hashed.map(|(hash, weights)| Hashed { hash, weights });
+                if let Some(Hashed { hash, .. }) = hashed {
+                    let document = self.hashed.len() as u32;
+                    let slot = *slots.entry(hash).or_insert(self.documents.len() as u32) as usize;
+                    self.documents.push(slot, document);
+                }
+                self.hashed.push(hashed);
+            }
+        }
+        drop(slots);
+        self.forget_empty();
+        Ok(Some(Grown::Hashes(Box::new(self))))
     }
 
     fn put(&mut self, document: u32, value: Option<&SketchValue>) -> Result<()> {
@@ -513,12 +793,10 @@ impl ByHashes {
         let Some(&SketchValue::SimHash(hashed)) = value else { return Ok(()) };
         self.hashed[document as usize] = Some(hashed);
         let (slot, new) = self.online.insert(hashed.hash)?;
-        if new {
-            self.documents.push(Vec::new());
-        } else if self.documents[slot.index()].is_empty() {
+        if !new && self.documents.of(slot.index()).is_empty() {
             self.empty -= 1;
         }
-        self.documents[slot.index()].push(document);
+        self.documents.push(slot.index(), document);
         Ok(())
     }
 
@@ -529,9 +807,8 @@ impl ByHashes {
             slots.extend(hashed.and_then(|hashed| self.online.find(hashed.hash)));
         }
         for slot in slots {
-            let documents = &mut self.documents[slot.index()];
-            documents.retain(|&document| self.hashed[document as usize].is_some());
-            self.empty += usize::from(documents.is_empty());
+            self.documents.retain(slot.index(), |document| self.hashed[document as usize].is_some());
+            self.empty += usize::from(self.documents.of(slot.index()).is_empty());
         }
         if 2 * self.empty > self.documents.len() {
             self.forget_empty();
@@ -540,10 +817,10 @@ impl ByHashes {
 
     /// Lays the index out anew without the hashes of which no document is left.
     fn forget_empty(&mut self) {
-        let documents: Vec<Vec<u32>> =
-            self.documents.iter().filter(|list| !list.is_empty()).cloned().collect();
-        let hashes =
-            documents.iter().filter_map(|list| Some(self.hashed[list[0] as usize].as_ref()?.hash)).collect();
+        let documents = self.documents.without_empty();
+        let first = |slot| documents.of(slot).first().copied();
+        let hash = |slot| Some(self.hashed[first(slot)? as usize].as_ref()?.hash);
+        let hashes = (0..documents.len()).filter_map(hash).collect();
         if let Ok(online) = self.laid_out(hashes) {
             (self.online, self.documents, self.empty) = (online, documents, 0);
         }
@@ -583,13 +860,13 @@ impl ByHashes {
         self.online.set_budget(None);
         let params = CalibrationParams { recall, seed, ..CalibrationParams::default() };
         let measured = calibrate(self.online.hashes(), &params, |slot| {
-            let first = self.documents[slot.index()].first();
+            let first = self.documents.of(slot.index()).first();
             let Some(hashed) = first.and_then(|&first| self.hashed[first as usize].as_ref()) else {
                 return Vec::new();
             };
             let query = Query { hash: hashed.hash, weights: &hashed.weights.weights() };
             let mut traced = self.online.trace(query);
-            traced.retain(|(hit, _)| !self.documents[hit.slot.index()].is_empty());
+            traced.retain(|(hit, _)| !self.documents.of(hit.slot.index()).is_empty());
             traced
         });
         self.measured = Some(measured);

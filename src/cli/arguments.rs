@@ -182,7 +182,7 @@ pub(crate) struct FrameArgs {
 }
 
 /// How features are made.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct FeatureArgs {
     /// What a page is cut into: words, shingles:N for runs of N words, or characters:N for runs of N characters
     /// [default: shingles:5]

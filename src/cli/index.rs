@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Which index, and for a new one how its pages are compared.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct IndexArgs {
     /// Folder of the index; made if it does not exist. A file of an earlier version is converted
     #[arg(long, value_name = "DIR")]
@@ -93,6 +93,12 @@ impl IndexArgs {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         self.features.check()?;
         self.settings_of_new().map(|_| ())
+    }
+
+    /// The index of this name in a folder of indexes.
+    #[cfg(feature = "serve")]
+    pub(crate) fn within(&self, name: &str) -> Self {
+        Self { index: self.index.join(name), ..self.clone() }
     }
 
     /// Opens the index, and tells on standard error what there is to say of it.

@@ -9,8 +9,10 @@ use flipside::corpus::{
     page_of_line,
 };
 use flipside::document::DocId;
-use flipside::seen::{COLUMNS, Reply};
+use flipside::format;
+use flipside::seen::{COLUMNS, Reply, SeenParams};
 use flipside::sketch::{Sketch, Sketcher};
+use flipside::staged;
 use rayon::prelude::*;
 use serde::Deserialize;
 use std::collections::{HashSet, VecDeque};
@@ -42,21 +44,34 @@ use std::time::{Duration, SystemTime};
   crawler | flipside seen --index crawl.seen --json - | decider
   flipside seen --index crawl.seen --ask-only page.jsonl --json
   flipside seen --index crawl.seen --remove https://example.org/gone --expire 365d
+  flipside seen --index today.seen --import sketches --import yesterday.seen
+  flipside seen --index crawl.seen --export pages.seen
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
     /// WET, JSONL and Parquet files, folders of them, or - for standard input: JSON lines are answered as they
     /// come, anything else is copied to the folder for temporary files first (TMPDIR, or /tmp) and answered at
     /// its end
-    #[arg(required_unless_present_any = ["remove", "expire"], value_name = "INPUT")]
+    #[arg(required_unless_present_any = ["remove", "expire", "import", "export"], value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 
     #[command(flatten)]
     index: IndexArgs,
 
     /// Answer, but do not add the pages to the index; another process may write to it meanwhile
-    #[arg(long, conflicts_with_all = ["remove", "expire", "fsync"])]
+    #[arg(long, conflicts_with_all = ["remove", "expire", "fsync", "import"])]
     ask_only: bool,
+
+    /// First take over the pages of a folder of sketches or one of its files (flipside sketch), of an exported file,
+    /// or of another index, without reading their texts; may be given several times. Pages of sketches count as seen
+    /// now, or when --seen-at says
+    #[arg(long, value_name = "PATH")]
+    import: Vec<PathBuf>,
+
+    /// At the end write all pages of the index, their names, times and sketches, to a file that --import reads. With
+    /// --ask-only, or if nothing else is to be done, another process may write to the index meanwhile
+    #[arg(long, value_name = "FILE")]
+    export: Option<PathBuf>,
 
     /// First remove the pages of this name, a URL or an id; may be given several times
     #[arg(long, value_name = "NAME")]
@@ -128,8 +143,13 @@ impl Args {
                 Some(discover_all(&self.inputs, &options)?)
             }
         };
-        let mut opened = self.index.open(self.ask_only)?;
+        let exports_alone = self.inputs.is_empty()
+            && self.import.is_empty()
+            && self.remove.is_empty()
+            && self.expire.is_none();
+        let mut opened = self.index.open(self.ask_only || exports_alone)?;
         self.remove_some(&mut opened)?;
+        self.import_some(&mut opened)?;
         let mut out = Output::new(self.json)?;
         let mut damaged = 0;
         if !self.json && (piped || found.is_some()) {
@@ -144,6 +164,10 @@ impl Args {
             for input in inputs {
                 damaged += self.file(&input, &mut opened, &mut out)?;
             }
+        }
+        if let Some(path) = &self.export {
+            opened.seen.export(path)?;
+            eprintln!("flipside: {} pages were exported", opened.seen.len());
         }
         opened.seen.close()?;
         Ok(if damaged > 0 { Done::WithDamage } else { Done::Well })
@@ -160,11 +184,28 @@ impl Args {
         let names: HashSet<&str> = self.remove.iter().map(String::as_str).collect();
         let expire = self.expire.map(|expire| u64::try_from(expire.as_millis()).unwrap_or(u64::MAX));
         let before = expire.map_or(0, |expire| self.now().saturating_sub(expire));
-        let gone = opened.seen.remove(|name, seen| names.contains(name) || seen < before)?;
+        let gone = opened.seen.remove(&names, before)?;
         if gone > 0 {
             opened.seen.snapshot()?;
         }
         eprintln!("flipside: {gone} pages were removed");
+        Ok(())
+    }
+
+    fn import_some(&self, opened: &mut Opened) -> anyhow::Result<()> {
+        let (seen, now) = (&mut opened.seen, self.now());
+        for path in &self.import {
+            let before = seen.len();
+            if flipside::seen::is_index(path) || format::is_of_kind(path, format::SEEN_LOG) {
+                seen.import(path)?;
+            } else {
+                let settings = staged::settings_of(path)?;
+                seen.takes(path, &SeenParams { settings, frequencies: None })?;
+                staged::pages_of(path, |page| seen.put(&page.name, now, page.facts, Some(&page.value)))?;
+                seen.acknowledge()?;
+            }
+            eprintln!("flipside: {} pages were imported from {}", seen.len() - before, path.display());
+        }
         Ok(())
     }
 

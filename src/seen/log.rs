@@ -6,16 +6,18 @@
 //! passed over, and the next whole one looked for.
 
 use super::SeenParams;
-use super::record::{HEAD, LONGEST, MARK, Record, checksum};
+use super::record::{HEAD, LONGEST, MARK, Pages, Record, checksum};
 use crate::error::{Error, Result};
 use crate::format::{self, SEEN_LOG};
 use crate::making::NewFile;
-use crate::settings::Settings;
+use crate::settings::{Settings, Sketches};
 use crate::text::TOKENIZER;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What stands in front of the records.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -67,7 +69,7 @@ impl Part {
     }
 
     /// The bytes of such a file before its records.
-    fn head(self, params: &SeenParams) -> Vec<u8> {
+    pub(super) fn head(self, params: &SeenParams) -> Vec<u8> {
         let header = Header {
             hash: params.settings.feature_hash.name().to_owned(),
             tokenizer: TOKENIZER.to_owned(),
@@ -120,23 +122,26 @@ fn header(path: &Path, file: &mut impl Read) -> Result<(Header, u64)> {
     Ok((header, length))
 }
 
-/// Reads a file from its beginning, and hands over its records in order.
+/// Reads a file from its beginning, and hands over its records in order, each with the byte at which its frame begins.
 ///
 /// # Errors
 /// If it cannot be read or is not such a file, and as `each`.
-pub(super) fn read(path: &Path, mut each: impl FnMut(Record) -> Result<()>) -> Result<(SeenParams, Passed)> {
+pub(super) fn read(
+    path: &Path,
+    mut each: impl FnMut(Record, u64) -> Result<()>,
+) -> Result<(SeenParams, Passed)> {
     let io = |error| Error::io(path, error);
     let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(io)?);
     let (header, start) = header(path, &mut file)?;
     let sketches = header.settings.sketches;
     let mut passed = Passed { whole: start, ..Passed::default() };
-    let mut take = |body: &[u8], passed: &mut Passed| -> Result<bool> {
+    let mut take = |body: &[u8], at: u64, passed: &mut Passed| -> Result<bool> {
         let Some(record) = Record::read(body, sketches) else { return Ok(false) };
         passed.records += 1;
         if let Record::End { pages } = record {
             passed.promised = Some(pages);
         }
-        each(record).map(|()| true)
+        each(record, at).map(|()| true)
     };
     let mut body = Vec::new();
     loop {
@@ -150,7 +155,8 @@ pub(super) fn read(path: &Path, mut each: impl FnMut(Record) -> Result<()>) -> R
             body.resize(length, 0);
             let filled = read_full(&mut file, &mut body).map_err(io)?;
             let length_bytes = (length as u32).to_le_bytes();
-            if filled == length && checksum(length_bytes, &body) == sum && take(&body, &mut passed)? {
+            let at = passed.whole;
+            if filled == length && checksum(length_bytes, &body) == sum && take(&body, at, &mut passed)? {
                 passed.whole += (HEAD + length) as u64;
                 continue;
             }
@@ -158,10 +164,10 @@ pub(super) fn read(path: &Path, mut each: impl FnMut(Record) -> Result<()>) -> R
         }
         // Something is wrong here: the next whole record is looked for in all that is left.
         file.read_to_end(&mut rest).map_err(io)?;
-        let (mut at, mut good) = (0, 0);
+        let (first, mut at, mut good) = (passed.whole, 0, 0);
         while let Some(found) = (at..rest.len()).find(|&at| whole_at(&rest, at).is_some()) {
             let Some(end) = whole_at(&rest, found) else { break };
-            if !take(&rest[found + HEAD..end], &mut passed)? {
+            if !take(&rest[found + HEAD..end], first + found as u64, &mut passed)? {
                 at = found + 1;
                 continue;
             }
@@ -175,6 +181,116 @@ pub(super) fn read(path: &Path, mut each: impl FnMut(Record) -> Result<()>) -> R
         break;
     }
     Ok((params(header), passed))
+}
+
+/// Bytes of a snapshot that are read by one thread at a time.
+const BLOCK: usize = 4 << 20;
+
+/// Some pages of a snapshot, with the bytes at which their frames begin.
+#[derive(Debug, Default)]
+pub(super) struct Block {
+    pub(super) pages: Pages,
+    pub(super) offsets: Vec<u64>,
+    /// The records behind the pages.
+    pub(super) others: Vec<(u64, Record)>,
+}
+
+/// Reads a snapshot by many threads, or nothing if anything is wrong with it: then [`read`] passes over what is.
+///
+/// # Errors
+/// If it cannot be read or is not such a file.
+pub(super) fn read_whole(path: &Path) -> Result<Option<(SeenParams, Vec<Block>, Passed)>> {
+    let io = |error| Error::io(path, error);
+    let mut file = File::open(path).map_err(io)?;
+    let length = file.metadata().map_err(io)?.len();
+    let (header, start) = header(path, &mut BufReader::with_capacity(1 << 16, &file))?;
+    file.seek(SeekFrom::Start(start)).map_err(io)?;
+    let sketches = header.settings.sketches;
+    // Cut behind whole frames; what is left over goes in front of the next block.
+    let (mut at, mut rest, mut number) = (start, Vec::new(), 0);
+    // Memory of blocks that have been read, to be used again.
+    let used: Mutex<Vec<Vec<u8>>> = Mutex::default();
+    let blocks = std::iter::from_fn(|| {
+        if at + rest.len() as u64 >= length {
+            return None;
+        }
+        let mut block = used.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let filled = rest.len();
+        block.resize(BLOCK.max(2 * filled), 0);
+        block[..filled].copy_from_slice(&rest);
+        let got = match read_full(&mut file, &mut block[filled..]) {
+            Ok(got) => got,
+            Err(error) => return Some(Err(error)),
+        };
+        block.truncate(filled + got);
+        let mut end = 0;
+        while let Some((length, _)) = block.get(end..end + HEAD).and_then(frame_of) {
+            if end + HEAD + length > block.len() {
+                break;
+            }
+            end += HEAD + length;
+        }
+        rest.clear();
+        rest.extend_from_slice(&block[end..]);
+        block.truncate(end);
+        let cut = (number, at, block);
+        (number, at) = (number + 1, at + end as u64);
+        // A block that holds no frame, at the end of the file, is what is wrong.
+        (end > 0 || got > 0).then_some(Ok(cut))
+    });
+    let decoded: Vec<io::Result<Option<(usize, Block, u64)>>> = blocks
+        .par_bridge()
+        .map(|cut| {
+            let (number, offset, bytes) = cut?;
+            let block = decoded(offset, &bytes, sketches);
+            let length = bytes.len() as u64;
+            used.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+            Ok(block.map(|block| (number, block, length)))
+        })
+        .collect();
+    let (mut whole, mut blocks) = (start, Vec::with_capacity(decoded.len()));
+    for block in decoded {
+        let Some((number, block, bytes)) = block.map_err(io)? else { return Ok(None) };
+        whole += bytes;
+        blocks.push((number, block));
+    }
+    blocks.sort_unstable_by_key(|&(number, _)| number);
+    let blocks: Vec<Block> = blocks.into_iter().map(|(_, block)| block).collect();
+    let ended = blocks.iter().position(|block| !block.others.is_empty());
+    let ended = ended.is_some_and(|at| blocks[at + 1..].iter().all(|block| block.offsets.is_empty()));
+    let promised = match blocks.last().and_then(|block| block.others.last()) {
+        Some(&(_, Record::End { pages })) => pages,
+        _ => return Ok(None),
+    };
+    let records = blocks.iter().map(|block| (block.offsets.len() + block.others.len()) as u64).sum();
+    let passed = Passed { whole, records, promised: Some(promised), ..Passed::default() };
+    Ok((ended && whole == length).then(|| (params(header), blocks, passed)))
+}
+
+/// The records of whole frames, pages before others; none if something is wrong with one.
+fn decoded(offset: u64, bytes: &[u8], sketches: Sketches) -> Option<Block> {
+    let (mut block, mut at) = (Block::default(), 0);
+    // Pages are of about one length.
+    if let (Some(length), Sketches::Both { bits, banding }) = (whole_at(bytes, 0), sketches) {
+        let pages = bytes.len() / length + 1;
+        block.pages.columns.reserve_both(pages + pages / 16, bits / 64, banding.bands);
+    }
+    while at < bytes.len() {
+        let end = whole_at(bytes, at)?;
+        let (body, offset) = (&bytes[at + HEAD..end], offset + at as u64);
+        if block.others.is_empty() && body.first() == Some(&1) {
+            block.pages.take(body, sketches)?;
+            block.offsets.push(offset);
+        } else {
+            let record = Record::read(body, sketches)?;
+            if !matches!(record, Record::Request(_) | Record::End { .. }) {
+                return None;
+            }
+            block.others.push((offset, record));
+        }
+        at = end;
+    }
+    Some(block)
 }
 
 /// The length and the checksum that a frame states; none if it is no frame.
@@ -242,9 +358,31 @@ pub(super) fn write(
 #[derive(Debug)]
 pub(super) struct Log {
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
     length: u64,
     fsync: bool,
+}
+
+/// What has been written to a log and may not be on the disk yet.
+#[derive(Clone, Debug)]
+pub struct Unsynced {
+    path: PathBuf,
+    file: Arc<File>,
+}
+
+impl Unsynced {
+    /// Waits until it is on the disk, and all that was written to the same log before.
+    ///
+    /// # Errors
+    /// If it cannot be brought there; nobody knows then what of the log is.
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|e| Error::io(&self.path, e))
+    }
+
+    /// Whether both are of one log, so that it is enough to [`sync`](Self::sync) the later one.
+    pub fn is_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.file, &other.file)
+    }
 }
 
 impl Log {
@@ -261,8 +399,8 @@ impl Log {
             }
             Ok(file)
         };
-        let file = open().map_err(|e| Error::io(path, e))?;
-        Ok(Self { path: path.to_path_buf(), file, length, fsync })
+        let file: File = open().map_err(|e| Error::io(path, e))?;
+        Ok(Self { path: path.to_path_buf(), file: Arc::new(file), length, fsync })
     }
 
     /// Bytes of the file.
@@ -275,7 +413,22 @@ impl Log {
     /// # Errors
     /// If they cannot be written; then the log is as it was.
     pub(super) fn append(&mut self, frames: &[u8]) -> Result<()> {
-        let stored = self.file.write_all(frames).and_then(|()| match self.fsync {
+        let fsync = self.fsync;
+        self.put(frames, fsync)
+    }
+
+    /// Appends frames without waiting for the disk; gives what is to be waited for, if that is wanted.
+    ///
+    /// # Errors
+    /// If they cannot be written; then the log is as it was.
+    pub(super) fn append_unsynced(&mut self, frames: &[u8]) -> Result<Option<Unsynced>> {
+        self.put(frames, false)?;
+        let unsynced = || Unsynced { path: self.path.clone(), file: Arc::clone(&self.file) };
+        Ok(self.fsync.then(unsynced))
+    }
+
+    fn put(&mut self, frames: &[u8], fsync: bool) -> Result<()> {
+        let stored = (&*self.file).write_all(frames).and_then(|()| match fsync {
             true => self.file.sync_data(),
             false => Ok(()),
         });

@@ -3,7 +3,8 @@
 //! ([`crate::core::index`]); here it is kept.
 //!
 //! An index is a folder: a snapshot of all pages, a log of what has changed since, and a lock. One process
-//! writes, and has the lock before it gives its first answer; any number read beside it.
+//! writes, and has the lock before it gives its first answer; any number read beside it. Names of pages stay in these
+//! files; sketches and times are in memory.
 //!
 //! # What is remembered when something fails
 //!
@@ -23,23 +24,29 @@
 pub(crate) mod answers;
 mod log;
 pub(crate) mod old;
+mod places;
 mod record;
+mod snapshot;
 
 pub use answers::COLUMNS;
+pub use log::Unsynced;
+pub use snapshot::{Finished, Snapshot};
 
 use crate::error::{Error, Result};
 use crate::format;
+use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::making::{Unfinished, folder_of, is_unfinished};
 use crate::settings::Settings;
-use crate::sketch::Sketch;
+use crate::sketch::{Facts, Sketch, SketchValue};
 use flipside_core::id::{Document, Id};
 use flipside_core::index::Index;
 use hashbrown::HashMap;
 use log::{Log, Part, Passed};
+use places::{Files, Place};
 use record::Record;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,6 +57,12 @@ pub const REQUESTS: usize = 1 << 16;
 
 /// A log is put into a snapshot when it is longer than this and longer than the snapshot before it.
 const LONG_LOG: u64 = 8 << 20;
+
+/// Pages of an import that are committed together.
+const IMPORTED: usize = 1 << 12;
+
+/// Pages whose names are read from a new snapshot in one go.
+const MOVED: usize = 1 << 14;
 
 /// The file of an index that its writer has locked.
 const LOCK: &str = "lock";
@@ -185,15 +198,25 @@ pub enum Access {
     },
 }
 
+/// What is kept of a page, but for its name.
+#[derive(Debug)]
+struct Kept {
+    facts: Facts,
+    value: Option<SketchValue>,
+    seen: u64,
+}
+
 /// The pages that have been seen.
 #[derive(Debug)]
 pub struct Seen {
     folder: PathBuf,
     params: SeenParams,
     index: Index,
-    /// By document: its name, and when it was last seen.
-    names: Vec<Arc<str>>,
+    /// By document: where its record stands, which has its name; 32 bits of a hash of that; when it was last seen.
+    places: Vec<Place>,
+    names: Vec<u32>,
     seen: Vec<u64>,
+    files: Files,
     requests: HashMap<Arc<str>, Remembered>,
     /// Requests with names of their own, in the order in which they came.
     order: VecDeque<Arc<str>>,
@@ -207,15 +230,21 @@ pub struct Seen {
 struct Writer {
     log: Log,
     number: u64,
-    /// Bytes of the snapshot before the log.
+    /// Bytes of the last snapshot, and of the logs before this one that it does not hold.
     snapshot: u64,
+    logged: u64,
+    /// Bytes of logs from which on a snapshot is due.
+    due: u64,
+    /// Whether who holds the index sees to its snapshots.
+    by_hand: bool,
     fsync: bool,
     /// Frames that are not in the log yet.
     waiting: Vec<u8>,
     /// The pages that were asked about since answers were last delivered.
     undelivered: Vec<Undelivered>,
-    /// Whether something was removed that the files still hold.
-    traces: bool,
+    /// Removals, and those of which the files hold no trace any more.
+    removals: u64,
+    gone: u64,
     /// Locked as long as it is open.
     _lock: Lock,
 }
@@ -328,8 +357,10 @@ impl Seen {
             folder: folder.to_path_buf(),
             index: Index::new(&params.settings)?,
             params,
+            places: Vec::new(),
             names: Vec::new(),
             seen: Vec::new(),
+            files: Files::default(),
             requests: HashMap::new(),
             order: VecDeque::new(),
             writer: None,
@@ -339,8 +370,16 @@ impl Seen {
         let mut last = None;
         for part in read {
             let path = folder.join(part.name());
-            let (params, passed) = log::read(&path, |record| {
-                seen.take(record, &mut undelivered)?;
+            seen.files.open(part, &path)?;
+            if let Part::Snapshot(_) = part
+                && let Some(passed) = seen.fill(&path, part)?
+            {
+                seen.tell(&path, part, &passed, writes);
+                last = Some(Last { part, passed });
+                continue;
+            }
+            let (params, passed) = log::read(&path, |record, offset| {
+                seen.take(record, Place::new(part, offset), &mut undelivered)?;
                 if let Part::Snapshot(_) = part {
                     undelivered.clear();
                 }
@@ -399,8 +438,40 @@ impl Seen {
         }
     }
 
+    /// Takes over a snapshot at once, unless something is wrong with it.
+    fn fill(&mut self, path: &Path, part: Part) -> Result<Option<Passed>> {
+        let Some((params, blocks, passed)) = log::read_whole(path)? else { return Ok(None) };
+        if params != self.params {
+            return Ok(None);
+        }
+        let mut columns = Vec::with_capacity(blocks.len());
+        let pages = blocks.iter().map(|block| block.offsets.len()).sum();
+        let (mut places, mut names) = (Vec::with_capacity(pages), Vec::with_capacity(pages));
+        let (mut times, mut others) = (Vec::with_capacity(pages), Vec::new());
+        for log::Block { pages, offsets, others: more } in blocks {
+            columns.push(pages.columns);
+            names.extend(pages.names);
+            times.extend(pages.seen);
+            places.extend(offsets.into_iter().map(|offset| Place::new(part, offset)));
+            others.extend(more);
+        }
+        if !self.index.fill(columns)? {
+            return Ok(None);
+        }
+        (self.places, self.names, self.seen) = (places, names, times);
+        for (offset, record) in others {
+            self.take(record, Place::new(part, offset), &mut Vec::new())?;
+        }
+        Ok(Some(passed))
+    }
+
     /// Takes over a record of a file.
-    fn take(&mut self, record: Record, undelivered: &mut Vec<(Vec<Undo>, Option<Asked>)>) -> Result<()> {
+    fn take(
+        &mut self,
+        record: Record,
+        place: Place,
+        undelivered: &mut Vec<(Vec<Undo>, Option<Asked>)>,
+    ) -> Result<()> {
         let mut undo = Vec::new();
         match record {
             Record::Delivered => undelivered.clear(),
@@ -420,7 +491,7 @@ impl Seen {
             }
             Record::Page { facts, value, name, seen, asked } => {
                 let document = self.index.restore(&facts, value.as_ref())?;
-                self.know(document, name, seen);
+                self.know(document, place, &name, seen);
                 undo.push(Undo::Page(document));
                 if let Some(asked) = &asked {
                     self.remember(asked, &mut undo);
@@ -467,17 +538,29 @@ impl Seen {
                 (number, length)
             }
         };
-        let log = Log::open(&self.folder.join(Part::Log(number).name()), length, fsync)?;
-        let snapshot =
-            fs::metadata(self.folder.join(Part::Snapshot(number).name())).map_or(0, |found| found.len());
+        let path = self.folder.join(Part::Log(number).name());
+        let log = Log::open(&path, length, fsync)?;
+        self.files.open(Part::Log(number), &path)?;
+        // A process that ended while it wrote a snapshot leaves the one before it, and more than one log.
+        let parts = parts_of(&self.folder)?;
+        let last = parts.iter().rev().copied().find(|part| matches!(part, Part::Snapshot(_)));
+        let bytes = |part: &Part| fs::metadata(self.folder.join(part.name())).map_or(0, |found| found.len());
+        let snapshot = last.as_ref().map_or(0, bytes);
+        let older = parts
+            .iter()
+            .filter(|part| matches!(part, Part::Log(n) if *n < number && *n >= last.map_or(0, Part::number)));
         self.writer = Some(Writer {
             log,
             number,
             snapshot,
+            logged: older.map(bytes).sum(),
+            due: LONG_LOG.max(snapshot),
+            by_hand: false,
             fsync,
             waiting: Vec::new(),
             undelivered: Vec::new(),
-            traces: false,
+            removals: 0,
+            gone: 0,
             _lock: lock,
         });
         self.take_old_parts_away();
@@ -520,23 +603,43 @@ impl Seen {
         &self.index
     }
 
-    /// Bytes in memory, about: of the index, its sketches among them, and of names and times.
+    /// Bytes in memory, about: of the index, its sketches among them, and of the places of names, and times.
     pub fn bytes(&self) -> (usize, usize, usize) {
         let (index, sketches) = self.index.bytes();
-        let names: usize = self.names.iter().map(|name| name.len() + 16).sum();
-        let lists = self.names.capacity() * size_of::<Arc<str>>() + self.seen.capacity() * size_of::<u64>();
-        (index, sketches, names + lists)
+        let places = self.places.capacity() * size_of::<Place>() + self.names.capacity() * size_of::<u32>();
+        (index, sketches, places + self.seen.capacity() * size_of::<u64>())
     }
 
-    /// Bytes of the files: of the snapshot, and of the log.
+    /// Bytes of the files: of the snapshot, and of the logs.
     pub fn stored_bytes(&self) -> (u64, u64) {
-        self.writer.as_ref().map_or((0, 0), |writer| (writer.snapshot, writer.log.length()))
+        self.writer.as_ref().map_or((0, 0), |writer| (writer.snapshot, writer.logged + writer.log.length()))
+    }
+
+    /// The name of a stored page.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn name(&self, document: Document) -> Result<Arc<str>> {
+        let (Some(&place), Some(digest)) = (self.places.get(document.index()), self.index.digest(document))
+        else {
+            return Err(Error::parameter("document", document.number(), "one that is stored"));
+        };
+        if let Some(writer) = &self.writer
+            && place.is_in(Part::Log(writer.number))
+            && let Some(waits) = place.offset().checked_sub(writer.log.length())
+        {
+            let frame = writer.waiting.get(waits as usize..);
+            if let Some(Ok(name)) = frame.and_then(|frame| record::name_in(frame, digest)) {
+                return Ok(name.into());
+            }
+        }
+        self.files.name(place, digest)
     }
 
     /// What the index says about a page.
     ///
     /// # Errors
-    /// For a sketch of another kind than the index's.
+    /// For a sketch of another kind than the index's, and if a name cannot be read.
     pub fn ask(&self, request: &Request<'_>, sketch: &Sketch) -> Result<Reply> {
         let answer = self.index.ask(sketch)?;
         let is_fresh = |document: Document| self.seen[document.index()] >= request.fresh_from;
@@ -544,7 +647,7 @@ impl Seen {
             let verdict = if is_fresh(same) { Verdict::Same } else { Verdict::Stale };
             return Ok(Reply {
                 verdict,
-                earlier: Some(Arc::clone(&self.names[same.index()])),
+                earlier: Some(self.name(same)?),
                 seen: self.seen[same.index()],
                 distance: 0,
                 similarity: 1.0,
@@ -559,7 +662,7 @@ impl Seen {
         };
         Ok(Reply {
             verdict: if fresh.is_some() { Verdict::Near } else { Verdict::Stale },
-            earlier: Some(Arc::clone(&self.names[nearest.document.index()])),
+            earlier: Some(self.name(nearest.document)?),
             seen: self.seen[nearest.document.index()],
             distance: nearest.distance,
             similarity: nearest.similarity,
@@ -607,16 +710,29 @@ impl Seen {
     }
 
     fn store(&mut self, request: &Request<'_>, sketch: &Sketch, asked: Option<Asked>) -> Result<()> {
+        self.store_kept(request, sketch.facts, Some(&sketch.value), asked)
+    }
+
+    fn store_kept(
+        &mut self,
+        request: &Request<'_>,
+        facts: Facts,
+        value: Option<&SketchValue>,
+        asked: Option<Asked>,
+    ) -> Result<()> {
         let (mut undo, seen) = (Vec::new(), request.seen);
-        let digest = sketch.facts.digest;
+        let digest = facts.digest;
         let record = match self.index.find(digest) {
             Some(same) => {
                 undo.push(self.touch(same, seen));
                 Record::Again { digest, seen, asked: asked.clone() }
             }
             None => {
-                let (document, name) = (self.index.add(sketch)?, Arc::from(request.name));
-                self.know(document, Arc::clone(&name), seen);
+                let writer = self.writer()?;
+                let at = writer.log.length() + writer.waiting.len() as u64;
+                let place = Place::new(Part::Log(writer.number), at);
+                let (document, name) = (self.index.restore(&facts, value)?, Arc::from(request.name));
+                self.know(document, place, &name, seen);
                 undo.push(Undo::Page(document));
                 let (facts, value) = self.index.kept(document).unwrap_or_default();
                 Record::Page { facts, value, name, seen, asked: asked.clone() }
@@ -636,12 +752,18 @@ impl Seen {
     /// # Errors
     /// If it cannot be written. Then nothing of it is stored.
     pub fn commit(&mut self) -> Result<()> {
-        let writer = self.writer()?;
-        if writer.waiting.is_empty() {
+        if self.writer()?.waiting.is_empty() {
             return Ok(());
         }
-        let frames = std::mem::take(&mut writer.waiting);
-        let written = writer.log.append(&frames);
+        self.commit_by(Log::append)
+    }
+
+    fn commit_by<R>(&mut self, append: impl FnOnce(&mut Log, &[u8]) -> Result<R>) -> Result<R> {
+        let writer = self.writer()?;
+        let mut frames = std::mem::take(&mut writer.waiting);
+        let written = append(&mut writer.log, &frames);
+        frames.clear();
+        writer.waiting = frames;
         if written.is_err() {
             let undelivered = std::mem::take(&mut writer.undelivered);
             undelivered.into_iter().rev().for_each(|page| self.undo(page.undo));
@@ -658,11 +780,17 @@ impl Seen {
         if writer.undelivered.is_empty() && writer.waiting.is_empty() {
             return Ok(());
         }
+        self.note_delivered()?;
+        self.shorten()
+    }
+
+    fn note_delivered(&mut self) -> Result<()> {
+        let writer = self.writer()?;
         Record::Delivered.frame(&mut writer.waiting);
         let frames = std::mem::take(&mut writer.waiting);
         writer.log.append(&frames)?;
         writer.undelivered.clear();
-        self.shorten()
+        Ok(())
     }
 
     /// Commits what was stored, and counts the answers as delivered, in one go: for a client that asks again
@@ -671,31 +799,72 @@ impl Seen {
     /// # Errors
     /// As [`commit`](Self::commit).
     pub fn acknowledge(&mut self) -> Result<()> {
+        if self.acknowledged()? {
+            self.commit()?;
+            self.writer()?.undelivered.clear();
+        }
+        self.shorten()
+    }
+
+    /// The same without waiting for the disk: where `fsync` is wanted, the answers must not go out before what this
+    /// gives is on the disk. Others can use the index meanwhile; if it fails, nothing more may be stored.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub fn acknowledge_unsynced(&mut self) -> Result<Option<Unsynced>> {
+        let mut unsynced = None;
+        if self.acknowledged()? {
+            unsynced = self.commit_by(Log::append_unsynced)?;
+            self.writer()?.undelivered.clear();
+        }
+        self.shorten()?;
+        Ok(unsynced)
+    }
+
+    /// Notes that all answers count as delivered, and says whether there is anything to commit.
+    fn acknowledged(&mut self) -> Result<bool> {
         let writer = self.writer()?;
         if writer.waiting.is_empty() {
             writer.undelivered.clear();
-            return Ok(());
+            return Ok(false);
         }
         Record::Delivered.frame(&mut writer.waiting);
-        self.commit()?;
-        self.writer()?.undelivered.clear();
-        self.shorten()
+        Ok(true)
     }
 
     /// Puts a long log into a snapshot.
     fn shorten(&mut self) -> Result<()> {
-        let writer = self.writer()?;
-        if writer.log.length() > LONG_LOG.max(writer.snapshot) && self.snapshot().is_err() {
-            // The log has everything. It is tried again when the log has grown as much once more.
-            let writer = self.writer()?;
-            writer.snapshot = writer.log.length().saturating_mul(2);
+        if !self.writer()?.by_hand && self.is_long() && self.snapshot().is_err() {
+            // The log has everything.
+            self.put_off();
         }
         Ok(())
     }
 
+    /// Leaves it to the caller to begin a snapshot when the log [is long](Self::is_long).
+    ///
+    /// # Errors
+    /// For an index that is open to read.
+    pub fn snapshots_by_hand(&mut self) -> Result<()> {
+        self.writer()?.by_hand = true;
+        Ok(())
+    }
+
+    /// Whether the log is so long that it should be put into a snapshot: longer than the last one.
+    pub fn is_long(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.logged + writer.log.length() > writer.due)
+    }
+
+    /// After a snapshot that failed: the next one is due when the log has grown as much once more.
+    pub fn put_off(&mut self) {
+        if let Some(writer) = &mut self.writer {
+            writer.due = (writer.logged + writer.log.length()).saturating_mul(2);
+        }
+    }
+
     /// Whether something was removed that the files still hold.
     pub fn has_traces(&self) -> bool {
-        self.writer.as_ref().is_some_and(|writer| writer.traces)
+        self.writer.as_ref().is_some_and(|writer| writer.removals > writer.gone)
     }
 
     /// Says that the answers to the first `kept` of the pages that were asked about since have arrived, and
@@ -735,28 +904,29 @@ impl Seen {
         Ok(())
     }
 
-    /// Removes the pages that `gone` names by their names and times, and gives how many went. Their sketches,
-    /// names and times leave the files with the next [`snapshot`](Self::snapshot).
+    /// Removes the pages of these names, and those last seen before a time, in milliseconds since 1970. Gives how many
+    /// went. Their sketches, names and times leave the files with the next [`snapshot`](Self::snapshot).
     ///
     /// # Errors
-    /// If it cannot be noted; then they stay.
-    pub fn remove(&mut self, mut gone: impl FnMut(&str, u64) -> bool) -> Result<usize> {
+    /// If a name cannot be read, or it cannot be noted; then they stay.
+    pub fn remove(&mut self, names: &HashSet<&str>, before: u64) -> Result<usize> {
         self.commit()?;
-        let documents: Vec<Document> = self
-            .index
-            .documents()
-            .into_iter()
-            .filter(|document| gone(&self.names[document.index()], self.seen[document.index()]))
-            .collect();
-        let mut frames = Vec::new();
-        for &document in &documents {
-            if let Some((facts, _)) = self.index.kept(document) {
-                Record::Removed { digest: facts.digest }.frame(&mut frames);
+        let hashes: HashSet<u32> = names.iter().map(|name| hash_of(name)).collect();
+        let mut documents = Vec::new();
+        for document in self.index.documents() {
+            let at = document.index();
+            let named = hashes.contains(&self.names[at]) && names.contains(&*self.name(document)?);
+            if self.seen[at] < before || named {
+                documents.push(document);
             }
+        }
+        let mut frames = Vec::new();
+        for digest in documents.iter().filter_map(|&document| self.index.digest(document)) {
+            Record::Removed { digest }.frame(&mut frames);
         }
         let writer = self.writer()?;
         writer.log.append(&frames)?;
-        writer.traces |= !documents.is_empty();
+        writer.removals += documents.len() as u64;
         self.forget(&documents);
         Ok(documents.len())
     }
@@ -765,20 +935,172 @@ impl Seen {
     /// removed. Answers that are on their way count as delivered.
     ///
     /// # Errors
-    /// If it cannot be written; then the files are as they were.
+    /// If it cannot be written; then nothing is lost.
     pub fn snapshot(&mut self) -> Result<()> {
+        let new_log = self.new_log()?;
+        let mut snapshot = self.begin_snapshot(new_log()?)?;
+        while snapshot.copy(self) {
+            snapshot.write()?;
+        }
+        let mut finished = snapshot.finish()?;
+        while !self.end_snapshot(&mut finished)? {}
+        Ok(())
+    }
+
+    /// What makes the log that goes with a snapshot, which can be [begun](Self::begin_snapshot) then. Others may use the
+    /// index while it is made.
+    ///
+    /// # Errors
+    /// For an index that is open to read.
+    pub fn new_log(&self) -> Result<impl FnOnce() -> Result<NewLog> + use<>> {
+        let writer = self.writer.as_ref().ok_or_else(|| not_to_write(&self.folder))?;
+        let (number, fsync) = (writer.number + 1, writer.fsync);
+        let (folder, params) = (self.folder.clone(), self.params.clone());
+        Ok(move || {
+            let part = Part::Log(number);
+            let path = folder.join(part.name());
+            let length = log::write(&path, part, &params, [].into_iter())?;
+            sync_folder(&folder)?;
+            Ok(NewLog { number, log: Log::open(&path, length, fsync)?, path })
+        })
+    }
+
+    /// Begins a snapshot: what changes from now on goes to the new log. Answers that are on their way count as
+    /// delivered. Only one may be in the making.
+    ///
+    /// # Errors
+    /// If it cannot be begun; then the index is as it was.
+    pub fn begin_snapshot(&mut self, log: NewLog) -> Result<Snapshot> {
+        let NewLog { number, log, path } = log;
+        if self.writer()?.number + 1 != number {
+            return Err(Error::parameter("log", number, "one made for the next snapshot"));
+        }
         self.commit()?;
-        self.writer()?.undelivered.clear();
-        let number = self.writer()?.number + 1;
-        let [snapshot, log] = [Part::Snapshot(number), Part::Log(number)];
-        let length = log::write(&self.folder.join(snapshot.name()), snapshot, &self.params, self.records())?;
-        let path = self.folder.join(log.name());
-        let begun = log::write(&path, log, &self.params, [].into_iter())?;
-        sync_folder(&self.folder)?;
+        if !self.writer()?.undelivered.is_empty() {
+            self.note_delivered()?;
+        }
+        self.files.open(Part::Log(number), &path)?;
+        let snapshot =
+            Snapshot::begin(self, number, self.writer.as_ref().map_or(0, |writer| writer.removals))?;
         let writer = self.writer()?;
-        writer.log = Log::open(&path, begun, writer.fsync)?;
-        (writer.number, writer.snapshot, writer.traces) = (number, length, false);
+        writer.logged += writer.log.length();
+        (writer.log, writer.number) = (log, number);
+        Ok(snapshot)
+    }
+
+    /// Reads some more names from a snapshot that is whole, and when it does so with all of them, takes away the files
+    /// before it and says so.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn end_snapshot(&mut self, finished: &mut Finished) -> Result<bool> {
+        let [part, log] = [Part::Snapshot(finished.number), Part::Log(finished.number)];
+        self.files.open(part, &finished.path)?;
+        for (document, place) in finished.next(MOVED) {
+            // One that was removed meanwhile, and whose number may have been given again, stands in the new log.
+            if self.index.contains(document) && !self.places[document.index()].is_in(log) {
+                self.places[document.index()] = place;
+            }
+        }
+        if !finished.is_moved() {
+            return Ok(false);
+        }
+        let writer = self.writer()?;
+        (writer.snapshot, writer.logged) = (finished.length, 0);
+        writer.due = LONG_LOG.max(finished.length);
+        writer.gone = finished.removals;
+        self.files.keep(|part| part.number() >= finished.number);
         self.take_old_parts_away();
+        Ok(true)
+    }
+
+    /// Writes all pages to a file, from which another index can [take them over](Self::import). Others may write to the
+    /// index meanwhile, if this one is open to read.
+    ///
+    /// # Errors
+    /// If it cannot be written; then nothing is there.
+    pub fn export(&self, path: &Path) -> Result<()> {
+        if path.exists() && !format::is_of_kind(path, format::SEEN_LOG) {
+            return Err(Error::parameter(
+                "export",
+                path.display(),
+                "a file that is not there, or one of an export",
+            ));
+        }
+        let mut snapshot = Snapshot::export(self, path)?;
+        while snapshot.copy(self) {
+            snapshot.write()?;
+        }
+        snapshot.finish().map(|_| ())
+    }
+
+    /// Takes over the pages of an [exported](Self::export) file or of another index, each seen when it was there. Gives
+    /// how many of them were not here.
+    ///
+    /// # Errors
+    /// If it cannot be read or is damaged, if its pages were sketched in another way, and as [`commit`](Self::commit).
+    /// What was committed before stays.
+    pub fn import(&mut self, path: &Path) -> Result<usize> {
+        if path.is_dir() {
+            let other = Self::open(path, Access::Read, None)?;
+            self.takes(path, &other.params)?;
+            if let Some(note) = other.notes.first() {
+                return Err(damaged_import(path, note));
+            }
+            let before = self.len();
+            for document in other.index.documents() {
+                let Some((facts, value)) = other.index.kept(document) else { continue };
+                let name = other.name(document)?;
+                self.put(&name, other.seen[document.index()], facts, value.as_ref())?;
+            }
+            self.acknowledge()?;
+            return Ok(self.len() - before);
+        }
+        self.takes(path, &log::params_of(path)?)?;
+        let before = self.len();
+        let (_, passed) = log::read(path, |record, _| match record {
+            Record::Page { facts, value, name, seen, .. } => self.put(&name, seen, facts, value.as_ref()),
+            _ => Ok(()),
+        })?;
+        self.acknowledge()?;
+        if !passed.damaged.is_empty() || passed.cut > 0 || passed.promised.is_none() {
+            return Err(damaged_import(path, "some of its pages cannot be read; the others are taken over"));
+        }
+        Ok(self.len() - before)
+    }
+
+    /// Whether sketches made in a way are those of this index.
+    ///
+    /// # Errors
+    /// If they are not.
+    pub fn takes(&self, path: &Path, params: &SeenParams) -> Result<()> {
+        let of = |params: &SeenParams| {
+            let Settings { features, feature_hash, seed, sketches, .. } = params.settings.clone();
+            (features, feature_hash, seed, sketches, params.frequencies.clone())
+        };
+        if of(params) == of(&self.params) {
+            return Ok(());
+        }
+        Err(Error::Format {
+            path: path.to_path_buf(),
+            field: "the sketches",
+            expected: "made with the settings of the index".to_owned(),
+            got: "made with others".to_owned(),
+            advice: "give the pages themselves, or make an index with these settings",
+        })
+    }
+
+    /// Stores a page by what is kept of it; the page with the same text is seen again instead, if there is one. It is
+    /// committed with some thousand others, or by [`acknowledge`](Self::acknowledge).
+    ///
+    /// # Errors
+    /// As [`ask_and_add`](Self::ask_and_add) and [`commit`](Self::commit).
+    pub fn put(&mut self, name: &str, seen: u64, facts: Facts, value: Option<&SketchValue>) -> Result<()> {
+        let request = Request { name, id: None, seen, fresh_from: 0 };
+        self.store_kept(&request, facts, value, None)?;
+        if self.writer()?.undelivered.len() >= IMPORTED {
+            self.acknowledge()?;
+        }
         Ok(())
     }
 
@@ -788,28 +1110,13 @@ impl Seen {
     /// # Errors
     /// If that cannot be written; nothing is lost.
     pub fn close(mut self) -> Result<()> {
-        let Some(writer) = &self.writer else { return Ok(()) };
-        if writer.traces {
+        if self.writer.is_none() {
+            return Ok(());
+        }
+        if self.has_traces() {
             return self.snapshot();
         }
         self.commit()
-    }
-
-    /// All that a snapshot holds.
-    fn records(&self) -> impl Iterator<Item = Record> {
-        let pages = self.index.documents().into_iter().filter_map(|document| {
-            let ((facts, value), at) = (self.index.kept(document)?, document.index());
-            let (name, seen) = (Arc::clone(&self.names[at]), self.seen[at]);
-            Some(Record::Page { facts, value, name, seen, asked: None })
-        });
-        let asked = |(key, remembered): (&Arc<str>, &Remembered)| {
-            Record::Request(Asked { key: Arc::clone(key), remembered: remembered.clone() })
-        };
-        let explicit = self.order.iter().filter_map(move |key| self.requests.get_key_value(key)).map(asked);
-        let mut doubted: Vec<_> = self.requests.iter().filter(|(_, known)| !known.explicit).collect();
-        doubted.sort_unstable_by_key(|(key, _)| Arc::clone(key));
-        let end = Record::End { pages: self.index.len() as u64 };
-        pages.chain(explicit).chain(doubted.into_iter().map(asked)).chain([end])
     }
 
     /// Takes away the files that a later snapshot holds.
@@ -827,9 +1134,7 @@ impl Seen {
 
     fn writer(&mut self) -> Result<&mut Writer> {
         let Self { writer, folder, .. } = self;
-        writer
-            .as_mut()
-            .ok_or_else(|| Error::parameter("index", folder.display(), "one that is open to write"))
+        writer.as_mut().ok_or_else(|| not_to_write(folder))
     }
 
     fn change(&mut self, record: Record) -> Result<()> {
@@ -837,19 +1142,21 @@ impl Seen {
         Ok(())
     }
 
-    fn know(&mut self, document: Document, name: Arc<str>, seen: u64) {
+    fn know(&mut self, document: Document, place: Place, name: &str, seen: u64) {
         let at = document.index();
         if self.names.len() <= at {
-            self.names.resize(at + 1, Arc::from(""));
+            self.places.resize(at + 1, Place::default());
+            self.names.resize(at + 1, 0);
             self.seen.resize(at + 1, 0);
         }
-        (self.names[at], self.seen[at]) = (name, seen);
+        (self.places[at], self.names[at], self.seen[at]) = (place, hash_of(name), seen);
     }
 
     fn forget(&mut self, documents: &[Document]) {
         self.index.remove(documents);
         for document in documents {
-            (self.names[document.index()], self.seen[document.index()]) = (Arc::from(""), 0);
+            let at = document.index();
+            (self.places[at], self.names[at], self.seen[at]) = (Place::default(), 0, 0);
         }
     }
 
@@ -896,10 +1203,37 @@ impl Seen {
     }
 }
 
+/// A log that is not written to yet.
+#[derive(Debug)]
+pub struct NewLog {
+    number: u64,
+    log: Log,
+    path: PathBuf,
+}
+
+/// What is kept of a name to find it by.
+fn hash_of(name: &str) -> u32 {
+    text_digest(name) as u32
+}
+
 /// The last file that was read.
 struct Last {
     part: Part,
     passed: Passed,
+}
+
+fn damaged_import(path: &Path, got: &str) -> Error {
+    Error::Format {
+        path: path.to_path_buf(),
+        field: "the pages",
+        expected: "all of them, whole".to_owned(),
+        got: got.to_owned(),
+        advice: "export the index again",
+    }
+}
+
+fn not_to_write(folder: &Path) -> Error {
+    Error::parameter("index", folder.display(), "one that is open to write")
 }
 
 fn not_an_index(path: &Path, got: &str) -> Error {
@@ -923,7 +1257,7 @@ fn parts_of(folder: &Path) -> Result<Vec<Part>> {
 }
 
 /// Whether a folder is an index.
-pub(crate) fn is_index(folder: &Path) -> bool {
+pub fn is_index(folder: &Path) -> bool {
     folder.is_dir() && parts_of(folder).is_ok_and(|parts| !parts.is_empty())
 }
 
@@ -1021,6 +1355,27 @@ fn convert(path: &Path) -> Result<String> {
         path.display(),
         aside.display()
     ))
+}
+
+/// Checks an exported file.
+///
+/// # Errors
+/// If it cannot be read, or is no such file.
+pub(crate) fn check_export(path: &Path) -> Result<Inspection> {
+    let mut inspection = Inspection::of("exported pages of an index");
+    let mut pages = 0;
+    let (params, passed) = log::read(path, |record, _| {
+        pages += u64::from(matches!(record, Record::Page { .. }));
+        Ok(())
+    })?;
+    inspection.fact("pages", pages);
+    inspection.fact("features", params.settings.features);
+    inspection.fact("feature hash", params.settings.feature_hash.name());
+    inspection.fact("seed", params.settings.seed);
+    if passed.promised != Some(pages) || !passed.damaged.is_empty() || passed.cut > 0 {
+        inspection.problem("it is damaged or cut: not all of its pages can be read".to_owned());
+    }
+    Ok(inspection)
 }
 
 /// Checks an index: its files, and whether its pages can be used.

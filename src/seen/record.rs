@@ -11,6 +11,7 @@ use super::{Asked, Remembered, Reply, Verdict};
 use crate::settings::Sketches;
 use crate::simhash::quantised::QuantisedWeights;
 use crate::sketch::{Facts, Hashed, SketchValue, TwoSketches};
+use flipside_core::index::Columns;
 use std::sync::Arc;
 
 /// What a frame begins with, so that the next one can be found behind a damaged one.
@@ -154,29 +155,87 @@ impl<'a> Fields<'a> {
         Some(Some(Asked { key, remembered: Remembered { digest, reply, explicit } }))
     }
 
-    fn value(&mut self, sketches: Sketches) -> Option<Option<SketchValue>> {
-        match (self.byte()?, sketches) {
-            (0, _) => Some(None),
-            (1, Sketches::Both { bits, banding }) => {
-                let hash = self.u64()?;
-                let bits = self.take(bits / 8)?.as_chunks().0;
-                let keys = self.take(banding.bands.checked_mul(4)?)?.as_chunks().0;
-                Some(Some(SketchValue::Both(TwoSketches {
-                    hash,
-                    bits: bits.iter().map(|&word| u64::from_le_bytes(word)).collect(),
-                    keys: keys.iter().map(|&key| u32::from_le_bytes(key)).collect(),
-                })))
-            }
+    fn page(&mut self, sketches: Sketches) -> Option<Page<'a>> {
+        let (digest, features, seen) = (self.u128()?, self.u32()?, self.u64()?);
+        let length = self.u32()? as usize;
+        let name = std::str::from_utf8(self.take(length)?).ok()?;
+        let value = match (self.byte()?, sketches) {
+            (0, _) => Value::None,
+            (1, Sketches::Both { bits, banding }) => Value::Both {
+                hash: self.u64()?,
+                bits: self.take(bits / 8)?.as_chunks().0,
+                keys: self.take(banding.bands.checked_mul(4)?)?.as_chunks().0,
+            },
             (2, Sketches::SimHash { .. }) => {
                 let hash = self.u64()?;
                 let weights = self.array::<64>()?.map(u8::cast_signed);
-                Some(Some(SketchValue::SimHash(Hashed {
-                    hash,
-                    weights: QuantisedWeights::from_bytes(weights),
-                })))
+                Value::SimHash(Hashed { hash, weights: QuantisedWeights::from_bytes(weights) })
             }
-            _ => None,
+            _ => return None,
+        };
+        Some(Page { facts: Facts { digest, features, text_bytes: 0 }, seen, name, value })
+    }
+}
+
+/// A page as it stands in its record, with the bytes of that.
+struct Page<'a> {
+    facts: Facts,
+    seen: u64,
+    name: &'a str,
+    value: Value<'a>,
+}
+
+enum Value<'a> {
+    None,
+    Both { hash: u64, bits: &'a [[u8; 8]], keys: &'a [[u8; 4]] },
+    SimHash(Hashed),
+}
+
+impl Value<'_> {
+    fn owned(&self) -> Option<SketchValue> {
+        match *self {
+            Self::None => None,
+            Self::Both { hash, bits, keys } => Some(SketchValue::Both(TwoSketches {
+                hash,
+                bits: bits.iter().map(|&word| u64::from_le_bytes(word)).collect(),
+                keys: keys.iter().map(|&key| u32::from_le_bytes(key)).collect(),
+            })),
+            Self::SimHash(hashed) => Some(SketchValue::SimHash(hashed)),
         }
+    }
+}
+
+/// Pages in columns: of each its sketch, when it was last seen, and its name's hash.
+#[derive(Debug, Default)]
+pub(super) struct Pages {
+    pub(super) columns: Columns,
+    pub(super) seen: Vec<u64>,
+    pub(super) names: Vec<u32>,
+}
+
+impl Pages {
+    /// Takes the page of a record, unless it is another record, or one with an answer.
+    pub(super) fn take(&mut self, bytes: &[u8], sketches: Sketches) -> Option<()> {
+        let mut fields = Fields(bytes);
+        if fields.byte()? != 1 {
+            return None;
+        }
+        let Page { facts, seen, name, value } = fields.page(sketches)?;
+        if fields.0 != [0] {
+            return None;
+        }
+        match value {
+            Value::None => self.columns.push_bare(facts),
+            Value::Both { hash, bits, keys } => {
+                let bits = bits.iter().map(|&word| u64::from_le_bytes(word));
+                let keys = keys.iter().map(|&key| u32::from_le_bytes(key));
+                self.columns.push_both(facts, hash, bits, keys);
+            }
+            Value::SimHash(hashed) => self.columns.push_hashed(facts, hashed),
+        }
+        self.seen.push(seen);
+        self.names.push(super::hash_of(name));
+        Some(())
     }
 }
 
@@ -239,10 +298,8 @@ impl Record {
         let mut fields = Fields(bytes);
         let record = match fields.byte()? {
             1 => {
-                let (digest, features) = (fields.u128()?, fields.u32()?);
-                let (seen, name) = (fields.u64()?, fields.text()?);
-                let value = fields.value(sketches)?;
-                let facts = Facts { digest, features, text_bytes: 0 };
+                let Page { facts, seen, name, value } = fields.page(sketches)?;
+                let (name, value) = (Arc::from(name), value.owned());
                 Self::Page { facts, value, name, seen, asked: fields.asked()? }
             }
             2 => Self::Again { digest: fields.u128()?, seen: fields.u64()?, asked: fields.asked()? },
@@ -255,6 +312,29 @@ impl Record {
             _ => return None,
         };
         fields.0.is_empty().then_some(record)
+    }
+}
+
+/// The name in the frame of a page, from the bytes at its beginning; or how many of them that takes. None if they are
+/// not those of the page with this text.
+pub(super) fn name_in(bytes: &[u8], digest: u128) -> Option<Result<&str, usize>> {
+    let (head, rest) = bytes.split_at_checked(HEAD)?;
+    if head[..2] != MARK {
+        return None;
+    }
+    let mut fields = Fields(rest);
+    if fields.byte()? != 1 || fields.u128()? != digest {
+        return None;
+    }
+    // The number of features, and the time.
+    fields.take(12)?;
+    let length = fields.u32()? as usize;
+    if length > LONGEST {
+        return None;
+    }
+    match fields.take(length) {
+        Some(name) => std::str::from_utf8(name).ok().map(Ok),
+        None => Some(Err(bytes.len() - fields.0.len() + length)),
     }
 }
 

@@ -23,6 +23,7 @@ mod estimate;
 mod join;
 mod lookup;
 mod names;
+mod pages;
 mod plan;
 mod record;
 pub mod shuffled;
@@ -36,6 +37,7 @@ pub use check::check;
 pub use cluster::{ClusterJob, Clustered, cluster};
 pub use dedup::{dedup, dedup_on_disk};
 pub use join::{JoinJob, Joined, PagePair, join, pairs};
+pub use pages::{SketchedPage, pages_of, settings_of};
 pub use plan::{Disk, JobPlan, PlanJob, Rates, StagePlan, plan};
 pub use sketch::{Shard, SketchJob, Sketched, sketch};
 

@@ -213,7 +213,7 @@ fn a_recall_is_measured_on_the_pages_of_the_index() {
         for copy in 0..2 {
             let weights = weights.map(|w| w + copy as f32 * (rng.unit() as f32 - 0.5) * 0.3);
             let hash = (0..BITS).fold(0u64, |hash, bit| hash | u64::from(weights[bit] > 0.0) << bit);
-            let hashed = Hashed { hash, weights: crate::simhash::quantised::QuantisedWeights::new(&weights) };
+            let hashed = Hashed { hash, weights: QuantisedWeights::new(&weights) };
             let digest = u128::from(original) << 1 | copy as u128 | 1 << 100;
             let facts = Facts { digest, text_bytes: 0, features: 100 };
             sketches.push(Sketch { facts, value: SketchValue::SimHash(hashed) });
@@ -311,4 +311,60 @@ fn what_does_not_fit_is_refused() {
         let sketch = Sketcher::new(&other, None).unwrap().sketch("five words are all here");
         assert!(index.ask(&sketch).is_err() && index.add(&sketch).is_err());
     }
+}
+
+#[test]
+fn filled_at_once_it_is_the_index_that_grew() {
+    for settings in all_settings() {
+        let (mut grown, mut sketcher) =
+            (Index::new(&settings).unwrap(), Sketcher::new(&settings, None).unwrap());
+        let sketches: Vec<Sketch> = texts(900, 90, 5).iter().map(|text| sketcher.sketch(text)).collect();
+        for sketch in &sketches[..600] {
+            grown.add(sketch).unwrap();
+        }
+        let mut columns = vec![Columns::default(), Columns::default(), Columns::default()];
+        for (at, document) in grown.documents().into_iter().enumerate() {
+            let columns = &mut columns[at * 3 / grown.len()];
+            let (facts, value) = grown.kept(document).unwrap();
+            match value {
+                Some(SketchValue::Both(TwoSketches { hash, bits, keys })) => {
+                    columns.push_both(facts, hash, bits.into_iter(), keys.into_iter());
+                }
+                Some(SketchValue::SimHash(hashed)) => columns.push_hashed(facts, hashed),
+                _ => columns.push_bare(facts),
+            }
+        }
+        let mut filled = Index::new(&settings).unwrap();
+        assert!(filled.fill(columns.clone()).unwrap());
+        assert_eq!(filled.len(), grown.len());
+        assert!(!filled.fill(columns.clone()).unwrap(), "it is not empty");
+        let mut twice = Index::new(&settings).unwrap();
+        let same = columns[0].clone();
+        assert!(
+            !twice.fill(columns.into_iter().chain([same]).collect()).unwrap(),
+            "texts that are there twice"
+        );
+        assert!(twice.is_empty());
+        for round in 0..3 {
+            for sketch in &sketches {
+                assert_eq!(filled.ask(sketch).unwrap(), grown.ask(sketch).unwrap());
+            }
+            let from = 600 + round * 100;
+            let gone: Vec<Document> = grown.documents().into_iter().step_by(3 + round).collect();
+            assert_eq!(filled.remove(&gone), grown.remove(&gone));
+            for sketch in &sketches[from..from + 100] {
+                assert_eq!(filled.add(sketch).unwrap(), grown.add(sketch).unwrap());
+            }
+        }
+    }
+}
+
+#[test]
+fn sketches_of_another_length_do_not_fill_it() {
+    let (settings, facts) = (Settings::default(), Facts { features: 9, ..Facts::default() });
+    let mut index = Index::new(&settings).unwrap();
+    let mut columns = Columns::default();
+    columns.push_both(facts, 1, [1, 2].into_iter(), [3].into_iter());
+    assert!(!index.fill(vec![columns]).unwrap());
+    assert!(index.is_empty() && index.fill(Vec::new()).unwrap());
 }

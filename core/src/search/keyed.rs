@@ -12,6 +12,8 @@
 use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use hashbrown::{HashSet, HashTable};
+use rayon::prelude::*;
+use std::ops::Range;
 
 /// Pages that a question looks at for one key: as many as [`bands::JoinParams`](super::bands::JoinParams)
 /// compares in full.
@@ -32,17 +34,134 @@ pub struct Keyed {
     /// Whether there is a page in a slot.
     filled: Vec<bool>,
     len: usize,
-    /// For each band its parts; an entry is a slot or a list.
-    tables: Vec<HashTable<u32>>,
-    /// Slots of equal keys, in the order in which they came; empty where none is in use.
+    tables: Vec<Band>,
+}
+
+/// The table of a band.
+#[derive(Clone, Debug)]
+struct Band {
+    /// By the first byte of a key; an entry is a slot or a list.
+    parts: Vec<HashTable<u32>>,
+    lists: Lists,
+}
+
+/// Slots of equal keys, in the order in which they came; empty where a list is not in use.
+#[derive(Clone, Debug, Default)]
+struct Lists {
     lists: Vec<Vec<u32>>,
     unused: Vec<u32>,
+}
+
+impl Lists {
+    /// Puts a slot under an entry that has its key.
+    fn push(&mut self, entry: &mut u32, slot: u32) {
+        if *entry & LIST != 0 {
+            return self.lists[(*entry ^ LIST) as usize].push(slot);
+        }
+        let place = self.unused.pop().unwrap_or_else(|| {
+            self.lists.push(Vec::new());
+            self.lists.len() as u32 - 1
+        });
+        self.lists[place as usize] = vec![*entry, slot];
+        *entry = place | LIST;
+    }
+
+    /// A slot that has the key of an entry.
+    #[inline]
+    fn representative(&self, entry: u32) -> u32 {
+        if entry & LIST == 0 { entry } else { self.lists[(entry ^ LIST) as usize][0] }
+    }
+}
+
+impl Band {
+    fn new() -> Self {
+        Self { parts: (0..PARTS).map(|_| HashTable::new()).collect(), lists: Lists::default() }
+    }
+
+    /// The table over entries that are sorted by parts, and within a part in the order in which they came: so many of
+    /// each part, each a key and its slot.
+    fn filled(entries: &[(u32, u32)], counts: &[usize], key_of: impl Fn(u32) -> u32) -> Self {
+        let (mut lists, mut rest) = (Lists::default(), entries);
+        let parts = counts.iter().map(|&count| {
+            let (entries, others) = rest.split_at(count);
+            rest = others;
+            let mut table = HashTable::with_capacity(count);
+            for &(key, slot) in entries {
+                // The table tells most other keys by itself, so that few pages' keys are looked at.
+                match table.find_mut(hash(key), |&entry| key_of(lists.representative(entry)) == key) {
+                    Some(entry) => lists.push(entry, slot),
+                    None => {
+                        let hash_of = |&entry: &u32| hash(key_of(lists.representative(entry)));
+                        table.insert_unique(hash(key), slot, hash_of);
+                    }
+                }
+            }
+            table
+        });
+        let parts = parts.collect();
+        Self { parts, lists }
+    }
+}
+
+/// Bands whose entries are sorted together: a page's keys stand side by side.
+const TOGETHER: usize = 3;
+
+/// The tables of some bands over slots from 0 up: whether there is a page in each, and its keys, `bands` for each slot.
+fn tables(chosen: Range<usize>, bands: usize, filled: &[bool], keys: &[u32]) -> Vec<Band> {
+    let mut counts = vec![[0; PARTS]; chosen.len()];
+    let rows = || (0u32..).zip(keys.chunks_exact(bands)).filter(|(slot, _)| filled[*slot as usize]);
+    for (_, row) in rows() {
+        counts.iter_mut().zip(&row[chosen.clone()]).for_each(|(counts, &key)| counts[part(key)] += 1);
+    }
+    let pages: usize = counts.first().map_or(0, |counts| counts.iter().sum());
+    let mut entries = vec![vec![(0, 0); pages]; chosen.len()];
+    let mut next: Vec<[usize; PARTS]> = counts.clone();
+    for next in &mut next {
+        let mut sum = 0;
+        next.iter_mut().for_each(|next| sum += std::mem::replace(next, sum));
+    }
+    for (slot, row) in rows() {
+        for ((entries, next), &key) in entries.iter_mut().zip(&mut next).zip(&row[chosen.clone()]) {
+            let at = &mut next[part(key)];
+            entries[*at] = (key, slot);
+            *at += 1;
+        }
+    }
+    let band = |((entries, counts), band): ((&Vec<(u32, u32)>, &[usize; PARTS]), usize)| {
+        Band::filled(entries, counts, |slot| keys[slot as usize * bands + band])
+    };
+    entries.iter().zip(&counts).zip(chosen).map(band).collect()
 }
 
 impl Keyed {
     /// An index of no pages, for pages of so many keys each.
     pub fn new(bands: usize) -> Self {
-        Self { bands, tables: (0..bands * PARTS).map(|_| HashTable::new()).collect(), ..Self::default() }
+        Self { bands, tables: (0..bands).map(|_| Band::new()).collect(), ..Self::default() }
+    }
+
+    /// An index of many pages at once, by slots from 0 up: whether there is a page in each, and the keys, so many for
+    /// each slot one after the other.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for another number of keys, and for slots from 2³¹ on.
+    pub fn filled(bands: usize, filled: Vec<bool>, keys: Vec<u32>) -> Result<Self> {
+        if keys.len() != filled.len() * bands {
+            return Err(Error::parameter("keys", keys.len(), format!("{bands} keys for each slot")));
+        }
+        if filled.len() > LIST as usize {
+            return Err(Error::parameter("slot", filled.len(), "fewer than 2^31 pages in one index"));
+        }
+        let chosen: Vec<Range<usize>> =
+            (0..bands).step_by(TOGETHER).map(|from| from..bands.min(from + TOGETHER)).collect();
+        let tables =
+            chosen.into_par_iter().flat_map_iter(|chosen| tables(chosen, bands, &filled, &keys)).collect();
+        let len = filled.iter().filter(|&&filled| filled).count();
+        Ok(Self { bands, keys, filled, len, tables })
+    }
+
+    /// Keys of each page.
+    pub fn bands(&self) -> usize {
+        self.bands
     }
 
     /// Number of pages stored.
@@ -91,22 +210,15 @@ impl Keyed {
 
     /// Files a slot under a key of a band.
     fn file(&mut self, band: usize, key: u32, slot: u32) {
-        let Self { bands, keys, tables, lists, unused, .. } = self;
-        let key_of = |entry: u32| keys[representative(lists, entry) as usize * *bands + band];
-        let table = &mut tables[part(band, key)];
-        match table.find_mut(hash(key), |&entry| key_of(entry) == key) {
+        let Self { bands, keys, tables, .. } = self;
+        let Band { parts, lists } = &mut tables[band];
+        let key_of = |lists: &Lists, entry: u32| keys[lists.representative(entry) as usize * *bands + band];
+        let table = &mut parts[part(key)];
+        match table.find_mut(hash(key), |&entry| key_of(lists, entry) == key) {
             None => {
-                table.insert_unique(hash(key), slot, |&entry| hash(key_of(entry)));
+                table.insert_unique(hash(key), slot, |&entry| hash(key_of(lists, entry)));
             }
-            Some(entry) if *entry & LIST != 0 => lists[(*entry ^ LIST) as usize].push(slot),
-            Some(entry) => {
-                let place = unused.pop().unwrap_or_else(|| {
-                    lists.push(Vec::new());
-                    lists.len() as u32 - 1
-                });
-                lists[place as usize] = vec![*entry, slot];
-                *entry = place | LIST;
-            }
+            Some(entry) => lists.push(entry, slot),
         }
     }
 
@@ -118,10 +230,11 @@ impl Keyed {
             let mut shortened: HashSet<u32> = HashSet::new();
             for &slot in &gone {
                 let key = self.keys[slot as usize * self.bands + band];
-                let Self { bands, keys, tables, lists, .. } = self;
+                let Self { bands, keys, tables, .. } = self;
+                let Band { parts, lists } = &mut tables[band];
                 // A list whose first slots are gone already is known by its last ones all the same.
-                let same = |&entry: &u32| keys[representative(lists, entry) as usize * *bands + band] == key;
-                let Ok(entry) = tables[part(band, key)].find_entry(hash(key), same) else { continue };
+                let same = |&entry: &u32| keys[lists.representative(entry) as usize * *bands + band] == key;
+                let Ok(entry) = parts[part(key)].find_entry(hash(key), same) else { continue };
                 if *entry.get() & LIST == 0 {
                     entry.remove();
                 } else {
@@ -142,21 +255,22 @@ impl Keyed {
     /// Takes slots out of a list, which goes where fewer than two stay.
     fn shorten(&mut self, band: usize, entry: u32, gone: &HashSet<u32>) {
         let place = (entry ^ LIST) as usize;
-        let key = self.keys[self.lists[place][0] as usize * self.bands + band];
-        let left: Vec<u32> = self.lists[place].iter().copied().filter(|slot| !gone.contains(slot)).collect();
-        let found = self.tables[part(band, key)].find_entry(hash(key), |&other| other == entry);
+        let Band { parts, lists: Lists { lists, unused } } = &mut self.tables[band];
+        let key = self.keys[lists[place][0] as usize * self.bands + band];
+        let left: Vec<u32> = lists[place].iter().copied().filter(|slot| !gone.contains(slot)).collect();
+        let found = parts[part(key)].find_entry(hash(key), |&other| other == entry);
         match (&left[..], found) {
             ([], Ok(found)) => {
                 found.remove();
             }
             (&[slot], Ok(mut found)) => *found.get_mut() = slot,
             _ => {
-                self.lists[place] = left;
+                lists[place] = left;
                 return;
             }
         }
-        self.lists[place] = Vec::new();
-        self.unused.push(place as u32);
+        lists[place] = Vec::new();
+        unused.push(place as u32);
     }
 
     /// Writes the slots that have a key in common with these, ascending and each once, in place of what
@@ -165,14 +279,14 @@ impl Keyed {
         found.clear();
         let mut passed_over = 0;
         for (band, &key) in keys.iter().enumerate().take(self.bands) {
-            let same = |&entry: &u32| {
-                self.keys[representative(&self.lists, entry) as usize * self.bands + band] == key
-            };
-            match self.tables[part(band, key)].find(hash(key), same) {
+            let Band { parts, lists } = &self.tables[band];
+            let same =
+                |&entry: &u32| self.keys[lists.representative(entry) as usize * self.bands + band] == key;
+            match parts[part(key)].find(hash(key), same) {
                 None => {}
                 Some(&slot) if slot & LIST == 0 => found.push(slot),
                 Some(&entry) => {
-                    let list = &self.lists[(entry ^ LIST) as usize];
+                    let list = &lists.lists[(entry ^ LIST) as usize];
                     if list.len() <= MOST {
                         found.extend_from_slice(list);
                     } else {
@@ -190,25 +304,21 @@ impl Keyed {
 
     /// Bytes of the keys, of the tables and of the lists, as they are laid out.
     pub fn bytes(&self) -> usize {
-        let tables = self.tables.iter().map(|table| table.allocation_size() + size_of::<HashTable<u32>>());
-        let lists = self.lists.iter().map(|list| size_of::<Vec<u32>>() + list.capacity() * size_of::<u32>());
-        self.keys.capacity() * size_of::<u32>()
-            + self.filled.capacity()
-            + tables.sum::<usize>()
-            + lists.sum::<usize>()
-            + self.unused.capacity() * size_of::<u32>()
+        let band = |band: &Band| {
+            let parts = band.parts.iter().map(|part| part.allocation_size() + size_of::<HashTable<u32>>());
+            let lists = &band.lists.lists;
+            let held = lists.iter().map(|list| list.capacity() * size_of::<u32>()).sum::<usize>();
+            let unused = band.lists.unused.capacity() * size_of::<u32>();
+            parts.sum::<usize>() + held + lists.capacity() * size_of::<Vec<u32>>() + unused
+        };
+        let keys = self.keys.capacity() * size_of::<u32>() + self.filled.capacity();
+        keys + self.tables.iter().map(band).sum::<usize>()
     }
 }
 
-/// A slot that has the key of an entry.
 #[inline]
-fn representative(lists: &[Vec<u32>], entry: u32) -> u32 {
-    if entry & LIST == 0 { entry } else { lists[(entry ^ LIST) as usize][0] }
-}
-
-#[inline]
-fn part(band: usize, key: u32) -> usize {
-    band * PARTS + (key >> 24) as usize
+fn part(key: u32) -> usize {
+    (key >> 24) as usize
 }
 
 #[inline]
@@ -288,6 +398,27 @@ mod tests {
             }
             assert_eq!(index.len(), naive.0.len());
         }
+        // Made at once, it is the same, and goes on like the one that grew.
+        let mut order: Vec<u32> = (0..next).collect();
+        order.sort_by_key(|slot| naive.0.iter().position(|(other, _)| other == slot));
+        let row = |slot: &u32| index.keys(*slot).map_or_else(|| vec![0; bands], <[u32]>::to_vec);
+        let keys: Vec<u32> = order.iter().flat_map(row).collect();
+        let filled = order.iter().map(|&slot| index.keys(slot).is_some()).collect();
+        let mut again = Keyed::filled(bands, filled, keys).unwrap();
+        assert_eq!(again.len(), naive.0.len());
+        let naive = Naive(
+            (0..).zip(&order).filter_map(|(at, &slot)| Some((at, index.keys(slot)?.to_vec()))).collect(),
+        );
+        let ask = |again: &Keyed, naive: &Naive, rng: &mut SplitMix64| {
+            let (keys, mut found) = (page(rng, bands, values), Vec::new());
+            let passed_over = again.candidates(&keys, &mut found);
+            assert_eq!((found, passed_over), naive.candidates(&keys));
+        };
+        (0..50).for_each(|_| ask(&again, &naive, &mut rng));
+        let gone: Vec<u32> = (0..next).filter(|slot| slot % 3 == 0).collect();
+        again.remove(&gone);
+        let naive = Naive(naive.0.into_iter().filter(|(slot, _)| slot % 3 != 0).collect());
+        (0..50).for_each(|_| ask(&again, &naive, &mut rng));
     }
 
     proptest! {
@@ -311,8 +442,10 @@ mod tests {
             }
             index.remove(&(0..2_000).collect::<Vec<_>>());
             assert!(index.is_empty());
-            assert!(index.tables.iter().all(HashTable::is_empty) && index.lists.iter().all(Vec::is_empty));
-            assert_eq!(index.unused.len(), index.lists.len());
+            for Band { parts, lists: Lists { lists, unused } } in &index.tables {
+                assert!(parts.iter().all(HashTable::is_empty) && lists.iter().all(Vec::is_empty));
+                assert_eq!(unused.len(), lists.len());
+            }
         }
     }
 
@@ -339,6 +472,7 @@ mod tests {
         index.insert(0, &[1, 2]).unwrap();
         assert!(index.insert(0, &[1, 2]).is_err() && index.insert(1, &[1]).is_err());
         assert!(index.insert(LIST, &[1, 2]).is_err());
+        assert!(Keyed::filled(2, vec![true], vec![1]).is_err());
         assert_eq!(index.len(), 1);
     }
 }

@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 /// application/json, or many as application/x-ndjson, a JSON object a line, answered line by line while they come.
 /// A page is {"url": …, "text": …}, or has a "sketch" that POST /v1/sketch gave instead of its text; "request"
 /// names the request, so that it can be sent again and is answered as before. GET /healthz and GET /metrics
-/// (Prometheus) tell how it goes.
+/// (Prometheus) tell how it goes. With --collections there are many indexes, each with a name.
 ///
 /// What is answered is remembered, should the process be killed. Events go to standard error, a JSON object a
 /// line. SIGTERM and Ctrl-C end it in good order.
@@ -36,6 +36,11 @@ TLS: let a proxy such as nginx or Caddy end it, and keep the service on the loop
 pub(crate) struct Args {
     #[command(flatten)]
     index: IndexArgs,
+
+    /// Serve many indexes: the folder holds one for each collection, asked under /v1/NAME/check and so on.
+    /// PUT /v1/NAME makes one, with the settings given here, and GET /v1/collections names them
+    #[arg(long)]
+    collections: bool,
 
     /// Address and port; 0 is any free port. Other addresses than the loopback's need --token-file
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
@@ -69,8 +74,14 @@ pub(crate) struct Args {
 /// Time that requests have to end after a signal.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How often what was removed is looked for in the files.
-const MINUTE: Duration = Duration::from_secs(60);
+/// How often it is looked whether a log is so long that a snapshot is due.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Looks until what was removed is put out of the files: a minute.
+const MINUTE: u64 = 120;
+
+/// Looks until what has expired is removed: an hour.
+const HOUR: u64 = 60 * MINUTE;
 
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
@@ -99,8 +110,7 @@ impl Args {
             longest_request: u64::from(self.longest_request) * 1_000_000,
             fresh: self.index.fresh,
         };
-        let opened = self.index.open(false)?;
-        let service = Arc::new(Service::new(opened, limits, token));
+        let service = Arc::new(Service::open(self.index.clone(), self.collections, limits, token)?);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
             .max_blocking_threads(threads + 2)
@@ -163,33 +173,41 @@ async fn ended_by_signal() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes what has expired, every hour, and its traces in the files, every minute.
+/// Puts long logs into snapshots; removes what has expired, every hour, and its traces in the files, every minute.
 async fn keep_house(
     service: Arc<Service>,
     expire: Option<Duration>,
     mut stopping: tokio::sync::watch::Receiver<bool>,
 ) {
-    let mut minutes = 0u64;
-    loop {
-        let waited = tokio::time::timeout(MINUTE, stopping.changed()).await;
-        if waited.is_ok() {
-            return;
+    let mut looks = 0u64;
+    while tokio::time::timeout(LOOK, stopping.changed()).await.is_err() {
+        looks += 1;
+        let expire = expire.filter(|_| looks % HOUR == 1);
+        for (name, collection) in service.all() {
+            let kept = tokio::task::spawn_blocking(move || {
+                let expire = expire.map(|expire| u64::try_from(expire.as_millis()).unwrap_or(u64::MAX));
+                let before = expire.map(|expire| millis(SystemTime::now()).saturating_sub(expire));
+                let gone = before.map_or(Ok(0), |before| collection.expire(before))?;
+                collection.shorten(looks.is_multiple_of(MINUTE)).map(|made| (gone, made))
+            })
+            .await;
+            let tell = |what: &str, fact: (&str, &str)| {
+                let all = [fact, ("collection", name.as_str())];
+                event(what, if name.is_empty() { &all[..1] } else { &all });
+            };
+            match kept {
+                Ok(Ok((gone, made))) => {
+                    if gone > 0 {
+                        tell("expired", ("pages", &gone.to_string()));
+                    }
+                    if made {
+                        tell("snapshot", ("of", "a long log or of removals"));
+                    }
+                }
+                Ok(Err(error)) => tell("failed", ("error", &error.to_string())),
+                Err(error) => tell("failed", ("error", &error.to_string())),
+            }
         }
-        let (service, due) = (Arc::clone(&service), minutes.is_multiple_of(60));
-        let kept = tokio::task::spawn_blocking(move || {
-            let expire =
-                expire.filter(|_| due).map(|expire| u64::try_from(expire.as_millis()).unwrap_or(u64::MAX));
-            let before = expire.map(|expire| millis(SystemTime::now()).saturating_sub(expire));
-            service.keep_house(before)
-        })
-        .await;
-        match kept {
-            Ok(Ok(0)) => {}
-            Ok(Ok(expired)) => event("expired", &[("pages", &expired.to_string())]),
-            Ok(Err(error)) => event("failed", &[("error", &error.to_string())]),
-            Err(error) => event("failed", &[("error", &error.to_string())]),
-        }
-        minutes += 1;
     }
 }
 

@@ -1,27 +1,29 @@
-//! The service: requests in, answers out, one index behind a lock.
+//! The service: requests in, answers out, each index behind a lock.
 
-use super::super::index::{JsonAnswer, Opened, millis};
+use super::super::index::{IndexArgs, JsonAnswer, Opened, millis};
 use super::wire::{Page, WireSketch};
+use anyhow::Context as _;
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{Request as HttpRequest, State};
+use axum::extract::{Path as UrlPath, Request as HttpRequest, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put as put_route};
 use flipside::hash::text_digest;
-use flipside::seen::{Reply, Request, Seen, Verdict};
+use flipside::seen::{NewLog, Reply, Request, Seen, Unsynced, Verdict};
 use flipside::settings::Settings;
 use flipside::sketch::{Sketch, Sketcher};
 use flipside::weight::frequencies::Frequencies;
 use serde_json::json;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::convert::Infallible;
 use std::fmt::Write as _;
+use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant, SystemTime};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_stream::{Stream, StreamExt};
 
 /// What a request may take.
@@ -42,8 +44,14 @@ const BATCH: usize = 256;
 /// Bytes of a stream that are worked on together, about.
 const BATCH_BYTES: usize = 1 << 20;
 
+/// Bytes of a request that is worked on where it was received: some dozen microseconds' work.
+const SHORT: usize = 4 << 10;
+
 /// Requests and parts of streams that may wait for a thread; more are turned away.
 const MOST_WAITING: u64 = 4096;
+
+/// Questions that are answered before those who store pages have their turn.
+const TURN: usize = 32;
 
 /// Upper ends of the classes of durations, in seconds.
 const CLASSES: [f64; 12] = [1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
@@ -60,17 +68,46 @@ enum Action {
 
 /// The service.
 pub(super) struct Service {
+    /// The one index has no name.
+    collections: RwLock<BTreeMap<String, Arc<Collection>>>,
+    /// What opens an index, and makes one that is not there.
+    indexes: IndexArgs,
+    /// Whether its folder is one of collections.
+    many: bool,
+    limits: Limits,
+    token: Option<u128>,
+    work: Semaphore,
+    waiting: AtomicU64,
+    refused: AtomicU64,
+    stopping: AtomicBool,
+    /// Brings logs to the disk.
+    syncing: std::sync::mpsc::Sender<Waits>,
+}
+
+/// An index, and what is known of its use.
+pub(super) struct Collection {
     seen: RwLock<Seen>,
     settings: Settings,
     frequencies: Arc<Frequencies>,
     /// Sketchers that nobody uses now.
     sketchers: Mutex<Vec<Sketcher>>,
-    limits: Limits,
-    token: Option<u128>,
-    work: Semaphore,
-    waiting: AtomicU64,
-    stopping: AtomicBool,
+    /// Held by who makes a snapshot.
+    snapshot: Mutex<()>,
+    /// Whether the log could not be brought to the disk.
+    failed: AtomicBool,
     counts: Counts,
+}
+
+/// Answers that wait for the disk.
+struct Waits {
+    unsynced: Unsynced,
+    told: oneshot::Sender<Result<(), String>>,
+}
+
+/// What was answered, and what must be on the disk before that goes out.
+struct Answered {
+    lines: Vec<u8>,
+    unsynced: Option<Unsynced>,
 }
 
 #[derive(Default)]
@@ -80,7 +117,6 @@ struct Counts {
     added: AtomicU64,
     removed: AtomicU64,
     errors: AtomicU64,
-    refused: AtomicU64,
     failed: AtomicU64,
     /// Parts of requests by the class of their duration.
     durations: [AtomicU64; CLASSES.len()],
@@ -89,24 +125,69 @@ struct Counts {
 }
 
 impl Service {
-    pub(super) fn new(opened: Opened, limits: Limits, token: Option<u128>) -> Self {
-        let Opened { seen, frequencies } = opened;
-        Self {
-            settings: seen.params().settings.clone(),
-            seen: RwLock::new(seen),
-            frequencies,
-            sketchers: Mutex::default(),
+    /// Opens the index, or all collections of its folder.
+    pub(super) fn open(
+        indexes: IndexArgs,
+        many: bool,
+        limits: Limits,
+        token: Option<u128>,
+    ) -> anyhow::Result<Self> {
+        let mut collections = BTreeMap::new();
+        if many {
+            let folder = &indexes.index;
+            fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+            for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+                let name = entry.with_context(|| folder.display().to_string())?.file_name();
+                let Some(name) = name.to_str().filter(|name| is_name(name)) else { continue };
+                let opened = indexes.within(name).open(false)?;
+                collections.insert(name.to_owned(), Arc::new(Collection::new(opened)?));
+            }
+        } else {
+            collections.insert(String::new(), Arc::new(Collection::new(indexes.open(false)?)?));
+        }
+        let (syncing, waits) = std::sync::mpsc::channel();
+        std::thread::Builder::new()
+            .name("disk".to_owned())
+            .spawn(move || sync(&waits))
+            .context("a thread")?;
+        Ok(Self {
+            collections: RwLock::new(collections),
+            indexes,
+            many,
+            work: Semaphore::new(limits.threads),
             limits,
             token,
-            work: Semaphore::new(limits.threads),
             waiting: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
-            counts: Counts::default(),
+            syncing,
+        })
+    }
+
+    /// All collections, by name.
+    pub(super) fn all(&self) -> Vec<(String, Arc<Collection>)> {
+        let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
+        collections.iter().map(|(name, collection)| (name.clone(), Arc::clone(collection))).collect()
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Collection>> {
+        self.collections.read().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone)
+    }
+
+    /// Makes a collection unless it is there; says whether it was made.
+    fn make(&self, name: &str) -> anyhow::Result<bool> {
+        // Held while it is made, so that it is made once.
+        let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
+        if collections.contains_key(name) {
+            return Ok(false);
         }
+        let opened = self.indexes.within(name).open(false)?;
+        collections.insert(name.to_owned(), Arc::new(Collection::new(opened)?));
+        Ok(true)
     }
 
     pub(super) fn pages(&self) -> usize {
-        self.seen.read().unwrap_or_else(PoisonError::into_inner).len()
+        self.all().iter().map(|(_, collection)| collection.reading().len()).sum()
     }
 
     /// Takes no more streams on.
@@ -114,41 +195,134 @@ impl Service {
         self.stopping.store(true, Relaxed);
     }
 
-    /// Removes what was last seen before a time, and puts what was removed out of the files.
-    pub(super) fn keep_house(&self, before: Option<u64>) -> flipside::Result<usize> {
-        let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
-        let gone = match before {
-            Some(before) => seen.remove(|_, last| last < before)?,
-            None => 0,
-        };
-        if seen.has_traces() {
-            seen.snapshot()?;
-        }
-        Ok(gone)
-    }
-
     /// Ends in good order.
     pub(super) fn close(&self) -> flipside::Result<()> {
-        let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
-        seen.delivered()?;
-        if seen.has_traces() { seen.snapshot() } else { Ok(()) }
+        for (_, collection) in self.all() {
+            let _one = collection.one_snapshot();
+            let mut seen = collection.writing();
+            seen.delivered()?;
+            if seen.has_traces() {
+                seen.snapshot()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Brings logs to the disk, once for all answers that wait meanwhile.
+fn sync(waits: &std::sync::mpsc::Receiver<Waits>) {
+    while let Ok(first) = waits.recv() {
+        let mut together = vec![first];
+        together.extend(waits.try_iter());
+        while let Some(Waits { unsynced, told }) = together.pop() {
+            let done = unsynced.sync().map_err(|error| error.to_string());
+            let (with, others) =
+                together.into_iter().partition(|other: &Waits| other.unsynced.is_with(&unsynced));
+            together = others;
+            for Waits { told, .. } in with {
+                // Who does not wait any more has been told that it took too long.
+                let _ = told.send(done.clone());
+            }
+            let _ = told.send(done);
+        }
+    }
+}
+
+/// Whether a name is one that a collection can have.
+fn is_name(name: &str) -> bool {
+    let fits =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b'.');
+    (1..=64).contains(&name.len())
+        && name.bytes().all(fits)
+        && name.as_bytes()[0].is_ascii_alphanumeric()
+        && !ACTIONS.contains(&name)
+}
+
+/// Names of paths, which no collection can have.
+const ACTIONS: [&str; 6] = ["check", "add", "check-and-add", "remove", "sketch", "collections"];
+
+impl Collection {
+    fn new(opened: Opened) -> flipside::Result<Self> {
+        let Opened { mut seen, frequencies } = opened;
+        // Snapshots are made while questions are answered.
+        seen.snapshots_by_hand()?;
+        Ok(Self {
+            settings: seen.params().settings.clone(),
+            seen: RwLock::new(seen),
+            frequencies,
+            sketchers: Mutex::default(),
+            snapshot: Mutex::default(),
+            failed: AtomicBool::new(false),
+            counts: Counts::default(),
+        })
+    }
+
+    fn reading(&self) -> RwLockReadGuard<'_, Seen> {
+        self.seen.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writing(&self) -> RwLockWriteGuard<'_, Seen> {
+        self.seen.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn one_snapshot(&self) -> MutexGuard<'_, ()> {
+        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes what was last seen before a time.
+    pub(super) fn expire(&self, before: u64) -> flipside::Result<usize> {
+        self.writing().remove(&HashSet::new(), before)
+    }
+
+    /// Makes a snapshot if the log is long, or if what was removed is to leave the files. Questions are answered and
+    /// pages stored meanwhile.
+    pub(super) fn shorten(&self, traces: bool) -> flipside::Result<bool> {
+        let _one = self.one_snapshot();
+        let new_log = {
+            let seen = self.reading();
+            if !(seen.is_long() || traces && seen.has_traces()) {
+                return Ok(false);
+            }
+            seen.new_log()?
+        };
+        let made = self.snapshot_behind(new_log);
+        if made.is_err() {
+            self.writing().put_off();
+        }
+        made.map(|()| true)
+    }
+
+    fn snapshot_behind(&self, new_log: impl FnOnce() -> flipside::Result<NewLog>) -> flipside::Result<()> {
+        let log = new_log()?;
+        let mut snapshot = self.writing().begin_snapshot(log)?;
+        loop {
+            let more = snapshot.copy(&self.reading());
+            if !more {
+                break;
+            }
+            snapshot.write()?;
+        }
+        let mut finished = snapshot.finish()?;
+        while !self.writing().end_snapshot(&mut finished)? {}
+        Ok(())
     }
 
     /// Works on some objects, each a line, and appends a line of answer for each.
-    fn answer(&self, action: Action, lines: &[Bytes]) -> Vec<u8> {
+    fn answer(&self, limits: &Limits, action: Action, lines: &[Bytes]) -> Answered {
         let begun = Instant::now();
         let taken = self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let sketcher = match taken {
             Some(sketcher) => Ok(sketcher),
             None => Sketcher::new(&self.settings, Some(Arc::clone(&self.frequencies))),
         };
-        let mut out = Vec::with_capacity(lines.len() * 160);
+        let (mut out, mut unsynced) = (Vec::with_capacity(lines.len() * 160), None);
         match sketcher {
             Ok(mut sketcher) => {
                 let asked: Vec<Result<Asked<'_>, String>> =
                     lines.iter().map(|line| self.read(action, &mut sketcher, line)).collect();
                 self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).push(sketcher);
-                if let Err(error) = self.work_on(action, &asked, &mut out) {
+                let worked = self.work_on(limits, action, &asked, &mut out);
+                if let Err(error) = worked.map(|waits| unsynced = waits) {
                     // The index is as it was: none of these pages is remembered.
                     self.counts.failed.fetch_add(asked.len() as u64, Relaxed);
                     out.clear();
@@ -164,7 +338,7 @@ impl Service {
             Err(error) => lines.iter().for_each(|_| failure(&mut out, None, &error.to_string())),
         }
         self.counts.took(begun.elapsed());
-        out
+        Answered { lines: out, unsynced }
     }
 
     /// Reads an object, and makes the sketch of its page where one is wanted.
@@ -187,26 +361,38 @@ impl Service {
 
     fn work_on(
         &self,
+        limits: &Limits,
         action: Action,
         asked: &[Result<Asked<'_>, String>],
         out: &mut Vec<u8>,
-    ) -> flipside::Result<()> {
+    ) -> flipside::Result<Option<Unsynced>> {
         let now = millis(SystemTime::now());
+        let mut unsynced = None;
+        if self.failed.load(Relaxed) && !matches!(action, Action::Check | Action::Sketch) {
+            return Err(flipside::Error::parameter(
+                "index",
+                "one whose log failed",
+                "one that is opened anew",
+            ));
+        }
         let fresh =
-            self.limits.fresh.map_or(u64::MAX, |fresh| u64::try_from(fresh.as_millis()).unwrap_or(u64::MAX));
+            limits.fresh.map_or(u64::MAX, |fresh| u64::try_from(fresh.as_millis()).unwrap_or(u64::MAX));
         let questions = asked.iter().map(|asked| question(asked, now, now.saturating_sub(fresh)));
         let mut replies: Vec<Option<Reply>> = Vec::with_capacity(asked.len());
         let mut removed = 0;
         match action {
             Action::Sketch => {}
             Action::Check => {
-                let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
-                for question in questions {
-                    replies.push(question.map(|(about, sketch)| seen.ask(&about, sketch)).transpose()?);
+                let mut questions = questions.peekable();
+                while questions.peek().is_some() {
+                    let seen = self.reading();
+                    for question in questions.by_ref().take(TURN) {
+                        replies.push(question.map(|(about, sketch)| seen.ask(&about, sketch)).transpose()?);
+                    }
                 }
             }
             Action::Add | Action::CheckAndAdd => {
-                let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
+                let mut seen = self.writing();
                 for question in questions {
                     let Some((about, sketch)) = question else {
                         replies.push(None);
@@ -226,14 +412,13 @@ impl Service {
                     }
                 }
                 // A client that hears nothing asks again under the name of its request.
-                seen.acknowledge()?;
+                unsynced = seen.acknowledge_unsynced()?;
                 self.counts.added.fetch_add(asked.iter().flatten().count() as u64, Relaxed);
             }
             Action::Remove => {
                 let names: HashSet<&str> =
                     asked.iter().flatten().map(|asked| asked.page.name().unwrap_or_default()).collect();
-                let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
-                removed = seen.remove(|name, _| names.contains(name))?;
+                removed = self.writing().remove(&names, 0)?;
                 self.counts.removed.fetch_add(removed as u64, Relaxed);
             }
         }
@@ -262,26 +447,54 @@ impl Service {
         if action == Action::Remove {
             put(out, &json!({ "removed_pages": removed }));
         }
-        Ok(())
+        Ok(unsynced)
     }
+}
 
+impl Service {
     /// Works on some objects on a thread of its own, unless too many wait already or it takes too long.
-    async fn on_a_thread(self: &Arc<Self>, action: Action, lines: Vec<Bytes>) -> Result<Vec<u8>, Refused> {
+    async fn on_a_thread(
+        self: &Arc<Self>,
+        collection: &Arc<Collection>,
+        action: Action,
+        lines: Vec<Bytes>,
+    ) -> Result<Vec<u8>, Refused> {
         if self.waiting.fetch_add(1, Relaxed) >= MOST_WAITING {
             self.waiting.fetch_sub(1, Relaxed);
-            self.counts.refused.fetch_add(1, Relaxed);
+            self.refused.fetch_add(1, Relaxed);
             return Err(Refused::Busy);
         }
         let permit = tokio::time::timeout(self.limits.deadline, self.work.acquire()).await;
         self.waiting.fetch_sub(1, Relaxed);
         let Ok(Ok(permit)) = permit else {
-            self.counts.refused.fetch_add(1, Relaxed);
+            self.refused.fetch_add(1, Relaxed);
             return Err(Refused::Late);
         };
-        let service = Arc::clone(self);
-        let worked = tokio::task::spawn_blocking(move || service.answer(action, &lines)).await;
+        let is_short = action != Action::Remove && lines.iter().map(Bytes::len).sum::<usize>() <= SHORT;
+        let worked = if is_short {
+            // To hand it to another thread would take longer than the work.
+            Ok(collection.answer(&self.limits, action, &lines))
+        } else {
+            let (on, limits) = (Arc::clone(collection), self.limits);
+            tokio::task::spawn_blocking(move || on.answer(&limits, action, &lines)).await
+        };
         drop(permit);
-        worked.map_err(|_| Refused::Failed)
+        let Answered { lines, unsynced } = worked.map_err(|_| Refused::Failed)?;
+        let Some(unsynced) = unsynced else { return Ok(lines) };
+        // Others work meanwhile, and one wait for the disk does for all of them.
+        let (told, wait) = oneshot::channel();
+        self.syncing.send(Waits { unsynced, told }).map_err(|_| Refused::Failed)?;
+        match wait.await {
+            Ok(Ok(())) => Ok(lines),
+            Ok(Err(error)) => {
+                // Nobody knows what of the log is on the disk: these pages are in doubt, and no more are stored.
+                collection.failed.store(true, Relaxed);
+                let mut failed = Vec::new();
+                lines.split(|&byte| byte == b'\n').skip(1).for_each(|_| failure(&mut failed, None, &error));
+                Ok(failed)
+            }
+            Err(_) => Err(Refused::Failed),
+        }
     }
 }
 
@@ -368,18 +581,67 @@ impl Counts {
 
 /// The paths of the service.
 pub(super) fn routes(service: Arc<Service>) -> Router {
-    let guarded = Router::new()
-        .route("/v1/check", post(|state, headers, body| work(Action::Check, state, headers, body)))
-        .route("/v1/add", post(|state, headers, body| work(Action::Add, state, headers, body)))
-        .route(
-            "/v1/check-and-add",
-            post(|state, headers, body| work(Action::CheckAndAdd, state, headers, body)),
-        )
-        .route("/v1/remove", post(|state, headers, body| work(Action::Remove, state, headers, body)))
-        .route("/v1/sketch", post(|state, headers, body| work(Action::Sketch, state, headers, body)))
-        .route("/metrics", get(metrics))
-        .layer(middleware::from_fn_with_state(Arc::clone(&service), bears_token));
+    let mut guarded = Router::new().route("/metrics", get(metrics));
+    for (path, action) in [
+        ("check", Action::Check),
+        ("add", Action::Add),
+        ("check-and-add", Action::CheckAndAdd),
+        ("remove", Action::Remove),
+        ("sketch", Action::Sketch),
+    ] {
+        guarded = match service.many {
+            false => guarded.route(
+                &format!("/v1/{path}"),
+                post(move |state, headers, body| work(action, state, String::new(), headers, body)),
+            ),
+            true => guarded.route(
+                &format!("/v1/{{collection}}/{path}"),
+                post(move |state, UrlPath(collection): UrlPath<String>, headers, body| {
+                    work(action, state, collection, headers, body)
+                }),
+            ),
+        };
+    }
+    if service.many {
+        guarded =
+            guarded.route("/v1/collections", get(collections)).route("/v1/{collection}", put_route(made));
+    }
+    let guarded = guarded.layer(middleware::from_fn_with_state(Arc::clone(&service), bears_token));
     guarded.route("/healthz", get(health)).with_state(service)
+}
+
+/// Names the collections.
+async fn collections(State(service): State<Arc<Service>>) -> Response {
+    let told = tokio::task::spawn_blocking(move || {
+        let pages = |collection: &Collection| collection.reading().len();
+        let all = service.all();
+        let all = all.iter().map(|(name, collection)| json!({ "name": name, "pages": pages(collection) }));
+        json!({ "collections": all.collect::<Vec<_>>() }).to_string() + "\n"
+    });
+    let told = told.await.unwrap_or_default();
+    ([(header::CONTENT_TYPE, "application/json")], told).into_response()
+}
+
+/// Makes a collection.
+async fn made(State(service): State<Arc<Service>>, UrlPath(name): UrlPath<String>) -> Response {
+    let told = |status: StatusCode, body: serde_json::Value| {
+        (status, [(header::CONTENT_TYPE, "application/json")], body.to_string() + "\n").into_response()
+    };
+    if !is_name(&name) {
+        let error =
+            "the name of a collection is up to 64 of a-z, 0-9, -, _ and ., and begins with a letter or digit";
+        return told(StatusCode::BAD_REQUEST, json!({ "answer": "error", "error": error }));
+    }
+    let asked = name.clone();
+    match tokio::task::spawn_blocking(move || service.make(&asked)).await {
+        Ok(Ok(true)) => told(StatusCode::CREATED, json!({ "collection": name, "answer": "made" })),
+        Ok(Ok(false)) => told(StatusCode::OK, json!({ "collection": name, "answer": "there" })),
+        Ok(Err(error)) => {
+            let error = format!("{error:#}");
+            told(StatusCode::INTERNAL_SERVER_ERROR, json!({ "answer": "error", "error": error }))
+        }
+        Err(_) => Refused::Failed.into_response(),
+    }
 }
 
 /// Lets requests through that bear the token.
@@ -388,7 +650,7 @@ async fn bears_token(State(service): State<Arc<Service>>, request: HttpRequest, 
     let given = given.and_then(|value| value.strip_prefix("Bearer ")).map(text_digest);
     // Digests are compared, so that the time it takes says nothing of the token.
     if service.token.is_some_and(|token| given != Some(token)) {
-        service.counts.refused.fetch_add(1, Relaxed);
+        service.refused.fetch_add(1, Relaxed);
         let body = json!({ "answer": "error", "error": "a bearer token is needed" }).to_string();
         return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], body).into_response();
     }
@@ -405,13 +667,21 @@ async fn health(State(service): State<Arc<Service>>) -> Response {
 async fn work(
     action: Action,
     State(service): State<Arc<Service>>,
+    collection: String,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
+    let Some(collection) = service.find(&collection) else {
+        let error = "there is no such collection; PUT /v1/NAME makes one";
+        let body = json!({ "answer": "error", "error": error }).to_string();
+        return (StatusCode::NOT_FOUND, body).into_response();
+    };
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match kind.split(';').next().unwrap_or_default().trim() {
-        "application/json" => one(action, service, body).await.unwrap_or_else(IntoResponse::into_response),
-        "application/x-ndjson" | "application/jsonl" => many(action, service, body),
+        "application/json" => {
+            one(action, service, collection, body).await.unwrap_or_else(IntoResponse::into_response)
+        }
+        "application/x-ndjson" | "application/jsonl" => many(action, service, collection, body),
         _ => {
             let error = "expected content-type application/json, or application/x-ndjson for a page a line";
             let body = json!({ "answer": "error", "error": error }).to_string();
@@ -421,7 +691,12 @@ async fn work(
 }
 
 /// Answers one page.
-async fn one(action: Action, service: Arc<Service>, body: Body) -> Result<Response, Refused> {
+async fn one(
+    action: Action,
+    service: Arc<Service>,
+    collection: Arc<Collection>,
+    body: Body,
+) -> Result<Response, Refused> {
     let longest = service.limits.longest_page;
     let read = async {
         let (mut body, mut whole) = (body.into_data_stream(), Vec::new());
@@ -435,14 +710,14 @@ async fn one(action: Action, service: Arc<Service>, body: Body) -> Result<Respon
         Ok(Bytes::from(whole))
     };
     let line = tokio::time::timeout(service.limits.deadline, read).await.map_err(|_| Refused::Late)??;
-    let answer = service.on_a_thread(action, vec![line]).await?;
+    let answer = service.on_a_thread(&collection, action, vec![line]).await?;
     let failed = answer.windows(16).take(1 << 16).any(|window| window == b"\"answer\":\"error\"");
     let status = if failed { StatusCode::BAD_REQUEST } else { StatusCode::OK };
     Ok((status, [(header::CONTENT_TYPE, "application/json")], answer).into_response())
 }
 
 /// Answers pages line by line. A client that reads no answers is read no further.
-fn many(action: Action, service: Arc<Service>, body: Body) -> Response {
+fn many(action: Action, service: Arc<Service>, collection: Arc<Collection>, body: Body) -> Response {
     let (send, answers) = mpsc::channel::<Bytes>(4);
     tokio::spawn(async move {
         let mut body = body.into_data_stream();
@@ -477,7 +752,7 @@ fn many(action: Action, service: Arc<Service>, body: Body) -> Response {
                     size += line.len();
                     batch.push(line);
                 }
-                match service.on_a_thread(action, batch).await {
+                match service.on_a_thread(&collection, action, batch).await {
                     Ok(answer) => {
                         let sent =
                             tokio::time::timeout(service.limits.deadline, send.send(answer.into())).await;
@@ -546,72 +821,86 @@ async fn metrics(State(service): State<Arc<Service>>) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], figures).into_response()
 }
 
+/// Figures as Prometheus reads them: all lines of a name together.
+#[derive(Default)]
+struct Figures(Vec<(&'static str, String)>);
+
+impl Figures {
+    /// Adds a figure under a name with something behind it, with labels.
+    fn add(&mut self, name: &'static str, kind: &str, help: &str, behind: &str, labels: &[&str], value: f64) {
+        let at = self.0.iter().position(|(other, _)| *other == name).unwrap_or_else(|| {
+            let head = format!("# HELP flipside_{name} {help}\n# TYPE flipside_{name} {kind}\n");
+            self.0.push((name, head));
+            self.0.len() - 1
+        });
+        let labels: Vec<&str> = labels.iter().copied().filter(|label| !label.is_empty()).collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let _ = writeln!(self.0[at].1, "flipside_{name}{behind}{labels} {value}");
+    }
+}
+
 impl Service {
     fn figures(&self) -> String {
-        let mut out = String::new();
-        let mut figure = |name: &str, kind: &str, help: &str, values: &[(&str, f64)]| {
-            let _ = writeln!(out, "# HELP flipside_{name} {help}\n# TYPE flipside_{name} {kind}");
-            for (labels, value) in values {
-                let _ = writeln!(out, "flipside_{name}{labels} {value}");
-            }
-        };
-        let load = |count: &AtomicU64| count.load(Relaxed) as f64;
-        {
-            let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
-            let (index, sketches, names) = seen.bytes();
-            let (snapshot, log) = seen.stored_bytes();
-            figure("pages", "gauge", "Pages stored.", &[("", seen.len() as f64)]);
-            let memory = [
-                ("{part=\"sketches\"}", sketches as f64),
-                ("{part=\"index\"}", index.saturating_sub(sketches) as f64),
-                ("{part=\"names\"}", names as f64),
-            ];
-            figure("memory_bytes", "gauge", "Bytes in memory, about.", &memory);
-            let stored = [("{part=\"snapshot\"}", snapshot as f64), ("{part=\"log\"}", log as f64)];
-            figure("stored_bytes", "gauge", "Bytes of the files.", &stored);
-            figure(
-                "expected_chance_matches",
-                "gauge",
-                "Stored pages that a page unlike all of them is called near, on average.",
-                &[("", seen.index().expected_by_chance())],
-            );
-            if let Some(measured) = seen.index().measured() {
-                figure(
-                    "recall",
-                    "gauge",
-                    "Recall of the probes, as measured last.",
-                    &[("", measured.reached)],
-                );
-            }
+        let mut figures = Figures::default();
+        for (name, collection) in self.all() {
+            let of = if self.many { format!("collection=\"{name}\"") } else { String::new() };
+            collection.figures(&of, &mut figures);
         }
+        let load = |count: &AtomicU64| count.load(Relaxed) as f64;
+        figures.add("refused_total", "counter", "Requests turned away.", "", &[], load(&self.refused));
+        figures.add("waiting", "gauge", "Requests that wait for a thread.", "", &[], load(&self.waiting));
+        figures.0.into_iter().map(|(_, lines)| lines).collect()
+    }
+}
+
+impl Collection {
+    fn figures(&self, of: &str, figures: &mut Figures) {
+        let (pages, (index, sketches, names), (snapshot, log), chance, recall) = {
+            let seen = self.reading();
+            let recall = seen.index().measured().map(|measured| measured.reached);
+            (seen.len(), seen.bytes(), seen.stored_bytes(), seen.index().expected_by_chance(), recall)
+        };
+        figures.add("pages", "gauge", "Pages stored.", "", &[of], pages as f64);
+        for (part, bytes) in
+            [("sketches", sketches), ("index", index.saturating_sub(sketches)), ("names", names)]
+        {
+            let part = format!("part=\"{part}\"");
+            figures.add("memory_bytes", "gauge", "Bytes in memory, about.", "", &[of, &part], bytes as f64);
+        }
+        for (part, bytes) in [("snapshot", snapshot), ("log", log)] {
+            let part = format!("part=\"{part}\"");
+            figures.add("stored_bytes", "gauge", "Bytes of the files.", "", &[of, &part], bytes as f64);
+        }
+        let help = "Stored pages that a page unlike all of them is called near, on average.";
+        figures.add("expected_chance_matches", "gauge", help, "", &[of], chance);
+        if let Some(recall) = recall {
+            figures.add("recall", "gauge", "Recall of the probes, as measured last.", "", &[of], recall);
+        }
+        let load = |count: &AtomicU64| count.load(Relaxed) as f64;
         let counts = &self.counts;
-        let verdicts: Vec<(String, f64)> = Verdict::ALL
-            .iter()
-            .zip(&counts.verdicts)
-            .map(|(verdict, count)| (format!("{{answer=\"{}\"}}", verdict.name()), load(count)))
-            .collect();
-        let verdicts: Vec<(&str, f64)> =
-            verdicts.iter().map(|(labels, count)| (labels.as_str(), *count)).collect();
-        figure("answers_total", "counter", "Answers given.", &verdicts);
-        figure("again_total", "counter", "Answers given again.", &[("", load(&counts.again))]);
-        figure("added_total", "counter", "Pages stored or seen again.", &[("", load(&counts.added))]);
-        figure("removed_total", "counter", "Pages removed.", &[("", load(&counts.removed))]);
-        figure("errors_total", "counter", "Objects that were no pages.", &[("", load(&counts.errors))]);
-        figure("failed_total", "counter", "Pages that could not be stored.", &[("", load(&counts.failed))]);
-        figure("refused_total", "counter", "Requests turned away.", &[("", load(&counts.refused))]);
-        figure("waiting", "gauge", "Requests that wait for a thread.", &[("", load(&self.waiting))]);
-        let mut sum = 0.0;
-        let mut classes: Vec<(String, f64)> = Vec::new();
+        for (verdict, count) in Verdict::ALL.iter().zip(&counts.verdicts) {
+            let answer = format!("answer=\"{}\"", verdict.name());
+            figures.add("answers_total", "counter", "Answers given.", "", &[of, &answer], load(count));
+        }
+        for (name, help, count) in [
+            ("again_total", "Answers given again.", &counts.again),
+            ("added_total", "Pages stored or seen again.", &counts.added),
+            ("removed_total", "Pages removed.", &counts.removed),
+            ("errors_total", "Objects that were no pages.", &counts.errors),
+            ("failed_total", "Pages that could not be stored.", &counts.failed),
+        ] {
+            figures.add(name, "counter", help, "", &[of], load(count));
+        }
+        let (mut sum, help) = (0.0, "Time of a request or of a part of a stream.");
+        let mut work = |behind: &str, labels: &[&str], value: f64| {
+            figures.add("work_seconds", "histogram", help, behind, labels, value);
+        };
         for (end, count) in CLASSES.iter().zip(&counts.durations) {
             sum += load(count);
-            classes.push((format!("_bucket{{le=\"{end}\"}}"), sum));
+            work("_bucket", &[of, &format!("le=\"{end}\"")], sum);
         }
-        classes.push(("_bucket{le=\"+Inf\"}".to_owned(), load(&counts.parts)));
-        classes.push(("_sum".to_owned(), load(&counts.micros) / 1e6));
-        classes.push(("_count".to_owned(), load(&counts.parts)));
-        let classes: Vec<(&str, f64)> =
-            classes.iter().map(|(labels, count)| (labels.as_str(), *count)).collect();
-        figure("work_seconds", "histogram", "Time of a request or of a part of a stream.", &classes);
-        out
+        work("_bucket", &[of, "le=\"+Inf\""], load(&counts.parts));
+        work("_sum", &[of], load(&counts.micros) / 1e6);
+        work("_count", &[of], load(&counts.parts));
     }
 }

@@ -57,19 +57,29 @@ fn digits(bytes: impl IntoIterator<Item = u8>) -> Cow<'static, str> {
 
 /// Reads `N` bytes for each number; none if there are other digits or another number of them.
 fn numbers<const N: usize>(text: &str, count: usize) -> Option<Vec<[u8; N]>> {
-    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
     if text.len() != 2 * N * count {
         return None;
     }
-    let bytes: Option<Vec<u8>> = text
-        .as_bytes()
-        .as_chunks()
-        .0
-        .iter()
-        .map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?))
-        .collect();
-    Some(bytes?.as_chunks().0.to_vec())
+    let (mut numbers, mut all) = (vec![[0; N]; count], 0);
+    let digits = text.as_bytes().as_chunks().0;
+    for (byte, &[high, low]) in numbers.as_flattened_mut().iter_mut().zip(digits) {
+        let [high, low] = [VALUES[usize::from(high)], VALUES[usize::from(low)]];
+        *byte = high << 4 | low & 15;
+        all |= high | low;
+    }
+    (all < 16).then_some(numbers)
 }
+
+/// The value of each digit; of all else one that no digit has.
+const VALUES: [u8; 256] = {
+    let (mut values, mut value) = ([u8::MAX; 256], 0);
+    while value < 16 {
+        values[b"0123456789abcdef"[value] as usize] = value as u8;
+        values[b"0123456789ABCDEF"[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
 
 fn number<const N: usize>(text: &str) -> Option<[u8; N]> {
     numbers(text, 1)?.pop()
@@ -145,6 +155,11 @@ mod tests {
             assert_eq!(wire.sketch(settings.sketches), None);
         }
         assert_eq!(numbers::<2>("é00", 1), None);
+        assert_eq!(numbers::<1>("ABcdEf", 3), Some(vec![[0xab], [0xcd], [0xef]]));
+        for wrong in 0..128u8 {
+            let text = String::from_utf8(vec![b'0', wrong]).unwrap();
+            assert_eq!(number::<1>(&text).is_some(), wrong.is_ascii_hexdigit(), "{text}");
+        }
         assert_eq!(numbers::<2>("00ff0100", 2), Some(vec![[0, 255], [1, 0]]));
     }
 }

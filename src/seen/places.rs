@@ -1,0 +1,174 @@
+//! Names stay on disk: in memory is kept where a page's record stands, and a name is read when an answer has it.
+
+use super::log::Part;
+use super::record;
+use crate::error::{Error, Result};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a record begins: its file in 16 bits, the byte in 48.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place(u64);
+
+/// Bits of a byte's number.
+const OFFSET_BITS: u32 = 48;
+
+impl Place {
+    pub(super) fn new(part: Part, offset: u64) -> Self {
+        Self(u64::from(key(part)) << OFFSET_BITS | offset & ((1 << OFFSET_BITS) - 1))
+    }
+
+    /// Whether the record is in a file.
+    pub(super) fn is_in(self, part: Part) -> bool {
+        self.key() == key(part)
+    }
+
+    pub(super) fn offset(self) -> u64 {
+        self.0 & ((1 << OFFSET_BITS) - 1)
+    }
+
+    fn key(self) -> u16 {
+        (self.0 >> OFFSET_BITS) as u16
+    }
+}
+
+/// A file of an index in 16 bits. Of an index's files two or three are in use at a time, with numbers next to each
+/// other.
+fn key(part: Part) -> u16 {
+    let snapshot = matches!(part, Part::Snapshot(_));
+    (part.number() as u16) << 1 | u16::from(snapshot)
+}
+
+/// The files of an index that names are read from. They are open: a name can be read from one that has been taken
+/// away as well.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Files(Vec<Open>);
+
+#[derive(Clone, Debug)]
+struct Open {
+    part: Part,
+    path: PathBuf,
+    file: Arc<File>,
+}
+
+impl Files {
+    /// Takes a file to those that are read.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub(super) fn open(&mut self, part: Part, path: &Path) -> Result<()> {
+        let file = File::open(path).map_err(|error| Error::io(path, error))?;
+        self.0.retain(|open| open.part != part);
+        self.0.push(Open { part, path: path.to_path_buf(), file: Arc::new(file) });
+        Ok(())
+    }
+
+    /// Closes all files but those that are wanted.
+    pub(super) fn keep(&mut self, wanted: impl Fn(Part) -> bool) {
+        self.0.retain(|open| wanted(open.part));
+    }
+
+    /// The name of the page whose record begins at a place.
+    ///
+    /// # Errors
+    /// If it cannot be read, or another record stands there.
+    pub(super) fn name(&self, place: Place, digest: u128) -> Result<Arc<str>> {
+        let Some(open) = self.0.iter().find(|open| key(open.part) == place.key()) else {
+            return Err(not_there(Path::new("the index"), place));
+        };
+        let mut short = [0; 320];
+        let bytes = open.read(&mut short, place.offset())?;
+        let name = match record::name_in(bytes, digest) {
+            Some(Ok(name)) => Some(Arc::from(name)),
+            Some(Err(length)) => {
+                let mut long = vec![0; length];
+                let bytes = open.read(&mut long, place.offset())?;
+                record::name_in(bytes, digest).and_then(|name| name.ok().map(Arc::from))
+            }
+            None => None,
+        };
+        name.ok_or_else(|| not_there(&open.path, place))
+    }
+}
+
+impl Open {
+    /// Reads as many bytes as there are.
+    fn read<'a>(&self, buffer: &'a mut [u8], offset: u64) -> Result<&'a [u8]> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match read_at(self, &mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io(&self.path, error)),
+            }
+        }
+        Ok(&buffer[..filled])
+    }
+}
+
+#[cfg(unix)]
+fn read_at(open: &Open, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(&*open.file, buffer, offset)
+}
+
+#[cfg(windows)]
+fn read_at(open: &Open, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(&*open.file, buffer, offset)
+}
+
+#[cfg(not(any(unix, windows)))]
+fn read_at(open: &Open, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    use std::io::{Read, Seek, SeekFrom};
+    let mut file = File::open(&open.path)?;
+    file.seek(SeekFrom::Start(offset))?;
+    file.read(buffer)
+}
+
+fn not_there(path: &Path, place: Place) -> Error {
+    Error::Format {
+        path: path.to_path_buf(),
+        field: "the record of a page",
+        expected: format!("at byte {}", place.offset()),
+        got: "other bytes".to_owned(),
+        advice: "the file was changed while it was in use; open the index again",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seen::record::Record;
+    use flipside_core::sketch::Facts;
+
+    #[test]
+    fn names_of_any_length_are_read_and_other_records_are_refused() {
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().join("log");
+        let (mut bytes, mut places) = (vec![7; 13], Vec::new());
+        for (digest, length) in [(1, 0), (2, 5), (3, 280), (4, 281), (5, 70_000), (6, 1)] {
+            places.push((digest, "é".repeat(length), Place::new(Part::Log(65_537), bytes.len() as u64)));
+            let name = places.last().unwrap().1.as_str().into();
+            let facts = Facts { digest, ..Facts::default() };
+            Record::Page { facts, value: None, name, seen: 4, asked: None }.frame(&mut bytes);
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        let mut files = Files::default();
+        assert!(files.name(places[0].2, 1).is_err(), "not open");
+        files.open(Part::Log(65_537), &path).unwrap();
+        for (digest, name, place) in &places {
+            assert!(place.is_in(Part::Log(65_537)) && !place.is_in(Part::Snapshot(65_537)));
+            assert_eq!(&*files.name(*place, *digest).unwrap(), name);
+            assert!(files.name(*place, 9).is_err());
+            let beside = Place::new(Part::Log(65_537), place.offset() + 1);
+            assert!(files.name(beside, *digest).is_err());
+        }
+        std::fs::remove_file(&path).unwrap();
+        #[cfg(unix)]
+        assert_eq!(&*files.name(places[1].2, 2).unwrap(), "ééééé");
+        files.keep(|_| false);
+        assert!(files.name(places[1].2, 2).is_err());
+    }
+}

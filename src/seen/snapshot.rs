@@ -1,0 +1,201 @@
+//! A snapshot that is written while the index goes on.
+//!
+//! First a new log is begun ([`Seen::begin_snapshot`]), so that what changes from then on is in it. Then the pages are
+//! copied some at a time ([`Snapshot::copy`]), each as it is by then: a change since the beginning stands in the new
+//! log as well, and a page that is stored, seen again or removed twice is as if it were once. At the end names are
+//! read from the new file ([`Seen::end_snapshot`]), and the files before it go. If the process dies before, the files
+//! before it and both logs are read.
+
+use super::log::Part;
+use super::places::{Files, Place};
+use super::record::Record;
+use super::{Asked, Kept, Remembered, Seen};
+use crate::error::{Error, Result};
+use crate::making::NewFile;
+use flipside_core::id::{Document, Id};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Pages whose numbers are looked at in one go.
+const LISTED: usize = 1 << 16;
+
+/// Pages that are copied in one go: less than a millisecond of work.
+const COPIED: usize = 512;
+
+/// A snapshot in the making.
+#[derive(Debug)]
+pub struct Snapshot {
+    number: u64,
+    /// The log in front of which it is written: what stands there is not copied.
+    log: Option<Part>,
+    path: PathBuf,
+    new: NewFile,
+    length: u64,
+    /// The documents to be written, and when each was stored; sorted by that when all are known.
+    documents: Vec<Document>,
+    born: Vec<u64>,
+    listed: Option<usize>,
+    /// For each of them where its record begins; [`NOWHERE`] for those that are gone.
+    offsets: Vec<u64>,
+    /// What has been copied and is not written yet: with no page for those that are gone.
+    copied: Vec<Option<(Kept, Place)>>,
+    requests: Vec<Asked>,
+    files: Files,
+    /// Removals before it was begun.
+    removals: u64,
+    pages: u64,
+}
+
+/// The offset of a record that was not written.
+const NOWHERE: u64 = u64::MAX;
+
+impl Snapshot {
+    /// Begins a snapshot behind a log of the same number.
+    pub(super) fn begin(seen: &Seen, number: u64, removals: u64) -> Result<Self> {
+        let part = Part::Snapshot(number);
+        let mut snapshot = Self::of_pages(seen, part, seen.folder.join(part.name()))?;
+        let asked = |(key, remembered): (&Arc<str>, &Remembered)| Asked {
+            key: Arc::clone(key),
+            remembered: remembered.clone(),
+        };
+        let explicit = seen.order.iter().filter_map(|key| seen.requests.get_key_value(key)).map(asked);
+        let mut doubted: Vec<_> = seen.requests.iter().filter(|(_, known)| !known.explicit).collect();
+        doubted.sort_unstable_by_key(|(key, _)| Arc::clone(key));
+        snapshot.requests = explicit.chain(doubted.into_iter().map(asked)).collect();
+        snapshot.removals = removals;
+        snapshot.log = Some(Part::Log(number));
+        Ok(snapshot)
+    }
+
+    /// The pages of an index and nothing else, in a file anywhere.
+    pub(super) fn export(seen: &Seen, path: &Path) -> Result<Self> {
+        Self::of_pages(seen, Part::Snapshot(0), path.to_path_buf())
+    }
+
+    fn of_pages(seen: &Seen, part: Part, path: PathBuf) -> Result<Self> {
+        let mut snapshot = Self {
+            number: part.number(),
+            log: None,
+            new: NewFile::begin(&path)?,
+            path,
+            length: 0,
+            documents: Vec::new(),
+            born: Vec::new(),
+            listed: Some(0),
+            offsets: Vec::new(),
+            copied: Vec::new(),
+            requests: Vec::new(),
+            files: seen.files.clone(),
+            removals: 0,
+            pages: 0,
+        };
+        snapshot.put(&part.head(&seen.params))?;
+        Ok(snapshot)
+    }
+
+    /// Copies some more pages; says whether there were any. Nobody may change the index meanwhile; between one call
+    /// and the next anyone may.
+    pub fn copy(&mut self, seen: &Seen) -> bool {
+        if let Some(from) = self.listed {
+            let end = from + LISTED;
+            for (document, born) in seen.index.births(from..end) {
+                self.documents.push(document);
+                self.born.push(born);
+            }
+            self.listed = (end < seen.index.numbers()).then_some(end);
+            return true;
+        }
+        let from = self.offsets.len();
+        let batch = &self.documents[from..self.documents.len().min(from + COPIED)];
+        let copied = batch.iter().map(|&document| {
+            let at = document.index();
+            let place =
+                seen.places.get(at).copied().filter(|place| !self.log.is_some_and(|log| place.is_in(log)))?;
+            let (facts, value) = seen.index.kept(document)?;
+            Some((Kept { facts, value, seen: seen.seen[at] }, place))
+        });
+        self.copied.extend(copied);
+        !batch.is_empty()
+    }
+
+    /// Writes what was copied.
+    ///
+    /// # Errors
+    /// If it cannot be written, or a name not be read.
+    pub fn write(&mut self) -> Result<()> {
+        if self.listed.is_none() && !self.born.is_empty() {
+            // A number that was given again is that of a page stored late.
+            if !self.born.is_sorted() {
+                let born = std::mem::take(&mut self.born);
+                let mut order: Vec<(u64, Document)> =
+                    born.into_iter().zip(std::mem::take(&mut self.documents)).collect();
+                order.sort_unstable_by_key(|&(born, _)| born);
+                self.documents = order.into_iter().map(|(_, document)| document).collect();
+            }
+            self.born = Vec::new();
+        }
+        let mut frames = Vec::new();
+        for copied in std::mem::take(&mut self.copied) {
+            let Some((Kept { facts, value, seen }, place)) = copied else {
+                self.offsets.push(NOWHERE);
+                continue;
+            };
+            let name = self.files.name(place, facts.digest)?;
+            self.offsets.push(self.length + frames.len() as u64);
+            Record::Page { facts, value, name, seen, asked: None }.frame(&mut frames);
+            self.pages += 1;
+        }
+        self.put(&frames)
+    }
+
+    /// Writes the end, and puts the file in its place.
+    ///
+    /// # Errors
+    /// If it cannot be written; then nothing of it remains.
+    pub fn finish(mut self) -> Result<Finished> {
+        let mut frames = Vec::new();
+        std::mem::take(&mut self.requests)
+            .into_iter()
+            .for_each(|asked| Record::Request(asked).frame(&mut frames));
+        Record::End { pages: self.pages }.frame(&mut frames);
+        self.put(&frames)?;
+        let Self { number, path, new, length, documents, offsets, removals, .. } = self;
+        new.finish()?;
+        Ok(Finished { number, path, length, documents, offsets, removals, moved: 0 })
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.length += bytes.len() as u64;
+        self.new.file().write_all(bytes).map_err(|error| Error::io(&self.path, error))
+    }
+}
+
+/// A snapshot that is whole.
+#[derive(Debug)]
+pub struct Finished {
+    pub(super) number: u64,
+    pub(super) path: PathBuf,
+    pub(super) length: u64,
+    documents: Vec<Document>,
+    offsets: Vec<u64>,
+    pub(super) removals: u64,
+    moved: usize,
+}
+
+impl Finished {
+    /// The next documents whose names are to be read from it, with the places of their records.
+    pub(super) fn next(&mut self, most: usize) -> impl Iterator<Item = (Document, Place)> + '_ {
+        let from = self.moved;
+        self.moved = self.documents.len().min(from.saturating_add(most));
+        let part = Part::Snapshot(self.number);
+        let both = self.documents[from..self.moved].iter().zip(&self.offsets[from..self.moved]);
+        both.filter(|(_, offset)| **offset != NOWHERE)
+            .map(move |(&document, &offset)| (document, Place::new(part, offset)))
+    }
+
+    /// Whether there are no more.
+    pub(super) fn is_moved(&self) -> bool {
+        self.moved == self.documents.len()
+    }
+}

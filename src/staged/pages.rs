@@ -1,0 +1,82 @@
+//! The pages of files of sketches, one by one, for those who keep them elsewhere.
+
+use super::names;
+use super::sketches::{CHUNK, Column, Folder, SketchFile};
+use crate::error::Result;
+use flipside_core::settings::Settings;
+use flipside_core::sketch::{Facts, SketchValue, TwoSketches};
+use std::path::Path;
+
+/// A page of a file of sketches.
+#[derive(Clone, Debug)]
+pub struct SketchedPage {
+    /// Its URL, or else its id, or else its file and its place there.
+    pub name: String,
+    /// The digest of its text and the number of its features; the length of the text is 0.
+    pub facts: Facts,
+    /// Its sketch.
+    pub value: SketchValue,
+}
+
+/// The settings of a file of sketches, or of those of a folder.
+///
+/// # Errors
+/// If it cannot be read or is none, and if those of a folder differ.
+pub fn settings_of(path: &Path) -> Result<Settings> {
+    Ok(files_of(path)?.1)
+}
+
+/// Hands over the pages of a file of sketches, or of all those of a folder, in the order of files and places.
+///
+/// # Errors
+/// If a file cannot be read or is damaged, and as `each`. Files are checked before their first page is handed over.
+pub fn pages_of(path: &Path, mut each: impl FnMut(SketchedPage) -> Result<()>) -> Result<()> {
+    for file in files_of(path)?.0 {
+        file.check()?;
+        let input = &file.header.input.path;
+        let names = names::read(&file.names_path(), input, file.layout.pages)?;
+        let short = Path::new(input).file_name().unwrap_or_default().to_string_lossy();
+        let (mut reader, bands) = (file.reader()?, file.layout.bands);
+        let [mut digests, mut features, mut hashes, mut bits] = [const { Vec::new() }; 4];
+        let mut keys = vec![Vec::new(); bands];
+        for from in (0..file.layout.pages).step_by(CHUNK as usize) {
+            let count = CHUNK.min(file.layout.pages - from) as usize;
+            reader.read(Column::Digests, from, count, &mut digests)?;
+            reader.read(Column::Features, from, count, &mut features)?;
+            reader.read(Column::Hashes, from, count, &mut hashes)?;
+            reader.read(Column::Bits, from, count, &mut bits)?;
+            for (band, keys) in keys.iter_mut().enumerate() {
+                reader.read(Column::Keys(band), from, count, keys)?;
+            }
+            let words =
+                |bytes: &[u8]| bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect();
+            let number = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes.as_chunks().0[at]);
+            for at in 0..count {
+                let place = from as usize + at;
+                let named = &names[place];
+                let name = named.url.as_ref().or(named.id.as_ref());
+                let name = name.cloned().unwrap_or_else(|| format!("{short}:{place}"));
+                let digest = u128::from_le_bytes(digests.as_chunks().0[at]);
+                let facts = Facts { digest, features: number(&features, at), text_bytes: 0 };
+                let bits: Vec<u64> = words(&bits[at * 8 * file.layout.words..][..8 * file.layout.words]);
+                let value = SketchValue::Both(TwoSketches {
+                    hash: u64::from_le_bytes(hashes.as_chunks().0[at]),
+                    bits,
+                    keys: keys.iter().map(|keys| number(keys, at)).collect(),
+                });
+                each(SketchedPage { name, facts, value })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn files_of(path: &Path) -> Result<(Vec<SketchFile>, Settings)> {
+    if path.is_dir() {
+        let Folder { files, settings, .. } = Folder::open(path)?;
+        return Ok((files, settings));
+    }
+    let file = SketchFile::open(path)?;
+    let settings = file.header.settings.clone();
+    Ok((vec![file], settings))
+}

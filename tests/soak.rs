@@ -1,0 +1,442 @@
+//! A long mixed load on `flipside serve`, which is stopped and killed at random, against a model in memory: no page may
+//! be lost, no answer may be wrong, and memory must not grow.
+//!
+//! Some clients each have pages of their own, near each other and far from those of other clients, so that each knows
+//! what every answer must be: what an index in memory says that gets the same pages in the same order. Some requests
+//! have names; those that were on their way when the service was killed are sent again, and must be answered as if
+//! they had been sent once. Of those without a name the service is asked what became of them.
+//!
+//! It takes 15 seconds, or as many as `FLIPSIDE_SOAK_SECONDS` says.
+
+#[path = "../examples/crawl/mod.rs"]
+mod crawl;
+
+use bytes::Bytes;
+use crawl::{Client, Pages, Server, memory_of, ready};
+use flipside::core::id::Document;
+use flipside::core::index::{Answer, Index};
+use flipside::hash::SplitMix64;
+use flipside::seen::{Access, Request, Seen};
+use flipside::settings::Settings;
+use flipside::sketch::{Sketch, Sketcher};
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// Clients at the same time.
+const CLIENTS: u64 = 3;
+
+/// Pages that a client keeps stored, about.
+const KEPT: usize = 12_000;
+
+/// What a client knows.
+struct Model {
+    /// Its number.
+    own: u64,
+    pages: Arc<Pages>,
+    sketcher: Sketcher,
+    index: Index,
+    names: HashMap<Document, String>,
+    /// By the name of a page that is stored: its number.
+    stored: Vec<u64>,
+    draws: SplitMix64,
+    next: u64,
+    requests: u64,
+    /// Names of pages in requests without names that had no answer: asked again, they may be given that answer.
+    doubted: HashSet<String>,
+    /// Requests with names that were answered lately, and the answers.
+    answered: Vec<(Vec<Asked>, Vec<Expected>)>,
+}
+
+/// A page in a request.
+#[derive(Clone)]
+struct Asked {
+    page: u64,
+    name: String,
+    sketch: Sketch,
+    line: String,
+}
+
+/// What the answer to a page must be: the word, the earlier page, bits, similarity, pages near.
+type Expected = (&'static str, Option<String>, Option<u64>, Option<f64>, u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Check,
+    Add,
+    CheckAndAdd,
+    Remove,
+}
+
+impl Model {
+    fn new(own: u64, pages: &Arc<Pages>) -> Self {
+        Self {
+            own,
+            pages: Arc::clone(pages),
+            sketcher: pages.sketcher(),
+            index: Index::new(&Settings::default()).unwrap(),
+            names: HashMap::new(),
+            stored: Vec::new(),
+            draws: SplitMix64::new(own ^ 0x50a_c),
+            next: own << 32,
+            requests: 0,
+            doubted: HashSet::new(),
+            answered: Vec::new(),
+        }
+    }
+
+    fn page(&mut self, page: u64, named: bool) -> Asked {
+        let text = text_of(&self.pages, self.own, page);
+        let sketch = self.sketcher.sketch(&text);
+        let name = format!("https://client-{}.example/{page}", self.own);
+        let mut line = match self.draws.below(4) {
+            0 => format!("{{\"url\":\"{name}\",\"text\":\"{text}\"}}"),
+            _ => ready(&name, &sketch),
+        };
+        if named {
+            self.requests += 1;
+            line.truncate(line.len() - 1);
+            line.push_str(&format!(",\"request\":\"{}-{}\"}}", self.own, self.requests));
+        }
+        Asked { page, name, sketch, line }
+    }
+
+    /// What is asked next.
+    fn draw(&mut self) -> (Action, bool, Vec<Asked>) {
+        let n = if self.draws.below(3) == 0 { 1 } else { 1 + self.draws.below(100) };
+        let crowded = self.stored.len() > KEPT;
+        let action = match self.draws.below(10) {
+            0 if !self.stored.is_empty() => Action::Remove,
+            1 if crowded => Action::Remove,
+            2 | 3 => Action::Check,
+            4 | 5 => Action::Add,
+            _ => Action::CheckAndAdd,
+        };
+        let named = action == Action::CheckAndAdd && self.draws.below(2) == 0;
+        let n = if action == Action::Remove && crowded { 400 } else { n };
+        let pages = (0..n)
+            .map(|_| {
+                let old = self.draws.below(4) == 0 || action == Action::Remove;
+                let page = match self.stored.len() as u64 {
+                    stored if old && stored > 0 => self.stored[self.draws.below(stored) as usize],
+                    _ => {
+                        self.next += 1;
+                        self.next - 1
+                    }
+                };
+                self.page(page, named)
+            })
+            .collect();
+        (action, named, pages)
+    }
+
+    fn expected(&self, asked: &Asked) -> Expected {
+        let Answer { same, near, .. } = self.index.ask(&asked.sketch).unwrap();
+        if let Some(same) = same {
+            return ("same", Some(self.names[&same].clone()), Some(0), Some(1.0), 1);
+        }
+        let Some(nearest) = near.first() else { return ("new", None, None, None, 0) };
+        let similarity = (f64::from(nearest.similarity) * 1e4).round() / 1e4;
+        let earlier = Some(self.names[&nearest.document].clone());
+        ("near", earlier, Some(u64::from(nearest.distance)), Some(similarity), near.len() as u64)
+    }
+
+    fn store(&mut self, asked: &Asked) {
+        if self.index.find(asked.sketch.facts.digest).is_none() {
+            let document = self.index.add(&asked.sketch).unwrap();
+            self.names.insert(document, asked.name.clone());
+            self.stored.push(asked.page);
+        }
+    }
+
+    fn remove(&mut self, gone: &[Asked]) {
+        let found = gone.iter().filter_map(|asked| {
+            let document = self.index.find(asked.sketch.facts.digest)?;
+            (self.names[&document] == asked.name).then_some((document, asked.page))
+        });
+        let (documents, pages): (Vec<Document>, Vec<u64>) = found.unzip();
+        self.index.remove(&documents);
+        documents.iter().for_each(|document| _ = self.names.remove(document));
+        self.stored.retain(|page| !pages.contains(page));
+    }
+
+    /// Does what the service does, and says what it must answer.
+    fn apply(&mut self, action: Action, asked: &[Asked]) -> Vec<Expected> {
+        if action == Action::Remove {
+            self.remove(asked);
+        }
+        let answers = asked.iter().map(|asked| {
+            let expected = self.expected(asked);
+            if matches!(action, Action::Add | Action::CheckAndAdd) {
+                self.store(asked);
+            }
+            expected
+        });
+        answers.collect()
+    }
+}
+
+/// The text of a client's page: its families are of that client's pages alone.
+fn text_of(pages: &Pages, own: u64, page: u64) -> String {
+    pages.text(page, own << 32..page)
+}
+
+fn body(asked: &[Asked]) -> Bytes {
+    asked.iter().map(|asked| asked.line.clone() + "\n").collect::<String>().into()
+}
+
+/// Holds an answer against what it must be.
+fn hold(answer: &Value, asked: &Asked, expected: &Expected) {
+    let (word, earlier, distance, similarity, near) = expected;
+    assert_eq!(answer["page"], *asked.name);
+    assert_eq!(answer["answer"], *word, "{answer} {expected:?}");
+    assert_eq!(answer["earlier"].as_str(), earlier.as_deref(), "{answer}");
+    assert_eq!(answer["distance"].as_u64(), *distance, "{answer}");
+    assert_eq!(answer["near_pages"].as_u64(), Some(*near), "{answer}");
+    let difference = answer["similarity"].as_f64().unwrap_or(-1.0) - similarity.unwrap_or(-1.0);
+    assert!(difference.abs() < 1e-6, "{answer} {expected:?}");
+}
+
+type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+/// A client, until the end.
+async fn client(
+    mut model: Model,
+    mut address: watch::Receiver<String>,
+    ended: Arc<AtomicBool>,
+    done: Arc<AtomicU64>,
+) -> Model {
+    let mut connected: Option<Client> = None;
+    while !ended.load(Relaxed) {
+        let (action, named, asked) = model.draw();
+        match send(&mut connected, &mut address, action, &asked).await {
+            Ok(answers) => {
+                let expected = model.apply(action, &asked);
+                match action {
+                    Action::Check | Action::CheckAndAdd => {
+                        assert_eq!(answers.len(), asked.len());
+                        for ((answer, asked), expected) in answers.iter().zip(&asked).zip(&expected) {
+                            if answer["again"] == true && model.doubted.remove(&asked.name) {
+                                continue;
+                            }
+                            hold(answer, asked, expected);
+                            assert!(answer["again"].is_null(), "{answer}");
+                        }
+                    }
+                    Action::Add => assert!(answers.iter().all(|answer| answer["answer"] == "added")),
+                    Action::Remove => assert_eq!(answers.len(), asked.len() + 1),
+                }
+                if named {
+                    model.answered.push((asked.clone(), expected));
+                    if model.answered.len() > 20 {
+                        let at = model.draws.below(20) as usize;
+                        model.answered.swap_remove(at);
+                    }
+                }
+            }
+            Err(_) => settle(&mut model, &mut connected, &mut address, action, named, &asked).await,
+        }
+        if model.draws.below(20) == 0 && !model.answered.is_empty() {
+            // Sent again under its name, a request is answered as before.
+            let at = model.draws.below(model.answered.len() as u64) as usize;
+            let (asked, expected) = model.answered.swap_remove(at);
+            let answers = until_answered(&mut connected, &mut address, Action::CheckAndAdd, &asked).await;
+            for ((answer, asked), expected) in answers.iter().zip(&asked).zip(&expected) {
+                hold(answer, asked, expected);
+                assert_eq!(answer["again"], true, "{answer}");
+            }
+        }
+        done.fetch_add(asked.len() as u64, Relaxed);
+    }
+    model
+}
+
+/// Finds out what became of a request that had no answer.
+async fn settle(
+    model: &mut Model,
+    connected: &mut Option<Client>,
+    address: &mut watch::Receiver<String>,
+    action: Action,
+    named: bool,
+    asked: &[Asked],
+) {
+    match action {
+        Action::Check => {}
+        Action::CheckAndAdd if named => {
+            let answers = until_answered(connected, address, action, asked).await;
+            let expected = model.apply(action, asked);
+            for ((answer, asked), expected) in answers.iter().zip(asked).zip(&expected) {
+                hold(answer, asked, expected);
+            }
+        }
+        _ => {
+            if action == Action::CheckAndAdd {
+                model.doubted.extend(asked.iter().map(|asked| asked.name.clone()));
+            }
+            let answers = until_answered(connected, address, Action::Check, asked).await;
+            for (answer, asked) in answers.iter().zip(asked) {
+                let stored = answer["answer"] == "same";
+                match model.index.find(asked.sketch.facts.digest) {
+                    None if stored => model.store(asked),
+                    Some(_) if !stored => {
+                        assert_eq!(action, Action::Remove, "a page is lost: {answer}");
+                        model.remove(std::slice::from_ref(asked));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+async fn until_answered(
+    connected: &mut Option<Client>,
+    address: &mut watch::Receiver<String>,
+    action: Action,
+    asked: &[Asked],
+) -> Vec<Value> {
+    loop {
+        if let Ok(answers) = send(connected, address, action, asked).await {
+            return answers;
+        }
+    }
+}
+
+/// Sends a request; an error if there is not a whole answer.
+async fn send(
+    connected: &mut Option<Client>,
+    address: &mut watch::Receiver<String>,
+    action: Action,
+    asked: &[Asked],
+) -> Result<Vec<Value>, Failed> {
+    let path = match action {
+        Action::Check => "/v1/check",
+        Action::Add => "/v1/add",
+        Action::CheckAndAdd => "/v1/check-and-add",
+        Action::Remove => "/v1/remove",
+    };
+    let mut client = match connected.take() {
+        Some(client) => client,
+        None => {
+            let now = address.borrow_and_update().clone();
+            match Client::connect(&now).await {
+                Ok(client) => client,
+                Err(error) => {
+                    let _ = tokio::time::timeout(Duration::from_millis(50), address.changed()).await;
+                    return Err(error);
+                }
+            }
+        }
+    };
+    let (status, answers) = client.post(path, true, body(asked)).await?;
+    let answers: Result<Vec<Value>, _> =
+        std::str::from_utf8(&answers)?.lines().map(serde_json::from_str).collect();
+    let answers = answers?;
+    let least = asked.len() + usize::from(action == Action::Remove);
+    if status.is_success()
+        && answers.len() == least
+        && answers.iter().all(|answer| answer["answer"] != "error")
+    {
+        *connected = Some(client);
+        return Ok(answers);
+    }
+    Err(format!("{status}: {:?}", answers.last()).into())
+}
+
+/// Starts the service, with or without waiting for the disk.
+async fn start(index: PathBuf, fsync: bool) -> Server {
+    let program = assert_cmd::cargo::cargo_bin("flipside");
+    let options = if fsync { vec!["--fsync".to_owned()] } else { Vec::new() };
+    let started = tokio::task::spawn_blocking(move || {
+        Server::start(&program, &index, &options).map_err(|e| e.to_string())
+    });
+    started.await.unwrap().unwrap()
+}
+
+async fn soak(index: &Path, seconds: u64) -> (Vec<Model>, Vec<f64>, u64) {
+    let pages = Arc::new(Pages::new(&Settings::default()));
+    let (mut draws, begun) = (SplitMix64::new(begun_at()), Instant::now());
+    let mut server = start(index.to_path_buf(), false).await;
+    let (told, address) = watch::channel(server.address.clone());
+    let (ended, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|own| {
+            let model = Model::new(own, &pages);
+            tokio::spawn(client(model, address.clone(), Arc::clone(&ended), Arc::clone(&done)))
+        })
+        .collect();
+    let (mut memory, mut rounds) = (Vec::new(), 0u64);
+    while begun.elapsed().as_secs() < seconds {
+        tokio::time::sleep(Duration::from_millis(300 + draws.below(3_000))).await;
+        assert!(!clients.iter().any(tokio::task::JoinHandle::is_finished), "a client ended");
+        memory.push(memory_of(server.id()));
+        let kill = draws.below(3) > 0;
+        tokio::task::spawn_blocking(move || server.end(kill).map_err(|e| e.to_string()))
+            .await
+            .unwrap()
+            .unwrap();
+        server = start(index.to_path_buf(), draws.below(4) == 0).await;
+        told.send(server.address.clone()).unwrap();
+        rounds += 1;
+    }
+    ended.store(true, Relaxed);
+    let mut models = Vec::new();
+    for client in clients {
+        models.push(client.await.unwrap());
+    }
+    tokio::task::spawn_blocking(move || server.end(false).map_err(|e| e.to_string())).await.unwrap().unwrap();
+    let done = done.load(Relaxed);
+    println!(
+        "seconds,restarts_and_kills,pages_sent,pages_stored,resident_bytes_at_a_third,resident_bytes_at_the_end\n\
+         {},{rounds},{done},{},{:.0},{:.0}",
+        begun.elapsed().as_secs(),
+        models.iter().map(|model| model.index.len()).sum::<usize>(),
+        memory[memory.len() / 3],
+        memory.last().unwrap()
+    );
+    (models, memory, rounds)
+}
+
+/// Each run draws anew.
+fn begun_at() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let seed = std::env::var("FLIPSIDE_SOAK_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| since.unwrap().as_nanos() as u64);
+    println!("FLIPSIDE_SOAK_SEED={seed}");
+    seed
+}
+
+#[test]
+fn nothing_is_lost_and_no_answer_is_wrong_while_it_is_stopped_and_killed() {
+    let seconds = std::env::var("FLIPSIDE_SOAK_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    let top = tempfile::tempdir().unwrap();
+    let index = top.path().join("index");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let (models, memory, rounds) = runtime.block_on(soak(&index, seconds.unwrap_or(15)));
+    assert!(rounds > 1);
+    // All that the models have is there, and nothing else.
+    let seen = Seen::open(&index, Access::Read, None).unwrap();
+    assert_eq!(seen.notes(), [] as [&str; 0]);
+    assert_eq!(seen.len(), models.iter().map(|model| model.index.len()).sum::<usize>());
+    let (mut stored, mut sketcher) = (0, models[0].pages.sketcher());
+    for model in &models {
+        for &page in &model.stored {
+            let text = text_of(&model.pages, model.own, page);
+            let name = format!("https://client-{}.example/{page}", model.own);
+            let request = Request { name: &name, id: None, seen: 0, fresh_from: 0 };
+            let reply = seen.ask(&request, &sketcher.sketch(&text)).unwrap();
+            assert_eq!((reply.verdict.name(), reply.earlier.as_deref()), ("same", Some(&name[..])));
+            stored += 1;
+        }
+    }
+    assert_eq!(stored, seen.len());
+    // Memory is that of the pages that are stored, however many have come and gone.
+    let (third, last) = (memory[memory.len() / 3], memory[memory.len() - 1]);
+    if seconds.is_some_and(|seconds| seconds >= 300) {
+        assert!(last < 1.5 * third, "{third} {last}");
+    }
+}
