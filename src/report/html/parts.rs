@@ -2,8 +2,8 @@
 
 use super::super::figures;
 use super::super::model::{
-    CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, OtherScore, Outcome, PageSample,
-    PairKind, PairSample, Piece, Recall, Report, SCurve, SearchCost, Stage, Tool,
+    CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, MemoryReport, OtherScore, Outcome,
+    PageSample, PairKind, PairSample, Piece, Recall, Report, SCurve, SearchCost, Stage, Tool,
 };
 use super::super::tell::damage_cost;
 use super::{ADDRESS_CHARS, DETAIL_CHARS, NAME_CHARS};
@@ -29,6 +29,7 @@ pub(super) struct Heads<'a> {
     created: &'a str,
     corpus: &'a Corpus,
     peak_memory_bytes: Option<u64>,
+    memory: Option<&'a MemoryReport>,
     outcome: Option<&'a Outcome>,
     search_cost: Option<&'a SearchCost>,
     recall: Option<&'a Recall>,
@@ -44,6 +45,7 @@ impl<'a> Heads<'a> {
             created: &report.created,
             corpus: &report.corpus,
             peak_memory_bytes: report.peak_memory_bytes,
+            memory: report.memory.as_ref(),
             outcome: Some(&report.outcome),
             search_cost: Some(&report.search_cost),
             recall: report.recall.as_ref(),
@@ -59,6 +61,7 @@ impl<'a> Heads<'a> {
             created: &report.created,
             corpus: &report.corpus,
             peak_memory_bytes: report.peak_memory_bytes,
+            memory: None,
             outcome: None,
             search_cost: None,
             recall: None,
