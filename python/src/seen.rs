@@ -285,7 +285,7 @@ impl Seen {
 
     /// Removes the pages of these names, and gives how many went. The files hold no trace of them then.
     fn remove(&self, py: Python<'_>, names: HashSet<String>) -> PyResult<usize> {
-        let names = names.iter().map(String::as_str).collect();
+        let names: HashSet<&str> = names.iter().map(String::as_str).collect();
         self.with(py, |open| remove(&mut open.seen, &names, 0))
     }
 
