@@ -84,8 +84,8 @@ def dedup(
 
     With ``out``, ``data`` names files and folders as ``flipside dedup`` takes them (WET, JSONL, Parquet; one path or
     several), and the folder ``out`` is made as the command line makes it; the options that speak of files are
-    keywords too (``force``, ``write``, ``kept_files``, ``text_field``, ``id_field``, ``without_frames``, ``settings``,
-    ...). ``against``, one path or a list, names old files or results: what these hold goes. Gives a `FolderResult`.
+    keywords too (``force``, ``memory``, ``write``, ``kept_files``, ``text_field``, ``id_field``, ``without_frames``,
+    ``settings``, ...). ``against``, one path or a list, names old files or results: what these hold goes. Gives a `FolderResult`.
 
     url: the column of the table that holds URLs, or a list of them, for ``keep="shortest-url"``.
     progress: called with (stage, done, total, unit) about ten times a second; what it raises ends the run.

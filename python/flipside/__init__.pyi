@@ -99,6 +99,7 @@ def dedup(
     force: bool = False,
     write: _Write | list[_Write] | None = None,
     kept_files: Literal["one", "each"] | None = None,
+    memory: str | None = None,
     against: _Path | list[_Path] | None = None,
     text_field: str | None = None,
     id_field: str | None = None,

@@ -9,9 +9,9 @@ use flipside::cli::options::{OfTexts, Refused, now, of_files, of_texts, refused}
 use flipside::core::dedup::{Kind, Outcome, Pair};
 use flipside::core::id::{Document, Id};
 use flipside::pipeline::{TextJob, dedup_texts};
-use flipside::staged::dedup;
 use flipside::report::{Report, html, tell};
 use flipside::settings::Settings;
+use flipside::staged::dedup;
 use flipside::tables::{ClustersReader, PairsReader};
 use pyo3::prelude::*;
 use serde_json::json;

@@ -285,13 +285,14 @@ impl Seen {
 
     /// Removes the pages of these names, and gives how many went. The files hold no trace of them then.
     fn remove(&self, py: Python<'_>, names: HashSet<String>) -> PyResult<usize> {
-        self.with(py, |open| remove(&mut open.seen, |name, _| names.contains(name)))
+        let names: HashSet<&str> = names.iter().map(String::as_str).collect();
+        self.with(py, |open| remove(&mut open.seen, &names, 0))
     }
 
     /// Removes the pages that were last seen longer ago than this, such as `365d`, and gives how many went.
     fn expire(&self, py: Python<'_>, older: &str, seen_at: Option<u64>) -> PyResult<usize> {
         let before = seen_at.unwrap_or_else(now).saturating_sub(millis(span(older).map_err(of_refusal)?));
-        self.with(py, |open| remove(&mut open.seen, |_, seen| seen < before))
+        self.with(py, |open| remove(&mut open.seen, &HashSet::new(), before))
     }
 
     /// Closes the index; `heard` says that the last answers were.
@@ -313,9 +314,9 @@ impl Seen {
 }
 
 /// Removes pages as the command line does.
-fn remove(seen: &mut seen::Seen, gone: impl FnMut(&str, u64) -> bool) -> flipside::Result<usize> {
+fn remove(seen: &mut seen::Seen, names: &HashSet<&str>, before: u64) -> flipside::Result<usize> {
     seen.delivered()?;
-    let gone = seen.remove(gone)?;
+    let gone = seen.remove(names, before)?;
     if gone > 0 {
         seen.snapshot()?;
     }

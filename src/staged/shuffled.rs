@@ -532,10 +532,10 @@ mod tests {
     #[test]
     fn what_is_no_next_record_is_refused() {
         let form = RecordForm::new(&Settings::default()).unwrap();
-        let records = records(&form, 3, 3);
+        let records = records(&form, 60, 40);
         let mut groups = Groups::new(&Settings::default(), [], true).unwrap();
         let mut push = |band, record: &[u8]| groups.push(band, record, &mut |_| ()).is_ok();
-        assert!(push(0, &records[1]) && push(0, &records[2]) && !push(0, &records[0]));
+        assert!(push(0, &records[30]) && push(0, &records[59]) && !push(0, &records[0]));
         assert!(push(1, &records[0]) && !push(15, &records[0]) && !push(1, &records[0][1..]));
         assert!(Groups::new(&Settings::default(), [(15, 0)], true).is_err());
         assert!(form.turn(&records[0][1..], 0, &mut Vec::new()).is_err());
