@@ -275,7 +275,6 @@ pub fn psm() -> Report {
             stage("write", 0.921, 0.920, 61_791, "pages", 881_332_708),
         ],
         peak_memory_bytes: Some(311_427_072),
-        memory: None,
         search_cost: SearchCost {
             probes: 869_110,
             candidates: 1_204_771,
