@@ -29,6 +29,8 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
     const BYTES: usize = 1 << 18;
     /// Blocks of so many bytes in which a page is looked for.
     const BLOCKS: usize = 64;
+    /// Blocks with pages that are enough.
+    const ENOUGH: usize = 3;
     /// Bytes of the names of a row, of which the footer says nothing.
     const NAMES: [u64; 2] = [100, 40];
     let options = ReadOptions { threads: 1, block_bytes: BYTES, ..options.clone() };
@@ -45,10 +47,14 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
             sum.text_bytes += text_bytes;
             continue;
         }
-        // What comes first may be a header, or damage.
+        // What comes first may be a header, or damage; and with the first block more is read than is cut.
+        let (before_file, mut with_pages) = (sum, 0);
         for _ in 0..BLOCKS {
             if !reader.next_block(&mut block) {
                 break;
+            }
+            if with_pages == 1 {
+                sum = before_file;
             }
             sum.stored_bytes += block.tally.stored;
             let (before, mut names) = (sum.pages, Vec::new());
@@ -63,7 +69,8 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
             sum.name_bytes += names.len() as u64;
             sum.packed_name_bytes +=
                 zstd::bulk::compress(&names, 3).map_or(names.len(), |packed| packed.len()) as u64;
-            if sum.pages > before {
+            with_pages += usize::from(sum.pages > before);
+            if with_pages == ENOUGH {
                 break;
             }
         }
