@@ -15,7 +15,7 @@ use std::path::PathBuf;
 ///
 /// With --method both, the default: what dedup, or its stages, take for so many pages. Hours come from about a second of
 /// measuring this machine; ids, URLs and texts are taken to be as long as in your files, or as usual; shares of pages
-/// that are near others are those of a generated crawl.
+/// that are near others are assumed.
 ///
 /// With --method simhash, an index that is probed: tables, key bits, probes, memory and speed. Recall and probes are
 /// estimated from near pairs of a sample of your pages, if you give files, otherwise from a built-in model. `dedup`
