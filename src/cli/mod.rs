@@ -296,9 +296,13 @@ mod tests {
             for (command, argument) in
                 described.filter(|(_, it)| !it.is_required_set() && it.get_default_values().is_empty())
             {
-                // An index of seen pages misses nothing unless it is asked to.
-                let is_index = matches!(&*command, "seen" | "serve");
-                let default = if option == "recall" && is_index { "1, exact" } else { &default };
+                let default = match (option, &*command) {
+                    // An index of seen pages misses nothing unless it is asked to.
+                    ("recall", "seen" | "serve") => "1, exact".to_owned(),
+                    // A plan has a recall of probes alone.
+                    ("recall", "plan") => USUAL_RECALL.to_string(),
+                    _ => default.clone(),
+                };
                 let help = argument
                     .get_long_help()
                     .or(argument.get_help())
