@@ -391,8 +391,9 @@ fn options_that_would_change_nothing_are_refused() {
     refused("explain a b none.wet --tables 10", ["--tables", "explain"]);
     refused("explain a b --budget 9", ["--budget", "INPUT"]);
     refused("explain a b --text-field body", ["--text-field", "INPUT"]);
-    refused("plan --features words", ["--features", "INPUT"]);
-    refused("plan --seed 7", ["--seed", "INPUT"]);
+    refused("plan --features words", ["--features", "--method simhash"]);
+    refused("plan --method simhash --features words", ["--features", "INPUT"]);
+    refused("plan --method simhash --seed 7", ["--seed", "INPUT"]);
     refused("hash none.txt --frequencies f", ["--frequencies", "--weighting binary"]);
     refused("seen --index i none.wet --frequencies f", ["--frequencies", "--weighting binary"]);
     refused("evaluate --judged j --min-score 0.9", ["--min-score", "--judged"]);

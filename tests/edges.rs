@@ -1,7 +1,7 @@
 //! Nothing of a user's is lost: what is written over, what is left behind, what is passed over, and what of a
 //! run survives when its input does not.
 
-use super::place::{Place, gz, words};
+use super::place::{Place, gz, is_ignored, words};
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
@@ -132,14 +132,6 @@ fn begun(place: &Place) -> (std::process::Child, std::process::ChildStdin) {
 fn kill(child: &std::process::Child, signal: &str) {
     let status = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
     assert!(status.unwrap().success());
-}
-
-/// Whether a process was told to ignore a signal.
-#[cfg(unix)]
-fn is_ignored(process: u32, signal: i32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal - 1) & 1 == 1)
 }
 
 #[cfg(unix)]

@@ -65,3 +65,11 @@ pub fn gz(bytes: &[u8]) -> Vec<u8> {
 pub fn zst(bytes: &[u8]) -> Vec<u8> {
     zstd::bulk::compress(bytes, 1).unwrap()
 }
+
+/// Whether a process was told to ignore a signal.
+#[cfg(unix)]
+pub fn is_ignored(process: u32, signal: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal - 1) & 1 == 1)
+}

@@ -6,9 +6,9 @@
 
 use crate::collection::{Collection, Texts, Two};
 use crate::id::{Document, Id, Lists, Slot, Text};
-use crate::resemblance::{Bits, Forms};
+use crate::resemblance::Bits;
 use crate::search::selfjoin::SlotPair;
-use crate::settings::{Judge, Measure};
+use crate::settings::{Forms, Judge, Measure};
 use crate::similarity::{Anchor, Page};
 use crate::sketch::{Facts, Hashed, TwoSketches};
 use crate::weight::frequencies::Frequencies;

@@ -11,8 +11,7 @@ use crate::hash::fmix64;
 use crate::kernel::Level;
 use crate::kernel::differing::Head;
 use crate::minhash::{MinHasher, one_bit};
-use crate::settings::MOST_PERMUTATIONS;
-use crate::similarity::contained;
+use crate::settings::{Forms, MOST_PERMUTATIONS};
 use std::sync::OnceLock;
 
 /// Bits of a word.
@@ -30,16 +29,6 @@ pub struct Bits<'a> {
     pub size: u32,
     /// What the bits are.
     pub forms: Forms,
-}
-
-/// What the bits of sets are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Forms {
-    /// Odd sketches of small sets, one bit of each MinHash position of large ones.
-    #[default]
-    BySize,
-    /// One bit of each MinHash position.
-    Minima,
 }
 
 /// What the bits of one set are.
@@ -336,6 +325,17 @@ pub(crate) fn at_most(estimate: f32, [a, b]: [u32; 2]) -> f32 {
         0 => estimate,
         larger => estimate.min((f64::from(a.min(b)) / f64::from(larger)) as f32),
     }
+}
+
+/// The share of the smaller of two sets that the larger one has, from the Jaccard coefficient and the sizes:
+/// |A ∩ B| = J·(|A| + |B|) / (1 + J).
+pub(crate) fn contained(similarity: f32, [a, b]: [u32; 2]) -> f32 {
+    let (similarity, smaller) = (f64::from(similarity), f64::from(a.min(b)));
+    if smaller == 0.0 {
+        return 1.0;
+    }
+    let shared = similarity * (f64::from(a) + f64::from(b)) / (1.0 + similarity);
+    (shared / smaller).min(1.0) as f32
 }
 
 /// The Jaccard coefficient of sets of these sizes that do not share so many elements.

@@ -5,7 +5,6 @@ use crate::clusters::{Keep, Linkage};
 use crate::error::{Error, Result};
 use crate::hash::FeatureHash;
 use crate::minhash::{Family, MinHashParams};
-use crate::resemblance::Forms;
 use crate::search::TableSet;
 use crate::search::bands::Banding;
 use crate::search::bphs::{Bphs, BphsParams};
@@ -88,6 +87,16 @@ pub enum Sketches {
         /// How the positions of the keys are cut into bands, four bytes a key.
         banding: Banding,
     },
+}
+
+/// What the bits of pages are ([`resemblance`](crate::resemblance)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Forms {
+    /// Odd sketches of small sets, one bit of each MinHash position of large ones.
+    #[default]
+    BySize,
+    /// One bit of each MinHash position.
+    Minima,
 }
 
 /// What brings up pairs of sketches. Distances are of SimHashes, in bits, and inclusive.

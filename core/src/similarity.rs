@@ -5,7 +5,7 @@
 //! nothing else; it is 1 for equal texts and for no others above 1.
 
 use crate::minhash;
-use crate::resemblance::{self, Bits};
+use crate::resemblance::{self, Bits, contained};
 use crate::settings::Measure;
 use crate::sketch::Hashed;
 use hashbrown::HashMap;
@@ -112,17 +112,6 @@ impl<P: Page> Anchor<P> {
         let norms = (square as f64 * self.square as f64).sqrt();
         if norms > 0.0 { (dot as f64 / norms).min(1.0) as f32 } else { 0.0 }
     }
-}
-
-/// The share of the smaller of two sets that the larger one has, from the Jaccard coefficient and the sizes:
-/// |A ∩ B| = J·(|A| + |B|) / (1 + J).
-pub(crate) fn contained(similarity: f32, [a, b]: [u32; 2]) -> f32 {
-    let (similarity, smaller) = (f64::from(similarity), f64::from(a.min(b)));
-    if smaller == 0.0 {
-        return 1.0;
-    }
-    let shared = similarity * (f64::from(a) + f64::from(b)) / (1.0 + similarity);
-    (shared / smaller).min(1.0) as f32
 }
 
 #[cfg(test)]

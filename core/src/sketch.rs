@@ -3,9 +3,9 @@
 use crate::error::{Error, Result};
 use crate::hash::{fmix64, text_digest};
 use crate::minhash::{Family, MinHashParams, MinHasher};
-use crate::resemblance::{BitSketcher, Forms};
+use crate::resemblance::BitSketcher;
 use crate::search::bands::Banding;
-use crate::settings::{Settings, Sketches};
+use crate::settings::{Forms, Settings, Sketches};
 use crate::simhash::SimHash;
 use crate::simhash::hasher::SimHasher;
 use crate::simhash::quantised::QuantisedWeights;
