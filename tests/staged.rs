@@ -557,13 +557,14 @@ fn a_stage_that_is_ended_says_how_to_go_on() {
     // Nobody writes to it, so that the stage waits.
     let pipe = top.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let child = std::process::Command::new(assert_cmd::cargo::cargo_bin("flipside"))
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("flipside"))
         .args(["sketch".as_ref(), pipe.as_os_str(), "--out".as_ref(), top.path().join("out").as_os_str()])
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    let process = child.id();
     let listens = || {
-        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
         // Signal 2 is that of Ctrl-C.
         u64::from_str_radix(caught.trim(), 16).unwrap() >> 1 & 1 == 1
@@ -572,12 +573,13 @@ fn a_stage_that_is_ended_says_how_to_go_on() {
     while !listens() && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let id = child.id().to_string();
     if is_ignored(child.id(), 2) {
         // As in the background of a shell, where these tests may run.
-        assert!(std::process::Command::new("kill").args(["-KILL", &id]).status().unwrap().success());
+        child.kill().unwrap();
+        child.wait().unwrap();
         return;
     }
+    let id = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);

@@ -153,7 +153,7 @@ impl Met {
             index_bytes: distinct * 4 * (keys + 2 * words) as u64,
             distinct,
             recall: None,
-            crowds: (self.crowded > 0).then(|| Crowds::Bands {
+            crowds: (self.crowded > 0).then_some(Crowds::Bands {
                 skipped: self.crowded,
                 full_bucket: params.full_bucket as u32,
                 neighbours: params.neighbours as u32,
@@ -540,8 +540,8 @@ impl Drawn {
         self.pages.is_empty()
     }
 
-    /// What counts the pairs that [`near`](Self::near) has told in all steps, and which of them were found; of the pages
-    /// of these steps, drawn of `all`.
+    /// What counts the pairs that [`near`](Self::near) has told in all steps, and which of them were found; of the
+    /// pages of these steps, drawn of `all`.
     pub fn tally(pages: Vec<u64>, all: u64) -> Tally {
         Tally::new(pages, all)
     }

@@ -295,7 +295,8 @@ fn most_differing(least: f64, words: usize) -> u32 {
 /// More than what rounding takes away of a number of bits, less than a bit.
 const SLACK: f64 = 0.05;
 
-/// The standard error of [`estimate`] by [`Forms::BySize`] for two sets of `size` elements and a Jaccard coefficient, of so many bits;
+/// The standard error of [`estimate`] by [`Forms::BySize`] for two sets of `size` elements and a Jaccard coefficient,
+/// of so many bits;
 /// it is larger by up to √2 where one of the two sets has half of its bits in common with the other.
 pub fn standard_error(similarity: f64, bits: usize, size: u32) -> f64 {
     let words = bits / WORD;

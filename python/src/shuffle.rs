@@ -310,8 +310,8 @@ impl SketchedFile {
         ])
     }
 
-    /// The records of a table of pages, ascending, and the lists of bands for which they are asked; the file's first page
-    /// has the number `start`: band, key, record.
+    /// The records of a table of pages, ascending, and the lists of bands for which they are asked; the file's first
+    /// page has the number `start`: band, key, record.
     fn records(&self, start: i64, data: &Bound<'_, PyAny>) -> PyResult<Table> {
         let mut made = Made::default();
         for table in tables(data)? {

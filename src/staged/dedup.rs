@@ -467,7 +467,14 @@ struct Kept<'a> {
     /// How many of each input.
     numbers: &'a [u64],
     /// Rows and digests of the file that was asked for last.
-    last: Mutex<Option<(u32, Vec<u32>, Vec<u8>)>>,
+    last: Mutex<Option<Digests>>,
+}
+
+/// Rows of the pages of a file, and the digests of their texts, 16 bytes each.
+struct Digests {
+    shard: u32,
+    rows: Vec<u32>,
+    digests: Vec<u8>,
 }
 
 impl<'a> Kept<'a> {
@@ -480,21 +487,21 @@ impl<'a> Kept<'a> {
     /// Whether a text is the one that was read of a page.
     fn is_same(&self, id: DocId, text: &str) -> bool {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.as_ref().is_none_or(|(shard, ..)| *shard != id.shard) {
-            *last = self.rows(id.shard).ok().flatten().map(|(rows, digests)| (id.shard, rows, digests));
+        if last.as_ref().is_none_or(|last| last.shard != id.shard) {
+            *last = self.digests(id.shard).ok().flatten();
         }
-        let Some((_, rows, digests)) = &*last else { return false };
+        let Some(Digests { rows, digests, .. }) = &*last else { return false };
         let at = rows.binary_search(&id.row);
         at.is_ok_and(|at| digests[16 * at..].starts_with(&text_digest(text).to_le_bytes()))
     }
 
-    fn rows(&self, shard: u32) -> Result<Option<(Vec<u32>, Vec<u8>)>> {
+    fn digests(&self, shard: u32) -> Result<Option<Digests>> {
         let Some(at) = self.files[shard as usize] else { return Ok(None) };
         let file = &self.folder.files[at];
         let rows: Vec<u32> = file.names()?.iter().map(|named| named.row).collect();
         let mut digests = Vec::new();
         file.reader()?.read(Column::Digests, 0, rows.len(), &mut digests)?;
-        Ok(Some((rows, digests)))
+        Ok(Some(Digests { shard, rows, digests }))
     }
 }
 
