@@ -27,6 +27,10 @@ impl Rows {
         Err((DamageKind::UnknownFormat, ABSENT.to_owned()))
     }
 
+    pub fn claimed(&self) -> (u64, u64) {
+        match *self {}
+    }
+
     pub fn next_block(&mut self, _: &mut Batch, _: &mut Tally) -> bool {
         match *self {}
     }
