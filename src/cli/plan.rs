@@ -14,8 +14,8 @@ use std::path::PathBuf;
 /// Say what a job of N pages takes: memory, disk, stages and hours; or, of SimHashes, which index to use.
 ///
 /// With --method both, the default: what dedup, or its stages, take for so many pages. Hours come from about a
-/// second of measuring this machine; ids, URLs and texts are taken to be as long as in your files, or as usual; shares of pages
-/// that are near others are assumed.
+/// second of measuring this machine; ids, URLs and texts are taken to be as long as in your files, or as usual;
+/// shares of pages that are near others are assumed.
 ///
 /// With --method simhash, an index that is probed: tables, key bits, probes, memory and speed. Recall and probes are
 /// estimated from near pairs of a sample of your pages, if you give files, otherwise from a built-in model. `dedup`
