@@ -10,13 +10,16 @@
 //! up to four words, and one in fifty is of one of four templates. Which words a page has follows from its number
 //! alone. With `TEMPLATE`, so many pages more, strewn among the others, are of one template and differ in six words.
 
+mod made_up;
+
 use flipside::clusters::Linkage;
 use flipside::corpus::{JsonlFields, ReadRules};
-use flipside::hash::{SplitMix64, fmix64};
+use flipside::hash::fmix64;
 use flipside::pipeline::{Progress, Silent};
 use flipside::resources::{cpu_seconds, peak_memory_bytes};
 use flipside::settings::Settings;
 use flipside::staged::{self, ClusterJob, JoinJob, Shard, SketchJob};
+use made_up::Vocabulary;
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -28,10 +31,6 @@ use std::time::{Duration, Instant};
 
 /// Pages of a file.
 const FILE: u64 = 100_000;
-/// Words of a page: about 1 kB.
-const WORDS: usize = 160;
-/// Words there are.
-const VOCABULARY: u64 = 60_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -50,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The text of a page, the first so many of which are strewn with pages of one template.
-fn text(page: u64, template: u64, of: u64, vocabulary: &[String], out: &mut String) {
+fn text(page: u64, template: u64, of: u64, vocabulary: &Vocabulary, out: &mut String) {
     let chance = fmix64(page) % 100;
     // Pages of a family are far apart; two in a hundred pages are of one of four templates.
     let (family, own) = match chance {
@@ -59,29 +58,7 @@ fn text(page: u64, template: u64, of: u64, vocabulary: &[String], out: &mut Stri
         2..32 => (fmix64(page ^ 2) % (1 + page / 3), fmix64(page ^ 3) % 5),
         _ => (page, 0),
     };
-    let (mut draws, mut edits) = (SplitMix64::new(family ^ 0xf11b), SplitMix64::new(page ^ 0x51de));
-    // Few words make most of a text.
-    let word = |draws: &mut SplitMix64| {
-        let share = draws.unit();
-        (share * share * share * VOCABULARY as f64) as usize
-    };
-    let mut words: [usize; WORDS] = std::array::from_fn(|_| word(&mut draws));
-    for _ in 0..own {
-        words[edits.below(WORDS as u64) as usize] = word(&mut edits);
-    }
-    for word in words {
-        out.push_str(&vocabulary[word]);
-        out.push(' ');
-    }
-}
-
-fn vocabulary() -> Vec<String> {
-    let mut draws = SplitMix64::new(7);
-    let word = |_| {
-        let length = 2 + draws.below(8);
-        (0..length).map(|_| char::from(b'a' + draws.below(26) as u8)).collect()
-    };
-    (0..VOCABULARY).map(word).collect()
+    vocabulary.write(page, family, own, out);
 }
 
 fn bytes_of(folder: &Path) -> u64 {
@@ -101,7 +78,7 @@ fn measure(
     limit: u64,
 ) -> Result<(), Box<dyn Error>> {
     let pages = others + template;
-    let (vocabulary, sketches) = (vocabulary(), folder.join("sketches"));
+    let (vocabulary, sketches) = (Vocabulary::new(), folder.join("sketches"));
     fs::create_dir_all(folder)?;
     println!(
         "pages,of_one_template,memory_mib,limit_mib,stage,cpu_seconds,wall_seconds,microseconds_a_page,peak_bytes,\
@@ -165,7 +142,7 @@ fn write_file(
     path: &Path,
     pages: std::ops::Range<u64>,
     [template, of]: [u64; 2],
-    vocabulary: &[String],
+    vocabulary: &Vocabulary,
 ) -> std::io::Result<u64> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let (mut line, mut bytes) = (String::new(), 0);

@@ -1,13 +1,13 @@
 //! Where memory does not hold a run, it goes in stages on disk, and comes to the same files.
 
 use crate::cli::{corpus, flipside};
-use crate::staged::{contents, quick, texts, write_files};
+use crate::staged::{ONE, contents, quick, sketch_job, texts, write_files};
 use flipside::clusters::Linkage;
-use flipside::corpus::{JsonlFields, KeptFiles, ReadRules};
+use flipside::corpus::KeptFiles;
 use flipside::hash::SplitMix64;
 use flipside::pipeline::{self, Job, Silent, Writes};
 use flipside::settings::Settings;
-use flipside::staged::{self, Shard, SketchJob};
+use flipside::staged;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -220,17 +220,7 @@ fn a_plan_says_what_the_job_takes() {
     };
     let of_files = plan(&[crawl.to_str().unwrap(), "--memory", "14MB"]);
     let sketches = top.path().join("sketches");
-    let sketch = SketchJob {
-        inputs: paths,
-        fields: JsonlFields::default(),
-        longest_page: None,
-        rules: ReadRules::default(),
-        out: sketches.clone(),
-        force: false,
-        threads: 1,
-        shard: Shard::default(),
-        settings: Settings::default(),
-    };
+    let sketch = sketch_job(&paths, &sketches, &Settings::default(), ONE);
     let pages = staged::sketch(&sketch, &Silent).unwrap().pages as f64;
     let number = |value: &Value| value.as_f64().unwrap();
     let close = |expected: &Value, fact: f64| {

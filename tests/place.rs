@@ -69,7 +69,18 @@ pub fn zst(bytes: &[u8]) -> Vec<u8> {
 /// Whether a process was told to ignore a signal.
 #[cfg(unix)]
 pub fn is_ignored(process: u32, signal: i32) -> bool {
+    has_signal(process, "SigIgn:", signal)
+}
+
+/// Whether a process does something of its own on a signal.
+#[cfg(unix)]
+pub fn is_caught(process: u32, signal: i32) -> bool {
+    has_signal(process, "SigCgt:", signal)
+}
+
+#[cfg(unix)]
+fn has_signal(process: u32, mask: &str, signal: i32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = status.lines().find_map(|line| line.strip_prefix(mask));
     mask.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal - 1) & 1 == 1)
 }

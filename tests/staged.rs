@@ -2,7 +2,7 @@
 
 use crate::cli::{corpus, flipside};
 #[cfg(target_os = "linux")]
-use crate::place::is_ignored;
+use crate::place::{is_caught, is_ignored};
 use flipside::clusters::Linkage;
 use flipside::core::dedup::{Deduper, Kind, Outcome};
 use flipside::corpus::{DiscoverOptions, JsonlFields, ReadOptions, ReadRules, discover, read};
@@ -89,13 +89,13 @@ fn in_memory(texts: &[String], settings: &Settings) -> Outcome {
 
 /// How stages are run.
 #[derive(Clone, Copy, Debug)]
-struct Machine {
+pub struct Machine {
     shards: usize,
     threads: usize,
     memory: u64,
 }
 
-fn sketch_job(paths: &[PathBuf], out: &Path, settings: &Settings, machine: Machine) -> SketchJob {
+pub fn sketch_job(paths: &[PathBuf], out: &Path, settings: &Settings, machine: Machine) -> SketchJob {
     SketchJob {
         inputs: paths.to_vec(),
         fields: JsonlFields::default(),
@@ -264,7 +264,7 @@ pub fn quick(similarity: f64) -> Settings {
     Settings::both(similarity).with(|settings| settings.sketches = sketches)
 }
 
-const ONE: Machine = Machine { shards: 1, threads: 1, memory: 1 << 30 };
+pub const ONE: Machine = Machine { shards: 1, threads: 1, memory: 1 << 30 };
 const SMALL: u64 = 46 << 20;
 
 proptest! {
@@ -562,18 +562,13 @@ fn a_stage_that_is_ended_says_how_to_go_on() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let process = child.id();
-    let listens = || {
-        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
-        // Signal 2 is that of Ctrl-C.
-        u64::from_str_radix(caught.trim(), 16).unwrap() >> 1 & 1 == 1
-    };
+    // That of Ctrl-C.
+    const INTERRUPT: i32 = 2;
     let begun = Instant::now();
-    while !listens() && begun.elapsed() < Duration::from_secs(60) {
+    while !is_caught(child.id(), INTERRUPT) && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    if is_ignored(child.id(), 2) {
+    if is_ignored(child.id(), INTERRUPT) {
         // As in the background of a shell, where these tests may run.
         child.kill().unwrap();
         child.wait().unwrap();

@@ -8,7 +8,7 @@ use crate::hash::fmix64;
 use crate::id::Text;
 use crate::judge::{Evidence, TextPair};
 use crate::resemblance::{self, Bits, Sieve, Test};
-use crate::settings::{Judge, Measure};
+use crate::settings::Judge;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -122,13 +122,12 @@ pub(crate) fn audit(judge: Judge, seed: u64, evidence: &Evidence<'_>, found: &[T
             }
         }
     }
-    let doubt = match measure {
-        Measure::Estimate | Measure::EstimatedContainment => 0.0,
+    let doubt = match measure.needs_features() {
         // What counts features is not asked below what the bits can be wrong by.
-        _ => 4.0 * resemblance::standard_error(f64::from(threshold), words * 64, u32::MAX) as f32,
+        true => 4.0 * resemblance::standard_error(f64::from(threshold), words * 64, u32::MAX) as f32,
+        false => 0.0,
     };
-    let is_of_containment = measure == Measure::EstimatedContainment;
-    let test = Test { threshold: threshold - doubt, is_of_containment };
+    let test = Test::of(measure, threshold - doubt);
     // What passes the test is near, unless features have to be counted.
     let is_near = |a: Text, b: Text| {
         !measure.needs_features() || evidence.anchor(measure, a).with(&evidence.page(b)) >= threshold
@@ -205,8 +204,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Of these drawn pages, of so many.
-    pub(crate) fn new(mut drawn: Vec<u64>, all: u64) -> Self {
+    /// Of these drawn pages, of so many in all.
+    pub fn new(mut drawn: Vec<u64>, all: u64) -> Self {
         drawn.sort_unstable();
         Self { counts: vec![Count::default(); drawn.len()], drawn, twice: Count::default(), all }
     }

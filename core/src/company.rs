@@ -4,7 +4,7 @@
 //! Which pairs are compared depends on the group's pages, not on their order nor on other groups: a sketch
 //! that many texts share stands in every group with all of them, and a crowd is thinned by the sketches in it.
 
-use crate::audit::{self, Tally};
+use crate::audit;
 use crate::collection::Two;
 use crate::error::{Error, Result};
 use crate::id::Document;
@@ -136,9 +136,7 @@ impl Met {
             skipped: self.skipped + other.skipped,
         }
     }
-}
 
-impl Met {
     /// What a search in memory tells of the same pages: `texts` different ones with features enough, of so many
     /// `keys` and `words` of bits, with examples of crowds. Where keys are crowded, a pair counts in each band
     /// that it met in.
@@ -515,7 +513,7 @@ impl Drawn {
     pub fn near(&self, pages: &mut [Companion<'_>]) -> Vec<(u64, u64)> {
         pages.sort_unstable_by_key(|page| (page.facts.features, page.page));
         let Company { measure, threshold, .. } = self.company;
-        let test = Test { threshold, is_of_containment: measure == Measure::EstimatedContainment };
+        let test = Test::of(measure, threshold);
         let of_block = |block: &[Companion<'_>]| {
             let bits = block.iter().map(|page| Bits::by_size(page.two.bits, page.facts.features));
             let sieve = Sieve::new(bits.collect());
@@ -539,12 +537,6 @@ impl Drawn {
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
-
-    /// What counts the pairs that [`near`](Self::near) has told in all steps, and which of them were found; of the
-    /// pages of these steps, drawn of `all`.
-    pub fn tally(pages: Vec<u64>, all: u64) -> Tally {
-        Tally::new(pages, all)
-    }
 }
 
 /// Number of pairs of `n` things.
@@ -556,6 +548,7 @@ fn pairs_of(n: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::audit::Tally;
     use crate::dedup::{Deduper, Kind};
     use crate::hash::SplitMix64;
     use crate::sketch::{Sketch, SketchValue, Sketcher, TwoSketches};
@@ -732,7 +725,7 @@ mod tests {
             let found = |a: u64, b: u64| {
                 got.binary_search_by_key(&(a.max(b), a.min(b)), |near| (near.later, near.earlier)).is_ok()
             };
-            let mut tally = Drawn::tally(firsts.iter().map(|page| page.page).collect(), firsts.len() as u64);
+            let mut tally = Tally::new(firsts.iter().map(|page| page.page).collect(), firsts.len() as u64);
             for ranks in Drawn::steps(firsts.len()) {
                 let drawn = Drawn::new(company, &in_order_of_drawing(&firsts, &settings)[ranks]);
                 for pages in firsts.clone().chunks_mut(50) {
@@ -803,7 +796,7 @@ mod tests {
                 let settings = settings.clone().with(|settings| settings.seed = seed);
                 let in_order = in_order_of_drawing(&pages, &settings);
                 let of_draw: HashSet<u64> = in_order[..drawn].iter().map(|page| page.page).collect();
-                let mut tally = Drawn::tally(of_draw.iter().copied().collect(), pages.len() as u64);
+                let mut tally = Tally::new(of_draw.iter().copied().collect(), pages.len() as u64);
                 let of_draw = near.iter().filter(|(a, _)| of_draw.contains(a));
                 of_draw.for_each(|&(a, b)| tally.add(a, b, is_found(a, b)));
                 let recall = tally.audit().recall.unwrap();

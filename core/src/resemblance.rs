@@ -11,7 +11,7 @@ use crate::hash::fmix64;
 use crate::kernel::Level;
 use crate::kernel::differing::Head;
 use crate::minhash::{MinHasher, one_bit};
-use crate::settings::{Forms, MOST_PERMUTATIONS};
+use crate::settings::{Forms, MOST_PERMUTATIONS, Measure};
 use std::sync::OnceLock;
 
 /// Bits of a word.
@@ -166,6 +166,11 @@ pub(crate) struct Test {
 }
 
 impl Test {
+    /// What the bits of two sets have to tell by a measure that the bits estimate.
+    pub fn of(measure: Measure, threshold: f32) -> Self {
+        Self { threshold, is_of_containment: measure == Measure::EstimatedContainment }
+    }
+
     fn passes(self, estimate: f32, sizes: [u32; 2]) -> bool {
         match self.is_of_containment {
             true => contained(estimate, sizes) >= self.threshold,
@@ -220,9 +225,10 @@ impl<'a> Sieve<'a> {
             + self.sets[from..].partition_point(|of| of.size <= set.size || !test.is_ruled_out(sizes(of)));
         let [first, second] = &self.heads;
         let (first_head, second_head) = set.heads();
-        let (mut from, words) = (from, set.words.len());
+        let words = set.words.len();
+        let mut start_of_run = from;
         for run in self.sets[from..to].chunk_by(|a, b| a.form() == b.form()) {
-            let (start, at) = (found.len(), from..from + run.len());
+            let (start, at) = (found.len(), start_of_run..start_of_run + run.len());
             // The limits hold between the sizes at both ends: what a test asks for is least at one of them.
             let ends = [run[0].size, run[run.len() - 1].size].map(|size| [set.size, size]);
             let not_shared =
@@ -258,8 +264,8 @@ impl<'a> Sieve<'a> {
                     }
                 }
             }
-            found[start..].iter_mut().for_each(|place| *place += from as u32);
-            from += run.len();
+            found[start..].iter_mut().for_each(|place| *place += start_of_run as u32);
+            start_of_run += run.len();
         }
         found.retain(|&at| test.is_passed_by(set, self.sets[at as usize]));
     }

@@ -3,14 +3,18 @@
 
 #![allow(dead_code, reason = "each of those who share it uses some of it")]
 
+#[path = "../made_up/mod.rs"]
+mod made_up;
+
 use bytes::Bytes;
-use flipside::hash::{SplitMix64, fmix64};
+use flipside::hash::fmix64;
 use flipside::settings::Settings;
 use flipside::sketch::{Hashed, Sketch, SketchValue, Sketcher, TwoSketches};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
+use made_up::Vocabulary;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
@@ -21,26 +25,16 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Instant;
 use tokio::net::TcpStream;
 
-/// Words of a page: about 1 kB.
-const WORDS: usize = 160;
-/// Words there are.
-const VOCABULARY: u64 = 60_000;
-
 /// Made-up pages by their numbers.
 pub struct Pages {
-    vocabulary: Vec<String>,
+    vocabulary: Vocabulary,
     settings: Settings,
 }
 
 impl Pages {
     /// Pages that are sketched in this way.
     pub fn new(settings: &Settings) -> Self {
-        let mut draws = SplitMix64::new(7);
-        let word = |_| {
-            let length = 2 + draws.below(8);
-            (0..length).map(|_| char::from(b'a' + draws.below(26) as u8)).collect()
-        };
-        Self { vocabulary: (0..VOCABULARY).map(word).collect(), settings: settings.clone() }
+        Self { vocabulary: Vocabulary::new(), settings: settings.clone() }
     }
 
     /// A sketcher for one thread.
@@ -67,21 +61,8 @@ impl Pages {
             }
             _ => (page, 0),
         };
-        let (mut draws, mut edits) = (SplitMix64::new(family ^ 0xf11b), SplitMix64::new(page ^ 0x51de));
-        // Few words make most of a text.
-        let word = |draws: &mut SplitMix64| {
-            let share = draws.unit();
-            (share * share * share * VOCABULARY as f64) as usize
-        };
-        let mut words: [usize; WORDS] = std::array::from_fn(|_| word(&mut draws));
-        for _ in 0..own {
-            words[edits.below(WORDS as u64) as usize] = word(&mut edits);
-        }
-        let mut text = String::with_capacity(WORDS * 8);
-        for word in words {
-            text.push_str(&self.vocabulary[word]);
-            text.push(' ');
-        }
+        let mut text = String::new();
+        self.vocabulary.write(page, family, own, &mut text);
         text
     }
 }

@@ -59,7 +59,7 @@ impl Joiner<'_> {
                 break;
             }
         }
-        let audit = self.count(Drawn::tally(pages, all), near.finish()?)?;
+        let audit = self.count(Tally::new(pages, all), near.finish()?)?;
         let (sketches, settings) = (self.folder.id.clone(), self.folder.settings.clone());
         format::write(&path, AUDIT, &Header { sketches, settings, audit }, &[])?;
         Ok(Some(audit))

@@ -338,8 +338,8 @@ impl Run<'_> {
         let sketched = tables.sketched()?;
         let layout = opened.files[0].layout;
         let ClusterCounts { sizes, largest, clusters, pages: in_clusters } = clusters;
-        let (of_files, mut languages): (Vec<_>, BTreeMap<String, u64>) = Default::default();
-        let mut files_read: Vec<corpus::FileReading> = of_files;
+        let mut files_read = Vec::with_capacity(read.len());
+        let mut languages = BTreeMap::<String, u64>::new();
         for Read { file, languages: of_file } in read {
             files_read.push(file);
             of_file.into_iter().for_each(|(language, n)| *languages.entry(language).or_default() += n);
