@@ -523,6 +523,126 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_takes_magic_and_tag() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for (head, is) in [("flipsideFREQ", true), ("flopsideFREQ", false), ("flipsideFRE", false)] {
+            std::fs::write(&path, head).unwrap();
+            assert_eq!(is_of_kind(&path, FREQUENCIES), is, "{head}");
+        }
+    }
+
+    #[test]
+    fn a_folder_of_results_has_our_report_or_our_note() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |name: &str, content: &str| std::fs::write(folder.path().join(name), content).unwrap();
+        assert!(!is_result_folder(folder.path()));
+        for (report, is) in [
+            (r#"{"tool": {"name": "flipside"}}"#, true),
+            (r#"{"tool": {"name": "another"}}"#, false),
+            (r#"{"name": "flipside"}"#, false),
+            ("flipside", false),
+        ] {
+            put("report.json", report);
+            assert_eq!(is_result_folder(folder.path()), is, "{report}");
+        }
+        put(NOTE, "a note of somebody else's");
+        assert!(!is_result_folder(folder.path()));
+        write(&folder.path().join(NOTE), APPLIED, &serde_json::json!({}), &[]).unwrap();
+        assert!(is_result_folder(folder.path()));
+    }
+
+    /// What does not fit, as a field, what was needed, and what can be done.
+    fn refusal<T: std::fmt::Debug>(read: Result<T>) -> (&'static str, String, &'static str) {
+        match read.unwrap_err() {
+            Error::Format { field, expected, advice, .. } => (field, expected, advice),
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named_with_what_would() {
+        let (_folder, path) = sample();
+        let whole = std::fs::read(&path).unwrap();
+        let changed = |at: usize, to: &[u8]| {
+            let mut bytes = whole.clone();
+            bytes[at..at + to.len()].copy_from_slice(to);
+            std::fs::write(&path, bytes).unwrap();
+        };
+        changed(0, b"FLIPSIDE");
+        assert_eq!(refusal(read_any(&path)).0, "the magic");
+        let newer = "a newer flipside may read it";
+        changed(8, b"NEVR");
+        assert_eq!(refusal(read_any(&path)), ("the kind", "one that is known".into(), newer));
+        let one = refusal(open::<serde_json::Value>(&path, FREQUENCIES));
+        assert_eq!(one, ("the kind", "document frequencies".into(), "name another file"));
+        changed(8, b"FRAM");
+        assert_eq!(refusal(read_any(&path)).0, "the checksum");
+        write(&path, FRAMES, &serde_json::json!({}), &[]).unwrap();
+        let other = refusal(read::<serde_json::Value>(&path, FREQUENCIES));
+        assert_eq!(other, ("the kind", "document frequencies".into(), "name another file"));
+        let older = "make the file again with this flipside";
+        for (kind, version, expected, advice) in [
+            (FREQUENCIES, 0, "1", older),
+            (FREQUENCIES, 2, "1", newer),
+            (SEEN, 0, "1 to 2", older),
+            (SEEN, 3, "1 to 2", newer),
+        ] {
+            write(&path, Kind { version, ..kind }, &serde_json::json!({}), &[]).unwrap();
+            assert_eq!(refusal(read_any(&path)), ("the version", expected.into(), advice));
+        }
+        // Where the body's length stands: before the body of four bytes and its checksum.
+        let at = whole.len() - 16;
+        let size = whole.len() as u64;
+        for (claimed, field) in [
+            (3, "the checksum"),
+            (5, "the length"),
+            (size, "the length"),
+            (size + 1, "the body's length"),
+            (u64::MAX, "the body's length"),
+        ] {
+            changed(at, &claimed.to_le_bytes());
+            assert_eq!(refusal(read_any(&path)).0, field, "{claimed}");
+            assert_eq!(refusal(open::<serde_json::Value>(&path, FREQUENCIES)).0, "the length", "{claimed}");
+        }
+        std::fs::write(&path, [&whole[..], b"x"].concat()).unwrap();
+        assert_eq!(refusal(read_any(&path)).0, "the end");
+    }
+
+    #[test]
+    fn a_header_may_be_as_long_as_is_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        // Quotation marks make two bytes of it.
+        for (length, is_read) in [(MAX_HEADER as usize, true), (MAX_HEADER as usize + 1, false)] {
+            write(&path, FRAMES, &"x".repeat(length - 2), &[]).unwrap();
+            assert_eq!(
+                read::<String>(&path, FRAMES).is_ok_and(|(header, _)| header.len() + 2 == length),
+                is_read
+            );
+        }
+        assert_eq!(refusal(read_any(&path)).0, "the header's length");
+    }
+
+    #[test]
+    fn a_file_that_grows_begins_with_a_head_of_its_own() {
+        let (path, header) = (Path::new("log"), serde_json::json!({"n": 7}));
+        let head = open_head(SEEN_LOG, &header);
+        let file = [&head[..], b"records"].concat();
+        let mut rest = &file[..];
+        let (read, bytes) = read_open_head::<serde_json::Value>(path, SEEN_LOG, &mut rest).unwrap();
+        assert_eq!((read, bytes, rest), (header, head.len() as u64, &b"records"[..]));
+        for at in 0..head.len() {
+            let mut changed = head.clone();
+            changed[at] ^= 0x10;
+            for damaged in [&changed[..], &head[..at]] {
+                let read = read_open_head::<serde_json::Value>(path, SEEN_LOG, &mut &damaged[..]);
+                assert!(matches!(read, Err(Error::Format { .. })), "{at}");
+            }
+        }
+    }
+
+    #[test]
     fn the_checksum_names_the_content() {
         let (_folder, path) = sample();
         let first = checksum(&path).unwrap();
@@ -577,6 +697,36 @@ mod tests {
         assert!(open::<serde_json::Value>(&path, EDGES).unwrap().1.check().is_err());
         std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
         assert!(open::<serde_json::Value>(&path, EDGES).is_err());
+    }
+
+    #[test]
+    fn pieces_of_every_length_keep_their_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        // A short piece waits; a long one, which need not, comes behind it all the same.
+        for lengths in [&[1, PIECE, 1][..], &[10, 2 * PIECE, 10], &[PIECE - 1, 1, 1], &[0, PIECE, 0], &[]] {
+            let mut new = NewBinary::begin(&path, EDGES, &serde_json::json!({})).unwrap();
+            let mut bytes = Vec::new();
+            for (&length, byte) in lengths.iter().zip(1u8..) {
+                let piece = vec![byte; length];
+                new.write_all(&piece).unwrap();
+                bytes.extend(piece);
+            }
+            new.finish().unwrap();
+            assert!(read_any(&path).unwrap().1 == bytes, "{lengths:?}");
+            let (_, body) = open::<serde_json::Value>(&path, EDGES).unwrap();
+            assert_eq!((body.len(), body.is_empty()), (bytes.len() as u64, bytes.is_empty()));
+            body.check().unwrap();
+            // A reader ends where the body does.
+            let mut read = Vec::new();
+            body.reader().unwrap().read_to_end(&mut read).unwrap();
+            assert!(read == bytes, "{lengths:?}");
+        }
+        let mut new = NewBinary::begin(&path, EDGES, &serde_json::json!({})).unwrap();
+        let before = new.new.file().metadata().unwrap().len();
+        new.write_all(b"body").unwrap();
+        new.flush().unwrap();
+        assert_eq!(new.new.file().metadata().unwrap().len(), before + 4);
     }
 
     #[test]

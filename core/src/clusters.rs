@@ -378,6 +378,55 @@ mod tests {
         }
     }
 
+    /// The twin of star and complete, as their rule is told: node by node in the order, from all that lead so far.
+    fn leaders_by_the_rule(linkage: Linkage, order: &[Group], edges: &[(Group, Group, f32)]) -> Vec<Group> {
+        let near = |a: Group, b: Group| {
+            edges.iter().find(|e| (e.0, e.1) == (a, b) || (e.0, e.1) == (b, a)).map(|e| e.2)
+        };
+        let mut clusters: Vec<Vec<Group>> = Vec::new();
+        for &node in order {
+            let mut best: Option<(f32, usize)> = None;
+            for (at, members) in clusters.iter().enumerate() {
+                let joins = match linkage {
+                    Linkage::Star => near(node, members[0]),
+                    // How alike they are does not matter.
+                    _ => members.iter().all(|&member| near(node, member).is_some()).then_some(0.0),
+                };
+                if let Some(similarity) = joins.filter(|&s| best.is_none_or(|(most, _)| s > most)) {
+                    best = Some((similarity, at));
+                }
+            }
+            match best {
+                Some((_, at)) => clusters[at].push(node),
+                None => clusters.push(vec![node]),
+            }
+        }
+        let mut leaders = order.to_vec();
+        for members in &clusters {
+            members.iter().for_each(|member| leaders[member.index()] = members[0]);
+        }
+        leaders
+    }
+
+    proptest! {
+        #[test]
+        fn star_and_complete_take_nodes_as_their_rule_says(
+            // Dense, and of few similarities: many ties.
+            pairs in prop::collection::btree_map((0u32..9, 0u32..9), 0u8..3, 0..60),
+            order in Just(Group::all(9).collect::<Vec<Group>>()).prop_shuffle(),
+        ) {
+            let edges: Vec<(Group, Group, f32)> = pairs
+                .iter()
+                .filter(|((a, b), _)| a < b)
+                .map(|(&(a, b), &s)| (Group(a), Group(b), f32::from(s)))
+                .collect();
+            for linkage in [Linkage::Star, Linkage::Complete] {
+                let want = leaders_by_the_rule(linkage, &order, &edges);
+                prop_assert_eq!(linkage.link(&order, &edges), want, "{:?}", linkage);
+            }
+        }
+    }
+
     #[test]
     fn a_chain_by_each_linkage() {
         let chain: Vec<(Group, Group, f32)> = (0..5).map(|i| (Group(i), Group(i + 1), 0.9)).collect();
@@ -416,6 +465,24 @@ mod tests {
     fn no_documents() {
         let clusters = Partition::<Document>::singletons(0).clusters();
         assert_eq!((clusters.len(), clusters.iter().len(), clusters.is_empty()), (0, 0, true));
+        let sizes = |n| {
+            let partition = Partition::<Document>::singletons(n);
+            (partition.len(), partition.is_empty())
+        };
+        assert_eq!((sizes(0), sizes(1), sizes(2)), ((0, true), (1, false), (2, false)));
+    }
+
+    #[test]
+    #[should_panic(expected = "partitions of the same members")]
+    fn partitions_of_other_members_are_not_merged() {
+        Partition::<Document>::singletons(2).merge(&Partition::singletons(1));
+    }
+
+    #[test]
+    fn names_of_linkages_are_what_serde_writes() {
+        for linkage in [Linkage::Connected, Linkage::Star, Linkage::Complete] {
+            assert_eq!(serde_json::to_string(&linkage).unwrap(), format!("\"{}\"", linkage.name()));
+        }
     }
 
     #[test]
@@ -431,6 +498,11 @@ mod tests {
         {
             assert_eq!(rule.to_string().parse::<Keep>().unwrap(), rule);
         }
+        assert_eq!(Keep::Score("votes".to_owned()).score_field(), Some("votes"));
+        for (rule, by_score) in [(Keep::First, false), (Keep::Longest, false), (Keep::InputOrder, true)] {
+            assert_eq!((rule.by_score(), rule.score_field()), (by_score, None));
+        }
+        assert!(Keep::Score("votes".to_owned()).by_score());
         assert!("best".parse::<Keep>().is_err() && "score:".parse::<Keep>().is_err());
     }
 }

@@ -163,15 +163,12 @@ enum Block<'a> {
     TooLong,
 }
 
-fn head<'a>(bytes: &'a [u8], first_line: usize, bounds: &Bounds<'_>) -> Block<'a> {
+fn head(bytes: &[u8], first_line: usize) -> Block<'_> {
     let mut head = Head { end: 0, crlf: false, length: None, kind: None };
     // What the next line may go on from: one that counts.
     let mut last = Last::Other;
     let mut at = first_line;
     while at <= HEADER_CAP {
-        if bounds.starts_at(at) && matches!(version(&bytes[at.min(bytes.len())..]), Version::Line(_)) {
-            return Block::Cut;
-        }
         let Some((text, next)) = line(bytes, at) else {
             return if bytes.len() > HEADER_CAP { Block::TooLong } else { Block::Open };
         };
@@ -180,7 +177,7 @@ fn head<'a>(bytes: &'a [u8], first_line: usize, bounds: &Bounds<'_>) -> Block<'a
             head.crlf = next - at == 2;
             return Block::Head(head);
         }
-        if text.starts_with(b"WARC/") && matches!(version(&bytes[at..]), Version::Line(_)) {
+        if matches!(version(&bytes[at..]), Version::Line(_)) {
             return Block::Cut;
         }
         if let Some(more) = continuation(text) {
@@ -227,7 +224,7 @@ pub(crate) fn step(bytes: &[u8], end: End, bounds: &Bounds<'_>, cap: usize) -> S
             return Step::Flaw { kind, at: 1.min(bytes.len()), record: false, detail: what.into() };
         }
     };
-    let head = match head(bytes, first_line, bounds) {
+    let head = match head(bytes, first_line) {
         Block::Head(head) => head,
         Block::Open if end == End::Unknown => return Step::Need(bytes.len() + 1),
         Block::Open => {
@@ -349,8 +346,7 @@ fn ending(bytes: &[u8], content: Range<usize>, crlf: bool, end: End, bounds: &Bo
     let blank = after.iter().take_while(|b| is_blank(**b)).count();
     let next = content_end + blank;
     // Too large by some of the line ends behind the record: they would be taken for text.
-    let run = bytes[content].iter().rev().take_while(|b| matches!(b, b'\r' | b'\n')).count().min(4);
-    if crlf && run > 0 && blank < 4 && run + blank >= 4 && bytes[..next].ends_with(b"\r\n\r\n") {
+    if crlf && blank < 4 && bytes[content.start..next].ends_with(b"\r\n\r\n") {
         return Ending::No;
     }
     match version(&after[blank..]) {
@@ -389,7 +385,7 @@ fn other_length(region: &[u8], length: usize, head: &Head<'_>, next_found: bool)
     }
     let line_ends = memchr::memchr_iter(b'\n', region).count();
     // Without a next record a file that was cut off would look the same.
-    let meant = text + 1..=region.len() + line_ends;
+    let meant = text..=region.len() + line_ends;
     (next_found && !head.crlf && meant.contains(&length)).then(|| region.len() - tail.min(2))
 }
 
@@ -419,7 +415,7 @@ pub(crate) fn is_canonical(header: &[u8], content_bytes: usize, behind: &[u8]) -
 /// what a server sent.
 pub(crate) fn content_of_document(bytes: &[u8]) -> Option<(usize, bool)> {
     let Version::Line(first_line) = version(bytes) else { return None };
-    match head(bytes, first_line, &Bounds::none()) {
+    match head(bytes, first_line) {
         Block::Head(head) if head.is_document() => Some((head.end, head.is_raw())),
         _ => None,
     }
@@ -489,8 +485,10 @@ pub(crate) fn fields(header: &[u8]) -> Fields<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::feed::Start;
     use super::*;
     use proptest::prelude::*;
+    use std::collections::VecDeque;
 
     const CAP: usize = 1 << 20;
 
@@ -624,6 +622,247 @@ mod tests {
         assert_eq!(seek(bytes, End::File, &Bounds::none()), Ok(bytes.len() - 10));
         let none = &bytes[..bytes.len() - 10];
         assert!(seek(none, End::File, &Bounds::none()).is_err_and(|n| n <= none.len()));
+    }
+
+    /// Members that start at these places.
+    fn members(places: &[usize]) -> VecDeque<Start> {
+        places.iter().map(|&at| Start { decoded: 100 + at as u64, stored: 0, end: None }).collect()
+    }
+
+    /// What is made of bytes in front of which there are a hundred others, with members that start at places.
+    fn in_members(bytes: &[u8], places: &[usize], end: End) -> Step {
+        step(bytes, end, &Bounds::new(&members(places), 100, true), CAP)
+    }
+
+    /// The flaw that a step found.
+    fn flaw(step: Step) -> DamageKind {
+        match step {
+            Step::Flaw { kind, .. } => kind,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_record_ends_where_the_next_one_begins() {
+        let next = "WARC/1.0\r\nX: y\r\n\r\n";
+        for line_end in ["\r\n", "\n"] {
+            let plain = record("3", "abc", line_end);
+            for behind in ["\r\n\r\n", "\n\n", "\r\n", "\n", "", "\0\0", "\n\0\r\n\r\n\n"] {
+                let bytes = [&plain, behind.as_bytes(), next.as_bytes()].concat();
+                // Two line ends are the record's own; what is blank beyond them is skipped by the next step.
+                let own = if behind == line_end.repeat(2) { 2 * line_end.len() } else { behind.len() };
+                match whole(&bytes) {
+                    Step::Record { content_start, content_end, end, document, raw, record } => {
+                        assert_eq!(
+                            (content_start, content_end),
+                            (plain.len() - 3, plain.len()),
+                            "{behind:?}"
+                        );
+                        assert_eq!((end, document, raw, record), (plain.len() + own, true, false, true));
+                    }
+                    other => panic!("{behind:?}: {other:?}"),
+                }
+            }
+        }
+        // No text: the line end of the header is not one behind the record.
+        assert_eq!(text(&record("0", &format!("\r\n{next}"), "\r\n")), Ok(""));
+        assert_eq!(text(&record("7", "abc\r\n\r\n", "\r\n")), Err(DamageKind::BadLength));
+        assert_eq!(text(&record("7", "abc\r\n\r\n", "\n")), Ok("abc\r\n\r\n"));
+    }
+
+    #[test]
+    fn many_blanks_end_a_record_whatever_follows() {
+        let behind = |blanks: usize| record("3", &format!("abc{}junk", "\n".repeat(blanks)), "\r\n");
+        assert_eq!(text(&behind(16)), Ok("abc"));
+        assert_eq!(text(&behind(15)), Err(DamageKind::BadLength));
+    }
+
+    #[test]
+    fn a_member_that_starts_with_a_record_ends_the_one_before() {
+        let next = "WARC/1.0\r\nX: y\r\n\r\n";
+        // The length reaches into the next member.
+        let bytes = record("39", &format!("abc\r\n\r\n{next}and more of it\r\n\r\n"), "\r\n");
+        let at = bytes.windows(5).rposition(|name| name == b"WARC/").unwrap();
+        assert_eq!(flaw(in_members(&bytes, &[0, at], End::File)), DamageKind::BadLength);
+        // Without a member there, and where it starts with a version line alone, that is text.
+        assert!(matches!(in_members(&bytes, &[0], End::File), Step::Record { .. }));
+        let quoting = record("21", "a\nWARC/1.0\r\nno field.\r\n\r\n", "\r\n");
+        let at = quoting.windows(5).rposition(|name| name == b"WARC/").unwrap();
+        assert!(matches!(in_members(&quoting, &[0, at], End::File), Step::Record { .. }));
+    }
+
+    #[test]
+    fn the_end_of_a_member_is_the_end_of_a_record() {
+        for behind in ["", "\n", "\r\n"] {
+            let bytes = record("3", &format!("abc{behind}junk"), "\r\n");
+            let at = bytes.len() - 4;
+            for (place, is_end) in [(at - behind.len(), true), (at, true), (at + 1, false)] {
+                let is = match in_members(&bytes, &[0, place], End::File) {
+                    Step::Record { content_end, end, .. } => (content_end, end) == (at - behind.len(), at),
+                    _ => false,
+                };
+                assert_eq!(is, is_end, "{behind:?}, {place}");
+            }
+            // As long as more blanks may come, the end of what is skipped is not known.
+            let so_far = in_members(&bytes[..at], &[0, at - behind.len()], End::Unknown);
+            assert!(matches!(so_far, Step::Need(_)), "{behind:?}");
+        }
+    }
+
+    #[test]
+    fn where_bytes_are_missing_nothing_is_certain() {
+        let none = Bounds::none();
+        for behind in ["", "\r\n"] {
+            let bytes = record("3", &format!("abc{behind}"), "\r\n");
+            assert_eq!(flaw(step(&bytes, End::Gap, &none, CAP)), DamageKind::Truncated, "{behind:?}");
+            assert!(matches!(step(&bytes, End::Unknown, &none, CAP), Step::Need(n) if n == bytes.len() + 1));
+            assert_eq!(text(&bytes), Ok("abc"));
+        }
+        let bytes = record("3", "abc\r\n\r\n", "\r\n");
+        assert!(matches!(step(&bytes, End::Gap, &none, CAP), Step::Record { .. }));
+        let junk = record("3", "abcjunk", "\r\n");
+        for end in [End::Gap, End::File] {
+            assert_eq!(flaw(step(&junk, end, &none, CAP)), DamageKind::BadLength);
+        }
+        // Characters counted for bytes, but who knows what the text went on with?
+        let miscounted = record("3", "äöü\r\n\r\n", "\r\n");
+        assert_eq!(flaw(step(&miscounted, End::Gap, &none, CAP)), DamageKind::BadLength);
+    }
+
+    #[test]
+    fn no_more_is_asked_for_than_can_tell() {
+        let unknown = |bytes: &[u8]| step(bytes, End::Unknown, &Bounds::none(), CAP);
+        let need = |bytes: &[u8], n| assert!(matches!(unknown(bytes), Step::Need(need) if need == n), "{n}");
+        need(b"WARC/1", VERSION_CAP);
+        assert_eq!(flaw(whole(b"WARC/1")), DamageKind::Truncated);
+        let head = record("10", "", "\r\n");
+        need(&head, head.len() + 14);
+        // A length that is wrong: once the record is longer than any reading allows, that is it.
+        let long = |n: usize| record("10", &"x".repeat(n), "\r\n");
+        need(&long(103), head.len() + 104);
+        assert_eq!(flaw(unknown(&long(104))), DamageKind::BadLength);
+        // A header line without an end.
+        let open = |n: usize| format!("WARC/1.0\r\n{}", "x".repeat(n - 10)).into_bytes();
+        need(&open(HEADER_CAP), HEADER_CAP + 1);
+        assert_eq!(flaw(unknown(&open(HEADER_CAP + 1))), DamageKind::HeaderTooLong);
+        assert_eq!(flaw(whole(&open(HEADER_CAP))), DamageKind::Truncated);
+        assert_eq!(flaw(whole(&open(HEADER_CAP + 2))), DamageKind::HeaderTooLong);
+    }
+
+    #[test]
+    fn lengths_that_are_none() {
+        for written in ["", "+3", "-3", "3 3", "0x3", "three"] {
+            assert_eq!(text(&record(written, "abc", "\r\n")), Err(DamageKind::BadLength), "{written:?}");
+        }
+        assert_eq!(text(&record("99999999999999999999", "abc", "\r\n")), Err(DamageKind::TooLong));
+        assert_eq!(text(b"WARC/1.0\nWARC-Type: conversion\n\nabc"), Err(DamageKind::BadLength));
+        let limited = |cap| step(&record("3", "abc", "\r\n"), End::File, &Bounds::none(), cap);
+        assert!(matches!(limited(3), Step::Record { .. }));
+        assert_eq!(flaw(limited(2)), DamageKind::TooLong);
+    }
+
+    #[test]
+    fn the_bounds_of_miscounting() {
+        let next = "WARC/1.0\nX: y\n\n";
+        // Characters for bytes, with none of the line ends, some, or all.
+        for length in [3, 4, 5, 7] {
+            let counted = "äöü\r\n\r\n".chars().take(length).collect::<String>();
+            let bytes = record(&length.to_string(), "äöü\r\n\r\n", "\r\n");
+            assert_eq!(text(&bytes), Ok(&counted[..]), "{length}");
+        }
+        assert_eq!(text(&record("12", "äöü\r\n\r\n", "\r\n")), Err(DamageKind::Truncated));
+        assert_eq!(text(&record("8", &format!("äöü\r\n\r\n{next}"), "\r\n")), Err(DamageKind::BadLength));
+        // Carriage returns that were taken away: as many as there are lines, and in files of LF alone.
+        let lines =
+            |length: &str, line_end: &str| record(length, &format!("a\nb\nc\nd\n\n\n{next}"), line_end);
+        for length in ["11", "16"] {
+            assert_eq!(text(&lines(length, "\n")), Ok("a\nb\nc\nd\n"), "{length}");
+            assert_eq!(text(&lines(length, "\r\n")), Err(DamageKind::BadLength), "{length}");
+        }
+        for length in ["6", "17"] {
+            assert_eq!(text(&lines(length, "\n")), Err(DamageKind::BadLength), "{length}");
+        }
+        assert_eq!(text(&record("6", &format!("a\nb\n{next}"), "\n")), Ok("a\nb"));
+    }
+
+    #[test]
+    fn kinds_of_records() {
+        for (kind, document, raw) in [
+            ("conversion", true, false),
+            ("Conversion", true, false),
+            ("response", cfg!(feature = "html"), true),
+            ("resource", false, true),
+            ("warcinfo", false, false),
+        ] {
+            let bytes = format!("WARC/1.0\r\nWARC-Type: {kind}\r\nContent-Length: 3\r\n\r\nabc\r\n\r\n");
+            match whole(bytes.as_bytes()) {
+                Step::Record { document: d, raw: r, .. } => assert_eq!((d, r), (document, raw), "{kind}"),
+                other => panic!("{other:?}"),
+            }
+            let start = bytes.len() - 7;
+            assert_eq!(content_of_document(bytes.as_bytes()), document.then_some((start, raw)), "{kind}");
+        }
+        assert_eq!(content_of_document(b"WARC/1.0\r\nWARC-Type: conversion\r\n"), None);
+        assert_eq!(content_of_document(b"abc"), None);
+    }
+
+    #[test]
+    fn the_first_of_two_lengths_and_kinds_counts() {
+        let bytes = b"WARC/1.0\nWARC-Type: conversion\nContent-Length: 3\nWARC-Type: warcinfo\n 1\n\
+                      Content-Length: 9\n 9\n\nabc\n\n";
+        assert_eq!(text(bytes), Ok("abc"));
+        assert!(matches!(whole(bytes), Step::Record { document: true, .. }));
+    }
+
+    #[test]
+    fn what_lies_between_records_is_named() {
+        for (bytes, kind) in [
+            (&b"\x1f\x8b\x08\0"[..], DamageKind::NestedCompression),
+            (b"\x28\xb5\x2f\xfd\0", DamageKind::NestedCompression),
+            (b"\x1f\x8b", DamageKind::Junk),
+            (b"junk", DamageKind::Junk),
+        ] {
+            assert!(matches!(whole(bytes), Step::Flaw { kind: k, at: 1, record: false, .. } if k == kind));
+        }
+        assert!(matches!(whole(b"\r\n\0WARC/1.0\n"), Step::Skip(3)));
+    }
+
+    #[test]
+    fn records_are_looked_for_at_the_start_of_lines_and_members() {
+        let bytes = b"WARC/1.0\r\nX: y";
+        assert_eq!(seek(bytes, End::File, &Bounds::none()), Ok(0));
+        let (none, two) = (VecDeque::new(), members(&[0, 4]));
+        assert_eq!(seek(bytes, End::File, &Bounds::new(&none, 100, false)), Err(8));
+        assert_eq!(seek(bytes, End::File, &Bounds::new(&two, 100, false)), Ok(0));
+        assert_eq!(seek(b"textWARC/1.0\r\n", End::File, &Bounds::new(&two, 100, false)), Ok(4));
+        assert_eq!(seek(b"textWARC/1.0\r\n", End::File, &Bounds::none()), Err(8));
+        // What could be the start of one stays, with the line end before it.
+        assert_eq!(seek(b"0123456789", End::Unknown, &Bounds::none()), Err(4));
+        assert_eq!(seek(b"012345678\nWARC/1.", End::Unknown, &Bounds::none()), Err(9));
+        assert_eq!(seek(b"012345678\nWARC/1.", End::File, &Bounds::none()), Err(11));
+        assert_eq!(seek(b"WARC/1.0", End::Unknown, &Bounds::none()), Err(0));
+        let one = record("3", "abc\r\n\r\n", "\r\n");
+        assert!(!holds_several(&one) && holds_several(&[&one[..], &one[..]].concat()));
+        assert!(!holds_several(&record("12", "a WARC/1.0\r\n\r\n\r\n", "\r\n")));
+    }
+
+    #[test]
+    fn records_as_they_should_be() {
+        let header = "WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: 3\r\n\r\n";
+        assert!(is_canonical(header.as_bytes(), 3, b"\r\n\r\nWARC/1.0"));
+        assert!(!is_canonical(header.as_bytes(), 4, b"\r\n\r\n"));
+        assert!(!is_canonical(header.as_bytes(), 3, b"\r\n"));
+        for other in [
+            header.replace("\r\n", "\n"),
+            header.replacen("\r\n", "\n", 1),
+            header.replace("Content-Length: 3\r\n", ""),
+            header.replace("Content-Length: 3", "Content-Length: 3\r\ncontent-length: 3"),
+            header.replace(": 3", ": 03"),
+        ] {
+            assert!(!is_canonical(other.as_bytes(), 3, b"\r\n\r\n"), "{other:?}");
+        }
+        assert_eq!(length_line(b"CONTENT-LENGTH : 3 "), Some(&b"3"[..]));
+        assert!(length_line(b"Content-Type: 3").is_none() && length_line(b"Content-Length").is_none());
     }
 
     proptest! {

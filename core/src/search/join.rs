@@ -674,6 +674,83 @@ mod tests {
     }
 
     #[test]
+    fn a_join_is_given_up_above_its_limits_and_not_before() {
+        for n in [60, 300, 6_000] {
+            let mut hashes = skewed(n, 3);
+            hashes.sort_unstable();
+            hashes.dedup();
+            let run = |limits| {
+                let mut pairs = 0;
+                let cost =
+                    join_unless(&hashes, 3, limits, &|_| {}, |part| pairs += part.len() as u64).unwrap();
+                cost.map(|cost| (cost, pairs))
+            };
+            let (cost, pairs) = run(Limits::NONE).unwrap();
+            assert!(cost.verified >= pairs && pairs > 10);
+            assert_eq!(run(Limits { met: cost.verified, ..Limits::NONE }), Some((cost, pairs)));
+            assert_eq!(run(Limits { met: cost.verified - 1, ..Limits::NONE }), None);
+            assert_eq!(run(Limits { waiting: pairs, ..Limits::NONE }), Some((cost, pairs)));
+        }
+        // Some parts have pairs, so that some have to wait.
+        let hashes: Vec<u64> = (0..3_000).collect();
+        let none = Limits { waiting: 0, ..Limits::NONE };
+        assert!(join_unless(&hashes, 1, none, &|_| {}, |_| {}).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_compared_is_counted() {
+        let hashes = random(20, 1);
+        let mut pairs = 0;
+        let cost = join(&hashes, 30, &|_| {}, |part| pairs += part.len() as u64).unwrap();
+        assert_eq!(cost, Cost { probes: 1, candidates: 190, verified: pairs });
+        assert!(pairs > 20);
+        let watch =
+            Arc::new(Watch { limits: Limits::NONE, met: AtomicU64::new(0), waiting: AtomicU64::new(0) });
+        let mut worker = Worker::new(1, Arc::clone(&watch));
+        // Near ones of the first group differ in the low bits, half of them where they must agree; those of the
+        // second agree where they must differ.
+        let hashes = [0b00, 0b01, 0b11, 0b10, 0b000, 0b100];
+        worker.differ.push(0b11);
+        worker.compare(&hashes, &[9, 8, 7, 6, 5, 4], &[0..4, 4..6], 0b10);
+        assert_eq!(worker.cost, Cost { probes: 2, candidates: 6 + 1, verified: 4 + 1 });
+        let pair = |a, b| NearPair { a: Slot(a), b: Slot(b), distance: 1 };
+        assert_eq!(worker.found, [pair(8, 9), pair(6, 7)]);
+        assert_eq!((watch.met.load(Relaxed), watch.waiting.load(Relaxed)), (5, 2));
+    }
+
+    #[test]
+    fn the_leading_bits_of_a_mask() {
+        for mask in [0, 1, 1 << 63, 0b1011_0100, u64::MAX, 0x8000_0000_0000_0001] {
+            for count in 0..=64 {
+                let want = (0..64).rev().map(|bit| mask & 1 << bit).filter(|&bit| bit != 0);
+                assert_eq!(leading(mask, count), want.take(count as usize).sum::<u64>(), "{mask:x}, {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_is_parted_by_a_digit() {
+        // Neighbouring bits and others, more of them than are asked for and fewer.
+        for (block, most) in [(0xff0, 4), (0xff0, 10), (1 << 63, 3), (0b1001_0010_0000, 2), (0x8421_8421, 8)]
+        {
+            let digit = Digit::of(block, most);
+            assert_eq!(digit.mask.count_ones(), most.min(block.count_ones()));
+            let hashes = random(500, most.into());
+            let (mut parted, mut slots, mut starts) = (vec![0; 500], vec![0; 500], vec![7]);
+            digit.part(&hashes, |at| at as u32, (&mut parted, &mut slots), &mut starts);
+            let key = |hash: u64| crate::kernel::Level::in_use().extract(hash, digit.mask);
+            let mut want: Vec<u32> = (0..500).collect();
+            want.sort_by_key(|&at| key(hashes[at as usize]));
+            assert_eq!(slots, want);
+            assert!(slots.iter().zip(&parted).all(|(&at, &hash)| hashes[at as usize] == hash));
+            assert_eq!((starts.len(), starts[0], starts[digit.parts()]), (digit.parts() + 1, 0, 500));
+            for (part, ends) in (0..).zip(starts.windows(2)) {
+                assert!(parted[ends[0] as usize..ends[1] as usize].iter().all(|&hash| key(hash) == part));
+            }
+        }
+    }
+
+    #[test]
     fn more_hashes_take_more_blocks() {
         let blocks =
             |n: usize, radius| choose_blocks(&random(n, 1), u64::MAX, radius).map(|blocks| blocks.len());

@@ -45,7 +45,7 @@ impl Node {
     fn root(size: u32, costs: &[FixedCost]) -> Self {
         let cost: FixedCost = costs[..size as usize].iter().sum();
         let ranks = if size == 0 { 0 } else { Ranks::MAX >> (Ranks::BITS - size) };
-        Self { cost_and_size: cost << 8 | u64::from(size), ranks }
+        Self { cost_and_size: (cost << 8) + u64::from(size), ranks }
     }
 
     /// The node with element `rank` raised by one.
