@@ -19,3 +19,7 @@ bench:
 # The published curves and tables, measured again: just experiment list.
 experiment *ARGS:
     cargo run --release -p flipside-experiments -- {{ARGS}}
+
+# Which changes of the code no test would notice: needs cargo-mutants, and hours; just mutants -f src/format.rs.
+mutants *ARGS:
+    cargo mutants --workspace {{ARGS}}

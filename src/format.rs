@@ -435,7 +435,7 @@ fn read_head(path: &Path, file: &mut impl Read, kinds: &[Kind]) -> Result<((Kind
             oldest if oldest < kind.version => format!("{oldest} to {}", kind.version),
             only => only.to_string(),
         };
-        let advice = match version > kind.version {
+        let advice = match (kind.version..).contains(&version) {
             true => "a newer flipside may read it",
             false => "make the file again with this flipside",
         };

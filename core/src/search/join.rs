@@ -698,6 +698,15 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_is_passed_by_one_more() {
+        let watch = |met, waiting| {
+            let limits = Limits { met: 7, waiting: 3 };
+            Watch { limits, met: AtomicU64::new(met), waiting: AtomicU64::new(waiting) }.is_over()
+        };
+        assert!(!watch(7, 3) && watch(8, 0) && watch(0, 4) && watch(100, 100));
+    }
+
+    #[test]
     fn what_is_compared_is_counted() {
         let hashes = random(20, 1);
         let mut pairs = 0;

@@ -261,7 +261,9 @@ mod tests {
         let weights = weights_of(&[0.09, -0.01, 0.05, -0.15]);
         let order = Volatility::new(&weights, 0b1111, FlipCost::Abs);
         assert_eq!(order.bits(), [1, 2, 0, 3]);
-        let masks: Vec<u64> = Vosh::new(order.clone(), 1..=2).take(4).map(|flip| flip.mask).collect();
+        let vosh = Vosh::new(order.clone(), 1..=2);
+        assert_eq!(vosh.order().bits(), order.bits());
+        let masks: Vec<u64> = vosh.take(4).map(|flip| flip.mask).collect();
         // .01, .05, .06 (both), .09
         assert_eq!(masks, [0b0010, 0b0100, 0b0110, 0b0001]);
     }

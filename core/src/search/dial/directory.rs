@@ -107,5 +107,39 @@ mod tests {
         assert_eq!((directory.range(29), directory.range(30)), ((70_005, 0), (70_005, 0)));
         assert_eq!((directory.range(31), directory.range(32)), ((70_005, 65_535), (135_540, 0)));
         assert_eq!((directory.range(255), directory.wide.len()), ((135_540, 0), 2));
+        // Nine lines of 64 bytes, and two with a place for each of 31 ends.
+        assert_eq!(directory.bytes(), 9 * 64 + 2 * 31 * 4);
+    }
+
+    #[test]
+    fn a_line_is_as_full_as_its_last_end_can_say() {
+        for (n, wide) in [(65_534, 0), (65_535, 1)] {
+            let mut directory = Directory::new(1, 30);
+            directory.fill(0, 30, &vec![29 << 8; n], 8, 0);
+            assert_eq!((directory.wide.len(), directory.range(29)), (wide, (0, n as u32)));
+        }
+    }
+
+    #[test]
+    fn cells_of_tables_one_after_the_other() {
+        let mut rng = crate::hash::SplitMix64::new(3);
+        // Three lines a table, of which the last is not full.
+        let (cells, n, width) = (64, 1_000, 8);
+        let mut directory = Directory::new(2, cells);
+        let tables = [0, 1].map(|table| {
+            let mut sorted: Vec<u64> = (0..n).map(|_| rng.below((cells as u64) << width)).collect();
+            sorted.sort_unstable();
+            directory.fill(table, cells, &sorted, width, table * n);
+            sorted
+        });
+        for (table, sorted) in tables.iter().enumerate() {
+            for cell in 0..90 {
+                let of =
+                    |is: &dyn Fn(u64) -> bool| sorted.iter().filter(|&&value| is(value >> width)).count();
+                let want = (table * n + of(&|key| key < cell), of(&|key| key == cell));
+                let (start, len) = directory.range(table as u32 * 90 + cell as u32);
+                assert_eq!((start as usize, len as usize), want, "table {table}, cell {cell}");
+            }
+        }
     }
 }

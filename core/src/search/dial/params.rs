@@ -123,3 +123,78 @@ impl DialParams {
 fn default_key_bits(n: usize) -> u32 {
     log2(n).saturating_sub(2).max(FEWEST_KEY_BITS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_by_default_lead_the_parts_of_the_hash() {
+        let masks = |tables, n| DialParams::new(3, tables).masks(n).unwrap();
+        let top = |bits: u32, part: u32| u64::MAX << (64 - bits) >> part;
+        assert_eq!(masks(1, 1 << 20), [top(18, 0)]);
+        assert_eq!(masks(2, (1 << 21) - 1), [top(18, 0), top(18, 32)]);
+        assert_eq!(masks(3, 0), [top(8, 0), top(8, 21), top(8, 42)]);
+        // No room for more bits, and no more than the directory bears.
+        assert_eq!(masks(4, 1 << 20), [0, 16, 32, 48].map(|part| top(16, part)));
+        assert_eq!(masks(1, 1 << 40), [top(30, 0)]);
+        let three = DialParams::new(3, 3).with(|params| params.key_bits = Some(11));
+        assert_eq!(three.masks(9).unwrap(), [top(11, 0), top(11, 21), top(11, 42)]);
+        assert_eq!(three, DialParams { radius: 3, tables: 3, key_bits: Some(11), ..DialParams::default() });
+    }
+
+    #[test]
+    fn what_may_be_asked_for_and_what_may_not() {
+        for (n, tables, widths) in [
+            (0, 1, 8..=14),
+            ((1 << 12) - 1, 1, 8..=14),
+            (1 << 12, 1, 8..=15),
+            (1 << 20, 2, 8..=23),
+            (1 << 20, 4, 8..=16),
+            (1 << 40, 1, 8..=30),
+            (1 << 20, 8, 8..=8),
+        ] {
+            assert_eq!(key_widths(n, tables), widths);
+            for p in 0..=64 {
+                let params = DialParams { key_bits: Some(p), ..DialParams::new(3, tables) };
+                assert_eq!(params.masks(n).is_ok(), widths.contains(&p), "{n} hashes, {tables} tables, {p}");
+            }
+        }
+        assert_eq!([1, 2, 3].map(most_hashes), [u32::MAX, u32::MAX / 2, u32::MAX / 3]);
+        let refused = |params: DialParams| match params.masks(1 << 20).unwrap_err() {
+            Error::Parameter { parameter, .. } => parameter,
+            other => panic!("{other}"),
+        };
+        let with = |change: fn(&mut DialParams)| DialParams::new(3, 3).with(change);
+        assert!(with(|params| (params.radius, params.flips) = (64, Some(2))).masks(9).is_ok());
+        assert_eq!(refused(with(|params| params.radius = 65)), "radius");
+        assert_eq!(refused(with(|params| params.tables = 0)), "tables");
+        assert_eq!(refused(with(|params| params.tables = 9)), "tables");
+        assert_eq!(refused(with(|params| params.flips = Some(3))), "flips");
+    }
+
+    #[test]
+    fn keys_must_be_disjoint_and_of_one_size() {
+        let three = [0xff, 0xff00, 0xff_0000];
+        let masks = |keys: &[u64], key_bits| {
+            let params = DialParams { keys: Some(keys.to_vec()), key_bits, ..DialParams::new(3, 3) };
+            params.masks(1 << 20)
+        };
+        assert_eq!(masks(&three, None).unwrap(), three);
+        assert_eq!(masks(&three, Some(8)).unwrap(), three);
+        for (keys, key_bits) in [
+            // Fewer and more than tables, two with a bit in common, and as many bits as asked for in all, but not
+            // in each.
+            (&three[..2], None),
+            (&[0xff, 0xff00, 0xff_0000, 0xff00_0000][..], None),
+            (&[0xff, 0xff00, 0xff_8000 & !0x10_0000][..], None),
+            (&[0xff, 0x7f00, 0x1ff_0000][..], None),
+            (&three[..], Some(9)),
+        ] {
+            assert!(
+                masks(keys, key_bits).is_err_and(|e| e.to_string().contains("disjoint masks")),
+                "{keys:x?}"
+            );
+        }
+    }
+}

@@ -94,3 +94,55 @@ pub(super) enum Turn {
     /// Of a key with bits flipped.
     Flipped(Flip),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::SplitMix64;
+
+    /// All probes in their order, as table and flipped bits.
+    fn listed(probes: &Probes, strengths: &Strengths) -> Vec<(usize, u64)> {
+        let mut flips = Vec::new();
+        for (table, &mask) in probes.masks().iter().enumerate() {
+            let bits: Vec<u64> = (0..64).map(|bit| mask & 1 << bit).filter(|&bit| bit != 0).collect();
+            for (at, &one) in bits.iter().enumerate() {
+                flips.extend((probes.flips() > 0).then_some((table, one)));
+                let pairs = bits[at + 1..].iter().map(|&other| (table, one | other));
+                flips.extend(pairs.filter(|_| probes.flips() > 1));
+            }
+        }
+        flips.sort_by_key(|&(_, set)| Flip::new(strengths, set));
+        (0..probes.masks().len()).map(|table| (table, 0)).chain(flips).collect()
+    }
+
+    #[test]
+    fn the_first_probe_is_that_of_the_list() {
+        let mut rng = SplitMix64::new(1);
+        for masks in [vec![0xff], vec![0xff, 0xff00], vec![0x8421_8421_0000_0000, 0x0f0f, 0xf0f0]] {
+            for flips in 0..=3 {
+                let probes = Probes::new(masks.clone(), flips);
+                assert_eq!((probes.masks(), probes.flips()), (&masks[..], flips.min(2)));
+                assert_eq!(probes.key_bits(), masks.iter().sum::<u64>());
+                // Few strengths: many ties.
+                let strengths = Strengths(std::array::from_fn(|_| rng.below(3) as u8));
+                let list = listed(&probes, &strengths);
+                assert_eq!(probes.all() as usize, list.len());
+                for _ in 0..300 {
+                    // From few differing bits to many.
+                    let differing = rng.next_u64() & rng.next_u64() & (rng.next_u64() | rng.next_u64() << 32);
+                    let finds = |&(table, set): &(usize, u64)| differing & masks[table] == set;
+                    let first = list.iter().position(finds).map(|at| at as u32 + 1);
+                    assert_eq!(probes.first(differing, &strengths), first, "{differing:x}, {flips} flips");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_radius_is_reached_if_some_key_has_few_enough_of_its_bits() {
+        for (flips, within) in [(0, 1), (1, 3), (2, 5)] {
+            let probes = Probes::new(vec![0xff, 0xff00], flips);
+            assert!(probes.reach(within) && !probes.reach(within + 1));
+        }
+    }
+}
