@@ -740,8 +740,14 @@ mod tests {
     #[test]
     fn a_list_is_parted_by_a_digit() {
         // Neighbouring bits and others, more of them than are asked for and fewer.
-        for (block, most) in [(0xff0, 4), (0xff0, 10), (1 << 63, 3), (0b1001_0010_0000, 2), (0x8421_8421, 8)]
-        {
+        for (block, most) in [
+            (0xff0, 4),
+            (0xff0, 10),
+            (1 << 63, 3),
+            (1 << 63 | 1 << 32, 2),
+            (0b1001_0010_0000, 2),
+            (0x8421_8421, 8),
+        ] {
             let digit = Digit::of(block, most);
             assert_eq!(digit.mask.count_ones(), most.min(block.count_ones()));
             let hashes = random(500, most.into());
