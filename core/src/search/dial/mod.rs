@@ -235,6 +235,12 @@ mod tests {
         let two = index(DialParams { key_bits: Some(14), ..DialParams::default() });
         assert_eq!((two.all_probes(), two.is_exact()), (30, true));
         assert!(!two.clone().with_budget(Some(29)).is_exact());
+        assert_eq!((two.name().as_str(), two.key_bits()), ("dial-2x14/1", 14));
+        let mut set = two;
+        for (budget, is_exact) in [(Some(29), false), (Some(30), true), (Some(0), false), (None, true)] {
+            set.set_budget(budget);
+            assert_eq!((set.is_exact(), set.params().budget), (is_exact, budget));
+        }
         assert!(!index(DialParams { radius: 4, flips: Some(1), ..DialParams::default() }).is_exact());
         assert!(index(DialParams { radius: 5, ..DialParams::default() }).is_exact());
         let plain = index(DialParams { radius: 1, ..DialParams::default() });
@@ -327,6 +333,12 @@ mod tests {
             let params = DialParams { radius, tables, flips: Some(flips), keys: Some(keys), ..DialParams::default() };
             let index = Dial::new(&hashes, params).unwrap();
             prop_assert!(index.is_exact());
+            for (slot, &stored) in (0..).zip(&hashes) {
+                prop_assert_eq!(index.find(stored), Some(Slot(slot)));
+                let other = stored ^ 1;
+                let place = hashes.iter().position(|&hash| hash == other);
+                prop_assert_eq!(index.find(other), place.map(|at| Slot(at as u32)));
+            }
             let cut = index.clone().with_budget(Some(budget));
             let weights = std::array::from_fn(|j| weights[(j * 7) % 32]);
             let mut scratch = Scratch::default();
