@@ -662,6 +662,19 @@ mod tests {
     }
 
     #[test]
+    fn crowds_that_agree_in_all_blocks_are_joined_anew() {
+        // Among hashes that differ everywhere, some that differ in few bits: neighbouring ones and others.
+        for radius in [1, 2, 4] {
+            let mut hashes = random(5_000, 11);
+            hashes.extend(random(1_200, 12).iter().map(|hash| hash & 0xffff | 0x1234_5678_0000_0000));
+            hashes.extend(
+                random(1_200, 13).iter().map(|hash| hash & 0x1041_0410_4104_1041 | 0x8000_0000_0000_0880),
+            );
+            check(hashes, radius);
+        }
+    }
+
+    #[test]
     fn the_order_of_pairs_is_that_of_one_thread() {
         let mut hashes = skewed(20_000, 5);
         hashes.sort_unstable();
@@ -753,7 +766,7 @@ mod tests {
             let hashes = random(500, most.into());
             let (mut parted, mut slots, mut starts) = (vec![0; 500], vec![0; 500], vec![7]);
             digit.part(&hashes, |at| at as u32, (&mut parted, &mut slots), &mut starts);
-            let key = |hash: u64| crate::kernel::Level::in_use().extract(hash, digit.mask);
+            let key = |hash: u64| kernel::Level::in_use().extract(hash, digit.mask);
             let mut want: Vec<u32> = (0..500).collect();
             want.sort_by_key(|&at| key(hashes[at as usize]));
             assert_eq!(slots, want);

@@ -301,6 +301,32 @@ mod tests {
         assert!(bytes(1) < 0.82 && bytes(2) < 1.64, "{} {}", bytes(1), bytes(2));
     }
 
+    #[test]
+    fn a_search_for_one_match_ends_with_the_round_of_its_probe() {
+        let mut rng = SplitMix64::new(2);
+        let weights: [f32; BITS] = std::array::from_fn(|_| rng.unit() as f32 - 0.5);
+        let stored = rng.next_u64();
+        for flips in [1, 2] {
+            let (radius, key_bits) = (2 * flips + 1, Some(14));
+            let params = DialParams { radius, key_bits, flips: Some(flips), ..DialParams::default() };
+            let index = Dial::new(&[stored], params).unwrap();
+            let strengths = index.kernel.strengths(&weights);
+            let mut scratch = Scratch::default();
+            for _ in 0..300 {
+                // Bits of either key, so that none finds it as it is.
+                let any = (0..2 * flips).map(|at| 1 << (63 - 32 * u64::from(at % 2) - rng.below(14)));
+                let differing: u64 = any.fold(0, |all, bit: u64| all | bit);
+                let first = index.probes.first(differing, &strengths).unwrap();
+                let round = [4, 16, 64, 256].into_iter().find(|&end| end >= first).unwrap();
+                let query = Query { hash: stored ^ differing, weights: &weights };
+                let mut hits = Vec::new();
+                let cost = index.search(query, Mode::First, &mut scratch, &mut hits);
+                assert_eq!(hits, [Hit { slot: Slot(0), distance: differing.count_ones() as u8 }], "{first}");
+                assert_eq!(cost.probes, u64::from(round.min(index.all_probes())), "{first}");
+            }
+        }
+    }
+
     /// Disjoint masks of `p` bits, from a seed.
     fn any_keys(tables: u32, p: u32, seed: u64) -> Vec<u64> {
         let mut rng = SplitMix64::new(seed);
@@ -352,6 +378,13 @@ mod tests {
                 let mut traced = Vec::new();
                 let cost = index.search_traced(query, Mode::All, &mut scratch, &mut traced);
                 prop_assert_eq!(cost.probes, u64::from(index.all_probes()));
+                // Whoever agrees with a key but for the flips is compared once for that table.
+                let met = |within: u32| -> u64 {
+                    let near = hashes.iter().map(|stored| hash ^ stored).filter(|d| d.count_ones() <= within);
+                    let tables = |d: u64| index.masks().iter().filter(move |&mask| (d & mask).count_ones() <= flips);
+                    near.map(|differing| tables(differing).count() as u64).sum()
+                };
+                prop_assert_eq!((cost.candidates, cost.verified), (met(64), met(radius)));
                 let mut found: Vec<Hit> = traced.iter().map(|&(hit, _)| hit).collect();
                 found.sort();
                 prop_assert_eq!(found, expected);
