@@ -161,9 +161,9 @@ mod tests {
             }
         }
         assert_eq!([1, 2, 3].map(most_hashes), [u32::MAX, u32::MAX / 2, u32::MAX / 3]);
-        let refused = |params: DialParams| match params.masks(1 << 20).unwrap_err() {
-            Error::Parameter { parameter, .. } => parameter,
-            other => panic!("{other}"),
+        let refused = |params: DialParams| {
+            let Error::Parameter { parameter, .. } = params.masks(1 << 20).unwrap_err();
+            parameter
         };
         let with = |change: fn(&mut DialParams)| DialParams::new(3, 3).with(change);
         assert!(with(|params| (params.radius, params.flips) = (64, Some(2))).masks(9).is_ok());
