@@ -19,7 +19,8 @@ const DISTANCE: f64 = 3.0;
 /// Of an experiment over many sizes, the one that is nearest to this is kept.
 const SIZE: f64 = 1e6;
 
-/// The columns of `history.csv`. `revision` is that of what was measured, `date` that of the commit with its rows.
+/// The columns of `history.csv`. `revision` is that of what was measured, `date` that of the first commit with its rows,
+/// in UTC.
 const COLUMNS: [&str; 10] = [
     "date",
     "revision",
@@ -78,7 +79,8 @@ fn key(row: &[String; 10]) -> [String; 4] {
 }
 
 fn git(arguments: &[&str]) -> Result<String> {
-    let output = Command::new("git").args(arguments).current_dir(root()).output().context("git")?;
+    let output =
+        Command::new("git").args(arguments).env("TZ", "UTC").current_dir(root()).output().context("git")?;
     ensure!(
         output.status.success(),
         "git {}: {}",
@@ -110,7 +112,8 @@ pub fn keep(options: &Options) -> Result<()> {
     let before = kept.len();
     for experiment in EXPERIMENTS {
         let folder = format!("experiments/results/{experiment}");
-        let commits = git(&["log", "--reverse", "--format=%H %cs", "--", &folder])?;
+        let date = "--date=format-local:%Y-%m-%dT%H:%MZ";
+        let commits = git(&["log", "--reverse", "--format=%H %cd", date, "--", &folder])?;
         for line in commits.lines() {
             let Some((commit, date)) = line.split_once(' ') else { bail!("git log says {line:?}") };
             let files = git(&["ls-tree", "--name-only", commit, &format!("{folder}/")])?;
