@@ -662,7 +662,14 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                 .all(|field| minhash.number(field) >= simhash.number(field))
                 && minhash.number("cpu_seconds") <= simhash.number("cpu_seconds");
             all.push(Verdict {
-                item: format!("{corpus}, by {truth}, {} true pairs of texts: which is the better", simhash.text("true_pairs")),
+                item: format!(
+                    "{corpus}, by {truth}, {} true pairs{} of texts: which is the better",
+                    simhash.text("true_pairs"),
+                    match simhash.text("drawn") {
+                        "" => String::new(),
+                        drawn => format!(" of {drawn} drawn texts, out of all pairs"),
+                    }
+                ),
                 paper: "MinHash of words on every aspect except space (judged by eye)".into(),
                 ours: format!("MinHash {}; SimHash {}{same_features}", say(minhash), say(simhash)),
                 finding: better.into(),
