@@ -663,11 +663,11 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                 && minhash.number("cpu_seconds") <= simhash.number("cpu_seconds");
             all.push(Verdict {
                 item: format!(
-                    "{corpus}, by {truth}, {} true pairs{} of texts: which is the better",
+                    "{corpus}, by {truth}, {} true pairs of {}texts: which is the better",
                     simhash.text("true_pairs"),
                     match simhash.text("drawn") {
                         "" => String::new(),
-                        drawn => format!(" of {drawn} drawn texts, out of all pairs"),
+                        drawn => format!("{drawn} drawn "),
                     }
                 ),
                 paper: "MinHash of words on every aspect except space (judged by eye)".into(),
