@@ -201,10 +201,13 @@ impl Progress for Audit {
 /// One stage; says processor seconds, seconds, both of the audit alone, the peak of memory, and what came of it.
 fn stage(name: &str, sketches: &Path, memory: u64) -> Result<(), Box<dyn Error>> {
     let (begun, audit) = (Instant::now(), Audit::default());
-    let (sketches, memory, threads) = (sketches.to_path_buf(), Some(memory), 0);
+    let (sketches, against, memory, threads) = (sketches.to_path_buf(), Vec::new(), Some(memory), 0);
     let said = match name {
         "join" => {
-            let done = staged::join(&JoinJob { sketches, memory, threads, shard: Shard::default() }, &audit)?;
+            let done = staged::join(
+                &JoinJob { sketches, against, memory, threads, shard: Shard::default() },
+                &audit,
+            )?;
             format!(
                 "{} copies; {} pairs found of {} compared; {} left out in crowds of up to {} pages",
                 done.copies,
@@ -216,7 +219,7 @@ fn stage(name: &str, sketches: &Path, memory: u64) -> Result<(), Box<dyn Error>>
         }
         _ => {
             let linkage = if name == "star" { Linkage::Star } else { Linkage::Connected };
-            let done = staged::cluster(&ClusterJob { sketches, linkage, memory, threads }, &Silent)?;
+            let done = staged::cluster(&ClusterJob { sketches, against, linkage, memory, threads }, &Silent)?;
             format!(
                 "{} pages go by {} clusters; the largest has {}",
                 done.removed, done.clusters, done.largest

@@ -4,13 +4,15 @@ use crate::cli::{corpus, flipside};
 #[cfg(target_os = "linux")]
 use crate::place::{is_caught, is_ignored};
 use flipside::clusters::Linkage;
-use flipside::core::dedup::{Deduper, Kind, Outcome};
+use flipside::core::dedup::{Context, Deduper, Kind, Outcome};
 use flipside::corpus::{DiscoverOptions, JsonlFields, ReadOptions, ReadRules, discover, read};
 use flipside::hash::SplitMix64;
 use flipside::pipeline::Silent;
 use flipside::search::bands::Banding;
 use flipside::settings::{Settings, Sketches};
-use flipside::staged::{self, ApplyJob, ClusterJob, JoinJob, Joined, Outputs, Shard, SketchJob, pairs};
+use flipside::staged::{
+    self, ApplyJob, ClusterJob, Clustered, JoinJob, Joined, Outputs, Shard, SketchJob, pairs,
+};
 use flipside::{Document, Error, Id};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -109,8 +111,24 @@ pub fn sketch_job(paths: &[PathBuf], out: &Path, settings: &Settings, machine: M
     }
 }
 
+fn join_job(sketches: &Path) -> JoinJob {
+    JoinJob {
+        sketches: sketches.to_path_buf(),
+        against: Vec::new(),
+        memory: None,
+        threads: 1,
+        shard: Shard::default(),
+    }
+}
+
 /// Sketches and joins, each part in a folder of its own at first.
-fn sketch_and_join(paths: &[PathBuf], out: &Path, settings: &Settings, machine: Machine) -> Joined {
+fn sketch_and_join(
+    paths: &[PathBuf],
+    out: &Path,
+    against: &[PathBuf],
+    settings: &Settings,
+    machine: Machine,
+) -> Joined {
     let Machine { shards, threads, memory } = machine;
     let part = |number: usize| format!("{}/{shards}", number + 1).parse::<Shard>().unwrap();
     fs::create_dir_all(out).unwrap();
@@ -124,7 +142,8 @@ fn sketch_and_join(paths: &[PathBuf], out: &Path, settings: &Settings, machine: 
         }
     }
     let join = |number| {
-        let job = JoinJob { sketches: out.to_path_buf(), memory: Some(memory), threads, shard: part(number) };
+        let (sketches, against, memory) = (out.to_path_buf(), against.to_vec(), Some(memory));
+        let job = JoinJob { sketches, against, memory, threads, shard: part(number) };
         staged::join(&job, &Silent).unwrap()
     };
     let mut joined = join(shards - 1);
@@ -134,13 +153,22 @@ fn sketch_and_join(paths: &[PathBuf], out: &Path, settings: &Settings, machine: 
     joined
 }
 
-fn clusters_and_kept(paths: &[PathBuf], sketches: &Path, out: &Path, linkage: Linkage, machine: Machine) {
+fn clusters_and_kept(
+    paths: &[PathBuf],
+    sketches: &Path,
+    against: &[PathBuf],
+    out: &Path,
+    linkage: Linkage,
+    machine: Machine,
+) -> Clustered {
     let Machine { shards, threads, memory } = machine;
-    let job = ClusterJob { sketches: sketches.to_path_buf(), linkage, memory: Some(memory), threads };
-    staged::cluster(&job, &Silent).unwrap();
+    let (of, against, memory) = (sketches.to_path_buf(), against.to_vec(), Some(memory));
+    let job = ClusterJob { sketches: of, against: against.clone(), linkage, memory, threads };
+    let clustered = staged::cluster(&job, &Silent).unwrap();
     for number in 0..shards {
         let job = ApplyJob {
             sketches: sketches.to_path_buf(),
+            against: against.clone(),
             inputs: paths.to_vec(),
             out: out.to_path_buf(),
             linkage,
@@ -150,6 +178,7 @@ fn clusters_and_kept(paths: &[PathBuf], sketches: &Path, out: &Path, linkage: Li
         };
         staged::apply(&job, &Silent).unwrap();
     }
+    clustered
 }
 
 /// Every file below a folder, by its name.
@@ -174,7 +203,7 @@ pub fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 fn assert_same(paths: &[PathBuf], top: &Path, settings: &Settings, machine: Machine) {
     let texts = read_texts(paths);
     let sketches = top.join("sketches");
-    let joined = sketch_and_join(paths, &sketches, settings, machine);
+    let joined = sketch_and_join(paths, &sketches, &[], settings, machine);
     for linkage in [Linkage::Star, Linkage::Connected] {
         let settings = settings.clone().with(|settings| settings.linkage = linkage);
         let outcome = in_memory(&texts, &settings);
@@ -193,7 +222,7 @@ fn assert_same(paths: &[PathBuf], top: &Path, settings: &Settings, machine: Mach
         assert!(got == expected, "{} pairs, {} expected: {machine:?}", got.len(), expected.len());
         assert_eq!(joined.audit, outcome.audit, "{machine:?}");
         let kept = top.join(linkage.name());
-        clusters_and_kept(paths, &sketches, &kept, linkage, machine);
+        clusters_and_kept(paths, &sketches, &[], &kept, linkage, machine);
         let stays = outcome.stays();
         let expected: Vec<String> =
             texts.iter().zip(&stays).filter(|(_, stays)| **stays).map(|(text, _)| text.clone()).collect();
@@ -258,6 +287,60 @@ fn gone(outcome: &Outcome, paths: &[PathBuf]) -> Removed {
     rows
 }
 
+/// Holds new pages against old ones, in stages and in memory.
+fn assert_same_against(
+    texts: &[String],
+    first_old: usize,
+    files: [usize; 2],
+    top: &Path,
+    settings: &Settings,
+    machine: Machine,
+) {
+    let (new, old) = texts.split_at(first_old);
+    let old_paths = write_files(&top.join("old"), old, files[1]);
+    let old_sketches: Vec<PathBuf> =
+        (0..old_paths.len().min(2)).map(|at| top.join(format!("old {at}"))).collect();
+    for (at, path) in old_paths.iter().enumerate() {
+        let to = &old_sketches[at % old_sketches.len()];
+        staged::sketch(&sketch_job(std::slice::from_ref(path), to, settings, ONE), &Silent).unwrap();
+    }
+    let paths = write_files(&top.join("new"), new, files[0]);
+    let sketches = top.join("sketches");
+    let joined = sketch_and_join(&paths, &sketches, &old_sketches, settings, machine);
+    assert_eq!((joined.pages, joined.old), (new.len() as u64, old.len() as u64));
+    for linkage in [Linkage::Star, Linkage::Connected] {
+        let settings = settings.clone().with(|settings| settings.linkage = linkage);
+        let mut deduper = Deduper::new(settings).unwrap();
+        deduper.extend(texts);
+        let outcome = deduper.run_with(&Context::default().against(first_old)).unwrap();
+        let kept = top.join(linkage.name());
+        let clustered = clusters_and_kept(&paths, &sketches, &old_sketches, &kept, linkage, machine);
+        let members = outcome.clusters.values().len() as u64;
+        assert_eq!(
+            (clustered.pages, clustered.clusters, clustered.in_clusters, clustered.removed),
+            (new.len() as u64, outcome.clusters.len() as u64, members, outcome.removed() as u64),
+            "{linkage:?} {machine:?}"
+        );
+        let mut expected: Vec<&String> = outcome.kept().map(|document| &texts[document.index()]).collect();
+        let mut files: Vec<PathBuf> =
+            fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.retain(|path| path.to_string_lossy().ends_with(".gz"));
+        let mut got = read_texts(&files);
+        got.sort();
+        expected.sort();
+        assert!(got.iter().eq(expected), "{linkage:?} {machine:?}");
+        // What stays for a page that goes is told, and is an old one where there is one.
+        let is_old = |stays: &str| stays.contains("/old/");
+        let by_old = removed(&kept).iter().filter(|(.., stays)| is_old(stays)).count();
+        let goes_for_old = |(members, stays): (&[Document], &Document)| match outcome.is_old(*stays) {
+            true => members.iter().filter(|member| !outcome.is_old(**member)).count(),
+            false => 0,
+        };
+        let expected = outcome.clusters.iter().zip(&outcome.representatives).map(goes_for_old).sum::<usize>();
+        assert_eq!(by_old, expected, "{linkage:?}");
+    }
+}
+
 /// Few keys, so that stages take little time.
 pub fn quick(similarity: f64) -> Settings {
     let sketches = Sketches::Both { bits: 256, banding: Banding { bands: 4, rows: 3 } };
@@ -284,6 +367,51 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn what_old_sketches_hold_goes_from_new_pages_as_in_memory(
+        pages in 2usize..200, old in 1usize..100, files in 1usize..4, old_files in 1usize..4, seed: u64,
+        removable: bool, shards in prop::sample::select(vec![1usize, 3]), threads in 1usize..3,
+    ) {
+        let top = tempfile::tempdir().unwrap();
+        let first_old = pages - (pages * old / 100).clamp(1, pages - 1);
+        let settings = match removable {
+            true => Settings::removable().with(|s| s.sketches = quick(0.8).sketches),
+            false => quick(0.6),
+        };
+        let machine = Machine { shards, threads, memory: SMALL };
+        assert_same_against(&texts(pages, 0, seed), first_old, [files, old_files], top.path(), &settings, machine);
+    }
+}
+
+#[test]
+fn new_pages_of_an_old_template_go() {
+    let top = tempfile::tempdir().unwrap();
+    let mut texts = texts(100, 700, 9);
+    // Those of the template are among both.
+    texts.rotate_left(350);
+    let machine = Machine { shards: 1, threads: 2, memory: SMALL };
+    assert_same_against(&texts, 420, [2, 3], top.path(), &quick(0.8), machine);
+    let sketches = top.path().join("sketches");
+    let told = |job: &JoinJob| staged::join(job, &Silent).unwrap_err().to_string();
+    let against = |path: &Path| JoinJob { against: vec![path.to_path_buf()], ..join_job(&sketches) };
+    assert!(told(&against(&sketches)).contains("another folder"));
+    let other = top.path().join("other");
+    let paths = write_files(&top.path().join("others"), &texts[..5], 1);
+    staged::sketch(&sketch_job(&paths, &other, &quick(0.7), ONE), &Silent).unwrap();
+    assert!(told(&against(&other)).contains("the settings"));
+    // Without them it is another whole, of which nothing is there yet.
+    let job = ClusterJob {
+        sketches: sketches.clone(),
+        against: Vec::new(),
+        linkage: Linkage::Star,
+        memory: None,
+        threads: 1,
+    };
+    assert!(staged::cluster(&job, &Silent).unwrap_err().to_string().contains("flipside join"));
+}
+
 #[test]
 fn a_template_crowds_in_stages_as_in_memory() {
     let top = tempfile::tempdir().unwrap();
@@ -291,8 +419,7 @@ fn a_template_crowds_in_stages_as_in_memory() {
     let settings = quick(0.8);
     assert!(in_memory(&read_texts(&paths), &settings).searched.crowds.is_some());
     assert_same(&paths, top.path(), &settings, Machine { shards: 2, threads: 2, memory: SMALL });
-    let job =
-        JoinJob { sketches: top.path().join("sketches"), memory: None, threads: 1, shard: Shard::default() };
+    let job = join_job(&top.path().join("sketches"));
     let again = staged::join(&job, &Silent).unwrap();
     assert!(again.there == again.bands && again.bands == 4 && again.met.crowded > 0, "{again:?}");
 }
@@ -328,11 +455,12 @@ fn more_pages_than_the_memory_holds_give_the_same_bytes() {
     let [one, other] =
         [("one", ONE), ("other", Machine { shards: 1, threads: 3, memory: SMALL })].map(|(name, machine)| {
             let (sketches, kept) = (top.path().join(name), top.path().join(format!("{name} kept")));
-            sketch_and_join(&paths, &sketches, &quick(0.8), machine);
-            clusters_and_kept(&paths, &sketches, &kept, Linkage::Star, machine);
+            sketch_and_join(&paths, &sketches, &[], &quick(0.8), machine);
+            clusters_and_kept(&paths, &sketches, &[], &kept, Linkage::Star, machine);
             clusters_and_kept(
                 &paths,
                 &sketches,
+                &[],
                 &top.path().join(format!("{name} con")),
                 Linkage::Connected,
                 machine,
@@ -385,7 +513,7 @@ fn what_does_not_fit_is_named_and_stays() {
     let file = file.into_iter().find(|path| path.extension().is_some_and(|end| end == "sketches")).unwrap();
     let whole = fs::read(&file).unwrap();
     fs::write(&file, &whole[..whole.len() - 7]).unwrap();
-    let join = JoinJob { sketches: sketches.clone(), memory: None, threads: 1, shard: Shard::default() };
+    let join = join_job(&sketches);
     for message in
         [told(staged::sketch(&job, &Silent).unwrap_err()), told(staged::join(&join, &Silent).unwrap_err())]
     {
@@ -402,8 +530,13 @@ fn what_does_not_fit_is_named_and_stays() {
     assert!(contents(&sketches) == before, "nothing else was touched");
 
     // A stage before the one that it needs; memory that is too little; a band that is missing.
-    let cluster =
-        |memory| ClusterJob { sketches: sketches.clone(), linkage: Linkage::Star, memory, threads: 1 };
+    let cluster = |memory| ClusterJob {
+        sketches: sketches.clone(),
+        against: Vec::new(),
+        linkage: Linkage::Star,
+        memory,
+        threads: 1,
+    };
     let message = told(staged::cluster(&cluster(None), &Silent).unwrap_err());
     assert!(message.contains("flipside join"), "{message}");
     let message =
@@ -417,6 +550,7 @@ fn what_does_not_fit_is_named_and_stays() {
     assert!(told(staged::cluster(&complete, &Silent).unwrap_err()).contains("star or connected"));
     let apply = ApplyJob {
         sketches: sketches.clone(),
+        against: Vec::new(),
         inputs: paths.clone(),
         out: top.path().join("kept"),
         linkage: Linkage::Star,

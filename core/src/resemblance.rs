@@ -250,8 +250,6 @@ impl<'a> Sieve<'a> {
                 (Form::Half, Form::Half) => {
                     within(&first_head, first, most_odd(not_shared, words / 2));
                     within(&second_head, second, minima(words - words / 2));
-                    found[start..].sort_unstable();
-                    found.dedup();
                 }
                 (Form::Half, Form::Minima) | (Form::Minima, Form::Half) => {
                     within(&second_head, second, minima(words - words / 2));
@@ -265,6 +263,9 @@ impl<'a> Sieve<'a> {
                 }
             }
             found[start..].iter_mut().for_each(|place| *place += start_of_run as u32);
+            // The two sketches of halves may both have brought up a set.
+            found[start..].sort_unstable();
+            found.dedup();
             start_of_run += run.len();
         }
         found.retain(|&at| test.is_passed_by(set, self.sets[at as usize]));

@@ -46,6 +46,7 @@ def dedup(
     *,
     column="text",
     url=None,
+    against=None,
     out=None,
     progress=None,
     method=None,
@@ -82,10 +83,13 @@ def dedup(
     the column of a table that holds them. ``None`` or null is no text: its row is in no pair and is not kept. Gives a
     `Result`, whose numbers are rows of ``data``, from 0.
 
+    ``against`` holds old texts in the same form: what has an old copy or is near an old text goes, and all old texts
+    stay. Pairs of old texts are not listed. Where a row of ``against`` is named, its number is ``len(data)`` more.
+
     With ``out``, ``data`` names files and folders as ``flipside dedup`` takes them (WET, JSONL, Parquet; one path or
     several), and the folder ``out`` is made as the command line makes it; the options that speak of files are
     keywords too (``force``, ``memory``, ``write``, ``kept_files``, ``text_field``, ``id_field``, ``without_frames``,
-    ``settings``, ...). ``against``, one path or a list, names old files or results: what these hold goes. Gives a `FolderResult`.
+    ``settings``, ...). ``against``, one path or a list, names old files or results. Gives a `FolderResult`.
 
     url: the column of the table that holds URLs, or a list of them, for ``keep="shortest-url"``.
     progress: called with (stage, done, total, unit) about ten times a second; what it raises ends the run.
@@ -137,11 +141,16 @@ def dedup(
             raise ValueError(f"{_os.fspath(data)}: files need out, the folder to create for the results")
         if isinstance(data, _Mapping) and isinstance(url, str):
             url = _texts(data, url)
-        return _flipside.dedup_of_texts(_texts(data, column), column, url, options, progress)
+        if isinstance(against, _os.PathLike):
+            raise ValueError(f"{_os.fspath(against)}: files need out, the folder to create for the results")
+        old = None if against is None else _texts(against, column)
+        return _flipside.dedup_of_texts(_texts(data, column), old, column, url, options, progress)
     if url is not None:
         raise TypeError("url is of texts; of files give url_field, the name of the field or column that holds it")
     if column != "text":
         files.setdefault("text_field", column)
+    if against is not None:
+        files["against"] = _paths(against)
     out = _os.fspath(out)
     summary = _flipside.dedup_of_files([*options, *_options(files), f"--out={out}", "--", *_paths(data)], progress)
     return FolderResult(out, summary)
@@ -218,14 +227,15 @@ def sketch(texts, *, column="text", progress=None, **settings):
     return _flipside.sketch(_texts(texts, column), column, _options(settings), progress)
 
 
-def join(sketches, *, progress=None, **settings):
+def join(sketches, *, against=None, progress=None, **settings):
     """Finds the near pairs among sketches that `sketch` made, in a table or a stream of tables that speaks Arrow.
 
     ``settings`` are those that `sketch` was given, and those of the search (``similarity``, ``distance``, ``verify``,
-    ...). Gives the `Table` that ``dedup(texts).pairs`` is; a and b are rows of ``sketches``. What is judged by counted
+    ...). Gives the `Table` that ``dedup(texts).pairs`` is; a and b are rows of ``sketches``. With ``against``, sketches
+    of old texts, it is that of ``dedup(texts, against=old_texts)``, and their rows come behind. What is judged by counted
     features (``verify`` jaccard, containment or cosine) needs texts and is refused.
     """
-    return _flipside.join(sketches, _options(settings), progress)
+    return _flipside.join(sketches, against, _options(settings), progress)
 
 
 def clusters(n, pairs, *, clusters="connected", keep=None):

@@ -36,6 +36,7 @@ def dedup(
     *,
     column: str = "text",
     url: str | Iterable[str | None] | None = None,
+    against: _Texts | None = None,
     out: None = None,
     progress: _Progress | None = None,
     method: _Method | None = None,
@@ -227,7 +228,9 @@ class Seen:
     ) -> None: ...
 
 def sketch(texts: _Texts, *, column: str = "text", progress: _Progress | None = None, **settings: Any) -> Table: ...
-def join(sketches: _ArrowStream, *, progress: _Progress | None = None, **settings: Any) -> Table: ...
+def join(
+    sketches: _ArrowStream, *, against: _ArrowStream | None = None, progress: _Progress | None = None, **settings: Any
+) -> Table: ...
 def clusters(
     n: int, pairs: _ArrowStream, *, clusters: _Linkage = "connected", keep: Iterable[float] | None = None
 ) -> Table: ...

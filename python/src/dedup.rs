@@ -28,23 +28,31 @@ pub struct Result {
     rows: Rows,
 }
 
-/// Which row of the input each document is.
+/// Which row of the input each document is. Rows of old pages come behind those of new ones.
 pub struct Rows {
-    /// Rows of the input.
-    pub all: usize,
+    /// Rows of new pages.
+    pub new: usize,
     /// For each document its row; none if every row is a document.
     pub of: Option<Vec<u32>>,
 }
 
 impl Rows {
-    /// The documents among rows that may hold nothing, with their rows.
-    pub fn new<T>(rows: Vec<Option<T>>) -> (Self, Vec<T>) {
-        let all = rows.len();
+    /// The documents among rows that may hold nothing, and the number of the first old one, if there are old
+    /// ones: the rows from `first_old` on.
+    ///
+    /// # Errors
+    /// `ValueError` for rows without number.
+    pub fn new<T>(rows: Vec<Option<T>>, first_old: Option<usize>) -> PyResult<(Self, Vec<T>, usize)> {
+        if u32::try_from(rows.len()).is_err() {
+            return Err(of_library(flipside::Error::parameter("texts", rows.len(), "less than 2³²")));
+        }
+        let new = first_old.unwrap_or(rows.len());
+        let first_old = first_old.map_or(usize::MAX, |_| rows[..new].iter().flatten().count());
         let of = rows
             .iter()
             .any(Option::is_none)
             .then(|| (0..).zip(&rows).filter(|(_, text)| text.is_some()).map(|(row, _)| row).collect());
-        (Self { all, of }, rows.into_iter().flatten().collect())
+        Ok((Self { new, of }, rows.into_iter().flatten().collect(), first_old))
     }
 
     /// The row of a document.
@@ -110,7 +118,8 @@ impl Result {
 
 #[pymethods]
 impl Result {
-    /// Near pairs, ascending: a and b (uint32, rows of the input, a < b), distance (uint32, bits of 64 that
+    /// Near pairs, ascending: a and b (uint32, rows of the input, a < b; row `i` of `against` is
+    /// `len(result) + i`), distance (uint32, bits of 64 that
     /// differ; null for minhash), similarity (float32, at most 1), kind ("exact" or "near"). Every copy with the
     /// page that leads it, and the near pairs of those; all pairs with `all_pairs=True`.
     #[getter]
@@ -122,23 +131,25 @@ impl Result {
     /// (uint32), kept (bool).
     #[getter]
     fn clusters(&self) -> PyResult<Table> {
-        let of = |(page, cluster, size, stays)| (self.rows.row(page), cluster, size, page == stays);
+        let is_kept = |page, stays| page == stays || self.outcome.is_old(page);
+        let of = |(page, cluster, size, stays)| (self.rows.row(page), cluster, size, is_kept(page, stays));
         clusters_table(&self.members().map(of).collect::<Vec<_>>())
     }
 
-    /// A row for each row of the input: cluster (uint32; null for a page alone), size (uint32), kept (bool),
-    /// stays (uint32, the row that stays in its place; itself if it is kept). A row without text is not kept,
-    /// and the rest of it null.
+    /// A row for each row of the input, old pages left out: cluster (uint32; null for a page alone), size (uint32),
+    /// kept (bool), stays (uint32, the row that stays in its place, that of an old page perhaps; itself if it is
+    /// kept). A row without text is not kept, and the rest of it null.
     #[getter]
     fn pages(&self) -> PyResult<Table> {
-        let mut cluster = vec![None; self.rows.all];
-        let mut size = vec![None; self.rows.all];
-        let mut stays = vec![None; self.rows.all];
-        for document in Document::all(self.outcome.documents) {
+        let mut cluster = vec![None; self.rows.new];
+        let mut size = vec![None; self.rows.new];
+        let mut stays = vec![None; self.rows.new];
+        for document in Document::all(self.outcome.new) {
             let row = self.rows.row(document);
             (size[row as usize], stays[row as usize]) = (Some(1), Some(row));
         }
-        for (page, of, many, kept) in self.members() {
+        let new = self.members().filter(|&(page, ..)| !self.outcome.is_old(page));
+        for (page, of, many, kept) in new {
             let row = self.rows.row(page) as usize;
             (cluster[row], size[row], stays[row]) = (Some(of), Some(many), Some(self.rows.row(kept)));
         }
@@ -175,16 +186,13 @@ impl Result {
     }
 
     fn __len__(&self) -> usize {
-        self.rows.all
+        self.rows.new
     }
 
     fn __repr__(&self) -> String {
-        let Outcome { documents, clusters, .. } = &self.outcome;
-        let (kept, pairs) = (documents - self.outcome.removed(), self.outcome.pairs.len());
-        format!(
-            "<flipside.Result: {documents} pages, {kept} kept, {pairs} pairs, {} clusters>",
-            clusters.len()
-        )
+        let Outcome { new, clusters, .. } = &self.outcome;
+        let (kept, pairs) = (new - self.outcome.removed(), self.outcome.pairs.len());
+        format!("<flipside.Result: {new} pages, {kept} kept, {pairs} pairs, {} clusters>", clusters.len())
     }
 
     fn __str__(&self) -> String {
@@ -202,16 +210,18 @@ pub fn from_json<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResul
     py.import("json")?.call_method1("loads", (json,))
 }
 
-/// Finds the near-duplicates of texts; `options` are typed as for the command line.
+/// Finds the near-duplicates of texts, and of these and those of `against`, which are old; `options` are typed as for
+/// the command line.
 ///
 /// # Errors
 /// `ValueError` for a setting without meaning, `TypeError` for what holds no texts, `OSError` for a file of
 /// frequencies that cannot be read.
 #[pyfunction]
-#[pyo3(signature = (data, column, url, options, progress=None))]
+#[pyo3(signature = (data, against, column, url, options, progress=None))]
 pub fn dedup_of_texts<'py>(
     py: Python<'py>,
     data: &Bound<'py, PyAny>,
+    against: Option<&Bound<'py, PyAny>>,
     column: &str,
     url: Option<&Bound<'py, PyAny>>,
     options: Vec<OsString>,
@@ -219,7 +229,7 @@ pub fn dedup_of_texts<'py>(
 ) -> PyResult<Result> {
     let OfTexts { settings, frequencies, threads, .. } = of_texts(&options).map_err(of_refusal)?;
     let held = Texts::new(data, column)?;
-    let texts = held.rows()?;
+    let mut texts = held.rows()?;
     // The URLs are a column of the table, or a list of their own.
     let urls = match url {
         Some(url) => match url.extract::<String>() {
@@ -233,17 +243,22 @@ pub fn dedup_of_texts<'py>(
         let expected = format!("as many as texts, {}", texts.len());
         return Err(of_library(flipside::Error::parameter("url", urls.len(), expected)));
     }
-    if u32::try_from(texts.len()).is_err() {
-        return Err(of_library(flipside::Error::parameter("texts", texts.len(), "less than 2³²")));
-    }
     let urls: Vec<Option<&str>> = urls.map_or_else(Vec::new, |urls| {
         urls.into_iter().zip(&texts).filter(|(_, text)| text.is_some()).map(|(url, _)| url).collect()
     });
-    let (rows, texts) = Rows::new(texts);
-    let name = |document| rows.row(document).to_string();
+    let old = against.map(|against| Texts::new(against, column)).transpose()?;
+    let first_old = old.as_ref().map(|_| texts.len());
+    if let Some(old) = &old {
+        texts.extend(old.rows()?);
+    }
+    let (rows, texts, first_old) = Rows::new(texts, first_old)?;
+    let name = |document| match rows.row(document) as usize {
+        row if row < rows.new => row.to_string(),
+        row => format!("against {}", row - rows.new),
+    };
     let mut job = TextJob::new(&texts, settings.clone());
-    (job.urls, job.name, job.frequencies, job.threads, job.created) =
-        (&urls, &name, frequencies, threads, now());
+    (job.first_old, job.urls, job.name, job.frequencies, job.threads, job.created) =
+        (first_old, &urls, &name, frequencies, threads, now());
     let (outcome, report) = run(py, progress, |ticker| dedup_texts(&job, ticker))?.map_err(of_library)?;
     Ok(Result { outcome, report, settings, rows })
 }

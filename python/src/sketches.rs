@@ -12,7 +12,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, StructArray, UInt32Array, UInt64
 use arrow_schema::DataType;
 use flipside::cli::options::{OfTexts, of_texts};
 use flipside::clusters::Linkage;
-use flipside::core::dedup::Deduper;
+use flipside::core::dedup::{Context, Deduper};
 use flipside::core::id::{Document, Id};
 use flipside::pipeline::Progress;
 use flipside::settings::{Settings, Sketches};
@@ -181,22 +181,27 @@ fn lists<'a>(rows: impl Iterator<Item = Option<&'a [u32]>>, width: usize) -> Arr
 /// # Errors
 /// `ValueError` for sketches that were made with other settings, or that these settings cannot judge by.
 #[pyfunction]
-#[pyo3(signature = (sketches, options, progress=None))]
+#[pyo3(signature = (sketches, against, options, progress=None))]
 pub fn join<'py>(
     py: Python<'py>,
     sketches: &Bound<'py, PyAny>,
+    against: Option<&Bound<'py, PyAny>>,
     options: Vec<OsString>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Table> {
     let OfTexts { settings, threads, .. } = of_texts(&options).map_err(of_refusal)?;
-    check_made_with(sketches, &settings)?;
-    let mut rows = Vec::new();
-    for chunk in chunks(sketches)? {
-        let chunk =
-            chunk.as_struct_opt().ok_or_else(|| PyTypeError::new_err("expected a table of sketches"))?;
-        read(chunk, &settings, &mut rows)?;
+    let (mut rows, mut first_old) = (Vec::new(), None);
+    for (table, is_old) in [(Some(sketches), false), (against, true)] {
+        let Some(table) = table else { continue };
+        first_old = is_old.then_some(rows.len());
+        check_made_with(table, &settings)?;
+        for chunk in chunks(table)? {
+            let chunk =
+                chunk.as_struct_opt().ok_or_else(|| PyTypeError::new_err("expected a table of sketches"))?;
+            read(chunk, &settings, &mut rows)?;
+        }
     }
-    let (rows, sketches) = Rows::new(rows);
+    let (rows, sketches, first_old) = Rows::new(rows, first_old)?;
     let pool = pool(threads)?;
     let outcome = run(py, progress, |ticker| {
         pool.install(|| {
@@ -205,7 +210,7 @@ pub fn join<'py>(
                 deduper.push_sketch(sketch)?;
             }
             let stages = flipside::pipeline::stages::Stages::new(ticker);
-            deduper.run_with(&flipside::core::dedup::Context::new(&|_| None, &stages))
+            deduper.run_with(&Context::new(&|_| None, &stages).against(first_old))
         })
     })?
     .map_err(of_core)?;

@@ -136,6 +136,52 @@ def test_files_come_to_a_folder(tmp_path, texts):
     assert (again.report()["outcome"]["kept"], again.report()["against"]["documents"]) == (0, len(texts))
 
 
+@pytest.mark.parametrize(("keywords", "typed"), SETTINGS, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+def test_new_texts_against_old_ones_come_to_what_the_command_line_makes_of_them(texts, tmp_path, keywords, typed):
+    # A null is no page, and its row keeps its place.
+    new, old = ([None if row % 41 == 7 else text for row, text in enumerate(side)] for side in (texts[::2], texts[1::2]))
+    for name, side, first in [("new", new, 0), ("old", old, len(new))]:
+        lines = (json.dumps({"id": str(first + row), "text": text}) for row, text in enumerate(side))
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    new_file, old_file, out = (str(tmp_path / name) for name in ("new.jsonl", "old.jsonl", "out"))
+    command_line("dedup", new_file, "--against", old_file, "--out", out, *typed)
+    result = flipside.dedup(new, against=old, **keywords)
+    expected = rows(tmp_path / "out" / "pairs.csv")
+    pairs = [(str(a), str(b), kind) for a, b, _, _, kind in result.pairs]
+    assert pairs == [(row["a_id"], row["b_id"], row["kind"]) for row in expected] and len(pairs) > 10
+    clusters = [(str(page), str(size), str(kept).lower()) for page, _, size, kept in result.clusters]
+    members = rows(tmp_path / "out" / "clusters.csv")
+    assert clusters == [(row["id"], row["size"], row["kept"]) for row in members]
+    report, own = json.loads((tmp_path / "out" / "report.json").read_text()), result.report()
+    for part in ["outcome", "judged", "audit", "recall", "histograms"]:
+        assert own[part] == report[part], part
+    assert own["corpus"]["documents"] == report["corpus"]["documents"] == sum(text is not None for text in new)
+    told = {part: report["against"][part] for part in ["documents", "exact", "near", "clusters"]}
+    assert {part: own["against"][part] for part in told} == told and told["near"] > 0
+    assert "which stay as they are" in str(result) and "against " in result.html
+    gone = {int(row["id"]) for row in members if row["kept"] == "false"}
+    assert result.kept.tolist() == [row for row, text in enumerate(new) if text is not None and row not in gone]
+    assert len(result) == len(result.pages) == len(new)
+    stays = result.pages["stays"].tolist()
+    assert any(row >= len(new) for row in stays if row is not None)
+    settings = {name: value for name, value in keywords.items() if name not in ("clusters", "keep")}
+    if "weighting" not in settings:
+        sketches, old_sketches = (flipside.sketch(side, **settings) for side in (new, old))
+        assert list(flipside.join(sketches, against=old_sketches, **settings)) == list(
+            flipside.dedup(new, against=old, **settings).pairs
+        )
+
+
+def test_old_texts_may_be_none_and_may_be_tables():
+    empty = flipside.dedup([HOURS, HARBOUR], against=[], features="words")
+    assert (empty.kept.tolist(), empty.report()["against"]["documents"]) == ([0, 1], 0)
+    tables = {"page": [HOURS, HARBOUR]}, {"page": [HOURS.replace(".", "!")]}
+    result = flipside.dedup(tables[0], against=tables[1], column="page", features="words")
+    assert (result.kept.tolist(), list(result.pairs)[0][:2], result.pages["stays"].tolist()) == ([1], (0, 2), [2, 1])
+    with pytest.raises(ValueError, match="column page"):
+        flipside.dedup(tables[0], against={"text": []}, column="page")
+
+
 def test_what_is_refused_has_the_command_line_s_words(tmp_path):
     def typed(*arguments):
         run = subprocess.run([sys.executable, "-m", "flipside", "dedup", *arguments], capture_output=True, text=True)

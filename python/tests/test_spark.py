@@ -97,6 +97,22 @@ def test_a_data_frame_comes_to_what_dedup_makes_of_its_texts(spark, crowd, parti
     result.unpersist()
 
 
+def test_executors_that_are_killed_change_nothing(crowd, tmp_path):
+    pages = tmp_path / "pages.jsonl"
+    lines = (json.dumps({"id": row, "text": text}) + "\n" for row, text in enumerate(crowd))
+    pages.write_text("".join(lines), encoding="utf-8")
+    # Each that is killed takes seconds to be begun again.
+    most = os.environ.get("FLIPSIDE_KILLED_STAGES", "3")
+    script = os.path.join(os.path.dirname(__file__), "killing.py")
+    done = subprocess.run([sys.executable, "-P", script, str(pages), most], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    got = json.loads(done.stdout.splitlines()[-1])
+    assert got["killed"] > 1
+    expected = flipside.dedup(crowd)
+    assert got["pairs"] == [[a, b, distance, similarity, kind] for a, b, distance, similarity, kind in expected.pairs]
+    assert got["pages"] == [[row, *fate] for row, fate in enumerate(expected.pages)]
+
+
 def test_texts_without_duplicates_and_no_texts(spark):
     frame = spark.createDataFrame([(1, "some words"), (2, "other ones"), (3, None)], "id int, text string")
     result = flipside.spark.dedup(frame)

@@ -124,6 +124,15 @@ struct MachineArgs {
     quiet: bool,
 }
 
+/// What pages are held against.
+#[derive(Debug, clap::Args)]
+struct AgainstArgs {
+    /// Folder of the sketches of old pages, made with the same settings (several times for several): what they hold goes
+    /// from the new pages, and they stay. Give the same ones to join, cluster and apply
+    #[arg(long, value_name = "DIR")]
+    against: Vec<PathBuf>,
+}
+
 /// The peak of memory, as the last sentence of a summary.
 fn peak() -> String {
     let megabytes = peak_memory_bytes().map(|bytes| bytes.div_ceil(1 << 20));
@@ -135,10 +144,15 @@ fn peak() -> String {
 /// Pages that share a key are compared by their sketches; no text is read again. Bands of keys are joined one
 /// after the other, each into a file of its own; those that are there already are passed over.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: flipside join sketches --memory 8GiB")]
+#[command(after_help = "Examples:
+  flipside join sketches --memory 8GiB
+  flipside join november --against october")]
 pub(crate) struct JoinArgs {
     /// Folder that flipside sketch wrote
     sketches: PathBuf,
+
+    #[command(flatten)]
+    old: AgainstArgs,
 
     #[command(flatten)]
     machine: MachineArgs,
@@ -151,10 +165,15 @@ pub(crate) struct JoinArgs {
 impl JoinArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let MachineArgs { memory, threads, quiet } = self.machine;
-        let job = staged::JoinJob { sketches: self.sketches, memory, threads, shard: self.shard };
+        let (sketches, against, shard) = (self.sketches, self.old.against, self.shard);
+        let job = staged::JoinJob { sketches, against, memory, threads, shard };
         let joined = staged::join(&job, &Bars::new(quiet))?;
+        let old = match joined.old {
+            0 => String::new(),
+            old => format!(" against {}", counted(old, "old one", "old ones")),
+        };
         let mut text = format!(
-            "{}, of which {}. {} joined: {} compared, {} found.",
+            "{}{old}, of which {}. {} joined: {} compared, {} found.",
             counted(joined.pages, "page", "pages"),
             counted(joined.copies, "is a copy", "are copies"),
             counted(joined.bands, "band", "bands"),
@@ -184,6 +203,9 @@ pub(crate) struct ClusterArgs {
     /// Folder of sketches that flipside join has worked on
     sketches: PathBuf,
 
+    #[command(flatten)]
+    old: AgainstArgs,
+
     /// How pairs form clusters; the first page of a cluster stays. star takes a bit of memory for each page,
     /// connected 4 bytes for each page that is near another
     #[arg(long, value_enum, default_value_t = LinkageName::Star)]
@@ -196,8 +218,8 @@ pub(crate) struct ClusterArgs {
 impl ClusterArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let MachineArgs { memory, threads, quiet } = self.machine;
-        let job =
-            staged::ClusterJob { sketches: self.sketches, linkage: self.clusters.into(), memory, threads };
+        let (sketches, against) = (self.sketches, self.old.against);
+        let job = staged::ClusterJob { sketches, against, linkage: self.clusters.into(), memory, threads };
         let done = staged::cluster(&job, &Bars::new(quiet))?;
         tell(&format!(
             "{} of {} can go, by {}; the largest has {}.{}\n",
@@ -216,6 +238,9 @@ impl ClusterArgs {
 pub(crate) struct ApplyArgs {
     /// Folder of sketches whose pages flipside cluster has clustered
     sketches: PathBuf,
+
+    #[command(flatten)]
+    old: AgainstArgs,
 
     /// The input files that were sketched, or some of them
     #[arg(required = true, value_name = "INPUT")]
@@ -260,6 +285,7 @@ impl ApplyArgs {
         let asks = |name| self.write.contains(&name);
         let job = staged::ApplyJob {
             sketches: self.sketches,
+            against: self.old.against,
             inputs: self.inputs,
             out: self.out,
             linkage: self.clusters.into(),

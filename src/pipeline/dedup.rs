@@ -20,6 +20,7 @@ use crate::tables::{self, ClusterRow, PAGES, PAGES_JSONL, PairRow, REMOVED};
 use crate::tables::{PAGES_PARQUET, write_pages_parquet};
 use crate::wording::counted;
 use flipside_core::audit::Audit;
+use flipside_core::collection::Collection;
 use flipside_core::dedup::{Cohesion, Context, Judged, Outcome, Pair, Prepared, Searched};
 use flipside_core::id::{Cluster, Document, Id};
 use flipside_core::settings::Settings;
@@ -237,7 +238,15 @@ impl Findings {
                 let hosts = left_out.hosts.iter().map(|(host, &share)| (host.clone(), share));
                 tell::frames(hosts, left_out.mistaken, job.frames.as_deref())
             }),
-            against: (!job.against.is_empty()).then(|| against(job, pages, outcome)),
+            against: (!job.against.is_empty()).then(|| AgainstReport {
+                named: job.against.clone(),
+                both: pages.both,
+                files: pages.files[pages.new_files..]
+                    .iter()
+                    .map(|file| file_row(file, file.documents))
+                    .collect(),
+                ..against(&pages.collection, outcome)
+            }),
             scores: Scores::new(job, pages)?.warning(&job.settings.keep, pages.new_pages()),
             memory: job.expected.clone(),
         })
@@ -416,9 +425,10 @@ pub(super) fn cluster_sizes(outcome: &Outcome) -> Vec<ClusterSizes> {
 }
 
 /// What the old pages did to the new ones.
-fn against(job: &Job, pages: &Pages, outcome: &Outcome) -> AgainstReport {
+pub(super) fn against(collection: &Collection, outcome: &Outcome) -> AgainstReport {
+    let digest = |document| collection.facts(document).digest;
     let old_texts: HashSet<u128> =
-        (outcome.new..outcome.documents).map(|at| pages.collection.facts(Document::at(at)).digest).collect();
+        (outcome.new..outcome.documents).map(|at| digest(Document::at(at))).collect();
     let new = |members: &[Document]| members.iter().take_while(|&&member| !outcome.is_old(member)).count();
     let by_old =
         outcome.clusters.iter().zip(&outcome.representatives).filter(|(_, kept)| outcome.is_old(**kept));
@@ -428,18 +438,16 @@ fn against(job: &Job, pages: &Pages, outcome: &Outcome) -> AgainstReport {
         clusters += 1;
         documents_in_clusters += old.len() as u64;
         all += members.len() as u64;
-        let is_there = |&&member: &&Document| old_texts.contains(&pages.collection.facts(member).digest);
+        let is_there = |&&member: &&Document| old_texts.contains(&digest(member));
         exact += members.iter().filter(is_there).count() as u64;
     }
     AgainstReport {
-        named: job.against.clone(),
         documents: (outcome.documents - outcome.new) as u64,
         exact,
         near: all - exact,
         clusters,
         documents_in_clusters,
-        both: pages.both,
-        files: pages.files[pages.new_files..].iter().map(|file| file_row(file, file.documents)).collect(),
+        ..AgainstReport::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The road from texts in memory to an outcome and its report: no file is read or written, save a file of
 //! document frequencies where one is named.
 
-use super::dedup::{SHOWN_PAIRS, cluster_sizes, largest_clusters};
+use super::dedup::{SHOWN_PAIRS, against, cluster_sizes, largest_clusters};
 use super::samples::{LONGEST, sample_pairs};
 use super::stages::{Progress, Stages};
 use super::with_threads;
@@ -24,8 +24,10 @@ use std::sync::Arc;
 pub struct TextJob<'a, T> {
     /// The texts; a document's number is its place here.
     pub texts: &'a [T],
-    /// The URL of each text, for `keep = shortest-url` and the report; empty where there are none. Otherwise as
-    /// many as there are texts.
+    /// Texts from this number on are old: new ones are held against them, and they stay whatever is found, see
+    /// [`Context::against`]. `usize::MAX` if there are none.
+    pub first_old: usize,
+    /// The URL of each text, for `keep = shortest-url` and the report; texts beyond the last have none.
     pub urls: &'a [Option<&'a str>],
     /// What a text is called in the report.
     pub name: &'a (dyn Fn(Document) -> String + Sync),
@@ -44,6 +46,7 @@ impl<'a, T> TextJob<'a, T> {
     pub fn new(texts: &'a [T], settings: Settings) -> Self {
         Self {
             texts,
+            first_old: usize::MAX,
             urls: &[],
             name: &|document| document.to_string(),
             settings,
@@ -87,7 +90,7 @@ where
         })?;
         let prepared = Prepared::new(&collection, settings, loaded, &stages);
         let url = |document| job.url(document);
-        let context = Context::new(&url, &stages);
+        let context = Context::new(&url, &stages).against(job.first_old);
         let outcome = prepared.find(settings, &context)?.outcome()?;
         let report = report(job, &collection, &outcome, &stages);
         Ok((outcome, report))
@@ -145,8 +148,9 @@ fn report<T: AsRef<str>>(
     let mut warnings = tell::search_warnings(searched, judged.as_ref(), &name);
     warnings.extend(tell::chaining_warning(&tell::Chaining::of(outcome), settings.linkage, &name));
     let stays = outcome.stays();
-    let removed = Document::all(outcome.documents).filter(|document| !stays[document.index()]);
-    let removed_text_bytes = removed.map(|document| collection.facts(document).text_bytes).sum();
+    let bytes = |document: Document| collection.facts(document).text_bytes;
+    let new = || Document::all(outcome.new);
+    let removed_text_bytes = new().filter(|document| !stays[document.index()]).map(bytes).sum();
     let counts = tell::counts(outcome, removed_text_bytes);
     let cluster_sizes = cluster_sizes(outcome);
     let largest = cluster_sizes.last().map_or(0, |sizes| sizes.size);
@@ -155,8 +159,10 @@ fn report<T: AsRef<str>>(
         let text = job.texts[document.index()].as_ref();
         &text[..text.floor_char_boundary(LONGEST)]
     };
-    let page =
-        |document| PageSample::new(name(document), job.url(document).unwrap_or_default(), text(document));
+    let page = |document| PageSample {
+        old: outcome.is_old(document),
+        ..PageSample::new(name(document), job.url(document).unwrap_or_default(), text(document))
+    };
     let pair = |pair: &Pair| {
         let [a, b] = pair.documents().map(|document| (page(document), text(document)));
         let distance = settings.sketches.has_hash().then_some(pair.distance);
@@ -181,12 +187,13 @@ fn report<T: AsRef<str>>(
         settings: Some(settings.clone()),
         frequencies: frequencies.map(Path::to_path_buf),
         corpus: Corpus {
-            text_bytes: collection.text_bytes(),
-            records: outcome.documents as u64,
-            documents: outcome.documents as u64,
+            text_bytes: new().map(bytes).sum(),
+            records: outcome.new as u64,
+            documents: outcome.new as u64,
             documents_with_few_features: outcome.documents_with_few_features,
             ..Corpus::default()
         },
+        against: (job.first_old <= job.texts.len()).then(|| against(collection, outcome)),
         outcome: counts,
         method: tell::method(settings, frequencies, searched, judged.as_ref()),
         recall: tell::recall(searched),

@@ -809,10 +809,14 @@ pub fn closing(report: &Report, judge: Judge) -> String {
 /// What the old pages of a run did to the new ones.
 pub fn held_against(against: &AgainstReport) -> String {
     let AgainstReport { exact, near, documents, files, .. } = against;
+    // Texts in memory are of no file.
+    let files = match files.len() {
+        0 => String::new(),
+        number => format!(" in {}", counted(number as u64, "file", "files")),
+    };
     format!(
-        "Held against {} in {}, which stay as they are: of the pages that can go, {} there word for word, and {} like one there.",
+        "Held against {}{files}, which stay as they are: of the pages that can go, {} there word for word, and {} like one there.",
         counted(*documents, "old page", "old pages"),
-        counted(files.len() as u64, "file", "files"),
         counted(*exact, "stands", "stand"),
         counted(*near, "is", "are"),
     )

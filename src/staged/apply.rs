@@ -27,6 +27,8 @@ use std::sync::Mutex;
 pub struct ApplyJob {
     /// The folder of sketches whose pages were clustered.
     pub sketches: PathBuf,
+    /// The folders that they were joined against.
+    pub against: Vec<PathBuf>,
     /// The input files, or some of them.
     pub inputs: Vec<PathBuf>,
     /// The folder to write to.
@@ -92,8 +94,8 @@ struct FileNote {
 /// If the pages are not clustered yet; if an input has no sketches, or has changed since; if the folder holds
 /// something else; or if a file cannot be written. What was finished before stays.
 pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
-    let folder = Folder::open(&job.sketches)?;
-    let reading = folder.files[0].header.reading.clone();
+    let folder = Folder::open_against(&job.sketches, &job.against)?;
+    let reading = folder.files[folder.old_files].header.reading.clone();
     let discovery = DiscoverOptions { fields: reading.fields.clone(), ..DiscoverOptions::default() };
     let found = discover_all(&job.inputs, &discovery)?;
     found.passed_over.told().iter().for_each(|told| progress.note(told));
@@ -155,18 +157,18 @@ fn match_inputs(folder: &Folder, inputs: &[Input]) -> Result<Vec<usize>> {
     for input in inputs {
         let mark = InputMark::of(input)?;
         let of = |file: &SketchFile| file.header.input.clone();
-        let by_path = folder
-            .files
+        let by_path = folder.files[folder.old_files..]
             .binary_search_by(|file| Path::new(&file.header.input.path).cmp(Path::new(&mark.path)));
         let found = match by_path {
-            Ok(at) => Some(at),
+            Ok(at) => Some(folder.old_files + at),
             Err(_) => {
                 let name = |path: &str| Path::new(path).file_name().map(ToOwned::to_owned);
                 let is_it = |found: &InputMark| {
                     (found.bytes, &found.mark, name(&found.path))
                         == (mark.bytes, &mark.mark, name(&mark.path))
                 };
-                let mut moved = (0..folder.files.len()).filter(|&at| is_it(&of(&folder.files[at])));
+                let mut moved =
+                    (folder.old_files..folder.files.len()).filter(|&at| is_it(&of(&folder.files[at])));
                 moved.next().filter(|_| moved.next().is_none())
             }
         };

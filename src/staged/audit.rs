@@ -44,7 +44,7 @@ impl Joiner<'_> {
             belongs_to(&path, header.sketches == self.folder.id)?;
             return Ok(Some(header.audit));
         }
-        let (drawn, all) = self.step(DRAW, |advance| self.draw(copies, advance))?;
+        let (drawn, [all, others]) = self.step(DRAW, |advance| self.draw(copies, advance))?;
         if drawn.is_empty() {
             return Ok(None);
         }
@@ -59,7 +59,9 @@ impl Joiner<'_> {
                 break;
             }
         }
-        let audit = self.count(Tally::new(pages, all), near.finish()?)?;
+        let mut audit = self.count(Tally::new(pages, all), near.finish()?)?;
+        // Pairs of a new page are asked for, and such a page may be near an old one.
+        audit.compared = others.saturating_sub(1);
         let (sketches, settings) = (self.folder.id.clone(), self.folder.settings.clone());
         format::write(&path, AUDIT, &Header { sketches, settings, audit }, &[])?;
         Ok(Some(audit))
@@ -70,18 +72,21 @@ impl Joiner<'_> {
         Shape { bands: bands_of(self.folder), words: self.folder.files[0].layout.words, band: 0 }
     }
 
-    /// Pages by what they are drawn by, the least of all, and how many pages there are to draw from.
-    fn draw(&self, copies: &Bits, advance: &dyn Fn(u64)) -> Result<(Vec<Draw>, u64)> {
+    /// New pages by what they are drawn by, the least of all; how many there are to draw from, and with how many
+    /// they are compared.
+    fn draw(&self, copies: &Bits, advance: &dyn Fn(u64)) -> Result<(Vec<Draw>, [u64; 2])> {
         let least = self.folder.settings.min_features.max(1);
         let seed = self.folder.settings.seed;
-        let (mut digests, mut features, mut all) = (Vec::new(), Vec::new(), 0);
+        let (mut digests, mut features, mut all, mut others) = (Vec::new(), Vec::new(), 0, 0);
         // The greatest of the least leaves first.
         let mut drawn: BinaryHeap<Draw> = BinaryHeap::new();
         self.scan(advance, |columns, page, from, count| {
             columns.read(Column::Digests, from, count, &mut digests)?;
             columns.read(Column::Features, from, count, &mut features)?;
             for ((page, digest), features) in (page..).zip(digests.chunks_exact(16)).zip(words(&features)) {
-                if features as usize >= least && !copies.get(page) {
+                let is_compared = features as usize >= least && !copies.get(page);
+                others += u64::from(is_compared);
+                if is_compared && page >= self.folder.first_new() {
                     all += 1;
                     let digest = digest.iter().rev().fold(0u128, |sum, &byte| sum << 8 | u128::from(byte));
                     drawn.push((Drawn::key(digest, seed), page));
@@ -93,8 +98,8 @@ impl Joiner<'_> {
             Ok(())
         })?;
         let mut drawn = drawn.into_sorted_vec();
-        drawn.truncate(Drawn::number(all));
-        Ok((drawn, all))
+        drawn.truncate(Drawn::number(others));
+        Ok((drawn, [all, others]))
     }
 
     /// The sketches of some pages.

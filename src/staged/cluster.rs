@@ -28,6 +28,8 @@ use std::path::{Path, PathBuf};
 pub struct ClusterJob {
     /// The folder of sketches that were joined.
     pub sketches: PathBuf,
+    /// The folders that they were joined against.
+    pub against: Vec<PathBuf>,
     /// How pairs form clusters: star or connected.
     pub linkage: Linkage,
     /// Bytes of memory that are not exceeded; `None` for a share of what the machine has.
@@ -39,11 +41,11 @@ pub struct ClusterJob {
 /// What the stage came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clustered {
-    /// Pages of all sketches.
+    /// Pages of all sketches, old ones left out.
     pub pages: u64,
-    /// Clusters of two pages or more.
+    /// Clusters of two pages or more, one of them new.
     pub clusters: u64,
-    /// Pages in them.
+    /// Pages in them, old ones among them.
     pub in_clusters: u64,
     /// Pages of the largest one.
     pub largest: u64,
@@ -87,7 +89,7 @@ pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
         let expected = "star or connected: complete clusters need all pairs at hand";
         return Err(Error::parameter("clusters", job.linkage.name(), expected));
     }
-    let folder = Folder::open(&job.sketches)?;
+    let folder = Folder::open_against(&job.sketches, &job.against)?;
     check_keep(&folder.settings)?;
     let path = place(&folder, job.linkage);
     sweep(&folder.joined());
@@ -165,7 +167,8 @@ impl Clusterer<'_> {
     /// The edges of all bands and copies, by their later pages, each once.
     fn edges(&self) -> Result<Edges> {
         let merge = Merge::of(Edge::WIDTH, self.bodies.iter().map(source).collect::<Result<Vec<_>>>()?)?;
-        Ok(Edges { merge, next: None, pages: self.folder.pages() })
+        let (pages, first_new) = (self.folder.pages(), self.folder.first_new());
+        Ok(Edges { merge, next: None, pages, first_new })
     }
 
     /// Copies by the first one of each text.
@@ -299,23 +302,34 @@ impl Clusterer<'_> {
         let list = list.finish()?;
         let (mut ahead, mut behind) = (Follow::open(&list)?, Follow::open(&list)?);
         let mut fates = Sorter::new(Fate::WIDTH, budget.bytes / 4, self.work, "fates");
-        let mut counts = Clustered { pages: self.folder.pages(), ..Clustered::default() };
+        let first_new = self.folder.first_new();
+        let mut counts = Clustered { pages: self.folder.pages() - first_new, ..Clustered::default() };
         while let Some((leader, ..)) = ahead.next {
-            let mut size = 1;
-            while ahead.next.is_some_and(|(of, ..)| of == leader) {
+            let (mut size, mut has_new) = (1, leader >= first_new);
+            while let Some((_, page, _)) = ahead.next.filter(|&(of, ..)| of == leader) {
                 ahead.take()?;
                 size += 1;
+                has_new |= page >= first_new;
+            }
+            if !has_new {
+                // Old copies of an old text are nobody's business.
+                (1..size).try_for_each(|_| behind.take().map(|_| ()))?;
+                continue;
             }
             let cluster = counts.clusters;
             fates.push(&Fate { page: leader, stays: leader, cluster, size, similarity: None }.bytes())?;
             for _ in 1..size {
                 if let Some((_, page, similarity)) = behind.take()? {
-                    fates.push(&Fate { page, stays: leader, cluster, size, similarity }.bytes())?;
+                    let fate = match page < first_new {
+                        true => Fate { page, stays: page, cluster, size, similarity: None },
+                        false => Fate { page, stays: leader, cluster, size, similarity },
+                    };
+                    counts.removed += u64::from(fate.stays != page);
+                    fates.push(&fate.bytes())?;
                 }
             }
             counts.clusters += 1;
             counts.in_clusters += size;
-            counts.removed += size - 1;
             counts.largest = counts.largest.max(size);
         }
         let sketches = self.folder.id.clone();
@@ -347,11 +361,19 @@ struct Edges {
     merge: Merge,
     next: Option<Edge>,
     pages: u64,
+    /// Near pairs of old pages are passed over: old ones stay.
+    first_new: u64,
 }
 
 impl Edges {
     fn take(&mut self) -> Result<Option<Edge>> {
-        let Some(edge) = self.merge.next()?.map(Edge::of) else { return Ok(None) };
+        let edge = loop {
+            match self.merge.next()?.map(Edge::of) {
+                Some(edge) if edge.later < self.first_new && edge.distance.is_some() => {}
+                Some(edge) => break edge,
+                None => return Ok(None),
+            }
+        };
         let path = Path::new("edges");
         in_range(path, edge.later, self.pages)?;
         in_range(path, edge.earlier, edge.later)?;

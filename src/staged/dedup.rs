@@ -283,12 +283,14 @@ impl Run<'_> {
         check_number(pages)?;
         let (memory, threads) = (Some(self.limit), job.threads);
         let joined = stages.timed("join", pages, "pages", || {
-            let job = JoinJob { sketches: sketches.clone(), memory, threads, shard: Shard::default() };
+            let (sketches, against) = (sketches.clone(), Vec::new());
+            let job = JoinJob { sketches, against, memory, threads, shard: Shard::default() };
             join(&job, self.watching)
         })?;
         let linkage = settings.linkage;
         let clustered = stages.timed("clusters", pages, "pages", || {
-            make_clusters(&ClusterJob { sketches: sketches.clone(), linkage, memory, threads }, self.watching)
+            let (sketches, against) = (sketches.clone(), Vec::new());
+            make_clusters(&ClusterJob { sketches, against, linkage, memory, threads }, self.watching)
         })?;
         let (_, fates) = cluster::open(&opened, linkage)?;
         let called = self.called(&opened)?;

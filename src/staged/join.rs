@@ -33,6 +33,9 @@ use std::path::{Path, PathBuf};
 pub struct JoinJob {
     /// The folder of sketches.
     pub sketches: PathBuf,
+    /// Folders of the sketches of old pages, with the same settings: what these hold goes from the new ones, and they
+    /// stay. All stages from `join` on are given the same ones.
+    pub against: Vec<PathBuf>,
     /// Bytes of memory that are not exceeded; `None` for a share of what the machine has.
     pub memory: Option<u64>,
     /// Threads; 0 for as many as the machine has.
@@ -44,9 +47,11 @@ pub struct JoinJob {
 /// What the stage came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Joined {
-    /// Pages of all sketches.
+    /// Pages of all sketches, old ones left out.
     pub pages: u64,
-    /// Pages whose text stands in an earlier page.
+    /// Old pages.
+    pub old: u64,
+    /// New pages whose text stands in an earlier page, or in an old one.
     pub copies: u64,
     /// Bands of this part.
     pub bands: u64,
@@ -129,7 +134,7 @@ pub(super) fn bits_bytes(pages: u64) -> u64 {
 /// If a file of sketches is damaged, or they are of different settings; if the memory is too little for so many
 /// pages; or if a file cannot be written. What was finished before stays.
 pub fn join(job: &JoinJob, progress: &dyn Progress) -> Result<Joined> {
-    let folder = Folder::open(&job.sketches)?;
+    let folder = Folder::open_against(&job.sketches, &job.against)?;
     let company = Company::new(&folder.settings)?;
     let budget = Budget::beside(job.memory.unwrap_or_else(memory_share), 2 * bits_bytes(folder.pages()))?;
     let places = Places::of(&folder);
@@ -174,7 +179,8 @@ impl Joiner<'_> {
             }
         }
         let mut joined = Joined {
-            pages: self.folder.pages(),
+            pages: self.folder.pages() - self.folder.first_new(),
+            old: self.folder.first_new(),
             copies: number,
             bands: 0,
             there: 0,
@@ -319,15 +325,17 @@ impl Joiner<'_> {
         Ok(Some((header, body)))
     }
 
-    /// Which pages are copies, and how many.
+    /// Which pages are copies, and how many of them are new.
     fn read_copies(&self, path: &Path) -> Result<(Bits, u64)> {
         let (_, body): (EdgesHeader, Body) = format::open(path, EDGES)?;
         body.check()?;
-        let number = edges_of(&body)?;
-        let mut copies = Bits::new(self.folder.pages());
+        edges_of(&body)?;
+        let (mut copies, mut number) = (Bits::new(self.folder.pages()), 0);
         let mut edges = Merge::of(Edge::WIDTH, vec![source(&body)?])?;
         while let Some(edge) = edges.next()? {
-            copies.set(in_range(path, Edge::of(edge).later, self.folder.pages())?);
+            let copy = in_range(path, Edge::of(edge).later, self.folder.pages())?;
+            copies.set(copy);
+            number += u64::from(copy >= self.folder.first_new());
         }
         Ok((copies, number))
     }
@@ -338,6 +346,8 @@ impl Joiner<'_> {
         let least = self.folder.settings.min_features.max(1);
         let mut keyed = Sorter::new(4 + PAGE, self.budget.bytes / 2, work.path(), "keys");
         let (mut features, mut keys, mut repeats) = (Vec::new(), Vec::new(), self.repeats());
+        // New pages of a key come before its old ones, among which alone nobody asks for company.
+        let last = self.folder.pages().saturating_sub(1);
         if let Some(repeats) = &mut repeats {
             // Pages that are not compared may make others look as if they had company: they are told apart below.
             self.scan(&|_| (), |columns, _, from, count| {
@@ -354,7 +364,7 @@ impl Joiner<'_> {
                 if is_compared && may_repeat(repeats.as_ref(), u64::from(key)) {
                     let mut record = [0; 4 + PAGE];
                     record[..4].copy_from_slice(&key.to_be_bytes());
-                    record[4..].copy_from_slice(&page_bytes(page));
+                    record[4..].copy_from_slice(&page_bytes(last - page));
                     keyed.push(&record)?;
                 }
             }
@@ -367,14 +377,16 @@ impl Joiner<'_> {
         let (mut at, mut first, mut size) = (None, 0, 0usize);
         while let Some(record) = keyed.next()? {
             let key = u32::from_be_bytes([record[0], record[1], record[2], record[3]]);
-            let page = page_of(&record[4..]);
+            let page = last - page_of(&record[4..]);
             if at == Some(key) {
                 size += 1;
-                company.set(page);
-                with_company += 1;
-                if size == 2 {
-                    company.set(first);
+                if first >= self.folder.first_new() {
+                    company.set(page);
                     with_company += 1;
+                    if size == 2 {
+                        company.set(first);
+                        with_company += 1;
+                    }
                 }
                 if size == self.company.crowd() {
                     crowded.extend_from_slice(&key.to_le_bytes());
@@ -458,8 +470,11 @@ impl Joiner<'_> {
         let mut batch = Batch::new(shape, self.budget.bytes / 8);
         let mut put = |found: &[u8], part: Met| {
             met = met.and(part);
-            number += (found.len() / Edge::WIDTH) as u64;
-            found.chunks_exact(Edge::WIDTH).try_for_each(|edge| near.push(edge))
+            let is_new = |edge: &&[u8]| page_of(edge) >= self.folder.first_new();
+            found.chunks_exact(Edge::WIDTH).filter(is_new).try_for_each(|edge| {
+                number += 1;
+                near.push(edge)
+            })
         };
         let judge = |batch: &mut Batch, put: &mut dyn FnMut(&[u8], Met) -> Result<()>| -> Result<()> {
             let judged: Vec<(Vec<u8>, Met)> = batch

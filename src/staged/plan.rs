@@ -362,13 +362,16 @@ impl Rates {
         };
         sketch(&sketch_job, &Silent)?;
         let sketched = seconds();
-        join(&JoinJob { sketches: sketches.clone(), memory, threads, shard }, &audit)?;
+        let against = Vec::new();
+        join(&JoinJob { sketches: sketches.clone(), against, memory, threads, shard }, &audit)?;
         let joined = seconds();
         let linkage = Linkage::Star;
-        cluster(&ClusterJob { sketches: sketches.clone(), linkage, memory, threads }, &Silent)?;
+        let against = Vec::new();
+        cluster(&ClusterJob { sketches: sketches.clone(), against, linkage, memory, threads }, &Silent)?;
         let clustered = seconds();
         let (out, writes) = (folder.path().join("kept"), Outputs { kept: true, removed: true });
-        apply(&ApplyJob { sketches, inputs, out, linkage, writes, threads, shard }, &Silent)?;
+        let against = Vec::new();
+        apply(&ApplyJob { sketches, against, inputs, out, linkage, writes, threads, shard }, &Silent)?;
         let applied = seconds();
         let (pages, audit) = (PAGES as f64, audit.taken());
         Ok(Self {

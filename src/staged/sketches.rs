@@ -342,13 +342,16 @@ impl Columns {
 /// Pages of which columns are read at once.
 pub const CHUNK: u64 = 1 << 14;
 
-/// All files of sketches of a folder, in order of the paths of their inputs; pages are numbered through them.
+/// All files of sketches of a folder, in order of the paths of their inputs, behind those of old pages, if new ones
+/// are held against such; pages are numbered through them.
 #[derive(Debug)]
 pub struct Folder {
     /// The folder.
     pub path: PathBuf,
     /// The files.
     pub files: Vec<SketchFile>,
+    /// The first so many files are of old pages.
+    pub old_files: usize,
     /// The number of each file's first page, and the number of all pages.
     pub starts: Vec<u64>,
     /// The settings of all of them.
@@ -363,29 +366,40 @@ impl Folder {
     /// # Errors
     /// If there are none, or if they are of different settings, or one cannot be read; then it is named.
     pub fn open(folder: &Path) -> Result<Self> {
-        let io = |error| Error::io(folder, error);
-        let mut paths = Vec::new();
-        for entry in fs::read_dir(folder).map_err(io)? {
-            let path = entry.map_err(io)?.path();
-            if path.extension().is_some_and(|end| end == EXTENSION)
-                && !path.file_name().is_some_and(is_unfinished)
-            {
-                paths.push(path);
+        Self::open_against(folder, &[])
+    }
+
+    /// Opens the sketches of a folder, and those of folders of old pages.
+    ///
+    /// # Errors
+    /// If a folder has none, or if they are of different settings, or one cannot be read; then it is named.
+    pub fn open_against(folder: &Path, old: &[PathBuf]) -> Result<Self> {
+        let mut files = Vec::new();
+        for old in old {
+            if fs::canonicalize(old).ok() == fs::canonicalize(folder).ok() {
+                let expected = "another folder than that of the new pages";
+                return Err(Error::parameter("against", old.display(), expected));
             }
+            files.extend(files_of(old)?);
         }
-        paths.sort();
-        let mut files = paths.iter().map(|path| SketchFile::open(path)).collect::<Result<Vec<_>>>()?;
         // As a run in memory sorts its files.
-        files.sort_by(|a, b| Path::new(&a.header.input.path).cmp(Path::new(&b.header.input.path)));
-        let Some(first) = files.first() else {
-            let told = format!("{}: no file of sketches; flipside sketch makes them", folder.display());
-            return Err(Error::NoDocuments(told));
+        let sort = |files: &mut [SketchFile]| {
+            files.sort_by(|a, b| Path::new(&a.header.input.path).cmp(Path::new(&b.header.input.path)));
         };
+        sort(&mut files);
+        let old_files = files.len();
+        files.extend(files_of(folder)?);
+        sort(&mut files[old_files..]);
+        let first = &files[old_files];
         let (settings, reading) = (first.header.settings.clone(), first.header.reading.clone());
         let (mut starts, mut names) = (vec![0], String::new());
-        for file in &files {
+        for (at, file) in files.iter().enumerate() {
             let header = &file.header;
-            let fits = header.settings == settings && header.reading == reading;
+            if at == old_files && at > 0 {
+                names.push_str("against these\n");
+            }
+            // Old pages may have been read in another way.
+            let fits = header.settings == settings && (at < old_files || header.reading == reading);
             if !fits {
                 let expected = format!("those of {}", first.path().display());
                 let advice = "sketch both with the same settings, or take one of them out of the folder";
@@ -398,7 +412,8 @@ impl Folder {
         if starts[files.len()] > MOST_PAGES {
             return Err(Error::parameter("pages", starts[files.len()], "at most 2^40 pages"));
         }
-        for pair in files.windows(2) {
+        let (old, new) = files.split_at(old_files);
+        for pair in old.windows(2).chain(new.windows(2)) {
             if pair[0].header.input.path == pair[1].header.input.path {
                 let expected = "sketches of another input".to_owned();
                 let got = format!("of {}, as {}", pair[1].header.input.path, pair[0].path().display());
@@ -406,12 +421,17 @@ impl Folder {
             }
         }
         let id = format!("{:016x}", text_digest(&names) as u64);
-        Ok(Self { path: folder.to_path_buf(), files, starts, settings, id })
+        Ok(Self { path: folder.to_path_buf(), files, old_files, starts, settings, id })
     }
 
-    /// Number of all pages.
+    /// Number of all pages, old ones among them.
     pub fn pages(&self) -> u64 {
         self.starts[self.files.len()]
+    }
+
+    /// Number of the first new page, which is that of old ones.
+    pub fn first_new(&self) -> u64 {
+        self.starts[self.old_files]
     }
 
     /// Hands over the columns of all files in pieces: the number of the first page, its place in the file, and
@@ -448,6 +468,26 @@ impl Folder {
     pub fn joined(&self) -> PathBuf {
         self.path.join(format!("joined-{}", self.id))
     }
+}
+
+/// The files of sketches of a folder, of which there is at least one.
+fn files_of(folder: &Path) -> Result<Vec<SketchFile>> {
+    let io = |error| Error::io(folder, error);
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if path.extension().is_some_and(|end| end == EXTENSION)
+            && !path.file_name().is_some_and(is_unfinished)
+        {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    if paths.is_empty() {
+        let told = format!("{}: no file of sketches; flipside sketch makes them", folder.display());
+        return Err(Error::NoDocuments(told));
+    }
+    paths.iter().map(|path| SketchFile::open(path)).collect()
 }
 
 /// What [`inspect`](crate::inspect) tells of a file of sketches.

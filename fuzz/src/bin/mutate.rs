@@ -150,13 +150,14 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
         settings: flipside::settings::Settings::default(),
     };
     staged::sketch(&sketch, &Silent).expect("sketches");
-    let join = JoinJob { sketches: sketches.clone(), memory: None, threads: 1, shard: Shard::default() };
+    let join = JoinJob { sketches: sketches.clone(), against: Vec::new(), memory: None, threads: 1, shard: Shard::default() };
     staged::join(&join, &Silent).expect("pairs");
     let linkage = Linkage::Star;
-    let cluster = ClusterJob { sketches: sketches.clone(), linkage, memory: None, threads: 1 };
+    let cluster = ClusterJob { sketches: sketches.clone(), against: Vec::new(), linkage, memory: None, threads: 1 };
     staged::cluster(&cluster, &Silent).expect("clusters");
     let apply = ApplyJob {
         sketches: sketches.clone(),
+        against: Vec::new(),
         inputs: vec![input],
         out: folder.join("kept"),
         linkage,
