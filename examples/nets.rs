@@ -161,7 +161,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     for radius in [3, 6] {
         let bphs = Bphs::new(&distinct, BphsParams::new(radius, BphsParams::usual_tables(radius)))?;
-        hashed.tell(&format!("BPHS h={radius} {} tables", bphs.params().tables), &bphs, tell);
+        hashed.tell(&format!("BPHS h={radius} {} tables", BphsParams::usual_tables(radius)), &bphs, tell);
     }
     let psm = Psm::new(&distinct, PsmParams::new(3, Reading::P { key_bits: None }))?;
     let probes = hashed.probes(&psm, choose);

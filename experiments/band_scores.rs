@@ -1,31 +1,41 @@
 //! Seed 000 again: SimHash of 3-word shingles in 4 bands of 16 bits against MinHash of words, 20 hashes in 4 bands
 //! of 5; score histograms per band, and which of the two is the better, judged by exact Jaccard coefficients and, where
 //! there are labels, by people. MinHash of the same shingles stands beside them, because the seed gave its two methods
-//! different features.
+//! different features. Of many texts some are drawn, and their pairs with all others are judged. `flipside dedup` does
+//! the same from files to a list of pairs, as the seed's program did.
 
 use crate::check::{Finding, Verdict};
 use crate::config;
-use crate::corpus::Corpus;
+use crate::corpus::{Corpus, MIN_FEATURES};
 use crate::figure::{self, Axis, Look, Panel, Series};
 use crate::results::{Clock, Row, Table, distinct, expected};
-use crate::truth::similar_pairs;
+use crate::truth::{similar_pairs, similar_to};
 use crate::{Experiment, Options};
-use anyhow::{Result, bail};
-use flipside::Id;
+use anyhow::{Context, Result, bail, ensure};
 use flipside::corpus::{ReadOptions, discover};
 use flipside::evaluate::corpus::record_names;
 use flipside::evaluate::found::Records;
 use flipside::evaluate::truth::{Truth, TruthFile, TruthParams, Verdict as Judgement};
+use flipside::hash::fmix64;
 use flipside::minhash::{DistinctSignatures, Family, MinHashParams, MinHasher};
-use flipside::search::bands::{Banding, JoinParams, join};
+use flipside::pipeline::{self, Job, Silent, Writes};
+use flipside::report::model::Report;
+use flipside::search::bands::{Banding, JoinParams, join_with};
+use flipside::search::bphs::Bphs;
 use flipside::search::distinct::DistinctHashes;
 use flipside::search::join::join as join_hashes;
+use flipside::search::{HammingIndex, Mode, Query, Scratch};
+use flipside::settings::{BandShape, Judge, Net, Settings, Sketches};
 use flipside::simhash::BITS;
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
+use flipside::{Document, Id};
+use rayon::prelude::*;
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "band-scores",
@@ -49,6 +59,9 @@ struct Config {
     /// Jaccard coefficient of shingles from which on two pages are near-duplicates.
     near: f64,
     agree_within: f64,
+    /// Up to so many texts all pairs are judged; of more, so many are drawn, and their pairs are.
+    judged_in_full: usize,
+    drawn: usize,
 }
 
 /// SimHash as the seed has it: of shingles.
@@ -58,21 +71,33 @@ const MINHASH: &str = "MinHash";
 /// MinHash of what SimHash gets.
 const MINHASH_SHINGLES: &str = "MinHash on shingles";
 
+/// What the tool makes of files, with the seed's settings: the name of a method of the seed's goes before.
+const BY_THE_TOOL: &str = ", flipside dedup";
+
 /// Truths by which a method is judged.
 const BY_JACCARD: &str = "Jaccard of shingles";
 const BY_PEOPLE: &str = "people";
 
-/// A pair of texts, each by the number of its first document, the lower one first; and its score.
-type Scored = (u32, u32, u32);
+/// A pair of texts that is judged: each by the number of its first document, the lower one first; and which bands
+/// it shares, a bit for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Scored {
+    a: u32,
+    b: u32,
+    score: u32,
+    bands: u64,
+}
+
+/// Bytes of a pair in a list: both texts and the score.
+const PAIR_BYTES: u64 = 12;
 
 /// What a method says of the texts of a corpus.
 struct Answer {
     method: &'static str,
     features: FeatureKind,
-    /// For each band the pairs that are equal in it and have the least score.
-    bands: Vec<Vec<Scored>>,
+    tally: Tally,
     /// Pairs with the least score, whether they share a band or not; nothing where they were not counted.
-    near: Option<usize>,
+    near: Option<u64>,
     from: u32,
     top: u32,
     time: (f64, f64),
@@ -80,47 +105,167 @@ struct Answer {
     sketch: usize,
 }
 
-fn scored(a: u32, b: u32, score: u32) -> Scored {
-    (a.min(b), a.max(b), score)
+/// Pairs that a method tells, counted while they are found, and those of them that are judged.
+struct Tally {
+    bands: usize,
+    top: u32,
+    /// For each band, and last for all bands together, by score: pairs of texts, and pairs of pages with them.
+    counts: Vec<[AtomicU64; 2]>,
+    judged: Mutex<Vec<Scored>>,
 }
 
-/// SimHash in bands. All pairs within the distance of the least score come from the exact join; a pair is in every
-/// band whose bits are equal.
-fn simhash(corpus: &Corpus, config: &Config) -> Result<Answer> {
-    let clock = Clock::start();
-    let hashes: Vec<u64> = corpus.simhashes(Weighting::Tf).iter().map(|simhash| simhash.hash).collect();
-    let groups = DistinctHashes::new(&hashes);
-    let of = |text: usize| corpus.document(text);
-    let mut pairs: Vec<(u64, Scored)> = Vec::new();
-    join_hashes(groups.hashes(), BITS as u32 - config.simhash_from, &|_| (), |part| {
-        for pair in part {
-            let differ = groups.hash(pair.a) ^ groups.hash(pair.b);
-            for a in groups.members(pair.a) {
-                for b in groups.members(pair.b) {
-                    let score = BITS as u32 - pair.distance;
-                    pairs.push((differ, scored(of(a.index()), of(b.index()), score)));
+/// Texts of equal sketches, for the sums over pairs of them.
+struct Group {
+    texts: u64,
+    pages: u64,
+    /// Pairs of pages of different texts.
+    within: u64,
+    /// Whether a text of it was drawn; of all texts, if none are drawn.
+    drawn: bool,
+}
+
+impl Group {
+    fn new(corpus: &Corpus, drawn: &[bool], members: &[Document]) -> Self {
+        let copies = || members.iter().map(|text| corpus.copies(text.index()) as u64);
+        let (pages, squares) = (copies().sum::<u64>(), copies().map(|n| n * n).sum::<u64>());
+        Self {
+            texts: members.len() as u64,
+            pages,
+            within: (pages * pages - squares) / 2,
+            drawn: members.iter().any(|text| drawn[text.index()]),
+        }
+    }
+}
+
+impl Tally {
+    fn new(bands: usize, top: u32) -> Self {
+        let counts = (0..(bands + 1) * (top as usize + 1)).map(|_| Default::default()).collect();
+        Self { bands, top, counts, judged: Mutex::default() }
+    }
+
+    /// Pairs of texts and of pages of a band and a score; the band after the last is all of them together.
+    fn count(&self, band: usize, score: u32) -> [u64; 2] {
+        let at = band * (self.top as usize + 1) + score as usize;
+        self.counts[at].each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    fn add(&self, score: u32, bands: u64, pairs: [u64; 2]) {
+        let told = (0..self.bands).filter(|band| bands >> band & 1 == 1).chain([self.bands]);
+        for band in told {
+            let at = band * (self.top as usize + 1) + score as usize;
+            for (sum, pairs) in self.counts[at].iter().zip(pairs) {
+                sum.fetch_add(pairs, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn judge(&self, corpus: &Corpus, a: Document, b: Document, score: u32, bands: u64) {
+        let [a, b] = [a, b].map(|text| corpus.document(text.index()));
+        let pair = Scored { a: a.min(b), b: a.max(b), score, bands };
+        self.judged.lock().expect("nobody panics while pairs are listed").push(pair);
+    }
+
+    /// Two sketches that share these bands.
+    fn pair(&self, told: &Told<'_>, [a, b]: [usize; 2], score: u32, bands: u64) {
+        let [x, y] = [&told.groups[a], &told.groups[b]];
+        self.add(score, bands, [x.texts * y.texts, x.pages * y.pages]);
+        if x.drawn || y.drawn {
+            for &a in (told.members)(a) {
+                for &b in (told.members)(b) {
+                    if told.drawn[a.index()] || told.drawn[b.index()] {
+                        self.judge(told.corpus, a, b, score, bands);
+                    }
                 }
             }
         }
-    })?;
-    for texts in groups.groups().iter() {
-        for (at, a) in texts.iter().enumerate() {
-            let same = texts[at + 1..].iter().map(|b| scored(of(a.index()), of(b.index()), BITS as u32));
-            pairs.extend(same.map(|pair| (0, pair)));
+    }
+
+    /// The pairs of texts of equal sketches.
+    fn equal(&self, told: &Told<'_>) {
+        let all = (1 << self.bands) - 1;
+        for (slot, group) in told.groups.iter().enumerate() {
+            self.add(self.top, all, [group.texts * (group.texts - 1) / 2, group.within]);
+            let members = (told.members)(slot);
+            for (at, &a) in members.iter().enumerate().filter(|_| group.drawn) {
+                for &b in members[at + 1..].iter().filter(|b| told.drawn[a.index()] || told.drawn[b.index()])
+                {
+                    self.judge(told.corpus, a, b, self.top, all);
+                }
+            }
         }
     }
-    let width = BITS / config.bands;
-    let equal = |differ: u64, band: usize| differ << (width * band) >> (BITS - width) == 0;
-    let of_band =
-        |band| pairs.iter().filter(|(differ, _)| equal(*differ, band)).map(|&(_, pair)| pair).collect();
+}
+
+/// The texts behind distinct sketches.
+struct Told<'a> {
+    corpus: &'a Corpus,
+    drawn: &'a [bool],
+    groups: Vec<Group>,
+    members: &'a (dyn Fn(usize) -> &'a [Document] + Sync),
+}
+
+impl<'a> Told<'a> {
+    fn new(
+        corpus: &'a Corpus,
+        drawn: &'a [bool],
+        slots: usize,
+        members: &'a (dyn Fn(usize) -> &'a [Document] + Sync),
+    ) -> Self {
+        let groups =
+            (0..slots).into_par_iter().map(|slot| Group::new(corpus, drawn, members(slot))).collect();
+        Self { corpus, drawn, groups, members }
+    }
+}
+
+/// SimHash in bands: hashes that agree in one are compared in full.
+fn simhash(corpus: &Corpus, drawn: &[bool], config: &Config) -> Result<Answer> {
+    let clock = Clock::start();
+    let hashes: Vec<u64> = corpus.simhashes(Weighting::Tf).iter().map(|simhash| simhash.hash).collect();
+    let groups = DistinctHashes::new(&hashes);
+    let members = |slot: usize| groups.groups().get(flipside::Slot(slot as u32));
+    let told = Told::new(corpus, drawn, groups.len(), &members);
+    let tally = Tally::new(config.bands, BITS as u32);
+    let (radius, width) = (BITS as u32 - config.simhash_from, BITS / config.bands);
+    let index = Bphs::banded(groups.hashes(), radius, Banding { bands: config.bands, rows: width })?;
+    let keys = index.reach().keys;
+    const QUERIES: usize = 1024;
+    groups.hashes().par_chunks(QUERIES).enumerate().for_each_init(
+        Scratch::default,
+        |scratch, (chunk, hashes)| {
+            let queries: Vec<Query<'_>> =
+                hashes.iter().map(|&hash| Query { hash, weights: &[1.0; BITS] }).collect();
+            let mut hits = Vec::new();
+            index.search_many(&queries, Mode::All, scratch, &mut hits);
+            for (query, hit) in hits {
+                let slot = chunk * QUERIES + query as usize;
+                // Each pair is found from both sides.
+                if slot < hit.slot.index() {
+                    let differ = hashes[query as usize] ^ groups.hash(hit.slot);
+                    let bands = (0..)
+                        .zip(keys)
+                        .fold(0, |set, (band, key)| set | u64::from(differ & key == 0) << band);
+                    let score = BITS as u32 - u32::from(hit.distance);
+                    tally.pair(&told, [slot, hit.slot.index()], score, bands);
+                }
+            }
+        },
+    );
+    tally.equal(&told);
+    let time = clock.read();
+    // What bands miss, beside what the seed does.
+    let mut near: u64 = told.groups.iter().map(|group| group.texts * (group.texts - 1) / 2).sum();
+    join_hashes(groups.hashes(), radius, &|_| (), |part| {
+        let texts = |slot: flipside::Slot| told.groups[slot.index()].texts;
+        near += part.iter().map(|pair| texts(pair.a) * texts(pair.b)).sum::<u64>();
+    })?;
     Ok(Answer {
         method: SIMHASH,
         features: FeatureKind::Shingles(config.shingle),
-        bands: (0..config.bands).map(of_band).collect(),
-        near: Some(pairs.len()),
+        tally,
+        near: Some(near),
         from: config.simhash_from,
         top: BITS as u32,
-        time: clock.read(),
+        time,
         sketch: BITS / 8,
     })
 }
@@ -128,6 +273,7 @@ fn simhash(corpus: &Corpus, config: &Config) -> Result<Answer> {
 /// MinHash in bands: signatures that share one are compared in full.
 fn minhash(
     corpus: &Corpus,
+    drawn: &[bool],
     method: &'static str,
     features: FeatureKind,
     config: &Config,
@@ -136,38 +282,33 @@ fn minhash(
     let positions = config.minhash_positions;
     let clock = Clock::start();
     let sets: Vec<Vec<u64>> = (0..corpus.len())
+        .into_par_iter()
         .map(|text| corpus.counts(text).into_iter().map(|(feature, _)| feature).collect())
         .collect();
     let params = MinHashParams::new(positions, Family::Prime61, seed);
     let signatures = DistinctSignatures::new(MinHasher::new(params)?.sign_all(&sets));
+    drop(sets);
+    let members = |slot: usize| signatures.groups().get(flipside::Slot(slot as u32));
+    let told = Told::new(corpus, drawn, signatures.len(), &members);
+    let tally = Tally::new(config.bands, positions as u32);
     let rows = positions / config.bands;
     let mut params = JoinParams::new(Banding { bands: config.bands, rows }, config.minhash_from as usize);
     params.full_bucket = corpus.len();
-    let of = |text: usize| corpus.document(text);
-    let mut bands: Vec<Vec<Scored>> = vec![Vec::new(); config.bands];
-    for pair in join(&signatures, params)?.pairs {
-        let [a, b] = [pair.a, pair.b].map(|slot| signatures.signatures().get(slot.index()));
-        let equal = |band: &usize| a[band * rows..][..rows] == b[band * rows..][..rows];
-        let score = positions as u32 - pair.distance;
-        for band in (0..config.bands).filter(equal) {
-            for a in signatures.members(pair.a) {
-                let others = signatures.members(pair.b).iter();
-                bands[band].extend(others.map(|b| scored(of(a.index()), of(b.index()), score)));
-            }
-        }
-    }
-    for texts in signatures.groups().iter() {
-        for (at, a) in texts.iter().enumerate() {
-            for b in &texts[at + 1..] {
-                let pair = scored(of(a.index()), of(b.index()), positions as u32);
-                bands.iter_mut().for_each(|pairs| pairs.push(pair));
-            }
-        }
-    }
+    // Counted where they are found: of a crowd there are too many for a list.
+    let count = |pair: flipside::search::NearPair| {
+        let slots = [pair.a.index(), pair.b.index()];
+        let [a, b] = slots.map(|slot| signatures.signatures().get(slot));
+        let equal = |band: usize| a[band * rows..][..rows] == b[band * rows..][..rows];
+        let bands = (0..config.bands).fold(0, |set, band| set | u64::from(equal(band)) << band);
+        tally.pair(&told, slots, positions as u32 - pair.distance, bands);
+        false
+    };
+    join_with(&signatures, params, count, |_| ())?;
+    tally.equal(&told);
     Ok(Answer {
         method,
         features,
-        bands,
+        tally,
         near: None,
         from: config.minhash_from,
         top: positions as u32,
@@ -207,6 +348,19 @@ fn by_people(path: &Path, file: &str, corpora: &[&Corpus]) -> Result<Right> {
     Ok(Right { name: BY_PEOPLE, near: of(&[Judgement::Duplicate]), known })
 }
 
+/// The texts whose pairs are judged, and their numbers if these are not all.
+fn draw_texts(corpus: &Corpus, config: &Config, seed: u64) -> (Vec<bool>, Option<Vec<u32>>) {
+    if corpus.len() <= config.judged_in_full {
+        return (vec![true; corpus.len()], None);
+    }
+    let mut texts: Vec<u32> = (0..corpus.len() as u32).collect();
+    texts.sort_unstable_by_key(|&text| fmix64(u64::from(corpus.document(text as usize)) ^ seed));
+    texts.truncate(config.drawn);
+    let mut drawn = vec![false; corpus.len()];
+    texts.iter().for_each(|&text| drawn[text as usize] = true);
+    (drawn, Some(texts))
+}
+
 fn run(options: &Options) -> Result<()> {
     let config: Config = config::read(options, EXPERIMENT.name)?;
     let shingles = FeatureKind::Shingles(config.shingle);
@@ -215,25 +369,40 @@ fn run(options: &Options) -> Result<()> {
         let of_words = Corpus::load(&path, FeatureKind::Words)?;
         let corpus = &of_shingles;
         let mut table = Table::create(options, EXPERIMENT.name, &corpus.name, &corpus.digest)?;
-        let sets: Vec<Vec<(u64, u32)>> = (0..corpus.len()).map(|text| corpus.counts(text)).collect();
-        let near = similar_pairs(&sets, config.near).into_iter();
-        let near = near.map(|(a, b, _)| (corpus.document(a as usize), corpus.document(b as usize))).collect();
+        let sets: Vec<Vec<(u64, u32)>> =
+            (0..corpus.len()).into_par_iter().map(|text| corpus.counts(text)).collect();
+        let (drawn, chosen) = draw_texts(corpus, &config, options.seed);
+        let near = match &chosen {
+            None => similar_pairs(&sets, config.near),
+            Some(texts) => similar_to(&sets, texts, config.near),
+        };
+        drop(sets);
+        let of = |text: u32| corpus.document(text as usize);
+        let near = near.into_iter().map(|(a, b, _)| (of(a), of(b))).collect();
         let mut truths = vec![Right { name: BY_JACCARD, near, known: None }];
         for given in
             options.truths.iter().filter_map(|truth| truth.strip_prefix(&format!("{}=", corpus.name)))
         {
+            ensure!(chosen.is_none(), "{}: people judged pairs of texts that are not drawn", corpus.name);
             let file = given.split(',').next().unwrap_or_default();
             truths.push(by_people(&path, file, &[&of_shingles, &of_words])?);
         }
+        // The same pages, where they are texts of enough words too.
+        let pages: HashSet<u32> =
+            (0..corpus.len()).filter(|&text| drawn[text]).map(|text| corpus.document(text)).collect();
+        let drawn_words: Vec<bool> = (0..of_words.len())
+            .map(|text| chosen.is_none() || pages.contains(&of_words.document(text)))
+            .collect();
         let answers = [
-            simhash(&of_shingles, &config)?,
-            minhash(&of_words, MINHASH, FeatureKind::Words, &config, options.seed)?,
-            minhash(&of_shingles, MINHASH_SHINGLES, shingles, &config, options.seed)?,
+            simhash(&of_shingles, &drawn, &config)?,
+            minhash(&of_words, &drawn_words, MINHASH, FeatureKind::Words, &config, options.seed)?,
+            minhash(&of_shingles, &drawn, MINHASH_SHINGLES, shingles, &config, options.seed)?,
         ];
         for answer in answers {
             let corpus = if answer.method == MINHASH { &of_words } else { &of_shingles };
-            write(&mut table, corpus, &answer, &truths)?;
-            let found: usize = answer.bands.iter().flatten().collect::<HashSet<_>>().len();
+            write(&mut table, corpus, &answer, &truths, chosen.as_ref().map(Vec::len))?;
+            let found: u64 =
+                (answer.from..=answer.top).map(|score| answer.tally.count(config.bands, score)[0]).sum();
             options.progress.say(format!(
                 "  {}: {} texts, {}: {found} pairs of texts, {:.2} s",
                 corpus.name,
@@ -242,29 +411,40 @@ fn run(options: &Options) -> Result<()> {
                 answer.time.0
             ));
         }
+        let (name, digest) = (of_shingles.name.clone(), of_shingles.digest.clone());
+        drop((of_shingles, of_words));
+        let mut table = Table::part(options, EXPERIMENT.name, &name, &digest, "-tool")?;
+        for (method, settings, from) in seed_settings(&config, options.seed, chosen.is_none()) {
+            by_the_tool(options, &mut table, &path, method, settings, from)?;
+        }
     }
     Ok(())
 }
 
-fn write(table: &mut Table, corpus: &Corpus, answer: &Answer, truths: &[Right]) -> Result<()> {
-    let copies: HashMap<u32, u64> =
-        (0..corpus.len()).map(|text| (corpus.document(text), corpus.copies(text) as u64)).collect();
+fn write(
+    table: &mut Table,
+    corpus: &Corpus,
+    answer: &Answer,
+    truths: &[Right],
+    drawn: Option<usize>,
+) -> Result<()> {
     // Copies of one text are alike by any method; they count as pages, as they do in the seed.
-    let same: u64 = copies.values().map(|n| n * (n - 1) / 2).sum();
-    let pages = |pairs: &[&Scored]| pairs.iter().map(|(a, b, _)| copies[a] * copies[b]).sum::<u64>();
-    let union: HashSet<Scored> = answer.bands.iter().flatten().copied().collect();
-    let count = answer.bands.len();
-    let bands: Vec<Vec<Scored>> =
-        answer.bands.iter().cloned().chain([union.iter().copied().collect()]).collect();
-    for (band, all) in bands.iter().enumerate() {
-        let total = pages(&all.iter().collect::<Vec<_>>()) + same;
-        let name = if band < count { band.to_string() } else { "all".into() };
+    let copies = (0..corpus.len()).map(|text| corpus.copies(text) as u64);
+    let same: u64 = copies.map(|n| n * (n - 1) / 2).sum();
+    let tally = &answer.tally;
+    let mut judged = tally.judged.lock().expect("all pairs are listed").clone();
+    judged.sort_unstable();
+    let found: u64 = (answer.from..=answer.top).map(|score| tally.count(tally.bands, score)[0]).sum();
+    for band in 0..=tally.bands {
+        let name = if band < tally.bands { band.to_string() } else { "all".into() };
+        let number = |score| tally.count(band, score)[1] + if score == answer.top { same } else { 0 };
+        let total: u64 = (answer.from..=answer.top).map(number).sum();
+        let of_band: Vec<&Scored> =
+            judged.iter().filter(|pair| band == tally.bands || pair.bands >> band & 1 == 1).collect();
         for score in answer.from..=answer.top {
-            let at: Vec<&Scored> = all.iter().filter(|pair| pair.2 == score).collect();
-            let number = pages(&at) + if score == answer.top { same } else { 0 };
             // What the method would have found with this score as its threshold.
             let above: Vec<(u32, u32)> =
-                all.iter().filter(|pair| pair.2 >= score).map(|&(a, b, _)| (a, b)).collect();
+                of_band.iter().filter(|pair| pair.score >= score).map(|pair| (pair.a, pair.b)).collect();
             for Right { name: truth, near, known } in truths {
                 let judged = |pair: &&(u32, u32)| known.as_ref().is_none_or(|known| known.contains(pair));
                 let told = above.iter().filter(judged).count();
@@ -273,6 +453,7 @@ fn write(table: &mut Table, corpus: &Corpus, answer: &Answer, truths: &[Right]) 
                 let hit = above.iter().filter(|pair| near.contains(pair)).count() + copied;
                 let told = told + copied;
                 let share = |part: usize, of: usize| part as f64 / of.max(1) as f64;
+                let number = number(score);
                 table.row(&[
                     ("documents", &corpus.documents()),
                     ("texts", &corpus.len()),
@@ -283,12 +464,13 @@ fn write(table: &mut Table, corpus: &Corpus, answer: &Answer, truths: &[Right]) 
                     ("score", &score),
                     ("number", &number),
                     ("portion", &format_args!("{:.6}", number as f64 / total.max(1) as f64)),
-                    ("text_pairs", &at.len()),
+                    ("text_pairs", &tally.count(band, score)[0]),
                     (
                         "text_pairs_with_or_without_band",
                         &answer.near.map_or(String::new(), |n| n.to_string()),
                     ),
                     ("truth", truth),
+                    ("drawn", &drawn.map_or(String::new(), |n| n.to_string())),
                     ("true_pairs", &near.len()),
                     ("told", &told),
                     ("right", &hit),
@@ -296,13 +478,90 @@ fn write(table: &mut Table, corpus: &Corpus, answer: &Answer, truths: &[Right]) 
                     ("recall_from_score", &format_args!("{:.5}", share(hit, near.len()))),
                     ("f1_from_score", &format_args!("{:.5}", share(2 * hit, told + near.len()))),
                     ("sketch_bytes", &answer.sketch),
-                    ("result_bytes", &(union.len() * size_of::<Scored>())),
+                    ("result_bytes", &(found * PAIR_BYTES)),
                     ("cpu_seconds", &format_args!("{:.4}", answer.time.0)),
                     ("wall_seconds", &format_args!("{:.4}", answer.time.1)),
                 ])?;
             }
         }
     }
+    Ok(())
+}
+
+/// What `flipside dedup` is asked to do what the seed's program does: its sketches and bands, and every pair from the
+/// seed's least score on; or, of many, enough to connect each cluster.
+fn seed_settings(config: &Config, seed: u64, all_pairs: bool) -> [(&'static str, Settings, u32); 2] {
+    let simhash = Settings::simhash().with(|settings| {
+        settings.features = FeatureKind::Shingles(config.shingle);
+        settings.sketches = Sketches::SimHash { weighting: Weighting::Tf };
+        let banding = Banding { bands: config.bands, rows: BITS / config.bands };
+        settings.net = Net::HashBands { distance: BITS as u32 - config.simhash_from, banding };
+    });
+    let positions = config.minhash_positions;
+    let similarity = f64::from(config.minhash_from) / positions as f64;
+    let minhash = Settings::minhash(similarity).with(|settings| {
+        settings.features = FeatureKind::Words;
+        settings.sketches = Sketches::MinHash { permutations: positions, family: Family::default() };
+        let shape = BandShape::Fixed(Banding { bands: config.bands, rows: positions / config.bands });
+        settings.net = Net::Bands { similarity, shape };
+    });
+    let listing = |settings: Settings| {
+        settings.with(|settings| {
+            (settings.judge, settings.min_features) = (Judge::Net, MIN_FEATURES);
+            (settings.all_pairs, settings.seed) = (all_pairs, seed);
+        })
+    };
+    [(SIMHASH, listing(simhash), config.simhash_from), (MINHASH, listing(minhash), config.minhash_from)]
+}
+
+/// A run from files to a list of pairs: the scores of each band, with times and sizes of all of it.
+fn by_the_tool(
+    options: &Options,
+    table: &mut Table,
+    path: &Path,
+    method: &str,
+    settings: Settings,
+    from: u32,
+) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("result");
+    let job = Job {
+        inputs: vec![path.to_owned()],
+        out: out.clone(),
+        writes: Writes { kept: false, ..Writes::default() },
+        settings,
+        ..Job::default()
+    };
+    let clock = Clock::start();
+    pipeline::dedup(&job, &Silent)?;
+    let time = clock.read();
+    let pairs = out.join("pairs.csv");
+    let bytes = std::fs::metadata(&pairs).with_context(|| pairs.display().to_string())?.len();
+    let report = Report::read_json(&out.join("report.json"))?;
+    for (band, histogram) in report.histograms.iter().enumerate() {
+        let rows = || histogram.rows.iter().filter(|row| row.score >= from);
+        let total: u64 = rows().map(|row| row.number).sum();
+        for row in rows() {
+            table.row(&[
+                ("documents", &report.corpus.documents),
+                ("method", &format_args!("{method}{BY_THE_TOOL}")),
+                ("band", &band),
+                ("score", &row.score),
+                ("number", &row.number),
+                ("portion", &format_args!("{:.6}", row.number as f64 / total.max(1) as f64)),
+                ("pairs_found", &report.outcome.pairs_found),
+                ("pairs_written", &report.outcome.pairs_written),
+                ("kept", &report.outcome.kept),
+                ("result_bytes", &bytes),
+                ("cpu_seconds", &format_args!("{:.4}", time.0)),
+                ("wall_seconds", &format_args!("{:.4}", time.1)),
+            ])?;
+        }
+    }
+    options.progress.say(format!(
+        "  {method}{BY_THE_TOOL}: {} pairs, {bytes} bytes, {:.1} s",
+        report.outcome.pairs_found, time.1
+    ));
     Ok(())
 }
 
@@ -403,26 +662,38 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                 .all(|field| minhash.number(field) >= simhash.number(field))
                 && minhash.number("cpu_seconds") <= simhash.number("cpu_seconds");
             all.push(Verdict {
-                item: format!("{corpus}, by {truth}, {} true pairs of texts: which is the better", simhash.text("true_pairs")),
+                item: format!(
+                    "{corpus}, by {truth}, {} true pairs of {}texts: which is the better",
+                    simhash.text("true_pairs"),
+                    match simhash.text("drawn") {
+                        "" => String::new(),
+                        drawn => format!("{drawn} drawn "),
+                    }
+                ),
                 paper: "MinHash of words on every aspect except space (judged by eye)".into(),
                 ours: format!("MinHash {}; SimHash {}{same_features}", say(minhash), say(simhash)),
                 finding: better.into(),
                 because: "agrees only if MinHash has the better F1 with precision, recall and time no worse; each at its best score on this truth".into(),
             });
         }
-        for method in [SIMHASH, MINHASH] {
+        let of_tool = [SIMHASH, MINHASH].map(|method| format!("{method}{BY_THE_TOOL}"));
+        let [tool_simhash, tool_minhash] = &of_tool;
+        for (method, of_seed) in
+            [(SIMHASH, SIMHASH), (MINHASH, MINHASH), (tool_simhash, SIMHASH), (tool_minhash, MINHASH)]
+        {
             let portions: Vec<(f64, f64)> = expected
                 .iter()
-                .filter(|row| row.text("method") == method)
+                .filter(|row| row.text("method") == of_seed)
                 .filter_map(|row| {
                     let found = rows.iter().find(|r| {
-                        ["method", "band", "score"].iter().all(|field| r.text(field) == row.text(field))
+                        r.text("method") == method
+                            && ["band", "score"].iter().all(|field| r.text(field) == row.text(field))
                     })?;
                     Some((row.number("portion"), found.number("portion")))
                 })
                 .collect();
-            let top = if method == SIMHASH { BITS } else { config.minhash_positions };
-            let full = |rows: &[&Row]| -> String {
+            let top = if of_seed == SIMHASH { BITS } else { config.minhash_positions };
+            let full = |rows: &[&Row], method: &str| -> String {
                 let rows = rows
                     .iter()
                     .filter(|row| row.text("method") == method && row.number("score") == top as f64);
@@ -442,10 +713,10 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                 (off.clone().fold(0.0, f64::max), off.sum::<f64>() / portions.len() as f64);
             all.push(Verdict {
                 item: format!("{corpus}: {method}, portions of the {} scores in four bands", portions.len()),
-                paper: format!("full score {} % of a band's pairs", full(&expected.iter().collect::<Vec<_>>())),
+                paper: format!("full score {} % of a band's pairs", full(&expected.iter().collect::<Vec<_>>(), of_seed)),
                 ours: format!(
                     "full score {} %; portions {:.1} points off on average, {:.1} at most",
-                    full(&rows),
+                    full(&rows, method),
                     mean * 100.0,
                     farthest * 100.0
                 ),
@@ -457,7 +728,7 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                 .find(|row| row.text("method") == SIMHASH && method == SIMHASH && row.text("band") == "all")
             {
                 let near = row.number("text_pairs_with_or_without_band");
-                let shared = row.number("result_bytes") / size_of::<Scored>() as f64;
+                let shared = row.number("result_bytes") / PAIR_BYTES as f64;
                 all.push(Verdict {
                     item: format!(
                         "{corpus}: pairs of texts with a score of {} or more that share a band",
@@ -470,6 +741,33 @@ fn verdicts(options: &Options, rows: &[Row], expected: &[Row]) -> Result<Vec<Ver
                         .into(),
                 });
             }
+        }
+        let lists: Vec<&Row> = of_tool
+            .iter()
+            .filter_map(|method| rows.iter().find(|row| row.text("method") == method.as_str()).copied())
+            .collect();
+        if let [simhash, minhash] = lists[..] {
+            let say = |row: &Row| {
+                format!(
+                    "{:.1} s of processor time, {} pairs found, {} of them listed in {:.1} MB",
+                    row.number("cpu_seconds"),
+                    row.text("pairs_found"),
+                    row.text("pairs_written"),
+                    row.number("result_bytes") / 1e6
+                )
+            };
+            all.push(Verdict {
+                item: format!(
+                    "{corpus}: from files to a list of pairs by `flipside dedup`, {} pages",
+                    simhash.text("documents")
+                ),
+                paper: "2 million pages, 18 GB: SimHash 546 s and 1.5 GB, MinHash 501 s and 5 GB".into(),
+                ours: format!("SimHash {}; MinHash {}", say(simhash), say(minhash)),
+                finding: Finding::New,
+                because: "other pages, another machine; of a crowd the tool brings up the nearest pairs alone, and of a large \
+                          corpus it lists enough to connect each cluster"
+                    .into(),
+            });
         }
     }
     Ok(all)
@@ -489,25 +787,70 @@ mod tests {
         let path = crate::root().join("data/debian-faq.warc.wet.gz");
         let corpus = Corpus::load(&path, FeatureKind::Shingles(config.shingle)).unwrap();
         let hashes = corpus.simhashes(Weighting::Tf);
-        let answer = simhash(&corpus, &config).unwrap();
+        let drawn = vec![true; corpus.len()];
+        let answer = simhash(&corpus, &drawn, &config).unwrap();
+        let judged = answer.tally.judged.lock().unwrap().clone();
         let width = BITS / config.bands;
-        for (band, found) in answer.bands.iter().enumerate() {
+        let mut near = 0;
+        for band in 0..config.bands {
             let mut naive = Vec::new();
             for a in 0..corpus.len() {
                 for b in a + 1..corpus.len() {
                     let [x, y] = [a, b].map(|text| hashes[text].hash);
                     let score = BITS as u32 - distance(x, y);
                     let key = |hash: u64| hash << (width * band) >> (BITS - width);
+                    near += u64::from(band == 0 && score >= config.simhash_from);
                     if key(x) == key(y) && score >= config.simhash_from {
-                        naive.push(scored(corpus.document(a), corpus.document(b), score));
+                        let [a, b] = [a, b].map(|text| corpus.document(text));
+                        naive.push((a.min(b), a.max(b), score));
                     }
                 }
             }
-            let mut found = found.clone();
+            let of_band = judged.iter().filter(|pair| pair.bands >> band & 1 == 1);
+            let mut found: Vec<_> = of_band.map(|pair| (pair.a, pair.b, pair.score)).collect();
             found.sort_unstable();
             naive.sort_unstable();
             assert!(!naive.is_empty());
             assert_eq!(found, naive, "band {band}");
+            for score in config.simhash_from..=BITS as u32 {
+                let of_score = naive.iter().filter(|pair| pair.2 == score).count() as u64;
+                assert_eq!(answer.tally.count(band, score)[0], of_score, "band {band}, score {score}");
+            }
+        }
+        assert_eq!(answer.near, Some(near));
+    }
+
+    #[test]
+    fn of_drawn_texts_all_pairs_are_judged_and_of_all_texts_all_are_counted() {
+        let options = Options::parse_from(["experiments", EXPERIMENT.name, "--quick"]);
+        let mut config: Config = config::read(&options, EXPERIMENT.name).unwrap();
+        let path = crate::root().join("data/debian-faq.warc.wet.gz");
+        let corpus = Corpus::load(&path, FeatureKind::Words).unwrap();
+        (config.judged_in_full, config.drawn) = (0, 20);
+        let (drawn, chosen) = draw_texts(&corpus, &config, 7);
+        assert_eq!(chosen.unwrap().len(), 20);
+        let documents: HashSet<u32> =
+            (0..corpus.len()).filter(|&text| drawn[text]).map(|text| corpus.document(text)).collect();
+        let all = vec![true; corpus.len()];
+        let answers = |drawn: &[bool]| {
+            let minhash = minhash(&corpus, drawn, MINHASH, FeatureKind::Words, &config, 1).unwrap();
+            [simhash(&corpus, drawn, &config).unwrap(), minhash]
+        };
+        for (full, part) in answers(&all).into_iter().zip(answers(&drawn)) {
+            let listed = |answer: &Answer| {
+                let mut judged = answer.tally.judged.lock().unwrap().clone();
+                judged.sort_unstable();
+                judged
+            };
+            let mut wanted = listed(&full);
+            wanted.retain(|pair| documents.contains(&pair.a) || documents.contains(&pair.b));
+            assert!(!wanted.is_empty() && wanted.len() < listed(&full).len(), "{}", full.method);
+            assert_eq!(listed(&part), wanted, "{}", full.method);
+            for (band, score) in
+                (0..=config.bands).flat_map(|band| (full.from..=full.top).map(move |s| (band, s)))
+            {
+                assert_eq!(full.tally.count(band, score), part.tally.count(band, score), "{}", full.method);
+            }
         }
     }
 

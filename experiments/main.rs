@@ -17,6 +17,7 @@ mod feature_choice;
 mod figure;
 mod flips_vs_recall;
 mod generate;
+mod history;
 mod laws;
 mod modulo_sketch;
 mod nearness;
@@ -44,7 +45,8 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Parser)]
 #[command(name = "experiments", about = "The published curves and tables, measured again")]
 pub struct Options {
-    /// An experiment, or: list, all, check (verdicts from results), draw (figures from results).
+    /// An experiment, or: list, all, check (verdicts from results), draw (figures from results), keep (what earlier
+    /// runs measured, from the versions that git has).
     what: String,
     /// Only with draw and check: the experiment; all if none is named.
     only: Option<String>,
@@ -180,7 +182,11 @@ fn run(options: &Options) -> Result<()> {
             for experiment in chosen(options)? {
                 draw(options, experiment)?;
             }
+            if options.only.is_none() {
+                history::draw(options)?;
+            }
         }
+        "keep" => history::keep(options)?,
         name => measure(options, find(name)?)?,
     }
     Ok(())

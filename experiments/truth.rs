@@ -51,6 +51,36 @@ pub fn similar_pairs(sets: &[Vec<(u64, u32)>], least: f64) -> Vec<TruePair> {
     pairs
 }
 
+/// The pairs a < b of [`similar_pairs`] of which a drawn text is one, ascending.
+///
+/// Every set is counted against the drawn ones that share a feature with it.
+pub fn similar_to(sets: &[Vec<(u64, u32)>], drawn: &[u32], least: f64) -> Vec<TruePair> {
+    let mut postings: HashMap<u64, Vec<u32>> = HashMap::new();
+    for &text in drawn {
+        sets[text as usize].iter().for_each(|&(f, _)| postings.entry(f).or_default().push(text));
+    }
+    let mut pairs: Vec<TruePair> = sets
+        .par_iter()
+        .enumerate()
+        .flat_map_iter(|(text, set)| {
+            let text = text as u32;
+            let mut shared: HashMap<u32, u32> = HashMap::new();
+            for other in set.iter().filter_map(|(feature, _)| postings.get(feature)).flatten() {
+                *shared.entry(*other).or_default() += 1;
+            }
+            let alike = |(other, shared): (u32, u32)| {
+                let either = set.len() + sets[other as usize].len() - shared as usize;
+                let jaccard = f64::from(shared) / either as f64;
+                (other != text && jaccard >= least).then(|| (text.min(other), text.max(other), jaccard))
+            };
+            shared.into_iter().filter_map(alike).collect::<Vec<_>>()
+        })
+        .collect();
+    pairs.sort_unstable_by_key(|&(a, b, _)| (a, b));
+    pairs.dedup();
+    pairs
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +115,10 @@ mod tests {
             }
             assert!(!all.is_empty());
             assert_eq!(similar_pairs(&sets, least), all, "{least}");
+            let drawn: Vec<u32> = (0..120).step_by(2).collect();
+            all.retain(|(a, b, _)| drawn.contains(a) || drawn.contains(b));
+            assert!(!all.is_empty());
+            assert_eq!(similar_to(&sets, &drawn, least), all, "{least}");
         }
     }
 }

@@ -200,6 +200,40 @@ fn psm_without_budget_finds_what_bphs_finds() {
 }
 
 #[test]
+fn hashes_that_agree_in_a_band_are_told_band_by_band() {
+    let top = tempfile::tempdir().unwrap();
+    let run = |name: &str, args: &[&str]| {
+        let out = top.path().join(name);
+        let usual = ["--method", "simhash", "--distance", "8", "--verify", "none", "--all-pairs"];
+        flipside()
+            .arg("dedup")
+            .arg(corpus())
+            .arg("--out")
+            .arg(&out)
+            .args(usual)
+            .args(args)
+            .assert()
+            .success();
+        let report: Value =
+            serde_json::from_str(&fs::read_to_string(out.join("report.json")).unwrap()).unwrap();
+        (fs::read_to_string(out.join("pairs.csv")).unwrap(), report)
+    };
+    let (all, _) = run("join", &["--search", "join"]);
+    let (some, report) = run("bands", &["--search", "bands"]);
+    // What agrees in a band is a part of what is near, and its pairs are told alike.
+    let lines = |pairs: &str| pairs.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
+    assert!(lines(&some).is_subset(&lines(&all)) && lines(&some).len() < lines(&all).len());
+    let net = &report["settings"]["net"]["hash-bands"];
+    assert_eq!(net, &serde_json::json!({ "distance": 8, "banding": { "bands": 4, "rows": 16 } }));
+    let histograms = report["histograms"].as_array().unwrap();
+    assert_eq!((histograms.len(), &histograms[3]["title"]), (4, &"band 3".into()));
+    // Nine bands of seven bits are more than bits may differ.
+    let (nine, report) = run("nine", &["--search", "bands", "--bands", "9x7"]);
+    assert_eq!(lines(&nine), lines(&all));
+    assert!(report["method"]["parameters"].to_string().contains("which is exact"));
+}
+
+#[test]
 fn jsonl_comes_in_by_standard_input_and_goes_out_as_jsonl() {
     let top = tempfile::tempdir().unwrap();
     let (input, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
@@ -330,6 +364,8 @@ fn nothing_to_read_or_senseless_settings_make_no_folder() {
     let bphs = ["--method", "bphs", "--distance", "10", "--tables", "12"];
     fails(&bphs, &corpus(), "--tables 12: expected 11 for distance 10");
     fails(&["--method", "minhash", "--permutations", "4", "--recall", "0.9999"], &corpus(), "recall");
+    let bands = ["--method", "simhash", "--search", "bands", "--bands", "5x16"];
+    fails(&bands, &corpus(), "--bands 5x16: expected bands × bits of 1 to the 64 bits of a hash");
 }
 
 #[test]
@@ -367,6 +403,11 @@ fn options_that_would_change_nothing_are_refused() {
         ("--search dial --method psm", ["--search dial", "--method psm"]),
         ("--search join --method minhash", ["--search", "--method minhash"]),
         ("--method simhash --tables 10", ["--tables", "--search auto"]),
+        ("--method simhash --bands 4x16", ["--bands", "--search bands"]),
+        ("--method simhash --search bands --recall 0.5", ["--recall", "--search bands"]),
+        ("--method simhash --search bands --budget 9", ["--budget", "--search bands"]),
+        ("--search bands", ["--search bands", "--method both"]),
+        ("--search bands --method minhash", ["--search", "--method minhash"]),
         ("--method psm --index all-bits --key-bits 20", ["--key-bits", "--index dial or one-table"]),
         ("--verify none --verify-threshold 0.9", ["--verify-threshold", "--verify none"]),
         ("--method simhash --frequencies f", ["--frequencies", "--weighting binary"]),

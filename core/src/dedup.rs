@@ -657,7 +657,8 @@ mod tests {
     use super::*;
     use crate::clusters::Linkage;
     use crate::hash::SplitMix64;
-    use crate::settings::{BandShape, Net, Recall};
+    use crate::search::bands::Banding;
+    use crate::settings::{BandShape, Net, Recall, USUAL_HASH_BANDS};
     use crate::simhash::distance;
     use crate::similarity::{Anchor, Page};
     use crate::sketch::{SketchValue, Sketcher};
@@ -707,6 +708,7 @@ mod tests {
         for net in [
             Net::Dial { distance: 6, recall: Recall::Exact, key_bits: None },
             Net::Bphs { distance: 3, tables: None },
+            Net::HashBands { distance: 8, banding: USUAL_HASH_BANDS },
         ] {
             all.push(Settings { net, ..base() });
         }
@@ -919,6 +921,54 @@ mod tests {
                 }
             }
             prop_assert_eq!(text_pairs(&outcome, &texts), expected);
+        }
+
+        /// The same against bands of hashes, which bring up what agrees in one; and their scores, band by band.
+        #[test]
+        fn bands_of_hashes_bring_up_what_agrees_in_one(seed: u64, n in 2usize..40, h in 0u32..16, rows in 1usize..33) {
+            let texts = texts(n, seed);
+            let banding = Banding { bands: 64 / rows, rows };
+            let settings = Settings {
+                features: FeatureKind::Words,
+                min_features: 4,
+                net: Net::HashBands { distance: h, banding },
+                judge: Judge::Net,
+                ..Settings::simhash()
+            };
+            let outcome = run_on(&settings, &texts);
+            let mut sketcher = Sketcher::new(&settings, None).unwrap();
+            let distinct: BTreeSet<&String> = texts.iter().collect();
+            let hashes: Vec<(u64, &String)> = distinct
+                .into_iter()
+                .map(|text| (sketcher.sketch(text), text))
+                .filter(|(sketch, _)| sketch.facts.features >= 4)
+                .map(|(sketch, text)| match sketch.value {
+                    SketchValue::SimHash(hashed) => (hashed.hash, text),
+                    _ => unreachable!("SimHash was asked for"),
+                })
+                .collect();
+            let (mut expected, mut scores) = (BTreeSet::new(), vec![vec![0u64; 65]; banding.bands]);
+            for (at, &(x, a)) in hashes.iter().enumerate() {
+                for &(y, b) in &hashes[at + 1..] {
+                    let bits = |hash: u64| format!("{hash:064b}");
+                    let band = |hash: u64, band: usize| bits(hash)[band * rows..][..rows].to_owned();
+                    let agree: Vec<usize> = (0..banding.bands).filter(|&k| band(x, k) == band(y, k)).collect();
+                    let d = distance(x, y);
+                    if d <= h && !agree.is_empty() {
+                        let mut pair = [a.clone(), b.clone()];
+                        pair.sort();
+                        expected.insert(pair);
+                        agree.iter().for_each(|&band| scores[band][64 - d as usize] += 1);
+                    }
+                }
+            }
+            prop_assert_eq!(text_pairs(&outcome, &texts), expected);
+            prop_assert_eq!(outcome.searched.scores.len(), banding.bands);
+            for (told, scores) in outcome.searched.scores.iter().zip(&scores) {
+                for &(score, count) in &told.counts {
+                    prop_assert_eq!(count, scores[score as usize], "band {:?}, score {}", told.table, score);
+                }
+            }
         }
 
         #[test]

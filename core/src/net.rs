@@ -86,6 +86,13 @@ pub enum Ran {
         /// Number of tables.
         tables: u32,
     },
+    /// Hashes looked up by bands of their bits: exact if there are more bands than `distance` bits.
+    HashBands {
+        /// h.
+        distance: u32,
+        /// How they were cut, `rows` being bits.
+        banding: Banding,
+    },
     /// Sketches brought together that share a key.
     Keys {
         /// Keys of a page.
@@ -237,6 +244,11 @@ fn by_hashes(net: &Net, seed: u64, evidence: &Evidence<'_>, progress: &dyn Progr
                 let params = BphsParams { radius: distance, tables };
                 let index = run(progress, Step::Index, slots, |_| Bphs::new(hashes.hashes(), params))?;
                 (Box::new(index) as Box<dyn HammingIndex>, Ran::Bphs { distance, tables }, None)
+            }
+            Net::HashBands { banding, .. } => {
+                let index =
+                    run(progress, Step::Index, slots, |_| Bphs::banded(hashes.hashes(), distance, banding))?;
+                (Box::new(index) as Box<dyn HammingIndex>, Ran::HashBands { distance, banding }, None)
             }
             _ => probing(net, seed, &hashes, progress)?,
         };

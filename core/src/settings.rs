@@ -7,7 +7,7 @@ use crate::hash::FeatureHash;
 use crate::minhash::{Family, MinHashParams};
 use crate::search::TableSet;
 use crate::search::bands::Banding;
-use crate::search::bphs::{Bphs, BphsParams};
+use crate::search::bphs::{self, Bphs, BphsParams};
 use crate::search::psm::Reading;
 use crate::simhash::BITS;
 use crate::text::{Extraction, FeatureKind};
@@ -136,6 +136,14 @@ pub enum Net {
         /// Number of tables; by default that of h + 2 blocks.
         tables: Option<u32>,
     },
+    /// A query for each hash: hashes that agree in all bits of a band. Pairs within the distance that agree in
+    /// no band are missed; there are none if there are more bands than bits may differ.
+    HashBands {
+        /// h.
+        distance: u32,
+        /// How hashes are cut, `rows` being bits.
+        banding: Banding,
+    },
     /// MinHash signatures that agree in a whole band (Broder 1997; Indyk & Motwani 1998).
     Bands {
         /// The Jaccard coefficient from which two documents are near.
@@ -257,6 +265,9 @@ pub const USUAL_RECALL: f64 = 0.95;
 
 /// The largest distance that can be asked for: at 32 of 64 bits, unrelated hashes are near.
 pub const MAX_DISTANCE: u32 = 15;
+
+/// The usual bands of hashes: all 64 bits, in as many bits a band as usual tables of keys have.
+pub const USUAL_HASH_BANDS: Banding = Banding { bands: 4, rows: 16 };
 
 /// Up to this distance an exact join of all hashes takes less time than the probes of each hash that find 95
 /// % of the pairs: measured on 1.4 million hashes of real pages, from a third of it at distance 3 to four
@@ -424,7 +435,11 @@ impl Settings {
             | (Sketches::Both { .. } | Sketches::OneBit { .. }, Net::Keys | Net::Join { .. })
             | (
                 Sketches::SimHash { .. },
-                Net::Join { .. } | Net::Dial { .. } | Net::Psm { .. } | Net::Bphs { .. },
+                Net::Join { .. }
+                | Net::Dial { .. }
+                | Net::Psm { .. }
+                | Net::Bphs { .. }
+                | Net::HashBands { .. },
             ) => None,
             (Sketches::MinHash { .. }, _) => Some("bands with MinHash, whose signatures have no distance"),
             (Sketches::Both { .. }, _) => {
@@ -433,7 +448,9 @@ impl Settings {
             (Sketches::OneBit { .. }, _) => {
                 Some("keys or join with one bit of each position, which have no weights to probe by")
             }
-            (Sketches::SimHash { .. }, _) => Some("join, dial, psm or bphs with SimHash, which has no bands"),
+            (Sketches::SimHash { .. }, _) => {
+                Some("join, dial, psm, bphs or bands of hashes with SimHash, which has no signatures")
+            }
         };
         if let Some(expected) = expected {
             return Err(Error::parameter("search", self.net.name(), expected));
@@ -538,7 +555,7 @@ impl Net {
             Self::Dial { .. } => "dial",
             Self::Psm { .. } => "psm",
             Self::Bphs { .. } => "bphs",
-            Self::Bands { .. } => "bands",
+            Self::Bands { .. } | Self::HashBands { .. } => "bands",
             Self::Keys => "keys",
         }
     }
@@ -549,7 +566,8 @@ impl Net {
             Self::Join { distance }
             | Self::Dial { distance, .. }
             | Self::Psm { distance, .. }
-            | Self::Bphs { distance, .. } => Some(distance),
+            | Self::Bphs { distance, .. }
+            | Self::HashBands { distance, .. } => Some(distance),
             Self::Bands { .. } | Self::Keys => None,
         }
     }
@@ -588,6 +606,7 @@ impl Net {
         }
         match *self {
             Self::Bphs { distance, tables: Some(tables) } => check_tables(distance, tables),
+            Self::HashBands { banding, .. } => bphs::check_bands(banding),
             Self::Bands { similarity, .. } if !is_share(similarity) => {
                 Err(Error::parameter("similarity", similarity, "a share above 0 and at most 1"))
             }
@@ -808,6 +827,14 @@ mod tests {
         assert_eq!(simhash(dial(Recall::Probes(0), None)), "budget");
         assert_eq!(simhash(dial(Recall::Exact, Some(65))), "key-bits");
         assert_eq!(simhash(Net::Bphs { distance: 3, tables: Some(5) }), "tables");
+        let bands = |bands, rows| simhash(Net::HashBands { distance: 8, banding: Banding { bands, rows } });
+        assert_eq!([bands(4, 16), bands(64, 1), bands(1, 64), bands(3, 5)], [""; 4]);
+        assert_eq!([bands(0, 16), bands(4, 0), bands(5, 13), bands(usize::MAX, 2)], ["bands"; 4]);
+        let of_hashes = Net::HashBands { distance: 16, banding: USUAL_HASH_BANDS };
+        assert_eq!(simhash(of_hashes), "distance");
+        for without in [Settings::minhash(0.8), Settings::both(0.8), Settings::one_bit(64, 0.8)] {
+            assert_eq!(refused(&Settings { net: of_hashes, ..without }), "search");
+        }
         let psm = |distance, recall, reading| Net::Psm { distance, recall, reading };
         let (whole, leading) = (Reading::X { filter_bits: 8 }, Reading::P { key_bits: None });
         assert_eq!(simhash(psm(15, Recall::Exact, Reading::P { key_bits: Some(64) })), "recall");
@@ -852,6 +879,7 @@ mod tests {
             Net::Dial { distance: 12, recall: Recall::Probes(40), key_bits: Some(14) },
             Net::Psm { distance: 3, recall: Recall::Exact, reading: Reading::X { filter_bits: 8 } },
             Net::Bphs { distance: 4, tables: None },
+            Net::HashBands { distance: 8, banding: USUAL_HASH_BANDS },
         ] {
             all.push(Settings { net, ..Settings::simhash() });
         }

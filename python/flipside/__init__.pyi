@@ -20,7 +20,7 @@ _Path: TypeAlias = str | PathLike[str]
 _Paths: TypeAlias = _Path | Iterable[_Path]
 _Progress: TypeAlias = Callable[[str, int, int, str], object]
 _Method: TypeAlias = Literal["both", "simhash", "minhash", "psm", "bphs"]
-_Search: TypeAlias = Literal["auto", "keys", "join", "dial", "psm", "bphs"]
+_Search: TypeAlias = Literal["auto", "keys", "join", "dial", "psm", "bphs", "bands"]
 _Verify: TypeAlias = Literal[
     "none", "weights", "mismatch", "estimate", "estimated-containment", "jaccard", "containment", "cosine"
 ]

@@ -10,7 +10,7 @@ use flipside::search::bands::Banding;
 use flipside::search::psm::Reading;
 use flipside::settings::{
     BandShape, FARTHEST_JOINED, Judge, Measure, Net, PAPER_DISTANCE, Recall, Settings, Sketches, USUAL_BITS,
-    USUAL_DISTANCE, USUAL_RECALL, USUAL_SIMILARITY,
+    USUAL_DISTANCE, USUAL_HASH_BANDS, USUAL_RECALL, USUAL_SIMILARITY,
 };
 use flipside::text::FeatureKind;
 use flipside::weight::Weighting;
@@ -298,7 +298,8 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "N", help_heading = "Search")]
     sketch_bytes: Option<usize>,
 
-    /// both, minhash: bands x rows, such as 16x8 [default: chosen from --similarity and --recall]
+    /// both, minhash: bands x rows, such as 16x8 [default: chosen from --similarity and --recall]. simhash with --search
+    /// bands: bands x bits [default: 4x16]
     #[arg(long, value_name = "BxR", value_parser = parse_bands, help_heading = "Search")]
     bands: Option<(usize, usize)>,
 
@@ -379,6 +380,7 @@ enum NetName {
     OneTable,
     AllBits,
     Bphs,
+    HashBands,
     Bands,
     Keys,
 }
@@ -389,7 +391,7 @@ impl NetName {
         match self {
             Self::Auto => distance > FARTHEST_JOINED,
             Self::Dial | Self::OneTable | Self::AllBits => true,
-            Self::Join | Self::Bphs | Self::Bands | Self::Keys => false,
+            Self::Join | Self::Bphs | Self::HashBands | Self::Bands | Self::Keys => false,
         }
     }
 }
@@ -488,6 +490,7 @@ impl Given<'_> {
             (MethodName::Bphs, _) | (_, Some(SearchName::Bphs)) => NetName::Bphs,
             (_, Some(SearchName::Join)) => NetName::Join,
             (_, Some(SearchName::Dial)) => NetName::Dial,
+            (_, Some(SearchName::Bands)) => NetName::HashBands,
             (_, Some(SearchName::Auto | SearchName::Keys) | None) => NetName::Auto,
         })
     }
@@ -511,8 +514,7 @@ impl Given<'_> {
                            --search dial, which probes";
         const PROBING: &str = "it has a meaning for searches that probe. Leave it out, or give --method psm";
         const MINHASH: &str = "it has a meaning for minhash only. Leave it out, or give --method minhash";
-        const BANDED: &str =
-            "it has a meaning for bands only. Leave it out, or give --method both or minhash";
+        const BANDED: &str = "it has a meaning for bands only. Leave it out, or give --method both or minhash, or --search bands";
         const BOTH: &str = "it has a meaning for both sketches only. Leave it out, or give --method both";
         const BYTES: &str = "it has a meaning for both and minhash only. Leave it out, or give --method both";
         const BITS: &str = "--sketch-bytes says how many positions there are, of which one bit is kept. Leave one of the two out";
@@ -574,7 +576,7 @@ impl Given<'_> {
             net != NetName::Bands,
             if one_bit { BITS } else { MINHASH },
         );
-        add("bands", search.bands.is_some(), !bands, BANDED);
+        add("bands", search.bands.is_some(), !bands && net != NetName::HashBands, BANDED);
         add("sketch-bytes", search.sketch_bytes.is_some(), !keyed, BYTES);
         add("preset", search.preset.is_some(), !both, BOTH);
         add(
@@ -691,6 +693,10 @@ impl Given<'_> {
             NetName::OneTable => Net::Psm { distance, recall, reading: Reading::P { key_bits } },
             NetName::AllBits => Net::Psm { distance, recall, reading: Reading::X { filter_bits: 8 } },
             NetName::Bphs => Net::Bphs { distance, tables: search.tables },
+            NetName::HashBands => Net::HashBands {
+                distance,
+                banding: search.bands.map_or(USUAL_HASH_BANDS, |(bands, rows)| Banding { bands, rows }),
+            },
             NetName::Keys => Net::Keys,
             NetName::Bands => Net::Bands {
                 similarity,
@@ -827,6 +833,8 @@ pub(crate) enum SearchName {
     Psm,
     /// Look hashes up in block-permuted tables; exact (Manku et al.)
     Bphs,
+    /// Compare hashes that agree in a whole band of their bits; exact only up to fewer bits than bands
+    Bands,
 }
 
 impl SearchName {
@@ -838,6 +846,7 @@ impl SearchName {
             Self::Dial => "dial",
             Self::Psm => "psm",
             Self::Bphs => "bphs",
+            Self::Bands => "bands",
         }
     }
 }

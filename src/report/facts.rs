@@ -47,6 +47,9 @@ impl RunFacts {
             reach: match (searched.ran, &searched.crowds) {
                 (Ran::Join { .. }, Some(Crowds::Sampled { .. })) => Reach::AllButCrowds,
                 (Ran::Join { .. } | Ran::Bphs { .. } | Ran::Probing { probes: None, .. }, _) => Reach::All,
+                (Ran::HashBands { distance, banding }, _) if (distance as usize) < banding.bands => {
+                    Reach::All
+                }
                 _ => Reach::Measured,
             },
         }

@@ -70,6 +70,12 @@ fn search_words(searched: &Searched) -> String {
         Ran::Probing { probes: Some(_), .. } => "probes of an index, the likeliest first".to_owned(),
         Ran::Probing { .. } => "all probes of an index, which is exact".to_owned(),
         Ran::Bphs { .. } => "block-permuted tables, which is exact".to_owned(),
+        Ran::HashBands { distance, banding } if (distance as usize) < banding.bands => {
+            "bands of hashes, more than bits that may differ, which is exact".to_owned()
+        }
+        Ran::HashBands { .. } => {
+            "bands of hashes; pairs within the distance that agree in no band are not found".to_owned()
+        }
         Ran::Bands { .. } => "bands of signatures".to_owned(),
         Ran::Keys { .. } => "keys that pages share, hashes of bands of MinHash positions".to_owned(),
         _ => "a search of this version's own".to_owned(),
@@ -146,6 +152,10 @@ pub fn method(
             ]);
         }
         Ran::Bphs { tables, .. } => parameters.push(("tables", tables.to_string())),
+        Ran::HashBands { banding, .. } => {
+            parameters.push(("bands", banding.bands.to_string()));
+            parameters.push(("bits of a band", banding.rows.to_string()));
+        }
         Ran::Bands { banding, .. } => {
             parameters.push(("bands", banding.bands.to_string()));
             parameters.push(("rows", banding.rows.to_string()));
@@ -248,9 +258,12 @@ pub fn s_curve(settings: &Settings, searched: &Searched) -> Option<SCurve> {
 
 /// The scores of each table or band.
 pub fn histograms(searched: &Searched) -> Vec<Histogram> {
-    let bands = matches!(searched.ran, Ran::Bands { .. });
+    let (one, unit) = match searched.ran {
+        Ran::Bands { .. } => ("band", "matching positions"),
+        Ran::HashBands { .. } => ("band", "64 − distance"),
+        _ => ("table", "64 − distance"),
+    };
     let of = |Scores { table, counts, .. }: &Scores| {
-        let (one, unit) = if bands { ("band", "matching positions") } else { ("table", "64 − distance") };
         let title = table.map_or_else(|| "all pairs".to_owned(), |table| format!("{one} {table}"));
         Histogram::new(title, unit, counts)
     };
@@ -476,7 +489,10 @@ pub fn search_warnings(
         Some(Crowds::Nearest { hashes, passed_over, examples }) => {
             let most = flipside_core::search::selfjoin::MOST_NEIGHBOURS;
             let distance = match searched.ran {
-                Ran::Join { distance } | Ran::Probing { distance, .. } | Ran::Bphs { distance, .. } => distance,
+                Ran::Join { distance }
+                | Ran::Probing { distance, .. }
+                | Ran::Bphs { distance, .. }
+                | Ran::HashBands { distance, .. } => distance,
                 _ => 0,
             };
             warnings.push(format!(

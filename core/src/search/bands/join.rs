@@ -123,7 +123,7 @@ pub fn join<K: Copy + Ord + Send + Sync>(
 ///
 /// # Errors
 /// As [`join`].
-pub(crate) fn join_with<K: Copy + Ord + Send + Sync>(
+pub fn join_with<K: Copy + Ord + Send + Sync>(
     distinct: &DistinctSignatures<K>,
     params: JoinParams,
     accept: impl Fn(NearPair) -> bool + Sync,

@@ -35,8 +35,7 @@ mod join;
 
 use crate::error::{Error, Result};
 use crate::minhash::{MAX_PERMUTATIONS, hash_positions};
-pub(crate) use join::join_with;
-pub use join::{BandStats, Join, JoinParams, join};
+pub use join::{BandStats, Join, JoinParams, join, join_with};
 use serde::{Deserialize, Serialize};
 
 /// How a signature is cut. Positions beyond the last band are only compared, never looked up.
