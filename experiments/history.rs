@@ -19,8 +19,8 @@ const DISTANCE: f64 = 3.0;
 /// Of an experiment over many sizes, the one that is nearest to this is kept.
 const SIZE: f64 = 1e6;
 
-/// The columns of `history.csv`. `revision` is that of what was measured, `date` that of the first commit with its rows,
-/// in UTC.
+/// The columns of `history.csv`. `revision` is that of what was measured, `date` that of the first commit with its
+/// rows, in UTC.
 const COLUMNS: [&str; 10] = [
     "date",
     "revision",
@@ -34,8 +34,8 @@ const COLUMNS: [&str; 10] = [
     "bytes",
 ];
 
-/// Methods of which the fastest variant is kept, by how their names begin. What is called the dial was called half tables
-/// when it could do less.
+/// Methods of which the fastest variant is kept, by how their names begin. What is called the dial was called half
+/// tables when it could do less.
 const METHODS: [&str; 7] = ["dial", "half tables", "PSM-P", "BPHS 4", "BPHS 10", "BPHS 16", "mih-rs"];
 
 fn path(options: &Options) -> PathBuf {

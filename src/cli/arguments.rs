@@ -298,8 +298,8 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "N", help_heading = "Search")]
     sketch_bytes: Option<usize>,
 
-    /// both, minhash: bands x rows, such as 16x8 [default: chosen from --similarity and --recall]. simhash with --search
-    /// bands: bands x bits [default: 4x16]
+    /// both, minhash: bands x rows, such as 16x8 [default: chosen from --similarity and --recall]. simhash with
+    /// --search bands: bands x bits [default: 4x16]
     #[arg(long, value_name = "BxR", value_parser = parse_bands, help_heading = "Search")]
     bands: Option<(usize, usize)>,
 

@@ -127,8 +127,8 @@ struct MachineArgs {
 /// What pages are held against.
 #[derive(Debug, clap::Args)]
 struct AgainstArgs {
-    /// Folder of the sketches of old pages, made with the same settings (several times for several): what they hold goes
-    /// from the new pages, and they stay. Give the same ones to join, cluster and apply
+    /// Folder of the sketches of old pages, made with the same settings (several times for several): what they hold
+    /// goes from the new pages, and they stay. Give the same ones to join, cluster and apply
     #[arg(long, value_name = "DIR")]
     against: Vec<PathBuf>,
 }
