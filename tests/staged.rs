@@ -339,6 +339,10 @@ fn assert_same_against(
         let expected = outcome.clusters.iter().zip(&outcome.representatives).map(goes_for_old).sum::<usize>();
         assert_eq!(by_old, expected, "{linkage:?}");
     }
+    for name in contents(&sketches).keys() {
+        let inspection = flipside::inspect::inspect(&sketches.join(name)).unwrap();
+        assert!(inspection.problems.is_empty(), "{name}: {:?}", inspection.problems);
+    }
 }
 
 /// Few keys, so that stages take little time.

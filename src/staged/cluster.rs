@@ -43,6 +43,9 @@ pub struct ClusterJob {
 pub struct Clustered {
     /// Pages of all sketches, old ones left out.
     pub pages: u64,
+    /// Old pages.
+    #[serde(default)]
+    pub old: u64,
     /// Clusters of two pages or more, one of them new.
     pub clusters: u64,
     /// Pages in them, old ones among them.
@@ -302,8 +305,8 @@ impl Clusterer<'_> {
         let list = list.finish()?;
         let (mut ahead, mut behind) = (Follow::open(&list)?, Follow::open(&list)?);
         let mut fates = Sorter::new(Fate::WIDTH, budget.bytes / 4, self.work, "fates");
-        let first_new = self.folder.first_new();
-        let mut counts = Clustered { pages: self.folder.pages() - first_new, ..Clustered::default() };
+        let (pages, first_new) = (self.folder.pages(), self.folder.first_new());
+        let mut counts = Clustered { pages: pages - first_new, old: first_new, ..Clustered::default() };
         while let Some((leader, ..)) = ahead.next {
             let (mut size, mut has_new) = (1, leader >= first_new);
             while let Some((_, page, _)) = ahead.next.filter(|&(of, ..)| of == leader) {
@@ -550,6 +553,9 @@ pub fn check(path: &Path) -> Result<Inspection> {
     inspection.fact("clusters", header.linkage.name());
     inspection.fact("sketches", &header.sketches);
     inspection.fact("pages", counts.pages);
+    if counts.old > 0 {
+        inspection.fact("old pages", counts.old);
+    }
     inspection.fact("clusters of two pages or more", counts.clusters);
     inspection.fact("pages in clusters", counts.in_clusters);
     inspection.fact("largest cluster", counts.largest);
@@ -561,7 +567,8 @@ pub fn check(path: &Path) -> Result<Inspection> {
         let fate = Fate::of(&record);
         removed += u64::from(fate.stays != fate.page);
         let is_right = fate.stays <= fate.page
-            && fate.page < counts.pages
+            && fate.page < counts.old.saturating_add(counts.pages)
+            && (fate.page >= counts.old || fate.stays == fate.page)
             && fate.cluster < counts.clusters
             && (2..=counts.largest).contains(&fate.size)
             && before.is_none_or(|before| before < fate.page);
