@@ -21,8 +21,8 @@ use std::str::FromStr;
 #[derive(Debug, clap::Args)]
 pub(crate) struct InputArgs {
     /// WET files (.wet, .warc.wet, .warc; plain, .gz or .zst; raw WARC in a build with the feature html), JSONL
-    /// and CSV files (plain, .gz or .zst), Parquet files, folders of these, or - for standard input, which is copied to the
-    /// folder for temporary files first (TMPDIR, or /tmp) and needs as much room there
+    /// and CSV files (plain, .gz or .zst), Parquet files, folders of these, or - for standard input, which is
+    /// copied to the folder for temporary files first (TMPDIR, or /tmp) and needs as much room there
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 
