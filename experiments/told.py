@@ -562,6 +562,26 @@ def seed_table():
     )
 
 
+def stages():
+    body = []
+    runs = {}
+    for row in rows("stages/rows.csv"):
+        runs.setdefault((int(row["pages"]), int(row["of_one_template"])), {})[row["stage"]] = row
+    for (pages, template), of in runs.items():
+        what = f"{pages / 1e6:g} million"
+        what += f", {template:,} of them of one template" if template else ""
+        micros = [f'{float(of[stage]["microseconds_a_page"]):.1f}' for stage in ("sketch", "join", "star", "audit")]
+        peak = max(int(of[stage]["peak_bytes"]) for stage in ("sketch", "join", "star", "connected"))
+        joined = of["join"]
+        body.append([
+            what, f'{joined["memory_mib"]} of {joined["limit_mib"]} MiB', *micros, f"{peak / 1e6:.0f} MB",
+            f'{float(of["connected"]["disk_bytes_a_page"]):.0f}',
+        ])
+    return table(
+        ("pages", "memory, of an address space", "`sketch`", "`join`", "`cluster`, stars", "audit", "most memory held", "disk a page, bytes"), body
+    )
+
+
 TABLES = {
     "README.md": {"f1": readme},
     "docs/quality.md": {
@@ -569,6 +589,7 @@ TABLES = {
         "nine-rates": nine_rates, "nine-aims": nine_aims, "nine-sorts": nine_sorts, "costs": costs, "worst": worst,
     },
     "docs/plan.md": {"plan": plan},
+    "docs/stages.md": {"stages": stages},
     "experiments/README.md": {"nearness": nearness, "seed-000": seed_table},
 }
 
