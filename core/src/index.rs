@@ -504,7 +504,8 @@ impl Index {
             }
         };
         let (Some(by_digest), Some(net)) = (by_digest, net?) else { return Ok(false) };
-        (self.digests, self.features, self.stored) = (digests, features, std::iter::repeat_n(true, n).collect());
+        (self.digests, self.features, self.stored) =
+            (digests, features, std::iter::repeat_n(true, n).collect());
         (self.births, self.by_digest, self.net) = (n as u64, by_digest, net);
         if let Grown::Hashes(by_hashes) = &mut self.net {
             by_hashes.measure(self.settings.seed);
@@ -708,7 +709,8 @@ impl Index {
 
 /// Documents by the digests of their texts; none if two have the same.
 fn by_digest(digests: &[u128]) -> Option<Drawers> {
-    let table = Drawers::filled((0..).zip(digests).map(|(document, &digest)| (digest_hash(digest), document)));
+    let table =
+        Drawers::filled((0..).zip(digests).map(|(document, &digest)| (digest_hash(digest), document)));
     let mut same: HashSet<u128> = HashSet::new();
     let alone = table.shared().all(|document| same.insert(digests[document as usize]));
     alone.then_some(table)

@@ -253,7 +253,9 @@ impl Drawers {
                     crowds.insert(unmix(mixed), slots.iter().map(|&entry| entry as u32).collect());
                     drawer.push(drawer.entry(mixed, drawer.crowd()));
                 } else {
-                    slots.iter().for_each(|&entry| drawer.push(drawer.entry(mixed, entry & u64::from(u32::MAX))));
+                    slots
+                        .iter()
+                        .for_each(|&entry| drawer.push(drawer.entry(mixed, entry & u64::from(u32::MAX))));
                 }
             }
             if drawer.len as usize * WIDTH + SPARE < drawer.bytes.len() {
@@ -357,7 +359,9 @@ impl Drawers {
             let drawer = &mut self.drawers[place];
             let mut places = drawer.places(mixed);
             let crowd = drawer.crowd();
-            match places.find(|&place| matches!(drawer.slot(place), found if found == crowd || found == u64::from(slot))) {
+            match places.find(
+                |&place| matches!(drawer.slot(place), found if found == crowd || found == u64::from(slot)),
+            ) {
                 Some(place) if drawer.slot(place) == crowd => {
                     shortened.insert(key);
                 }
@@ -379,7 +383,9 @@ impl Drawers {
         for drawer in &mut self.drawers {
             let crowd = drawer.crowd();
             let goes = |slot: u64| slot != crowd && gone(slot as u32);
-            let Some(first) = (0..drawer.len as usize).find(|&place| goes(drawer.slot(place))) else { continue };
+            let Some(first) = (0..drawer.len as usize).find(|&place| goes(drawer.slot(place))) else {
+                continue;
+            };
             let mut stay = first;
             for place in first..drawer.len as usize {
                 let entry = drawer.at(place);
@@ -420,9 +426,12 @@ impl Drawers {
     /// The slots whose keys others have as well.
     pub(crate) fn shared(&self) -> impl Iterator<Item = u32> + '_ {
         let few = self.drawers.iter().flat_map(|drawer| {
-            let same = move |a: usize, b: usize| drawer.at(a) >> drawer.slot_bits() == drawer.at(b) >> drawer.slot_bits();
+            let same = move |a: usize, b: usize| {
+                drawer.at(a) >> drawer.slot_bits() == drawer.at(b) >> drawer.slot_bits()
+            };
             let len = drawer.len as usize;
-            let shared = (0..len).filter(move |&at| at > 0 && same(at - 1, at) || at + 1 < len && same(at, at + 1));
+            let shared =
+                (0..len).filter(move |&at| at > 0 && same(at - 1, at) || at + 1 < len && same(at, at + 1));
             shared.map(|place| drawer.slot(place) as u32)
         });
         few.chain(self.crowds.values().flatten().copied())

@@ -240,7 +240,8 @@ mod tests {
                         Some((_, keys)) if slot % 5 > 0 => keys.clone(),
                         _ => page(&mut SplitMix64::new(step), bands, values),
                     };
-                    let known: Vec<(u32, Vec<u32>)> = gone.iter().map(|slot| (*slot, keys_of(slot))).collect();
+                    let known: Vec<(u32, Vec<u32>)> =
+                        gone.iter().map(|slot| (*slot, keys_of(slot))).collect();
                     index.remove_known(known.iter().map(|(slot, keys)| (*slot, &keys[..])));
                 }
                 naive.0.retain(|(slot, _)| !gone.contains(slot));
@@ -260,9 +261,8 @@ mod tests {
         let filled: Vec<bool> = order.iter().map(|&slot| index.contains(slot)).collect();
         let mut again = Keyed::filled(bands, &filled, &keys).unwrap();
         assert_eq!(again.len(), naive.0.len());
-        let naive = Naive(
-            (0..).zip(&order).filter_map(|(at, &slot)| Some((at, index.keys(slot)?))).collect(),
-        );
+        let naive =
+            Naive((0..).zip(&order).filter_map(|(at, &slot)| Some((at, index.keys(slot)?))).collect());
         let ask = |again: &Keyed, naive: &Naive, rng: &mut SplitMix64| {
             let (keys, mut found) = (page(rng, bands, values), Vec::new());
             let passed_over = again.candidates(&keys, &mut found);
@@ -313,7 +313,8 @@ mod tests {
         assert_eq!(found.len(), MOST, "the same ones in every band");
         assert_eq!(passed_over, 14 * (100_000 - MOST as u64));
         // Removing most of them goes through each crowd once.
-        let gone: Vec<(u32, Vec<u32>)> = (1..100_000).map(|slot| (slot, (0..14).chain([slot]).collect())).collect();
+        let gone: Vec<(u32, Vec<u32>)> =
+            (1..100_000).map(|slot| (slot, (0..14).chain([slot]).collect())).collect();
         index.remove_known(gone.iter().map(|(slot, keys)| (*slot, &keys[..])));
         assert_eq!((index.len(), index.keys(0)), (1, Some((0..14).chain([0]).collect())));
     }
