@@ -33,7 +33,7 @@ use crate::id::{Document, Id, Slot};
 use crate::resemblance::Bits;
 use crate::search::dial::DialParams;
 use crate::search::drawers::Drawers;
-use crate::search::keyed::Keyed;
+use crate::search::keyed::{Keyed, Piece};
 use crate::search::keys::{self, Keys};
 use crate::search::marks::Marks;
 use crate::search::online::Online;
@@ -44,6 +44,7 @@ use crate::simhash::quantised::QuantisedWeights;
 use crate::similarity::{Anchor, Page};
 use crate::sketch::{Facts, Hashed, Sketch, SketchValue, TwoSketches};
 use hashbrown::{HashMap, HashSet};
+use rayon::prelude::*;
 use std::f64::consts::PI;
 use std::ops::Range;
 
@@ -106,9 +107,9 @@ pub struct Columns {
     /// Whether a page has a sketch.
     sketched: Vec<bool>,
     hashes: Vec<u64>,
-    /// Of pages with both sketches; as many words and keys for each.
+    /// Of pages with both sketches: as many words for each, and their keys by bands.
     bits: Vec<u64>,
-    keys: Vec<u32>,
+    keys: Vec<Vec<u32>>,
     /// Of pages with a SimHash.
     weights: Vec<QuantisedWeights>,
 }
@@ -130,7 +131,8 @@ impl Columns {
         self.sketched.reserve(pages);
         self.hashes.reserve(pages);
         self.bits.reserve(pages * words);
-        self.keys.reserve(pages * keys);
+        self.keys.resize(self.keys.len().max(keys), Vec::new());
+        self.keys.iter_mut().for_each(|keys| keys.reserve(pages));
     }
 
     /// Puts a page with both sketches behind the others, which all have as many words and keys.
@@ -145,7 +147,12 @@ impl Columns {
         self.sketched.push(true);
         self.hashes.push(hash);
         self.bits.extend(bits);
-        self.keys.extend(keys);
+        for (band, key) in keys.enumerate() {
+            if self.keys.len() == band {
+                self.keys.push(Vec::new());
+            }
+            self.keys[band].push(key);
+        }
     }
 
     /// Puts a page with a SimHash behind the others.
@@ -504,8 +511,7 @@ impl Index {
             }
         };
         let (Some(by_digest), Some(net)) = (by_digest, net?) else { return Ok(false) };
-        (self.digests, self.features, self.stored) =
-            (digests, features, std::iter::repeat_n(true, n).collect());
+        (self.digests, self.features, self.stored) = (digests, features, Marks::first(n));
         (self.births, self.by_digest, self.net) = (n as u64, by_digest, net);
         if let Grown::Hashes(by_hashes) = &mut self.net {
             by_hashes.measure(self.settings.seed);
@@ -709,8 +715,9 @@ impl Index {
 
 /// Documents by the digests of their texts; none if two have the same.
 fn by_digest(digests: &[u128]) -> Option<Drawers> {
-    let table =
-        Drawers::filled((0..).zip(digests).map(|(document, &digest)| (digest_hash(digest), document)));
+    let hashes: Vec<u32> = digests.iter().map(|&digest| digest_hash(digest)).collect();
+    let documents: Vec<u32> = (0..).take(digests.len()).collect();
+    let table = Drawers::filled([(&hashes[..], &documents[..])].into_iter());
     let mut same: HashSet<u128> = HashSet::new();
     let alone = table.shared().all(|document| same.insert(digests[document as usize]));
     alone.then_some(table)
@@ -733,26 +740,49 @@ impl ByKeys {
         n: usize,
         least: usize,
     ) -> Result<Option<Grown>> {
+        let fits = |Columns { hashes, bits, keys, .. }: &Columns| {
+            let rows = hashes.len();
+            bits.len() == rows * words
+                && (rows == 0 || keys.len() == bands)
+                && keys.iter().all(|keys| keys.len() == rows)
+        };
+        if !columns.iter().all(fits) {
+            return Ok(None);
+        }
         let (mut hashes, mut bits) = (vec![0; n], vec![0; n * words]);
-        let (mut keys, mut filled) = (vec![0; n * bands], vec![false; n]);
-        let mut at = 0;
-        for Columns { facts, sketched, hashes: theirs, bits: their_bits, keys: their_keys, .. } in columns {
-            if their_bits.len() != theirs.len() * words || their_keys.len() != theirs.len() * bands {
-                return Ok(None);
+        let (mut rest, mut first) = ((&mut hashes[..], &mut bits[..]), 0);
+        let places = columns.into_iter().map(|columns| {
+            let (hashes, more_hashes) = std::mem::take(&mut rest.0).split_at_mut(columns.len());
+            let (bits, more_bits) = std::mem::take(&mut rest.1).split_at_mut(columns.len() * words);
+            rest = (more_hashes, more_bits);
+            let number = first;
+            first += columns.len() as u32;
+            (number, columns, hashes, bits)
+        });
+        let places: Vec<_> = places.collect();
+        let pieces = places.into_par_iter().map(|(first, columns, hashes, bits)| {
+            let Columns { facts, sketched, hashes: theirs, bits: their_bits, mut keys, .. } = columns;
+            let enough = |facts: &Facts| facts.features as usize >= least;
+            if theirs.len() == facts.len() && facts.iter().all(enough) {
+                hashes.copy_from_slice(&theirs);
+                bits.copy_from_slice(&their_bits);
+                return Piece { slots: (first..first + facts.len() as u32).collect(), keys };
             }
-            let mut row = 0;
-            for (facts, sketched) in facts.iter().zip(sketched) {
-                if sketched && facts.features as usize >= least {
-                    filled[at] = true;
+            let (mut slots, mut rows, mut row) = (Vec::new(), Vec::new(), 0);
+            for (at, (facts, sketched)) in facts.iter().zip(sketched).enumerate() {
+                if sketched && enough(facts) {
                     hashes[at] = theirs[row];
                     bits[at * words..][..words].copy_from_slice(&their_bits[row * words..][..words]);
-                    keys[at * bands..][..bands].copy_from_slice(&their_keys[row * bands..][..bands]);
+                    slots.push(first + at as u32);
+                    rows.push(row);
                 }
                 row += usize::from(sketched);
-                at += 1;
             }
-        }
-        let keyed = Keyed::filled(bands, &filled, &keys)?;
+            keys.iter_mut().for_each(|keys| *keys = rows.iter().map(|&row| keys[row]).collect());
+            Piece { slots, keys }
+        });
+        let pieces: Vec<Piece> = pieces.collect();
+        let keyed = Keyed::of_pieces(bands, &pieces);
         Ok(Some(Grown::Keys(Self { keyed, words, hashes, bits })))
     }
 

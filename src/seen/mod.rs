@@ -438,17 +438,26 @@ impl Seen {
             return Ok(None);
         }
         let mut columns = Vec::with_capacity(blocks.len());
-        let pages = blocks.iter().map(|block| block.offsets.len()).sum();
-        let (mut places, mut names) = (Vec::with_capacity(pages), Vec::with_capacity(pages));
-        let (mut times, mut others) = (Vec::with_capacity(pages), Vec::new());
+        let number = blocks.iter().map(|block| block.offsets.len()).sum();
+        let (mut others, mut rest) = (Vec::new(), Vec::with_capacity(blocks.len()));
         for log::Block { pages, offsets, others: more } in blocks {
             columns.push(pages.columns);
-            names.extend(pages.names);
-            times.extend(pages.seen);
-            places.extend(offsets.into_iter().map(|offset| Place::new(part, offset)));
+            rest.push((pages.names, pages.seen, offsets));
             others.extend(more);
         }
-        if !self.index.fill(columns)? {
+        let index = &mut self.index;
+        let lists = || {
+            let (mut places, mut names) = (Vec::with_capacity(number), Vec::with_capacity(number));
+            let mut times = Vec::with_capacity(number);
+            for (more_names, seen, offsets) in rest {
+                names.extend(more_names);
+                times.extend(seen);
+                places.extend(offsets.into_iter().map(|offset| Place::new(part, offset)));
+            }
+            (places, names, times)
+        };
+        let (filled, (places, names, times)) = rayon::join(|| index.fill(columns), lists);
+        if !filled? {
             return Ok(None);
         }
         (self.places, self.names, self.seen) = (places, names, times);

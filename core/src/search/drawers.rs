@@ -205,26 +205,28 @@ impl Drawer {
 }
 
 impl Drawers {
-    /// The table of these slots, ascending, each with its key.
-    pub(crate) fn filled(entries: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
+    /// The table of these keys and their slots, which ascend, in pieces of both.
+    pub(crate) fn filled<'p>(pieces: impl Iterator<Item = (&'p [u32], &'p [u32])> + Clone) -> Self {
+        let divided_by = |mixed: u32| (mixed >> (u32::BITS - DIVIDED_BITS)) as usize;
         let mut counts = vec![0u32; 1 << DIVIDED_BITS];
-        let mut last = 0;
-        for (key, slot) in entries.clone() {
-            counts[(mix(key) >> (u32::BITS - DIVIDED_BITS)) as usize] += 1;
-            last = slot;
+        for (keys, _) in pieces.clone() {
+            keys.iter().for_each(|&key| counts[divided_by(mix(key))] += 1);
         }
         let mut sum = 0;
         counts.iter_mut().for_each(|count| sum += std::mem::replace(count, sum));
-        let mut divided = vec![0u64; sum as usize];
-        for (key, slot) in entries {
-            let mixed = mix(key);
-            let next = &mut counts[(mixed >> (u32::BITS - DIVIDED_BITS)) as usize];
-            divided[*next as usize] = u64::from(mixed) << 32 | u64::from(slot);
-            *next += 1;
+        let (mut divided, mut last) = (vec![0u64; sum as usize], 0);
+        for (keys, slots) in pieces {
+            for (&key, &slot) in keys.iter().zip(slots) {
+                let mixed = mix(key);
+                let next = &mut counts[divided_by(mixed)];
+                divided[*next as usize] = u64::from(mixed) << 32 | u64::from(slot);
+                *next += 1;
+            }
+            last = slots.last().copied().unwrap_or(last);
         }
-        let mut start = 0;
+        let (mut start, mut spare) = (0, Vec::new());
         for &end in &counts {
-            divided[start..end as usize].sort_unstable();
+            sort(&mut divided[start..end as usize], &mut spare);
             start = end as usize;
         }
         Self::sorted(&divided, last)
@@ -457,6 +459,28 @@ impl Drawers {
     }
 }
 
+/// Sorts entries that have their first [`DIVIDED_BITS`] in common and are even in the others: by the next eight, and
+/// then the few that have these in common.
+fn sort(entries: &mut [u64], spare: &mut Vec<u64>) {
+    let by = |entry: u64| (entry >> (u64::BITS - DIVIDED_BITS - 8)) as usize & 255;
+    let mut next = [0; 256];
+    entries.iter().for_each(|&entry| next[by(entry)] += 1);
+    let mut sum = 0;
+    next.iter_mut().for_each(|next| sum += std::mem::replace(next, sum));
+    spare.clear();
+    spare.extend_from_slice(entries);
+    for &entry in &*spare {
+        let at = &mut next[by(entry)];
+        entries[*at] = entry;
+        *at += 1;
+    }
+    let mut start = 0;
+    for end in next {
+        entries[start..end].sort_unstable();
+        start = end;
+    }
+}
+
 /// A key with even bits: other keys give others, and [`unmix`] gives it back (the finalizer of MurmurHash3).
 #[inline]
 fn mix(key: u32) -> u32 {
@@ -469,4 +493,141 @@ fn unmix(mixed: u32) -> u32 {
     let mut key = (mixed ^ mixed >> 16).wrapping_mul(0x7ed1_b41d);
     key = (key ^ key >> 13 ^ key >> 26).wrapping_mul(0xa5cb_9243);
     key ^ key >> 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::SplitMix64;
+    use proptest::prelude::*;
+
+    #[test]
+    fn mixed_keys_come_back() {
+        let mut rng = SplitMix64::new(4);
+        for key in (0..2_000).map(|_| rng.next_u64() as u32).chain([0, 1, u32::MAX, 1 << 31]) {
+            assert_eq!((unmix(mix(key)), mix(unmix(key))), (key, key));
+        }
+    }
+
+    /// The definition: slots with their keys, in the order in which they came.
+    fn of(stored: &[(u32, u32)], key: u32) -> Vec<u32> {
+        stored.iter().filter(|(other, _)| *other == key).map(|&(_, slot)| slot).collect()
+    }
+
+    /// All drawers sorted, each at the place of its depth, with the keys that belong there and no slot too wide.
+    fn check(table: &Drawers, stored: &[(u32, u32)]) {
+        let mut len = 0;
+        for (number, drawer) in table.drawers.iter().enumerate() {
+            let covers = table.depth - drawer.depth;
+            let first = number >> covers << covers;
+            assert!(number == first || drawer.len == 0);
+            assert_eq!(table.drawers[first].depth, drawer.depth);
+            let entries: Vec<u64> = (0..drawer.len as usize).map(|place| drawer.at(place)).collect();
+            assert!(entries.is_sorted_by_key(|entry| entry >> drawer.slot_bits()));
+            assert!(drawer.bytes.len() <= 2 * (entries.len() + 8) * WIDTH + SPARE, "{}", entries.len());
+            len += entries.iter().filter(|entry| **entry & drawer.crowd() != drawer.crowd()).count();
+        }
+        assert!(table.crowds.values().all(|slots| slots.len() > FEW));
+        len += table.crowds.values().map(Vec::len).sum::<usize>();
+        assert_eq!(len, stored.len());
+        let mut shared: Vec<u32> = table.shared().collect();
+        shared.sort_unstable();
+        let mut expected: Vec<u32> = Vec::new();
+        let mut keys: Vec<u32> = stored.iter().map(|&(key, _)| key).collect();
+        keys.sort_unstable();
+        for same in keys.chunk_by(|a, b| a == b).filter(|same| same.len() > 1) {
+            expected.extend(of(stored, same[0]));
+        }
+        expected.sort_unstable();
+        assert_eq!(shared, expected);
+        for &(key, slot) in stored.iter().step_by(stored.len() / 40 + 1) {
+            assert_eq!(table.get(key).slots(), of(stored, key));
+            assert_eq!(table.key_of(slot), Some(key));
+        }
+    }
+
+    /// Keys of some kind: spread, in few places, or all in one drawer however deep it is.
+    fn key_of(rng: &mut SplitMix64, kind: u8) -> u32 {
+        match kind {
+            0 => rng.next_u64() as u32,
+            1 => rng.below(300) as u32,
+            2 => rng.below(3) as u32,
+            3 => unmix(rng.below(40_000) as u32),
+            _ => unmix(u32::MAX - rng.below(7) as u32 * 5),
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn a_table_is_a_list_of_slots_with_keys(
+            seed: u64, kinds in prop::collection::vec(0u8..5, 1..3), apart in prop_oneof![Just(1u32), 2u32..40, Just(9_001)],
+            rounds in 1usize..5,
+        ) {
+            let mut rng = SplitMix64::new(seed);
+            let (mut table, mut stored, mut next) = (Drawers::default(), Vec::new(), 0);
+            let mut free: Vec<u32> = Vec::new();
+            for round in 0..rounds {
+                for _ in 0..rng.below(1_000) {
+                    let kind = kinds[rng.below(kinds.len() as u64) as usize];
+                    let key = key_of(&mut rng, kind);
+                    let slot = free.pop().unwrap_or_else(|| {
+                        // Slots need not be next to each other.
+                        next += 1 + (rng.below(u64::from(apart)) as u32) / (round as u32 + 1);
+                        next
+                    });
+                    table.insert(key, slot);
+                    stored.push((key, slot));
+                    if rng.below(8) == 0 {
+                        let other = key_of(&mut rng, kinds[0]);
+                        let found = table.get(other);
+                        prop_assert_eq!(found.slots(), of(&stored, other));
+                    }
+                }
+                check(&table, &stored);
+                // Many go: with their keys, some of which are others' now and then, or by going through all.
+                let gone: Vec<(u32, u32)> = stored.iter().copied().filter(|_| rng.below(3) > 0).collect();
+                let slots: HashSet<u32> = gone.iter().map(|&(_, slot)| slot).collect();
+                let is_gone = |slot: u32| slots.contains(&slot);
+                if round % 2 == 0 {
+                    prop_assert_eq!(table.remove(gone.iter().copied(), is_gone), gone.len());
+                } else {
+                    let known = gone.iter().filter(|(_, slot)| slot % 3 > 0).copied();
+                    prop_assert!(table.remove(known, is_gone) <= gone.len());
+                    table.sweep(is_gone);
+                }
+                stored.retain(|&(_, slot)| !is_gone(slot));
+                free.extend(slots);
+                check(&table, &stored);
+                prop_assert!(free.iter().all(|&slot| table.key_of(slot).is_none()));
+            }
+            // Filled at once, in the order of the slots.
+            stored.sort_unstable_by_key(|&(_, slot)| slot);
+            let (keys, slots): (Vec<u32>, Vec<u32>) = stored.iter().copied().unzip();
+            let middle = keys.len() / 3;
+            let pieces = [(&keys[..middle], &slots[..middle]), (&keys[middle..], &slots[middle..])];
+            let filled = Drawers::filled(pieces.into_iter());
+            check(&filled, &stored);
+            let exact: usize = filled.drawers.iter().map(|drawer| drawer.bytes.len()).sum();
+            let entries: usize = filled.drawers.iter().map(|drawer| drawer.len as usize * WIDTH + SPARE).sum();
+            prop_assert!(exact <= entries);
+        }
+    }
+
+    #[test]
+    fn an_entry_takes_little_more_than_five_bytes() {
+        let mut rng = SplitMix64::new(8);
+        let (mut grown, mut keys) = (Drawers::default(), Vec::new());
+        for slot in 0..200_000 {
+            keys.push((rng.next_u64() as u32, slot));
+            grown.insert(keys[slot as usize].0, slot);
+            if slot > 1_000 && slot % 10_007 == 0 {
+                let each = grown.bytes() as f64 / f64::from(slot);
+                assert!(each < 5.85, "{each} at {slot}");
+            }
+        }
+        let (keys, slots): (Vec<u32>, Vec<u32>) = keys.into_iter().unzip();
+        let filled = Drawers::filled([(&keys[..], &slots[..])].into_iter());
+        assert!(filled.bytes() < 200_000 * 53 / 10, "{}", filled.bytes());
+    }
 }

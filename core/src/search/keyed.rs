@@ -30,6 +30,15 @@ pub struct Keyed {
     tables: Vec<Drawers>,
 }
 
+/// Some pages, in columns.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    /// Ascending.
+    pub(crate) slots: Vec<u32>,
+    /// For each band, the keys of these slots.
+    pub(crate) keys: Vec<Vec<u32>>,
+}
+
 impl Keyed {
     /// An index of no pages, for pages of so many keys each.
     pub fn new(bands: usize) -> Self {
@@ -48,12 +57,22 @@ impl Keyed {
         if filled.len() > SLOTS as usize {
             return Err(Error::parameter("slot", filled.len(), "fewer than 2^31 pages in one index"));
         }
-        let marks = filled.iter().copied().collect();
+        let slots = (0u32..).zip(filled).filter(|(_, filled)| **filled);
+        let slots: Vec<u32> = slots.map(|(slot, _)| slot).collect();
+        let of_band = |band| slots.iter().map(|&slot| keys[slot as usize * bands + band]).collect();
+        let keys = (0..bands).map(of_band).collect();
+        Ok(Self::of_pieces(bands, &[Piece { slots, keys }]))
+    }
+
+    /// The same from pieces, one behind the other.
+    pub(crate) fn of_pieces(bands: usize, pieces: &[Piece]) -> Self {
+        let mut filled = Marks::default();
+        pieces.iter().flat_map(|piece| &piece.slots).for_each(|&slot| filled.set(slot as usize, true));
         let table = |band: usize| {
-            let slots = (0u32..).zip(filled).filter(|(_, filled)| **filled).map(|(slot, _)| slot);
-            Drawers::filled(slots.map(|slot| (keys[slot as usize * bands + band], slot)))
+            let pieces = pieces.iter().filter(|piece| !piece.slots.is_empty());
+            Drawers::filled(pieces.map(|piece| (&piece.keys[band][..], &piece.slots[..])))
         };
-        Ok(Self { filled: marks, tables: (0..bands).into_par_iter().map(table).collect() })
+        Self { filled, tables: (0..bands).into_par_iter().map(table).collect() }
     }
 
     /// Keys of each page.

@@ -8,6 +8,15 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
+    /// The first so many numbers.
+    pub(crate) fn first(count: usize) -> Self {
+        let mut words = vec![u64::MAX; count.div_ceil(64)];
+        if let Some(last) = words.last_mut().filter(|_| count % 64 > 0) {
+            *last = (1 << (count % 64)) - 1;
+        }
+        Self { words, count }
+    }
+
     /// Whether a number is in the set.
     #[inline]
     pub(crate) fn has(&self, number: usize) -> bool {
@@ -36,10 +45,28 @@ impl Marks {
     }
 }
 
-impl FromIterator<bool> for Marks {
-    fn from_iter<I: IntoIterator<Item = bool>>(is_in: I) -> Self {
-        let mut marks = Self::default();
-        is_in.into_iter().enumerate().for_each(|(number, is_in)| marks.set(number, is_in));
-        marks
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::SplitMix64;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn it_is_a_set() {
+        let mut rng = SplitMix64::new(2);
+        for n in [0, 1, 63, 64, 65, 1_000] {
+            let (mut marks, mut set) = (Marks::first(n), (0..n).collect::<BTreeSet<_>>());
+            for _ in 0..2_000 {
+                let (number, is_in) = (rng.below(1_100) as usize, rng.below(2) == 0);
+                marks.set(number, is_in);
+                if is_in {
+                    set.insert(number)
+                } else {
+                    set.remove(&number)
+                };
+                assert_eq!(marks.count(), set.len());
+            }
+            assert!((0..1_200).all(|number| marks.has(number) == set.contains(&number)));
+        }
     }
 }
