@@ -498,8 +498,10 @@ impl Index {
         }
         let least = self.settings.min_features.max(1);
         let facts = || columns.iter().flat_map(|columns| &columns.facts);
-        let digests: Vec<u128> = facts().map(|facts| facts.digest).collect();
-        let features = facts().map(|facts| facts.features).collect();
+        // As long as they are, and no longer: a list that grows doubles.
+        let (mut digests, mut features) = (Vec::with_capacity(n), Vec::with_capacity(n));
+        digests.extend(facts().map(|facts| facts.digest));
+        features.extend(facts().map(|facts| facts.features));
         let (by_digest, net) = match &self.net {
             Grown::Keys(by_keys) => {
                 let (words, bands) = (by_keys.words, by_keys.keyed.bands());
