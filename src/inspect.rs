@@ -67,7 +67,10 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
         PAGES_JSONL | PAGES_PARQUET => check_pages(path).map(|(inspection, _)| inspection),
         PAGES | REMOVED => pages(path).map(|(inspection, _)| inspection),
         _ if has(PageRow::COLUMNS) => pages(path).map(|(inspection, _)| inspection),
-        _ => check_documents(path).map(|(inspection, _)| inspection).map_err(|error| match error {
+        _ if corpus::is_other_table(path) => {
+            Err(nothing_of_ours(path, "a table of something else".to_owned()))
+        }
+        _ => check_documents(path, None).map(|(inspection, _)| inspection).map_err(|error| match error {
             Error::NoDocuments(_) => nothing_of_ours(path, "unknown".to_owned()),
             error => error,
         }),
@@ -160,7 +163,7 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
     names.retain(|name| corpus::is_kept_name(name));
     names.sort();
     for name in names {
-        let (pages, documents) = check_documents(&folder.join(&name))?;
+        let (pages, documents) = check_documents(&folder.join(&name), report.corpus.text_field.as_deref())?;
         inspection.problems_of(pages);
         inspection.fact(name, format!("{documents} documents"));
         kept += documents;
@@ -193,9 +196,14 @@ fn check_pages(path: &Path) -> Result<(Inspection, [u64; 2])> {
     Ok((inspection, [rows, kept]))
 }
 
-fn check_documents(path: &Path) -> Result<(Inspection, u64)> {
+/// Checks a file of pages, whose texts stand in this field where they do not in the usual one.
+fn check_documents(path: &Path, text_field: Option<&str>) -> Result<(Inspection, u64)> {
     let inputs = corpus::discover(&[path.to_path_buf()], &DiscoverOptions::default())?;
-    let reading = corpus::read(&inputs, &ReadOptions::default(), || (), |(), _| (), &|_| ());
+    let mut options = ReadOptions::default();
+    if let Some(field) = text_field {
+        options.fields.text = field.to_owned();
+    }
+    let reading = corpus::read(&inputs, &options, || (), |(), _| (), &|_| ());
     let mut inspection = Inspection::of("file of pages");
     let mut documents = 0;
     for file in reading.files {

@@ -192,8 +192,8 @@ fn a_folder_tells_what_it_holds_that_is_not_read() {
     #[cfg(unix)]
     std::os::unix::fs::symlink("nowhere", place.at("in/link")).unwrap();
     let told = place.told("dedup in --out out", 0);
-    let expected = "Not read, as folders hold them beside pages: 1 file of another name (in/README.md); 2 .json files \
-                    without lines of pages (in/c.json, in/d.json); 1 folder of earlier results (in/res); 1 entry that cannot \
+    let expected = "Not read, as folders hold them beside pages: 1 file of another name (in/README.md); 2 .json and .csv \
+                    files without texts (in/c.json, in/d.json); 1 folder of earlier results (in/res); 1 entry that cannot \
                     be looked at (in/link).";
     assert!(told.contains(expected), "{told}");
     let report = place.report("out");

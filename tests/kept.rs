@@ -24,12 +24,12 @@ fn record(page: usize) -> Vec<u8> {
 fn unpacked(path: &Path) -> (Vec<u8>, &'static str) {
     let bytes = fs::read(path).unwrap();
     let mut plain = Vec::new();
-    match &bytes[..2] {
-        [0x1f, 0x8b] => {
+    match bytes[..] {
+        [0x1f, 0x8b, ..] => {
             flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_end(&mut plain).unwrap();
             (plain, "gzip")
         }
-        [0x28, 0xb5] => (zstd::stream::decode_all(&bytes[..]).unwrap(), "zstd"),
+        [0x28, 0xb5, ..] => (zstd::stream::decode_all(&bytes[..]).unwrap(), "zstd"),
         _ => (bytes, "plain"),
     }
 }
@@ -150,4 +150,62 @@ fn one_file_of_many_inputs_is_the_same_for_any_threads_and_stays_zstd() {
     // One first record for all, whose date is that of the first page.
     assert!(ids[0].starts_with("<urn:uuid:") && text.matches("WARC-Type: warcinfo").count() == 1);
     assert_eq!(ids[1..], all.iter().map(|page| (1_000 + page).to_string()).collect::<Vec<_>>());
+}
+
+/// A table of these pages, a column of which is nothing to us.
+fn table(pages: &[usize], header: &str) -> Vec<u8> {
+    let row = |page: &usize| format!("{page},\"{}, \"\"{page}\"\"\r\n\",of its own\r\n", words(*page, 60));
+    format!("{header}\r\n{}", pages.iter().map(row).collect::<String>()).into_bytes()
+}
+
+#[test]
+fn tables_keep_their_columns_and_their_records_as_they_were() {
+    let place = Place::new();
+    place.put("in/a.csv", table(&[1, 2, 3], "id,text,more"));
+    place.put("in/b.csv.gz", gz(&table(&[3, 4, 1], "id,text,more")));
+    place.put("in/c.csv", table(&[2, 5], "id,text,other"));
+    // A table of something else, in a folder of pages.
+    place.put("in/labels.csv", b"a,b,label\n1,2,same\n".to_vec());
+    place.put("none.csv", Vec::new());
+    for threads in [1, 5] {
+        let told = place.told(&format!("dedup in --out one{threads} --threads {threads}"), 0);
+        assert!(told.contains("labels.csv"), "{told}");
+        place.told(&format!("inspect one{threads}"), 0);
+        assert_eq!(kept(&place, &format!("one{threads}")), ["kept-2.csv.gz", "kept.csv.gz"]);
+        let (first, _) = unpacked(&place.at(&format!("one{threads}/kept.csv.gz")));
+        let rows = |pages: &[usize]| String::from_utf8(table(pages, "id,text,more")).unwrap();
+        let lines = rows(&[1, 2, 3, 4]).replacen("more\r\n", "more\n", 1).replace("its own\r\n", "its own\n");
+        assert_eq!(String::from_utf8(first).unwrap(), lines);
+        let (second, _) = unpacked(&place.at(&format!("one{threads}/kept-2.csv.gz")));
+        assert!(second.starts_with(b"id,text,other\n5,") && second.ends_with(b"of its own\n"));
+    }
+    place.told("dedup in none.csv --out each --kept-files each", 0);
+    assert_eq!(kept(&place, "each"), ["kept.a.csv", "kept.b.csv.gz", "kept.c.csv", "kept.none.csv"]);
+    assert_eq!(unpacked(&place.at("each/kept.none.csv")).0, b"");
+    // What was kept is pages as well as any, in stages too.
+    place.told("dedup one1 --out again", 0);
+    for stage in [
+        "sketch in none.csv --out sketches",
+        "join sketches",
+        "cluster sketches",
+        "apply sketches in none.csv --out kept",
+    ] {
+        place.told(stage, 0);
+    }
+    let tables = |folder: &str| {
+        let files = fs::read_dir(place.at(folder)).unwrap().map(|it| it.unwrap().path());
+        let mut tables: Vec<Vec<u8>> = files.map(|file| unpacked(&file).0).collect();
+        tables.retain(|table| table.starts_with(b"id,text,"));
+        tables.sort();
+        tables
+    };
+    assert_eq!(tables("each").len(), 3);
+    assert_eq!(tables("kept"), tables("each"));
+    // Another column of texts: the report says so, and a check of the result reads it.
+    place.put("named.csv", table(&[1, 2, 3], "id,body,more"));
+    place.put("named.jsonl", String::from_utf8(lines(&[3, 4])).unwrap().replace("\"text\"", "\"body\""));
+    place.told("dedup named.csv named.jsonl --out named --text-field body", 0);
+    assert_eq!(place.report("named")["corpus"]["text_field"], "body");
+    place.told("inspect named", 0);
+    assert_eq!(tables("again"), tables("one1"));
 }

@@ -427,6 +427,42 @@ fn good_files(folder: &mut Folder) {
     loose.extend(replace_all(&jsonl.concat(), "\n", "\r\n\r\n"));
     loose.truncate(loose.len() - 4);
     folder.add("good-loose.ndjson", loose, 5, EVERY, &[], "mark, blank lines, CRLF, no line end at the end");
+
+    let csv = rows(b',');
+    folder.add("good.csv", csv.concat(), 5, EVERY, &[], "a record a page, quoted where it must be");
+    folder.add("good.csv.gz", members(&csv).concat(), 5, EVERY, &[], "a member a record");
+    folder.add("good.tsv.zst", zst(&rows(b'\t').concat()), 5, EVERY, &[], "tabs between values");
+    let mut loose = b"\xef\xbb\xbf\n\r\n".to_vec();
+    loose.extend(rows(b';').join(&b"\r\n\r\n"[..]));
+    loose.truncate(loose.len() - 1);
+    folder.add(
+        "good-loose.csv",
+        loose,
+        5,
+        EVERY,
+        &[],
+        "mark, semicolons, blank lines, no line end at the end",
+    );
+    folder.add("good-header-alone.csv", csv[0].clone(), 0, &[], &[], "a table of no pages");
+    folder.add("good-empty.csv", vec![], 0, &[], &[], "no byte, which is no damage");
+}
+
+/// The header of a table, and its records; all values of the second are quoted.
+fn rows(delimiter: u8) -> Vec<Vec<u8>> {
+    let quoted = |style| {
+        move |row: [&str; 3]| {
+            let mut writer =
+                csv::WriterBuilder::new().delimiter(delimiter).quote_style(style).from_writer(Vec::new());
+            writer.write_record(row).expect("memory");
+            writer.into_inner().expect("memory")
+        }
+    };
+    let mut rows = vec![quoted(csv::QuoteStyle::Necessary)(["id", "text", "source"])];
+    for (at, text) in TEXTS.iter().enumerate() {
+        let style = if at == 1 { csv::QuoteStyle::Always } else { csv::QuoteStyle::Necessary };
+        rows.push(quoted(style)([&at.to_string(), text, "of \"quotes\""]));
+    }
+    rows
 }
 
 fn replace_all(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
@@ -780,6 +816,46 @@ fn bad_lines(folder: &mut Folder) {
     folder.add("plain-named.jsonl.zst", whole, 5, EVERY, &damage, "named .zst, but plain");
 }
 
+fn bad_rows(folder: &mut Folder) {
+    let rows = rows(b',');
+    let bad: [(&str, &[u8]); 2] = [("too-few-values", b"2,a text"), ("too-many-values", b"2,a text,b,c")];
+    for (name, row) in bad {
+        let mut pieces = rows.clone();
+        pieces[3] = [row, b"\n"].concat();
+        let damage = [at("wrong-columns", 2, offset(&pieces, 3), 0)];
+        folder.add(
+            &format!("{name}.csv"),
+            pieces.concat(),
+            5,
+            WITHOUT_2,
+            &damage,
+            "the third record is damaged",
+        );
+    }
+    let odd: [(&str, &[u8], &str, &str); 2] = [
+        ("text-latin-1", b"2,caf\xe9,\n", "caf\u{fffd}", "the third text is ISO 8859-1 and mended"),
+        ("quotes-within", b"2,a \"b\",\n", "a \"b\"", "quotes in a value that does not begin with one"),
+    ];
+    for (name, row, text, note) in odd {
+        let mut pieces = rows.clone();
+        pieces[3] = row.to_vec();
+        folder.add_odd(&format!("{name}.csv"), pieces.concat(), 5, WITHOUT_2, text.len() as u64, note);
+    }
+    let mut pieces = rows.clone();
+    pieces[3] = b"2,\"no end\n".to_vec();
+    pieces.truncate(4);
+    pieces.push(b"3,a text of one line,\n".to_vec());
+    let damage = [at("open-quote", 2, offset(&pieces, 3), 0)];
+    let text = "a text of one line".len() as u64;
+    let note = "a quote is not closed, and the next line is read";
+    folder.add("open-quote.csv", pieces.concat(), 4, &[0, 1], &damage, note);
+    folder.one_more(1, text);
+    let mut pieces = rows;
+    pieces[0] = b"id,body,source\n".to_vec();
+    pieces.truncate(2);
+    folder.add("no-text.csv", pieces.concat(), 1, &[], &[at("no-text", 0, 15, 0)], "no column of that name");
+}
+
 /// All specimens, by name.
 fn made() -> Folder {
     let mut made = Folder::default();
@@ -787,6 +863,7 @@ fn made() -> Folder {
     bad_records(&mut made);
     bad_members(&mut made);
     bad_lines(&mut made);
+    bad_rows(&mut made);
     crate::parquet::specimens(&mut made);
     made.files.sort_by(|a, b| a.0.file.cmp(&b.0.file));
     made

@@ -84,10 +84,11 @@ fn stored(bytes: &[u8], format: Format) {
     }
 }
 
-/// Any bytes as a stored file, of either format.
+/// Any bytes as a stored file, of each format of a stream.
 pub fn stored_file(bytes: &[u8]) {
     stored(bytes, Format::Wet);
     stored(bytes, Format::Jsonl);
+    stored(bytes, Format::Csv);
 }
 
 /// Any bytes as a Parquet file.
@@ -114,7 +115,11 @@ fn gz(bytes: &[u8]) -> Vec<u8> {
 
 /// Pieces of a file, each a member, a frame, or, as it is, something between the two.
 pub fn packed_pieces(how: u8, pieces: &[Vec<u8>]) {
-    let format = if how & 1 == 0 { Format::Wet } else { Format::Jsonl };
+    let format = match (how & 1, how >> 3 & 1) {
+        (0, _) => Format::Wet,
+        (_, 0) => Format::Jsonl,
+        _ => Format::Csv,
+    };
     let packed = pieces.iter().enumerate().flat_map(|(i, piece)| match how >> 1 & 3 {
         0 => zstd::encode_all(&piece[..], 1).expect("memory"),
         1 if i % 4 == 3 => piece.clone(),

@@ -21,8 +21,8 @@ use std::str::FromStr;
 #[derive(Debug, clap::Args)]
 pub(crate) struct InputArgs {
     /// WET files (.wet, .warc.wet, .warc; plain, .gz or .zst; raw WARC in a build with the feature html), JSONL
-    /// files (plain, .gz or .zst), Parquet files, folders of these, or - for standard input, which is copied to the
-    /// folder for temporary files first (TMPDIR, or /tmp) and needs as much room there
+    /// and CSV files (plain, .gz or .zst), Parquet files, folders of these, or - for standard input, which is
+    /// copied to the folder for temporary files first (TMPDIR, or /tmp) and needs as much room there
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 
@@ -30,19 +30,19 @@ pub(crate) struct InputArgs {
     pub names: FieldArgs,
 }
 
-/// How pages are read: what the fields of JSONL and the columns of Parquet are called, and how long a page
-/// may be.
+/// How pages are read: what the fields of JSONL and the columns of CSV and Parquet are called, and how long a
+/// page may be.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FieldArgs {
-    /// JSONL field or Parquet column that holds the text [default: text]
+    /// JSONL field or CSV or Parquet column that holds the text [default: text]
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     text_field: Option<String>,
 
-    /// JSONL field or Parquet column that holds the id [default: id]
+    /// JSONL field or CSV or Parquet column that holds the id [default: id]
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     id_field: Option<String>,
 
-    /// JSONL field or Parquet column that holds the URL [default: url]
+    /// JSONL field or CSV or Parquet column that holds the URL [default: url]
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     url_field: Option<String>,
 
@@ -355,7 +355,7 @@ pub(crate) struct GroupArgs {
     clusters: LinkageName,
 
     /// Which copy of a cluster stays: first (in the order of sorted files), longest, shortest-url, score:FIELD
-    /// (the highest number in that JSONL field or Parquet column) or input-order (that of the INPUT named first)
+    /// (the highest number in that JSONL field or CSV or Parquet column) or input-order (that of the INPUT named first)
     #[arg(long, value_name = "RULE", default_value_t, value_parser = parsed::<Keep>, help_heading = "Results")]
     keep: Keep,
 }

@@ -49,7 +49,7 @@ use std::time::{Duration, SystemTime};
 
 Exit code: 0 done; 1 done, but damaged input was skipped; 2 failed.")]
 pub(crate) struct Args {
-    /// WET, JSONL and Parquet files, folders of them, or - for standard input: JSON lines are answered as they
+    /// WET, JSONL, CSV and Parquet files, folders of them, or - for standard input: JSON lines are answered as they
     /// come, anything else is copied to the folder for temporary files first (TMPDIR, or /tmp) and answered at
     /// its end
     #[arg(required_unless_present_any = ["remove", "expire", "import", "export"], value_name = "INPUT")]

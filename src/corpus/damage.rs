@@ -21,7 +21,7 @@ const TOLD: usize = 20;
 pub enum DamageKind {
     /// The file is missing, is no regular file, or may not be read.
     CannotOpen,
-    /// The first bytes and the name tell neither WET nor JSONL nor Parquet.
+    /// The first bytes and the name tell neither WET nor JSONL nor CSV nor Parquet.
     UnknownFormat,
     /// The operating system stopped reading in the middle of the file.
     ReadError,
@@ -63,7 +63,7 @@ pub enum DamageKind {
     NotJson,
     /// A line of JSON that is not an object.
     NotAnObject,
-    /// An object without the text field; a Parquet file without the text column.
+    /// An object without the text field; a Parquet or CSV file without the text column.
     NoText,
     /// A text field or column that holds no string.
     TextNotString,
@@ -75,6 +75,10 @@ pub enum DamageKind {
     /// A response of a server that does not read: no HTTP, chunks or a compressed body that break off, HTML that
     /// gives no text.
     BadBody,
+    /// A record of CSV with more values than the header names, or fewer.
+    WrongColumns,
+    /// A quote of CSV that is opened and not closed. What follows it is read line by line.
+    OpenQuote,
     /// The file is gone, or no longer what was read: a page of it is not among those that were kept.
     Changed,
 }
@@ -108,6 +112,8 @@ impl DamageKind {
             Self::TooManyDocuments => "too-many-documents",
             Self::WindowTooLong => "window-too-long",
             Self::BadBody => "bad-body",
+            Self::WrongColumns => "wrong-columns",
+            Self::OpenQuote => "open-quote",
             Self::Changed => "changed",
         }
     }

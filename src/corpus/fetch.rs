@@ -57,7 +57,7 @@ fn span(bytes: &[u8], format: StreamFormat, id: DocId, place: Place) -> Option<S
     let (content_start, raw) = match format {
         // The length it names is not looked at again: what was read as its text is what the place says.
         StreamFormat::Wet => wet::content_of_document(bytes)?,
-        StreamFormat::Jsonl => (0, false),
+        StreamFormat::Jsonl | StreamFormat::Csv => (0, false),
     };
     Some(Span { start: 0, content_start, content_end: bytes.len(), id, record: 0, raw, place, member: None })
 }
@@ -133,7 +133,7 @@ pub fn fetch(
         let mut wrong: Option<(DamageKind, String)> = None;
         let done = span(bytes, format, id, place).and_then(|span| {
             let mut damage = |kind, detail| wrong = Some((kind, detail));
-            document(&span, bytes, format, options, &mut damage, |d| each(Document { place, ..d }))
+            document(&span, bytes, (format, input), options, &mut damage, |d| each(Document { place, ..d }))
         });
         if done.is_none() {
             let got = wrong.map_or_else(|| "no whole record".to_owned(), |(_, detail)| detail);

@@ -23,6 +23,8 @@ pub enum Format {
     Wet,
     /// One JSON object a line.
     Jsonl,
+    /// Records of values, the first of which names the columns (RFC 4180).
+    Csv,
     /// Rows of a Parquet file.
     Parquet,
 }
@@ -44,16 +46,18 @@ pub enum Compression {
 pub(crate) enum StreamFormat {
     Wet,
     Jsonl,
+    Csv,
 }
 
 impl StreamFormat {
-    pub const ALL: [Self; 2] = [Self::Wet, Self::Jsonl];
+    pub const ALL: [Self; 3] = [Self::Wet, Self::Jsonl, Self::Csv];
 
     /// `None` for Parquet.
     pub fn of(format: Format) -> Option<Self> {
         match format {
             Format::Wet => Some(Self::Wet),
             Format::Jsonl => Some(Self::Jsonl),
+            Format::Csv => Some(Self::Csv),
             Format::Parquet => None,
         }
     }
@@ -62,6 +66,7 @@ impl StreamFormat {
         match self {
             Self::Wet => Format::Wet,
             Self::Jsonl => Format::Jsonl,
+            Self::Csv => Format::Csv,
         }
     }
 
@@ -71,6 +76,8 @@ impl StreamFormat {
         match self {
             Self::Wet => bytes.starts_with(b"WARC/"),
             Self::Jsonl => bytes.starts_with(b"{"),
+            // Whatever it starts with may be a value.
+            Self::Csv => false,
         }
     }
 
@@ -196,8 +203,8 @@ pub(crate) fn skip_blank(bytes: &[u8]) -> &[u8] {
 
 /// A file's name without the endings that say what it is.
 pub(crate) fn stem(name: &str) -> &str {
-    const ENDINGS: [&str; 10] =
-        [".gz", ".zst", ".jsonl", ".ndjson", ".json", ".parquet", ".txt", ".wet", ".warc", ".csv"];
+    const ENDINGS: [&str; 11] =
+        [".gz", ".zst", ".jsonl", ".ndjson", ".json", ".parquet", ".txt", ".wet", ".warc", ".csv", ".tsv"];
     let mut stem = name;
     // Of `a.warc.wet.gz` three endings go, and of `.gz` none: something must stay.
     while let Some(shorter) = ENDINGS.iter().find_map(|ending| {
@@ -209,9 +216,14 @@ pub(crate) fn stem(name: &str) -> &str {
     stem
 }
 
-/// Whether a file's name is one we know.
+/// Whether a file's name is that of pages and nothing else.
 pub(crate) fn has_known_name(path: &Path) -> bool {
-    by_name(path).0.is_some()
+    by_name(path).0.is_some_and(|format| format != Format::Csv)
+}
+
+/// Whether a file is called as tables are, which hold pages at times, and other things more often.
+pub(crate) fn may_be_table_of_pages(path: &Path) -> bool {
+    by_name(path).0 == Some(Format::Csv)
 }
 
 /// Whether a file is called as lines of JSON are at times, and other JSON more often.
@@ -244,6 +256,8 @@ fn by_name(path: &Path) -> (Option<Format>, Compression) {
         Some(Format::Wet)
     } else if ends(&[".jsonl", ".ndjson"]) {
         Some(Format::Jsonl)
+    } else if ends(&[".csv", ".tsv"]) {
+        Some(Format::Csv)
     } else if ends(&[".parquet"]) && compression == Compression::None {
         Some(Format::Parquet)
     } else {

@@ -9,9 +9,11 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use super::csv::Header;
 use super::feed::Feed;
 use super::filetype::{
-    Compression, FileType, Format, StreamFormat, has_known_name, may_be_json_lines, skip_blank,
+    Compression, FileType, Format, StreamFormat, has_known_name, may_be_json_lines, may_be_table_of_pages,
+    skip_blank,
 };
 use super::gzip;
 use super::jsonl::{self, JsonlFields};
@@ -41,6 +43,8 @@ pub struct Input {
     found: Option<Stamp>,
     /// The name promises compression, the content has none.
     pub(crate) misnamed: bool,
+    /// What names the columns (CSV).
+    pub(crate) header: Option<Arc<Header>>,
 }
 
 /// What tells whether a file is the one that it was: its length, when it was changed, and which it is.
@@ -90,7 +94,7 @@ pub struct DiscoverOptions {
 pub enum Reason {
     /// A file whose name says nothing of a format.
     OtherName,
-    /// A file called `.json` that holds something else than lines of pages.
+    /// A file called `.json`, `.csv` or `.tsv` that holds something else than pages.
     NoPages,
     /// A folder of earlier results.
     EarlierResult,
@@ -124,7 +128,7 @@ impl Reason {
     fn words(self) -> [&'static str; 2] {
         match self {
             Self::OtherName => ["file of another name", "files of other names"],
-            Self::NoPages => [".json file without lines of pages", ".json files without lines of pages"],
+            Self::NoPages => [".json or .csv file without texts", ".json and .csv files without texts"],
             Self::EarlierResult => ["folder of earlier results", "folders of earlier results"],
             Self::OfResult => ["file of a result beside its pages", "files of a result beside its pages"],
             Self::Unfinished => ["unfinished result", "unfinished results"],
@@ -286,7 +290,7 @@ impl Input {
     fn new(path: PathBuf, stored: PathBuf, told: FileType, problem: Option<Problem>) -> Self {
         let FileType { format, compression, misnamed, .. } = told;
         let found = Stamp::of(&stored);
-        Self { path, format, compression, stored, spool: None, problem, found, misnamed }
+        Self { path, format, compression, stored, spool: None, problem, found, misnamed, header: None }
     }
 
     /// A file whose content cannot be had.
@@ -301,7 +305,18 @@ impl Input {
             Ok(head) => {
                 let told = FileType::by_content(path, &head, options.format);
                 let problem = told.unknown.then_some(Problem::UnknownFormat);
-                Self::new(path.to_path_buf(), stored.to_path_buf(), told, problem)
+                let mut input = Self::new(path.to_path_buf(), stored.to_path_buf(), told, problem);
+                if input.format == Format::Csv {
+                    match Header::read(path, stored, input.compression) {
+                        Ok(header) => input.header = header.map(Arc::new),
+                        Err(error) => input.problem = Some(Problem::CannotOpen(error.to_string())),
+                    }
+                    // An empty file is one without pages.
+                    if input.header.is_none() && !head.is_empty() {
+                        input.problem.get_or_insert(Problem::UnknownFormat);
+                    }
+                }
+                input
             }
             Err(error) => Self::broken(path, stored, options, error.to_string()),
         }
@@ -362,6 +377,17 @@ fn is_json_lines(path: &Path, fields: &JsonlFields) -> io::Result<bool> {
             return Ok(jsonl::parse(line, fields, false).is_ok_and(|line| line.is_some()));
         }
     }
+}
+
+/// Whether a file that is called `.csv` has a column of texts.
+fn has_texts(path: &Path, fields: &JsonlFields) -> io::Result<bool> {
+    let header = Header::read(path, path, Compression::by_magic(&head(path)?))?;
+    Ok(header.is_some_and(|header| header.has_text(fields)))
+}
+
+/// Whether a file is called as CSV is, and has no column of texts.
+pub(crate) fn is_other_table(path: &Path) -> bool {
+    may_be_table_of_pages(path) && has_texts(path, &JsonlFields::default()).is_ok_and(|has_texts| !has_texts)
 }
 
 /// Everything that was found, by its real path, so that a file named twice is read once.
@@ -448,6 +474,13 @@ impl Found<'_> {
                         self.broken.insert(path, error.to_string());
                     }
                 },
+                Ok(_) if may_be_table_of_pages(&path) => match has_texts(&path, &self.options.fields) {
+                    Ok(true) => self.file(&path),
+                    Ok(false) => self.passed_over.push(path, Reason::NoPages),
+                    Err(error) => {
+                        self.broken.insert(path, error.to_string());
+                    }
+                },
                 Ok(_) => self.passed_over.push(path, Reason::OtherName),
                 Err(error) if has_known_name(&path) => {
                     self.broken.insert(path, error.to_string());
@@ -495,8 +528,9 @@ impl Found<'_> {
 ///
 /// A folder stands for the files below it with a known name: `.wet`, `.warc` (also `.warc.wet`, `.warc.txt`),
 /// `.jsonl` or `.ndjson`, each also with `.gz` or `.zst`, and `.parquet`; and for those called `.json`,
-/// `.json.gz` or `.json.zst` whose first line is an object with a text. A file that is named itself may be
-/// called anything; its content says what it is. A folder of earlier results below a folder is passed over,
+/// `.json.gz` or `.json.zst` whose first line is an object with a text, and `.csv` or `.tsv`, also compressed, whose
+/// header has a column of texts. A file that is named itself may be called anything; its content says what it is, and
+/// of CSV its name. A folder of earlier results below a folder is passed over,
 /// and whatever a run left unfinished. `-` is standard input; it and other streams are copied to a temporary
 /// file first, which takes as much room in the folder for such files. A file that is named twice, or through
 /// a link, is there once.
@@ -539,10 +573,10 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
         let why = match inputs.first() {
             Some(input) => match &input.problem {
                 Some(Problem::CannotOpen(error)) => format!("{}: {error}", input.path.display()),
-                _ => format!("{}: neither WET nor JSONL nor Parquet", input.path.display()),
+                _ => format!("{}: neither WET nor JSONL nor CSV nor Parquet", input.path.display()),
             },
             None => {
-                let names = ".wet, .warc, .jsonl, .ndjson; also .gz, .zst; .parquet";
+                let names = ".wet, .warc, .jsonl, .ndjson, .csv, .tsv; also .gz, .zst; .parquet";
                 let passed_over = found.passed_over.told().map(|told| format!(". {told}"));
                 format!("no file with a known name ({names}){}", passed_over.unwrap_or_default())
             }

@@ -93,10 +93,24 @@ pub(crate) fn kept_files(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// Whether a file of kept documents may be called so.
 pub(crate) fn is_kept_name(name: &str) -> bool {
-    const ENDINGS: [&str; 7] =
-        [".warc.wet", ".warc.wet.gz", ".warc.wet.zst", ".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet"];
+    const ENDINGS: [&str; 10] = [
+        ".warc.wet",
+        ".warc.wet.gz",
+        ".warc.wet.zst",
+        ".jsonl",
+        ".jsonl.gz",
+        ".jsonl.zst",
+        ".csv",
+        ".csv.gz",
+        ".csv.zst",
+        ".parquet",
+    ];
     let of_one_input = name.starts_with("kept.") && ENDINGS.iter().any(|ending| name.ends_with(ending));
-    of_one_input || is_first_name(name)
+    let of_columns =
+        name.strip_prefix("kept-").and_then(|rest| rest.split_once('.')).is_some_and(|(number, ending)| {
+            number.parse::<u32>().is_ok_and(|number| number > 1) && matches!(ending, "csv.gz" | "csv.zst")
+        });
+    of_one_input || of_columns || is_first_name(name)
 }
 
 /// Whether a file of kept documents was called so by the first version.

@@ -1,4 +1,4 @@
-//! Documents out of stored files: WET as Common Crawl writes it, and lines of JSON; plain, gzip
+//! Documents out of stored files: WET as Common Crawl writes it, lines of JSON and CSV; plain, gzip
 //! or Zstandard; and Parquet.
 //!
 //! How do many cores read one file? [`read`] lets one thread after the other decode the next block of
@@ -7,6 +7,7 @@
 //! kind. How is a document found again? By its [`Place`]; [`fetch`] reads single documents,
 //! [`write_kept_as`] copies those to be kept.
 
+mod csv;
 mod cut;
 pub mod damage;
 mod document;
@@ -42,6 +43,7 @@ pub use damage::{Damage, DamageKind, FileReading};
 pub use document::Document;
 pub use fetch::fetch;
 pub use filetype::{Compression, Format};
+pub(crate) use inputs::is_other_table;
 pub use inputs::{DiscoverOptions, Discovered, Input, NotRead, PassedOver, Reason, discover, discover_all};
 pub use jsonl::{JsonlFields, LinePage, page_of_line};
 pub use kept::{Kept, KeptFile, KeptFiles, KeptPages};

@@ -52,9 +52,10 @@ impl Reader {
     pub fn open(input: &Input, shard: u32, options: &ReadOptions) -> Self {
         let opened = match (&input.problem, StreamFormat::of(input.format)) {
             (Some(Problem::CannotOpen(error)), _) => Err((DamageKind::CannotOpen, error.clone())),
-            (Some(Problem::UnknownFormat), _) => {
-                Err((DamageKind::UnknownFormat, "neither WARC records nor JSON objects nor Parquet".into()))
-            }
+            (Some(Problem::UnknownFormat), _) => Err((
+                DamageKind::UnknownFormat,
+                "neither WARC records nor JSON objects nor CSV nor Parquet".into(),
+            )),
             (None, Some(format)) => StreamReader::open(input, format, shard, options)
                 .map(|reader| Self::Stream(Box::new(reader)))
                 .map_err(|error| (DamageKind::CannotOpen, error.to_string())),

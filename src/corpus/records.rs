@@ -10,7 +10,7 @@ use super::filetype::StreamFormat;
 use super::html;
 use super::inputs::Input;
 use super::options::ReadOptions;
-use super::{jsonl, wet};
+use super::{csv, jsonl, wet};
 use crate::document::{DocId, Place};
 
 /// A record in a block that may be a document. Positions are bytes in the block.
@@ -48,7 +48,7 @@ impl Records {
         for span in &self.spans {
             let Span { record, place, .. } = *span;
             part.take(&input.path, span.raw, (record, place.offset, place.within), each, |found, each| {
-                document(span, &self.bytes, format, options, found, each)
+                document(span, &self.bytes, (format, input), options, found, each)
             });
         }
     }
@@ -59,7 +59,7 @@ impl StreamFormat {
     pub fn holds_several(self, bytes: &[u8]) -> bool {
         match self {
             Self::Wet => wet::holds_several(bytes),
-            Self::Jsonl => jsonl::holds_several(bytes),
+            Self::Jsonl | Self::Csv => jsonl::holds_several(bytes),
         }
     }
 
@@ -68,16 +68,24 @@ impl StreamFormat {
     pub fn seek(self, bytes: &[u8], end: End, bounds: &Bounds<'_>) -> Result<usize, usize> {
         match self {
             Self::Wet => wet::seek(bytes, end, bounds),
-            Self::Jsonl => jsonl::seek(bytes),
+            Self::Jsonl | Self::Csv => jsonl::seek(bytes),
         }
     }
 
     /// Cuts the next record off the start of `bytes`. `scanned` is how many of them are known to hold no line
-    /// end; the caller keeps it between calls.
-    pub fn step(self, bytes: &[u8], end: End, bounds: &Bounds<'_>, scanned: &mut usize, cap: usize) -> Step {
+    /// end; the caller keeps it between calls. `delimiter` parts values of CSV.
+    pub fn step(
+        self,
+        bytes: &[u8],
+        end: End,
+        bounds: &Bounds<'_>,
+        (scanned, delimiter): (&mut usize, u8),
+        cap: usize,
+    ) -> Step {
         match self {
             Self::Wet => wet::step(bytes, end, bounds, cap),
             Self::Jsonl => jsonl::step(bytes, end, scanned, cap),
+            Self::Csv => csv::step(bytes, end, delimiter, cap),
         }
     }
 }
@@ -97,7 +105,7 @@ pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
 pub(crate) fn document<T>(
     span: &Span,
     bytes: &[u8],
-    format: StreamFormat,
+    (format, input): (StreamFormat, &Input),
     options: &ReadOptions,
     damage: &mut dyn FnMut(DamageKind, String),
     each: impl FnOnce(Document<'_>) -> T,
@@ -140,7 +148,7 @@ pub(crate) fn document<T>(
                 place: Place { member: copyable(span, bytes), ..span.place },
             }))
         }
-        StreamFormat::Jsonl => match jsonl::parse(content, &options.fields, strict) {
+        StreamFormat::Jsonl | StreamFormat::Csv => match line(content, input, options) {
             Ok(line) => line.map(|line| {
                 each(Document {
                     id: span.id,
@@ -158,6 +166,19 @@ pub(crate) fn document<T>(
                 None
             }
         },
+    }
+}
+
+/// What a line of JSON or a record of CSV holds; none where its text is null.
+fn line<'a>(
+    content: &'a [u8],
+    input: &Input,
+    options: &ReadOptions,
+) -> Result<Option<jsonl::Line<'a>>, (DamageKind, String)> {
+    let strict = options.rules.strict;
+    match &input.header {
+        Some(header) => header.parse(content, &options.fields, strict).map(Some),
+        None => jsonl::parse(content, &options.fields, strict),
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct StreamReader {
     before: u8,
     /// Bytes known to hold no line end (JSONL).
     scanned: usize,
+    /// Decoded bytes of the header and what parts values (CSV).
+    header: (u64, u8),
     records: u64,
     rows: u32,
     damaged: bool,
@@ -83,6 +85,7 @@ impl StreamReader {
             search: None,
             before: b'\n',
             scanned: 0,
+            header: input.header.as_ref().map_or((0, b','), |header| (header.length, header.delimiter)),
             records: 0,
             rows: 0,
             damaged: misnamed.is_some(),
@@ -179,6 +182,11 @@ impl StreamReader {
                 continue;
             }
             let origin = self.feed.base + pos as u64;
+            let (header, delimiter) = self.header;
+            if origin < header {
+                pos += at_hand.min((header - origin) as usize);
+                continue;
+            }
             let bytes = &self.feed.bytes[pos..limit];
             let before = if pos == 0 { self.before } else { self.feed.bytes[pos - 1] };
             if origin == 0 && b"\xef\xbb\xbf".starts_with(&bytes[..bytes.len().min(3)]) {
@@ -207,7 +215,7 @@ impl StreamReader {
                 }
                 continue;
             }
-            match self.format.step(bytes, end, &bounds, &mut self.scanned, self.cap) {
+            match self.format.step(bytes, end, &bounds, (&mut self.scanned, delimiter), self.cap) {
                 Step::Need(n) => need = n.max(at_hand + 1),
                 Step::Skip(n) => {
                     self.zeros |= bytes[..n].contains(&0);

@@ -4,9 +4,11 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::csv::Header;
 use super::damage::{Damage, DamageKind};
 use super::fetch::{fetch, header_at};
 use super::filetype::{Compression, Format, StreamFormat, stem};
@@ -26,6 +28,8 @@ struct Target {
     format: StreamFormat,
     compression: Compression,
     shards: Vec<u32>,
+    /// What names the columns (CSV).
+    header: Option<Arc<Header>>,
 }
 
 /// A file that has its name only once it is whole, or a part of one that has none.
@@ -38,6 +42,8 @@ struct Output {
     name: Option<String>,
     /// The date of the first document (WET).
     date: Option<String>,
+    /// What stands before all records (CSV); none for a part.
+    header: Option<Vec<u8>>,
     documents: u64,
     stored_bytes: u64,
     lost: Vec<Damage>,
@@ -71,6 +77,11 @@ impl Output {
             partial,
             format: target.format,
             compression: target.compression,
+            header: target
+                .header
+                .as_ref()
+                .filter(|_| name.is_some())
+                .map(|header| [&header.bytes[..], b"\n"].concat()),
             name,
             date: None,
             documents: 0,
@@ -89,7 +100,19 @@ impl Output {
             }
             self.date = Some(date);
         }
+        self.head()?;
         Ok(())
+    }
+
+    /// Writes the header, unless something stands there.
+    fn head(&mut self) -> Result<()> {
+        match &self.header {
+            Some(header) if self.stored_bytes == 0 => {
+                let header = pack(header, self.compression)?;
+                self.write(&header)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Puts a part behind what is there.
@@ -139,10 +162,11 @@ impl Output {
 
     fn finish(mut self, target: &Target) -> Result<(KeptFile, Vec<Damage>)> {
         // A gzip file of no member would be none, nor is an empty file one of WARC.
+        self.head()?;
         if self.stored_bytes == 0 && self.documents == 0 {
             let empty = match self.format {
                 StreamFormat::Wet => warcinfo(&date(b""), self.name.as_deref().unwrap_or_default()),
-                StreamFormat::Jsonl => Vec::new(),
+                StreamFormat::Jsonl | StreamFormat::Csv => Vec::new(),
             };
             let empty = pack(&empty, self.compression)?;
             self.write(&empty)?;
@@ -280,9 +304,10 @@ pub fn write_kept(
 ///
 /// WET documents go to `kept.warc.wet.gz`: a new warcinfo record, then one gzip member per record. A member
 /// that holds just the record, well formed, is copied as it is; any other record is compressed anew, with its
-/// header lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, each
-/// as it was. If all inputs of the format are Zstandard, these files are, too, and end in `.zst`. Rows of
-/// Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with other columns than the
+/// header lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, and
+/// records of CSV to `kept.csv.gz` behind their header, each as it was; tables with another header than the first
+/// go to `kept-2.csv.gz` and so on. If all inputs of the format are Zstandard, these files are, too, and end in
+/// `.zst`. Rows of Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with other columns than the
 /// first go to `kept-2.parquet` and so on. A file is written for each format among the inputs, also if nothing
 /// of it is kept.
 ///
@@ -313,24 +338,43 @@ pub fn write_kept_as(
     let mut targets: Vec<Target> = Vec::new();
     for format in StreamFormat::ALL {
         let of_format = |input: &&Input| input.format == format.format() && input.problem.is_none();
-        let shards = (0..).zip(inputs).filter(|(_, input)| input.format == format.format());
+        let shards = || (0..).zip(inputs).filter(|(_, input)| input.format == format.format());
         match files {
             KeptFiles::One => {
-                let mut compressions = inputs.iter().filter(of_format).map(|input| input.compression);
-                let Some(first) = compressions.next() else { continue };
-                let all_zstd = first == Compression::Zstd && compressions.all(|it| it == Compression::Zstd);
-                let compression = if all_zstd { Compression::Zstd } else { Compression::Gzip };
-                let name = format!("kept{}", ending(format.format(), compression));
-                let shards = shards.map(|(shard, _)| shard).collect();
-                targets.push(Target { path: dir.join(name), format, compression, shards });
+                // Tables with other columns go to files of their own; an empty one has none at all.
+                let mut headers: Vec<Option<&Arc<Header>>> = Vec::new();
+                for header in inputs.iter().filter(of_format).map(|input| input.header.as_ref()) {
+                    if !headers.contains(&header) && (header.is_some() || headers.is_empty()) {
+                        headers.retain(Option::is_some);
+                        headers.push(header);
+                    }
+                }
+                for (number, header) in (1..).zip(headers) {
+                    let is_of = |input: &Input| match &input.header {
+                        Some(own) => header == Some(own),
+                        None => number == 1,
+                    };
+                    let of_file = inputs.iter().filter(|input| of_format(input) && is_of(input));
+                    let all_zstd = of_file.clone().all(|input| input.compression == Compression::Zstd);
+                    let compression = if all_zstd { Compression::Zstd } else { Compression::Gzip };
+                    let number = if number == 1 { String::new() } else { format!("-{number}") };
+                    targets.push(Target {
+                        path: dir.join(format!("kept{number}{}", ending(format.format(), compression))),
+                        format,
+                        compression,
+                        shards: shards().filter(|(_, input)| is_of(input)).map(|(shard, _)| shard).collect(),
+                        header: header.cloned(),
+                    });
+                }
             }
             KeptFiles::Each => {
-                let shards = shards.filter(|(_, input)| of_format(input));
+                let shards = shards().filter(|(_, input)| of_format(input));
                 targets.extend(shards.map(|(shard, input)| Target {
                     path: dir.join(&names[shard as usize]),
                     format,
                     compression: input.compression,
                     shards: vec![shard],
+                    header: input.header.clone(),
                 }));
             }
         }
@@ -554,7 +598,7 @@ fn write_anew(
         let Some(first) = chosen.first() else { continue };
         found += chosen.len();
         let bytes = &block.records.bytes;
-        if output.format == StreamFormat::Jsonl {
+        if output.format != StreamFormat::Wet {
             waiting.push((lines(bytes, &chosen), chosen.len() as u64));
             if waiting.len() >= pool.current_num_threads() {
                 write_lines(&mut waiting, output, pool)?;
@@ -601,6 +645,9 @@ fn write_lines(
     pool: &rayon::ThreadPool,
 ) -> Result<()> {
     let compression = output.compression;
+    if !waiting.is_empty() {
+        output.head()?;
+    }
     let packed: Vec<Result<Vec<u8>>> =
         pool.install(|| waiting.par_iter().map(|(lines, _)| pack(lines, compression)).collect());
     for (packed, (_, documents)) in packed.into_iter().zip(waiting.drain(..)) {
@@ -615,6 +662,7 @@ fn ending(format: Format, compression: Compression) -> String {
     let of_format = match format {
         Format::Wet => ".warc.wet",
         Format::Jsonl => ".jsonl",
+        Format::Csv => ".csv",
         Format::Parquet => return ".parquet".to_owned(),
     };
     let packed = match compression {

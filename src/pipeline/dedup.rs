@@ -7,11 +7,11 @@ use super::samples::{Catalogue, Shown, sample_pairs};
 use super::sources::{Scores, lost_by_source};
 use super::stages::{Progress, Stages};
 use super::{Job, Summary, read, save_frequencies};
-use crate::corpus;
+use crate::corpus::{self, JsonlFields};
 use crate::error::{Error, Result};
 use crate::report::model::{
-    AgainstReport, ClusterSample, ClusterSizes, FileRow, FramesReport, MemoryReport, Outcome as Counts,
-    Report, SCHEMA, Sources, Tool,
+    AgainstReport, ClusterSample, ClusterSizes, Corpus, FileRow, FramesReport, MemoryReport,
+    Outcome as Counts, Report, SCHEMA, Sources, Tool,
 };
 use crate::report::{html, tell};
 use crate::resources::peak_memory_bytes;
@@ -299,7 +299,10 @@ pub(crate) fn report(
         settings: Some(settings.clone()),
         frequencies: frequencies.map(Path::to_path_buf),
         frames: frames.clone(),
-        corpus: tell::corpus(&files[..findings.new_files], new, findings.few, &findings.languages),
+        corpus: Corpus {
+            text_field: (job.fields.text != JsonlFields::default().text).then(|| job.fields.text.clone()),
+            ..tell::corpus(&files[..findings.new_files], new, findings.few, &findings.languages)
+        },
         against: findings.against.clone(),
         outcome: findings.counts.clone(),
         method: tell::method(settings, frequencies, searched, judged.as_ref()),

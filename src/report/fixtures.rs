@@ -106,6 +106,7 @@ fn corpus() -> Corpus {
         documents: 120_004,
         extracted: 1_000,
         extractor: Some("html2text".into()),
+        text_field: None,
         documents_with_few_features: 3_871,
         languages: vec![
             language("eng", 55_120),

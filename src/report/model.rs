@@ -325,6 +325,8 @@ pub struct Corpus {
     pub extracted: u64,
     /// What took it, with its version; none if nothing was taken.
     pub extractor: Option<String>,
+    /// The field or column of the text, where a name was given for it.
+    pub text_field: Option<String>,
     /// Documents with too few features for a sketch to mean much.
     pub documents_with_few_features: u64,
     /// The commonest languages, most documents first.

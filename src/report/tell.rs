@@ -358,6 +358,7 @@ pub fn corpus(
         documents,
         extracted: sum(|file| file.extracted),
         extractor: EXTRACTOR.filter(|_| files.iter().any(|file| file.extracted > 0)).map(str::to_owned),
+        text_field: None,
         documents_with_few_features,
         languages,
     }

@@ -31,6 +31,7 @@
 pub mod accumulate;
 pub mod cpu;
 pub mod differing;
+pub mod distinct;
 pub mod flips;
 pub mod fold;
 pub mod hamming;

@@ -217,43 +217,50 @@ struct Lists<'a, E> {
 impl<E: FnMut(&[u64])> Lists<'_, E> {
     /// Words, and pairs of units.
     fn of_words<H: WordHash>(self) {
-        let Self { tokenizer, features, text, mut each, .. } = self;
+        let Self { tokenizer, words, features, text, mut each } = self;
         // The last unit of the unspaced run that we are in, and whether it already stands in a pair.
         let mut last: Option<(u64, bool)> = None;
-        tokenizer.tokens(text, |token| {
-            let hash = hashed::<H>(&token);
-            match (token.kind, last) {
-                (TokenKind::Unit { joined: true }, Some((before, _))) => {
-                    features.push(H::shingle(before.wrapping_mul(BASE).wrapping_add(hash)));
-                    last = Some((hash, true));
-                }
-                (kind, before) => {
-                    if let Some((lone, false)) = before {
-                        features.push(H::feature(lone));
+        tokenizer.stretches(text, |stretch| {
+            if stretch.is_of_words() {
+                stretch.hashes::<H>(words);
+                features.extend(words.drain(..).map(H::feature));
+            } else {
+                stretch.tokens(|token| {
+                    let hash = hashed::<H>(&token);
+                    match (token.kind, last) {
+                        (TokenKind::Unit { joined: true }, Some((before, _))) => {
+                            features.push(H::shingle(before.wrapping_mul(BASE).wrapping_add(hash)));
+                            last = Some((hash, true));
+                        }
+                        (kind, before) => {
+                            if let Some((lone, false)) = before {
+                                features.push(H::feature(lone));
+                            }
+                            last = None;
+                            match kind {
+                                TokenKind::Unit { .. } => last = Some((hash, false)),
+                                TokenKind::Word => features.push(H::feature(hash)),
+                            }
+                        }
                     }
-                    last = None;
-                    match kind {
-                        TokenKind::Unit { .. } => last = Some((hash, false)),
-                        TokenKind::Word => features.push(H::feature(hash)),
-                    }
-                }
+                });
             }
-            if features.len() >= LIST {
-                each(features);
-                features.clear();
-            }
+            features.chunks(LIST).for_each(&mut each);
+            features.clear();
         });
         if let Some((lone, false)) = last {
-            features.push(H::feature(lone));
+            each(&[H::feature(lone)]);
         }
-        each(features);
     }
 
     /// Runs of `w` words.
     fn of_shingles<H: WordHash>(self, w: usize) {
         let Self { tokenizer, words, features, text, mut each } = self;
         let mut runs = Runs { rolling: Rolling::new(w), seen: 0, items: words, features };
-        tokenizer.tokens(text, |token| runs.push::<H>(hashed::<H>(&token), &mut each));
+        tokenizer.stretches(text, |stretch| {
+            stretch.hashes::<H>(runs.items);
+            runs.flush::<H>(&mut each);
+        });
         runs.finish::<H>(&mut each);
     }
 
@@ -298,22 +305,26 @@ impl Runs<'_> {
     fn push<H: WordHash>(&mut self, item: u64, each: &mut impl FnMut(&[u64])) {
         self.items.push(item);
         if self.items.len() == LIST {
-            self.seen += self.items.len();
-            self.rolling.shingles::<H>(self.items, self.features);
-            each(self.features);
-            self.features.clear();
-            self.items.clear();
+            self.flush::<H>(each);
         }
     }
 
-    fn finish<H: WordHash>(self, each: &mut impl FnMut(&[u64])) {
-        let Self { mut rolling, seen, items, features } = self;
-        let seen = seen + items.len();
-        rolling.shingles::<H>(items, features);
-        if (1..rolling.width).contains(&seen) {
-            features.push(H::shingle(rolling.sum));
+    /// The runs that end with the items at hand.
+    fn flush<H: WordHash>(&mut self, each: &mut impl FnMut(&[u64])) {
+        for items in self.items.chunks(LIST) {
+            self.rolling.shingles::<H>(items, self.features);
+            each(self.features);
+            self.features.clear();
         }
-        each(features);
+        self.seen += self.items.len();
+        self.items.clear();
+    }
+
+    fn finish<H: WordHash>(mut self, each: &mut impl FnMut(&[u64])) {
+        self.flush::<H>(each);
+        if (1..self.rolling.width).contains(&self.seen) {
+            each(&[H::shingle(self.rolling.sum)]);
+        }
     }
 }
 

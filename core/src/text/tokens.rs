@@ -3,7 +3,7 @@
 //! change. Text goes 64 bytes at a time, with whatever is not ASCII classed in its place.
 
 use super::fold::{Class, Classes};
-use crate::hash::ShortKey;
+use crate::hash::{ShortKey, WordHash};
 use crate::kernel::Level;
 
 /// A piece of folded text.
@@ -100,10 +100,96 @@ struct Before {
     unit: bool,
 }
 
+/// The tokens that end in a stretch of text.
+pub(crate) struct Stretch<'a> {
+    folded: &'a [u8],
+    classes: Classes,
+    wide: bool,
+    /// Whether the first token began before the stretch; it then stands at the front of what is folded.
+    open: bool,
+    /// Where the stretch begins in what is folded, from where on the places of its tokens are counted.
+    base: usize,
+    starts: &'a [u32],
+    ends: &'a [u32],
+    before: &'a mut Before,
+}
+
+impl Stretch<'_> {
+    /// Whether every token is a word: the text has had no character of three bytes so far, as units have.
+    pub(crate) fn is_of_words(&self) -> bool {
+        !self.wide
+    }
+
+    /// Appends the hash of every token in order, words and units alike.
+    #[inline(always)]
+    pub(crate) fn hashes<H: WordHash>(&self, hashes: &mut Vec<u64>) {
+        let hash = |from, to| match self.bytes(from, to) {
+            Bytes::Short(word) => H::short(word),
+            Bytes::Long(word) => H::long(word),
+        };
+        let (first, others) = self.places();
+        hashes.extend(first.map(|to| hash(0, to)));
+        hashes.extend(others.map(|(from, to)| hash(from, to)));
+    }
+
+    /// Calls `each` with every token in order.
+    #[inline(always)]
+    pub(crate) fn tokens(self, mut each: impl FnMut(Token<'_>)) {
+        let (first, others) = self.places();
+        let mut before = Before { ..*self.before };
+        for (from, to) in first.map(|to| (0, to)).into_iter().chain(others) {
+            let unit = self.wide && self.folded[from] >= 0xe0 && self.is_unit(from);
+            let kind = match unit {
+                true => TokenKind::Unit { joined: before.unit && before.end == from },
+                false => TokenKind::Word,
+            };
+            each(Token { bytes: self.bytes(from, to), kind });
+            before = Before { end: to, unit };
+        }
+        *self.before = before;
+    }
+
+    /// Where the token ends that was open, and where the others begin and end.
+    #[inline(always)]
+    fn places(&self) -> (Option<usize>, impl ExactSizeIterator<Item = (usize, usize)>) {
+        let (first, ends) = match self.ends.split_first() {
+            Some((first, others)) if self.open => (Some(self.base + *first as usize), others),
+            _ => (None, self.ends),
+        };
+        let base = self.base;
+        let others = self.starts.iter().zip(ends);
+        (first, others.map(move |(&from, &to)| (base + from as usize, base + to as usize)))
+    }
+
+    #[inline(always)]
+    fn bytes(&self, from: usize, to: usize) -> Bytes<'_> {
+        if to - from <= ShortKey::MAX {
+            let window = self.folded[from..from + ShortKey::MAX].first_chunk().expect("room behind the text");
+            Bytes::Short(ShortKey::new(window, to - from))
+        } else {
+            Bytes::Long(&self.folded[from..to])
+        }
+    }
+
+    /// Whether the character that begins here, of three bytes or four, is of a script without spaces.
+    #[inline]
+    fn is_unit(&self, from: usize) -> bool {
+        let window: &[u8; 4] = self.folded[from..].first_chunk().expect("room behind the text");
+        let (code, _) = decoded(window);
+        self.classes.of_code(code).0 == Class::Unspaced
+    }
+}
+
 impl Tokenizer {
     /// Calls `each` with every token of `text` in order.
     #[inline]
     pub(crate) fn tokens(&mut self, text: &str, mut each: impl FnMut(Token<'_>)) {
+        self.stretches(text, |stretch| stretch.tokens(&mut each));
+    }
+
+    /// Calls `each` with the tokens of `text`, those of a stretch at a time.
+    #[inline]
+    pub(crate) fn stretches(&mut self, text: &str, mut each: impl FnMut(Stretch<'_>)) {
         (self.end, self.before, self.wide) = (0, Class::Separator, false);
         // Whether a token reached the end of the stretch before; it then begins the buffer.
         let mut open = false;
@@ -122,19 +208,16 @@ impl Tokenizer {
                 self.cut(open, self.end - base);
             }
             rest = after;
-            let tokens = self.ends.len();
-            let mut from =
-                if open { Some(0) } else { self.starts.first().map(|&start| base + start as usize) };
-            let others = &self.starts[usize::from(!open).min(self.starts.len())..];
-            let mut others = others.iter();
-            for &end in &self.ends {
-                let Some(start) = from else { break };
-                before = self.token(start, base + end as usize, &before, &mut each);
-                from = others.next().map(|&start| base + start as usize);
-            }
-            open = self.starts.len() + usize::from(open) > tokens;
+            let Self { folded, classes, wide, starts, ends, .. } = &*self;
+            let (classes, wide) = (*classes, *wide);
+            each(Stretch { folded, classes, wide, open, base, starts, ends, before: &mut before });
             // What is open goes to the front, unless it stands there: a page of one token is never moved.
-            let from = from.unwrap_or(self.end);
+            let from = match starts.last() {
+                _ if starts.len() + usize::from(open) == ends.len() => self.end,
+                Some(&start) => base + start as usize,
+                None => 0,
+            };
+            open = starts.len() + usize::from(open) > ends.len();
             if from > 0 {
                 self.folded.copy_within(from..self.end, 0);
                 self.end -= from;
@@ -172,32 +255,6 @@ impl Tokenizer {
         }
         kernel.ones(inside, ends);
         ends.pop_if(|end| *end as usize == length);
-    }
-
-    #[inline(always)]
-    fn token(&self, from: usize, to: usize, before: &Before, each: &mut impl FnMut(Token<'_>)) -> Before {
-        let first = self.folded[from];
-        let unit = self.wide && first >= 0xe0 && self.is_unit(from);
-        let kind = match unit {
-            true => TokenKind::Unit { joined: before.unit && before.end == from },
-            false => TokenKind::Word,
-        };
-        let bytes = if to - from <= ShortKey::MAX {
-            let window = self.folded[from..from + ShortKey::MAX].first_chunk().expect("room behind the text");
-            Bytes::Short(ShortKey::new(window, to - from))
-        } else {
-            Bytes::Long(&self.folded[from..to])
-        };
-        each(Token { bytes, kind });
-        Before { end: to, unit }
-    }
-
-    /// Whether the character that begins here, of three bytes or four, is of a script without spaces.
-    #[inline]
-    fn is_unit(&self, from: usize) -> bool {
-        let window: &[u8; 4] = self.folded[from..].first_chunk().expect("room behind the text");
-        let (code, _) = decoded(window);
-        self.classes.of_code(code).0 == Class::Unspaced
     }
 
     /// Folds a stretch of text behind what is there, and says of each of its bytes what it is to a token.

@@ -1,37 +1,32 @@
 //! The distinct features of one document, where nothing is counted: a table of nothing but features, as large as
 //! the document calls for.
 
-use crate::kernel::prefetch;
+use crate::kernel::Level;
+use crate::kernel::distinct::{Bucket, FREE, PLACES};
 
-/// No feature; the one that has this hash is known apart.
-const FREE: u64 = 0;
+/// Buckets of the smallest table.
+const LEAST: usize = 8;
 
-/// Places of the smallest table.
-const LEAST: usize = 64;
-
-/// Places of the largest table that the length of a text alone calls for; a longer one grows as features
+/// Buckets of the largest table that the length of a text alone calls for; a longer one grows as features
 /// come.
-const MOST: usize = 1 << 16;
-
-/// Places are asked for so many features ahead: whether a place was free cannot be foreseen, so that the
-/// processor would not get far ahead by itself.
-const AHEAD: usize = 12;
+const MOST: usize = 1 << 13;
 
 /// The set of a document's features, in order of first occurrence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FeatureSet {
-    /// The first places are in use, a power of two; the others are left over from larger documents.
-    table: Vec<u64>,
-    places: usize,
+    /// The first buckets are in use, a power of two; the others are left over from larger documents.
+    table: Vec<Bucket>,
+    buckets: usize,
     features: Vec<u64>,
+    /// Whether the feature came that looks like none in the table, where it never stands.
     has_free: bool,
 }
 
 impl FeatureSet {
     /// Begins a document of so many bytes.
     pub(crate) fn begin(&mut self, text_bytes: usize) {
-        // Words have some six bytes with what parts them, so that most features find their place free.
-        self.places = (text_bytes / 4).next_power_of_two().clamp(LEAST, MOST);
+        // Words have some six bytes with what parts them, so that most features find a place in their bucket.
+        self.buckets = (text_bytes / 4 / PLACES).next_power_of_two().clamp(LEAST, MOST);
         if self.table.len() > MOST {
             // One huge document must not keep its memory.
             self.table = Vec::new();
@@ -43,66 +38,44 @@ impl FeatureSet {
     }
 
     fn clear(&mut self) {
-        let places = self.places;
-        if self.table.len() < places {
-            self.table.resize(places, FREE);
+        let buckets = self.buckets;
+        if self.table.len() < buckets {
+            self.table.resize(buckets, Bucket::EMPTY);
         }
-        self.table[..places].fill(FREE);
+        self.table[..buckets].fill(Bucket::EMPTY);
     }
 
     /// Adds features, some of which may be there.
     pub(crate) fn add_all(&mut self, features: &[u64]) {
         self.make_room(features.len());
-        let shift = u64::BITS - self.places.trailing_zeros();
-        let mask = self.places - 1;
-        let table = &mut self.table[..self.places];
-        let mut known = self.features.len();
-        // Written whether the feature is new or not, and counted if it is: whether it is cannot be foreseen.
-        self.features.resize(known + features.len(), FREE);
-        for (next, &feature) in features.iter().enumerate() {
-            if let Some(&next) = features.get(next + AHEAD) {
-                prefetch::read(table, (next >> shift) as usize);
-            }
-            if feature == FREE {
-                // The one feature that looks like none.
-                self.features[known] = feature;
-                known += usize::from(!self.has_free);
+        let kernel = Level::in_use();
+        let table = &mut self.table[..self.buckets];
+        let mut rest = features;
+        while let Some(at) = rest.iter().position(|&feature| feature == FREE) {
+            kernel.add_distinct(table, &rest[..at], &mut self.features);
+            if !self.has_free {
+                self.features.push(FREE);
                 self.has_free = true;
-                continue;
             }
-            // Features are hashes: the leading bits are a place.
-            let mut at = (feature >> shift) as usize;
-            let mut there = table[at & mask];
-            // One question, not two: free or taken by itself, it goes on in the same way.
-            while (there != FREE) & (there != feature) {
-                at += 1;
-                there = table[at & mask];
-            }
-            table[at & mask] = feature;
-            self.features[known] = feature;
-            known += usize::from(there == FREE);
+            rest = &rest[at + 1..];
         }
-        self.features.truncate(known);
+        kernel.add_distinct(table, rest, &mut self.features);
     }
 
     /// Three quarters full at most, even if all are new.
     fn make_room(&mut self, more: usize) {
         let wanted = self.features.len() + more;
-        if wanted <= self.places / 4 * 3 {
+        if wanted <= self.buckets * PLACES / 4 * 3 {
             return;
         }
-        while wanted > self.places / 4 * 3 {
-            self.places *= 2;
+        while wanted > self.buckets * PLACES / 4 * 3 {
+            self.buckets *= 2;
         }
         self.clear();
-        let (shift, mask) = (u64::BITS - self.places.trailing_zeros(), self.places - 1);
-        for &feature in &self.features {
-            let mut at = (feature >> shift) as usize;
-            while self.table[at & mask] != FREE {
-                at += 1;
-            }
-            self.table[at & mask] = feature;
-        }
+        let features = std::mem::take(&mut self.features);
+        self.features.reserve(wanted);
+        self.has_free = false;
+        self.add_all(&features);
     }
 
     /// The features of the document, in order of first occurrence.

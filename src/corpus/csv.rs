@@ -1,0 +1,338 @@
+//! Tables as text: where a record ends, quotes and all (RFC 4180), and the columns wanted of it.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use csv_core::{ReadRecordResult, ReaderBuilder};
+use memchr::{memchr, memchr3};
+
+use super::cut::{End, Step};
+use super::damage::DamageKind;
+use super::feed::Feed;
+use super::filetype::{Compression, StreamFormat};
+use super::jsonl::{JsonlFields, Line};
+use super::options::ReadRules;
+use super::source::Source;
+use crate::wording::counted;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The first record of a file, which names the columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// As it stands there, without the end of the line.
+    pub bytes: Vec<u8>,
+    /// What parts two values.
+    pub delimiter: u8,
+    /// Decoded bytes up to the first record of values.
+    pub length: u64,
+    names: Vec<String>,
+}
+
+impl Header {
+    /// Reads the header of a file; none where it does not end within a megabyte.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn read(path: &Path, stored: &Path, compression: Compression) -> io::Result<Option<Self>> {
+        const LONGEST: usize = 1 << 20;
+        let mut source =
+            Source::new(File::open(stored)?, compression, StreamFormat::Csv, &ReadRules::default())?;
+        let mut feed = Feed::new(compression == Compression::None);
+        loop {
+            let more = source.fill(&mut feed);
+            let header = Self::of(path, &feed.bytes[..feed.filled], !more);
+            if header.is_some() || !more || feed.filled > LONGEST {
+                return Ok(header);
+            }
+        }
+    }
+
+    /// The header at the start of decoded bytes, if it ends there.
+    fn of(path: &Path, bytes: &[u8], is_all: bool) -> Option<Self> {
+        let start = if bytes.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+        let start = start + bytes[start..].iter().take_while(|byte| is_line_end(**byte)).count();
+        let line = &bytes[start..];
+        let delimiter = delimiter(path, line);
+        let (end, next) = match record_end(line, delimiter, is_all) {
+            Ends::At(end, next) => (end, next),
+            Ends::WithBytes if is_all && !line.is_empty() => (line.len(), line.len()),
+            _ => return None,
+        };
+        let mut names = Vec::new();
+        values(&line[..end], delimiter, |name| names.push(String::from_utf8_lossy(name).trim().to_owned()));
+        Some(Self { bytes: line[..end].to_vec(), delimiter, length: (start + next) as u64, names })
+    }
+
+    /// Where a column stands, the first of that name.
+    fn column(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|column| column == name)
+    }
+
+    /// Whether there is a column of texts.
+    pub fn has_text(&self, fields: &JsonlFields) -> bool {
+        self.column(&fields.text).is_some()
+    }
+
+    /// Reads a record. `strict` calls damage what is mended otherwise: bytes that are no UTF-8.
+    ///
+    /// # Errors
+    /// The kind of damage and what was found.
+    pub fn parse(
+        &self,
+        record: &[u8],
+        fields: &JsonlFields,
+        strict: bool,
+    ) -> Result<Line<'static>, (DamageKind, String)> {
+        let Some(text) = self.column(&fields.text) else {
+            let names = self.names.join(", ");
+            let detail = format!("no column {:?} among {names}; --text-field names another", fields.text);
+            return Err((DamageKind::NoText, detail));
+        };
+        let mut row: Vec<Vec<u8>> = Vec::with_capacity(self.names.len());
+        values(record, self.delimiter, |value| row.push(value.to_vec()));
+        if row.len() != self.names.len() {
+            let (values, columns) = (
+                counted(row.len() as u64, "value", "values"),
+                counted(self.names.len() as u64, "column", "columns"),
+            );
+            return Err((DamageKind::WrongColumns, format!("{values} for {columns}")));
+        }
+        let mut mended = false;
+        let mut take = |at: usize| {
+            String::from_utf8(std::mem::take(&mut row[at])).unwrap_or_else(|error| {
+                mended = true;
+                String::from_utf8_lossy(error.as_bytes()).into_owned()
+            })
+        };
+        let text = take(text);
+        let mut named = |name: &str| {
+            let value = self.column(name).filter(|_| name != fields.text).map(&mut take);
+            value.filter(|value| !value.is_empty())
+        };
+        let score = fields.score.as_deref().and_then(&mut named);
+        let [id, url, language] =
+            [&fields.id, &fields.url, &fields.language].map(|name| named(name).map(Cow::Owned));
+        if strict && mended {
+            return Err((DamageKind::InvalidUtf8, "bytes that are no UTF-8".to_owned()));
+        }
+        let score = score.and_then(|score| score.trim().parse().ok()).filter(|score: &f64| score.is_finite());
+        Ok(Line { text: Cow::Owned(text), id, url, language, score, mended })
+    }
+}
+
+/// What parts values: of those in use the one that the first line has most of, a comma if it has none; in a file
+/// called `.tsv` the tab.
+fn delimiter(path: &Path, header: &[u8]) -> u8 {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    if name.ends_with(".tsv") || name.contains(".tsv.") {
+        return b'\t';
+    }
+    let line = header.split(|&byte| is_line_end(byte)).next().unwrap_or_default();
+    let count = |delimiter: u8| line.iter().filter(|&&byte| byte == delimiter).count();
+    b"\t;,".iter().copied().max_by_key(|&delimiter| count(delimiter)).unwrap_or(b',')
+}
+
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
+}
+
+/// Where a record ends.
+enum Ends {
+    /// Its bytes end at the first number, and the next begins at the second at the earliest.
+    At(usize, usize),
+    /// With the bytes at hand, if these are all.
+    WithBytes,
+    /// Not at all: a quote is opened and not closed.
+    Open,
+}
+
+/// Where the record ends that begins with these bytes. Values that begin with a quote go on to the next one that is
+/// not doubled; quotes elsewhere are as other bytes. `is_all`: none come behind these bytes.
+fn record_end(bytes: &[u8], delimiter: u8, is_all: bool) -> Ends {
+    let mut at = 0;
+    loop {
+        if bytes.get(at) == Some(&b'"') {
+            at += 1;
+            loop {
+                let Some(quote) = memchr(b'"', &bytes[at..]) else { return Ends::Open };
+                at += quote + 1;
+                match bytes.get(at) {
+                    Some(b'"') => at += 1,
+                    // The other of two may follow.
+                    None if !is_all => return Ends::Open,
+                    _ => break,
+                }
+            }
+        }
+        let Some(end) = memchr3(delimiter, b'\n', b'\r', &bytes[at..]) else { return Ends::WithBytes };
+        at += end;
+        if bytes[at] != delimiter {
+            return Ends::At(at, at + 1);
+        }
+        at += 1;
+    }
+}
+
+/// Calls `each` with the values of a record.
+fn values(record: &[u8], delimiter: u8, mut each: impl FnMut(&[u8])) {
+    let mut reader = ReaderBuilder::new().delimiter(delimiter).build();
+    let (mut text, mut ends) = (vec![0; record.len()], vec![0; 16]);
+    let (mut rest, mut written, mut ended) = (record, 0, 0);
+    loop {
+        let (result, read, wrote, closed) =
+            reader.read_record(rest, &mut text[written..], &mut ends[ended..]);
+        rest = &rest[read..];
+        (written, ended) = (written + wrote, ended + closed);
+        match result {
+            // An empty rest says that nothing follows.
+            ReadRecordResult::InputEmpty => {}
+            ReadRecordResult::OutputFull => text.resize(2 * text.len() + 1, 0),
+            ReadRecordResult::OutputEndsFull => ends.resize(2 * ends.len(), 0),
+            ReadRecordResult::Record | ReadRecordResult::End => break,
+        }
+    }
+    let mut start = 0;
+    for &end in &ends[..ended] {
+        each(&text[start..end]);
+        start = end;
+    }
+}
+
+/// Cuts the next record off the start of `bytes`.
+pub(crate) fn step(bytes: &[u8], end: End, delimiter: u8, cap: usize) -> Step {
+    if bytes.first().is_some_and(|&byte| is_line_end(byte)) {
+        return Step::Skip(1);
+    }
+    // Where to look for the next one if this does not end: behind the line that it begins with.
+    let line = || memchr(b'\n', bytes).unwrap_or(bytes.len());
+    let record = |content_end: usize, end: usize| match content_end > cap {
+        true => {
+            let detail = format!("a record above {cap} bytes (--longest-page)");
+            Step::Flaw { kind: DamageKind::TooLong, at: end.saturating_sub(1), record: true, detail }
+        }
+        false => {
+            Step::Record { content_start: 0, content_end, end, document: true, raw: false, record: true }
+        }
+    };
+    match (record_end(bytes, delimiter, end != End::Unknown), end) {
+        (Ends::At(content_end, next), _) => record(content_end, next),
+        _ if bytes.len() > cap + 1 => {
+            let detail =
+                format!("a record above {cap} bytes (--longest-page), or a quote that is not closed");
+            Step::Flaw { kind: DamageKind::TooLong, at: line(), record: true, detail }
+        }
+        // It is looked at from its beginning again, so there should be much more of it then.
+        (_, End::Unknown) => Step::Need(2 * bytes.len().max(1)),
+        (Ends::WithBytes, End::File) => record(bytes.len(), bytes.len()),
+        (_, End::File) => {
+            let detail = "a quote is opened and not closed".to_owned();
+            Step::Flaw { kind: DamageKind::OpenQuote, at: line(), record: true, detail }
+        }
+        (_, End::Gap) => {
+            let detail = "the end of the record is missing".into();
+            Step::Flaw { kind: DamageKind::Truncated, at: bytes.len(), record: true, detail }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The records of a file, cut by steps from pieces that come one after the other.
+    fn cut(bytes: &[u8], piece: usize) -> Vec<Vec<u8>> {
+        let (mut records, mut at, mut known) = (Vec::new(), 0, 0);
+        while at < bytes.len() {
+            let (end, there) =
+                if known >= bytes.len() { (End::File, bytes.len()) } else { (End::Unknown, known) };
+            if there <= at {
+                known = at + piece;
+                continue;
+            }
+            match step(&bytes[at..there], end, b',', usize::MAX - 1) {
+                Step::Skip(n) => at += n,
+                Step::Need(n) => known = (at + n.max(there - at + piece)).min(bytes.len()),
+                Step::Record { content_end, end, .. } => {
+                    records.push(bytes[at..at + content_end].to_vec());
+                    at += end;
+                }
+                Step::Flaw { .. } => break,
+            }
+        }
+        records
+    }
+
+    fn row(record: &[u8]) -> Vec<Vec<u8>> {
+        let mut row = Vec::new();
+        values(record, b',', |value| row.push(value.to_vec()));
+        row
+    }
+
+    proptest! {
+        #[test]
+        fn records_are_those_that_the_csv_crate_reads(
+            text in "[ab\",\r\n é]{0,60}", piece in 1usize..20,
+        ) {
+            let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
+            let theirs: Vec<Vec<Vec<u8>>> = reader
+                .byte_records()
+                .map(|record| record.unwrap().iter().map(<[u8]>::to_vec).collect())
+                .collect();
+            let ours: Vec<Vec<Vec<u8>>> = cut(text.as_bytes(), piece).iter().map(|record| row(record)).collect();
+            let is_open = {
+                let mut rest = text.as_bytes();
+                loop {
+                    match step(rest, End::File, b',', usize::MAX - 1) {
+                        _ if rest.is_empty() => break false,
+                        Step::Skip(n) | Step::Record { end: n, .. } => rest = &rest[n..],
+                        Step::Flaw { kind, .. } => break kind == DamageKind::OpenQuote,
+                        Step::Need(_) => unreachable!("the whole file is at hand"),
+                    }
+                }
+            };
+            // An open quote takes in whatever follows there, and is damage here.
+            prop_assert_eq!(&ours[..], &theirs[..theirs.len() - usize::from(is_open)]);
+        }
+    }
+
+    #[test]
+    fn headers_name_columns_and_their_delimiter() {
+        let of = |name: &str, bytes: &str| Header::of(Path::new(name), bytes.as_bytes(), true).unwrap();
+        let header = of("a.csv", "\u{feff}\r\nid, text ,\"url\"\r\n1,x,y\r\n");
+        assert_eq!(
+            (header.delimiter, &header.names[..]),
+            (b',', &["id", "text", "url"].map(String::from)[..])
+        );
+        assert_eq!(header.length, "\u{feff}\r\nid, text ,\"url\"\r".len() as u64);
+        assert_eq!(of("a.csv", "id;text;a,b").delimiter, b';');
+        assert_eq!(of("a.TSV.gz", "id,text").delimiter, b'\t');
+        assert_eq!(of("a.csv", "text").names, ["text"]);
+        assert_eq!(Header::of(Path::new("a.csv"), b"id,te", false), None, "it may go on");
+        assert_eq!(Header::of(Path::new("a.csv"), b"", true), None);
+    }
+
+    #[test]
+    fn values_are_taken_by_name() {
+        let header = Header::of(Path::new("a.csv"), b"url,text,id,score\n", true).unwrap();
+        let fields = JsonlFields { score: Some("score".to_owned()), ..JsonlFields::default() };
+        let line = header.parse(b"u,\"a \"\"b\"\"\nc\",7,2.5", &fields, false).unwrap();
+        assert_eq!(
+            (&*line.text, line.id.as_deref(), line.url.as_deref()),
+            ("a \"b\"\nc", Some("7"), Some("u"))
+        );
+        assert_eq!((line.language, line.score, line.mended), (None, Some(2.5), false));
+        assert_eq!(header.parse(b"u,t", &fields, false).unwrap_err().0, DamageKind::WrongColumns);
+        assert!(header.parse(b"u,\xff,,", &fields, false).unwrap().mended);
+        assert_eq!(header.parse(b"u,\xff,,", &fields, true).unwrap_err().0, DamageKind::InvalidUtf8);
+        let other = JsonlFields { text: "body".to_owned(), ..fields };
+        let (kind, detail) = header.parse(b"u,t,1,2", &other, false).unwrap_err();
+        assert_eq!(
+            (kind, &*detail),
+            (DamageKind::NoText, "no column \"body\" among url, text, id, score; --text-field names another")
+        );
+    }
+}
