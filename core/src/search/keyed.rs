@@ -256,7 +256,7 @@ mod tests {
                 } else {
                     // Now and then with other keys than those of the page.
                     let keys_of = |slot: &u32| match naive.0.iter().find(|(other, _)| other == slot) {
-                        Some((_, keys)) if slot % 5 > 0 => keys.clone(),
+                        Some((_, keys)) if !slot.is_multiple_of(5) => keys.clone(),
                         _ => page(&mut SplitMix64::new(step), bands, values),
                     };
                     let known: Vec<(u32, Vec<u32>)> =

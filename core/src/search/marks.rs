@@ -11,7 +11,7 @@ impl Marks {
     /// The first so many numbers.
     pub(crate) fn first(count: usize) -> Self {
         let mut words = vec![u64::MAX; count.div_ceil(64)];
-        if let Some(last) = words.last_mut().filter(|_| count % 64 > 0) {
+        if let Some(last) = words.last_mut().filter(|_| !count.is_multiple_of(64)) {
             *last = (1 << (count % 64)) - 1;
         }
         Self { words, count }
