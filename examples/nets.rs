@@ -217,7 +217,7 @@ impl Tally {
 }
 
 fn by_keys(stored: &Stored, questions: &[Question]) -> Result<(), Box<dyn Error>> {
-    let keyed = Keyed::filled(stored.bands, vec![true; stored.sizes.len()], stored.keys.clone())?;
+    let keyed = Keyed::filled(stored.bands, &vec![true; stored.sizes.len()], &stored.keys)?;
     let (mut tally, mut found) = (Tally::default(), Vec::new());
     for judging in [false, true] {
         let begun = thread_seconds();

@@ -32,8 +32,10 @@ use crate::hash::fmix64;
 use crate::id::{Document, Id, Slot};
 use crate::resemblance::Bits;
 use crate::search::dial::DialParams;
-use crate::search::keyed::Keyed;
+use crate::search::drawers::Drawers;
+use crate::search::keyed::{Keyed, Piece};
 use crate::search::keys::{self, Keys};
+use crate::search::marks::Marks;
 use crate::search::online::Online;
 use crate::search::{HammingIndex, Mode, Query, Scratch};
 use crate::settings::{Judge, Net, Recall, Settings, Sketches};
@@ -41,7 +43,8 @@ use crate::simhash::BITS;
 use crate::simhash::quantised::QuantisedWeights;
 use crate::similarity::{Anchor, Page};
 use crate::sketch::{Facts, Hashed, Sketch, SketchValue, TwoSketches};
-use hashbrown::{HashMap, HashSet, HashTable};
+use hashbrown::{HashMap, HashSet};
+use rayon::prelude::*;
 use std::f64::consts::PI;
 use std::ops::Range;
 
@@ -50,22 +53,18 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub struct Index {
     settings: Settings,
-    pages: Vec<Kept>,
+    /// What is kept of every page, by document.
+    digests: Vec<u128>,
+    features: Vec<u32>,
+    stored: Marks,
+    /// How many were stored before each; nothing as long as no number was given again, when it is the number.
+    born: Vec<u64>,
     /// Pages stored so far, those that are gone as well.
-    born: u64,
-    by_digest: HashTable<u32>,
+    births: u64,
+    /// By hashes of digests.
+    by_digest: Drawers,
     free: Vec<u32>,
     net: Grown,
-}
-
-/// What is kept of every page.
-#[derive(Clone, Copy, Debug, Default)]
-struct Kept {
-    digest: u128,
-    /// How many were stored before.
-    born: u64,
-    features: u32,
-    stored: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -108,9 +107,9 @@ pub struct Columns {
     /// Whether a page has a sketch.
     sketched: Vec<bool>,
     hashes: Vec<u64>,
-    /// Of pages with both sketches; as many words and keys for each.
+    /// Of pages with both sketches: as many words for each, and their keys by bands.
     bits: Vec<u64>,
-    keys: Vec<u32>,
+    keys: Vec<Vec<u32>>,
     /// Of pages with a SimHash.
     weights: Vec<QuantisedWeights>,
 }
@@ -132,7 +131,8 @@ impl Columns {
         self.sketched.reserve(pages);
         self.hashes.reserve(pages);
         self.bits.reserve(pages * words);
-        self.keys.reserve(pages * keys);
+        self.keys.resize(self.keys.len().max(keys), Vec::new());
+        self.keys.iter_mut().for_each(|keys| keys.reserve(pages));
     }
 
     /// Puts a page with both sketches behind the others, which all have as many words and keys.
@@ -147,7 +147,12 @@ impl Columns {
         self.sketched.push(true);
         self.hashes.push(hash);
         self.bits.extend(bits);
-        self.keys.extend(keys);
+        for (band, key) in keys.enumerate() {
+            if self.keys.len() == band {
+                self.keys.push(Vec::new());
+            }
+            self.keys[band].push(key);
+        }
     }
 
     /// Puts a page with a SimHash behind the others.
@@ -310,9 +315,12 @@ impl Index {
         };
         Ok(Self {
             settings: settings.clone(),
-            pages: Vec::new(),
-            born: 0,
-            by_digest: HashTable::new(),
+            digests: Vec::new(),
+            features: Vec::new(),
+            stored: Marks::default(),
+            born: Vec::new(),
+            births: 0,
+            by_digest: Drawers::default(),
             free: Vec::new(),
             net,
         })
@@ -325,54 +333,70 @@ impl Index {
 
     /// Number of pages stored.
     pub fn len(&self) -> usize {
-        self.by_digest.len()
+        self.stored.count()
     }
 
     /// Whether no page is stored.
     pub fn is_empty(&self) -> bool {
-        self.by_digest.is_empty()
+        self.len() == 0
     }
 
     /// The documents that are stored, in the order in which they came.
     pub fn documents(&self) -> Vec<Document> {
         let mut documents: Vec<Document> =
-            Document::all(self.pages.len()).filter(|&document| self.contains(document)).collect();
-        documents.sort_unstable_by_key(|document| self.pages[document.index()].born);
+            Document::all(self.numbers()).filter(|&document| self.contains(document)).collect();
+        if !self.born.is_empty() {
+            documents.sort_unstable_by_key(|&document| self.born(document));
+        }
         documents
     }
 
     /// The documents of these numbers that are stored, in the order of their numbers, each with how many pages had been
     /// stored before it: [`documents`](Self::documents) some at a time.
     pub fn births(&self, numbers: Range<usize>) -> impl Iterator<Item = (Document, u64)> + '_ {
-        let numbers = numbers.start.min(self.pages.len())..numbers.end.min(self.pages.len());
-        let first = numbers.start;
-        let stored = self.pages[numbers].iter().enumerate().filter(|(_, page)| page.stored);
-        stored.map(move |(at, page)| (Document((first + at) as u32), page.born))
+        let numbers = numbers.start.min(self.numbers())..numbers.end.min(self.numbers());
+        let documents = numbers.map(|number| Document(number as u32));
+        let stored = documents.filter(|&document| self.contains(document));
+        stored.map(|document| (document, self.born(document)))
+    }
+
+    /// How many pages had been stored before one.
+    fn born(&self, document: Document) -> u64 {
+        self.born.get(document.index()).copied().unwrap_or(u64::from(document.number()))
     }
 
     /// The number that no document has reached yet.
     pub fn numbers(&self) -> usize {
-        self.pages.len()
+        self.digests.len()
     }
 
     /// The digest of a stored document's text.
     pub fn digest(&self, document: Document) -> Option<u128> {
-        self.contains(document).then(|| self.pages[document.index()].digest)
+        self.contains(document).then(|| self.digests[document.index()])
     }
 
     /// Whether a document is stored.
     pub fn contains(&self, document: Document) -> bool {
-        self.pages.get(document.index()).is_some_and(|page| page.stored)
+        self.stored.has(document.index())
     }
 
     /// The document with a text, by the text's digest.
     pub fn find(&self, digest: u128) -> Option<Document> {
-        let same = |&at: &u32| self.pages[at as usize].digest == digest;
-        self.by_digest.find(digest_hash(digest), same).map(|&at| Document(at))
+        let found = self.by_digest.get(digest_hash(digest));
+        found.slots().iter().find(|&&at| self.digests[at as usize] == digest).map(|&at| Document(at))
+    }
+
+    /// Whether there is a sketch of a document: its page is stored and has features enough.
+    pub fn is_sketched(&self, document: Document) -> bool {
+        match &self.net {
+            Grown::Keys(by_keys) => by_keys.keyed.contains(document.number()),
+            Grown::Hashes(by_hashes) => by_hashes.hashed.get(document.index()).is_some_and(Option::is_some),
+        }
     }
 
     /// What is kept of a document: the digest of its text, its number of features, and its sketch, unless
-    /// these are too few for one. The length of the text is not kept, and 0 here.
+    /// these are too few for one. The length of the text is not kept, and 0 here. Keys are only kept in the tables that
+    /// pages are found by: for them, all of the index is gone through.
     pub fn kept(&self, document: Document) -> Option<(Facts, Option<SketchValue>)> {
         if !self.contains(document) {
             return None;
@@ -381,11 +405,11 @@ impl Index {
         let value = match &self.net {
             Grown::Keys(by_keys) => by_keys.keyed.keys(document.number()).map(|keys| {
                 let bits = by_keys.bits(at).to_vec();
-                SketchValue::Both(TwoSketches { hash: by_keys.hashes[at], bits, keys: keys.to_vec() })
+                SketchValue::Both(TwoSketches { hash: by_keys.hashes[at], bits, keys })
             }),
             Grown::Hashes(by_hashes) => by_hashes.hashed[at].map(SketchValue::SimHash),
         };
-        let Kept { digest, features, .. } = self.pages[at];
+        let (digest, features) = (self.digests[at], self.features[at]);
         Some((Facts { digest, features, text_bytes: 0 }, value))
     }
 
@@ -406,7 +430,7 @@ impl Index {
         };
         answer.near.sort_unstable_by(|a, b| {
             let order = b.similarity.total_cmp(&a.similarity).then(a.distance.cmp(&b.distance));
-            let born = |near: &Near| self.pages[near.document.index()].born;
+            let born = |near: &Near| self.born(near.document);
             order.then(born(a).cmp(&born(b)))
         });
         Ok(answer)
@@ -429,7 +453,7 @@ impl Index {
         if let Some(same) = self.find(facts.digest) {
             return Ok(same);
         }
-        let at = self.free.last().map_or(self.pages.len(), |&free| free as usize);
+        let at = self.free.last().map_or(self.numbers(), |&free| free as usize);
         let document = u32::try_from(at).ok().filter(|&document| document < 1 << 31);
         let document =
             document.ok_or_else(|| Error::parameter("document", at, "fewer than 2^31 in one index"))?;
@@ -437,14 +461,21 @@ impl Index {
             Grown::Keys(by_keys) => by_keys.put(document, value)?,
             Grown::Hashes(by_hashes) => by_hashes.put(document, value)?,
         }
-        if self.free.pop().is_none() {
-            self.pages.push(Kept::default());
-        }
         let Facts { digest, features, .. } = *facts;
-        self.pages[at] = Kept { digest, features, born: self.born, stored: true };
-        self.born += 1;
-        let hash = |&at: &u32| digest_hash(self.pages[at as usize].digest);
-        self.by_digest.insert_unique(digest_hash(digest), document, hash);
+        if self.free.pop().is_some() && self.born.is_empty() {
+            self.born = (0..self.numbers() as u64).collect();
+        }
+        let numbers = self.numbers().max(at + 1);
+        lengthen(&mut self.digests, numbers, 0);
+        lengthen(&mut self.features, numbers, 0);
+        (self.digests[at], self.features[at]) = (digest, features);
+        self.stored.set(at, true);
+        if !self.born.is_empty() {
+            lengthen(&mut self.born, numbers, 0);
+            self.born[at] = self.births;
+        }
+        self.births += 1;
+        self.by_digest.insert(digest_hash(digest), document);
         if let Grown::Hashes(by_hashes) = &mut self.net {
             by_hashes.measure(self.settings.seed);
         }
@@ -459,30 +490,31 @@ impl Index {
     /// [`Error::Parameter`] for 2³¹ pages or more.
     pub fn fill(&mut self, columns: Vec<Columns>) -> Result<bool> {
         let n: usize = columns.iter().map(Columns::len).sum();
-        if !self.pages.is_empty() {
+        if self.numbers() > 0 {
             return Ok(false);
         }
         if n >= 1 << 31 {
             return Err(Error::parameter("document", n, "fewer than 2^31 in one index"));
         }
         let least = self.settings.min_features.max(1);
-        let mut pages = Vec::with_capacity(n);
-        for facts in columns.iter().flat_map(|columns| &columns.facts) {
-            let Facts { digest, features, .. } = *facts;
-            pages.push(Kept { digest, features, born: pages.len() as u64, stored: true });
-        }
+        let facts = || columns.iter().flat_map(|columns| &columns.facts);
+        // As long as they are, and no longer: a list that grows doubles.
+        let (mut digests, mut features) = (Vec::with_capacity(n), Vec::with_capacity(n));
+        digests.extend(facts().map(|facts| facts.digest));
+        features.extend(facts().map(|facts| facts.features));
         let (by_digest, net) = match &self.net {
             Grown::Keys(by_keys) => {
                 let (words, bands) = (by_keys.words, by_keys.keyed.bands());
-                rayon::join(|| by_digest(&pages), || ByKeys::filled(words, bands, columns, n, least))
+                rayon::join(|| by_digest(&digests), || ByKeys::filled(words, bands, columns, n, least))
             }
             Grown::Hashes(by_hashes) => {
                 let empty = ByHashes::new(by_hashes.distance, by_hashes.recall)?;
-                rayon::join(|| by_digest(&pages), || empty.filled(columns, n, least))
+                rayon::join(|| by_digest(&digests), || empty.filled(columns, n, least))
             }
         };
         let (Some(by_digest), Some(net)) = (by_digest, net?) else { return Ok(false) };
-        (self.pages, self.born, self.by_digest, self.net) = (pages, n as u64, by_digest, net);
+        (self.digests, self.features, self.stored) = (digests, features, Marks::first(n));
+        (self.births, self.by_digest, self.net) = (n as u64, by_digest, net);
         if let Grown::Hashes(by_hashes) = &mut self.net {
             by_hashes.measure(self.settings.seed);
         }
@@ -490,30 +522,52 @@ impl Index {
     }
 
     /// Removes documents, and all that is kept of them; those that are not stored are passed over. Gives how
-    /// many went.
+    /// many went. With keys the work is linear in the whole index.
     pub fn remove(&mut self, documents: &[Document]) -> usize {
-        let mut gone: Vec<u32> = documents
-            .iter()
-            .filter(|&&document| self.contains(document))
-            .map(|document| document.number())
-            .collect();
-        // The least number is the next to be given.
+        let gone = self.stored_of(documents.iter().copied());
+        if let Grown::Keys(by_keys) = &mut self.net {
+            by_keys.keyed.remove(&gone);
+        }
+        self.forget(&gone)
+    }
+
+    /// The same of documents whose sketches the caller knows, as [`kept`](Self::kept) gives them: then the work is linear
+    /// in what goes. Other sketches than those that are kept cost time and nothing else.
+    pub fn remove_known(&mut self, pages: &[(Document, Option<SketchValue>)]) -> usize {
+        let gone = self.stored_of(pages.iter().map(|&(document, _)| document));
+        if let Grown::Keys(by_keys) = &mut self.net {
+            by_keys.keyed.remove_known(pages.iter().map(|(document, value)| match value {
+                Some(SketchValue::Both(two)) => (document.number(), &two.keys[..]),
+                _ => (document.number(), &[][..]),
+            }));
+        }
+        self.forget(&gone)
+    }
+
+    /// Those that are stored, once and descending: the least number is the next to be given.
+    fn stored_of(&self, documents: impl Iterator<Item = Document>) -> Vec<u32> {
+        let stored = documents.filter(|&document| self.contains(document));
+        let mut gone: Vec<u32> = stored.map(|document| document.number()).collect();
         gone.sort_unstable_by(|a, b| b.cmp(a));
         gone.dedup();
-        for &document in &gone {
+        gone
+    }
+
+    /// Removes all that is kept of documents but their keys.
+    fn forget(&mut self, gone: &[u32]) -> usize {
+        let hashes: Vec<(u32, u32)> =
+            gone.iter().map(|&document| (digest_hash(self.digests[document as usize]), document)).collect();
+        for &document in gone {
             let at = document as usize;
-            let found =
-                self.by_digest.find_entry(digest_hash(self.pages[at].digest), |&other| other == document);
-            if let Ok(found) = found {
-                found.remove();
-            }
-            self.pages[at] = Kept::default();
+            (self.digests[at], self.features[at]) = (0, 0);
+            self.stored.set(at, false);
         }
+        self.by_digest.remove(hashes.into_iter(), |document| !self.stored.has(document as usize));
         match &mut self.net {
-            Grown::Keys(by_keys) => by_keys.remove(&gone),
-            Grown::Hashes(by_hashes) => by_hashes.remove(&gone),
+            Grown::Keys(by_keys) => by_keys.clear(gone),
+            Grown::Hashes(by_hashes) => by_hashes.remove(gone),
         }
-        self.free.extend(&gone);
+        self.free.extend(gone);
         gone.len()
     }
 
@@ -539,8 +593,11 @@ impl Index {
                 (online.bytes() + documents.bytes() + sketches, self.len() * size_of::<Hashed>())
             }
         };
-        let pages = self.pages.capacity() * size_of::<Kept>();
-        (net + pages + self.by_digest.allocation_size() + self.free.capacity() * size_of::<u32>(), sketches)
+        let facts = self.digests.capacity() * size_of::<u128>()
+            + self.features.capacity() * size_of::<u32>()
+            + self.born.capacity() * size_of::<u64>()
+            + self.stored.bytes();
+        (net + facts + self.by_digest.bytes() + self.free.capacity() * size_of::<u32>(), sketches)
     }
 
     /// How many of the stored pages a page that has nothing to do with any of them is called near, on average:
@@ -593,6 +650,10 @@ impl Index {
         Ok((facts.features as usize >= self.settings.min_features.max(1)).then_some(value))
     }
 
+    fn stored_page<'a>(&self, at: usize, bits: Option<&'a [u64]>, hashed: Option<&'a Hashed>) -> Stored<'a> {
+        Stored { digest: self.digests[at], features: self.features[at], bits, hashed }
+    }
+
     fn by_keys(&self, by_keys: &ByKeys, page: Asked<'_>) -> Answer {
         let mut answer = Answer::default();
         let SketchValue::Both(two) = page.value else { return answer };
@@ -607,7 +668,7 @@ impl Index {
         let anchor = Anchor::new(measure, page);
         for document in candidates {
             let at = document as usize;
-            let stored = Stored { page: &self.pages[at], bits: Some(by_keys.bits(at)), hashed: None };
+            let stored = self.stored_page(at, Some(by_keys.bits(at)), None);
             let similarity = anchor.with(&stored);
             if similarity >= threshold as f32 {
                 let distance = (by_keys.hashes[at] ^ two.hash).count_ones();
@@ -639,7 +700,7 @@ impl Index {
                 let similarity = match &anchor {
                     None => (PI * f64::from(distance) / BITS as f64).cos() as f32,
                     Some((anchor, threshold)) => {
-                        let stored = Stored { page: &self.pages[at], bits: None, hashed };
+                        let stored = self.stored_page(at, None, hashed);
                         let similarity = anchor.with(&stored);
                         if similarity < *threshold {
                             continue;
@@ -655,35 +716,22 @@ impl Index {
 }
 
 /// Documents by the digests of their texts; none if two have the same.
-fn by_digest(pages: &[Kept]) -> Option<HashTable<u32>> {
-    let mut table = HashTable::with_capacity(pages.len());
-    let hash = |page: &Kept| digest_hash(page.digest);
-    // In the order of the table, some bits of it, so that what is written at a time is in the processor's cache.
-    let buckets = (pages.len() * 8 / 7).next_power_of_two().max(PIECES);
-    let piece = |page: &Kept| hash(page) as usize % buckets / (buckets / PIECES);
-    let mut next = [0; PIECES];
-    pages.iter().for_each(|page| next[piece(page)] += 1);
-    let mut sum = 0;
-    next.iter_mut().for_each(|next| sum += std::mem::replace(next, sum));
-    let mut order = vec![0u32; pages.len()];
-    for (document, page) in (0..).zip(pages) {
-        let at = &mut next[piece(page)];
-        order[*at] = document;
-        *at += 1;
-    }
-    for document in order {
-        let page = &pages[document as usize];
-        let same = |&other: &u32| pages[other as usize].digest == page.digest;
-        if table.find(hash(page), same).is_some() {
-            return None;
-        }
-        table.insert_unique(hash(page), document, |&other| hash(&pages[other as usize]));
-    }
-    Some(table)
+fn by_digest(digests: &[u128]) -> Option<Drawers> {
+    let hashes: Vec<u32> = digests.iter().map(|&digest| digest_hash(digest)).collect();
+    let documents: Vec<u32> = (0..).take(digests.len()).collect();
+    let table = Drawers::filled([(&hashes[..], &documents[..])].into_iter());
+    let mut same: HashSet<u128> = HashSet::new();
+    let alone = table.shared().all(|document| same.insert(digests[document as usize]));
+    alone.then_some(table)
 }
 
-/// Pieces of the table of digests that are filled one after the other.
-const PIECES: usize = 1 << 10;
+/// Makes a list as long as is wanted, with room for an eighth more: doubling would take twice the memory.
+fn lengthen<T: Clone>(list: &mut Vec<T>, len: usize, value: T) {
+    if list.capacity() < len {
+        list.reserve_exact(len + len / 8 - list.len());
+    }
+    list.resize(len, value);
+}
 
 impl ByKeys {
     /// The net over the pages of an index that was empty; none if a sketch has another length.
@@ -694,26 +742,49 @@ impl ByKeys {
         n: usize,
         least: usize,
     ) -> Result<Option<Grown>> {
+        let fits = |Columns { hashes, bits, keys, .. }: &Columns| {
+            let rows = hashes.len();
+            bits.len() == rows * words
+                && (rows == 0 || keys.len() == bands)
+                && keys.iter().all(|keys| keys.len() == rows)
+        };
+        if !columns.iter().all(fits) {
+            return Ok(None);
+        }
         let (mut hashes, mut bits) = (vec![0; n], vec![0; n * words]);
-        let (mut keys, mut filled) = (vec![0; n * bands], vec![false; n]);
-        let mut at = 0;
-        for Columns { facts, sketched, hashes: theirs, bits: their_bits, keys: their_keys, .. } in columns {
-            if their_bits.len() != theirs.len() * words || their_keys.len() != theirs.len() * bands {
-                return Ok(None);
+        let (mut rest, mut first) = ((&mut hashes[..], &mut bits[..]), 0);
+        let places = columns.into_iter().map(|columns| {
+            let (hashes, more_hashes) = std::mem::take(&mut rest.0).split_at_mut(columns.len());
+            let (bits, more_bits) = std::mem::take(&mut rest.1).split_at_mut(columns.len() * words);
+            rest = (more_hashes, more_bits);
+            let number = first;
+            first += columns.len() as u32;
+            (number, columns, hashes, bits)
+        });
+        let places: Vec<_> = places.collect();
+        let pieces = places.into_par_iter().map(|(first, columns, hashes, bits)| {
+            let Columns { facts, sketched, hashes: theirs, bits: their_bits, mut keys, .. } = columns;
+            let enough = |facts: &Facts| facts.features as usize >= least;
+            if theirs.len() == facts.len() && facts.iter().all(enough) {
+                hashes.copy_from_slice(&theirs);
+                bits.copy_from_slice(&their_bits);
+                return Piece { slots: (first..first + facts.len() as u32).collect(), keys };
             }
-            let mut row = 0;
-            for (facts, sketched) in facts.iter().zip(sketched) {
-                if sketched && facts.features as usize >= least {
-                    filled[at] = true;
+            let (mut slots, mut rows, mut row) = (Vec::new(), Vec::new(), 0);
+            for (at, (facts, sketched)) in facts.iter().zip(sketched).enumerate() {
+                if sketched && enough(facts) {
                     hashes[at] = theirs[row];
                     bits[at * words..][..words].copy_from_slice(&their_bits[row * words..][..words]);
-                    keys[at * bands..][..bands].copy_from_slice(&their_keys[row * bands..][..bands]);
+                    slots.push(first + at as u32);
+                    rows.push(row);
                 }
                 row += usize::from(sketched);
-                at += 1;
             }
-        }
-        let keyed = Keyed::filled(bands, filled, keys)?;
+            keys.iter_mut().for_each(|keys| *keys = rows.iter().map(|&row| keys[row]).collect());
+            Piece { slots, keys }
+        });
+        let pieces: Vec<Piece> = pieces.collect();
+        let keyed = Keyed::of_pieces(bands, &pieces);
         Ok(Some(Grown::Keys(Self { keyed, words, hashes, bits })))
     }
 
@@ -725,23 +796,22 @@ impl ByKeys {
         let Some(SketchValue::Both(two)) = value else { return Ok(()) };
         self.keyed.insert(document, &two.keys)?;
         let at = document as usize;
-        if self.hashes.len() <= at {
-            self.hashes.resize(at + 1, 0);
-            self.bits.resize((at + 1) * self.words, 0);
-        }
+        let numbers = self.hashes.len().max(at + 1);
+        lengthen(&mut self.hashes, numbers, 0);
+        lengthen(&mut self.bits, numbers * self.words, 0);
         self.hashes[at] = two.hash;
         self.bits[at * self.words..][..self.words].copy_from_slice(&two.bits);
         Ok(())
     }
 
-    fn remove(&mut self, gone: &[u32]) {
+    /// Removes hashes and bits.
+    fn clear(&mut self, gone: &[u32]) {
         for at in gone.iter().map(|&document| document as usize) {
             if let Some(hash) = self.hashes.get_mut(at) {
                 *hash = 0;
                 self.bits[at * self.words..][..self.words].fill(0);
             }
         }
-        self.keyed.remove(gone);
     }
 }
 
@@ -893,8 +963,8 @@ fn within(bits: usize, differing: usize) -> f64 {
 }
 
 #[inline]
-fn digest_hash(digest: u128) -> u64 {
-    fmix64(digest as u64 ^ (digest >> 64) as u64)
+fn digest_hash(digest: u128) -> u32 {
+    fmix64(digest as u64 ^ (digest >> 64) as u64) as u32
 }
 
 /// The page that is asked about, as a measure sees it.
@@ -936,14 +1006,15 @@ impl Page for Asked<'_> {
 
 /// A stored page, as a measure sees it.
 struct Stored<'a> {
-    page: &'a Kept,
+    digest: u128,
+    features: u32,
     bits: Option<&'a [u64]>,
     hashed: Option<&'a Hashed>,
 }
 
 impl Page for Stored<'_> {
     fn digest(&self) -> u128 {
-        self.page.digest
+        self.digest
     }
 
     fn hashed(&self) -> Option<&Hashed> {
@@ -955,11 +1026,11 @@ impl Page for Stored<'_> {
     }
 
     fn bits(&self) -> Option<Bits<'_>> {
-        Some(Bits::by_size(self.bits?, self.page.features))
+        Some(Bits::by_size(self.bits?, self.features))
     }
 
     fn size(&self) -> u32 {
-        self.page.features
+        self.features
     }
 
     fn features(&self, _: impl FnMut(u64, i64)) {}

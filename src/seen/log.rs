@@ -6,7 +6,7 @@
 //! passed over, and the next whole one looked for.
 
 use super::SeenParams;
-use super::record::{HEAD, LONGEST, MARK, Pages, Record, checksum};
+use super::record::{HEAD, Pages, Record, checksum, frame_of};
 use crate::error::{Error, Result};
 use crate::format::{self, SEEN_LOG};
 use crate::making::NewFile;
@@ -291,14 +291,6 @@ fn decoded(offset: u64, bytes: &[u8], sketches: Sketches) -> Option<Block> {
         at = end;
     }
     Some(block)
-}
-
-/// The length and the checksum that a frame states; none if it is no frame.
-fn frame_of(head: &[u8]) -> Option<(usize, u32)> {
-    let head: &[u8; HEAD] = head.try_into().ok()?;
-    let [a, b, l0, l1, l2, l3, sum @ ..] = *head;
-    let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-    ([a, b] == MARK && length <= LONGEST).then_some((length, u32::from_le_bytes(sum)))
 }
 
 /// The end of the frame that begins at a place, if it is whole.

@@ -4,7 +4,8 @@
 //!
 //! An index is a folder: a snapshot of all pages, a log of what has changed since, and a lock. One process
 //! writes, and has the lock before it gives its first answer; any number read beside it. Names of pages stay in these
-//! files; sketches and times are in memory.
+//! files; sketches and times are in memory. Which keys a page has is in these files alone as well: in memory stands which
+//! pages a key has.
 //!
 //! # What is remembered when something fails
 //!
@@ -37,7 +38,7 @@ use crate::format;
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::making::{Unfinished, folder_of, is_unfinished};
-use crate::settings::Settings;
+use crate::settings::{Settings, Sketches};
 use crate::sketch::{Facts, Sketch, SketchValue};
 use flipside_core::id::{Document, Id};
 use flipside_core::index::Index;
@@ -196,14 +197,6 @@ pub enum Access {
         /// failure of power and not just the end of the process.
         fsync: bool,
     },
-}
-
-/// What is kept of a page, but for its name.
-#[derive(Debug)]
-struct Kept {
-    facts: Facts,
-    value: Option<SketchValue>,
-    seen: u64,
 }
 
 /// The pages that have been seen.
@@ -445,17 +438,26 @@ impl Seen {
             return Ok(None);
         }
         let mut columns = Vec::with_capacity(blocks.len());
-        let pages = blocks.iter().map(|block| block.offsets.len()).sum();
-        let (mut places, mut names) = (Vec::with_capacity(pages), Vec::with_capacity(pages));
-        let (mut times, mut others) = (Vec::with_capacity(pages), Vec::new());
+        let number = blocks.iter().map(|block| block.offsets.len()).sum();
+        let (mut others, mut rest) = (Vec::new(), Vec::with_capacity(blocks.len()));
         for log::Block { pages, offsets, others: more } in blocks {
             columns.push(pages.columns);
-            names.extend(pages.names);
-            times.extend(pages.seen);
-            places.extend(offsets.into_iter().map(|offset| Place::new(part, offset)));
+            rest.push((pages.names, pages.seen, offsets));
             others.extend(more);
         }
-        if !self.index.fill(columns)? {
+        let index = &mut self.index;
+        let lists = || {
+            let (mut places, mut names) = (Vec::with_capacity(number), Vec::with_capacity(number));
+            let mut times = Vec::with_capacity(number);
+            for (more_names, seen, offsets) in rest {
+                names.extend(more_names);
+                times.extend(seen);
+                places.extend(offsets.into_iter().map(|offset| Place::new(part, offset)));
+            }
+            (places, names, times)
+        };
+        let (filled, (places, names, times)) = rayon::join(|| index.fill(columns), lists);
+        if !filled? {
             return Ok(None);
         }
         (self.places, self.names, self.seen) = (places, names, times);
@@ -476,11 +478,8 @@ impl Seen {
         match record {
             Record::Delivered => undelivered.clear(),
             Record::Withdrawn { kept } => {
-                while undelivered.len() > kept as usize {
-                    if let Some((undo, _)) = undelivered.pop() {
-                        self.undo(undo);
-                    }
-                }
+                let withdrawn = undelivered.split_off(undelivered.len().min(kept as usize));
+                self.undo(withdrawn.into_iter().map(|(undo, _)| undo));
                 undelivered.clear();
             }
             Record::Settled { key } => {
@@ -620,20 +619,40 @@ impl Seen {
     /// # Errors
     /// If it cannot be read.
     pub fn name(&self, document: Document) -> Result<Arc<str>> {
-        let (Some(&place), Some(digest)) = (self.places.get(document.index()), self.index.digest(document))
-        else {
-            return Err(Error::parameter("document", document.number(), "one that is stored"));
-        };
-        if let Some(writer) = &self.writer
-            && place.is_in(Part::Log(writer.number))
-            && let Some(waits) = place.offset().checked_sub(writer.log.length())
-        {
-            let frame = writer.waiting.get(waits as usize..);
-            if let Some(Ok(name)) = frame.and_then(|frame| record::name_in(frame, digest)) {
-                return Ok(name.into());
-            }
+        let (place, digest) = self.place(document)?;
+        if let Some(Ok(name)) = self.waiting(place).and_then(|frame| record::name_in(frame, digest)) {
+            return Ok(name.into());
         }
         self.files.name(place, digest)
+    }
+
+    /// Gives the record of a stored page to someone, who may say that it is none.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn page<T>(&self, document: Document, take: impl FnOnce(&[u8]) -> Option<T>) -> Result<T> {
+        let (place, digest) = self.place(document)?;
+        match self.waiting(place).and_then(|frame| record::page_in(frame, digest)) {
+            Some(Ok(page)) => take(page).ok_or_else(|| {
+                Error::parameter("document", document.number(), "one whose record can be read")
+            }),
+            _ => self.files.page(place, digest, take),
+        }
+    }
+
+    /// Where the record of a stored page stands, and the digest of its text.
+    fn place(&self, document: Document) -> Result<(Place, u128)> {
+        match (self.places.get(document.index()), self.index.digest(document)) {
+            (Some(&place), Some(digest)) => Ok((place, digest)),
+            _ => Err(Error::parameter("document", document.number(), "one that is stored")),
+        }
+    }
+
+    /// The bytes from a place on that are not in the log yet.
+    fn waiting(&self, place: Place) -> Option<&[u8]> {
+        let writer = self.writer.as_ref().filter(|writer| place.is_in(Part::Log(writer.number)))?;
+        let waits = place.offset().checked_sub(writer.log.length())?;
+        writer.waiting.get(usize::try_from(waits).ok()?..)
     }
 
     /// What the index says about a page.
@@ -734,7 +753,7 @@ impl Seen {
                 let (document, name) = (self.index.restore(&facts, value)?, Arc::from(request.name));
                 self.know(document, place, &name, seen);
                 undo.push(Undo::Page(document));
-                let (facts, value) = self.index.kept(document).unwrap_or_default();
+                let value = value.filter(|_| self.index.is_sketched(document)).cloned();
                 Record::Page { facts, value, name, seen, asked: asked.clone() }
             }
         };
@@ -760,14 +779,12 @@ impl Seen {
 
     fn commit_by<R>(&mut self, append: impl FnOnce(&mut Log, &[u8]) -> Result<R>) -> Result<R> {
         let writer = self.writer()?;
-        let mut frames = std::mem::take(&mut writer.waiting);
-        let written = append(&mut writer.log, &frames);
-        frames.clear();
-        writer.waiting = frames;
+        let written = append(&mut writer.log, &writer.waiting);
         if written.is_err() {
             let undelivered = std::mem::take(&mut writer.undelivered);
-            undelivered.into_iter().rev().for_each(|page| self.undo(page.undo));
+            self.undo(undelivered.into_iter().map(|page| page.undo));
         }
+        self.writer()?.waiting.clear();
         written
     }
 
@@ -880,7 +897,7 @@ impl Seen {
         let mut frame = std::mem::take(&mut writer.waiting);
         Record::Withdrawn { kept: u32::try_from(records).unwrap_or(u32::MAX) }.frame(&mut frame);
         let written = writer.log.append(&frame);
-        undelivered.drain(kept..).rev().for_each(|page| self.undo(page.undo));
+        self.undo(undelivered.drain(kept..).map(|page| page.undo));
         written
     }
 
@@ -1049,8 +1066,12 @@ impl Seen {
             }
             let before = self.len();
             for document in other.index.documents() {
-                let Some((facts, value)) = other.index.kept(document) else { continue };
-                let name = other.name(document)?;
+                let sketches = other.params.settings.sketches;
+                let Record::Page { facts, value, name, .. } =
+                    other.page(document, |page| Record::read(page, sketches))?
+                else {
+                    continue;
+                };
                 self.put(&name, other.seen[document.index()], facts, value.as_ref())?;
             }
             self.acknowledge()?;
@@ -1153,7 +1174,19 @@ impl Seen {
     }
 
     fn forget(&mut self, documents: &[Document]) {
-        self.index.remove(documents);
+        let sketches = self.params.settings.sketches;
+        let value_of = |document: Document| match self.page(document, |page| Record::read(page, sketches)) {
+            Ok(Record::Page { value, .. }) => value,
+            // Without its keys, the index finds the page all the same; it takes longer.
+            _ => None,
+        };
+        let is_asked = |document: &Document| {
+            matches!(sketches, Sketches::Both { .. }) && self.index.is_sketched(*document)
+        };
+        let pages =
+            documents.iter().map(|document| (*document, Some(*document).filter(is_asked).and_then(value_of)));
+        let pages: Vec<_> = pages.collect();
+        self.index.remove_known(&pages);
         for document in documents {
             let at = document.index();
             (self.places[at], self.names[at], self.seen[at]) = (Place::default(), 0, 0);
@@ -1184,10 +1217,12 @@ impl Seen {
         }
     }
 
-    fn undo(&mut self, changes: Vec<Undo>) {
-        for change in changes.into_iter().rev() {
+    /// Takes changes back, the last ones first; pages go together.
+    fn undo(&mut self, changes: impl DoubleEndedIterator<Item = Vec<Undo>>) {
+        let mut pages = Vec::new();
+        for change in changes.rev().flat_map(|changes| changes.into_iter().rev()) {
             match change {
-                Undo::Page(document) => self.forget(&[document]),
+                Undo::Page(document) => pages.push(document),
                 Undo::Seen(document, was) => self.seen[document.index()] = was,
                 Undo::Request(key, Some(was)) => {
                     self.requests.insert(key, was);
@@ -1200,6 +1235,7 @@ impl Seen {
                 }
             }
         }
+        self.forget(&pages);
     }
 }
 

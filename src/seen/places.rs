@@ -91,6 +91,33 @@ impl Files {
         };
         name.ok_or_else(|| not_there(&open.path, place))
     }
+
+    /// Gives the bytes of the record of the page at a place to someone, who may say that they are no page's.
+    ///
+    /// # Errors
+    /// If it cannot be read, or another record stands there or a damaged one.
+    pub(super) fn page<T>(
+        &self,
+        place: Place,
+        digest: u128,
+        take: impl FnOnce(&[u8]) -> Option<T>,
+    ) -> Result<T> {
+        let Some(open) = self.0.iter().find(|open| key(open.part) == place.key()) else {
+            return Err(not_there(Path::new("the index"), place));
+        };
+        let mut short = [0; 512];
+        let bytes = open.read(&mut short, place.offset())?;
+        let taken = match record::page_in(bytes, digest) {
+            Some(Ok(page)) => take(page),
+            Some(Err(length)) => {
+                let mut long = vec![0; length];
+                let bytes = open.read(&mut long, place.offset())?;
+                record::page_in(bytes, digest).and_then(Result::ok).and_then(take)
+            }
+            None => None,
+        };
+        taken.ok_or_else(|| not_there(&open.path, place))
+    }
 }
 
 impl Open {
@@ -141,6 +168,7 @@ fn not_there(path: &Path, place: Place) -> Error {
 mod tests {
     use super::*;
     use crate::seen::record::Record;
+    use crate::settings::Settings;
     use flipside_core::sketch::Facts;
 
     #[test]
@@ -162,9 +190,21 @@ mod tests {
             assert!(place.is_in(Part::Log(65_537)) && !place.is_in(Part::Snapshot(65_537)));
             assert_eq!(&*files.name(*place, *digest).unwrap(), name);
             assert!(files.name(*place, 9).is_err());
+            let record = files.page(*place, *digest, |record| Some(record.to_vec())).unwrap();
+            assert!(
+                matches!(Record::read(&record, Settings::default().sketches), Some(Record::Page { name: same, .. }) if *same == **name)
+            );
+            assert!(files.page(*place, 9, |_| Some(())).is_err());
+            assert!(files.page(*place, *digest, |_| None::<()>).is_err());
             let beside = Place::new(Part::Log(65_537), place.offset() + 1);
             assert!(files.name(beside, *digest).is_err());
         }
+        // A byte of the last record is another one: its name is still there, the record is not whole.
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let (digest, _, place) = &places[5];
+        assert!(files.name(*place, *digest).is_ok() && files.page(*place, *digest, |_| Some(())).is_err());
         std::fs::remove_file(&path).unwrap();
         #[cfg(unix)]
         assert_eq!(&*files.name(places[1].2, 2).unwrap(), "ééééé");

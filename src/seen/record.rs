@@ -242,14 +242,7 @@ impl Pages {
 impl Record {
     /// Appends the record in its frame.
     pub(super) fn frame(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.extend_from_slice(&MARK);
-        out.extend_from_slice(&[0; HEAD - MARK.len()]);
-        self.write(&mut Out(out));
-        let length = ((out.len() - start - HEAD) as u32).to_le_bytes();
-        let sum = checksum(length, &out[start + HEAD..]).to_le_bytes();
-        out[start + 2..start + 6].copy_from_slice(&length);
-        out[start + 6..start + HEAD].copy_from_slice(&sum);
+        framed(out, |out| self.write(&mut Out(out)));
     }
 
     fn write(&self, out: &mut Out<'_>) {
@@ -313,6 +306,58 @@ impl Record {
         };
         fields.0.is_empty().then_some(record)
     }
+}
+
+/// Appends a record in its frame.
+fn framed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&MARK);
+    out.extend_from_slice(&[0; HEAD - MARK.len()]);
+    write(out);
+    let length = ((out.len() - start - HEAD) as u32).to_le_bytes();
+    let sum = checksum(length, &out[start + HEAD..]).to_le_bytes();
+    out[start + 2..start + 6].copy_from_slice(&length);
+    out[start + 6..start + HEAD].copy_from_slice(&sum);
+}
+
+/// Appends the frame of a page that has one already, by the bytes of its record: last seen at another time, and without
+/// the answer. None if they are no page's.
+pub(super) fn frame_again(bytes: &[u8], seen: u64, sketches: Sketches, out: &mut Vec<u8>) -> Option<()> {
+    let mut fields = Fields(bytes);
+    if fields.byte()? != 1 {
+        return None;
+    }
+    fields.page(sketches)?;
+    let page = &bytes[..bytes.len() - fields.0.len()];
+    let (facts, rest) = page.split_at_checked(SEEN_AT)?;
+    framed(out, |out| {
+        out.extend_from_slice(facts);
+        out.extend_from_slice(&seen.to_le_bytes());
+        out.extend_from_slice(&rest[size_of::<u64>()..]);
+        out.push(0);
+    });
+    Some(())
+}
+
+/// Where the time stands in the record of a page: behind its kind, its digest and the number of its features.
+const SEEN_AT: usize = 1 + size_of::<u128>() + size_of::<u32>();
+
+/// The record in the frame of a page, from the bytes at its beginning; or how many of them that takes. None if they are
+/// not those of the page with this text, or damaged.
+pub(super) fn page_in(bytes: &[u8], digest: u128) -> Option<Result<&[u8], usize>> {
+    let (length, sum) = frame_of(bytes.get(..HEAD)?)?;
+    let Some(record) = bytes.get(HEAD..HEAD + length) else { return Some(Err(HEAD + length)) };
+    let mut fields = Fields(record);
+    let is_it = fields.byte()? == 1 && fields.u128()? == digest;
+    (is_it && checksum((length as u32).to_le_bytes(), record) == sum).then_some(Ok(record))
+}
+
+/// The length and the checksum that a frame states; none if it is no frame.
+pub(super) fn frame_of(head: &[u8]) -> Option<(usize, u32)> {
+    let head: &[u8; HEAD] = head.try_into().ok()?;
+    let [a, b, l0, l1, l2, l3, sum @ ..] = *head;
+    let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    ([a, b] == MARK && length <= LONGEST).then_some((length, u32::from_le_bytes(sum)))
 }
 
 /// The name in the frame of a page, from the bytes at its beginning; or how many of them that takes. None if they are

@@ -2,16 +2,17 @@
 //!
 //! First a new log is begun ([`Seen::begin_snapshot`]), so that what changes from then on is in it. Then the pages are
 //! copied some at a time ([`Snapshot::copy`]), each as it is by then: a change since the beginning stands in the new
-//! log as well, and a page that is stored, seen again or removed twice is as if it were once. At the end names are
-//! read from the new file ([`Seen::end_snapshot`]), and the files before it go. If the process dies before, the files
+//! log as well, and a page that is stored, seen again or removed twice is as if it were once. Of a page, its record in the
+//! files before it is copied, with the time at which it was last seen. At the end names are read from the new file ([`Seen::end_snapshot`]), and the files before it go. If the process dies before, the files
 //! before it and both logs are read.
 
 use super::log::Part;
 use super::places::{Files, Place};
-use super::record::Record;
-use super::{Asked, Kept, Remembered, Seen};
+use super::record::{self, Record};
+use super::{Asked, Remembered, Seen};
 use crate::error::{Error, Result};
 use crate::making::NewFile;
+use crate::settings::Sketches;
 use flipside_core::id::{Document, Id};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -39,12 +40,21 @@ pub struct Snapshot {
     /// For each of them where its record begins; [`NOWHERE`] for those that are gone.
     offsets: Vec<u64>,
     /// What has been copied and is not written yet: with no page for those that are gone.
-    copied: Vec<Option<(Kept, Place)>>,
+    copied: Vec<Option<Copied>>,
+    sketches: Sketches,
     requests: Vec<Asked>,
     files: Files,
     /// Removals before it was begun.
     removals: u64,
     pages: u64,
+}
+
+/// What becomes a record: the digest of the page's text, where its record stands, and when it was last seen.
+#[derive(Clone, Copy, Debug)]
+struct Copied {
+    digest: u128,
+    place: Place,
+    seen: u64,
 }
 
 /// The offset of a record that was not written.
@@ -85,6 +95,7 @@ impl Snapshot {
             listed: Some(0),
             offsets: Vec::new(),
             copied: Vec::new(),
+            sketches: seen.params.settings.sketches,
             requests: Vec::new(),
             files: seen.files.clone(),
             removals: 0,
@@ -112,8 +123,7 @@ impl Snapshot {
             let at = document.index();
             let place =
                 seen.places.get(at).copied().filter(|place| !self.log.is_some_and(|log| place.is_in(log)))?;
-            let (facts, value) = seen.index.kept(document)?;
-            Some((Kept { facts, value, seen: seen.seen[at] }, place))
+            Some(Copied { digest: seen.index.digest(document)?, place, seen: seen.seen[at] })
         });
         self.copied.extend(copied);
         !batch.is_empty()
@@ -122,7 +132,7 @@ impl Snapshot {
     /// Writes what was copied.
     ///
     /// # Errors
-    /// If it cannot be written, or a name not be read.
+    /// If it cannot be written, or the record of a page not be read.
     pub fn write(&mut self) -> Result<()> {
         if self.listed.is_none() && !self.born.is_empty() {
             // A number that was given again is that of a page stored late.
@@ -137,13 +147,13 @@ impl Snapshot {
         }
         let mut frames = Vec::new();
         for copied in std::mem::take(&mut self.copied) {
-            let Some((Kept { facts, value, seen }, place)) = copied else {
+            let Some(Copied { digest, place, seen }) = copied else {
                 self.offsets.push(NOWHERE);
                 continue;
             };
-            let name = self.files.name(place, facts.digest)?;
             self.offsets.push(self.length + frames.len() as u64);
-            Record::Page { facts, value, name, seen, asked: None }.frame(&mut frames);
+            let again = |page: &[u8]| record::frame_again(page, seen, self.sketches, &mut frames);
+            self.files.page(place, digest, again)?;
             self.pages += 1;
         }
         self.put(&frames)

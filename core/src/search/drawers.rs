@@ -1,0 +1,633 @@
+//! Slots by keys of 32 bits, as small as can be: a table that holds each key once, in part by where it stands. Ours.
+//!
+//! Keys are mixed, so that all their bits are even, and stand sorted in drawers: a drawer of depth d holds the keys
+//! that begin with the d bits of its number. Of a key the other 32 − d bits are stored, and with them its slot in
+//! 8 + d bits, so that an entry takes five bytes whatever the depth. A drawer is split when a slot does not fit: in an
+//! index of n pages, most drawers have 128 to 256 entries. Where in its drawer a key stands is guessed from its bits,
+//! and the guess is a few entries off.
+//!
+//! Slots of one key stand in the order in which they came, side by side as long as they are few; more of them are a
+//! crowd, a list elsewhere, which the entry of the key refers to. So a key that thousands of pages share makes no
+//! drawer long.
+
+use hashbrown::{HashMap, HashSet};
+
+/// Slots of one key that stand in its drawer.
+const FEW: usize = 8;
+
+/// Bytes of an entry.
+const WIDTH: usize = 5;
+
+/// Bytes behind the last entry, so that all of them can be read as words.
+const SPARE: usize = size_of::<u64>() - WIDTH;
+
+/// Bits of a slot in a drawer of depth 0.
+const SLOT_BITS: u32 = 8 * WIDTH as u32 - u32::BITS;
+
+/// Entries from the guess that are looked at one by one.
+const STRIDE: usize = 16;
+
+/// First bits of keys that entries are divided by before they are sorted.
+const DIVIDED_BITS: u32 = 11;
+
+/// A growing table of slots by their keys. Slots are below 2³¹.
+#[derive(Clone, Debug)]
+pub(crate) struct Drawers {
+    /// Bits of a drawer's place.
+    depth: u32,
+    /// By the first bits of their keys: one of lesser depth stands at the first place of those that it covers.
+    drawers: Vec<Drawer>,
+    /// By key, those with more than [`FEW`] slots.
+    crowds: HashMap<u32, Vec<u32>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Drawer {
+    /// Entries, each the rest of a key and its slot; room for some more, and [`SPARE`].
+    bytes: Box<[u8]>,
+    len: u32,
+    depth: u32,
+}
+
+/// The slots of a key.
+pub(crate) enum Found<'a> {
+    /// None to [`FEW`].
+    Few([u32; FEW], usize),
+    Crowd(&'a [u32]),
+}
+
+impl Found<'_> {
+    /// The slots, in the order in which they came.
+    #[inline]
+    pub(crate) fn slots(&self) -> &[u32] {
+        match self {
+            Self::Few(slots, len) => &slots[..*len],
+            Self::Crowd(slots) => slots,
+        }
+    }
+}
+
+impl Default for Drawers {
+    fn default() -> Self {
+        Self { depth: 0, drawers: vec![Drawer::default()], crowds: HashMap::new() }
+    }
+}
+
+impl Drawer {
+    /// Bits of a slot.
+    #[inline]
+    fn slot_bits(&self) -> u32 {
+        SLOT_BITS + self.depth
+    }
+
+    /// What stands in place of a slot where the key has a crowd; slots are below it.
+    #[inline]
+    fn crowd(&self) -> u64 {
+        (1 << self.slot_bits()) - 1
+    }
+
+    /// The bits of a key that are stored.
+    #[inline]
+    fn rest(&self, mixed: u32) -> u64 {
+        u64::from(mixed) & ((1 << (u32::BITS - self.depth)) - 1)
+    }
+
+    #[inline]
+    fn entry(&self, mixed: u32, slot: u64) -> u64 {
+        self.rest(mixed) << self.slot_bits() | slot
+    }
+
+    #[inline]
+    fn at(&self, place: usize) -> u64 {
+        let word = self.bytes.get(place * WIDTH..).and_then(<[u8]>::first_chunk);
+        word.map_or(u64::MAX, |&word| u64::from_le_bytes(word)) & ((1 << (8 * WIDTH)) - 1)
+    }
+
+    fn set(&mut self, place: usize, entry: u64) {
+        self.bytes[place * WIDTH..][..WIDTH].copy_from_slice(&entry.to_le_bytes()[..WIDTH]);
+    }
+
+    #[inline]
+    fn slot(&self, place: usize) -> u64 {
+        self.at(place) & self.crowd()
+    }
+
+    /// About where a key stands.
+    #[inline]
+    fn guess(&self, mixed: u32) -> usize {
+        ((u64::from(self.len) * self.rest(mixed)) >> (u32::BITS - self.depth)) as usize
+    }
+
+    /// The first place of an entry that is not below one.
+    fn first(&self, guess: usize, entry: u64) -> usize {
+        let mut at = guess;
+        let below = at < self.len as usize && self.at(at) < entry;
+        for _ in 0..STRIDE {
+            if below {
+                if at == self.len as usize || self.at(at) >= entry {
+                    return at;
+                }
+                at += 1;
+            } else {
+                if at == 0 || self.at(at - 1) < entry {
+                    return at;
+                }
+                at -= 1;
+            }
+        }
+        let (mut low, mut high) = if below { (at, self.len as usize) } else { (0, at) };
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.at(middle) < entry { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// The places of a key's entries.
+    fn places(&self, mixed: u32) -> std::ops::Range<usize> {
+        let start = self.first(self.guess(mixed), self.entry(mixed, 0));
+        let last = self.entry(mixed, self.crowd());
+        let more = (start..self.len as usize).take_while(|&place| self.at(place) <= last).count();
+        start..start + more
+    }
+
+    /// Makes room for so many entries, and for some more where they come one by one.
+    fn lay_out(&mut self, room: usize) {
+        let mut bytes = vec![0; if room == 0 { 0 } else { room * WIDTH + SPARE }].into_boxed_slice();
+        let held = self.len as usize * WIDTH;
+        bytes[..held].copy_from_slice(&self.bytes[..held]);
+        self.bytes = bytes;
+    }
+
+    fn insert(&mut self, place: usize, entry: u64) {
+        let len = self.len as usize;
+        if self.bytes.len() < (len + 1) * WIDTH + SPARE {
+            self.lay_out(len + len / 12 + 2);
+        }
+        self.bytes.copy_within(place * WIDTH..len * WIDTH, (place + 1) * WIDTH);
+        self.set(place, entry);
+        self.len += 1;
+    }
+
+    /// Puts an entry behind the others, for which there is room.
+    fn push(&mut self, entry: u64) {
+        self.set(self.len as usize, entry);
+        self.len += 1;
+    }
+
+    fn remove(&mut self, places: std::ops::Range<usize>) {
+        let len = self.len as usize;
+        self.bytes.copy_within(places.end * WIDTH..len * WIDTH, places.start * WIDTH);
+        self.len -= places.len() as u32;
+        let len = self.len as usize;
+        if self.bytes.len() > 2 * len * WIDTH + 8 * WIDTH || len == 0 {
+            self.lay_out(if len == 0 { 0 } else { len + len / 12 + 2 });
+        }
+    }
+
+    /// Its entries in two drawers, by the next bit of their keys.
+    fn split(&self) -> [Self; 2] {
+        let (bits, crowd) = (self.slot_bits(), self.crowd());
+        let half = 1u64 << (u32::BITS - self.depth - 1);
+        let middle = self.first(self.len as usize / 2, half << bits);
+        [0..middle, middle..self.len as usize].map(|places| {
+            let mut part = Self { depth: self.depth + 1, ..Self::default() };
+            part.lay_out(places.len());
+            for place in places {
+                let entry = self.at(place);
+                let slot = if entry & crowd == crowd { part.crowd() } else { entry & crowd };
+                let rest = (entry >> bits) & (half - 1);
+                part.push(rest << part.slot_bits() | slot);
+            }
+            part
+        })
+    }
+}
+
+impl Drawers {
+    /// The table of these keys and their slots, which ascend, in pieces of both.
+    pub(crate) fn filled<'p>(pieces: impl Iterator<Item = (&'p [u32], &'p [u32])> + Clone) -> Self {
+        let divided_by = |mixed: u32| (mixed >> (u32::BITS - DIVIDED_BITS)) as usize;
+        let mut counts = vec![0u32; 1 << DIVIDED_BITS];
+        for (keys, _) in pieces.clone() {
+            keys.iter().for_each(|&key| counts[divided_by(mix(key))] += 1);
+        }
+        let mut sum = 0;
+        counts.iter_mut().for_each(|count| sum += std::mem::replace(count, sum));
+        let (mut divided, mut last) = (vec![0u64; sum as usize], 0);
+        for (keys, slots) in pieces {
+            for (&key, &slot) in keys.iter().zip(slots) {
+                let mixed = mix(key);
+                let next = &mut counts[divided_by(mixed)];
+                divided[*next as usize] = u64::from(mixed) << 32 | u64::from(slot);
+                *next += 1;
+            }
+            last = slots.last().copied().unwrap_or(last);
+        }
+        let (mut start, mut spare) = (0, Vec::new());
+        for &end in &counts {
+            sort(&mut divided[start..end as usize], &mut spare);
+            start = end as usize;
+        }
+        Self::sorted(&divided, last)
+    }
+
+    /// The table of these entries, sorted, each a mixed key and a slot up to the last.
+    fn sorted(entries: &[u64], last: u32) -> Self {
+        let mut depth = 0;
+        while u64::from(last) >= (1 << (SLOT_BITS + depth)) - 1 {
+            depth += 1;
+        }
+        let (mut rest, mut crowds) = (entries, HashMap::new());
+        let drawers = (0u64..1 << depth).map(|number| {
+            let next = (u128::from(number) + 1) << (u64::BITS - depth);
+            let end = rest.partition_point(|&entry| u128::from(entry) < next);
+            let (mut entries, others) = rest.split_at(end);
+            rest = others;
+            let mut drawer = Drawer { depth, ..Drawer::default() };
+            drawer.lay_out(entries.len());
+            while let Some(&first) = entries.first() {
+                let mixed = (first >> 32) as u32;
+                let same = entries.iter().take_while(|&&entry| (entry >> 32) as u32 == mixed).count();
+                let (slots, others) = entries.split_at(same);
+                entries = others;
+                if same > FEW {
+                    crowds.insert(unmix(mixed), slots.iter().map(|&entry| entry as u32).collect());
+                    drawer.push(drawer.entry(mixed, drawer.crowd()));
+                } else {
+                    slots
+                        .iter()
+                        .for_each(|&entry| drawer.push(drawer.entry(mixed, entry & u64::from(u32::MAX))));
+                }
+            }
+            if drawer.len as usize * WIDTH + SPARE < drawer.bytes.len() {
+                drawer.lay_out(drawer.len as usize);
+            }
+            drawer
+        });
+        let drawers = drawers.collect();
+        Self { depth, drawers, crowds }
+    }
+
+    /// The place of the drawer that a key belongs into.
+    #[inline]
+    fn place(&self, mixed: u32) -> usize {
+        let place = (u64::from(mixed) >> (u32::BITS - self.depth)) as usize;
+        let covers = self.depth - self.drawers[place].depth;
+        place >> covers << covers
+    }
+
+    /// Where a key's entries are likely to stand, in a number that means nothing else: asked for some keys before any of
+    /// them is looked up, the processor fetches what they need all at once.
+    #[inline]
+    pub(crate) fn fetch(&self, key: u32) -> u64 {
+        let mixed = mix(key);
+        let drawer = &self.drawers[self.place(mixed)];
+        drawer.at(drawer.guess(mixed))
+    }
+
+    /// The slots of a key.
+    pub(crate) fn get(&self, key: u32) -> Found<'_> {
+        let mixed = mix(key);
+        let drawer = &self.drawers[self.place(mixed)];
+        let (mut slots, mut len) = ([0; FEW], 0);
+        for place in drawer.places(mixed) {
+            let slot = drawer.slot(place);
+            if slot == drawer.crowd() {
+                return Found::Crowd(self.crowds.get(&key).map_or(&[], Vec::as_slice));
+            }
+            slots[len] = slot as u32;
+            len += 1;
+        }
+        Found::Few(slots, len)
+    }
+
+    /// Puts a slot behind the others of its key.
+    pub(crate) fn insert(&mut self, key: u32, slot: u32) {
+        let mixed = mix(key);
+        let mut place = self.place(mixed);
+        while u64::from(slot) >= self.drawers[place].crowd() {
+            self.split(place);
+            place = self.place(mixed);
+        }
+        let drawer = &mut self.drawers[place];
+        let places = drawer.places(mixed);
+        let first = drawer.slot(places.start);
+        if !places.is_empty() && first == drawer.crowd() {
+            self.crowds.entry(key).or_default().push(slot);
+        } else if places.len() < FEW {
+            drawer.insert(places.end, drawer.entry(mixed, u64::from(slot)));
+        } else {
+            let slots = places.clone().map(|place| drawer.slot(place) as u32).chain([slot]).collect();
+            drawer.set(places.start, drawer.entry(mixed, drawer.crowd()));
+            drawer.remove(places.start + 1..places.end);
+            self.crowds.insert(key, slots);
+        }
+    }
+
+    /// Gives a drawer's entries to two.
+    fn split(&mut self, place: usize) {
+        let mut place = place;
+        if self.drawers[place].depth == self.depth {
+            let drawers = Vec::with_capacity(2 * self.drawers.len());
+            for drawer in std::mem::replace(&mut self.drawers, drawers) {
+                let covered = Drawer { depth: drawer.depth, ..Drawer::default() };
+                self.drawers.extend([drawer, covered]);
+            }
+            self.depth += 1;
+            place *= 2;
+        }
+        let parts = self.drawers[place].split();
+        let covers = 1 << (self.depth - parts[0].depth);
+        for (part, first) in parts.into_iter().zip([place, place + covers]) {
+            let depth = part.depth;
+            self.drawers[first..first + covers].iter_mut().for_each(|covered| covered.depth = depth);
+            self.drawers[first] = part;
+        }
+    }
+
+    /// Takes out slots, each with its key; gives how many there were. All slots of a crowd that are gone go with the first
+    /// of them.
+    pub(crate) fn remove(
+        &mut self,
+        pages: impl Iterator<Item = (u32, u32)>,
+        gone: impl Fn(u32) -> bool,
+    ) -> usize {
+        let mut removed = 0;
+        let mut shortened: HashSet<u32> = HashSet::new();
+        for (key, slot) in pages {
+            let mixed = mix(key);
+            let place = self.place(mixed);
+            let drawer = &mut self.drawers[place];
+            let mut places = drawer.places(mixed);
+            let crowd = drawer.crowd();
+            match places.find(
+                |&place| matches!(drawer.slot(place), found if found == crowd || found == u64::from(slot)),
+            ) {
+                Some(place) if drawer.slot(place) == crowd => {
+                    shortened.insert(key);
+                }
+                Some(place) => {
+                    drawer.remove(place..place + 1);
+                    removed += 1;
+                }
+                None => {}
+            }
+        }
+        for key in shortened {
+            removed += self.shorten(key, &gone);
+        }
+        removed
+    }
+
+    /// Takes out all slots that are gone, wherever they are: goes through the whole table.
+    pub(crate) fn sweep(&mut self, gone: impl Fn(u32) -> bool) {
+        for drawer in &mut self.drawers {
+            let crowd = drawer.crowd();
+            let goes = |slot: u64| slot != crowd && gone(slot as u32);
+            let Some(first) = (0..drawer.len as usize).find(|&place| goes(drawer.slot(place))) else {
+                continue;
+            };
+            let mut stay = first;
+            for place in first..drawer.len as usize {
+                let entry = drawer.at(place);
+                if !goes(entry & crowd) {
+                    drawer.set(stay, entry);
+                    stay += 1;
+                }
+            }
+            drawer.remove(stay..drawer.len as usize);
+        }
+        let crowds: Vec<u32> = self.crowds.keys().copied().collect();
+        for key in crowds {
+            self.shorten(key, &gone);
+        }
+    }
+
+    /// Takes slots out of a crowd, which is none any more where few stay; gives how many there were.
+    fn shorten(&mut self, key: u32, gone: impl Fn(u32) -> bool) -> usize {
+        let Some(slots) = self.crowds.get_mut(&key) else { return 0 };
+        let before = slots.len();
+        slots.retain(|&slot| !gone(slot));
+        let removed = before - slots.len();
+        if slots.len() > FEW {
+            if slots.capacity() > 2 * slots.len() {
+                slots.shrink_to_fit();
+            }
+            return removed;
+        }
+        let slots = self.crowds.remove(&key).unwrap_or_default();
+        let mixed = mix(key);
+        let place = self.place(mixed);
+        let places = self.drawers[place].places(mixed);
+        self.drawers[place].remove(places);
+        slots.into_iter().for_each(|slot| self.insert(key, slot));
+        removed
+    }
+
+    /// The slots whose keys others have as well.
+    pub(crate) fn shared(&self) -> impl Iterator<Item = u32> + '_ {
+        let few = self.drawers.iter().flat_map(|drawer| {
+            let same = move |a: usize, b: usize| {
+                drawer.at(a) >> drawer.slot_bits() == drawer.at(b) >> drawer.slot_bits()
+            };
+            let len = drawer.len as usize;
+            let shared =
+                (0..len).filter(move |&at| at > 0 && same(at - 1, at) || at + 1 < len && same(at, at + 1));
+            shared.map(|place| drawer.slot(place) as u32)
+        });
+        few.chain(self.crowds.values().flatten().copied())
+    }
+
+    /// The key of a slot: goes through the whole table.
+    pub(crate) fn key_of(&self, slot: u32) -> Option<u32> {
+        for (number, drawer) in self.drawers.iter().enumerate() {
+            let found = (0..drawer.len as usize).find(|&place| drawer.slot(place) == u64::from(slot));
+            if let Some(place) = found.filter(|_| u64::from(slot) != drawer.crowd()) {
+                let first = (number as u64) << (u32::BITS - self.depth);
+                return Some(unmix(first as u32 | (drawer.at(place) >> drawer.slot_bits()) as u32));
+            }
+        }
+        self.crowds.iter().find(|(_, slots)| slots.contains(&slot)).map(|(&key, _)| key)
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let drawers: usize = self.drawers.iter().map(|drawer| drawer.bytes.len()).sum();
+        let crowds: usize = self.crowds.values().map(|slots| slots.capacity() * size_of::<u32>()).sum();
+        drawers + self.drawers.capacity() * size_of::<Drawer>() + crowds + self.crowds.allocation_size()
+    }
+}
+
+/// Sorts entries that have their first [`DIVIDED_BITS`] in common and are even in the others: by the next eight, and
+/// then the few that have these in common.
+fn sort(entries: &mut [u64], spare: &mut Vec<u64>) {
+    let by = |entry: u64| (entry >> (u64::BITS - DIVIDED_BITS - 8)) as usize & 255;
+    let mut next = [0; 256];
+    entries.iter().for_each(|&entry| next[by(entry)] += 1);
+    let mut sum = 0;
+    next.iter_mut().for_each(|next| sum += std::mem::replace(next, sum));
+    spare.clear();
+    spare.extend_from_slice(entries);
+    for &entry in &*spare {
+        let at = &mut next[by(entry)];
+        entries[*at] = entry;
+        *at += 1;
+    }
+    let mut start = 0;
+    for end in next {
+        entries[start..end].sort_unstable();
+        start = end;
+    }
+}
+
+/// A key with even bits: other keys give others, and [`unmix`] gives it back (the finalizer of MurmurHash3).
+#[inline]
+fn mix(key: u32) -> u32 {
+    let mut mixed = (key ^ key >> 16).wrapping_mul(0x85eb_ca6b);
+    mixed = (mixed ^ mixed >> 13).wrapping_mul(0xc2b2_ae35);
+    mixed ^ mixed >> 16
+}
+
+fn unmix(mixed: u32) -> u32 {
+    let mut key = (mixed ^ mixed >> 16).wrapping_mul(0x7ed1_b41d);
+    key = (key ^ key >> 13 ^ key >> 26).wrapping_mul(0xa5cb_9243);
+    key ^ key >> 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::SplitMix64;
+    use proptest::prelude::*;
+
+    #[test]
+    fn mixed_keys_come_back() {
+        let mut rng = SplitMix64::new(4);
+        for key in (0..2_000).map(|_| rng.next_u64() as u32).chain([0, 1, u32::MAX, 1 << 31]) {
+            assert_eq!((unmix(mix(key)), mix(unmix(key))), (key, key));
+        }
+    }
+
+    /// The definition: slots with their keys, in the order in which they came.
+    fn of(stored: &[(u32, u32)], key: u32) -> Vec<u32> {
+        stored.iter().filter(|(other, _)| *other == key).map(|&(_, slot)| slot).collect()
+    }
+
+    /// All drawers sorted, each at the place of its depth, with the keys that belong there and no slot too wide.
+    fn check(table: &Drawers, stored: &[(u32, u32)]) {
+        let mut len = 0;
+        for (number, drawer) in table.drawers.iter().enumerate() {
+            let covers = table.depth - drawer.depth;
+            let first = number >> covers << covers;
+            assert!(number == first || drawer.len == 0);
+            assert_eq!(table.drawers[first].depth, drawer.depth);
+            let entries: Vec<u64> = (0..drawer.len as usize).map(|place| drawer.at(place)).collect();
+            assert!(entries.is_sorted_by_key(|entry| entry >> drawer.slot_bits()));
+            assert!(drawer.bytes.len() <= 2 * (entries.len() + 8) * WIDTH + SPARE, "{}", entries.len());
+            len += entries.iter().filter(|entry| **entry & drawer.crowd() != drawer.crowd()).count();
+        }
+        assert!(table.crowds.values().all(|slots| slots.len() > FEW));
+        len += table.crowds.values().map(Vec::len).sum::<usize>();
+        assert_eq!(len, stored.len());
+        let mut shared: Vec<u32> = table.shared().collect();
+        shared.sort_unstable();
+        let mut expected: Vec<u32> = Vec::new();
+        let mut keys: Vec<u32> = stored.iter().map(|&(key, _)| key).collect();
+        keys.sort_unstable();
+        for same in keys.chunk_by(|a, b| a == b).filter(|same| same.len() > 1) {
+            expected.extend(of(stored, same[0]));
+        }
+        expected.sort_unstable();
+        assert_eq!(shared, expected);
+        for &(key, slot) in stored.iter().step_by(stored.len() / 40 + 1) {
+            assert_eq!(table.get(key).slots(), of(stored, key));
+            assert_eq!(table.key_of(slot), Some(key));
+        }
+    }
+
+    /// Keys of some kind: spread, in few places, or all in one drawer however deep it is.
+    fn key_of(rng: &mut SplitMix64, kind: u8) -> u32 {
+        match kind {
+            0 => rng.next_u64() as u32,
+            1 => rng.below(300) as u32,
+            2 => rng.below(3) as u32,
+            3 => unmix(rng.below(40_000) as u32),
+            _ => unmix(u32::MAX - rng.below(7) as u32 * 5),
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn a_table_is_a_list_of_slots_with_keys(
+            seed: u64, kinds in prop::collection::vec(0u8..5, 1..3), apart in prop_oneof![Just(1u32), 2u32..40, Just(9_001)],
+            rounds in 1usize..5,
+        ) {
+            let mut rng = SplitMix64::new(seed);
+            let (mut table, mut stored, mut next) = (Drawers::default(), Vec::new(), 0);
+            let mut free: Vec<u32> = Vec::new();
+            for round in 0..rounds {
+                for _ in 0..rng.below(1_000) {
+                    let kind = kinds[rng.below(kinds.len() as u64) as usize];
+                    let key = key_of(&mut rng, kind);
+                    let slot = free.pop().unwrap_or_else(|| {
+                        // Slots need not be next to each other.
+                        next += 1 + (rng.below(u64::from(apart)) as u32) / (round as u32 + 1);
+                        next
+                    });
+                    table.insert(key, slot);
+                    stored.push((key, slot));
+                    if rng.below(8) == 0 {
+                        let other = key_of(&mut rng, kinds[0]);
+                        let found = table.get(other);
+                        prop_assert_eq!(found.slots(), of(&stored, other));
+                    }
+                }
+                check(&table, &stored);
+                // Many go: with their keys, some of which are others' now and then, or by going through all.
+                let gone: Vec<(u32, u32)> = stored.iter().copied().filter(|_| rng.below(3) > 0).collect();
+                let slots: HashSet<u32> = gone.iter().map(|&(_, slot)| slot).collect();
+                let is_gone = |slot: u32| slots.contains(&slot);
+                if round % 2 == 0 {
+                    prop_assert_eq!(table.remove(gone.iter().copied(), is_gone), gone.len());
+                } else {
+                    let known = gone.iter().filter(|(_, slot)| slot % 3 > 0).copied();
+                    prop_assert!(table.remove(known, is_gone) <= gone.len());
+                    table.sweep(is_gone);
+                }
+                stored.retain(|&(_, slot)| !is_gone(slot));
+                free.extend(slots);
+                check(&table, &stored);
+                prop_assert!(free.iter().all(|&slot| table.key_of(slot).is_none()));
+            }
+            // Filled at once, in the order of the slots.
+            stored.sort_unstable_by_key(|&(_, slot)| slot);
+            let (keys, slots): (Vec<u32>, Vec<u32>) = stored.iter().copied().unzip();
+            let middle = keys.len() / 3;
+            let pieces = [(&keys[..middle], &slots[..middle]), (&keys[middle..], &slots[middle..])];
+            let filled = Drawers::filled(pieces.into_iter());
+            check(&filled, &stored);
+            let exact: usize = filled.drawers.iter().map(|drawer| drawer.bytes.len()).sum();
+            let entries: usize = filled.drawers.iter().map(|drawer| drawer.len as usize * WIDTH + SPARE).sum();
+            prop_assert!(exact <= entries);
+        }
+    }
+
+    #[test]
+    fn an_entry_takes_little_more_than_five_bytes() {
+        let mut rng = SplitMix64::new(8);
+        let (mut grown, mut keys) = (Drawers::default(), Vec::new());
+        for slot in 0..200_000 {
+            keys.push((rng.next_u64() as u32, slot));
+            grown.insert(keys[slot as usize].0, slot);
+            if slot > 1_000 && slot % 10_007 == 0 {
+                let each = grown.bytes() as f64 / f64::from(slot);
+                assert!(each < 5.85, "{each} at {slot}");
+            }
+        }
+        let (keys, slots): (Vec<u32>, Vec<u32>) = keys.into_iter().unzip();
+        let filled = Drawers::filled([(&keys[..], &slots[..])].into_iter());
+        assert!(filled.bytes() < 200_000 * 53 / 10, "{}", filled.bytes());
+    }
+}
