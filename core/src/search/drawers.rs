@@ -67,6 +67,11 @@ impl Found<'_> {
     }
 }
 
+/// Entries that a drawer of so many has room for: for some more, so that those that come one by one seldom move all.
+fn room(len: usize) -> usize {
+    if len == 0 { 0 } else { len + len / 8 + 2 }
+}
+
 impl Default for Drawers {
     fn default() -> Self {
         Self { depth: 0, drawers: vec![Drawer::default()], crowds: HashMap::new() }
@@ -151,7 +156,7 @@ impl Drawer {
         start..start + more
     }
 
-    /// Makes room for so many entries, and for some more where they come one by one.
+    /// Makes room for so many entries.
     fn lay_out(&mut self, room: usize) {
         let mut bytes = vec![0; if room == 0 { 0 } else { room * WIDTH + SPARE }].into_boxed_slice();
         let held = self.len as usize * WIDTH;
@@ -162,7 +167,7 @@ impl Drawer {
     fn insert(&mut self, place: usize, entry: u64) {
         let len = self.len as usize;
         if self.bytes.len() < (len + 1) * WIDTH + SPARE {
-            self.lay_out(len + len / 12 + 2);
+            self.lay_out(room(len + 1));
         }
         self.bytes.copy_within(place * WIDTH..len * WIDTH, (place + 1) * WIDTH);
         self.set(place, entry);
@@ -181,7 +186,7 @@ impl Drawer {
         self.len -= places.len() as u32;
         let len = self.len as usize;
         if self.bytes.len() > 2 * len * WIDTH + 8 * WIDTH || len == 0 {
-            self.lay_out(if len == 0 { 0 } else { len + len / 12 + 2 });
+            self.lay_out(room(len));
         }
     }
 
@@ -192,7 +197,7 @@ impl Drawer {
         let middle = self.first(self.len as usize / 2, half << bits);
         [0..middle, middle..self.len as usize].map(|places| {
             let mut part = Self { depth: self.depth + 1, ..Self::default() };
-            part.lay_out(places.len());
+            part.lay_out(room(places.len()));
             for place in places {
                 let entry = self.at(place);
                 let slot = if entry & crowd == crowd { part.crowd() } else { entry & crowd };
@@ -245,7 +250,7 @@ impl Drawers {
             let (mut entries, others) = rest.split_at(end);
             rest = others;
             let mut drawer = Drawer { depth, ..Drawer::default() };
-            drawer.lay_out(entries.len());
+            drawer.lay_out(room(entries.len()));
             while let Some(&first) = entries.first() {
                 let mixed = (first >> 32) as u32;
                 let same = entries.iter().take_while(|&&entry| (entry >> 32) as u32 == mixed).count();
@@ -260,8 +265,9 @@ impl Drawers {
                         .for_each(|&entry| drawer.push(drawer.entry(mixed, entry & u64::from(u32::MAX))));
                 }
             }
-            if drawer.len as usize * WIDTH + SPARE < drawer.bytes.len() {
-                drawer.lay_out(drawer.len as usize);
+            // A crowd stands elsewhere.
+            if room(drawer.len as usize) * WIDTH + SPARE < drawer.bytes.len() {
+                drawer.lay_out(room(drawer.len as usize));
             }
             drawer
         });
@@ -608,9 +614,9 @@ mod tests {
             let pieces = [(&keys[..middle], &slots[..middle]), (&keys[middle..], &slots[middle..])];
             let filled = Drawers::filled(pieces.into_iter());
             check(&filled, &stored);
-            let exact: usize = filled.drawers.iter().map(|drawer| drawer.bytes.len()).sum();
-            let entries: usize = filled.drawers.iter().map(|drawer| drawer.len as usize * WIDTH + SPARE).sum();
-            prop_assert!(exact <= entries);
+            let held: usize = filled.drawers.iter().map(|drawer| drawer.bytes.len()).sum();
+            let room: usize = filled.drawers.iter().map(|drawer| room(drawer.len as usize) * WIDTH + SPARE).sum();
+            prop_assert!(held <= room);
         }
     }
 
@@ -623,11 +629,11 @@ mod tests {
             grown.insert(keys[slot as usize].0, slot);
             if slot > 1_000 && slot % 10_007 == 0 {
                 let each = grown.bytes() as f64 / f64::from(slot);
-                assert!(each < 5.85, "{each} at {slot}");
+                assert!(each < 6.0, "{each} at {slot}");
             }
         }
         let (keys, slots): (Vec<u32>, Vec<u32>) = keys.into_iter().unzip();
         let filled = Drawers::filled([(&keys[..], &slots[..])].into_iter());
-        assert!(filled.bytes() < 200_000 * 53 / 10, "{}", filled.bytes());
+        assert!(filled.bytes() < 200_000 * 59 / 10, "{}", filled.bytes());
     }
 }
