@@ -531,8 +531,8 @@ impl Index {
         self.forget(&gone)
     }
 
-    /// The same of documents whose sketches the caller knows, as [`kept`](Self::kept) gives them: then the work is linear
-    /// in what goes. Other sketches than those that are kept cost time and nothing else.
+    /// The same of documents whose sketches the caller knows, as [`kept`](Self::kept) gives them: then the work is
+    /// linear in what goes. Other sketches than those that are kept cost time and nothing else.
     pub fn remove_known(&mut self, pages: &[(Document, Option<SketchValue>)]) -> usize {
         let gone = self.stored_of(pages.iter().map(|&(document, _)| document));
         if let Grown::Keys(by_keys) = &mut self.net {

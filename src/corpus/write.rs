@@ -302,13 +302,13 @@ pub fn write_kept(
 /// Writes the documents that are to be kept into `dir`; `kept` names them file by file, and says what reading said
 /// of each.
 ///
-/// WET documents go to `kept.warc.wet.gz`: a new warcinfo record, then one gzip member per record. A member
-/// that holds just the record, well formed, is copied as it is; any other record is compressed anew, with its
-/// header lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, and
-/// records of CSV to `kept.csv.gz` behind their header, each as it was; tables with another header than the first
-/// go to `kept-2.csv.gz` and so on. If all inputs of the format are Zstandard, these files are, too, and end in
-/// `.zst`. Rows of Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with other columns than the
-/// first go to `kept-2.parquet` and so on. A file is written for each format among the inputs, also if nothing
+/// WET documents go to `kept.warc.wet.gz`: a new warcinfo record, then one gzip member per record. A member that
+/// holds just the record, well formed, is copied as it is; any other record is compressed anew, with its header
+/// lines ended by CRLF and its `Content-Length` set right. Lines of JSON go to `kept.jsonl.gz`, and records of CSV
+/// to `kept.csv.gz` behind their header, each as it was; tables with another header than the first go to
+/// `kept-2.csv.gz` and so on. If all inputs of the format are Zstandard, these files are, too, and end in `.zst`.
+/// Rows of Parquet go to `kept.parquet`, with all columns, compressed as they were; inputs with other columns than
+/// the first go to `kept-2.parquet` and so on. A file is written for each format among the inputs, also if nothing
 /// of it is kept.
 ///
 /// With [`KeptFiles::Each`] every input has a file of its own, stored as the input is, whatever is kept of it:

@@ -2,10 +2,10 @@
 //! page while the index grows. What is near is what [`crate::core::dedup`] calls near
 //! ([`crate::core::index`]); here it is kept.
 //!
-//! An index is a folder: a snapshot of all pages, a log of what has changed since, and a lock. One process
-//! writes, and has the lock before it gives its first answer; any number read beside it. Names of pages stay in these
-//! files; sketches and times are in memory. Which keys a page has is in these files alone as well: in memory stands which
-//! pages a key has.
+//! An index is a folder: a snapshot of all pages, a log of what has changed since, and a lock. One process writes,
+//! and has the lock before it gives its first answer; any number read beside it. Names of pages stay in these
+//! files; sketches and times are in memory. Which keys a page has is in these files alone as well: in memory stands
+//! which pages a key has.
 //!
 //! # What is remembered when something fails
 //!

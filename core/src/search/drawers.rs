@@ -283,8 +283,8 @@ impl Drawers {
         place >> covers << covers
     }
 
-    /// Where a key's entries are likely to stand, in a number that means nothing else: asked for some keys before any of
-    /// them is looked up, the processor fetches what they need all at once.
+    /// Where a key's entries are likely to stand, in a number that means nothing else: asked for some keys before
+    /// any of them is looked up, the processor fetches what they need all at once.
     #[inline]
     pub(crate) fn fetch(&self, key: u32) -> u64 {
         let mixed = mix(key);
@@ -352,8 +352,8 @@ impl Drawers {
         }
     }
 
-    /// Takes out slots, each with its key; gives how many there were. All slots of a crowd that are gone go with the first
-    /// of them.
+    /// Takes out slots, each with its key; gives how many there were. All slots of a crowd that are gone go with
+    /// the first of them.
     pub(crate) fn remove(
         &mut self,
         pages: impl Iterator<Item = (u32, u32)>,
