@@ -933,6 +933,8 @@ mod tests {
                 min_features: 4,
                 net: Net::HashBands { distance: h, banding },
                 judge: Judge::Net,
+                // Three texts of one hash, as happens, would be a star.
+                all_pairs: true,
                 ..Settings::simhash()
             };
             let outcome = run_on(&settings, &texts);
