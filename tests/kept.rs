@@ -165,7 +165,7 @@ fn tables_keep_their_columns_and_their_records_as_they_were() {
     place.put("in/b.csv.gz", gz(&table(&[3, 4, 1], "id,text,more")));
     place.put("in/c.csv", table(&[2, 5], "id,text,other"));
     // A table of something else, in a folder of pages.
-    place.put("in/labels.csv", b"a,b,label\n1,2,same\n".to_vec());
+    place.put("in/labels.csv", b"a,b,label\n1,2,same\n");
     place.put("none.csv", Vec::new());
     for threads in [1, 5] {
         let told = place.told(&format!("dedup in --out one{threads} --threads {threads}"), 0);
