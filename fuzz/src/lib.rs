@@ -66,7 +66,11 @@ fn stored(bytes: &[u8], format: Format) {
     assert_eq!(first, read_all(&path, format, 1, 1));
     assert_eq!(first, read_all(&path, format, 2, 100));
     let discovery = DiscoverOptions { format: Some(format), ..DiscoverOptions::default() };
-    let inputs = discover(&[path], &discovery).expect("the file is there");
+    let inputs = match discover(&[path], &discovery) {
+        // A header that has no end names no columns, and such a file is refused as a whole.
+        Err(_) if format == Format::Csv => return,
+        found => found.expect("the file is there"),
+    };
     let options = ReadOptions { threads: 1, ..ReadOptions::default() };
     let wanted: Vec<(DocId, Place)> = first.0.iter().map(|d| (d.0, d.1)).collect();
     let mut fetched: Documents = Vec::new();
