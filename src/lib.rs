@@ -43,6 +43,7 @@ mod inspection;
 #[allow(unsafe_code)]
 pub mod kernel;
 pub mod making;
+pub mod mark;
 pub mod pipeline;
 pub mod report;
 pub mod resources;

@@ -256,6 +256,27 @@ fn jsonl_comes_in_by_standard_input_and_goes_out_as_jsonl() {
     assert!(pairs.contains("page 4,page 4today,https://x.example/4,https://x.example/4,"), "{pairs}");
 }
 
+/// As of `dedup <(zcat pages.jsonl.gz)`: what opens it twice finds it empty, or waits for ever.
+#[cfg(unix)]
+#[test]
+fn a_pipe_with_a_name_is_read_once() {
+    let top = tempfile::tempdir().unwrap();
+    let (pipe, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || write_jsonl(&pipe)
+    });
+    flipside()
+        .timeout(std::time::Duration::from_secs(60))
+        .args(["dedup", "--out"])
+        .args([&out, &pipe])
+        .assert()
+        .success()
+        .stdout(predicate::str::contains("25 pages: "));
+    writer.join().unwrap();
+}
+
 #[test]
 fn names_in_the_input_give_no_orders_to_a_terminal() {
     let top = tempfile::tempdir().unwrap();

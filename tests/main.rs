@@ -5,9 +5,11 @@ mod cli;
 mod edges;
 mod floors;
 mod frames;
+mod gather;
 #[cfg(feature = "html")]
 mod html;
 mod kept;
+mod mark;
 mod memory;
 mod parquet;
 mod place;

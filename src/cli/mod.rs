@@ -11,9 +11,11 @@ mod compare;
 mod dedup;
 mod evaluate;
 mod explain;
+mod gather;
 mod hash;
 mod index;
 mod inspect;
+mod mark;
 pub mod options;
 mod plan;
 mod progress;
@@ -42,6 +44,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Dedup(dedup::Args),
+    Gather(gather::Args),
     Sketch(staged::SketchArgs),
     Join(staged::JoinArgs),
     Cluster(staged::ClusterArgs),
@@ -55,6 +58,7 @@ enum Command {
     Seen(seen::Args),
     #[cfg(feature = "serve")]
     Serve(serve::Args),
+    Mark(mark::Args),
     Inspect(inspect::Args),
     Plan(plan::Args),
     /// Print a shell's completion script.
@@ -119,6 +123,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
     let result = match cli.command {
         Command::Dedup(args) => args.run(typed),
+        Command::Gather(args) => args.run(),
         Command::Sketch(args) => args.run(),
         Command::Join(args) => args.run(),
         Command::Cluster(args) => args.run(),
@@ -132,6 +137,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Seen(args) => args.run(),
         #[cfg(feature = "serve")]
         Command::Serve(args) => args.run(),
+        Command::Mark(args) => args.run(),
         Command::Inspect(args) => args.run(),
         Command::Plan(args) => args.run(),
         Command::Completions { shell } => {

@@ -11,7 +11,7 @@ use memchr::{memchr, memchr3};
 use super::cut::{End, Step};
 use super::damage::DamageKind;
 use super::feed::Feed;
-use super::filetype::{Compression, StreamFormat};
+use super::filetype::{Compression, StreamFormat, split_name};
 use super::jsonl::{JsonlFields, Line};
 use super::options::ReadRules;
 use super::source::Source;
@@ -61,8 +61,8 @@ impl Header {
             Ends::WithBytes if is_all && !line.is_empty() => (line.len(), line.len()),
             _ => return None,
         };
-        let mut names = Vec::new();
-        values(&line[..end], delimiter, |name| names.push(String::from_utf8_lossy(name).trim().to_owned()));
+        let names = Row::of(&line[..end], delimiter);
+        let names = names.values().map(|name| String::from_utf8_lossy(name).trim().to_owned()).collect();
         Some(Self { bytes: line[..end].to_vec(), delimiter, length: (start + next) as u64, names })
     }
 
@@ -91,8 +91,7 @@ impl Header {
             let detail = format!("no column {:?} among {names}; --text-field names another", fields.text);
             return Err((DamageKind::NoText, detail));
         };
-        let mut row: Vec<Vec<u8>> = Vec::with_capacity(self.names.len());
-        values(record, self.delimiter, |value| row.push(value.to_vec()));
+        let row = Row::of(record, self.delimiter);
         if row.len() != self.names.len() {
             let (values, columns) = (
                 counted(row.len() as u64, "value", "values"),
@@ -102,10 +101,9 @@ impl Header {
         }
         let mut mended = false;
         let mut take = |at: usize| {
-            String::from_utf8(std::mem::take(&mut row[at])).unwrap_or_else(|error| {
-                mended = true;
-                String::from_utf8_lossy(error.as_bytes()).into_owned()
-            })
+            let value = String::from_utf8_lossy(row.value(at));
+            mended |= matches!(value, Cow::Owned(_));
+            value.into_owned()
         };
         let text = take(text);
         let mut named = |name: &str| {
@@ -126,8 +124,7 @@ impl Header {
 /// What parts values: of those in use the one that the first line has most of, a comma if it has none; in a file
 /// called `.tsv` the tab.
 fn delimiter(path: &Path, header: &[u8]) -> u8 {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    if name.ends_with(".tsv") || name.contains(".tsv.") {
+    if split_name(path).0.ends_with(".tsv") {
         return b'\t';
     }
     let line = header.split(|&byte| is_line_end(byte)).next().unwrap_or_default();
@@ -176,28 +173,46 @@ fn record_end(bytes: &[u8], delimiter: u8, is_all: bool) -> Ends {
     }
 }
 
-/// Calls `each` with the values of a record.
-fn values(record: &[u8], delimiter: u8, mut each: impl FnMut(&[u8])) {
-    let mut reader = ReaderBuilder::new().delimiter(delimiter).build();
-    let (mut text, mut ends) = (vec![0; record.len()], vec![0; 16]);
-    let (mut rest, mut written, mut ended) = (record, 0, 0);
-    loop {
-        let (result, read, wrote, closed) =
-            reader.read_record(rest, &mut text[written..], &mut ends[ended..]);
-        rest = &rest[read..];
-        (written, ended) = (written + wrote, ended + closed);
-        match result {
-            // An empty rest says that nothing follows.
-            ReadRecordResult::InputEmpty => {}
-            ReadRecordResult::OutputFull => text.resize(2 * text.len() + 1, 0),
-            ReadRecordResult::OutputEndsFull => ends.resize(2 * ends.len(), 0),
-            ReadRecordResult::Record | ReadRecordResult::End => break,
+/// The values of a record, without what quotes them.
+struct Row {
+    /// One after the other.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Row {
+    fn of(record: &[u8], delimiter: u8) -> Self {
+        let mut reader = ReaderBuilder::new().delimiter(delimiter).build();
+        let (mut bytes, mut ends) = (vec![0; record.len()], vec![0; 16]);
+        let (mut rest, mut written, mut ended) = (record, 0, 0);
+        loop {
+            let (result, read, wrote, closed) =
+                reader.read_record(rest, &mut bytes[written..], &mut ends[ended..]);
+            rest = &rest[read..];
+            (written, ended) = (written + wrote, ended + closed);
+            match result {
+                // An empty rest says that nothing follows.
+                ReadRecordResult::InputEmpty => {}
+                ReadRecordResult::OutputFull => bytes.resize(2 * bytes.len() + 1, 0),
+                ReadRecordResult::OutputEndsFull => ends.resize(2 * ends.len(), 0),
+                ReadRecordResult::Record | ReadRecordResult::End => break,
+            }
         }
+        ends.truncate(ended);
+        Self { bytes, ends }
     }
-    let mut start = 0;
-    for &end in &ends[..ended] {
-        each(&text[start..end]);
-        start = end;
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn value(&self, at: usize) -> &[u8] {
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start..self.ends[at]]
+    }
+
+    fn values(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map(|at| self.value(at))
     }
 }
 
@@ -267,9 +282,7 @@ mod tests {
     }
 
     fn row(record: &[u8]) -> Vec<Vec<u8>> {
-        let mut row = Vec::new();
-        values(record, b',', |value| row.push(value.to_vec()));
-        row
+        Row::of(record, b',').values().map(<[u8]>::to_vec).collect()
     }
 
     proptest! {

@@ -201,6 +201,13 @@ pub(crate) fn skip_blank(bytes: &[u8]) -> &[u8] {
     &bytes[n..]
 }
 
+/// Whether bytes begin as HTML does.
+pub(crate) fn looks_like_html(body: &[u8]) -> bool {
+    let start = body.trim_ascii_start();
+    let begins = |tag: &str| start.get(..tag.len()).is_some_and(|it| it.eq_ignore_ascii_case(tag.as_bytes()));
+    ["<!doctype html", "<html", "<head", "<body"].into_iter().any(begins)
+}
+
 /// A file's name without the endings that say what it is.
 pub(crate) fn stem(name: &str) -> &str {
     const ENDINGS: [&str; 11] =
@@ -237,7 +244,7 @@ pub(crate) fn promises_compression(path: &Path) -> bool {
 }
 
 /// A file's name in small letters without the ending of a compression, and that compression.
-fn split_name(path: &Path) -> (String, Compression) {
+pub(crate) fn split_name(path: &Path) -> (String, Compression) {
     let mut name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     for (ending, compression) in [(".gz", Compression::Gzip), (".zst", Compression::Zstd)] {
         if name.ends_with(ending) {

@@ -14,7 +14,7 @@ use html2text::render::TrivialDecorator;
 use memchr::{memchr, memmem};
 
 use super::damage::DamageKind;
-use super::filetype::{GZIP_MAGIC, ZSTD_MAGIC};
+use super::filetype::{GZIP_MAGIC, ZSTD_MAGIC, looks_like_html};
 
 /// What takes the text from HTML. Another one gives other texts, so a report names it.
 pub const EXTRACTOR: &str = "html2text 0.17";
@@ -85,12 +85,23 @@ pub(crate) fn text_of_response(content: &[u8], cap: usize, cut: bool) -> Result<
         body = decoded(body, encoding, cap, cut)?;
     }
     let charset = parameters.split(';').find_map(|it| it.trim().strip_prefix("charset="));
+    text_of(body, charset, is_html).map(Some)
+}
+
+/// The text of a page, which is HTML or a text already, in a charset if one was named.
+///
+/// # Errors
+/// The kind of damage and what was found.
+pub(crate) fn text_of<'a>(
+    body: Cow<'a, [u8]>,
+    charset: Option<&str>,
+    is_html: bool,
+) -> Result<Text<'a>, Flaw> {
     let (text, mended) = in_utf8(body, charset, is_html);
-    if !is_html {
-        return Ok(Some(Text { text, mended }));
+    match is_html {
+        false => Ok(Text { text, mended }),
+        true => Ok(Text { text: Cow::Owned(guarded(|| rendered(&text))?), mended }),
     }
-    let text = guarded(|| rendered(&text))?;
-    Ok(Some(Text { text: Cow::Owned(text), mended }))
 }
 
 /// The header of a response and its body.
@@ -99,13 +110,6 @@ fn split(content: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = |end: &&[u8]| memmem::find(content, end).map(|at| (at, at + end.len()));
     let (head, body) = ends.iter().filter_map(end).min()?;
     Some((&content[..head], &content[body..]))
-}
-
-/// Whether bytes begin as HTML does.
-fn looks_like_html(body: &[u8]) -> bool {
-    let start = body.trim_ascii_start();
-    let begins = |tag: &str| start.get(..tag.len()).is_some_and(|it| it.eq_ignore_ascii_case(tag.as_bytes()));
-    ["<!doctype html", "<html", "<head", "<body"].into_iter().any(begins)
 }
 
 /// A body without its chunks' marks (RFC 9112, 7.1); as it is, if it has none.

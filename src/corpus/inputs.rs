@@ -15,6 +15,7 @@ use super::filetype::{
     Compression, FileType, Format, StreamFormat, has_known_name, may_be_json_lines, may_be_table_of_pages,
     skip_blank,
 };
+use super::gather::holds_pages;
 use super::gzip;
 use super::jsonl::{self, JsonlFields};
 use super::kept::is_kept_name;
@@ -393,6 +394,8 @@ pub(crate) fn is_other_table(path: &Path) -> bool {
 /// Everything that was found, by its real path, so that a file named twice is read once.
 struct Found<'a> {
     options: &'a DiscoverOptions,
+    /// Which files of folders are wanted by their names, where it is not those of pages.
+    wanted: Option<fn(&Path) -> bool>,
     /// Real path to the spelling to show.
     files: BTreeMap<PathBuf, PathBuf>,
     folders: HashSet<PathBuf>,
@@ -401,7 +404,19 @@ struct Found<'a> {
     passed_over: PassedOver,
 }
 
-impl Found<'_> {
+impl<'a> Found<'a> {
+    fn new(options: &'a DiscoverOptions, wanted: Option<fn(&Path) -> bool>) -> Self {
+        Self {
+            options,
+            wanted,
+            files: BTreeMap::new(),
+            folders: HashSet::new(),
+            broken: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            passed_over: PassedOver::default(),
+        }
+    }
+
     fn file(&mut self, path: &Path) {
         match fs::canonicalize(path) {
             Ok(real) => {
@@ -466,6 +481,8 @@ impl Found<'_> {
                 }
                 Ok(m) if m.is_dir() => self.folder(&path),
                 Ok(m) if !m.is_file() => self.passed_over.push(path, Reason::NoFile),
+                Ok(_) if self.wanted.is_some_and(|is_wanted| is_wanted(&path)) => self.file(&path),
+                Ok(_) if self.wanted.is_some() => self.passed_over.push(path, Reason::OtherName),
                 Ok(_) if has_known_name(&path) => self.file(&path),
                 Ok(_) if may_be_json_lines(&path) => match is_json_lines(&path, &self.options.fields) {
                     Ok(true) => self.file(&path),
@@ -551,14 +568,7 @@ pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Vec<Inpu
 /// # Errors
 /// As [`discover`].
 pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Discovered> {
-    let mut found = Found {
-        options,
-        files: BTreeMap::new(),
-        folders: HashSet::new(),
-        broken: BTreeMap::new(),
-        streams: BTreeMap::new(),
-        passed_over: PassedOver::default(),
-    };
+    let mut found = Found::new(options, None);
     // Folders below one another would otherwise show files under the spelling that came first.
     let mut paths: Vec<&PathBuf> = paths.iter().collect();
     paths.sort();
@@ -578,7 +588,11 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
             None => {
                 let names = ".wet, .warc, .jsonl, .ndjson, .csv, .tsv; also .gz, .zst; .parquet";
                 let passed_over = found.passed_over.told().map(|told| format!(". {told}"));
-                format!("no file with a known name ({names}){}", passed_over.unwrap_or_default())
+                let advice = match holds_pages(&found.passed_over) {
+                    true => " flipside gather makes lines of JSON of texts and HTML.",
+                    false => "",
+                };
+                format!("no file with a known name ({names}){}{advice}", passed_over.unwrap_or_default())
             }
         };
         return Err(Error::NoDocuments(why));
@@ -588,6 +602,41 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
     }
     found.passed_over.sort();
     Ok(Discovered { inputs, passed_over: found.passed_over })
+}
+
+/// Whether a path is read once and gone: standard input, a pipe, a device.
+pub(crate) fn is_stream(path: &Path) -> bool {
+    path == Path::new("-") || fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+/// Files that are found by their names alone.
+pub(crate) struct Files {
+    /// Real path, and the spelling to show, in the order of these.
+    pub files: Vec<(PathBuf, PathBuf)>,
+    /// What cannot be looked at, and why.
+    pub broken: BTreeMap<PathBuf, String>,
+    pub passed_over: PassedOver,
+}
+
+/// Finds the files that are named, whatever they are called, and those of folders that are wanted.
+///
+/// # Errors
+/// [`Error::Core`] for a stream, which is no file.
+pub(crate) fn find_files(paths: &[PathBuf], is_wanted: fn(&Path) -> bool) -> Result<Files> {
+    let options = DiscoverOptions::default();
+    let mut found = Found::new(&options, Some(is_wanted));
+    if let Some(stream) = paths.iter().find(|path| is_stream(path)) {
+        return Err(Error::parameter("inputs", stream.display(), "files and folders; this is a stream"));
+    }
+    let mut paths: Vec<&PathBuf> = paths.iter().collect();
+    paths.sort();
+    for path in paths {
+        found.named(path)?;
+    }
+    let mut files: Vec<(PathBuf, PathBuf)> = found.files.into_iter().collect();
+    files.sort_by(|a, b| a.1.cmp(&b.1));
+    found.passed_over.sort();
+    Ok(Files { files, broken: found.broken, passed_over: found.passed_over })
 }
 
 #[cfg(test)]

@@ -106,18 +106,19 @@ pub(crate) fn is_kept_name(name: &str) -> bool {
         ".parquet",
     ];
     let of_one_input = name.starts_with("kept.") && ENDINGS.iter().any(|ending| name.ends_with(ending));
-    let of_columns =
-        name.strip_prefix("kept-").and_then(|rest| rest.split_once('.')).is_some_and(|(number, ending)| {
-            number.parse::<u32>().is_ok_and(|number| number > 1) && matches!(ending, "csv.gz" | "csv.zst")
-        });
+    let of_columns = matches!(numbered(name), Some("csv.gz" | "csv.zst"));
     of_one_input || of_columns || is_first_name(name)
 }
 
 /// Whether a file of kept documents was called so by the first version.
 fn is_first_name(name: &str) -> bool {
-    let number = name.strip_prefix("kept-").and_then(|rest| rest.strip_suffix(".parquet"));
-    matches!(name, "kept.warc.wet.gz" | "kept.jsonl.gz" | "kept.parquet")
-        || number.is_some_and(|number| number.parse::<u32>().is_ok_and(|number| number > 1))
+    matches!(name, "kept.warc.wet.gz" | "kept.jsonl.gz" | "kept.parquet") || numbered(name) == Some("parquet")
+}
+
+/// The ending of the name of a file for other columns than the first ones, which has a number from 2 on.
+fn numbered(name: &str) -> Option<&str> {
+    let (number, ending) = name.strip_prefix("kept-")?.split_once('.')?;
+    number.parse::<u32>().is_ok_and(|number| number > 1).then_some(ending)
 }
 
 /// Whether we wrote a file of kept documents, by its name and what we put into it; lines of JSON are the

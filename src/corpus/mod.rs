@@ -14,6 +14,7 @@ mod document;
 mod feed;
 mod fetch;
 mod filetype;
+mod gather;
 mod gzip;
 #[cfg(feature = "html")]
 mod html;
@@ -42,15 +43,18 @@ pub use crate::document::Place;
 pub use damage::{Damage, DamageKind, FileReading};
 pub use document::Document;
 pub use fetch::fetch;
+pub(crate) use filetype::split_name;
 pub use filetype::{Compression, Format};
-pub(crate) use inputs::is_other_table;
+pub use gather::{GatherJob, Gathered, gather};
 pub use inputs::{DiscoverOptions, Discovered, Input, NotRead, PassedOver, Reason, discover, discover_all};
+pub(crate) use inputs::{is_other_table, is_stream};
 pub use jsonl::{JsonlFields, LinePage, page_of_line};
 pub use kept::{Kept, KeptFile, KeptFiles, KeptPages};
 pub(crate) use kept::{is_kept_file, is_kept_name, kept_files};
 pub use options::{LONGEST_WINDOW, ReadOptions, ReadRules};
 pub use peek::{Peeked, peek};
 pub use read::{Reading, read};
+pub(crate) use write::pack;
 pub use write::{IsSame, write_kept, write_kept_as};
 
 /// What takes the text from pages as servers sent them; none in a build that does not read these.

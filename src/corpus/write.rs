@@ -199,7 +199,7 @@ impl From<Error> for Broken {
 pub type IsSame<'a> = &'a (dyn Fn(DocId, &str) -> bool + Sync);
 
 /// Bytes as they are stored: one gzip member, one Zstandard frame, or as they are.
-fn pack(bytes: &[u8], compression: Compression) -> Result<Vec<u8>> {
+pub(crate) fn pack(bytes: &[u8], compression: Compression) -> Result<Vec<u8>> {
     /// Half the time of the library's usual level, for a few bytes more.
     const GZIP_LEVEL: i32 = 2;
     let failed = |error| Error::io("kept pages", error);

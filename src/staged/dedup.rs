@@ -116,14 +116,12 @@ pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
 fn expected(job: &Job) -> Result<Option<(Vec<Input>, PassedOver, Estimate)>> {
     let is_folder_of_results = |path: &std::path::PathBuf| format::is_result_folder(path);
     let paths: Vec<_> = job.inputs.iter().chain(&job.against).cloned().collect();
-    if paths.iter().any(|path| path == Path::new("-")) || job.against.iter().any(is_folder_of_results) {
+    // What can be read once alone is left for the run.
+    if paths.iter().any(|path| corpus::is_stream(path)) || job.against.iter().any(is_folder_of_results) {
         return Ok(None);
     }
     let options = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
     let Discovered { inputs, passed_over } = discover_all(&paths, &options)?;
-    if inputs.iter().any(Input::is_stream) {
-        return Ok(None);
-    }
     let options = job.with_threads(|| job.read_options())?;
     let estimate = Estimate::of(&inputs, &options);
     Ok(Some((inputs, passed_over, estimate)))

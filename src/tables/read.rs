@@ -146,6 +146,8 @@ struct ClusterColumns {
     size: Option<usize>,
     kept: Option<usize>,
     side: Option<usize>,
+    file: Option<usize>,
+    row: Option<usize>,
 }
 
 impl ClustersReader {
@@ -158,8 +160,9 @@ impl ClustersReader {
         let (Some(id), Some(cluster)) = (table.column(&["id"]), table.column(&["cluster"])) else {
             return Err(table.header_error("a header with id and cluster"));
         };
-        let [size, kept, side] = ["size", "kept", "side"].map(|name| table.column(&[name]));
-        let columns = ClusterColumns { id, cluster, size, kept, side };
+        let [size, kept, side, file, row] =
+            ["size", "kept", "side", "file", "row"].map(|name| table.column(&[name]));
+        let columns = ClusterColumns { id, cluster, size, kept, side, file, row };
         Ok(Self { table, row: StringRecord::new(), columns })
     }
 
@@ -202,6 +205,13 @@ impl<'r> ClusterLine<'r> {
     /// Whether this document stays; `None` where neither `true` nor `false` stands.
     pub fn kept(&self) -> Option<bool> {
         self.columns.kept.and_then(|column| field(self.row, column).parse().ok())
+    }
+
+    /// Where it stands: its file, and its row there, if a whole number stands for it; `None` in tables of versions
+    /// that did not say so.
+    pub fn at(&self) -> Option<(&'r str, Option<u32>)> {
+        let (file, row) = (self.columns.file?, self.columns.row?);
+        Some((&self.row[file], field(self.row, row).parse().ok()))
     }
 
     /// Whether this is one of the old documents that new ones were held against, all of which stay.

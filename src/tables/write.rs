@@ -61,7 +61,8 @@ impl Row for PageRow<'_> {
     }
 }
 
-fn guard(cell: &mut Cow<'_, str>) {
+/// Guards one cell.
+pub(crate) fn guard(cell: &mut Cow<'_, str>) {
     if let Cow::Owned(live) = guarded(cell) {
         *cell = Cow::Owned(live);
     }

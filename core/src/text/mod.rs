@@ -11,7 +11,7 @@ mod fold;
 mod tokens;
 
 pub use tokens::Tokenizer;
-use tokens::{Bytes, Token, TokenKind};
+use tokens::{Bytes, TokenKind};
 
 use crate::error::{Error, Result};
 use crate::hash::{FeatureHash, Murmur3, Product, WordHash};
@@ -196,14 +196,6 @@ impl FeatureExtractor {
     }
 }
 
-#[inline(always)]
-fn hashed<H: WordHash>(token: &Token<'_>) -> u64 {
-    match token.bytes {
-        Bytes::Short(word) => H::short(word),
-        Bytes::Long(word) => H::long(word),
-    }
-}
-
 /// What makes the lists of features of a text.
 struct Lists<'a, E> {
     tokenizer: &'a mut Tokenizer,
@@ -226,7 +218,7 @@ impl<E: FnMut(&[u64])> Lists<'_, E> {
                 features.extend(words.drain(..).map(H::feature));
             } else {
                 stretch.tokens(|token| {
-                    let hash = hashed::<H>(&token);
+                    let hash = token.bytes.hash::<H>();
                     match (token.kind, last) {
                         (TokenKind::Unit { joined: true }, Some((before, _))) => {
                             features.push(H::shingle(before.wrapping_mul(BASE).wrapping_add(hash)));

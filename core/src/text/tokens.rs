@@ -24,6 +24,17 @@ pub(crate) enum Bytes<'a> {
     Long(&'a [u8]),
 }
 
+impl Bytes<'_> {
+    /// Their hash.
+    #[inline(always)]
+    pub fn hash<H: WordHash>(self) -> u64 {
+        match self {
+            Self::Short(word) => H::short(word),
+            Self::Long(word) => H::long(word),
+        }
+    }
+}
+
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
@@ -123,13 +134,9 @@ impl Stretch<'_> {
     /// Appends the hash of every token in order, words and units alike.
     #[inline(always)]
     pub(crate) fn hashes<H: WordHash>(&self, hashes: &mut Vec<u64>) {
-        let hash = |from, to| match self.bytes(from, to) {
-            Bytes::Short(word) => H::short(word),
-            Bytes::Long(word) => H::long(word),
-        };
         let (first, others) = self.places();
-        hashes.extend(first.map(|to| hash(0, to)));
-        hashes.extend(others.map(|(from, to)| hash(from, to)));
+        hashes.extend(first.map(|to| self.bytes(0, to).hash::<H>()));
+        hashes.extend(others.map(|(from, to)| self.bytes(from, to).hash::<H>()));
     }
 
     /// Calls `each` with every token in order.

@@ -1,5 +1,7 @@
 //! Mutates the specimens of `tests/` and holds every target against them, with any compiler and without
 //! coverage: `mutate SECONDS [TARGET…]`, so many seconds for each target, all of them unless some are named.
+//! `mutate seeds FOLDER` writes what they begin with for a fuzzer that is guided: `FOLDER/TARGET/` holds the seeds,
+//! `FOLDER/TARGET.dict` the pieces.
 //!
 //! Mutations are drawn by number, so a run of the same length meets the same ones. What fails is put into
 //! `fuzz/artifacts/TARGET-NUMBER`, and the run ends with it.
@@ -43,14 +45,14 @@ const TARGETS: [Target; 8] = [
     Target {
         name: "stored_file",
         run: flipside_fuzz::stored_file,
-        seeds: &[".wet", ".wet.gz", ".jsonl", ".ndjson", ".jsonl.gz", ".jsonl.zst", ".wet.zst"],
+        seeds: &[".warc", ".wet", ".jsonl", ".ndjson", ".csv", ".tsv", ".gz", ".zst"],
         made: none,
         words: WARC,
     },
     Target {
         name: "packed_records",
         run: flipside_fuzz::packed_records,
-        seeds: &[".wet", ".jsonl"],
+        seeds: &[".warc", ".wet", ".jsonl", ".csv", ".tsv"],
         made: none,
         words: WARC,
     },
@@ -262,21 +264,51 @@ fn mutate(bytes: &mut Vec<u8>, other: &[u8], words: &[&str], rng: &mut SplitMix6
     }
 }
 
+impl Target {
+    /// What it begins with: files of `tests/`, and what no file has.
+    fn seeds(&self, found: &[PathBuf]) -> Vec<Vec<u8>> {
+        let is_seed = |path: &&PathBuf| self.seeds.iter().any(|end| path.to_string_lossy().ends_with(end));
+        let mut seeds: Vec<Vec<u8>> =
+            found.iter().filter(is_seed).filter_map(|path| std::fs::read(path).ok()).collect();
+        seeds.extend((self.made)());
+        seeds.retain(|seed| seed.len() < 100_000);
+        seeds
+    }
+
+    /// Writes the seeds, each called by its content, and the pieces as libFuzzer reads them.
+    fn write(&self, found: &[PathBuf], folder: &Path) -> std::io::Result<()> {
+        let seeds = folder.join(self.name);
+        std::fs::create_dir_all(&seeds)?;
+        for seed in self.seeds(found) {
+            std::fs::write(seeds.join(format!("seed-{:08x}", crc32fast::hash(&seed))), seed)?;
+        }
+        let quoted = |word: &&str| {
+            let bytes: String = word.bytes().map(|byte| format!("\\x{byte:02x}")).collect();
+            format!("\"{bytes}\"\n")
+        };
+        let words: String = self.words.iter().map(quoted).collect();
+        std::fs::write(folder.join(format!("{}.dict", self.name)), words)
+    }
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let seconds: f64 = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(10.0);
+    let first = arguments.next();
     let named: Vec<String> = arguments.collect();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
     files(&root.join("../tests"), &mut found);
+    if let (Some("seeds"), [folder]) = (first.as_deref(), &named[..]) {
+        for target in &TARGETS {
+            target.write(&found, Path::new(folder)).expect("a folder that can be written to");
+        }
+        return;
+    }
+    let seconds: f64 = first.and_then(|n| n.parse().ok()).unwrap_or(10.0);
     for target in
         TARGETS.iter().filter(|target| named.is_empty() || named.iter().any(|name| name == target.name))
     {
-        let is_seed = |path: &&PathBuf| target.seeds.iter().any(|end| path.to_string_lossy().ends_with(end));
-        let mut seeds: Vec<Vec<u8>> =
-            found.iter().filter(is_seed).filter_map(|path| std::fs::read(path).ok()).collect();
-        seeds.extend((target.made)());
-        seeds.retain(|seed| seed.len() < 100_000);
+        let seeds = target.seeds(&found);
         let start = Instant::now();
         let mut number = 0u64;
         while start.elapsed() < Duration::from_secs_f64(seconds) {

@@ -1,0 +1,84 @@
+//! `flipside gather`
+
+use super::arguments::threads;
+use super::progress::Bars;
+use super::{Done, tell};
+use flipside::Error;
+use flipside::corpus::{GatherJob, gather};
+use flipside::pipeline::Progress;
+use flipside::wording::{counted, printable_path};
+use std::path::PathBuf;
+
+/// Make lines of JSON of files that are a page each: texts, and HTML in a build with the feature html.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  flipside gather site --out site.jsonl.gz && flipside dedup site.jsonl.gz --out result
+  flipside gather www.example.org --url https://www.example.org/ --out site.jsonl   # as wget --mirror leaves it
+
+Of folders, files called .txt, .text, .md, .markdown, .html, .htm or .xhtml are pages. A page's id is its path.
+
+Exit code: 0 done; 1 done, but files that could not be read were skipped; 2 failed.")]
+pub(crate) struct Args {
+    /// Folders and files
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+
+    /// File to create; its name ends in .jsonl, .jsonl.gz or .jsonl.zst
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+
+    /// How a page's URL begins: its path below the folder named follows [default: pages have no URL]
+    #[arg(long, value_name = "START")]
+    url: Option<String>,
+
+    /// Skip files longer than this, in MB, and report them as damage [default: 128]
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=4000))]
+    longest_page: Option<u32>,
+
+    /// Number of threads (0 = one per core); results are identical
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
+    threads: usize,
+
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> anyhow::Result<Done> {
+        let job = GatherJob {
+            inputs: self.inputs,
+            out: self.out,
+            url: self.url,
+            longest_page: self.longest_page.map(|megabytes| megabytes as usize * 1_000_000),
+        };
+        let bars = Bars::new(self.quiet);
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(self.threads)
+            .build()
+            .map_err(|error| Error::parameter("threads", self.threads, error.to_string()))?;
+        let gathered = pool.install(|| {
+            gather(&job, &|files, done| {
+                files.iter().for_each(|&files| bars.begin("gather", files, "files"));
+                bars.advance(done);
+            })
+        });
+        bars.end();
+        let gathered = gathered?;
+        gathered.passed_over.told().iter().for_each(|told| bars.note(told));
+        let reading = gathered.reading;
+        reading.damage_told().iter().for_each(|told| bars.note(told));
+        let mut text = counted(gathered.pages, "page", "pages");
+        if gathered.extracted > 0 {
+            text += &format!(", {} of them HTML", gathered.extracted);
+        }
+        if reading.mended > 0 {
+            text += &format!("; in {}, U+FFFD stands for what was not of its charset", reading.mended);
+        }
+        if reading.damaged > 0 {
+            text += &format!("; {} could not be read", counted(reading.damaged, "file", "files"));
+        }
+        tell(&format!("{text}.\n{}\n", printable_path(&job.out)))?;
+        Ok(if reading.damaged > 0 { Done::WithDamage } else { Done::Well })
+    }
+}

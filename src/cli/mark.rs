@@ -1,0 +1,72 @@
+//! `flipside mark`
+
+use super::arguments::{FieldArgs, threads};
+use super::progress::Bars;
+use super::{Done, tell};
+use flipside::corpus::ReadOptions;
+use flipside::mark::{Filter, MarkJob, mark};
+use flipside::wording::{counted, printable_path};
+use std::path::PathBuf;
+
+/// Mark the pages of a result for the filter of another program, which then drops those that can go.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  flipside mark result --for datatrove --out remove   # then MinhashDedupFilter(\"remove\")
+  flipside mark result --for dolma --out marks        # marks/attributes/flipside, for dolma mix
+
+The files that the result was made of are read once more, and must be where they were, as they were.")]
+pub(crate) struct Args {
+    /// Folder that flipside dedup wrote
+    result: PathBuf,
+
+    /// Whose filter
+    #[arg(long = "for", value_enum, value_name = "PROGRAM")]
+    filter: FilterName,
+
+    /// Folder to create for the marks
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+
+    #[command(flatten)]
+    names: FieldArgs,
+
+    /// Number of threads (0 = one per core); results are identical
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
+    threads: usize,
+
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Whose filter reads the marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum FilterName {
+    /// MinhashDedupFilter: a task for each file, as tasks.csv says
+    Datatrove,
+    /// dolma mix: the attribute flipside_duplicate of files of JSONL
+    Dolma,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> anyhow::Result<Done> {
+        let job = MarkJob {
+            result: self.result,
+            filter: match self.filter {
+                FilterName::Datatrove => Filter::Datatrove,
+                FilterName::Dolma => Filter::Dolma,
+            },
+            options: ReadOptions::new(self.names.fields(), self.names.longest_page(), self.names.rules()),
+            out: self.out,
+            threads: self.threads,
+        };
+        let marked = mark(&job, &Bars::new(self.quiet))?;
+        tell(&format!(
+            "{} of {} in {} can go.\n{}\n",
+            marked.removed,
+            counted(marked.pages, "page", "pages"),
+            counted(marked.files, "file", "files"),
+            printable_path(&job.out)
+        ))
+    }
+}

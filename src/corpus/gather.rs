@@ -1,0 +1,189 @@
+//! Files that are a page each, texts and HTML, made into lines of JSON.
+
+use std::borrow::Cow;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::damage::{Damage, DamageKind, FileReading};
+use super::filetype::{looks_like_html, split_name};
+use super::inputs::{Files, PassedOver, find_files};
+use super::options::ReadOptions;
+use super::write::pack;
+use crate::making::{NewFile, check_file};
+use crate::{Error, Result};
+
+/// What is gathered, and where the lines go.
+#[derive(Clone, Debug)]
+pub struct GatherJob {
+    /// Folders, of which every file with the name of a text or of HTML is a page, and files.
+    pub inputs: Vec<PathBuf>,
+    /// The file to make: its name ends in `.jsonl`, `.jsonl.gz` or `.jsonl.zst`.
+    pub out: PathBuf,
+    /// What stands in front of a page's path below the folder that was named, to be its URL; without, a page has none.
+    pub url: Option<String>,
+    /// The longest file that is read, in bytes; `None` for the default of [`ReadOptions`].
+    pub longest_page: Option<usize>,
+}
+
+/// What was gathered.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    /// Pages.
+    pub pages: u64,
+    /// Those of them whose text was taken from HTML.
+    pub extracted: u64,
+    /// Files that could not be read, and pages in whose text something stands for bytes that are none of its charset.
+    pub reading: FileReading,
+    /// What folders hold beside pages.
+    pub passed_over: PassedOver,
+}
+
+/// How files are called whose bytes are a text, and those of HTML.
+const TEXT: [&str; 4] = [".txt", ".text", ".md", ".markdown"];
+const HTML: [&str; 3] = [".html", ".htm", ".xhtml"];
+
+fn ends_with(path: &Path, endings: &[&str]) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    endings.iter().any(|ending| name.ends_with(ending))
+}
+
+/// Whether a file of a folder is a page by its name.
+fn is_page(path: &Path) -> bool {
+    ends_with(path, &TEXT) || ends_with(path, &HTML)
+}
+
+/// Whether files that hold a page each are among what is not read; [`gather`] reads such.
+pub(crate) fn holds_pages(passed_over: &PassedOver) -> bool {
+    passed_over.list.iter().any(|file| is_page(&file.path))
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<&'a str>,
+    text: &'a str,
+}
+
+/// A page that was read.
+struct Page {
+    line: Vec<u8>,
+    mended: bool,
+    extracted: bool,
+    text_bytes: u64,
+}
+
+/// Writes a line of JSON for each file that is a page: its path as its id, its text, and its URL if [`GatherJob::url`]
+/// says how that begins. Pages come in the order of their paths.
+///
+/// The text of HTML, which is known by its name, or by its first bytes where the name says nothing, is taken as that of
+/// a server's response is, in its charset. A build without the feature `html` reads texts in UTF-8 alone, and refuses
+/// HTML. A file that cannot be read is passed over and told.
+///
+/// `progress` gets the number of files, and then how many more are done.
+///
+/// # Errors
+/// If `out` is there already or cannot be written, or if no file was found.
+pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> Result<Gathered> {
+    /// Files that are read side by side.
+    const AT_ONCE: usize = 512;
+    /// Bytes that are packed at once.
+    const PACKED: usize = 1 << 20;
+    let (name, compression) = split_name(&job.out);
+    if !name.ends_with(".jsonl") {
+        let expected = "a name that ends in .jsonl, .jsonl.gz or .jsonl.zst";
+        return Err(Error::parameter("out", job.out.display(), expected));
+    }
+    check_file("out", &job.out, "none that is there", |_| false)?;
+    let Files { files, broken, passed_over } = find_files(&job.inputs, is_page)?;
+    if files.is_empty() && broken.is_empty() {
+        let names = TEXT.into_iter().chain(HTML).collect::<Vec<_>>().join(", ");
+        let told = passed_over.told().map(|told| format!(". {told}"));
+        return Err(Error::NoDocuments(format!("no file called {names}{}", told.unwrap_or_default())));
+    }
+    progress(Some(files.len() as u64), 0);
+    let cap = job.longest_page.unwrap_or(ReadOptions::default().record_cap);
+    let mut gathered = Gathered { passed_over, ..Gathered::default() };
+    gathered.reading.path.clone_from(&job.inputs[0]);
+    let mut damage: Vec<Damage> = broken
+        .into_iter()
+        .map(|(path, error)| Damage::new(&path, None, (0, 0), DamageKind::CannotOpen, error))
+        .collect();
+    let mut out = NewFile::begin(&job.out)?;
+    let io = |error| Error::io(&job.out, error);
+    let mut lines = Vec::new();
+    for files in files.chunks(AT_ONCE) {
+        let pages: Vec<_> = files
+            .par_iter()
+            .map(|(real, shown)| read(job, real, shown, cap).map_err(|flaw| (shown, flaw)))
+            .collect();
+        for page in pages {
+            match page {
+                Ok(page) => {
+                    gathered.pages += 1;
+                    gathered.extracted += u64::from(page.extracted);
+                    gathered.reading.mended += u64::from(page.mended);
+                    gathered.reading.text_bytes += page.text_bytes;
+                    lines.extend(page.line);
+                }
+                Err((path, (kind, detail))) => damage.push(Damage::new(path, None, (0, 0), kind, detail)),
+            }
+            if lines.len() > PACKED {
+                out.file().write_all(&pack(&lines, compression)?).map_err(io)?;
+                lines.clear();
+            }
+        }
+        progress(None, files.len() as u64);
+    }
+    out.file().write_all(&pack(&lines, compression)?).map_err(io)?;
+    gathered.reading.documents = gathered.pages;
+    damage.into_iter().for_each(|damage| gathered.reading.add(Damage { pages: Some(1), ..damage }));
+    out.finish()?;
+    Ok(gathered)
+}
+
+/// Reads a page and makes its line.
+fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<Page, (DamageKind, String)> {
+    let mut bytes = Vec::new();
+    let read = File::open(real).and_then(|file| file.take(cap as u64 + 1).read_to_end(&mut bytes));
+    read.map_err(|error| (DamageKind::CannotOpen, error.to_string()))?;
+    if bytes.len() > cap {
+        let length = fs::metadata(real).map_or(bytes.len() as u64, |found| found.len());
+        return Err((DamageKind::TooLong, format!("{length} bytes, above the {cap} of --longest-page")));
+    }
+    let is_html = ends_with(shown, &HTML) || !is_page(shown) && looks_like_html(&bytes);
+    let (text, mended) = text_of(&bytes, is_html)?;
+    let id = shown.to_string_lossy();
+    let url = job.url.as_ref().map(|start| {
+        let folder = job.inputs.iter().filter_map(|input| shown.strip_prefix(input).ok());
+        let below = folder.min_by_key(|below| below.as_os_str().len()).unwrap_or(shown);
+        let below = if below.as_os_str().is_empty() { shown } else { below };
+        format!("{start}{}", below.to_string_lossy())
+    });
+    let line = Line { id: &id, url: url.as_deref(), text: &text };
+    let mut line = serde_json::to_vec(&line).map_err(|error| (DamageKind::ReadError, error.to_string()))?;
+    line.push(b'\n');
+    Ok(Page { line, mended, extracted: is_html, text_bytes: text.len() as u64 })
+}
+
+/// The text of a page, and whether something in it was none of its charset.
+#[cfg(feature = "html")]
+fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), (DamageKind, String)> {
+    let text = super::html::text_of(bytes.into(), None, is_html)?;
+    Ok((text.text, text.mended))
+}
+
+#[cfg(not(feature = "html"))]
+fn text_of(bytes: &[u8], is_html: bool) -> Result<(Cow<'_, str>, bool), (DamageKind, String)> {
+    if is_html {
+        let detail = "HTML, which a build of flipside with the feature `html` reads";
+        return Err((DamageKind::UnknownFormat, detail.to_owned()));
+    }
+    let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
+    let mended = matches!(text, Cow::Owned(_));
+    Ok((text, mended))
+}

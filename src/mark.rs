@@ -1,0 +1,342 @@
+//! What a result says of each page, as the filters of other programs read it: datatrove's lists of documents to drop,
+//! Dolma's attributes.
+//!
+//! Both count what they read by themselves, so the files of the result are read once more, in order: a page's row
+//! ([`crate::corpus::Document::id`]) counts lines that are damaged or have no text, which these programs pass over.
+
+use crate::corpus::{
+    self, DiscoverOptions, Discovered, Document, Format, Input, ReadOptions, discover_all, pack, split_name,
+};
+use crate::error::{Error, Result};
+use crate::pipeline::output::OutputFolder;
+use crate::pipeline::{Progress, with_threads};
+use crate::report::model::{FileRow, Report};
+use crate::tables::{self, ClustersReader, Row};
+use rayon::prelude::*;
+use serde::Serialize;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Component, Path, PathBuf};
+
+/// Whose filter the marks are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// datatrove's `MinhashDedupFilter`: for each file, a task, `000000.remove` lists the documents that go (32 bits
+    /// each, little-endian, counted from 0 among the documents with a text), `000000.clusters` and `000000.sizes` each
+    /// document of a cluster with the number of the cluster and of its documents. `tasks.csv` says which file is which
+    /// task: the files in the order of their names' bytes, as datatrove deals them out to as many tasks as files.
+    Datatrove,
+    /// Dolma's mixer: for each file of lines of JSON one of the same name under `attributes/flipside/` with the id of
+    /// every document, and for those that go the attribute `flipside_duplicate`, from 0 to the length of the text in
+    /// characters.
+    Dolma,
+}
+
+/// What is to be marked, and where the marks go.
+#[derive(Clone, Debug)]
+pub struct MarkJob {
+    /// A folder that [`dedup`](crate::pipeline::dedup()) has written.
+    pub result: PathBuf,
+    /// Whose filter.
+    pub filter: Filter,
+    /// How the pages are read: as the run did. A text field that the report names counts where
+    /// none is given here.
+    pub options: ReadOptions,
+    /// The folder to make.
+    pub out: PathBuf,
+    /// Threads; 0 for as many as the machine has.
+    pub threads: usize,
+}
+
+/// What was marked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marked {
+    /// Files.
+    pub files: u64,
+    /// Pages in them.
+    pub pages: u64,
+    /// Those of them that go.
+    pub removed: u64,
+}
+
+/// A page of a cluster.
+struct Member {
+    row: u32,
+    cluster: u32,
+    size: u32,
+    stays: bool,
+}
+
+/// A file of the result, with its pages that are in clusters, in order.
+struct Marks {
+    input: Input,
+    /// Pages in it when the run read it.
+    documents: u64,
+    members: Vec<Member>,
+}
+
+/// Writes the marks of all pages of a result into a new folder.
+///
+/// The files of the result must be where they were, and as they were.
+///
+/// # Errors
+/// If the folder is no result, or one of an earlier version whose clusters do not say where a page stands; if a file
+/// is gone or has changed; if the marks cannot be written. Then there is no folder.
+pub fn mark(job: &MarkJob, progress: &dyn Progress) -> Result<Marked> {
+    let report_path = job.result.join("report.json");
+    let report = Report::read_json(&report_path)?;
+    if report.settings.is_none() {
+        return Err(earlier(&report_path));
+    }
+    let mut options = ReadOptions { threads: 1, ..job.options.clone() };
+    if let Some(text) = &report.corpus.text_field
+        && options.fields.text == corpus::JsonlFields::default().text
+    {
+        options.fields.text.clone_from(text);
+    }
+    let marks = marks(job, &report.files, &options)?;
+    let folder = OutputFolder::begin(&job.out, false)?;
+    let bytes: u64 = marks.iter().map(|file| file.input.stored_bytes()).sum();
+    progress.begin("mark", bytes.max(1), "bytes");
+    let written = with_threads(job.threads, || match job.filter {
+        Filter::Datatrove => tasks(&marks, &options, folder.path(), progress),
+        Filter::Dolma => attributes(&marks, &options, folder.path(), progress),
+    });
+    progress.end();
+    written??;
+    folder.finish()?;
+    let of_marks = |of: fn(&Marks) -> usize| marks.iter().map(of).sum::<usize>() as u64;
+    Ok(Marked {
+        files: marks.len() as u64,
+        pages: marks.iter().map(|file| file.documents).sum(),
+        removed: of_marks(|file| file.members.iter().filter(|member| !member.stays).count()),
+    })
+}
+
+fn earlier(path: &Path) -> Error {
+    Error::Format {
+        path: path.to_path_buf(),
+        field: "version",
+        expected: "one that says where each page stands".to_owned(),
+        got: "earlier".to_owned(),
+        advice: "run flipside dedup again",
+    }
+}
+
+/// The files of a result in its order, each with its pages that are in clusters.
+fn marks(job: &MarkJob, files: &[FileRow], options: &ReadOptions) -> Result<Vec<Marks>> {
+    let found = |row: &FileRow| -> Result<Marks> {
+        let path = PathBuf::from(&row.path);
+        let discovery = DiscoverOptions { fields: options.fields.clone(), ..DiscoverOptions::default() };
+        if path == Path::new("-") {
+            let expected = "files that are still there; standard input is gone";
+            return Err(Error::parameter("result", job.result.display(), expected));
+        }
+        let Discovered { inputs, .. } = discover_all(&[path], &discovery)?;
+        let [input] = <[Input; 1]>::try_from(inputs).map_err(|_| changed(&row.path, row.documents, None))?;
+        if job.filter == Filter::Dolma && input.format != Format::Jsonl {
+            let expected =
+                format!("a result of lines of JSON, as Dolma has; {} is none", input.path.display());
+            return Err(Error::parameter("result", job.result.display(), expected));
+        }
+        Ok(Marks { input, documents: row.documents, members: Vec::new() })
+    };
+    let mut marks: Vec<Marks> = files.iter().map(found).collect::<Result<_>>()?;
+    let places: HashMap<&str, usize> =
+        files.iter().enumerate().map(|(at, row)| (&row.path[..], at)).collect();
+    let path = job.result.join("clusters.csv");
+    let mut table = ClustersReader::open(&path)?;
+    let mut clusters: HashMap<String, u32> = HashMap::new();
+    while let Some(line) = table.next_row()? {
+        if line.is_old() {
+            continue;
+        }
+        let Some((file, row)) = line.at() else { return Err(earlier(&path)) };
+        let (Some(&place), Some(row), Some(stays), Some(size)) =
+            (places.get(file), row, line.kept(), line.size())
+        else {
+            return Err(line.error(format!("a page of {file:?}"), "a page of a file that report.json names"));
+        };
+        let next = clusters.len() as u32;
+        let cluster = *clusters.entry(line.cluster().to_owned()).or_insert(next);
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        marks[place].members.push(Member { row, cluster, size, stays });
+    }
+    marks.iter_mut().for_each(|file| file.members.sort_unstable_by_key(|member| member.row));
+    Ok(marks)
+}
+
+fn changed(path: impl AsRef<Path>, documents: u64, now: Option<u64>) -> Error {
+    Error::Format {
+        path: path.as_ref().to_path_buf(),
+        field: "content",
+        expected: format!("what the run read, {documents} pages,"),
+        got: now.map_or("something else".to_owned(), |now| format!("{now} pages")),
+        advice: "run flipside dedup again, or give the options of reading that it was given",
+    }
+}
+
+/// Reads a file in order and hands on each page, with what is known of it if it is in a cluster.
+fn each_page(
+    file: &Marks,
+    options: &ReadOptions,
+    progress: &dyn Progress,
+    mut each: impl FnMut(&Document<'_>, Option<&Member>) + Send,
+) -> Result<()> {
+    let mut members = file.members.iter().peekable();
+    let state = std::sync::Mutex::new(|document: Document<'_>| {
+        each(&document, members.next_if(|member| member.row == document.id.row));
+    });
+    let reading = corpus::read(
+        std::slice::from_ref(&file.input),
+        options,
+        || (),
+        |(), document| {
+            if let Ok(mut hand_on) = state.lock() {
+                hand_on(document);
+            }
+        },
+        &|bytes| progress.advance(bytes),
+    );
+    drop(state);
+    let read = reading.files.first().map_or(0, |read| read.documents);
+    if read != file.documents || members.next().is_some() {
+        return Err(changed(
+            &file.input.path,
+            file.documents,
+            Some(read).filter(|&read| read != file.documents),
+        ));
+    }
+    Ok(())
+}
+
+/// A row of `tasks.csv`.
+#[derive(Serialize)]
+struct Task<'a> {
+    task: usize,
+    file: Cow<'a, str>,
+}
+
+impl Row for Task<'_> {
+    const COLUMNS: &'static [&'static str] = &["task", "file"];
+
+    fn guard(&mut self) {
+        tables::guard(&mut self.file);
+    }
+}
+
+/// Writes what datatrove reads.
+fn tasks(marks: &[Marks], options: &ReadOptions, folder: &Path, progress: &dyn Progress) -> Result<()> {
+    let mut order: Vec<(&Path, &Marks)> = marks.iter().map(|file| (&*file.input.path, file)).collect();
+    order.sort_by_key(|(path, _)| path.as_os_str().as_encoded_bytes());
+    let rows = order.iter().enumerate();
+    let rows = rows.map(|(task, (path, _))| Ok(Task { task, file: path.to_string_lossy() }));
+    tables::write(&folder.join("tasks.csv"), rows)?;
+    order.par_iter().enumerate().try_for_each(|(task, (_, file))| {
+        let [mut remove, mut clusters, mut sizes] = [const { Vec::new() }; 3];
+        let mut place = 0u32;
+        each_page(file, options, progress, |document, member| {
+            // datatrove passes over a document without a text.
+            if document.text.is_empty() {
+                return;
+            }
+            if let Some(member) = member {
+                let at = place.to_le_bytes();
+                if !member.stays {
+                    remove.extend(at);
+                }
+                clusters.extend([at, member.cluster.to_le_bytes()].as_flattened());
+                sizes.extend([at, member.size.to_le_bytes()].as_flattened());
+            }
+            place += 1;
+        })?;
+        for (kind, bytes) in [("remove", remove), ("clusters", clusters), ("sizes", sizes)] {
+            let path = folder.join(format!("{task:06}.{kind}"));
+            fs::write(&path, bytes).map_err(|error| Error::io(&path, error))?;
+        }
+        Ok(())
+    })
+}
+
+/// Writes what Dolma reads.
+fn attributes(marks: &[Marks], options: &ReadOptions, folder: &Path, progress: &dyn Progress) -> Result<()> {
+    let paths: Vec<&Path> = marks.iter().map(|file| &*file.input.path).collect();
+    let names = below(&paths);
+    let folder = folder.join("attributes/flipside");
+    let mut taken = HashSet::new();
+    if let Some(name) = names.iter().find(|name| !taken.insert(*name)) {
+        let expected = "files of different names below their folders of documents";
+        return Err(Error::parameter("result", name.display(), expected));
+    }
+    marks.par_iter().zip(&names).try_for_each(|(file, name)| {
+        let path = folder.join(name);
+        let io = |error| Error::io(&path, error);
+        fs::create_dir_all(path.parent().unwrap_or(&folder)).map_err(io)?;
+        let mut out = File::create(&path).map_err(io)?;
+        let (_, compression) = split_name(name);
+        let (mut lines, mut failure) = (Vec::new(), Ok(()));
+        let mut write = |lines: &mut Vec<u8>| -> Result<()> {
+            out.write_all(&pack(lines, compression)?).map_err(io)?;
+            lines.clear();
+            Ok(())
+        };
+        each_page(file, options, progress, |document, member| {
+            if failure.is_err() {
+                return;
+            }
+            let spans = match member.is_some_and(|member| !member.stays) {
+                true => serde_json::json!([[0, document.text.chars().count(), 1.0]]),
+                false => serde_json::json!([]),
+            };
+            let line =
+                serde_json::json!({"id": document.record_id, "attributes": {"flipside_duplicate": spans}});
+            lines.extend_from_slice(line.to_string().as_bytes());
+            lines.push(b'\n');
+            if lines.len() > 1 << 20 {
+                failure = write(&mut lines);
+            }
+        })?;
+        failure?;
+        write(&mut lines)
+    })
+}
+
+/// What Dolma calls files: by their paths below the folder `documents`, or else below the folder that all are in.
+fn below(paths: &[&Path]) -> Vec<PathBuf> {
+    let folders = |path: &Path| path.parent().map_or(0, |folder| folder.components().count());
+    let in_all = |n: usize| {
+        let start = |path: &&Path| {
+            path.components().take(n).map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>()
+        };
+        paths.windows(2).all(|two| start(&two[0]) == start(&two[1]))
+    };
+    let most = paths.iter().map(|path| folders(path)).min().unwrap_or(0);
+    let shared = (0..=most).rev().find(|&n| in_all(n)).unwrap_or(0);
+    let name = |path: &&Path| {
+        let of_documents = path.components().take(folders(path)).collect::<Vec<_>>();
+        let documents = of_documents.iter().rposition(|part| part.as_os_str() == "documents");
+        let parts = path.components().skip(documents.map_or(shared, |at| at + 1));
+        parts.filter(|part| matches!(part, Component::Normal(_))).collect()
+    };
+    paths.iter().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_called_by_their_paths_below_what_all_share() {
+        let names = |paths: &[&str]| -> Vec<String> {
+            let paths: Vec<&Path> = paths.iter().map(Path::new).collect();
+            below(&paths).iter().map(|path| path.to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(names(&["/data/x.jsonl"]), ["x.jsonl"]);
+        assert_eq!(names(&["/data/a/x.jsonl", "/data/b/x.jsonl"]), ["a/x.jsonl", "b/x.jsonl"]);
+        assert_eq!(names(&["a/x.jsonl", "../b/x.jsonl"]), ["a/x.jsonl", "b/x.jsonl"]);
+        assert_eq!(names(&["w/documents/a/x.gz", "v/documents/b/c/x.gz"]), ["a/x.gz", "b/c/x.gz"]);
+        assert_eq!(names(&["documents", "x/documents"]), ["documents", "x/documents"]);
+    }
+}

@@ -1,0 +1,148 @@
+//! Marks for the filters of other programs, held against what these would read.
+
+use super::place::{Place, gz, words};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+
+/// Two files of pages with gaps: lines that are blank, damaged, without a text, or with an empty one.
+fn corpus(place: &Place) {
+    let page = |id: &str, text: String| json!({"id": id, "text": text}).to_string();
+    let near = format!("{} and more", words(1, 60));
+    let first = [
+        page("a", words(1, 60)),
+        String::new(),
+        "{\"text\": damaged".to_owned(),
+        page("empty", String::new()),
+        page("b", near),
+        json!({"id": "null", "text": null}).to_string(),
+        page("c", words(2, 60)),
+        page("a again", words(1, 60)),
+    ];
+    let second = [
+        page("empty too", String::new()),
+        page("c\u{e4}", format!("{}\u{e4}\u{1f600}", words(2, 60))),
+        page("d", words(3, 60)),
+    ];
+    place.put("documents/b/pages.jsonl", first.join("\n") + "\n");
+    place.put("documents/b-2.jsonl.gz", gz(second.join("\n").as_bytes()));
+}
+
+/// The lines of a file that are documents with a text, as their readers count them.
+fn lines(place: &Place, name: &str) -> Vec<Value> {
+    let mut text = String::new();
+    let bytes = fs::read(place.at(name)).unwrap();
+    match bytes.starts_with(&[0x1f, 0x8b]) {
+        true => drop(flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap()),
+        false => text = String::from_utf8(bytes).unwrap(),
+    }
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn words_of(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect()
+}
+
+fn ids(documents: &[Value]) -> Vec<String> {
+    documents.iter().map(|document| document["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn datatrove_drops_what_goes() {
+    let place = Place::new();
+    corpus(&place);
+    place.told("dedup documents --out result --quiet", 1);
+    place.told("mark result --for datatrove --out marks", 0);
+    place.told("mark result --for datatrove --out again --threads 1", 0);
+    let tasks = fs::read_to_string(place.at("marks/tasks.csv")).unwrap();
+    // In the order of bytes; the run has the folder before the file.
+    assert_eq!(tasks, "task,file\n0,documents/b-2.jsonl.gz\n1,documents/b/pages.jsonl\n");
+    let (mut stays, mut clusters) = (Vec::new(), BTreeMap::<u32, Vec<(String, u32)>>::new());
+    for (task, name) in [(1, "documents/b/pages.jsonl"), (0, "documents/b-2.jsonl.gz")] {
+        let file = |kind: &str| {
+            let name = format!("{task:06}.{kind}");
+            let bytes = fs::read(place.at("marks").join(&name)).unwrap();
+            assert_eq!(bytes, fs::read(place.at("again").join(&name)).unwrap());
+            words_of(&bytes)
+        };
+        let mut documents = lines(&place, name);
+        documents.retain(|document| document["text"].as_str().is_some_and(|text| !text.is_empty()));
+        let (remove, of_cluster, sizes) = (file("remove"), file("clusters"), file("sizes"));
+        assert!(remove.is_sorted() && of_cluster.chunks(2).is_sorted_by_key(|row| row[0]));
+        for (cluster, size) in of_cluster.chunks(2).zip(sizes.chunks(2)) {
+            assert_eq!(cluster[0], size[0]);
+            let id = documents[cluster[0] as usize]["id"].as_str().unwrap().to_owned();
+            clusters.entry(cluster[1]).or_default().push((id, size[1]));
+        }
+        let kept = (0..).zip(documents).filter(|(at, _)| !remove.contains(at)).map(|(_, document)| document);
+        stays.extend(kept);
+    }
+    let mut kept = lines(&place, "result/kept.jsonl.gz");
+    kept.retain(|document| document["text"] != "");
+    assert_eq!(ids(&stays), ids(&kept));
+    assert_eq!(ids(&kept), ["a", "c", "d"]);
+    let of = |ids: &[&str], size| ids.iter().map(|&id| (id.to_owned(), size)).collect::<Vec<_>>();
+    let clusters: Vec<_> = clusters.into_values().collect();
+    assert_eq!(clusters.len(), 2);
+    assert!(clusters.contains(&of(&["a", "b", "a again"], 3)), "{clusters:?}");
+    assert!(clusters.contains(&of(&["c", "c\u{e4}"], 2)), "{clusters:?}");
+}
+
+#[test]
+fn dolma_finds_an_attribute_for_each_document() {
+    let place = Place::new();
+    corpus(&place);
+    place.told("dedup documents --out result --quiet", 1);
+    place.told("mark result --for dolma --out marks", 0);
+    let mut stays = Vec::new();
+    for name in ["b/pages.jsonl", "b-2.jsonl.gz"] {
+        let mut documents = lines(&place, &format!("documents/{name}"));
+        documents.retain(|document| document["text"].is_string());
+        let marks = lines(&place, &format!("marks/attributes/flipside/{name}"));
+        assert_eq!(ids(&documents), ids(&marks));
+        for (document, mark) in documents.into_iter().zip(marks) {
+            let spans = mark["attributes"]["flipside_duplicate"].as_array().unwrap().clone();
+            match &spans[..] {
+                [] => stays.push(document),
+                spans => {
+                    let length = document["text"].as_str().unwrap().chars().count();
+                    assert_eq!(spans, [json!([0, length, 1.0])]);
+                }
+            }
+        }
+    }
+    assert_eq!(ids(&stays), ids(&lines(&place, "result/kept.jsonl.gz")));
+}
+
+#[test]
+fn what_cannot_be_marked_is_refused() {
+    let place = Place::new();
+    corpus(&place);
+    place.told("dedup documents --out result --quiet", 1);
+    place.put("marks/mine", "years of work");
+    let told = place.told("mark result --for dolma --out marks", 2);
+    assert!(told.contains("something is there already"), "{told}");
+    let told = place.told("mark documents --for dolma --out new", 2);
+    assert!(told.contains("report.json"), "{told}");
+    // What the run read has changed, or is read otherwise.
+    for (options, more) in [(" --text-field id", ""), ("", "{\"text\": \"one more\"}\n")] {
+        let mut pages = fs::read_to_string(place.at("documents/b/pages.jsonl")).unwrap();
+        pages.push_str(more);
+        place.put("documents/b/pages.jsonl", pages);
+        let told = place.told(&format!("mark result --for datatrove --out new{options}"), 2);
+        assert!(
+            told.contains("pages.jsonl: content is") && told.contains("run flipside dedup again"),
+            "{told}"
+        );
+    }
+    fs::remove_file(place.at("documents/b/pages.jsonl")).unwrap();
+    assert!(place.told("mark result --for datatrove --out new", 2).contains("documents/b/pages.jsonl"));
+    let csv = format!("text\n{}\n", words(4, 60));
+    place.put("table/pages.csv", csv);
+    place.told("dedup table --out of-table --quiet", 0);
+    let told = place.told("mark of-table --for dolma --out new", 2);
+    assert!(told.contains("lines of JSON, as Dolma has; table/pages.csv is none"), "{told}");
+    place.told("mark of-table --for datatrove --out of-table-marks", 0);
+    assert!(!place.at("new").exists());
+}
