@@ -37,6 +37,74 @@ def test_datatrove_keeps_what_flipside_keeps(texts, tmp_path):
         assert page["metadata"]["minhash_cluster_size"] == sizes.get(int(page["id"]), 1)
 
 
+@pytest.fixture
+def marked(texts, tmp_path):
+    """Marks a result over three files for a program, and gives their folder and the ids that stay."""
+
+    def flipside_run(*arguments):
+        subprocess.run([sys.executable, "-m", "flipside", *map(str, arguments)], check=True, capture_output=True)
+
+    def mark(program):
+        documents, result, marks = (tmp_path / name for name in ["documents", "result", "marks"])
+        (documents / "b").mkdir(parents=True)
+        # datatrove passes over a text of nothing, which counts for us.
+        for file, name in enumerate(["b/pages.jsonl", "b-2.jsonl", "c.jsonl"]):
+            write(documents / name, [*texts[file::3], ""] if program == "datatrove" else texts[file::3], 1000 * file)
+        flipside_run("dedup", documents, "--out", result)
+        flipside_run("mark", result, "--for", program, "--out", marks)
+        with gzip.open(result / "kept.jsonl.gz", "rt", encoding="utf-8") as lines:
+            kept = [json.loads(line) for line in lines]
+        return documents, marks, sorted(page["id"] for page in kept if page["text"])
+
+    return mark
+
+
+def test_datatrove_drops_what_is_marked(marked, tmp_path):
+    pytest.importorskip("datatrove")
+    from datatrove.executor import LocalPipelineExecutor
+    from datatrove.pipeline.dedup import MinhashDedupFilter
+    from datatrove.pipeline.readers import JsonlReader
+    from datatrove.pipeline.writers import JsonlWriter
+
+    documents, marks, kept = marked("datatrove")
+    drop = MinhashDedupFilter(str(marks), load_cluster_ids=True, load_cluster_sizes=True)
+    steps = [JsonlReader(str(documents)), drop, JsonlWriter(str(tmp_path / "kept"))]
+    LocalPipelineExecutor(pipeline=steps, tasks=3, workers=1, logging_dir=str(tmp_path / "logs")).run()
+    forwarded = []
+    for file in (tmp_path / "kept").iterdir():
+        with gzip.open(file, "rt", encoding="utf-8") as lines:
+            forwarded.extend(json.loads(line)["id"] for line in lines)
+    assert sorted(forwarded) == kept
+
+
+def test_dolma_drops_what_is_marked(marked, tmp_path):
+    from importlib.util import find_spec, module_from_spec, spec_from_file_location
+
+    # Its mixer is an extension, which needs nothing of what the package needs.
+    package = find_spec("dolma")
+    extensions = [] if package is None else list(Path(package.origin).parent.glob("dolma*.so"))
+    if not extensions:
+        pytest.skip("dolma is not installed")
+    spec = spec_from_file_location("dolma", extensions[0])
+    dolma = module_from_spec(spec)
+    spec.loader.exec_module(dolma)
+    documents, marks, kept = marked("dolma")
+    (tmp_path / "attributes").symlink_to(marks / "attributes")
+    goes = "@.flipside_duplicate && @.flipside_duplicate[0] && @.flipside_duplicate[0][2] >= 1.0"
+    stream = {
+        "name": "kept",
+        "documents": [f"{documents}/**/*.jsonl"],
+        "attributes": ["flipside"],
+        "filter": {"include": [], "exclude": [f"$@.attributes[?({goes})]"]},
+        "output": {"path": str(tmp_path / "kept"), "max_size_in_bytes": 1 << 30},
+        "compression": {"input": "", "output": ""},
+    }
+    folders = {kind: str(tmp_path / "work" / kind) for kind in ["input", "output"]}
+    dolma.mixer_entrypoint(json.dumps({"streams": [stream], "processes": 1, "work_dir": folders}))
+    lines = [line for file in (tmp_path / "kept").iterdir() for line in file.read_text(encoding="utf-8").splitlines()]
+    assert sorted(json.loads(line)["id"] for line in lines) == kept
+
+
 @pytest.mark.parametrize("method", ["both", "simhash", "minhash"])
 def test_datasets_keep_what_flipside_keeps(texts, method):
     datasets = pytest.importorskip("datasets")

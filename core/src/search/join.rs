@@ -15,6 +15,7 @@
 //! data are skewed, is joined anew on those of its bits that vary. All parting but the first happens in the
 //! processor's caches, and the first goes through the list in pieces that fit there.
 
+use std::ops::ControlFlow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -190,17 +191,29 @@ fn scan_all(hashes: &[u64], radius: u32, limits: Limits, sink: &mut impl FnMut(&
     let kernel = kernel::Level::in_use();
     let mut cost = Cost { probes: 1, ..Cost::default() };
     for from in (0..hashes.len()).step_by(BATCH * 16) {
+        let waiting = AtomicU64::new(0);
         let rows: Vec<Vec<NearPair>> = (from..hashes.len().min(from + BATCH * 16))
             .into_par_iter()
             .map(|a| {
                 let mut found = Vec::new();
+                if waiting.load(Relaxed) > limits.waiting {
+                    return found;
+                }
                 kernel.scan(&hashes[a + 1..], hashes[a], radius, |at, distance| {
                     found.push(NearPair { a: Slot(a as u32), b: Slot((a + 1 + at) as u32), distance });
-                    std::ops::ControlFlow::Continue(())
+                    match found.len() as u64 > limits.waiting {
+                        true => ControlFlow::Break(()),
+                        false => ControlFlow::Continue(()),
+                    }
                 });
+                waiting.fetch_add(found.len() as u64, Relaxed);
                 found
             })
             .collect();
+        // Rows that were left out make no difference: without them, too, there are more.
+        if waiting.into_inner() > limits.waiting {
+            return None;
+        }
         for (a, pairs) in (from..).zip(&rows) {
             cost.candidates += (hashes.len() - a - 1) as u64;
             cost.verified += pairs.len() as u64;
@@ -704,6 +717,18 @@ mod tests {
             assert_eq!(run(Limits { met: cost.verified - 1, ..Limits::NONE }), None);
             assert_eq!(run(Limits { waiting: pairs, ..Limits::NONE }), Some((cost, pairs)));
         }
+        // Within so many bits all are compared with all, and their pairs wait together.
+        let hashes = random(100, 3);
+        let run = |waiting| {
+            let mut pairs = 0;
+            let limits = Limits { waiting, ..Limits::NONE };
+            let cost = join_unless(&hashes, 30, limits, &|_| {}, |part| pairs += part.len() as u64).unwrap();
+            cost.map(|_| pairs)
+        };
+        let pairs = run(u64::MAX).unwrap();
+        assert!(pairs > 1_000);
+        assert_eq!(run(pairs), Some(pairs));
+        [0, 1, 50, pairs - 1].map(|waiting| assert_eq!(run(waiting), None));
         // Some parts have pairs, so that some have to wait.
         let hashes: Vec<u64> = (0..3_000).collect();
         let none = Limits { waiting: 0, ..Limits::NONE };
