@@ -121,6 +121,84 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+    #[test]
+    fn new_pages_against_old_ones_come_to_the_same(
+        pages in 2usize..250, old in 1usize..100, files in 1usize..4, old_files in 1usize..4, seed: u64, odd: bool,
+        each: bool, connected: bool, removable: bool, threads in 1usize..4,
+    ) {
+        let top = tempfile::tempdir().unwrap();
+        let first_old = pages - (pages * old / 100).clamp(1, pages - 1);
+        let texts = texts(pages, 0, seed);
+        let (new, old) = texts.split_at(first_old);
+        // The same names of files and records in both, which come before one another in either order.
+        let (before, behind) = (top.path().join("crawl/a"), top.path().join("crawl/b"));
+        let (to_new, to_old) = if seed % 2 == 0 { (before, behind) } else { (behind, before) };
+        let (paths, old_paths) = (write_files(&to_new, new, files), write_files(&to_old, old, old_files));
+        if odd {
+            paths.iter().chain(&old_paths).for_each(|path| with_oddities(path));
+        }
+        let settings = match removable {
+            true => Settings::removable().with(|s| s.sketches = quick(0.8).sketches),
+            false => quick(0.6),
+        };
+        let linkage = if connected { Linkage::Connected } else { Linkage::Star };
+        let job = job(&[to_new], &top.path().join("out"), settings.with(|s| s.linkage = linkage));
+        let kept_files = if each { KeptFiles::Each } else { KeptFiles::One };
+        assert_same(&Job { kept_files, against: vec![to_old], ..job }, threads, false);
+    }
+}
+
+#[test]
+fn results_of_earlier_runs_are_held_against_on_disk_as_in_memory() {
+    let top = tempfile::tempdir().unwrap();
+    let at = |name: &str| top.path().join(name);
+    let all = texts(240, 0, 5);
+    let folders: Vec<PathBuf> = all
+        .chunks(60)
+        .enumerate()
+        .map(|(month, texts)| {
+            let folder = at(&format!("month {month}"));
+            write_files(&folder, texts, 2);
+            folder
+        })
+        .collect();
+    let first = Job { kept_files: KeptFiles::Each, ..job(&folders[..1], &at("first"), quick(0.6)) };
+    pipeline::dedup(&first, &Silent).unwrap();
+    let second = job(&folders[1..2], &at("second"), quick(0.6));
+    pipeline::dedup(&second, &Silent).unwrap();
+    // A file of the third month that is named as new and as old is old.
+    let both = folders[2].join("pages 0.jsonl");
+    let against = vec![at("first"), at("second"), both];
+    let third = Job { against, ..job(&folders[2..], &at("third"), quick(0.6)) };
+    assert_same(&third, 3, false);
+    let told = |against: PathBuf| {
+        let job = Job { against: vec![against], ..third.clone() };
+        let told = [pipeline::dedup(&job, &Silent), staged::dedup_on_disk(&job, &Silent)];
+        let [held, staged] = told.map(|told| told.unwrap_err().to_string());
+        assert_eq!(held, staged);
+        assert!(!job.out.exists());
+        held
+    };
+    fs::write(at("empty.jsonl"), "").unwrap();
+    assert!(told(at("empty.jsonl")).contains("--against: 1 file was read"));
+    let bare = Job { writes: Writes { kept: false, ..ALL }, ..job(&folders[..1], &at("bare"), quick(0.6)) };
+    pipeline::dedup(&bare, &Silent).unwrap();
+    assert!(told(at("bare")).contains("a result with its kept pages"));
+}
+
+#[test]
+fn a_template_that_old_pages_have_comes_to_the_same_pages() {
+    let top = tempfile::tempdir().unwrap();
+    let mut texts = texts(200, 900, 4);
+    texts.rotate_left(500);
+    let paths = write_files(&top.path().join("new"), &texts[..600], 2);
+    write_files(&top.path().join("old"), &texts[600..], 2);
+    let job = job(&paths, &top.path().join("out"), quick(0.8));
+    assert_same(&Job { against: vec![top.path().join("old")], ..job }, 2, true);
+}
+
 #[test]
 fn real_pages_of_all_formats_come_to_the_same() {
     let top = tempfile::tempdir().unwrap();

@@ -26,6 +26,7 @@ mod names;
 mod pages;
 mod plan;
 mod record;
+mod renumber;
 pub mod shuffled;
 mod sketch;
 mod sketches;
