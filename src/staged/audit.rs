@@ -72,8 +72,8 @@ impl Joiner<'_> {
         Shape { bands: bands_of(self.folder), words: self.folder.files[0].layout.words, band: 0 }
     }
 
-    /// Pages whose pairs are asked for by what they are drawn by, the least of all; how many there are to draw from, and
-    /// with how many they are compared.
+    /// Pages whose pairs are asked for by what they are drawn by, the least of all; how many there are to draw from,
+    /// and with how many they are compared.
     fn draw(&self, copies: &Bits, advance: &dyn Fn(u64)) -> Result<(Vec<Draw>, [u64; 2])> {
         let least = self.folder.settings.min_features.max(1);
         let seed = self.folder.settings.seed;

@@ -9,12 +9,14 @@ use super::renumber::{self, Order};
 use super::sketch::{Read, Shard, SketchJob, sketch_files};
 use super::sketches::{Column, Folder};
 use super::tables::{ClusterCounts, Tables, check_number, lost_by_file};
+use super::working::{FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
 use super::{Budget, told_bytes, workplace};
 use crate::corpus::{self, Input, KeptPages, Place};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::format::Body;
 use crate::hash::text_digest;
+use crate::making::{keep, sweep};
 use crate::pipeline::dedup::{
     Findings, SHOWN_PAIRS, dedup as dedup_in_memory, report, rows_of_files, rows_of_old, told_first,
 };
@@ -28,6 +30,7 @@ use crate::resources::memory_share;
 use crate::tables::{PAGES, PAGES_JSONL, REMOVED, write_pages_jsonl};
 #[cfg(feature = "parquet")]
 use crate::tables::{PAGES_PARQUET, write_pages_parquet};
+use crate::wording::printable_path;
 use flipside_core::clusters::Linkage;
 use flipside_core::company::Company;
 use flipside_core::dedup::Judged;
@@ -45,13 +48,16 @@ use std::time::{Duration, Instant};
 /// what the report says of time and memory, and of how many pairs of crowds were compared.
 ///
 /// How much memory may be taken is [`Job::memory`]. Without it, what cannot go on disk goes in memory whatever it
-/// takes.
+/// takes. On disk it works in a folder beside [`Job::out`], in which the same job goes on if it was ended, and which is
+/// gone once the results are there.
 ///
 /// # Errors
 /// As [`pipeline::dedup`](crate::pipeline::dedup()); and before anything is read, if the memory that was named is
 /// too little, and what was asked for cannot go on disk.
 pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
-    OutputFolder::may_be(&job.out, job.force)?;
+    // First of all: leftovers in a folder that is read would be told of.
+    sweep_beside(&job.out);
+    let real = OutputFolder::may_be(&job.out, job.force)?;
     job.settings.check()?;
     let limit = job.memory.unwrap_or_else(memory_share);
     let Some((files, expected)) = expected(job)? else {
@@ -66,25 +72,35 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     };
     let in_memory =
         |progress| dedup_in_memory(&Job { expected: Some(told.clone()), ..job.clone() }, progress);
-    if held <= limit {
+    // What was begun on disk goes on there, however much memory is free now.
+    let left = left_beside(&real, job, &files)?;
+    if held <= limit && !left.as_ref().is_some_and(|left| left.is_of_job) {
+        if let Some(Left { path, .. }) = left {
+            let shown = printable_path(&path);
+            progress.note(&format!(
+                "{shown} is of another run, which was ended; remove it, unless it is to go on"
+            ));
+        }
         return in_memory(progress);
     }
     let can = can_be_staged(job).and_then(|()| least(job, &files.inputs, &expected, limit));
     match (can, job.memory) {
         (Ok(at_once), _) => {
-            progress.note(&format!(
-                "{} of memory are expected to be needed and {} may be taken, so the run goes in stages on disk",
-                told_bytes(held),
-                told_bytes(limit)
-            ));
+            if held > limit {
+                progress.note(&format!(
+                    "{} of memory are expected to be needed and {} may be taken, so the run goes in stages on disk",
+                    told_bytes(held),
+                    told_bytes(limit)
+                ));
+            }
             on_disk(job, files, &expected, told, at_once, progress)
         }
-        (Err(why), Some(memory)) => {
+        (Err(why), Some(memory)) if held > limit => {
             let expected =
                 format!("at least {}, which these pages are expected to take; {why}", told_bytes(held));
             Err(Error::parameter("memory", told_bytes(memory), expected))
         }
-        (Err(_), None) => in_memory(progress),
+        (Err(_), _) => in_memory(progress),
     }
 }
 
@@ -93,6 +109,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
 /// # Errors
 /// As [`dedup`]; and if what was asked for cannot go on disk.
 pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
+    sweep_beside(&job.out);
     job.settings.check()?;
     let limit = job.memory.unwrap_or_else(memory_share);
     let named = || told_bytes(limit);
@@ -226,29 +243,69 @@ fn on_disk(
     }
     let folder = OutputFolder::begin(&job.out, job.force)?;
     output::spare(&job.out, files.inputs.iter().map(Input::stored))?;
-    let work = workplace(&job.out)?;
-    let watching = Watching {
-        inner: progress,
-        work: work.path(),
-        most: AtomicU64::new(0),
-        last: Mutex::new(Instant::now()),
-    };
-    let run = Run { job, files, limit: told.limit_bytes, work: work.path(), watching: &watching };
-    let summary = job.with_threads(|| {
+    let work = WorkingFolder::open(folder.place(), job, &files)?;
+    let shown = printable_path(work.path());
+    if work.is_begun {
+        progress.note(&format!("going on with what an earlier run has left in {shown}"));
+    }
+    let done = in_stages(job, files, expected, told, at_once, (work.path(), &folder), progress);
+    match done {
+        Ok(summary) => {
+            // A run that is killed from here on has its results, or begins anew.
+            let (gone, foreign) = work.remove()?;
+            if let Some(foreign) = foreign {
+                progress.note(&format!("{} is not flipside's and stays", printable_path(&foreign)));
+            }
+            folder.finish()?;
+            drop(gone);
+            Ok(summary)
+        }
+        Err(error @ Error::NoDocuments(_)) => {
+            work.remove()?;
+            Err(error)
+        }
+        Err(error) => {
+            progress.note(&format!(
+                "what was finished is kept in {shown}: the same command goes on from there. To begin anew, or to be rid of it, \
+                 remove that folder"
+            ));
+            keep(None);
+            Err(error)
+        }
+    }
+}
+
+/// Goes through all stages in the working folder `work`, and writes what a run in memory writes to the folder of
+/// results.
+fn in_stages(
+    job: &Job,
+    files: Against,
+    expected: &Estimate,
+    told: MemoryReport,
+    at_once: usize,
+    (work, folder): (&Path, &OutputFolder),
+    progress: &dyn Progress,
+) -> Result<Summary> {
+    sweep(work);
+    let watching =
+        Watching { inner: progress, work, most: AtomicU64::new(0), last: Mutex::new(Instant::now()) };
+    let scratch = workplace(&work.join("tables"))?;
+    let scratch = scratch.path();
+    let run = Run { job, files, limit: told.limit_bytes, work, scratch, watching: &watching };
+    job.with_threads(|| {
         let stages = Stages::new(&watching);
-        run.run(&folder, expected, told, at_once, &stages)
-    })??;
-    drop(run);
-    drop(work);
-    folder.finish()?;
-    Ok(summary)
+        run.run(folder, expected, told, at_once, &stages)
+    })?
 }
 
 struct Run<'a> {
     job: &'a Job,
     files: Against,
     limit: u64,
+    /// What can be gone on with.
     work: &'a Path,
+    /// What cannot.
+    scratch: &'a Path,
     watching: &'a Watching<'a>,
 }
 
@@ -276,16 +333,16 @@ impl Run<'_> {
         let (order, folder) = (Order::of(&opened), opened.new_first());
         let called = self.called(&folder)?;
         let budget = Budget::beside(self.limit, held_of(pages))?;
-        let fates = renumber::fates(&opened, linkage, self.work, &budget)?;
+        let fates = renumber::fates(&opened, linkage, self.scratch, &budget)?;
         let new = order.new_pages();
         let lookup = stages.run("names", pages, "pages", 0, |_| {
-            Lookup::new(&folder, &called, new, self.work, budget.bytes / 2)
+            Lookup::new(&folder, &called, new, self.scratch, budget.bytes / 2)
         })?;
         let repeated = lookup.repeated();
         let budget = Budget { bytes: budget.bytes / 2 };
         let lookup = RefCell::new(lookup);
         let tables =
-            Tables { folder: &folder, order, settings, fates: &fates, lookup, budget, work: self.work };
+            Tables { folder: &folder, order, settings, fates: &fates, lookup, budget, work: self.scratch };
         let mut sampler = Sampler::new(SHOWN_PAIRS, settings.seed);
         let (pairs, mut clusters) = stages.run("write tables", joined.pairs, "pairs", 0, |_| {
             let pairs = tables.pairs(Some(&out.path().join("pairs.csv")), |pair| sampler.add(pair))?;
@@ -402,7 +459,7 @@ impl Run<'_> {
         let Self { watching, files: Against { inputs, new_files, passed_over, .. }, .. } = self;
         let (new, old) = inputs.split_at(*new_files);
         let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
-        let [of_new, of_old] = ["sketches", "old"].map(|name| self.work.join(name));
+        let [of_new, of_old] = FOLDERS.map(|name| self.work.join(name));
         watching.begin("sketch", stored.max(1), "bytes");
         let read = stages.timed("sketch", 0, "pages", || {
             let mut read = self.sketch_into(&of_new, new, at_once)?;
@@ -435,6 +492,7 @@ impl Run<'_> {
 
     fn sketch_into(&self, folder: &Path, inputs: &[Input], at_once: usize) -> Result<Vec<Read>> {
         std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
+        sweep(folder);
         let job = self.job;
         let sketch = SketchJob {
             inputs: job.inputs.clone(),
@@ -442,7 +500,8 @@ impl Run<'_> {
             longest_page: job.longest_page,
             rules: job.rules,
             out: folder.to_path_buf(),
-            force: false,
+            // What a machine that went down has damaged is made again.
+            force: true,
             threads: job.threads,
             shard: Shard::default(),
             settings: job.settings.clone(),

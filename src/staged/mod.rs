@@ -32,6 +32,7 @@ mod sketch;
 mod sketches;
 mod sorter;
 mod tables;
+mod working;
 
 pub use apply::{Applied, ApplyJob, Outputs, apply};
 pub use check::check;
