@@ -287,6 +287,7 @@ struct Ending {
     at: Option<usize>,
     begun: Mutex<Vec<String>>,
     notes: Mutex<Vec<String>>,
+    parts: Mutex<Vec<(u32, u32)>>,
 }
 
 impl Progress for Ending {
@@ -301,6 +302,9 @@ impl Progress for Ending {
     fn end(&self) {}
     fn note(&self, message: &str) {
         self.notes.lock().unwrap().push(message.to_owned());
+    }
+    fn part(&self, number: u32, of: u32) {
+        self.parts.lock().unwrap().push((number, of));
     }
 }
 
@@ -372,6 +376,7 @@ fn a_run_that_is_ended_at_any_step_goes_on_there() {
         let rest = Ending::default();
         staged::dedup_on_disk(&job, &rest).unwrap();
         assert_eq!(results(&out), expected, "ended at {begun:?}");
+        assert_eq!(rest.parts.into_inner().unwrap(), [1, 2, 3, 4].map(|part| (part, 4)));
         let rest = rest.begun.into_inner().unwrap();
         let done =
             |name: &&String| name.starts_with("join ") || name.starts_with("company") || *name == "cluster";

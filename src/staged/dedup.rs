@@ -173,6 +173,9 @@ fn least(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result
     }
 }
 
+/// Sketch, join, cluster, and what is written of it.
+const PARTS: u32 = 4;
+
 /// What stages and tables hold of all pages.
 fn held_of(pages: u64) -> u64 {
     3 * bits_bytes(pages)
@@ -226,6 +229,10 @@ impl Progress for Watching<'_> {
 
     fn note(&self, message: &str) {
         self.inner.note(message);
+    }
+
+    fn part(&self, number: u32, of: u32) {
+        self.inner.part(number, of);
     }
 }
 
@@ -320,16 +327,21 @@ impl Run<'_> {
     ) -> Result<Summary> {
         let Self { job, files: Against { inputs, new_files, both, passed_over }, .. } = self;
         let (settings, new_files) = (&job.settings, *new_files);
+        let part = |number| self.watching.part(number, PARTS);
+        part(1);
         let (read, opened) = self.sketch(at_once, stages)?;
         let pages = opened.pages();
         check_number(pages)?;
+        part(2);
         let joined = stages.timed("join", pages, "pages", || {
             join_folder(&opened, self.limit, Shard::default(), self.watching)
         })?;
+        part(3);
         let linkage = settings.linkage;
         let clustered = stages.timed("clusters", pages, "pages", || {
             cluster_folder(&opened, linkage, self.limit, self.watching)
         })?;
+        part(4);
         let (order, folder) = (Order::of(&opened), opened.new_first());
         let called = self.called(&folder)?;
         let budget = Budget::beside(self.limit, held_of(pages))?;
