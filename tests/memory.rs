@@ -13,6 +13,7 @@ use flipside::staged;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -580,6 +581,51 @@ fn a_run_on_disk_that_is_interrupted_says_how_to_go_on() {
         assert!(told.contains(words), "{told}");
     }
     assert_eq!(listed(top.path()), ["crawl", "out.stages"]);
+}
+
+#[test]
+fn the_tables_of_sketches_are_those_of_a_run_in_memory() {
+    let top = tempfile::tempdir().unwrap();
+    // Tables of sketches have real paths.
+    let top = fs::canonicalize(top.path()).unwrap();
+    let texts = texts(260, 0, 6);
+    let paths = write_files(&top.join("new"), &texts[..180], 3);
+    let old = write_files(&top.join("old"), &texts[180..], 2);
+    paths.iter().for_each(|path| with_oddities(path));
+    let settings = quick(0.6).with(|s| s.linkage = Linkage::Star);
+    let (sketches, of_old) = (top.join("sketches"), top.join("sketches of old"));
+    for (paths, to) in [(&paths, &sketches), (&old, &of_old)] {
+        staged::sketch(&sketch_job(paths, to, &settings, ONE), &Silent).unwrap();
+    }
+    for (name, against) in [("alone", vec![]), ("against", vec![top.join("old")])] {
+        let held = top.join(format!("{name} held"));
+        let job = Job { against: against.clone(), ..job(&paths, &held, settings.clone()) };
+        pipeline::dedup(&job, &Silent).unwrap();
+        let mut options = Vec::new();
+        if !against.is_empty() {
+            options.extend([OsStr::new("--against"), of_old.as_os_str()]);
+        }
+        let out = top.join(name);
+        flipside().arg("join").arg(&sketches).args(&options).assert().success();
+        let cluster = || {
+            let mut command = flipside();
+            command.arg("cluster").arg(&sketches).args(&options).arg("--tables").arg(&out);
+            command
+        };
+        let told = String::from_utf8(cluster().assert().success().get_output().stdout.clone()).unwrap();
+        assert_eq!(listed(&out), ["clusters.csv", "pairs.csv"]);
+        let rows = ["pairs.csv", "clusters.csv"].map(|table| {
+            let got = fs::read_to_string(out.join(table)).unwrap();
+            assert!(got == fs::read_to_string(held.join(table)).unwrap(), "{table}, {name}");
+            flipside().arg("inspect").arg(out.join(table)).assert().success();
+            got.lines().count() - 1
+        });
+        assert!(told.contains(&format!("{} pairs and {} pages listed.", rows[0], rows[1])), "{told}");
+        // Nothing is written over.
+        let told = String::from_utf8(cluster().assert().code(2).get_output().stderr.clone()).unwrap();
+        assert!(told.contains("--tables") && told.contains("something is there already"), "{told}");
+    }
+    assert!(listed(&sketches).iter().all(|name| !name.contains("unfinished")));
 }
 
 #[test]

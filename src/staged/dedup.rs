@@ -3,12 +3,12 @@
 
 use super::cluster::{check_keep, cluster_folder, fates_of};
 use super::estimate::Estimate;
-use super::join::{bits_bytes, join_folder};
+use super::join::join_folder;
 use super::lookup::{Called, Lookup};
 use super::renumber::{self, Order};
 use super::sketch::{Read, Shard, SketchJob, sketch_files};
 use super::sketches::{Column, Folder};
-use super::tables::{ClusterCounts, Tables, check_number, lost_by_file};
+use super::tables::{ClusterCounts, Tables, check_number, held_of, lost_by_file};
 use super::working::{FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
 use super::{Budget, told_bytes, workplace};
 use crate::corpus::{self, Input, KeptPages, Place};
@@ -175,11 +175,6 @@ fn least(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result
 
 /// Sketch, join, cluster, and what is written of it.
 const PARTS: u32 = 4;
-
-/// What stages and tables hold of all pages.
-fn held_of(pages: u64) -> u64 {
-    3 * bits_bytes(pages)
-}
 
 /// Tells of progress, and looks now and then how much the working folder takes.
 struct Watching<'a> {

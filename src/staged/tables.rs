@@ -3,7 +3,7 @@
 
 use super::Budget;
 use super::cluster::{Fates, List, Records};
-use super::join::{all_edges, source};
+use super::join::{all_edges, bits_bytes, source};
 use super::lookup::Lookup;
 use super::record::{Edge, Fate, PAGE, page_bytes, page_of};
 use super::renumber::Order;
@@ -648,6 +648,11 @@ pub fn lost_by_file<'p>(files: impl Iterator<Item = (&'p Path, u64, u64)>) -> [S
     let mut of_folders = Sources::of("folder");
     folders.into_iter().for_each(|(source, row)| of_folders.add(SourceRow { source, ..row }));
     [of_folders.settled(), all.settled()]
+}
+
+/// What stages and tables hold of all pages.
+pub fn held_of(pages: u64) -> u64 {
+    3 * bits_bytes(pages)
 }
 
 /// An error where a run has more pages than results can number.
