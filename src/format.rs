@@ -75,9 +75,27 @@ pub const AUDIT: Kind = Kind { tag: *b"AUDT", version: 1, oldest: 1, name: "audi
 /// What was written of an input file's pages.
 pub const APPLIED: Kind = Kind { tag: *b"APPL", version: 1, oldest: 1, name: "note of what was written" };
 
+/// What reading an input file came to, for a run that goes on later.
+pub const READING: Kind = Kind { tag: *b"READ", version: 1, oldest: 1, name: "note of what was read" };
+
+/// What says of which job a working folder is.
+pub const WORKING: Kind = Kind { tag: *b"WORK", version: 1, oldest: 1, name: "mark of a working folder" };
+
 /// Every kind whose files are whole when they are written, with the length of the body in front of it.
-pub const KINDS: [Kind; 10] =
-    [FREQUENCIES, SEEN, FRAMES, SKETCHES, NAMES, COMPANY, EDGES, FATES, AUDIT, APPLIED];
+pub const KINDS: [Kind; 12] =
+    [FREQUENCIES, SEEN, FRAMES, SKETCHES, NAMES, COMPANY, EDGES, FATES, AUDIT, APPLIED, READING, WORKING];
+
+/// How the name of a run's working folder ends, behind that of its results.
+pub(crate) const WORKING_ENDING: &str = ".stages";
+
+/// The name of a working folder's mark.
+pub(crate) const WORKING_MARK: &str = "flipside.working";
+
+/// Whether a folder is one in which a run works, or one that was ended did.
+pub fn is_working_folder(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    name.ends_with(WORKING_ENDING) && is_of_kind(&folder.join(WORKING_MARK), WORKING)
+}
 
 /// The name of the file that says that a folder holds the kept pages of a run in stages.
 pub const NOTE: &str = "flipside.note";

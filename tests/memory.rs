@@ -1,18 +1,24 @@
 //! Where memory does not hold a run, it goes in stages on disk, and comes to the same files.
 
 use crate::cli::{corpus, flipside};
+#[cfg(target_os = "linux")]
+use crate::place::is_ignored;
 use crate::staged::{ONE, contents, quick, sketch_job, texts, write_files};
 use flipside::clusters::Linkage;
 use flipside::corpus::KeptFiles;
 use flipside::hash::SplitMix64;
-use flipside::pipeline::{self, Job, Silent, Writes};
+use flipside::pipeline::{self, Job, Progress, Silent, Writes};
 use flipside::settings::Settings;
 use flipside::staged;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// All that can be written.
 const ALL: Writes = Writes {
@@ -121,6 +127,84 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+    #[test]
+    fn new_pages_against_old_ones_come_to_the_same(
+        pages in 2usize..250, old in 1usize..100, files in 1usize..4, old_files in 1usize..4, seed: u64, odd: bool,
+        each: bool, connected: bool, removable: bool, threads in 1usize..4,
+    ) {
+        let top = tempfile::tempdir().unwrap();
+        let first_old = pages - (pages * old / 100).clamp(1, pages - 1);
+        let texts = texts(pages, 0, seed);
+        let (new, old) = texts.split_at(first_old);
+        // The same names of files and records in both, which come before one another in either order.
+        let (before, behind) = (top.path().join("crawl/a"), top.path().join("crawl/b"));
+        let (to_new, to_old) = if seed % 2 == 0 { (before, behind) } else { (behind, before) };
+        let (paths, old_paths) = (write_files(&to_new, new, files), write_files(&to_old, old, old_files));
+        if odd {
+            paths.iter().chain(&old_paths).for_each(|path| with_oddities(path));
+        }
+        let settings = match removable {
+            true => Settings::removable().with(|s| s.sketches = quick(0.8).sketches),
+            false => quick(0.6),
+        };
+        let linkage = if connected { Linkage::Connected } else { Linkage::Star };
+        let job = job(&[to_new], &top.path().join("out"), settings.with(|s| s.linkage = linkage));
+        let kept_files = if each { KeptFiles::Each } else { KeptFiles::One };
+        assert_same(&Job { kept_files, against: vec![to_old], ..job }, threads, false);
+    }
+}
+
+#[test]
+fn results_of_earlier_runs_are_held_against_on_disk_as_in_memory() {
+    let top = tempfile::tempdir().unwrap();
+    let at = |name: &str| top.path().join(name);
+    let all = texts(240, 0, 5);
+    let folders: Vec<PathBuf> = all
+        .chunks(60)
+        .enumerate()
+        .map(|(month, texts)| {
+            let folder = at(&format!("month {month}"));
+            write_files(&folder, texts, 2);
+            folder
+        })
+        .collect();
+    let first = Job { kept_files: KeptFiles::Each, ..job(&folders[..1], &at("first"), quick(0.6)) };
+    pipeline::dedup(&first, &Silent).unwrap();
+    let second = job(&folders[1..2], &at("second"), quick(0.6));
+    pipeline::dedup(&second, &Silent).unwrap();
+    // A file of the third month that is named as new and as old is old.
+    let both = folders[2].join("pages 0.jsonl");
+    let against = vec![at("first"), at("second"), both];
+    let third = Job { against, ..job(&folders[2..], &at("third"), quick(0.6)) };
+    assert_same(&third, 3, false);
+    let told = |against: PathBuf| {
+        let job = Job { against: vec![against], ..third.clone() };
+        let told = [pipeline::dedup(&job, &Silent), staged::dedup_on_disk(&job, &Silent)];
+        let [held, staged] = told.map(|told| told.unwrap_err().to_string());
+        assert_eq!(held, staged);
+        assert!(!job.out.exists());
+        held
+    };
+    fs::write(at("empty.jsonl"), "").unwrap();
+    assert!(told(at("empty.jsonl")).contains("--against: 1 file was read"));
+    let bare = Job { writes: Writes { kept: false, ..ALL }, ..job(&folders[..1], &at("bare"), quick(0.6)) };
+    pipeline::dedup(&bare, &Silent).unwrap();
+    assert!(told(at("bare")).contains("a result with its kept pages"));
+}
+
+#[test]
+fn a_template_that_old_pages_have_comes_to_the_same_pages() {
+    let top = tempfile::tempdir().unwrap();
+    let mut texts = texts(200, 900, 4);
+    texts.rotate_left(500);
+    let paths = write_files(&top.path().join("new"), &texts[..600], 2);
+    write_files(&top.path().join("old"), &texts[600..], 2);
+    let job = job(&paths, &top.path().join("out"), quick(0.8));
+    assert_same(&Job { against: vec![top.path().join("old")], ..job }, 2, true);
+}
+
 #[test]
 fn real_pages_of_all_formats_come_to_the_same() {
     let top = tempfile::tempdir().unwrap();
@@ -150,17 +234,7 @@ fn a_template_comes_to_the_same_pages() {
 fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl");
-    let paths = write_files(&crawl, &texts(36_000, 0, 3), 6);
-    // Long names, so that few pages take much.
-    for path in &paths {
-        let lines = fs::read_to_string(path).unwrap();
-        let mut rng = SplitMix64::new(7);
-        let long = |line: &str| {
-            let more: String = (0..26).map(|_| format!("/{:016x}", rng.next_u64())).collect();
-            line.replacen("https://site.example", &format!("https://site.example{more}"), 1) + "\n"
-        };
-        fs::write(path, lines.lines().map(long).collect::<String>()).unwrap();
-    }
+    long_names(&crawl, 36_000, 3);
     let run = |name: &str, options: &[&str]| -> BTreeMap<String, Vec<u8>> {
         let out = top.path().join(name);
         let mut command = flipside();
@@ -206,6 +280,352 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     refused(&["--clusters", "complete"], "--clusters complete");
     refused(&["--all-pairs"], "--all-pairs");
     refused(&["--without-frames"], "--without-frames");
+}
+
+/// Hears which steps a run goes through and what it says, and ends it by a panic at one of them.
+#[derive(Default)]
+struct Ending {
+    at: Option<usize>,
+    begun: Mutex<Vec<String>>,
+    notes: Mutex<Vec<String>>,
+    parts: Mutex<Vec<(u32, u32)>>,
+}
+
+impl Progress for Ending {
+    fn begin(&self, stage: &str, _: u64, _: &str) {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.push(stage.to_owned());
+        if self.at == Some(begun.len()) {
+            std::panic::panic_any(Ended);
+        }
+    }
+    fn advance(&self, _: u64) {}
+    fn end(&self) {}
+    fn note(&self, message: &str) {
+        self.notes.lock().unwrap().push(message.to_owned());
+    }
+    fn part(&self, number: u32, of: u32) {
+        self.parts.lock().unwrap().push((number, of));
+    }
+}
+
+/// What such a run is ended with.
+struct Ended;
+
+/// Runs a job on disk up to its nth step, and tells through which steps it went; none if it has not so many.
+fn ended_at(job: &Job, step: usize) -> Option<Vec<String>> {
+    let ending = Ending { at: Some(step), ..Ending::default() };
+    let run = std::panic::AssertUnwindSafe(|| staged::dedup_on_disk(job, &ending));
+    match std::panic::catch_unwind(run) {
+        Err(why) => {
+            assert!(why.is::<Ended>());
+            Some(ending.begun.into_inner().unwrap_or_else(PoisonError::into_inner))
+        }
+        Ok(done) => {
+            done.unwrap();
+            None
+        }
+    }
+}
+
+/// What a folder of results holds, the report without what is not the same in any two runs, and no page that shows it.
+fn results(out: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = contents(out);
+    let mut report = report(&files["report.json"], false);
+    report["created"] = Value::Null;
+    report["command_line"] = Value::Null;
+    files.insert("report.json".to_owned(), serde_json::to_vec(&report).unwrap());
+    files.remove("report.html");
+    files
+}
+
+/// What is in a folder, by name.
+fn listed(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_run_that_is_ended_at_any_step_goes_on_there() {
+    let top = tempfile::tempdir().unwrap();
+    let (crawl, old) = (top.path().join("crawl"), top.path().join("old"));
+    let texts = texts(300, 0, 11);
+    let paths = write_files(&crawl, &texts[..200], 3);
+    write_files(&old, &texts[200..], 2);
+    paths.iter().for_each(|path| with_oddities(path));
+    // Where they are read, too.
+    let out = crawl.join("out");
+    let job = Job { against: vec![old], ..job(std::slice::from_ref(&crawl), &out, quick(0.6)) };
+    staged::dedup_on_disk(&job, &Silent).unwrap();
+    let expected = results(&out);
+    fs::remove_dir_all(&out).unwrap();
+    let before = listed(&crawl);
+    // Each run goes on from where the one before it was ended.
+    let ended = (1..).take_while(|&step| ended_at(&job, step).is_some()).count();
+    assert!(ended > 5, "{ended}");
+    assert_eq!(results(&out), expected);
+    fs::remove_dir_all(&out).unwrap();
+    assert_eq!(listed(&crawl), before);
+    // From the beginning to each step, and then to the end.
+    let mut passed_over = 0;
+    for step in 1.. {
+        let Some(begun) = ended_at(&job, step) else { break };
+        let rest = Ending::default();
+        staged::dedup_on_disk(&job, &rest).unwrap();
+        assert_eq!(results(&out), expected, "ended at {begun:?}");
+        assert_eq!(rest.parts.into_inner().unwrap(), [1, 2, 3, 4].map(|part| (part, 4)));
+        let rest = rest.begun.into_inner().unwrap();
+        let done =
+            |name: &&String| name.starts_with("join ") || name.starts_with("company") || *name == "cluster";
+        let finished: Vec<_> = begun[..begun.len() - 1].iter().filter(done).collect();
+        assert!(finished.iter().all(|name| !rest.contains(name)), "{finished:?} and again {rest:?}");
+        passed_over += finished.len();
+        fs::remove_dir_all(&out).unwrap();
+        assert_eq!(listed(&crawl), before);
+    }
+    assert!(passed_over > 20, "{passed_over}");
+}
+
+#[test]
+fn a_working_folder_is_one_job_s_and_one_run_s() {
+    let top = tempfile::tempdir().unwrap();
+    let at = |name: &str| top.path().join(name);
+    let paths = write_files(&at("crawl"), &texts(200, 0, 12), 2);
+    let first = job(&paths, &at("out"), quick(0.6));
+    let other = Job { settings: quick(0.8), ..first.clone() };
+    staged::dedup_on_disk(&other, &Silent).unwrap();
+    let expected = results(&at("out"));
+    fs::remove_dir_all(at("out")).unwrap();
+    // What another job has left is of no use; what is not flipside's stays.
+    ended_at(&first, 8).unwrap();
+    let sketches = |folder: &Path| {
+        let files = contents(folder).into_iter();
+        files.filter(|(name, _)| name.ends_with(".sketches")).collect::<Vec<_>>()
+    };
+    let left = sketches(&at("out.stages"));
+    assert_eq!(left.len(), 2);
+    for name in ["thesis.tex", "sketches/thesis.tex"] {
+        fs::write(at("out.stages").join(name), "years of work").unwrap();
+    }
+    let heard = Ending::default();
+    staged::dedup_on_disk(&other, &heard).unwrap();
+    assert_eq!(results(&at("out")), expected);
+    assert!(
+        heard
+            .notes
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|note| note.contains("thesis.tex is not flipside's and stays"))
+    );
+    assert_eq!(
+        contents(&at("out.stages")).into_keys().collect::<Vec<_>>(),
+        ["sketches/thesis.tex", "thesis.tex"]
+    );
+    assert_eq!(listed(top.path()), ["crawl", "out", "out.stages"]);
+    // Such a folder is no working folder.
+    fs::remove_dir_all(at("out")).unwrap();
+    let told = |job: &Job| staged::dedup_on_disk(job, &Silent).unwrap_err().to_string();
+    assert!(told(&other).contains("out.stages is something else; move it away"));
+    fs::remove_dir_all(at("out.stages")).unwrap();
+    // In memory it is not used, and told of.
+    ended_at(&first, 8).unwrap();
+    let heard = Ending::default();
+    staged::dedup(&Job { memory: Some(1 << 40), ..other.clone() }, &heard).unwrap();
+    assert!(heard.notes.lock().unwrap().iter().any(|note| note.contains("out.stages is of another run")));
+    fs::remove_dir_all(at("out")).unwrap();
+    // What was begun on disk goes on there, however much memory there is.
+    let heard = Ending::default();
+    staged::dedup(&Job { memory: Some(1 << 40), ..first.clone() }, &heard).unwrap();
+    assert!(heard.begun.lock().unwrap().contains(&"check sketches".to_owned()) && !at("out.stages").exists());
+    fs::remove_dir_all(at("out")).unwrap();
+    // An input that has changed makes another job.
+    ended_at(&first, 8).unwrap();
+    assert_eq!(sketches(&at("out.stages")), left);
+    fs::copy(&paths[1], &paths[0]).unwrap();
+    ended_at(&first, 2).unwrap();
+    let now = sketches(&at("out.stages"));
+    assert!(now.iter().zip(&left).any(|(now, left)| now != left) && now.len() == 2);
+    // A file that is damaged is told, and so is the way out.
+    ended_at(&first, 8).unwrap();
+    let damaged =
+        contents(&at("out.stages")).into_keys().find(|name| name.ends_with("copies.edges")).unwrap();
+    let mut bytes = fs::read(at("out.stages").join(&damaged)).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(at("out.stages").join(&damaged), bytes).unwrap();
+    let heard = Ending::default();
+    let told = staged::dedup_on_disk(&first, &heard).unwrap_err().to_string();
+    assert!(told.contains("copies.edges") && told.contains("checksum"), "{told}");
+    let notes = heard.notes.into_inner().unwrap();
+    assert!(
+        notes.iter().any(|note| note.contains("going on with what an earlier run has left in ")),
+        "{notes:?}"
+    );
+    assert!(notes.iter().any(|note| note.contains("or to be rid of it, remove that folder")), "{notes:?}");
+    fs::remove_dir_all(at("out.stages")).unwrap();
+    // While a run is at work there, another is refused.
+    struct Second<'a>(&'a Job, Mutex<Vec<String>>);
+    impl Progress for Second<'_> {
+        fn begin(&self, stage: &str, _: u64, _: &str) {
+            if stage == "cluster" {
+                let told = staged::dedup_on_disk(self.0, &Silent).unwrap_err().to_string();
+                self.1.lock().unwrap().push(told);
+            }
+        }
+        fn advance(&self, _: u64) {}
+        fn end(&self) {}
+        fn note(&self, _: &str) {}
+    }
+    let second = Second(&first, Mutex::default());
+    staged::dedup_on_disk(&first, &second).unwrap();
+    let told = second.1.into_inner().unwrap();
+    assert!(told.len() == 1 && told[0].contains("another one is at work in "), "{told:?}");
+    // A folder that is called like one is read.
+    fs::rename(at("crawl"), at("crawl.stages")).unwrap();
+    let named = Job { inputs: vec![at("crawl.stages")], out: at("named"), ..other };
+    assert!(staged::dedup_on_disk(&named, &Silent).is_ok());
+}
+
+/// Pages with long names, so that few of them take much memory.
+fn long_names(crawl: &Path, pages: usize, seed: u64) {
+    for path in &write_files(crawl, &texts(pages, 0, seed), 6) {
+        let lines = fs::read_to_string(path).unwrap();
+        let mut rng = SplitMix64::new(7);
+        let long = |line: &str| {
+            let more: String = (0..26).map(|_| format!("/{:016x}", rng.next_u64())).collect();
+            line.replacen("https://site.example", &format!("https://site.example{more}"), 1) + "\n"
+        };
+        fs::write(path, lines.lines().map(long).collect::<String>()).unwrap();
+    }
+}
+
+#[test]
+fn killed_at_any_moment_the_same_command_goes_on() {
+    let top = tempfile::tempdir().unwrap();
+    let crawl = top.path().join("crawl");
+    long_names(&crawl, 36_000, 3);
+    let command = |out: &Path| {
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("flipside"));
+        command.args(["dedup", "--memory", "48MiB", "--bands", "4x3", "--threads", "2", "--write"]);
+        command.args(["kept,removed,pages"]).arg(&crawl).arg("--out").arg(out).stdout(Stdio::null());
+        command
+    };
+    let begun = Instant::now();
+    assert!(command(&top.path().join("once")).stderr(Stdio::null()).status().unwrap().success());
+    let longest = begun.elapsed();
+    let expected = results(&top.path().join("once"));
+    let before = listed(&crawl);
+    let mut rng = SplitMix64::new(9);
+    let (mut kills, mut passed_over) = (0, 0);
+    for round in 0..3 {
+        // Within what is read.
+        let out = crawl.join(format!("often {round}"));
+        let is_done = (0..40).any(|_| {
+            let mut child = command(&out).stderr(Stdio::piped()).spawn().unwrap();
+            std::thread::sleep(longest.mul_f64(rng.unit() * 0.6));
+            child.kill().unwrap();
+            let output = child.wait_with_output().unwrap();
+            let told = String::from_utf8_lossy(&output.stderr);
+            passed_over += u32::from(told.contains("going on with what an earlier run has left"));
+            kills += u32::from(!output.status.success());
+            output.status.success() || out.exists()
+        });
+        if !is_done {
+            assert!(command(&out).stderr(Stdio::null()).status().unwrap().success());
+        }
+        assert_eq!(results(&out).keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+        for (name, bytes) in results(&out) {
+            assert!(bytes == expected[&name], "{name}");
+        }
+        fs::remove_dir_all(&out).unwrap();
+        // Of a run that was killed when all was in its place, the next one takes the rest away.
+        assert!(!command(&crawl.join("pages 0.jsonl")).stderr(Stdio::null()).status().unwrap().success());
+        let rest: Vec<_> = listed(&crawl).into_iter().filter(|name| !before.contains(name)).collect();
+        assert!(rest.iter().all(|name| name.contains("unfinished")), "{rest:?}");
+    }
+    assert!(kills > 6 && passed_over > 3, "{kills} runs were killed, {passed_over} went on");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_run_on_disk_that_is_interrupted_says_how_to_go_on() {
+    const INTERRUPT: i32 = 2;
+    let top = tempfile::tempdir().unwrap();
+    let (crawl, out) = (top.path().join("crawl"), top.path().join("out"));
+    long_names(&crawl, 36_000, 4);
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("flipside"));
+    command.args(["dedup", "--memory", "48MiB", "--threads", "1"]).arg(&crawl).arg("--out").arg(&out);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let folder = top.path().join("out.stages");
+    let begun = Instant::now();
+    while !folder.join("sketches").exists() && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    if is_ignored(child.id(), INTERRUPT) {
+        // As in the background of a shell, where these tests may run.
+        child.kill().unwrap();
+        child.wait().unwrap();
+        return;
+    }
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{told}");
+    for words in ["out.stages: the same command goes on from there", "or to be rid of it, remove that folder"]
+    {
+        assert!(told.contains(words), "{told}");
+    }
+    assert_eq!(listed(top.path()), ["crawl", "out.stages"]);
+}
+
+#[test]
+fn the_tables_of_sketches_are_those_of_a_run_in_memory() {
+    let top = tempfile::tempdir().unwrap();
+    // Tables of sketches have real paths.
+    let top = fs::canonicalize(top.path()).unwrap();
+    let texts = texts(260, 0, 6);
+    let paths = write_files(&top.join("new"), &texts[..180], 3);
+    let old = write_files(&top.join("old"), &texts[180..], 2);
+    paths.iter().for_each(|path| with_oddities(path));
+    let settings = quick(0.6).with(|s| s.linkage = Linkage::Star);
+    let (sketches, of_old) = (top.join("sketches"), top.join("sketches of old"));
+    for (paths, to) in [(&paths, &sketches), (&old, &of_old)] {
+        staged::sketch(&sketch_job(paths, to, &settings, ONE), &Silent).unwrap();
+    }
+    for (name, against) in [("alone", vec![]), ("against", vec![top.join("old")])] {
+        let held = top.join(format!("{name} held"));
+        let job = Job { against: against.clone(), ..job(&paths, &held, settings.clone()) };
+        pipeline::dedup(&job, &Silent).unwrap();
+        let mut options = Vec::new();
+        if !against.is_empty() {
+            options.extend([OsStr::new("--against"), of_old.as_os_str()]);
+        }
+        let out = top.join(name);
+        flipside().arg("join").arg(&sketches).args(&options).assert().success();
+        let cluster = || {
+            let mut command = flipside();
+            command.arg("cluster").arg(&sketches).args(&options).arg("--tables").arg(&out);
+            command
+        };
+        let told = String::from_utf8(cluster().assert().success().get_output().stdout.clone()).unwrap();
+        assert_eq!(listed(&out), ["clusters.csv", "pairs.csv"]);
+        let rows = ["pairs.csv", "clusters.csv"].map(|table| {
+            let got = fs::read_to_string(out.join(table)).unwrap();
+            assert!(got == fs::read_to_string(held.join(table)).unwrap(), "{table}, {name}");
+            flipside().arg("inspect").arg(out.join(table)).assert().success();
+            got.lines().count() - 1
+        });
+        assert!(told.contains(&format!("{} pairs and {} pages listed.", rows[0], rows[1])), "{told}");
+        // Nothing is written over.
+        let told = String::from_utf8(cluster().assert().code(2).get_output().stderr.clone()).unwrap();
+        assert!(told.contains("--tables") && told.contains("something is there already"), "{told}");
+    }
+    assert!(listed(&sketches).iter().all(|name| !name.contains("unfinished")));
 }
 
 #[test]

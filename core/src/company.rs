@@ -70,8 +70,8 @@ pub struct Met {
     /// Pages whose whole sketch a page before them has; counted in the first band.
     #[serde(default)]
     pub repeats: u64,
-    /// Pairs of texts that met, by the distance of the hashes of their sketches' first pages; those of one sketch
-    /// at distance 0, counted in the first band.
+    /// Pairs of texts that met, by the distance of the hashes of their sketches, which are those of the texts with the
+    /// least digests; those of one sketch at distance 0, counted in the first band.
     #[serde(default)]
     pub distances: Distances,
 }
@@ -291,10 +291,8 @@ impl Company {
             false => pairs_of(n),
         };
         met.crowded += pairs_of(n) - met.candidates;
-        let hash = |texts: &&[Companion<'_>]| {
-            texts.iter().min_by_key(|text| text.page).map_or(0, |text| text.two.hash)
-        };
-        let hashes: Vec<u64> = sketches.iter().map(hash).collect();
+        // The one with the least digest stands for all.
+        let hashes: Vec<u64> = sketches.iter().map(|texts| texts[0].two.hash).collect();
         for (at, firsts) in sketches.iter().enumerate() {
             for (other, seconds) in sketches.iter().enumerate().skip(at + 1).take(followers) {
                 let (a, b) = (&firsts[0].two, &seconds[0].two);
@@ -384,8 +382,6 @@ impl Owned {
 struct Together {
     texts: Vec<Owned>,
     number: usize,
-    /// The first page of all of them, and its hash.
-    first: (u64, u64),
 }
 
 /// The pages of one key while they come one by one, see [`Company::meeting`]. It holds the last sketches, and of
@@ -415,12 +411,10 @@ impl<C: Fn(usize, u32) -> bool> Meeting<C> {
             if self.window.len() > self.followers {
                 self.window.pop_front();
             }
-            let first = (page.page, page.two.hash);
-            self.window.push_back(Together { texts: Vec::new(), number: 0, first });
+            self.window.push_back(Together { texts: Vec::new(), number: 0 });
             self.within.clear();
         }
         let Some(last) = self.window.back_mut() else { return };
-        last.first = last.first.min((page.page, page.two.hash));
         if self.band == 0 {
             // Each with those before it: in the end, all pairs.
             self.met.distances.add(0, 0, last.number as u64);
@@ -460,7 +454,7 @@ impl<C: Fn(usize, u32) -> bool> Meeting<C> {
                 }
             }
             let pairs = other.number as u64 * last.number as u64;
-            met.distances.add(other.first.1, last.first.1, pairs);
+            met.distances.add(other.texts[0].hash, last.texts[0].hash, pairs);
             met.skipped += pairs - (most_first * most_second) as u64;
         }
     }

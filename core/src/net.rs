@@ -21,6 +21,7 @@ use crate::search::selfjoin::{SlotJoin, SlotPair, join_exactly, self_join};
 use crate::search::{self, Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet};
 use crate::settings::{BandShape, Judge, Net, Recall, Settings, USUAL_RECALL};
 use crate::simhash::BITS;
+use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -660,7 +661,19 @@ fn by_keys(evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Caught> {
     let size = |slot: Slot| groups.get(slot).len() as u64;
     let mut counts = vec![0u64; BITS + 1];
     counts[BITS] = Slot::all(groups.len()).map(|slot| size(slot) * (size(slot) - 1) / 2).sum();
-    joined.iter().for_each(|pair| counts[BITS - pair.distance as usize] += size(pair.a) * size(pair.b));
+    // Texts of one sketch may differ in their hashes: whatever their order, the same one stands for them.
+    let hash_of = |texts: &[Text]| {
+        let least = texts.iter().min_by_key(|&&text| evidence.facts(text).digest);
+        least.and_then(|&text| evidence.two(text)).map_or(0, |two| two.hash)
+    };
+    let of_several: HashMap<Slot, u64> = Slot::all(groups.len())
+        .filter(|&slot| groups.get(slot).len() > 1)
+        .map(|slot| (slot, hash_of(groups.get(slot))))
+        .collect();
+    let hash = |slot: Slot| of_several.get(&slot).copied().unwrap_or_else(|| hash_of(groups.get(slot)));
+    for &SlotPair { a, b, .. } in &joined {
+        counts[BITS - (hash(a) ^ hash(b)).count_ones() as usize] += size(a) * size(b);
+    }
     let scores = vec![Scores { table: None, counts: (0..).zip(counts).filter(|&(_, n)| n > 0).collect() }];
     Ok(banded.caught(Ran::Keys { keys: keys as u32 }, joined, scores, evidence.texts))
 }

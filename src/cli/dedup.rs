@@ -40,8 +40,8 @@ pub(crate) struct Args {
     run: RunArgs,
 
     /// Memory that is not exceeded, such as 512MiB or 4GiB; where the pages are expected to take more, the run goes
-    /// in stages on disk, in a folder beside the results, and comes to the same [default: half of what the machine
-    /// or container has, or what is free]
+    /// in stages on disk, in the folder OUT.stages beside the results, and comes to the same; one that was ended goes
+    /// on there with the same command [default: half of what the machine or container has, or what is free]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
 

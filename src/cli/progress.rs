@@ -1,33 +1,46 @@
-//! Progress on standard error: a bar with the time left where a person looks on, otherwise only what must be
-//! said.
+//! Progress on standard error: a bar with the time left where a person looks on, elsewhere a line a minute, and
+//! everywhere what must be said.
 
 use flipside::pipeline::Progress;
 use flipside::wording::printable;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
-use std::sync::Mutex;
-use std::time::Duration;
+use indicatif::{HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-/// Bars on a terminal, nothing elsewhere; notes everywhere.
+/// How often a line is said where there is no terminal.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// Bars on a terminal, lines elsewhere; notes everywhere.
 pub(crate) struct Bars {
     visible: bool,
     current: Mutex<Option<ProgressBar>>,
+    lines: Option<Lines>,
 }
 
 impl Bars {
-    /// Bars if standard error is a terminal and nobody asked for quiet.
+    /// Bars if standard error is a terminal, lines if it is none, and neither if somebody asked for quiet.
     pub(crate) fn new(quiet: bool) -> Self {
-        Self { visible: !quiet && std::io::stderr().is_terminal(), current: Mutex::new(None) }
+        let is_terminal = std::io::stderr().is_terminal();
+        // A log that nobody reads any more ends no run.
+        let say = |line: &str| drop(writeln!(std::io::stderr(), "flipside: {line}"));
+        let lines = (!quiet && !is_terminal).then(|| Lines::new(INTERVAL, say));
+        Self { visible: !quiet && is_terminal, current: Mutex::new(None), lines }
     }
 
     fn with<R>(&self, work: impl FnOnce(&mut Option<ProgressBar>) -> R) -> R {
         // A poisoned lock still holds a bar that can be drawn.
-        work(&mut self.current.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        work(&mut self.current.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Progress for Bars {
     fn begin(&self, stage: &str, total: u64, unit: &str) {
+        if let Some(lines) = &self.lines {
+            lines.told.begin(stage, total, unit);
+        }
         if !self.visible {
             return;
         }
@@ -45,12 +58,18 @@ impl Progress for Bars {
     }
 
     fn advance(&self, amount: u64) {
+        if let Some(lines) = &self.lines {
+            lines.told.done.fetch_add(amount, Ordering::Relaxed);
+        }
         if self.visible {
             self.with(|current| current.iter().for_each(|bar| bar.inc(amount)));
         }
     }
 
     fn end(&self) {
+        if let Some(lines) = &self.lines {
+            lines.told.end();
+        }
         if self.visible
             && let Some(bar) = self.with(Option::take)
         {
@@ -64,5 +83,187 @@ impl Progress for Bars {
             Some(bar) => bar.suspend(|| eprintln!("flipside: {message}")),
             None => eprintln!("flipside: {message}"),
         });
+    }
+
+    fn part(&self, number: u32, of: u32) {
+        if let Some(lines) = &self.lines {
+            lines.told.at().part = Some((number, of));
+        }
+    }
+}
+
+/// Says now and then how far a run is, for a log. Nothing of a run that is shorter than that.
+struct Lines {
+    told: Arc<Told>,
+    /// Dropped, it ends the thread that says the lines.
+    _running: Sender<()>,
+}
+
+impl Lines {
+    fn new(interval: Duration, say: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        let told =
+            Arc::new(Told { interval, say: Box::new(say), done: AtomicU64::new(0), at: Mutex::default() });
+        let (running, ended) = channel();
+        let by_thread = Arc::clone(&told);
+        // By a thread of its own: a stage may work for long without a word.
+        std::thread::spawn(move || {
+            while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                by_thread.tell();
+            }
+        });
+        Self { told, _running: running }
+    }
+}
+
+/// How far a run is.
+struct Told {
+    interval: Duration,
+    say: Box<dyn Fn(&str) + Send + Sync>,
+    /// What is done of the stage.
+    done: AtomicU64,
+    at: Mutex<At>,
+}
+
+#[derive(Default)]
+struct At {
+    part: Option<(u32, u32)>,
+    stage: Option<Stage>,
+}
+
+struct Stage {
+    name: String,
+    total: u64,
+    unit: String,
+    begun: Instant,
+}
+
+impl Told {
+    fn at(&self) -> MutexGuard<'_, At> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, name: &str, total: u64, unit: &str) {
+        let mut at = self.at();
+        self.done.store(0, Ordering::Relaxed);
+        at.stage = Some(Stage { name: name.to_owned(), total, unit: unit.to_owned(), begun: Instant::now() });
+    }
+
+    fn tell(&self) {
+        let at = self.at();
+        if let Some(stage) = &at.stage {
+            let done = self.done.load(Ordering::Relaxed);
+            (self.say)(&(at.which(stage) + &stage.so_far(done, stage.begun.elapsed())));
+        }
+    }
+
+    fn end(&self) {
+        let mut at = self.at();
+        let Some(stage) = at.stage.take() else { return };
+        let taken = stage.begun.elapsed();
+        if taken >= self.interval {
+            let done = self.done.load(Ordering::Relaxed).max(stage.total);
+            (self.say)(&format!("{}{} in {}", at.which(&stage), stage.amount(done), HumanDuration(taken)));
+        }
+    }
+}
+
+impl At {
+    /// Which stage it is, before what is told of it.
+    fn which(&self, stage: &Stage) -> String {
+        match self.part {
+            Some((number, of)) => format!("stage {number} of {of}, {}: ", stage.name),
+            None => format!("{}: ", stage.name),
+        }
+    }
+}
+
+impl Stage {
+    fn amount(&self, n: u64) -> String {
+        match &*self.unit {
+            "bytes" => HumanBytes(n).to_string(),
+            unit => format!("{} {unit}", HumanCount(n)),
+        }
+    }
+
+    fn so_far(&self, done: u64, taken: Duration) -> String {
+        if self.total == 0 {
+            return format!("{} so far", HumanDuration(taken));
+        }
+        let share = (done as f64 / self.total as f64).min(1.0);
+        let of = format!("{:.0} % of {}", (share * 100.0).floor(), self.amount(self.total));
+        match Duration::try_from_secs_f64(taken.as_secs_f64() * (1.0 - share) / share) {
+            Ok(left) if done > 0 => format!("{of}, {} left", HumanDuration(left)),
+            _ => format!("{of}, {} so far", HumanDuration(taken)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bars of lines, said as often as that, and what they have said.
+    fn lines(interval: Duration) -> (Bars, Arc<Mutex<Vec<String>>>) {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&said);
+        let lines = Lines::new(interval, move |line: &str| heard.lock().unwrap().push(line.to_owned()));
+        (Bars { visible: false, current: Mutex::new(None), lines: Some(lines) }, said)
+    }
+
+    #[test]
+    fn a_line_tells_the_stage_what_is_done_and_the_time_left() {
+        let stage = |name: &str, total, unit: &str| Stage {
+            name: name.to_owned(),
+            total,
+            unit: unit.to_owned(),
+            begun: Instant::now(),
+        };
+        let told = |part, stage: &Stage, done, seconds| {
+            let at = At { part, stage: None };
+            at.which(stage) + &stage.so_far(done, Duration::from_secs(seconds))
+        };
+        let join = stage("join", 12_345, "pages");
+        assert_eq!(told(None, &join, 5_100, 125), "join: 41 % of 12,345 pages, 3 minutes left");
+        assert_eq!(
+            told(Some((2, 4)), &stage("join 3/15", 100, "pages"), 1, 60),
+            "stage 2 of 4, join 3/15: 1 % of 100 pages, 2 hours left"
+        );
+        assert_eq!(told(None, &join, 0, 61), "join: 0 % of 12,345 pages, 61 seconds so far");
+        // More than was expected, as of a file that grows.
+        assert_eq!(told(None, &join, 20_000, 61), "join: 100 % of 12,345 pages, 0 seconds left");
+        assert_eq!(
+            told(None, &stage("read", 3 << 30, "bytes"), 1 << 30, 600),
+            "read: 33 % of 3.00 GiB, 20 minutes left"
+        );
+        assert_eq!(told(None, &stage("rates", 0, "pages"), 7, 300), "rates: 5 minutes so far");
+    }
+
+    #[test]
+    fn a_long_stage_is_told_of_while_it_lasts_and_at_its_end_and_a_short_one_is_not() {
+        let (bars, said) = lines(Duration::from_millis(20));
+        bars.part(1, 4);
+        bars.begin("sketch", 1_000, "pages");
+        bars.advance(250);
+        let begun = Instant::now();
+        while said.lock().unwrap().len() < 2 && begun.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        bars.end();
+        let told = std::mem::take(&mut *said.lock().unwrap());
+        let (last, before) = told.split_last().unwrap();
+        assert!(
+            before.len() > 1
+                && before.iter().all(|line| line.starts_with("stage 1 of 4, sketch: 25 % of 1,000 pages, "))
+        );
+        assert!(last.starts_with("stage 1 of 4, sketch: 1,000 pages in "), "{last}");
+        // No stage, no word.
+        std::thread::sleep(Duration::from_millis(60));
+        assert!(said.lock().unwrap().is_empty());
+
+        let (bars, said) = lines(INTERVAL);
+        bars.begin("sketch", 1_000, "pages");
+        bars.advance(1_000);
+        bars.end();
+        assert!(said.lock().unwrap().is_empty());
     }
 }

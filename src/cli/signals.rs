@@ -1,13 +1,14 @@
 //! Ctrl-C, a terminal that closes, and `kill`: what was begun is taken away before the program ends.
 
-use flipside::making::take_all_away;
+use flipside::making::{kept, take_all_away};
+use flipside::wording::printable_path;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 /// Starts to listen for signals that end the program. One that the program was told to ignore, as `nohup`
 /// does, stays ignored; and where it cannot be listened for, it ends the program as it always did. `farewell` is
-/// said at the end.
+/// said at the end, or where there is a folder to go on in.
 pub(super) fn clean_up_on_end(farewell: Option<&'static str>) {
     let ignored = ignored();
     let wanted: Vec<i32> =
@@ -16,7 +17,13 @@ pub(super) fn clean_up_on_end(farewell: Option<&'static str>) {
     std::thread::spawn(move || {
         for signal in signals.forever() {
             take_all_away();
-            if let Some(farewell) = farewell {
+            if let Some(folder) = kept() {
+                let shown = printable_path(&folder);
+                eprintln!(
+                    "flipside: ended. What was finished is kept in {shown}: the same command goes on from there. To begin anew, \
+                     or to be rid of it, remove that folder"
+                );
+            } else if let Some(farewell) = farewell {
                 eprintln!("flipside: {farewell}");
             }
             let _ = emulate_default_handler(signal);

@@ -198,7 +198,9 @@ impl JoinArgs {
 
 /// Make clusters of the pairs that join found: the third stage.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: flipside cluster sketches --clusters star")]
+#[command(after_help = "Examples:
+  flipside cluster sketches --clusters star
+  flipside cluster sketches --tables result")]
 pub(crate) struct ClusterArgs {
     /// Folder of sketches that flipside join has worked on
     sketches: PathBuf,
@@ -211,6 +213,10 @@ pub(crate) struct ClusterArgs {
     #[arg(long, value_enum, default_value_t = LinkageName::Star)]
     clusters: LinkageName,
 
+    /// Write pairs.csv and clusters.csv, as dedup does, into this new folder, with input files by their real paths
+    #[arg(long, value_name = "DIR")]
+    tables: Option<PathBuf>,
+
     #[command(flatten)]
     machine: MachineArgs,
 }
@@ -220,9 +226,17 @@ impl ClusterArgs {
         let MachineArgs { memory, threads, quiet } = self.machine;
         let (sketches, against) = (self.sketches, self.old.against);
         let job = staged::ClusterJob { sketches, against, linkage: self.clusters.into(), memory, threads };
-        let done = staged::cluster(&job, &Bars::new(quiet))?;
+        let bars = Bars::new(quiet);
+        let (done, listed) = match &self.tables {
+            Some(folder) => {
+                let (done, listed) = staged::cluster_with_tables(&job, folder, &bars)?;
+                let rows = counted(listed.pairs, "pair", "pairs");
+                (done, format!(" {rows} and {} listed.", counted(listed.pages, "page", "pages")))
+            }
+            None => (staged::cluster(&job, &bars)?, String::new()),
+        };
         tell(&format!(
-            "{} of {} can go, by {}; the largest has {}.{}\n",
+            "{} of {} can go, by {}; the largest has {}.{listed}{}\n",
             done.removed,
             counted(done.pages, "page", "pages"),
             counted(done.clusters, "cluster", "clusters"),

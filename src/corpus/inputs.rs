@@ -479,6 +479,8 @@ impl<'a> Found<'a> {
                 Ok(m) if m.is_dir() && format::is_result_folder(&path) => {
                     self.passed_over.push(path, Reason::EarlierResult);
                 }
+                // Whether an earlier run was ended changes nothing.
+                Ok(m) if m.is_dir() && format::is_working_folder(&path) => {}
                 Ok(m) if m.is_dir() => self.folder(&path),
                 Ok(m) if !m.is_file() => self.passed_over.push(path, Reason::NoFile),
                 Ok(_) if self.wanted.is_some_and(|is_wanted| is_wanted(&path)) => self.file(&path),
@@ -520,6 +522,7 @@ impl<'a> Found<'a> {
             Ok(m) if m.is_dir() && path.file_name().is_some_and(is_unfinished) => {
                 self.passed_over.push(path.to_path_buf(), Reason::Unfinished);
             }
+            Ok(m) if m.is_dir() && format::is_working_folder(path) => {}
             Ok(m) if m.is_dir() => self.folder(path),
             Ok(m) if m.is_file() => self.file(path),
             // A pipe or the like can be read only once.
@@ -548,7 +551,7 @@ impl<'a> Found<'a> {
 /// `.json.gz` or `.json.zst` whose first line is an object with a text, and `.csv` or `.tsv`, also compressed, whose
 /// header has a column of texts. A file that is named itself may be called anything; its content says what it is, and
 /// of CSV its name. A folder of earlier results below a folder is passed over,
-/// and whatever a run left unfinished. `-` is standard input; it and other streams are copied to a temporary
+/// and whatever a run left unfinished or works in. `-` is standard input; it and other streams are copied to a temporary
 /// file first, which takes as much room in the folder for such files. A file that is named twice, or through
 /// a link, is there once.
 ///

@@ -6,12 +6,12 @@
 //! - A link stays a link: what it leads to is replaced. A file that is replaced keeps its mode, and its owner
 //!   where the system lets us.
 //! - A run that is ended takes away what it began ([`take_all_away`]); what a killed one left is taken away by
-//!   the next that writes to the same place, and is never read.
+//!   the next that writes to the same place, and is never read. Only a folder to go on in ([`kept`]) stays.
 
 mod unfinished;
 
-pub use unfinished::{Unfinished, take_all_away};
-pub(crate) use unfinished::{is_unfinished, sweep};
+pub use unfinished::{Unfinished, kept, take_all_away};
+pub(crate) use unfinished::{is_unfinished, keep, sweep, take_leftovers_away, with};
 
 use crate::error::{Error, Result};
 use std::fs::{self, File, Metadata};

@@ -25,7 +25,8 @@ fn making() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     MAKING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn with(path: &Path, end: &str) -> PathBuf {
+/// A path with something behind its name.
+pub(crate) fn with(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     name.push(end);
     PathBuf::from(name)
@@ -171,6 +172,19 @@ impl Drop for Unfinished {
     }
 }
 
+/// The folder in which this process works and can be gone on with.
+static KEPT: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Sets the folder that stays if this process is ended, for the next to go on in; none once there is no more to it.
+pub(crate) fn keep(folder: Option<PathBuf>) {
+    *KEPT.lock().unwrap_or_else(PoisonError::into_inner) = folder;
+}
+
+/// The folder that stays if this process is ended, for the next to go on in.
+pub fn kept() -> Option<PathBuf> {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 /// Takes away everything that this process has begun and not finished. Nothing can be begun, finished or
 /// given up after that: for a process that ends at once, as on a signal.
 pub fn take_all_away() {
@@ -197,7 +211,7 @@ pub(crate) fn sweep(folder: &Path) {
 }
 
 /// Takes away what runs that were killed have left of `place`.
-fn take_leftovers_away(place: &Path) {
+pub(crate) fn take_leftovers_away(place: &Path) {
     let folder = super::folder_of(place);
     if !SWEPT.lock().unwrap_or_else(PoisonError::into_inner).contains(folder)
         && let Some(name) = place.file_name()

@@ -241,10 +241,7 @@ impl Findings {
             against: (!job.against.is_empty()).then(|| AgainstReport {
                 named: job.against.clone(),
                 both: pages.both,
-                files: pages.files[pages.new_files..]
-                    .iter()
-                    .map(|file| file_row(file, file.documents))
-                    .collect(),
+                files: rows_of_old(&pages.files[pages.new_files..]),
                 ..against(&pages.collection, outcome)
             }),
             scores: Scores::new(job, pages)?.warning(&job.settings.keep, pages.new_pages()),
@@ -474,6 +471,11 @@ pub(crate) fn rows_of_files(
         file.shards.iter().for_each(|&shard| rows[shard as usize].kept_in.clone_from(&name));
     }
     rows
+}
+
+/// A row for each old file, of which all pages stay.
+pub(crate) fn rows_of_old(read: &[corpus::FileReading]) -> Vec<FileRow> {
+    read.iter().map(|file| file_row(file, file.documents)).collect()
 }
 
 fn file_row(file: &corpus::FileReading, kept: u64) -> FileRow {

@@ -2,6 +2,7 @@
 
 use super::pages::Pages;
 use crate::tables::{At, PageRow};
+use flipside_core::clusters::Partition;
 use flipside_core::dedup::{Kind, Outcome};
 use flipside_core::id::{Cluster, Document, Id};
 use hashbrown::HashMap;
@@ -14,9 +15,9 @@ pub struct Fates<'a> {
     /// The cluster of each page that is in one.
     cluster: Vec<Option<Cluster>>,
     /// The first of each page's copies; itself where it has none.
-    first: Vec<u32>,
+    first: Vec<Document>,
     /// The similarity of a text with one that stays, by the first copies of both.
-    near: HashMap<(u32, u32), f32>,
+    near: HashMap<(Document, Document), f32>,
 }
 
 impl<'a> Fates<'a> {
@@ -26,18 +27,18 @@ impl<'a> Fates<'a> {
         for (number, members) in (0..).zip(outcome.clusters.iter()) {
             members.iter().for_each(|member| cluster[member.index()] = Some(Cluster(number)));
         }
-        // Each copy is paired with the first, and with others too if all pairs are listed.
-        let mut first: Vec<u32> = (0..outcome.documents as u32).collect();
+        // Each copy is paired with the one that leads, and with others too if all pairs are listed.
+        let mut copies = Partition::singletons(outcome.documents);
         for pair in outcome.pairs.iter().filter(|pair| pair.kind == Kind::Exact) {
-            let first = &mut first[pair.b.index()];
-            *first = (*first).min(pair.a.number());
+            copies.join(pair.a, pair.b);
         }
+        let first: Vec<Document> = Document::all(outcome.documents).map(|page| copies.find(page)).collect();
         let mut stays = vec![false; outcome.documents];
-        outcome.representatives.iter().for_each(|kept| stays[first[kept.index()] as usize] = true);
+        outcome.representatives.iter().for_each(|kept| stays[first[kept.index()].index()] = true);
         let mut near = HashMap::new();
         for pair in outcome.pairs.iter().filter(|pair| pair.kind != Kind::Exact) {
             let [a, b] = pair.documents().map(|document| first[document.index()]);
-            if stays[a as usize] || stays[b as usize] {
+            if stays[a.index()] || stays[b.index()] {
                 near.insert((a.min(b), a.max(b)), pair.similarity);
             }
         }

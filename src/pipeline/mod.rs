@@ -180,9 +180,7 @@ fn read(
         (None, Some(_)) => Keeping::Features,
         (None, None) => Keeping::of(settings),
     };
-    let options = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
-    let Discovered { inputs, passed_over } = discover_all(&job.inputs, &options)?;
-    let Against { inputs, new_files, both, passed_over } = hold_against(job, inputs, passed_over, &options)?;
+    let Against { inputs, new_files, both, passed_over } = all_inputs(job)?;
     output::spare(&job.out, inputs.iter().filter(|input| !input.is_stream()).map(Input::stored))?;
     if let Some(path) = &job.save_frequencies {
         output::spare_inputs("save-frequencies", path, &inputs)?;
@@ -227,13 +225,24 @@ fn read(
 }
 
 /// New files and old ones.
-struct Against {
+#[derive(Clone, Debug)]
+pub(crate) struct Against {
     /// The new ones, then the old ones.
-    inputs: Vec<Input>,
-    new_files: usize,
+    pub inputs: Vec<Input>,
+    pub new_files: usize,
     /// Files that were named as both.
-    both: u64,
-    passed_over: PassedOver,
+    pub both: u64,
+    pub passed_over: PassedOver,
+}
+
+/// The files of a job, new ones and old ones.
+///
+/// # Errors
+/// If there are no new ones, or none to hold them against where that is asked for.
+pub(crate) fn all_inputs(job: &Job) -> Result<Against> {
+    let options = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
+    let Discovered { inputs, passed_over } = discover_all(&job.inputs, &options)?;
+    hold_against(job, inputs, passed_over, &options)
 }
 
 /// Puts the old files of a job behind its new ones. A file that is named as both is old.

@@ -70,6 +70,11 @@ impl OutputFolder {
         self.making.path()
     }
 
+    /// Where it will be, behind any link.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
     /// Puts the folder in its place.
     ///
     /// # Errors

@@ -16,6 +16,8 @@ pub trait Progress: Sync {
     fn end(&self);
     /// Something to tell the user at once.
     fn note(&self, message: &str);
+    /// What begins from now on belongs to this part, counted from 1, of a run that has so many.
+    fn part(&self, _number: u32, _of: u32) {}
 }
 
 /// Hears nothing.

@@ -72,8 +72,8 @@ impl Joiner<'_> {
         Shape { bands: bands_of(self.folder), words: self.folder.files[0].layout.words, band: 0 }
     }
 
-    /// New pages by what they are drawn by, the least of all; how many there are to draw from, and with how many
-    /// they are compared.
+    /// Pages whose pairs are asked for by what they are drawn by, the least of all; how many there are to draw from,
+    /// and with how many they are compared.
     fn draw(&self, copies: &Bits, advance: &dyn Fn(u64)) -> Result<(Vec<Draw>, [u64; 2])> {
         let least = self.folder.settings.min_features.max(1);
         let seed = self.folder.settings.seed;
@@ -86,7 +86,7 @@ impl Joiner<'_> {
             for ((page, digest), features) in (page..).zip(digests.chunks_exact(16)).zip(words(&features)) {
                 let is_compared = features as usize >= least && !copies.get(page);
                 others += u64::from(is_compared);
-                if is_compared && page >= self.folder.first_new() {
+                if is_compared && page >= self.folder.first_compared() {
                     all += 1;
                     let digest = digest.iter().rev().fold(0u128, |sum, &byte| sum << 8 | u128::from(byte));
                     drawn.push((Drawn::key(digest, seed), page));

@@ -1,8 +1,8 @@
 //! Whether a file of a stage is in order.
 
-use super::{apply, audit, cluster, join, names, sketches};
+use super::{apply, audit, cluster, join, names, sketches, working};
 use crate::error::Result;
-use crate::format::{APPLIED, AUDIT, COMPANY, EDGES, FATES, Kind, NAMES, SKETCHES};
+use crate::format::{APPLIED, AUDIT, COMPANY, EDGES, FATES, Kind, NAMES, READING, SKETCHES, WORKING};
 use crate::inspection::Inspection;
 use std::path::Path;
 
@@ -19,6 +19,8 @@ pub fn check(kind: Kind, path: &Path) -> Option<Result<Inspection>> {
         FATES => cluster::check(path),
         AUDIT => audit::check(path),
         APPLIED => apply::check(path),
+        READING => working::check_reading(path),
+        WORKING => working::check_mark(path),
         _ => return None,
     })
 }

@@ -88,27 +88,38 @@ pub fn place(folder: &Folder, linkage: Linkage) -> PathBuf {
 /// If a band is not joined yet, a file is damaged, the memory is too little, or the linkage needs all pairs of
 /// a cluster at once.
 pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
-    if job.linkage == Linkage::Complete {
-        let expected = "star or connected: complete clusters need all pairs at hand";
-        return Err(Error::parameter("clusters", job.linkage.name(), expected));
-    }
     let folder = Folder::open_against(&job.sketches, &job.against)?;
+    let memory = job.memory.unwrap_or_else(memory_share);
+    with_threads(job.threads, || cluster_folder(&folder, job.linkage, memory, progress))?
+}
+
+/// The same of a folder that is open, on the threads of the pool that it is called in.
+///
+/// # Errors
+/// As [`cluster`].
+pub(super) fn cluster_folder(
+    folder: &Folder,
+    linkage: Linkage,
+    memory: u64,
+    progress: &dyn Progress,
+) -> Result<Clustered> {
+    if linkage == Linkage::Complete {
+        let expected = "star or connected: complete clusters need all pairs at hand";
+        return Err(Error::parameter("clusters", linkage.name(), expected));
+    }
     check_keep(&folder.settings)?;
-    let path = place(&folder, job.linkage);
+    let path = place(folder, linkage);
     sweep(&folder.joined());
     if fs::symlink_metadata(&path).is_ok() {
-        return open(&folder, job.linkage).map(|(header, _)| header.counts);
+        return open(folder, linkage).map(|(header, _)| header.counts);
     }
-    let memory = job.memory.unwrap_or_else(memory_share);
-    let (bodies, edges) = all_edges(&folder)?;
-    with_threads(job.threads, || {
-        let work = workplace(&path)?;
-        let clusterer = Clusterer { folder: &folder, bodies, memory, work: work.path(), path: &path };
-        progress.begin("cluster", edges, "pairs");
-        let done = clusterer.run(job.linkage, &|pairs| progress.advance(pairs));
-        progress.end();
-        done
-    })?
+    let (bodies, edges) = all_edges(folder)?;
+    let work = workplace(&path)?;
+    let clusterer = Clusterer { folder, bodies, memory, work: work.path(), path: &path };
+    progress.begin("cluster", edges, "pairs");
+    let done = clusterer.run(linkage, &|pairs| progress.advance(pairs));
+    progress.end();
+    done
 }
 
 /// The clusters of some sketches, checked.

@@ -1,32 +1,36 @@
 //! `dedup` where memory does not hold it: the stages one after the other in a working folder, and of what they
 //! come to the folder of results that a run in memory makes.
 
-use super::cluster::{self, ClusterJob, check_keep, cluster as make_clusters, fates_of};
+use super::cluster::{check_keep, cluster_folder, fates_of};
 use super::estimate::Estimate;
-use super::join::{JoinJob, bits_bytes, join};
+use super::join::join_folder;
 use super::lookup::{Called, Lookup};
+use super::renumber::{self, Order};
 use super::sketch::{Read, Shard, SketchJob, sketch_files};
 use super::sketches::{Column, Folder};
-use super::tables::{ClusterCounts, Tables, check_number, lost_by_file};
+use super::tables::{ClusterCounts, Tables, check_number, held_of, lost_by_file};
+use super::working::{FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
 use super::{Budget, told_bytes, workplace};
-use crate::corpus::{self, DiscoverOptions, Discovered, Input, KeptPages, PassedOver, Place, discover_all};
+use crate::corpus::{self, Input, KeptPages, Place};
 use crate::document::DocId;
 use crate::error::{Error, Result};
-use crate::format::{self, Body};
+use crate::format::Body;
 use crate::hash::text_digest;
+use crate::making::{keep, sweep};
 use crate::pipeline::dedup::{
-    Findings, SHOWN_PAIRS, dedup as dedup_in_memory, report, rows_of_files, told_first,
+    Findings, SHOWN_PAIRS, dedup as dedup_in_memory, report, rows_of_files, rows_of_old, told_first,
 };
 use crate::pipeline::output::{self, OutputFolder};
 use crate::pipeline::samples::{Catalogue, Sampler};
 use crate::pipeline::stages::Stages;
-use crate::pipeline::{Job, Progress, Summary};
-use crate::report::model::{MemoryReport, Outcome as Counts};
+use crate::pipeline::{Against, Job, Progress, Summary, all_inputs};
+use crate::report::model::{AgainstReport, MemoryReport, Outcome as Counts};
 use crate::report::tell;
 use crate::resources::memory_share;
 use crate::tables::{PAGES, PAGES_JSONL, REMOVED, write_pages_jsonl};
 #[cfg(feature = "parquet")]
 use crate::tables::{PAGES_PARQUET, write_pages_parquet};
+use crate::wording::printable_path;
 use flipside_core::clusters::Linkage;
 use flipside_core::company::Company;
 use flipside_core::dedup::Judged;
@@ -44,16 +48,19 @@ use std::time::{Duration, Instant};
 /// what the report says of time and memory, and of how many pairs of crowds were compared.
 ///
 /// How much memory may be taken is [`Job::memory`]. Without it, what cannot go on disk goes in memory whatever it
-/// takes.
+/// takes. On disk it works in a folder beside [`Job::out`], in which the same job goes on if it was ended, and which is
+/// gone once the results are there.
 ///
 /// # Errors
 /// As [`pipeline::dedup`](crate::pipeline::dedup()); and before anything is read, if the memory that was named is
 /// too little, and what was asked for cannot go on disk.
 pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
-    OutputFolder::may_be(&job.out, job.force)?;
+    // First of all: leftovers in a folder that is read would be told of.
+    sweep_beside(&job.out);
+    let real = OutputFolder::may_be(&job.out, job.force)?;
     job.settings.check()?;
     let limit = job.memory.unwrap_or_else(memory_share);
-    let Some((inputs, passed_over, expected)) = expected(job)? else {
+    let Some((files, expected)) = expected(job)? else {
         return dedup_in_memory(job, progress);
     };
     let held = expected.in_memory(&job.settings);
@@ -65,25 +72,35 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     };
     let in_memory =
         |progress| dedup_in_memory(&Job { expected: Some(told.clone()), ..job.clone() }, progress);
-    if held <= limit {
+    // What was begun on disk goes on there, however much memory is free now.
+    let left = left_beside(&real, job, &files)?;
+    if held <= limit && !left.as_ref().is_some_and(|left| left.is_of_job) {
+        if let Some(Left { path, .. }) = left {
+            let shown = printable_path(&path);
+            progress.note(&format!(
+                "{shown} is of another run, which was ended; remove it, unless it is to go on"
+            ));
+        }
         return in_memory(progress);
     }
-    let can = can_be_staged(job).and_then(|()| least(job, &inputs, &expected, limit));
+    let can = can_be_staged(job).and_then(|()| least(job, &files.inputs, &expected, limit));
     match (can, job.memory) {
         (Ok(at_once), _) => {
-            progress.note(&format!(
-                "{} of memory are expected to be needed and {} may be taken, so the run goes in stages on disk",
-                told_bytes(held),
-                told_bytes(limit)
-            ));
-            on_disk(job, (inputs, passed_over), &expected, told, at_once, progress)
+            if held > limit {
+                progress.note(&format!(
+                    "{} of memory are expected to be needed and {} may be taken, so the run goes in stages on disk",
+                    told_bytes(held),
+                    told_bytes(limit)
+                ));
+            }
+            on_disk(job, files, &expected, told, at_once, progress)
         }
-        (Err(why), Some(memory)) => {
+        (Err(why), Some(memory)) if held > limit => {
             let expected =
                 format!("at least {}, which these pages are expected to take; {why}", told_bytes(held));
             Err(Error::parameter("memory", told_bytes(memory), expected))
         }
-        (Err(_), None) => in_memory(progress),
+        (Err(_), _) => in_memory(progress),
     }
 }
 
@@ -92,13 +109,14 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
 /// # Errors
 /// As [`dedup`]; and if what was asked for cannot go on disk.
 pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
+    sweep_beside(&job.out);
     job.settings.check()?;
     let limit = job.memory.unwrap_or_else(memory_share);
     let named = || told_bytes(limit);
-    let Some((inputs, passed_over, expected)) = expected(job)? else {
+    let Some((files, expected)) = expected(job)? else {
         return Err(Error::parameter("memory", named(), "files of pages, whose sizes are known"));
     };
-    let can = can_be_staged(job).and_then(|()| least(job, &inputs, &expected, limit));
+    let can = can_be_staged(job).and_then(|()| least(job, &files.inputs, &expected, limit));
     let at_once =
         can.map_err(|why| Error::parameter("memory", named(), format!("a run that fits; {why}")))?;
     let expected_bytes = expected.in_memory(&job.settings);
@@ -108,23 +126,19 @@ pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         expected_bytes,
         ..MemoryReport::default()
     };
-    on_disk(job, (inputs, passed_over), &expected, told, at_once, progress)
+    on_disk(job, files, &expected, told, at_once, progress)
 }
 
-/// What the job's pages are expected to be; none where some of them come from a stream, or are those that an
-/// earlier run has kept.
-fn expected(job: &Job) -> Result<Option<(Vec<Input>, PassedOver, Estimate)>> {
-    let is_folder_of_results = |path: &std::path::PathBuf| format::is_result_folder(path);
-    let paths: Vec<_> = job.inputs.iter().chain(&job.against).cloned().collect();
+/// The job's files, and what their pages are expected to be; none where some of them come from a stream.
+fn expected(job: &Job) -> Result<Option<(Against, Estimate)>> {
     // What can be read once alone is left for the run.
-    if paths.iter().any(|path| corpus::is_stream(path)) || job.against.iter().any(is_folder_of_results) {
+    if job.inputs.iter().chain(&job.against).any(|path| corpus::is_stream(path)) {
         return Ok(None);
     }
-    let options = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
-    let Discovered { inputs, passed_over } = discover_all(&paths, &options)?;
+    let files = all_inputs(job)?;
     let options = job.with_threads(|| job.read_options())?;
-    let estimate = Estimate::of(&inputs, &options);
-    Ok(Some((inputs, passed_over, estimate)))
+    let estimate = Estimate::of(&files.inputs, &options);
+    Ok(Some((files, estimate)))
 }
 
 /// Why a job cannot go in stages, if so.
@@ -135,7 +149,6 @@ fn can_be_staged(job: &Job) -> Result<(), String> {
     let refusals = [
         (settings.linkage == Linkage::Complete, "--clusters complete, which needs all pairs at hand"),
         (settings.all_pairs, "--all-pairs"),
-        (!job.against.is_empty(), "--against"),
         (job.without_frames, "--without-frames"),
         (job.save_frequencies.is_some(), "--save-frequencies"),
     ];
@@ -160,10 +173,8 @@ fn least(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result
     }
 }
 
-/// What stages and tables hold of all pages.
-fn held_of(pages: u64) -> u64 {
-    3 * bits_bytes(pages)
-}
+/// Sketch, join, cluster, and what is written of it.
+const PARTS: u32 = 4;
 
 /// Tells of progress, and looks now and then how much the working folder takes.
 struct Watching<'a> {
@@ -214,11 +225,15 @@ impl Progress for Watching<'_> {
     fn note(&self, message: &str) {
         self.inner.note(message);
     }
+
+    fn part(&self, number: u32, of: u32) {
+        self.inner.part(number, of);
+    }
 }
 
 fn on_disk(
     job: &Job,
-    (inputs, passed_over): (Vec<Input>, PassedOver),
+    files: Against,
     expected: &Estimate,
     told: MemoryReport,
     at_once: usize,
@@ -229,30 +244,70 @@ fn on_disk(
         return Err(Error::parameter("write", "pages.parquet", expected));
     }
     let folder = OutputFolder::begin(&job.out, job.force)?;
-    output::spare(&job.out, inputs.iter().map(Input::stored))?;
-    let work = workplace(&job.out)?;
-    let watching = Watching {
-        inner: progress,
-        work: work.path(),
-        most: AtomicU64::new(0),
-        last: Mutex::new(Instant::now()),
-    };
-    let run = Run { job, inputs, limit: told.limit_bytes, work: work.path(), watching: &watching };
-    let summary = job.with_threads(|| {
+    output::spare(&job.out, files.inputs.iter().map(Input::stored))?;
+    let work = WorkingFolder::open(folder.place(), job, &files)?;
+    let shown = printable_path(work.path());
+    if work.is_begun {
+        progress.note(&format!("going on with what an earlier run has left in {shown}"));
+    }
+    let done = in_stages(job, files, expected, told, at_once, (work.path(), &folder), progress);
+    match done {
+        Ok(summary) => {
+            // A run that is killed from here on has its results, or begins anew.
+            let (gone, foreign) = work.remove()?;
+            if let Some(foreign) = foreign {
+                progress.note(&format!("{} is not flipside's and stays", printable_path(&foreign)));
+            }
+            folder.finish()?;
+            drop(gone);
+            Ok(summary)
+        }
+        Err(error @ Error::NoDocuments(_)) => {
+            work.remove()?;
+            Err(error)
+        }
+        Err(error) => {
+            progress.note(&format!(
+                "what was finished is kept in {shown}: the same command goes on from there. To begin anew, or to be rid of it, \
+                 remove that folder"
+            ));
+            keep(None);
+            Err(error)
+        }
+    }
+}
+
+/// Goes through all stages in the working folder `work`, and writes what a run in memory writes to the folder of
+/// results.
+fn in_stages(
+    job: &Job,
+    files: Against,
+    expected: &Estimate,
+    told: MemoryReport,
+    at_once: usize,
+    (work, folder): (&Path, &OutputFolder),
+    progress: &dyn Progress,
+) -> Result<Summary> {
+    sweep(work);
+    let watching =
+        Watching { inner: progress, work, most: AtomicU64::new(0), last: Mutex::new(Instant::now()) };
+    let scratch = workplace(&work.join("tables"))?;
+    let scratch = scratch.path();
+    let run = Run { job, files, limit: told.limit_bytes, work, scratch, watching: &watching };
+    job.with_threads(|| {
         let stages = Stages::new(&watching);
-        run.run(&folder, passed_over, expected, told, at_once, &stages)
-    })??;
-    drop(run);
-    drop(work);
-    folder.finish()?;
-    Ok(summary)
+        run.run(folder, expected, told, at_once, &stages)
+    })?
 }
 
 struct Run<'a> {
     job: &'a Job,
-    inputs: Vec<Input>,
+    files: Against,
     limit: u64,
+    /// What can be gone on with.
     work: &'a Path,
+    /// What cannot.
+    scratch: &'a Path,
     watching: &'a Watching<'a>,
 }
 
@@ -260,46 +315,41 @@ impl Run<'_> {
     fn run(
         &self,
         out: &OutputFolder,
-        passed_over: PassedOver,
         expected: &Estimate,
         told: MemoryReport,
         at_once: usize,
         stages: &Stages<'_>,
     ) -> Result<Summary> {
-        let Self { job, inputs, .. } = self;
-        let settings = &job.settings;
-        let sketches = self.work.join("sketches");
-        std::fs::create_dir_all(&sketches).map_err(|error| Error::io(&sketches, error))?;
-        let read = self.sketch(&sketches, at_once, stages)?;
-        passed_over.told().iter().for_each(|told| stages.progress().note(told));
-        if read.iter().all(|read| read.file.documents == 0) {
-            let files: Vec<_> = read.into_iter().map(|read| read.file).collect();
-            return Err(Error::NoDocuments(tell::why_none(&files)));
-        }
-        let opened = Folder::open(&sketches)?;
+        let Self { job, files: Against { inputs, new_files, both, passed_over }, .. } = self;
+        let (settings, new_files) = (&job.settings, *new_files);
+        let part = |number| self.watching.part(number, PARTS);
+        part(1);
+        let (read, opened) = self.sketch(at_once, stages)?;
         let pages = opened.pages();
         check_number(pages)?;
-        let (memory, threads) = (Some(self.limit), job.threads);
+        part(2);
         let joined = stages.timed("join", pages, "pages", || {
-            let (sketches, against) = (sketches.clone(), Vec::new());
-            let job = JoinJob { sketches, against, memory, threads, shard: Shard::default() };
-            join(&job, self.watching)
+            join_folder(&opened, self.limit, Shard::default(), self.watching)
         })?;
+        part(3);
         let linkage = settings.linkage;
         let clustered = stages.timed("clusters", pages, "pages", || {
-            let (sketches, against) = (sketches.clone(), Vec::new());
-            make_clusters(&ClusterJob { sketches, against, linkage, memory, threads }, self.watching)
+            cluster_folder(&opened, linkage, self.limit, self.watching)
         })?;
-        let (_, fates) = cluster::open(&opened, linkage)?;
-        let called = self.called(&opened)?;
+        part(4);
+        let (order, folder) = (Order::of(&opened), opened.new_first());
+        let called = self.called(&folder)?;
         let budget = Budget::beside(self.limit, held_of(pages))?;
+        let fates = renumber::fates(&opened, linkage, self.scratch, &budget)?;
+        let new = order.new_pages();
         let lookup = stages.run("names", pages, "pages", 0, |_| {
-            Lookup::new(&opened, &called, self.work, budget.bytes / 2)
+            Lookup::new(&folder, &called, new, self.scratch, budget.bytes / 2)
         })?;
         let repeated = lookup.repeated();
         let budget = Budget { bytes: budget.bytes / 2 };
         let lookup = RefCell::new(lookup);
-        let tables = Tables { folder: &opened, settings, fates: &fates, lookup, budget, work: self.work };
+        let tables =
+            Tables { folder: &folder, order, settings, fates: &fates, lookup, budget, work: self.scratch };
         let mut sampler = Sampler::new(SHOWN_PAIRS, settings.seed);
         let (pairs, mut clusters) = stages.run("write tables", joined.pairs, "pairs", 0, |_| {
             let pairs = tables.pairs(Some(&out.path().join("pairs.csv")), |pair| sampler.add(pair))?;
@@ -315,53 +365,72 @@ impl Run<'_> {
                 }
             })
         })?;
-        let counted = stages.run("count", pages, "pages", 0, |_| tables.counts())?;
+        let counted = stages.run("count", new, "pages", 0, |_| tables.counts())?;
         if job.writes.any_pages() {
-            stages.run("write tables of pages", pages, "pages", 0, |_| self.tables_of_pages(&tables, out))?;
+            stages.run("write tables of pages", new, "pages", 0, |_| self.tables_of_pages(&tables, out))?;
         }
-        let mut kept = vec![0; inputs.len()];
-        called.iter().zip(&counted.kept).for_each(|(called, &stays)| kept[called.shard as usize] = stays);
-        let all = Kept::new(&opened, &called, &fates, &kept);
+        let mut kept = vec![0; new_files];
+        for (called, &stays) in called.iter().zip(&counted.kept) {
+            if let Some(kept) = kept.get_mut(called.shard as usize) {
+                *kept = stays;
+            }
+        }
+        let all = Kept::new(&folder, &called, &fates, &kept);
         let corpus::Kept { lost, files } = match job.writes.kept {
             true => stages.run("write kept pages", kept.iter().sum(), "pages", 0, |_| {
                 let (options, is_same) = (job.read_options(), |id, text: &str| all.is_same(id, text));
-                corpus::write_kept_as(job.kept_files, inputs, &options, &all, &is_same, out.path())
+                let new = &inputs[..new_files];
+                corpus::write_kept_as(job.kept_files, new, &options, &all, &is_same, out.path())
             })?,
             false => corpus::Kept::default(),
         };
         told_first(&lost).for_each(|line| stages.progress().note(&line));
-        let texts = pages - joined.copies;
         let crowds = match joined.met.crowded {
             0 => Vec::new(),
             _ => tables.most_near(3)?,
         };
-        let sketched = tables.sketched()?;
-        let layout = opened.files[0].layout;
-        let ClusterCounts { sizes, largest, clusters, pages: in_clusters } = clusters;
-        let mut files_read = Vec::with_capacity(read.len());
-        let mut languages = BTreeMap::<String, u64>::new();
-        for Read { file, languages: of_file } in read {
+        let sketched = tables.sketched(&opened)?;
+        let layout = folder.files[0].layout;
+        let ClusterCounts { sizes, largest, clusters, pages: in_clusters, old } = clusters;
+        let (mut files_read, mut languages) =
+            (Vec::with_capacity(read.len()), BTreeMap::<String, u64>::new());
+        for (at, Read { file, languages: of_file }) in read.into_iter().enumerate() {
             files_read.push(file);
-            of_file.into_iter().for_each(|(language, n)| *languages.entry(language).or_default() += n);
+            let of_new = of_file.into_iter().filter(|_| at < new_files);
+            of_new.for_each(|(language, n)| *languages.entry(language).or_default() += n);
         }
         let of_file = |shard: usize| files_read[shard].documents;
-        let paths = inputs.iter().enumerate().map(|(at, input)| (&*input.path, of_file(at), kept[at]));
+        let paths = inputs[..new_files].iter().enumerate();
+        let paths = paths.map(|(at, input)| (&*input.path, of_file(at), kept[at]));
         let lost_by_source = lost_by_file(paths).into_iter().chain(counted.hosts).collect();
-        let exact = pages - texts;
+        let exact = joined.copies;
+        let against = (!job.against.is_empty()).then(|| {
+            let exact = tables.copies_of_old()?;
+            Ok::<_, Error>(AgainstReport {
+                named: job.against.clone(),
+                documents: order.old_pages(),
+                exact,
+                near: old.gone - exact,
+                clusters: old.clusters,
+                documents_in_clusters: old.members,
+                both: *both,
+                files: rows_of_old(&files_read[new_files..]),
+            })
+        });
         self.watching.look();
         let findings = Findings {
-            new_files: files_read.len(),
+            new_files,
             rows: rows_of_files(&files_read, &kept, &files),
             files: files_read,
             languages,
-            not_read: passed_over,
+            not_read: passed_over.clone(),
             repeated,
-            documents: [pages, pages],
+            documents: [pages, new],
             few: counted.few,
             counts: Counts {
                 exact_duplicates: exact,
                 near_duplicates: clustered.removed - exact,
-                kept: pages - clustered.removed,
+                kept: new - clustered.removed,
                 removed: clustered.removed,
                 removed_text_bytes: counted.removed_text_bytes,
                 pairs_found: pairs.found,
@@ -379,7 +448,7 @@ impl Run<'_> {
             lost_by_source,
             lost,
             frames: None,
-            against: None,
+            against: against.transpose()?,
             scores: None,
             memory: Some(MemoryReport {
                 on_disk: true,
@@ -392,34 +461,65 @@ impl Run<'_> {
         report(job, &findings, &few, out, stages)
     }
 
-    fn sketch(&self, sketches: &Path, at_once: usize, stages: &Stages<'_>) -> Result<Vec<Read>> {
-        let Self { job, inputs, .. } = self;
+    /// Sketches new files and old ones, each into a folder, and tells what reading them came to, in their order.
+    fn sketch(&self, at_once: usize, stages: &Stages<'_>) -> Result<(Vec<Read>, Folder)> {
+        let Self { watching, files: Against { inputs, new_files, passed_over, .. }, .. } = self;
+        let (new, old) = inputs.split_at(*new_files);
+        let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
+        let [of_new, of_old] = FOLDERS.map(|name| self.work.join(name));
+        watching.begin("sketch", stored.max(1), "bytes");
+        let read = stages.timed("sketch", 0, "pages", || {
+            let mut read = self.sketch_into(&of_new, new, at_once)?;
+            if !old.is_empty() {
+                read.extend(self.sketch_into(&of_old, old, at_once)?);
+            }
+            Ok::<_, Error>(read)
+        });
+        watching.end();
+        let read = read?;
+        let sum = |of: fn(&Read) -> u64| read.iter().map(of).sum();
+        stages.amend(sum(|read| read.file.documents), sum(|read| read.file.text_bytes));
+        passed_over.told().iter().for_each(|told| stages.progress().note(told));
+        let why_none = |read: &[Read]| {
+            let is_none = read.iter().all(|read| read.file.documents == 0);
+            is_none.then(|| tell::why_none(&read.iter().map(|read| read.file.clone()).collect::<Vec<_>>()))
+        };
+        if let Some(why) = why_none(&read[..*new_files]) {
+            return Err(Error::NoDocuments(why));
+        }
+        if old.is_empty() {
+            return Ok((read, Folder::open(&of_new)?));
+        }
+        if let Some(why) = why_none(&read[*new_files..]) {
+            return Err(Error::NoDocuments(format!("--against: {why}")));
+        }
+        // Pairs of old pages are in the counts of a run in memory.
+        Ok((read, Folder::open_against(&of_new, &[of_old])?.with_pairs_of_old()))
+    }
+
+    fn sketch_into(&self, folder: &Path, inputs: &[Input], at_once: usize) -> Result<Vec<Read>> {
+        std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
+        sweep(folder);
+        let job = self.job;
         let sketch = SketchJob {
             inputs: job.inputs.clone(),
             fields: job.fields.clone(),
             longest_page: job.longest_page,
             rules: job.rules,
-            out: sketches.to_path_buf(),
-            force: false,
+            out: folder.to_path_buf(),
+            // What a machine that went down has damaged is made again.
+            force: true,
             threads: job.threads,
             shard: Shard::default(),
             settings: job.settings.clone(),
         };
-        let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
-        let watching = self.watching;
-        watching.begin("sketch", stored.max(1), "bytes");
-        let read = stages.timed("sketch", 0, "pages", || sketch_files(&sketch, inputs, at_once, watching));
-        watching.end();
-        let read = read?;
-        let sum = |of: fn(&Read) -> u64| read.iter().map(of).sum();
-        stages.amend(sum(|read| read.file.documents), sum(|read| read.file.text_bytes));
-        Ok(read)
+        sketch_files(&sketch, inputs, at_once, self.watching)
     }
 
     /// What results call each file of sketches.
     fn called(&self, folder: &Folder) -> Result<Vec<Called>> {
         let shards: BTreeMap<Cow<'_, str>, (u32, &Input)> = (0..)
-            .zip(&self.inputs)
+            .zip(&self.files.inputs)
             .map(|(at, input)| (input.stored().to_string_lossy(), (at, input)))
             .collect();
         let called: Vec<Called> = folder
@@ -480,7 +580,11 @@ struct Digests {
 impl<'a> Kept<'a> {
     fn new(folder: &'a Folder, called: &[Called], fates: &'a Body, numbers: &'a [u64]) -> Self {
         let mut files = vec![None; numbers.len()];
-        (0..).zip(called).for_each(|(at, called)| files[called.shard as usize] = Some(at));
+        for (at, called) in called.iter().enumerate() {
+            if let Some(file) = files.get_mut(called.shard as usize) {
+                *file = Some(at);
+            }
+        }
         Self { folder, files, fates, numbers, last: Mutex::default() }
     }
 
@@ -523,6 +627,7 @@ impl KeptPages for Kept<'_> {
 /// Some pages, with all that a report shows of them.
 struct Few<'a> {
     inputs: &'a [Input],
+    order: Order,
     pages: BTreeMap<Document, One>,
     digests: BTreeMap<DocId, [u8; 16]>,
 }
@@ -537,8 +642,10 @@ struct One {
 
 impl<'a> Few<'a> {
     fn fetch(inputs: &'a [Input], tables: &Tables<'_>, wanted: &BTreeSet<Document>) -> Result<Self> {
-        let (mut few, mut digest) =
-            (Self { inputs, pages: BTreeMap::new(), digests: BTreeMap::new() }, Vec::new());
+        let (mut few, mut digest) = (
+            Self { inputs, order: tables.order, pages: BTreeMap::new(), digests: BTreeMap::new() },
+            Vec::new(),
+        );
         let mut lookup = tables.lookup.borrow_mut();
         for &wanted in wanted {
             let page = u64::from(wanted.number());
@@ -575,8 +682,8 @@ impl Catalogue for Few<'_> {
         (Cow::Borrowed(&one.id), &one.url)
     }
 
-    fn is_old(&self, _: Document) -> bool {
-        false
+    fn is_old(&self, document: Document) -> bool {
+        self.order.is_old(u64::from(document.number()))
     }
 
     fn shown_name(&self, document: Document) -> String {

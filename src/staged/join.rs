@@ -135,13 +135,23 @@ pub(super) fn bits_bytes(pages: u64) -> u64 {
 /// pages; or if a file cannot be written. What was finished before stays.
 pub fn join(job: &JoinJob, progress: &dyn Progress) -> Result<Joined> {
     let folder = Folder::open_against(&job.sketches, &job.against)?;
+    let memory = job.memory.unwrap_or_else(memory_share);
+    with_threads(job.threads, || join_folder(&folder, memory, job.shard, progress))?
+}
+
+/// The same of a folder that is open, on the threads of the pool that it is called in.
+///
+/// # Errors
+/// As [`join`].
+pub(super) fn join_folder(
+    folder: &Folder,
+    memory: u64,
+    shard: Shard,
+    progress: &dyn Progress,
+) -> Result<Joined> {
     let company = Company::new(&folder.settings)?;
-    let budget = Budget::beside(job.memory.unwrap_or_else(memory_share), 2 * bits_bytes(folder.pages()))?;
-    let places = Places::of(&folder);
-    with_threads(job.threads, || {
-        let joiner = Joiner { folder: &folder, company, budget, places, progress };
-        joiner.run(job.shard)
-    })?
+    let budget = Budget::beside(memory, 2 * bits_bytes(folder.pages()))?;
+    Joiner { folder, company, budget, places: Places::of(folder), progress }.run(shard)
 }
 
 pub(super) struct Joiner<'a> {
@@ -380,7 +390,7 @@ impl Joiner<'_> {
             let page = last - page_of(&record[4..]);
             if at == Some(key) {
                 size += 1;
-                if first >= self.folder.first_new() {
+                if first >= self.folder.first_compared() {
                     company.set(page);
                     with_company += 1;
                     if size == 2 {
@@ -470,8 +480,8 @@ impl Joiner<'_> {
         let mut batch = Batch::new(shape, self.budget.bytes / 8);
         let mut put = |found: &[u8], part: Met| {
             met = met.and(part);
-            let is_new = |edge: &&[u8]| page_of(edge) >= self.folder.first_new();
-            found.chunks_exact(Edge::WIDTH).filter(is_new).try_for_each(|edge| {
+            let is_asked = |edge: &&[u8]| page_of(edge) >= self.folder.first_compared();
+            found.chunks_exact(Edge::WIDTH).filter(is_asked).try_for_each(|edge| {
                 number += 1;
                 near.push(edge)
             })

@@ -25,13 +25,15 @@ pub struct Called {
     pub shard: u32,
 }
 
-/// The names of all pages of a folder of sketches.
+/// The names of all pages of a folder of sketches, in the order of its files.
 pub struct Lookup<'a> {
     folder: &'a Folder,
     /// Of each file of sketches.
     called: &'a [Called],
     /// Pages whose record id an earlier page has.
     repeated: Bits,
+    /// The first old page.
+    first_old: u64,
     /// Where each page's names begin, 8 bytes a page and 8 more.
     starts: Blocks,
     names: Blocks,
@@ -52,11 +54,18 @@ pub struct Page {
 }
 
 impl<'a> Lookup<'a> {
-    /// Puts the names of all pages into a folder, using about `memory` bytes.
+    /// Puts the names of all pages, of which those from `first_old` on are old, into a folder, using about `memory`
+    /// bytes.
     ///
     /// # Errors
     /// If names are damaged, or the folder cannot be written to.
-    pub fn new(folder: &'a Folder, called: &'a [Called], work: &Path, memory: u64) -> Result<Self> {
+    pub fn new(
+        folder: &'a Folder,
+        called: &'a [Called],
+        first_old: u64,
+        work: &Path,
+        memory: u64,
+    ) -> Result<Self> {
         let (starts, names) = (work.join("names.starts"), work.join("names.all"));
         let mut ids = Sorter::new(16 + PAGE, memory / 2, work, "ids");
         let create = |path: &Path| {
@@ -94,12 +103,12 @@ impl<'a> Lookup<'a> {
         }
         let room = memory / 4;
         let (starts, names) = (Blocks::open(starts, room)?, Blocks::open(names, room)?);
-        Ok(Self { folder, called, repeated, starts, names, bytes: Vec::new() })
+        Ok(Self { folder, called, repeated, first_old, starts, names, bytes: Vec::new() })
     }
 
-    /// Pages whose record id an earlier page has.
+    /// New pages whose record id an earlier page has.
     pub fn repeated(&self) -> u64 {
-        self.repeated.count()
+        (0..self.first_old).filter(|&page| self.repeated.get(page)).count() as u64
     }
 
     /// A page's names.
@@ -131,7 +140,8 @@ impl<'a> Lookup<'a> {
     pub fn standing(&self, page: u64, found: &Page) -> At<'a> {
         let called: &'a [Called] = self.called;
         let file = called[self.folder.place(page).0].name.to_string_lossy();
-        At { file, row: found.at.row, side: Side::New }
+        let side = if page < self.first_old { Side::New } else { Side::Old };
+        At { file, row: found.at.row, side }
     }
 
     /// What a warning calls a page.

@@ -2,6 +2,7 @@
 
 use super::names::Names;
 use super::sketches::{self, InputMark, ReadingRules, SketchFile};
+use super::working;
 use crate::corpus::{DiscoverOptions, FileReading, Input, JsonlFields, ReadOptions, ReadRules, discover_all};
 use crate::error::{Error, Result};
 use crate::format::{self, SKETCHES, wrong};
@@ -13,6 +14,7 @@ use flipside_core::company::Company;
 use flipside_core::id::{Document, Id};
 use flipside_core::settings::Settings;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
@@ -131,7 +133,8 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
         let threads = (rayon::current_num_threads() / inputs.len().max(1)).max(1);
         let options = ReadOptions { threads, ..reading };
         inputs.par_iter().try_for_each(|input| {
-            let one = One { job, input, rules: &rules, options: &options, progress };
+            let keeps_reading = false;
+            let one = One { job, input, rules: &rules, options: &options, keeps_reading, progress };
             let Made { there, pages, damaged, .. } = one.sketch()?;
             for (sum, n) in sums.iter().zip([u64::from(there), pages, damaged]) {
                 sum.fetch_add(n, Ordering::Relaxed);
@@ -153,18 +156,19 @@ struct Made {
     there: bool,
     pages: u64,
     damaged: u64,
-    /// What reading it came to, if it was read now.
+    /// What reading it came to, if it was read now, or that was kept.
     read: Option<Read>,
 }
 
 /// What reading an input file came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Read {
     pub file: FileReading,
     pub languages: BTreeMap<String, u64>,
 }
 
-/// Sketches these files into a new folder, at most so many at once, and tells what reading each of them came to.
-/// One that cannot be opened is damage, and has no sketches.
+/// Sketches these files, at most so many at once, passing over what is there already, and tells what reading each of
+/// them came to, which is kept beside its sketches. One that cannot be opened is damage, and has no sketches.
 ///
 /// # Errors
 /// As [`sketch`].
@@ -179,14 +183,20 @@ pub(super) fn sketch_files(
         ReadingRules { fields: job.fields.clone(), longest_page: reading.record_cap, rules: job.rules };
     let threads = (rayon::current_num_threads() / at_once.min(inputs.len()).max(1)).max(1);
     let options = ReadOptions { threads, ..reading };
-    let one = |input| -> Result<Read> {
-        let one = One { job, input, rules: &rules, options: &options, progress };
+    let one = |input: &Input| -> Result<Read> {
+        let one = One { job, input, rules: &rules, options: &options, keeps_reading: true, progress };
         if input.problem.is_some() {
-            let pages = one.read()?;
-            return Ok(Read::of(pages));
+            return Ok(Read::of(one.read()?));
         }
+        let Made { there, read, .. } = one.sketch()?;
         let gone = || Error::io(&input.path, std::io::Error::other("it was sketched before"));
-        one.sketch()?.read.ok_or_else(gone)
+        let mut read = read.ok_or_else(gone)?;
+        if there {
+            read.file.path.clone_from(&input.path);
+            read.file.damage_told().iter().for_each(|told| progress.note(told));
+            progress.advance(input.stored_bytes());
+        }
+        Ok(read)
     };
     let mut read = Vec::with_capacity(inputs.len());
     for inputs in inputs.chunks(at_once.max(1)) {
@@ -207,6 +217,8 @@ struct One<'a> {
     input: &'a Input,
     rules: &'a ReadingRules,
     options: &'a ReadOptions,
+    /// Whether what reading it came to is kept beside its sketches.
+    keeps_reading: bool,
     progress: &'a dyn Progress,
 }
 
@@ -229,10 +241,11 @@ impl One<'_> {
         let path = job.out.join(format!("{}.{}", sketches::stem_of(input), sketches::EXTENSION));
         let mark = InputMark::of(input)?;
         if fs::symlink_metadata(&path).is_ok() {
-            match self.fitting(&path, &mark) {
-                Ok(file) => {
+            let kept = || self.keeps_reading.then(|| working::read_reading(&path)).transpose();
+            match self.fitting(&path, &mark).and_then(|file| Ok((file, kept()?))) {
+                Ok((file, read)) => {
                     let (pages, damaged) = (file.header.pages, file.header.damaged);
-                    return Ok(Made { there: true, pages, damaged, read: None });
+                    return Ok(Made { there: true, pages, damaged, read });
                 }
                 Err(error) if !job.force || !format::is_of_kind(&path, SKETCHES) => return Err(error),
                 Err(_) => {}
@@ -250,12 +263,15 @@ impl One<'_> {
             let error = std::io::Error::other("the file changed while it was read");
             return Err(Error::io(&input.path, error));
         }
-        // The names first: where there are sketches, all is there.
+        // The sketches last: where there are any, all is there.
         names.write(&path.with_extension("names"), &mark.path)?;
-        let damaged = pages.damaged();
+        let (damaged, number) = (pages.damaged(), pages.len() as u64);
+        let read = Read { file: pages.files[0].clone(), languages: pages.languages.clone() };
+        if self.keeps_reading {
+            working::write_reading(&path, &read)?;
+        }
         sketches::write(&path, &job.settings, rules.clone(), mark, damaged, &pages)?;
-        let number = pages.len() as u64;
-        Ok(Made { there: false, pages: number, damaged, read: Some(Read::of(pages)) })
+        Ok(Made { there: false, pages: number, damaged, read: Some(read) })
     }
 
     /// The file of sketches that is there, if it is what this run would make.

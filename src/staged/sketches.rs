@@ -356,6 +356,8 @@ pub struct Folder {
     pub starts: Vec<u64>,
     /// The settings of all of them.
     pub settings: Settings,
+    /// Whether old pages are compared with each other, too.
+    pub pairs_of_old: bool,
     /// A name for what is in the files.
     pub id: String,
 }
@@ -421,7 +423,26 @@ impl Folder {
             }
         }
         let id = format!("{:016x}", text_digest(&names) as u64);
-        Ok(Self { path: folder.to_path_buf(), files, old_files, starts, settings, id })
+        Ok(Self { path: folder.to_path_buf(), files, old_files, starts, settings, pairs_of_old: false, id })
+    }
+
+    /// The same with old pages compared with each other, too, as a run in memory does, which counts such pairs.
+    pub fn with_pairs_of_old(self) -> Self {
+        let id = format!("{:016x}", text_digest(&format!("{} and these with each other", self.id)) as u64);
+        Self { pairs_of_old: true, id, ..self }
+    }
+
+    /// The same with the files of new pages first, as results number pages.
+    pub fn new_first(&self) -> Self {
+        let mut files = self.files.clone();
+        files.rotate_left(self.old_files);
+        let mut starts = vec![0];
+        starts.extend(files.iter().scan(0, |end, file| {
+            *end += file.header.pages;
+            Some(*end)
+        }));
+        let (path, settings, id) = (self.path.clone(), self.settings.clone(), self.id.clone());
+        Self { path, files, old_files: 0, starts, settings, pairs_of_old: self.pairs_of_old, id }
     }
 
     /// Number of all pages, old ones among them.
@@ -432,6 +453,11 @@ impl Folder {
     /// Number of the first new page, which is that of old ones.
     pub fn first_new(&self) -> u64 {
         self.starts[self.old_files]
+    }
+
+    /// The first page of those whose pairs with the pages before them are asked for.
+    pub fn first_compared(&self) -> u64 {
+        if self.pairs_of_old { 0 } else { self.first_new() }
     }
 
     /// Hands over the columns of all files in pieces: the number of the first page, its place in the file, and

@@ -2,10 +2,11 @@
 //! the same names, and a bounded part of it in memory.
 
 use super::Budget;
-use super::cluster::{Fates, Follow, List, follower};
-use super::join::{all_edges, source};
+use super::cluster::{Fates, List, Records};
+use super::join::{all_edges, bits_bytes, source};
 use super::lookup::Lookup;
 use super::record::{Edge, Fate, PAGE, page_bytes, page_of};
+use super::renumber::Order;
 use super::sketches::{Column, Folder};
 use super::sorter::{Merge, Sorter};
 use crate::error::{Error, Result};
@@ -27,10 +28,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A folder of sketches whose pages are clustered, with all that results call them.
+/// A folder of sketches whose pages are clustered, with all that results call them. Pages have the numbers that results
+/// give them, where nothing else is said.
 pub struct Tables<'a> {
+    /// With the files of new pages first.
     pub folder: &'a Folder,
+    pub order: Order,
     pub settings: &'a Settings,
+    /// As results number pages and clusters.
     pub fates: &'a Body,
     pub lookup: RefCell<Lookup<'a>>,
     pub budget: Budget,
@@ -54,6 +59,18 @@ pub struct ClusterCounts {
     pub clusters: u64,
     pub pages: u64,
     pub largest: Vec<Large>,
+    pub old: OldCounts,
+}
+
+/// What old pages do in clusters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OldCounts {
+    /// Clusters with an old page.
+    pub clusters: u64,
+    /// Old pages in them.
+    pub members: u64,
+    /// New pages that go for an old one.
+    pub gone: u64,
 }
 
 /// What all pages come to.
@@ -79,7 +96,8 @@ impl Tables<'_> {
         Sorter::new(width, self.budget.bytes / 4, self.work, name)
     }
 
-    /// A list of the pages that have copies, each with the number of pages of its text.
+    /// A list of the pages that have copies, as stages number them, each with the number of pages of its text, and of
+    /// old ones among these.
     fn copies(&self, edges: &Body) -> Result<PathBuf> {
         let mut by_first = self.sorter(2 * PAGE, "first");
         let mut copies = Merge::of(Edge::WIDTH, vec![source(edges)?])?;
@@ -88,55 +106,62 @@ impl Tables<'_> {
             by_first.push(&[page_bytes(earlier), page_bytes(later)].concat())?;
         }
         let (mut list, mut by_first) = (List::create(self.work.join("copies.list"))?, by_first.finish()?);
-        let mut last: Option<(u64, u64)> = None;
-        while let Some(record) = by_first.next()? {
-            let first = page_of(record);
-            match &mut last {
-                Some((page, number)) if *page == first => *number += 1,
-                _ => {
-                    if let Some((page, number)) = last.replace((first, 2)) {
-                        list.put(&follower(page, number, None))?;
-                    }
-                }
+        let is_old = |page| u64::from(page < self.order.old_pages());
+        let mut last: Option<[u64; 3]> = None;
+        loop {
+            let record = by_first.next()?.map(|record| (page_of(record), page_of(&record[PAGE..])));
+            if let Some(sizes) = last.take_if(|[first, ..]| record.is_none_or(|(of, _)| of != *first)) {
+                list.put(&sizes.map(page_bytes).concat())?;
             }
-        }
-        if let Some((page, number)) = last {
-            list.put(&follower(page, number, None))?;
+            let Some((first, page)) = record else { break };
+            let [_, number, old] = last.get_or_insert([first, 1, is_old(first)]);
+            *number += 1;
+            *old += is_old(page);
         }
         list.finish()
     }
 
-    /// Goes through all pairs, ascending by the earlier page, and writes them to a table, if one is named.
+    /// Goes through all pairs, ascending, and writes them to a table, if one is named. Pairs of old pages are none.
     ///
     /// # Errors
     /// If what is there cannot be read, or the table cannot be written.
     pub fn pairs(&self, path: Option<&Path>, mut each: impl FnMut(&Pair)) -> Result<PairCounts> {
-        const WIDTH: usize = Edge::WIDTH + PAGE;
+        const WIDTH: usize = Edge::WIDTH + 2 * PAGE;
         let (bodies, _) = all_edges(self.folder)?;
         let copies = self.copies(&bodies[0])?;
-        let mut by_earlier = self.sorter(WIDTH, "pairs");
+        // Both pages as stages number them, the earlier one first; and what the later one's text has of pages.
+        let mut by_earlier = self.sorter(WIDTH, "pairs by earlier");
         let mut edges = Merge::of(Edge::WIDTH, bodies.iter().map(source).collect::<Result<Vec<_>>>()?)?;
-        let mut of_later = Follow::open(&copies)?;
+        let mut of_later = Sizes::open(&copies, self.order)?;
         while let Some(bytes) = edges.next()? {
-            let number = of_later.of(page_of(bytes))?.map_or(1, |(number, _)| number);
-            let mut record = [0; WIDTH];
-            record[..PAGE].copy_from_slice(&bytes[PAGE..2 * PAGE]);
-            record[PAGE..2 * PAGE].copy_from_slice(&bytes[..PAGE]);
-            record[2 * PAGE..Edge::WIDTH].copy_from_slice(&bytes[2 * PAGE..]);
-            record[Edge::WIDTH..].copy_from_slice(&page_bytes(number));
-            by_earlier.push(&record)?;
+            let sizes = of_later.of(page_of(bytes))?;
+            let (later, earlier) = (&bytes[..PAGE], &bytes[PAGE..2 * PAGE]);
+            by_earlier
+                .push(&[earlier, later, &bytes[2 * PAGE..], &sizes.map(page_bytes).concat()].concat())?;
         }
         drop(edges);
-        let (mut by_earlier, mut of_earlier) = (by_earlier.finish()?, Follow::open(&copies)?);
+        let (mut by_earlier, mut of_earlier) = (by_earlier.finish()?, Sizes::open(&copies, self.order)?);
+        // Both as results number them.
+        let mut listed = self.sorter(Edge::WIDTH, "pairs");
         let mut counts = PairCounts::default();
+        while let Some(record) = by_earlier.next()? {
+            let Edge { later: earlier, earlier: later, distance, similarity } = Edge::of(record);
+            if distance.is_some() {
+                let [pages, old] = of_earlier.of(earlier)?;
+                let [others, old_others] = [0, 1].map(|at| page_of(&record[Edge::WIDTH + at * PAGE..]));
+                counts.found += pages * others - old * old_others;
+            }
+            let [a, b] = [earlier, later].map(|page| self.order.in_results(page));
+            if !(self.order.is_old(a) && self.order.is_old(b)) {
+                listed.push(&Edge { later: a.min(b), earlier: a.max(b), distance, similarity }.bytes())?;
+            }
+        }
+        drop(by_earlier);
+        let mut listed = listed.finish()?;
         let mut next = || -> Result<Option<Pair>> {
-            let Some(record) = by_earlier.next()? else { return Ok(None) };
+            let Some(record) = listed.next()? else { return Ok(None) };
             let Edge { later: a, earlier: b, distance, similarity } = Edge::of(record);
             counts.written += 1;
-            if distance.is_some() {
-                let copies = of_earlier.of(a)?.map_or(1, |(number, _)| number);
-                counts.found += copies * page_of(&record[Edge::WIDTH..]);
-            }
             let kind = if distance.is_some() { Kind::Near } else { Kind::Exact };
             let (a, b, distance) = (document(a), document(b), distance.unwrap_or(0));
             let pair = Pair { a, b, distance, similarity, kind };
@@ -151,11 +176,26 @@ impl Tables<'_> {
             }
             None => while next()?.is_some() {},
         }
-        let mut copies = Follow::open(&copies)?;
-        while let Some((_, number, _)) = copies.take()? {
-            counts.found += number * (number - 1) / 2;
+        let (mut copies, pairs_of) =
+            (Sizes::open(&copies, self.order)?, |n: u64| n * n.saturating_sub(1) / 2);
+        while let Some([_, pages, old]) = copies.take()? {
+            counts.found += pairs_of(pages) - pairs_of(old);
         }
         Ok(counts)
+    }
+
+    /// New pages whose text an old one has.
+    ///
+    /// # Errors
+    /// If what is there cannot be read.
+    pub fn copies_of_old(&self) -> Result<u64> {
+        let (bodies, _) = all_edges(self.folder)?;
+        let (mut copies, mut number) = (Merge::of(Edge::WIDTH, vec![source(&bodies[0])?])?, 0);
+        let first_new = self.order.old_pages();
+        while let Some(edge) = copies.next()?.map(Edge::of) {
+            number += u64::from(edge.later >= first_new && edge.earlier < first_new);
+        }
+        Ok(number)
     }
 
     fn pair_row(&self, pair: &Pair) -> Result<PairRow<'_>> {
@@ -190,15 +230,15 @@ impl Tables<'_> {
         }
         let mut by_cluster = by_cluster.finish()?;
         let (mut sizes, mut counts): (BTreeMap<u64, u64>, _) = (BTreeMap::new(), ClusterCounts::default());
-        // The place of the next page in its cluster.
-        let (mut last, mut at) = (None, 0);
-        let largest = &mut counts.largest;
+        // Of its cluster, how many pages other than the one that stays are still to come, once that one was there.
+        let (mut last, mut others, mut is_kept_there) = (None, 0, false);
+        let (largest, old) = (&mut counts.largest, &mut counts.old);
         let mut next = || -> Result<Option<[u64; 4]>> {
             let Some(record) = by_cluster.next()? else { return Ok(None) };
             let member = [0, 1, 2, 3].map(|at| page_of(&record[at * PAGE..]));
-            let [cluster, page, _, size] = member;
+            let [cluster, page, stays, size] = member;
             if last.replace(cluster) != Some(cluster) {
-                at = 0;
+                (others, is_kept_there) = (size - 1, false);
                 *sizes.entry(size).or_default() += 1;
                 counts.clusters += 1;
                 counts.pages += size;
@@ -207,15 +247,23 @@ impl Tables<'_> {
                 largest.insert(place, Large { cluster: of, size, shown: Vec::new(), cohesion: None });
                 largest.truncate(SHOWN_CLUSTERS);
             }
+            // All old pages stay; the first of them is the one that the others of the cluster go for.
+            let is_kept = page == stays && !is_kept_there;
+            is_kept_there |= is_kept;
+            old.members += u64::from(self.order.is_old(page));
+            old.clusters += u64::from(is_kept && self.order.is_old(page));
+            old.gone += u64::from(page != stays && self.order.is_old(stays));
+            others -= u64::from(!is_kept);
             // Of the others, evenly from the last one on.
             let step = (size as usize - 1).div_ceil(SHOWN_MEMBERS).max(1) as u64;
-            if (at == 0 || (size - 1 - at).is_multiple_of(step))
-                && let Some(large) =
-                    largest.iter_mut().find(|large| u64::from(large.cluster.number()) == cluster)
+            if let Some(large) = largest.iter_mut().find(|large| u64::from(large.cluster.number()) == cluster)
             {
-                large.shown.push(document(page));
+                if is_kept {
+                    large.shown.insert(0, document(page));
+                } else if others.is_multiple_of(step) {
+                    large.shown.push(document(page));
+                }
             }
-            at += 1;
             Ok(Some(member))
         };
         match path {
@@ -250,7 +298,7 @@ impl Tables<'_> {
     pub fn cohesion(&self, mut each: impl FnMut(Cluster, Cohesion, Document)) -> Result<()> {
         let (measure, floor) = self.settings.cohesion();
         let words = self.folder.files.first().map_or(0, |file| file.layout.words);
-        let width = 3 * PAGE + 16 + 4 + 8 * words;
+        let width = 2 * PAGE + 16 + 4 + 8 * words;
         let mut by_cluster = self.sorter(width, "cohesion");
         let mut fates = Fates::open(self.fates)?;
         let mut next = fates.take()?;
@@ -266,7 +314,9 @@ impl Tables<'_> {
             while let Some(fate) = next.filter(|fate| fate.page < end) {
                 let at = (fate.page - start) as usize;
                 record.clear();
-                [fate.cluster, fate.page, fate.stays].iter().for_each(|&n| record.extend(page_bytes(n)));
+                // By the numbers of stages, by which the page that stays comes first.
+                let page = self.order.in_stages(fate.page);
+                [fate.cluster, page].iter().for_each(|&n| record.extend(page_bytes(n)));
                 record.extend_from_slice(&digests[16 * at..][..16]);
                 record.extend_from_slice(&features[4 * at..][..4]);
                 record.extend_from_slice(&bits[8 * words * at..][..8 * words]);
@@ -277,20 +327,21 @@ impl Tables<'_> {
         })?;
         // Cluster, similarity with the page that stays, page, the page that stays.
         let mut by_similarity = self.sorter(3 * PAGE + 4, "similarities");
-        let (mut by_cluster, mut kept): (_, Option<(u64, Owned)>) = (by_cluster.finish()?, None);
+        let (mut by_cluster, mut kept): (_, Option<(u64, u64, Owned)>) = (by_cluster.finish()?, None);
         while let Some(record) = by_cluster.next()? {
-            let [cluster, page, stays] = [0, 1, 2].map(|at| page_of(&record[at * PAGE..]));
-            let sketch = Owned::of(&record[3 * PAGE..]);
+            let (cluster, page) = (page_of(record), self.order.in_results(page_of(&record[PAGE..])));
+            let sketch = Owned::of(&record[2 * PAGE..]);
             match &kept {
-                Some((of, first)) if *of == cluster => {
+                Some((of, stays, first)) if *of == cluster => {
                     let first = first.companion();
                     let similarity = Anchor::new(measure, &first).with(&&sketch.companion());
                     let ordered = ordered(similarity);
                     by_similarity.push(
-                        &[&page_bytes(cluster)[..], &ordered, &page_bytes(page), &page_bytes(stays)].concat(),
+                        &[&page_bytes(cluster)[..], &ordered, &page_bytes(page), &page_bytes(*stays)]
+                            .concat(),
                     )?;
                 }
-                _ => kept = Some((cluster, sketch)),
+                _ => kept = Some((cluster, page, sketch)),
             }
         }
         drop(by_cluster);
@@ -324,9 +375,9 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Every page with what becomes of it, in order.
+    /// Every new page with what becomes of it, in order.
     fn rows(&self) -> Result<impl Iterator<Item = Result<PageRow<'_>>>> {
-        let (mut fates, pages) = (Fates::open(self.fates)?, self.folder.pages());
+        let (mut fates, pages) = (Fates::open(self.fates)?, self.order.new_pages());
         let mut next = fates.take()?;
         let row = move |page: u64| {
             let fate = next.filter(|fate| fate.page == page);
@@ -352,7 +403,7 @@ impl Tables<'_> {
         Ok((0..pages).map(row))
     }
 
-    /// Writes every page to a table.
+    /// Writes every new page to a table.
     ///
     /// # Errors
     /// As [`pairs`](Self::pairs).
@@ -368,7 +419,7 @@ impl Tables<'_> {
         tables::write(path, self.rows()?.filter(|row| row.as_ref().map_or(true, |row| !row.kept)))
     }
 
-    /// Hands every page to a table that takes no errors.
+    /// Hands every new page to a table that takes no errors.
     ///
     /// # Errors
     /// As [`pairs`](Self::pairs).
@@ -385,7 +436,7 @@ impl Tables<'_> {
         }
     }
 
-    /// Counts all pages.
+    /// Counts all new pages.
     ///
     /// # Errors
     /// If what is there cannot be read.
@@ -399,6 +450,9 @@ impl Tables<'_> {
         let (mut lengths, mut features) = (Vec::new(), Vec::new());
         let words = super::join::words;
         self.folder.scan(&|_| (), |columns, page, from, count| {
+            if self.order.is_old(page) {
+                return Ok(());
+            }
             columns.read(Column::Lengths, from, count, &mut lengths)?;
             columns.read(Column::Features, from, count, &mut features)?;
             let file = self.folder.place(page).0;
@@ -443,17 +497,17 @@ impl Tables<'_> {
         Ok(counts)
     }
 
-    /// How many different texts have features enough.
+    /// How many different texts of a folder, as stages have it, have features enough.
     ///
     /// # Errors
     /// If what is there cannot be read.
-    pub fn sketched(&self) -> Result<u64> {
-        let (bodies, _) = all_edges(self.folder)?;
+    pub fn sketched(&self, folder: &Folder) -> Result<u64> {
+        let (bodies, _) = all_edges(folder)?;
         let mut copies = Merge::of(Edge::WIDTH, vec![source(&bodies[0])?])?;
         let mut next = copies.next()?.map(page_of);
         let least = self.settings.min_features.max(1);
         let (mut features, mut sketched) = (Vec::new(), 0);
-        self.folder.scan(&|_| (), |columns, page, from, count| {
+        folder.scan(&|_| (), |columns, page, from, count| {
             columns.read(Column::Features, from, count, &mut features)?;
             for (page, features) in (page..).zip(super::join::words(&features)) {
                 if next == Some(page) {
@@ -495,7 +549,38 @@ impl Tables<'_> {
                 }
             }
         }
-        Ok(most.into_iter().map(|(page, _)| document(page)).collect())
+        Ok(most.into_iter().map(|(page, _)| document(self.order.in_results(page))).collect())
+    }
+}
+
+/// A list of how many pages the texts of pages have, and how many of them are old, read from its beginning.
+struct Sizes {
+    list: Records,
+    next: Option<[u64; 3]>,
+    order: Order,
+}
+
+impl Sizes {
+    fn open(path: &Path, order: Order) -> Result<Self> {
+        let mut sizes = Self { list: Records::open(path, 3 * PAGE)?, next: None, order };
+        sizes.take()?;
+        Ok(sizes)
+    }
+
+    /// Takes the next one: a page that has copies, pages of its text, and old ones among them.
+    fn take(&mut self) -> Result<Option<[u64; 3]>> {
+        let next = self.list.next()?.map(|record| [0, 1, 2].map(|at| page_of(&record[at * PAGE..])));
+        Ok(std::mem::replace(&mut self.next, next))
+    }
+
+    /// How many pages the text of a page has, and how many of them are old; pages are asked for in ascending order, as
+    /// stages number them.
+    fn of(&mut self, page: u64) -> Result<[u64; 2]> {
+        while self.next.is_some_and(|[at, ..]| at < page) {
+            self.take()?;
+        }
+        let alone = [1, u64::from(page < self.order.old_pages())];
+        Ok(self.next.filter(|&[at, ..]| at == page).map_or(alone, |[_, pages, old]| [pages, old]))
     }
 }
 
@@ -508,13 +593,13 @@ fn ordered(similarity: f32) -> [u8; 4] {
 
 /// Reads such similarities.
 struct Similar {
-    list: super::cluster::Records,
+    list: Records,
     next: Option<(u64, f32, u64, u64)>,
 }
 
 impl Similar {
     fn open(path: &Path) -> Result<Self> {
-        let mut similar = Self { list: super::cluster::Records::open(path, 3 * PAGE + 4)?, next: None };
+        let mut similar = Self { list: Records::open(path, 3 * PAGE + 4)?, next: None };
         similar.take()?;
         Ok(similar)
     }
@@ -563,6 +648,11 @@ pub fn lost_by_file<'p>(files: impl Iterator<Item = (&'p Path, u64, u64)>) -> [S
     let mut of_folders = Sources::of("folder");
     folders.into_iter().for_each(|(source, row)| of_folders.add(SourceRow { source, ..row }));
     [of_folders.settled(), all.settled()]
+}
+
+/// What stages and tables hold of all pages.
+pub fn held_of(pages: u64) -> u64 {
+    3 * bits_bytes(pages)
 }
 
 /// An error where a run has more pages than results can number.

@@ -1,0 +1,83 @@
+//! The tables of pairs and clusters of a folder of sketches, as `dedup` writes them.
+
+use super::cluster::{ClusterJob, Clustered, cluster_folder};
+use super::lookup::{Called, Lookup};
+use super::renumber::{self, Order};
+use super::sketches::Folder;
+use super::tables::{Tables, check_number, held_of};
+use super::{Budget, workplace};
+use crate::error::{Error, Result};
+use crate::pipeline::output::OutputFolder;
+use crate::pipeline::{Progress, with_threads};
+use crate::resources::memory_share;
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How many rows tables have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// Pairs.
+    pub pairs: u64,
+    /// Pages in clusters.
+    pub pages: u64,
+}
+
+/// Clusters pages as [`cluster`](super::cluster()) does, and writes `pairs.csv` and `clusters.csv` into a new folder: what
+/// [`dedup`](super::dedup()) writes of the same pages, with input files by their real paths.
+///
+/// # Errors
+/// As [`cluster`](super::cluster()); if there are more pages than tables can number; or if something is in the folder's
+/// place already, or it cannot be written.
+pub fn cluster_with_tables(
+    job: &ClusterJob,
+    out: &Path,
+    progress: &dyn Progress,
+) -> Result<(Clustered, Listed)> {
+    if fs::symlink_metadata(out).is_ok() {
+        let expected = "a new folder, but something is there already";
+        return Err(Error::parameter("tables", out.display(), expected));
+    }
+    OutputFolder::may_be(out, false)?;
+    let folder = Folder::open_against(&job.sketches, &job.against)?;
+    check_number(folder.pages())?;
+    let memory = job.memory.unwrap_or_else(memory_share);
+    let budget = Budget::beside(memory, held_of(folder.pages()))?;
+    with_threads(job.threads, || {
+        let clustered = cluster_folder(&folder, job.linkage, memory, progress)?;
+        let making = OutputFolder::begin(out, false)?;
+        let listed = write(&folder, job, budget, making.path(), progress)?;
+        making.finish()?;
+        Ok((clustered, listed))
+    })?
+}
+
+fn write(
+    folder: &Folder,
+    job: &ClusterJob,
+    budget: Budget,
+    out: &Path,
+    progress: &dyn Progress,
+) -> Result<Listed> {
+    let work = workplace(&folder.joined().join("tables"))?;
+    let work = work.path();
+    let (order, new_first) = (Order::of(folder), folder.new_first());
+    let fates = renumber::fates(folder, job.linkage, work, &budget)?;
+    let name = |file: &super::sketches::SketchFile| PathBuf::from(&file.header.input.path);
+    let called: Vec<Called> =
+        (0..).zip(&new_first.files).map(|(shard, file)| Called { name: name(file), shard }).collect();
+    progress.begin("names", folder.pages(), "pages");
+    let lookup = Lookup::new(&new_first, &called, order.new_pages(), work, budget.bytes / 2);
+    progress.end();
+    let (lookup, settings) = (RefCell::new(lookup?), &folder.settings);
+    let budget = Budget { bytes: budget.bytes / 2 };
+    let tables = Tables { folder: &new_first, order, settings, fates: &fates, lookup, budget, work };
+    progress.begin("write tables", 0, "pairs");
+    let written = (|| {
+        let pairs = tables.pairs(Some(&out.join("pairs.csv")), |_| ())?.written;
+        let pages = tables.clusters(Some(&out.join("clusters.csv")))?.pages;
+        Ok(Listed { pairs, pages })
+    })();
+    progress.end();
+    written
+}

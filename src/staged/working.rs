@@ -1,0 +1,364 @@
+//! The working folder of a run on disk, in which a run that was ended goes on.
+//!
+//! Beside `result` it is `result.stages`, so that the same command finds it again. A mark in it says that it is ours,
+//! and of which job; a lock keeps a second run out. What it holds of another job is taken away; whatever else is in it
+//! stays where it is.
+
+use super::sketch::Read;
+use super::sketches::InputMark;
+use crate::error::{Error, Result};
+use crate::format::{self, Body, READING, WORKING, WORKING_ENDING, WORKING_MARK};
+use crate::hash::murmur3_x64_128;
+use crate::inspection::Inspection;
+use crate::making::{self, Unfinished, is_unfinished, keep, take_leftovers_away, with};
+use crate::pipeline::{Against, Job};
+use crate::wording::printable_path;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+const LOCK: &str = "lock";
+/// Sketches of new pages, and those of old ones.
+pub const FOLDERS: [&str; 2] = ["sketches", "old"];
+
+/// What the mark of a working folder says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Mark {
+    /// The version of flipside.
+    flipside: String,
+    /// A hash of what decides the files of all stages: settings, how files are read, and the files as they are.
+    job: String,
+}
+
+impl Mark {
+    fn of(job: &Job, files: &Against) -> Result<Self> {
+        let marks: Vec<Option<InputMark>> = files
+            .inputs
+            .iter()
+            .map(|input| input.problem.is_none().then(|| InputMark::of(input)).transpose())
+            .collect::<Result<_>>()?;
+        let paths: Vec<_> = files.inputs.iter().map(|input| input.stored().to_string_lossy()).collect();
+        let decides =
+            (&job.settings, &job.fields, job.longest_page, job.rules, files.new_files, paths, marks);
+        let bytes = serde_json::to_vec(&decides).map_err(|error| Error::io(&job.out, error.into()))?;
+        let (low, high) = murmur3_x64_128(&bytes, 0);
+        let flipside = env!("CARGO_PKG_VERSION").to_owned();
+        Ok(Self { flipside, job: format!("{high:016x}{low:016x}") })
+    }
+
+    /// That of a folder, if it has one that can be read.
+    fn in_folder(folder: &Path) -> Option<Self> {
+        format::open::<Self>(&folder.join(WORKING_MARK), WORKING).ok().map(|(mark, _)| mark)
+    }
+
+    fn write(&self, folder: &Path) -> Result<()> {
+        format::write(&folder.join(WORKING_MARK), WORKING, self, &[])
+    }
+}
+
+/// Where the working folder of a run is whose results appear at `out`, behind any link.
+fn place_of(out: &Path) -> PathBuf {
+    with(out, WORKING_ENDING)
+}
+
+/// Takes away what killed runs have left beside `out` that nobody can go on with.
+pub fn sweep_beside(out: &Path) {
+    if let Ok(real) = making::place_of(out) {
+        [place_of(&real), real].iter().for_each(|place| take_leftovers_away(place));
+    }
+}
+
+/// What a run that was ended has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Its working folder.
+    pub path: PathBuf,
+    /// Whether this job can go on there.
+    pub is_of_job: bool,
+}
+
+/// What a run with results at `out` has left, if one was ended.
+///
+/// # Errors
+/// If an input cannot be read.
+pub fn left_beside(out: &Path, job: &Job, files: &Against) -> Result<Option<Left>> {
+    let path = place_of(out);
+    let Some(mark) = Mark::in_folder(&path) else { return Ok(None) };
+    Ok(Some(Left { is_of_job: mark == Mark::of(job, files)?, path }))
+}
+
+/// A working folder that this run alone writes to. Dropped, it stays.
+#[derive(Debug)]
+pub struct WorkingFolder {
+    path: PathBuf,
+    /// Whether an earlier run has left it.
+    pub is_begun: bool,
+    /// Locked as long as it is open.
+    _lock: File,
+}
+
+impl WorkingFolder {
+    /// Opens the one of a job whose results appear at `out`, or makes it.
+    ///
+    /// # Errors
+    /// If another run works there, something else is in its place, or it cannot be written.
+    pub fn open(out: &Path, job: &Job, files: &Against) -> Result<Self> {
+        let (path, mark) = (place_of(out), Mark::of(job, files)?);
+        if fs::symlink_metadata(&path).is_err() {
+            Self::make(&path, &mark)?;
+        } else if fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_none()) {
+            // A link to another disk, perhaps.
+            mark.write(&path)?;
+        }
+        let refuse = |expected: String| Err(Error::parameter("out", job.out.display(), expected));
+        let shown = printable_path(&path);
+        if !format::is_working_folder(&path) {
+            return refuse(format!(
+                "a place for a working folder beside it, but {shown} is something else; move it away"
+            ));
+        }
+        let Some(lock) = locked(&path)? else {
+            return refuse(format!("one run at a time, but another one is at work in {shown}"));
+        };
+        let found = Mark::in_folder(&path);
+        let is_begun = found.as_ref() == Some(&mark) && FOLDERS.iter().any(|name| path.join(name).exists());
+        if found.as_ref() != Some(&mark) {
+            clear(&path)?;
+            mark.write(&path)?;
+        }
+        keep(Some(path.clone()));
+        Ok(Self { path, is_begun, _lock: lock })
+    }
+
+    /// Makes one that is whole when it appears, unless another run is faster.
+    fn make(path: &Path, mark: &Mark) -> Result<()> {
+        let making = Unfinished::folder(path).map_err(|error| Error::io(path, error))?;
+        mark.write(making.path())?;
+        match making.finish(|made| fs::rename(made, path)) {
+            Err(error) if !path.is_dir() => Err(Error::io(path, error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where to write.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes it away, for there is nothing more to go on with. It steps aside at once, and is gone when what this gives
+    /// is dropped. Something in it that is not ours stays, and is told.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn remove(self) -> Result<(Option<Unfinished>, Option<PathBuf>)> {
+        keep(None);
+        let io = |error| Error::io(&self.path, error);
+        let foreign = foreign(&self.path)?;
+        let is_link = fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_symlink());
+        if foreign.is_none() && !is_link {
+            let aside = Unfinished::folder(&self.path).map_err(io)?;
+            if fs::rename(&self.path, aside.path().join("stages")).is_ok() {
+                return Ok((Some(aside), None));
+            }
+        }
+        clear(&self.path)?;
+        for name in [WORKING_MARK, LOCK] {
+            remove_file(&self.path.join(name))?;
+        }
+        let _ = fs::remove_dir(&self.path);
+        Ok((None, foreign))
+    }
+}
+
+/// The lock of a working folder; none if another run has it.
+fn locked(folder: &Path) -> Result<Option<File>> {
+    let path = folder.join(LOCK);
+    let io = |error| Error::io(&path, error);
+    loop {
+        let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(io)?;
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            // Where a file system knows no locks, files appear whole all the same.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        // Another run may have taken the folder away before this was locked.
+        if is_open_at(&lock, &path) {
+            return Ok(Some(lock));
+        }
+    }
+}
+
+/// Whether a file that is open is the one at a path.
+fn is_open_at(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let identity = |found: fs::Metadata| (found.dev(), found.ino());
+        match (file.metadata(), fs::metadata(path)) {
+            (Ok(open), Ok(there)) => identity(open) == identity(there),
+            _ => false,
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
+        path.exists()
+    }
+}
+
+/// What may be in a folder of a working folder.
+#[derive(Clone, Copy)]
+enum Level {
+    Top,
+    Sketches,
+    Joined,
+}
+
+impl Level {
+    /// What may be in a folder of this name, if there may be one.
+    fn below(self, name: &str) -> Option<Self> {
+        match self {
+            Self::Top if FOLDERS.contains(&name) => Some(Self::Sketches),
+            Self::Sketches if name.starts_with("joined-") => Some(Self::Joined),
+            _ => None,
+        }
+    }
+
+    /// Whether a file of this name is one of a stage.
+    fn has(self, name: &str) -> bool {
+        let ends: &[&str] = match self {
+            Self::Top => return [WORKING_MARK, LOCK].contains(&name),
+            Self::Sketches => &["sketches", "names", "reading"],
+            Self::Joined => &["edges", "company", "audit", "fates"],
+        };
+        Path::new(name).extension().is_some_and(|end| ends.iter().any(|&known| end == known))
+    }
+}
+
+/// Something in a folder.
+struct Found {
+    path: PathBuf,
+    /// What may be in it, if it is one of our folders.
+    below: Option<Level>,
+    is_ours: bool,
+}
+
+/// Whatever is in a folder.
+fn all_in(folder: &Path, level: Level) -> Result<Vec<Found>> {
+    let io = |error| Error::io(folder, error);
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(io(error)),
+    };
+    let found = |entry: fs::DirEntry| {
+        let (path, name) = (entry.path(), entry.file_name());
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let below = name.to_str().and_then(|name| level.below(name)).filter(|_| is_folder);
+        let is_file = !is_folder && name.to_str().is_some_and(|name| level.has(name));
+        Found { path, below, is_ours: is_file || below.is_some() || is_unfinished(&name) }
+    };
+    entries.map(|entry| entry.map(found).map_err(io)).collect()
+}
+
+/// Something in a working folder that is not ours.
+fn foreign(folder: &Path) -> Result<Option<PathBuf>> {
+    foreign_in(folder, Level::Top)
+}
+
+fn foreign_in(folder: &Path, level: Level) -> Result<Option<PathBuf>> {
+    for Found { path, below, is_ours } in all_in(folder, level)? {
+        if !is_ours {
+            return Ok(Some(path));
+        }
+        if let Some(below) = below
+            && let Some(found) = foreign_in(&path, below)?
+        {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// Removes what stages have made in a working folder, and nothing else.
+fn clear(folder: &Path) -> Result<()> {
+    let stages = all_in(folder, Level::Top)?.into_iter().filter(|found| found.is_ours && found.path.is_dir());
+    for Found { path, below, .. } in stages {
+        match below {
+            Some(below) => clear_in(&path, below)?,
+            None => fs::remove_dir_all(&path).map_err(|error| Error::io(&path, error))?,
+        }
+    }
+    Ok(())
+}
+
+fn clear_in(folder: &Path, level: Level) -> Result<()> {
+    for Found { path, below, is_ours } in all_in(folder, level)? {
+        match below {
+            Some(below) => clear_in(&path, below)?,
+            None if !is_ours => {}
+            None if path.is_dir() => fs::remove_dir_all(&path).map_err(|error| Error::io(&path, error))?,
+            None => remove_file(&path)?,
+        }
+    }
+    // Unless there is something else in it.
+    let _ = fs::remove_dir(folder);
+    Ok(())
+}
+
+fn remove_file(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io(path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Where what reading an input came to is kept, by where its sketches are.
+fn reading_of(sketches: &Path) -> PathBuf {
+    sketches.with_extension("reading")
+}
+
+/// Keeps what reading an input file came to.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write_reading(sketches: &Path, read: &Read) -> Result<()> {
+    let path = reading_of(sketches);
+    let bytes = serde_json::to_vec(read).map_err(|error| Error::io(&path, error.into()))?;
+    format::write(&path, READING, &(), &[&bytes])
+}
+
+/// What reading an input file came to.
+///
+/// # Errors
+/// If it was not kept, or is damaged.
+pub fn read_reading(sketches: &Path) -> Result<Read> {
+    of_reading(&reading_of(sketches))
+}
+
+fn of_reading(path: &Path) -> Result<Read> {
+    let ((), bytes) = format::read::<()>(path, READING)?;
+    serde_json::from_slice(&bytes).map_err(|error| Error::io(path, error.into()))
+}
+
+/// What [`inspect`](crate::inspect) tells of what was kept of reading a file.
+pub fn check_reading(path: &Path) -> Result<Inspection> {
+    let Read { file, languages } = of_reading(path)?;
+    let mut inspection = Inspection::of(READING.name);
+    inspection.fact("input", file.path.display());
+    inspection.fact("pages", file.documents);
+    inspection.fact("damaged", file.damaged);
+    inspection.fact("languages", languages.len());
+    Ok(inspection)
+}
+
+/// What [`inspect`](crate::inspect) tells of the mark of a working folder.
+pub fn check_mark(path: &Path) -> Result<Inspection> {
+    let (mark, body): (Mark, Body) = format::open(path, WORKING)?;
+    body.check()?;
+    let mut inspection = Inspection::of(WORKING.name);
+    inspection.fact("flipside", &mark.flipside);
+    inspection.fact("job", &mark.job);
+    Ok(inspection)
+}
