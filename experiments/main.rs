@@ -34,19 +34,22 @@ mod static_order;
 mod throughput;
 mod truth;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use check::Verdict;
 use clap::Parser;
 use config::Size;
 use results::Row;
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// What is measured, on what, and where it goes.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "experiments", about = "The published curves and tables, measured again")]
 pub struct Options {
     /// An experiment, or: list, all, check (verdicts from results), draw (figures from results), keep (what earlier
-    /// runs measured, from the versions that git has).
+    /// runs measured, from the versions that git has), rivals (what whole jobs of other tools cost; needs Python and
+    /// its packages).
     what: String,
     /// Only with draw and check: the experiment; all if none is named.
     only: Option<String>,
@@ -187,9 +190,39 @@ fn run(options: &Options) -> Result<()> {
             }
         }
         "keep" => history::keep(options)?,
+        "rivals" => rivals(options)?,
         name => measure(options, find(name)?)?,
     }
     Ok(())
+}
+
+/// Builds flipside and hands it to the script that runs the others.
+fn rivals(options: &Options) -> Result<()> {
+    let run = |command: &mut Command| -> Result<()> {
+        let status = command.current_dir(root()).status().with_context(|| format!("{command:?}"))?;
+        if status.success() { Ok(()) } else { bail!("{command:?}: {status}") }
+    };
+    let files = options.corpora.iter().map(fs::canonicalize).collect::<Result<Vec<_>, _>>()?;
+    let files = if files.is_empty() { wet_files(&root().join("data"))? } else { files };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    run(Command::new(cargo).args(["build", "--release", "--bin", "flipside"]))?;
+    // Where cargo has put this program, it puts that one.
+    let flipside =
+        std::env::current_exe()?.with_file_name(format!("flipside{}", std::env::consts::EXE_SUFFIX));
+    let work = root().join("target/rivals");
+    run(Command::new("python3")
+        .arg("experiments/rivals/costs.py")
+        .args([&flipside, &options.results().join("rivals/costs.csv"), &work])
+        .args(files)
+        .args(["--runs", if options.quick { "1" } else { "3" }]))
+}
+
+/// The WET files of a folder.
+fn wet_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
+    let mut files = entries.collect::<Result<Vec<_>, _>>()?;
+    files.retain(|path| path.to_string_lossy().ends_with(".wet.gz"));
+    Ok(files)
 }
 
 fn find(name: &str) -> Result<&'static Experiment> {
@@ -227,7 +260,6 @@ fn draw(options: &Options, experiment: &Experiment) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     fn options(what: &str, folder: &Path) -> Options {
         let (results, figures) = (folder.join("results"), folder.join("figures"));

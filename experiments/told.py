@@ -591,6 +591,16 @@ def stages():
     )
 
 
+def rivals_costs():
+    body = []
+    for row in rows("rivals/costs.csv"):
+        body.append([
+            row["corpus"], f'{row["tool"]} {row["version"]}', f'{float(row["cpu_seconds"]):.1f} s', row["times_flipside"],
+            f'{int(row["kept"]):,} of {int(row["pages"]):,}', row["work"],
+        ])
+    return table(("pages", "job", "processor time", "times flipside", "kept", "what it does"), body)
+
+
 TABLES = {
     "README.md": {"f1": readme},
     "docs/quality.md": {
@@ -599,6 +609,7 @@ TABLES = {
     },
     "docs/plan.md": {"plan": plan},
     "docs/stages.md": {"stages": stages},
+    "experiments/rivals/README.md": {"rivals-costs": rivals_costs},
     "experiments/README.md": {"nearness": nearness, "seed-000": seed_table},
 }
 

@@ -19,6 +19,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// Whose filter the marks are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,21 +187,19 @@ fn each_page(
     mut each: impl FnMut(&Document<'_>, Option<&Member>) + Send,
 ) -> Result<()> {
     let mut members = file.members.iter().peekable();
-    let state = std::sync::Mutex::new(|document: Document<'_>| {
-        each(&document, members.next_if(|member| member.row == document.id.row));
-    });
-    let reading = corpus::read(
-        std::slice::from_ref(&file.input),
-        options,
-        || (),
-        |(), document| {
-            if let Ok(mut hand_on) = state.lock() {
-                hand_on(document);
-            }
-        },
-        &|bytes| progress.advance(bytes),
-    );
-    drop(state);
+    let reading = {
+        // Only one thread reads; the reader asks for what several could share.
+        let hand_on = Mutex::new(|document: Document<'_>| {
+            each(&document, members.next_if(|member| member.row == document.id.row));
+        });
+        corpus::read(
+            std::slice::from_ref(&file.input),
+            options,
+            || (),
+            |(), document| (hand_on.lock().unwrap_or_else(PoisonError::into_inner))(document),
+            &|bytes| progress.advance(bytes),
+        )
+    };
     let read = reading.files.first().map_or(0, |read| read.documents);
     if read != file.documents || members.next().is_some() {
         return Err(changed(

@@ -1,0 +1,280 @@
+"""Whole jobs of flipside and of other tools on the same pages: processor time, and how many pages each keeps.
+
+    python3 costs.py FLIPSIDE ROWS.csv WORK_FOLDER FILE.warc.wet.gz… [--runs 3]
+
+`cargo run --release -p flipside-experiments -- rivals --corpus FILE.warc.wet.gz` builds flipside and calls it. The
+conversion records become lines of JSON once. A job is a process that begins with these lines and ends with a file of the
+pages that it keeps; its processor time is that of all its threads and children, the interpreter's own start included, and
+the least of several runs counts. The Python tools get virtual environments in WORK_FOLDER; a tool that cannot be had is
+named with the reason and left out.
+
+Each tool is used as its documentation shows, so the jobs are not quite the same: column `work` says what a job does, and what it
+leaves out of what flipside does.
+"""
+
+import argparse
+import csv
+import datetime
+import gzip
+import json
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+FIELDS = ["date", "machine", "command", "corpus", "pages", "text_bytes", "tool", "version", "work", "kept", "cpu_seconds", "times_flipside"]
+SECONDS = float(os.environ.get("RIVAL_SECONDS", "900"))
+
+# What a rival's process runs: `pages` is read, and kept lines go to `kept`.
+RENSA = """
+import json, sys
+from rensa import RMinHashDeduplicator
+with open(sys.argv[1], encoding="utf-8", newline="\\n") as pages:
+    lines = [line.rstrip("\\n") for line in pages]
+dedup = RMinHashDeduplicator(threshold=0.8, num_perm=128, use_lsh=True)
+keep = dedup.add_pairs((str(i), FEATURES(json.loads(line)["text"])) for i, line in enumerate(lines))
+with open(sys.argv[2], "w", encoding="utf-8") as kept:
+    kept.writelines(line + "\\n" for line, stays in zip(lines, keep) if stays)
+"""
+WORDS = "def FEATURES(text): return text.split()\n"
+SHINGLES = """
+def FEATURES(text):
+    words = text.lower().split()
+    return [" ".join(words[i:i + 5]) for i in range(max(len(words) - 4, 1))]
+"""
+DATASKETCH = """
+import json, sys
+from datasketch import MinHash, MinHashLSH
+index = MinHashLSH(threshold=0.8, num_perm=128)
+with open(sys.argv[1], encoding="utf-8") as pages, open(sys.argv[2], "w", encoding="utf-8") as kept:
+    for number, line in enumerate(pages):
+        sketch = MinHash(num_perm=128)
+        sketch.update_batch([feature.encode() for feature in FEATURES(json.loads(line)["text"])])
+        if not index.query(sketch):
+            index.insert(number, sketch)
+            kept.write(line)
+"""
+DATATROVE = """
+import glob, gzip, os, sys
+from datatrove.executor import LocalPipelineExecutor
+from datatrove.pipeline.dedup import MinhashDedupBuckets, MinhashDedupCluster, MinhashDedupFilter, MinhashDedupSignature
+from datatrove.pipeline.dedup.minhash import MinhashConfig
+from datatrove.pipeline.readers import JsonlReader
+from datatrove.pipeline.writers import JsonlWriter
+from datatrove.utils.hashing import HashConfig
+pages, kept = sys.argv[1:]
+folder, work = os.path.dirname(pages), kept + ".work"
+config = MinhashConfig(hash_config=HashConfig(precision=64), num_buckets=14, hashes_per_bucket=8, n_grams=5)
+reader = lambda: JsonlReader(folder, glob_pattern=os.path.basename(pages))
+steps = [
+    ([reader(), MinhashDedupSignature(output_folder=work + "/signatures", config=config)], 1),
+    ([MinhashDedupBuckets(input_folder=work + "/signatures", output_folder=work + "/buckets", config=config)], config.num_buckets),
+    ([MinhashDedupCluster(input_folder=work + "/buckets", output_folder=work + "/remove", config=config)], 1),
+    ([reader(), MinhashDedupFilter(input_folder=work + "/remove"), JsonlWriter(work + "/kept", compression=None)], 1),
+]
+for number, (pipeline, tasks) in enumerate(steps):
+    LocalPipelineExecutor(pipeline=pipeline, tasks=tasks, workers=1, logging_dir=work + f"/logs{number}").run()
+with open(kept, "w", encoding="utf-8") as out:
+    for name in sorted(glob.glob(work + "/kept/*")):
+        out.write(open(name, encoding="utf-8").read())
+"""
+
+LEAVES_OUT = "leaves out pairs, clusters and any check of what it missed"
+# Environment, program, and what the job does.
+PYTHON_TOOLS = {
+    "rensa, as documented": ("rensa", WORDS + RENSA, f"MinHash of words cut at blanks, 128 positions, its index at .8, candidates checked; {LEAVES_OUT}"),
+    "rensa, runs of 5 words": ("rensa", SHINGLES + RENSA, f"the same of runs of five words cut at blanks, made in Python; {LEAVES_OUT}"),
+    "datasketch, as documented": ("datasketch", WORDS + DATASKETCH, f"MinHash of words cut at blanks, 128 permutations, its index at .8, candidates unchecked; {LEAVES_OUT}"),
+    "datatrove": ("datatrove", DATATROVE, "its four stages with its example's 14 bands of 8 hashes of 64 bits, 5-grams of its tokeniser; connected components of unchecked candidates; leaves out pairs and a report of what it missed"),
+}
+ENVIRONMENTS = {
+    "rensa": ("rensa", ["rensa==0.5.0"]),
+    "datasketch": ("datasketch", ["datasketch==2.0.0", "numpy"]),
+    "datatrove": ("datatrove", ["datatrove[io]==0.10.1", "regex", "nltk", "tldextract", "orjson", "xxhash==3.5.0", "spacy", "tokenizers"]),
+    "text-dedup": ("text_dedup", ["text-dedup==0.4.0"]),
+}
+# Named where one would look for them.
+NOT_PACKAGED = {
+    "fastrustrag": "no package of that name on PyPI or crates.io",
+    "Duplodocus": "source in a repository alone, no package on PyPI or crates.io",
+}
+
+
+def processor():
+    """What the machine's processor is called, as far as it tells."""
+    told = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    names = [line.split(":")[1] for line in told.splitlines() if line.startswith("model name")]
+    return " ".join((names or [platform.processor() or platform.machine()])[0].split()[:2])
+
+
+def lines_of(files, out):
+    """Lines of JSON of the conversion records; how many, and their bytes of text."""
+    pages = size = 0
+    with open(out, "w", encoding="utf-8") as lines:
+        for path in files:
+            with gzip.open(path) as file:
+                while line := file.readline():
+                    if not line.startswith(b"WARC/"):
+                        continue
+                    header = {}
+                    while line := file.readline().strip():
+                        name, _, value = line.partition(b":")
+                        header[name.lower()] = value.strip()
+                    text = file.read(int(header[b"content-length"])).decode("utf-8", "replace")
+                    if header[b"warc-type"] == b"conversion":
+                        size += len(text.encode())
+                        lines.write(json.dumps({"id": str(pages), "text": text}, ensure_ascii=False) + "\n")
+                        pages += 1
+    return pages, size
+
+
+def environment(work, tool):
+    """The interpreter of a tool's own environment, and the version; or why there is none."""
+    module, packages = ENVIRONMENTS[tool]
+    folder = work / f"environment-{tool}"
+    python = folder / "bin/python"
+    try:
+        if not python.exists():
+            # An older interpreter has no text-dedup.
+            runs = lambda python: subprocess.run([python, "-c", ""], capture_output=True).returncode == 0
+            newer = [python for python in ["python3.13", "python3.12"] if shutil.which(python) and runs(python)]
+            subprocess.run([*newer, sys.executable][:1] + ["-m", "venv", folder], check=True, capture_output=True)
+        installed = [python, "-m", "pip", "install", "-q", "--prefer-binary", *packages]
+        subprocess.run(installed, check=True, capture_output=True, timeout=600)
+        script = f"import importlib.metadata, {module}; print(importlib.metadata.version({packages[0].split('==')[0].split('[')[0]!r}))"
+        version = subprocess.run([python, "-c", script], check=True, capture_output=True, text=True, timeout=300)
+    except (subprocess.SubprocessError, OSError) as error:
+        told = getattr(error, "stderr", None) or str(error)
+        told = told.decode("utf-8", "replace") if isinstance(told, bytes) else told
+        return None, (told.strip().splitlines() or ["no reason told"])[-1]
+    return python, version.stdout.strip()
+
+
+def timed(command, runs, folder):
+    """The least processor time of some runs of a command, in seconds; one of more than a minute is not repeated."""
+    best = float("inf")
+    for run in range(runs):
+        if run > 0 and best > 60:
+            break
+        for old in folder.iterdir():
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, check=True, capture_output=True, timeout=SECONDS, cwd=folder)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return best
+
+
+def number_of_lines(path):
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rb") as lines:
+        return sum(1 for _ in lines)
+
+
+def text_dedup(work, python, pages, folder, runs):
+    """The package's own program, which keeps its pages as a dataset."""
+    command = [python, "-m", "text_dedup.minhash", "--path", "json", "--data_files", pages, "--split", "train", "--column", "text"]
+    command += ["--cache_dir", folder / "cache", "--output", folder / "out", "--num_proc", "1", "--threshold", "0.8"]
+    seconds = timed(command, runs, folder)
+    count = "import datasets, sys; print(len(datasets.load_from_disk(sys.argv[1])))"
+    counted = subprocess.run([python, "-c", count, folder / "out"], check=True, capture_output=True, text=True)
+    return seconds, int(counted.stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("flipside", type=Path)
+    parser.add_argument("rows", type=Path)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--runs", type=int, default=3)
+    given = parser.parse_args()
+    work = given.work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    flipside = given.flipside.resolve()
+    machine = f"{processor()} x{os.cpu_count()}"
+    corpus = "+".join(sorted(file.name.removesuffix(".warc.wet.gz") for file in given.files))
+    command = f"rivals --corpus {' '.join(sorted(file.name for file in given.files))}"
+    rows = []
+    with tempfile.TemporaryDirectory(dir=work) as folder:
+        pages, folder = Path(folder, "pages.jsonl"), Path(folder, "run")
+        folder.mkdir()
+        number, size = lines_of(sorted(given.files), pages)
+
+        def row(tool, version, did, seconds, kept):
+            if not 0 < kept <= number:
+                sys.exit(f"{tool} kept {kept} of {number} pages: that is not the same job")
+            times = seconds / (rows[0]["cpu_seconds"] if rows else seconds)
+            rows.append(dict(zip(FIELDS, [
+                datetime.date.today(), machine, command, corpus, number, size, tool, version, did, kept, round(seconds, 2), f"{times:.2f}",
+            ])))
+            print(f"{tool} {version}: {seconds:.2f} s, {times:.2f} times; {kept} of {number} pages kept", file=sys.stderr)
+
+        version = subprocess.run([flipside, "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
+        for tool, options, did in [
+            ("flipside", "", "both sketches of runs of five words, candidates judged at .8; pairs, clusters, an audit of what was missed, a report, kept pages packed"),
+            ("flipside --method minhash", "--method minhash", "MinHash of runs of five words, 128 positions of 32 bits, candidates checked by the estimate at .8; the same output without the audit"),
+        ]:
+            out = folder / "result"
+            seconds = timed([flipside, "dedup", pages, "--out", out, "--threads", "1", "--quiet", *options.split()], given.runs, folder)
+            row(tool, version, did, seconds, number_of_lines(out / "kept.jsonl.gz"))
+        for tool, why in NOT_PACKAGED.items():
+            print(f"{tool}: left out: {why}", file=sys.stderr)
+        for tool, (package, program, did) in PYTHON_TOOLS.items():
+            python, version = environment(work, package)
+            if python is None:
+                print(f"{tool}: left out: {version}", file=sys.stderr)
+                continue
+            kept = folder / "kept.jsonl"
+            try:
+                seconds = timed([python, "-c", program, pages, kept], given.runs, folder)
+            except subprocess.SubprocessError as error:
+                told = (getattr(error, "stderr", None) or b"").decode("utf-8", "replace").strip().splitlines()
+                print(f"{tool}: left out: {(told or [str(error)])[-1]}", file=sys.stderr)
+                continue
+            row(tool, version, did, seconds, number_of_lines(kept))
+        python, version = environment(work, "text-dedup")
+        if python is None:
+            print(f"text-dedup: left out: {version}", file=sys.stderr)
+        else:
+            try:
+                seconds, kept = text_dedup(work, python, pages, folder, given.runs)
+                row("text-dedup", version, "text_dedup.minhash, 5-grams, 250 positions, .8; connected components of unchecked candidates; leaves out pairs and a report of what it missed", seconds, kept)
+            except subprocess.SubprocessError as error:
+                told = (getattr(error, "stderr", None) or b"").decode("utf-8", "replace").strip().splitlines()
+                print(f"text-dedup: left out: {(told or [str(error)])[-1]}", file=sys.stderr)
+        simdoc = HERE / "simdoc"
+        built = subprocess.run(["cargo", "build", "-q", "--release", "--manifest-path", simdoc / "Cargo.toml", "--target-dir", work / "simdoc"], capture_output=True, text=True)
+        if built.returncode != 0:
+            print(f"find-simdoc: left out: {(built.stderr.strip().splitlines() or ['not built'])[-1]}", file=sys.stderr)
+        else:
+            texts = folder.parent / "texts.txt"
+            with open(pages, encoding="utf-8") as lines, open(texts, "w", encoding="utf-8") as out:
+                out.writelines((" ".join(json.loads(line)["text"].lower().split()) or "-") + "\n" for line in lines)
+            program = f"{work}/simdoc/release/simdoc {texts} jaccard 5 0.2 > pairs.csv"
+            try:
+                seconds = timed(["sh", "-c", program], given.runs, folder)
+            except subprocess.SubprocessError as error:
+                print(f"find-simdoc: left out: {error}", file=sys.stderr)
+            else:
+                with open(folder / "pairs.csv", newline="") as found:
+                    goes = {max(int(pair["a"]), int(pair["b"])) for pair in csv.DictReader(found)}
+                row("find-simdoc", "0.1.1", "one-bit MinHash of 640 bits of runs of five words, pairs within .2, all of them; leaves out reading JSON, clusters, kept pages; `kept` are the pages that are no pair's later one", seconds, number - len(goes))
+    given.rows.parent.mkdir(parents=True, exist_ok=True)
+    before = []
+    if given.rows.exists():
+        with open(given.rows, newline="") as file:
+            before = [old for old in csv.DictReader(file) if old["corpus"] != corpus]
+    with open(given.rows, "w", newline="") as file:
+        out = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        out.writeheader()
+        out.writerows([*before, *rows])
+
+
+if __name__ == "__main__":
+    main()
