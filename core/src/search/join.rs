@@ -728,7 +728,7 @@ mod tests {
         let pairs = run(u64::MAX).unwrap();
         assert!(pairs > 1_000);
         assert_eq!(run(pairs), Some(pairs));
-        [0, 1, 50, pairs - 1].map(|waiting| assert_eq!(run(waiting), None));
+        [0, 1, 50, pairs - 1].into_iter().for_each(|waiting| assert_eq!(run(waiting), None));
         // Some parts have pairs, so that some have to wait.
         let hashes: Vec<u64> = (0..3_000).collect();
         let none = Limits { waiting: 0, ..Limits::NONE };
