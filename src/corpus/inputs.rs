@@ -548,12 +548,12 @@ impl<'a> Found<'a> {
 ///
 /// A folder stands for the files below it with a known name: `.wet`, `.warc` (also `.warc.wet`, `.warc.txt`),
 /// `.jsonl` or `.ndjson`, each also with `.gz` or `.zst`, and `.parquet`; and for those called `.json`,
-/// `.json.gz` or `.json.zst` whose first line is an object with a text, and `.csv` or `.tsv`, also compressed, whose
-/// header has a column of texts. A file that is named itself may be called anything; its content says what it is, and
-/// of CSV its name. A folder of earlier results below a folder is passed over,
-/// and whatever a run left unfinished or works in. `-` is standard input; it and other streams are copied to a temporary
-/// file first, which takes as much room in the folder for such files. A file that is named twice, or through
-/// a link, is there once.
+/// `.json.gz` or `.json.zst` whose first line is an object with a text, and `.csv` or `.tsv`, also compressed,
+/// whose header has a column of texts. A file that is named itself may be called anything; its content says
+/// what it is, and of CSV its name. A folder of earlier results below a folder is passed over, and whatever a
+/// run left unfinished or works in. `-` is standard input; it and other streams are copied to a temporary file
+/// first, which takes as much room in the folder for such files. A file that is named twice, or through a link,
+/// is there once.
 ///
 /// The list is sorted by real path; streams come behind the files, and what cannot be found behind the
 /// streams. It does not depend on the order of `paths`. A file that is missing or unreadable stays in the

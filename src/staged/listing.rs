@@ -23,8 +23,8 @@ pub struct Listed {
     pub pages: u64,
 }
 
-/// Clusters pages as [`cluster`](super::cluster()) does, and writes `pairs.csv` and `clusters.csv` into a new folder: what
-/// [`dedup`](super::dedup()) writes of the same pages, with input files by their real paths.
+/// Clusters pages as [`cluster`](super::cluster()) does, and writes `pairs.csv` and `clusters.csv` into a new folder:
+/// what [`dedup`](super::dedup()) writes of the same pages, with input files by their real paths.
 ///
 /// # Errors
 /// As [`cluster`](super::cluster()); if there are more pages than tables can number; or if something is in the folder's
