@@ -1,7 +1,7 @@
-//! What a result says of each page, as the filters of other programs read it: datatrove's lists of documents to drop,
-//! Dolma's attributes.
+//! What a result says of each page, as other programs read it: datatrove's lists of documents to drop, Dolma's attributes,
+//! NumPy's arrays.
 //!
-//! Both count what they read by themselves, so the files of the result are read once more, in order: a page's row
+//! The first two count what they read by themselves, so the files of the result are read once more, in order: a page's row
 //! ([`crate::corpus::Document::id`]) counts lines that are damaged or have no text, which these programs pass over.
 
 use crate::corpus::{
@@ -29,6 +29,9 @@ pub enum Filter {
     /// document of a cluster with the number of the cluster and of its documents. `tasks.csv` says which file is which
     /// task: the files in the order of their names' bytes, as datatrove deals them out to as many tasks as files.
     Datatrove,
+    /// NumPy: for each file, in the same order, `000000.npy`, an array of truth values, one for each row as tables of ours
+    /// count them, up to the last page: whether it stays. Rows that are no pages do not.
+    Numpy,
     /// Dolma's mixer: for each file of lines of JSON one of the same name under `attributes/flipside/` with the id of
     /// every document, and for those that go the attribute `flipside_duplicate`, from 0 to the length of the text in
     /// characters.
@@ -102,7 +105,8 @@ pub fn mark(job: &MarkJob, progress: &dyn Progress) -> Result<Marked> {
     let bytes: u64 = marks.iter().map(|file| file.input.stored_bytes()).sum();
     progress.begin("mark", bytes.max(1), "bytes");
     let written = with_threads(job.threads, || match job.filter {
-        Filter::Datatrove => tasks(&marks, &options, folder.path(), progress),
+        Filter::Datatrove => tasks(&marks, folder.path(), |file| of_datatrove(file, &options, progress)),
+        Filter::Numpy => tasks(&marks, folder.path(), |file| of_numpy(file, &options, progress)),
         Filter::Dolma => attributes(&marks, &options, folder.path(), progress),
     });
     progress.end();
@@ -226,37 +230,66 @@ impl Row for Task<'_> {
     }
 }
 
-/// Writes what datatrove reads.
-fn tasks(marks: &[Marks], options: &ReadOptions, folder: &Path, progress: &dyn Progress) -> Result<()> {
+/// The ending of a file's name, and what is in it.
+type Ended = (&'static str, Vec<u8>);
+
+/// Writes files for each file of pages, called by its place in the order of names, and which file that is.
+fn tasks<const FILES: usize>(
+    marks: &[Marks],
+    folder: &Path,
+    of_file: impl Fn(&Marks) -> Result<[Ended; FILES]> + Sync,
+) -> Result<()> {
     let mut order: Vec<(&Path, &Marks)> = marks.iter().map(|file| (&*file.input.path, file)).collect();
     order.sort_by_key(|(path, _)| path.as_os_str().as_encoded_bytes());
     let rows = order.iter().enumerate();
     let rows = rows.map(|(task, (path, _))| Ok(Task { task, file: path.to_string_lossy() }));
     tables::write(&folder.join("tasks.csv"), rows)?;
     order.par_iter().enumerate().try_for_each(|(task, (_, file))| {
-        let [mut remove, mut clusters, mut sizes] = [const { Vec::new() }; 3];
-        let mut place = 0u32;
-        each_page(file, options, progress, |document, member| {
-            // datatrove passes over a document without a text.
-            if document.text.is_empty() {
-                return;
-            }
-            if let Some(member) = member {
-                let at = place.to_le_bytes();
-                if !member.stays {
-                    remove.extend(at);
-                }
-                clusters.extend([at, member.cluster.to_le_bytes()].as_flattened());
-                sizes.extend([at, member.size.to_le_bytes()].as_flattened());
-            }
-            place += 1;
-        })?;
-        for (kind, bytes) in [("remove", remove), ("clusters", clusters), ("sizes", sizes)] {
-            let path = folder.join(format!("{task:06}.{kind}"));
+        for (ending, bytes) in of_file(file)? {
+            let path = folder.join(format!("{task:06}.{ending}"));
             fs::write(&path, bytes).map_err(|error| Error::io(&path, error))?;
         }
         Ok(())
     })
+}
+
+/// What datatrove reads of a file.
+fn of_datatrove(file: &Marks, options: &ReadOptions, progress: &dyn Progress) -> Result<[Ended; 3]> {
+    let [mut remove, mut clusters, mut sizes] = [const { Vec::new() }; 3];
+    let mut place = 0u32;
+    each_page(file, options, progress, |document, member| {
+        // datatrove passes over a document without a text.
+        if document.text.is_empty() {
+            return;
+        }
+        if let Some(member) = member {
+            let at = place.to_le_bytes();
+            if !member.stays {
+                remove.extend(at);
+            }
+            clusters.extend([at, member.cluster.to_le_bytes()].as_flattened());
+            sizes.extend([at, member.size.to_le_bytes()].as_flattened());
+        }
+        place += 1;
+    })?;
+    Ok([("remove", remove), ("clusters", clusters), ("sizes", sizes)])
+}
+
+/// What NumPy reads of a file.
+fn of_numpy(file: &Marks, options: &ReadOptions, progress: &dyn Progress) -> Result<[Ended; 1]> {
+    /// Magic, and version 1.0 of the format.
+    const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
+    let mut stays = Vec::new();
+    each_page(file, options, progress, |document, member| {
+        stays.resize(document.id.row as usize, 0);
+        stays.push(u8::from(member.is_none_or(|member| member.stays)));
+    })?;
+    let header = format!("{{'descr': '|b1', 'fortran_order': False, 'shape': ({},), }}", stays.len());
+    // The array begins at a multiple of 64 bytes, behind a line end.
+    let length = (MAGIC.len() + 2 + header.len() + 1).next_multiple_of(64) - MAGIC.len() - 2;
+    let header = format!("{header:<width$}\n", width = length - 1);
+    let bytes = [MAGIC, &(length as u16).to_le_bytes(), header.as_bytes(), &stays].concat();
+    Ok([("npy", bytes)])
 }
 
 /// Writes what Dolma reads.

@@ -90,6 +90,28 @@ fn datatrove_drops_what_goes() {
 }
 
 #[test]
+fn numpy_reads_whether_each_row_stays() {
+    let place = Place::new();
+    corpus(&place);
+    place.told("dedup documents --out result --quiet", 1);
+    place.told("mark result --for numpy --out marks", 0);
+    let array = |task: u32| {
+        let bytes = fs::read(place.at(&format!("marks/{task:06}.npy"))).unwrap();
+        assert_eq!(&bytes[..8], b"\x93NUMPY\x01\0");
+        let start = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+        let header = std::str::from_utf8(&bytes[10..start]).unwrap();
+        assert!(start % 64 == 0 && header.ends_with('\n'));
+        let array = bytes[start..].iter().map(|&stays| stays == 1).collect::<Vec<_>>();
+        let shape = format!("{{'descr': '|b1', 'fortran_order': False, 'shape': ({},), }}", array.len());
+        assert_eq!(header.trim_end(), shape);
+        array
+    };
+    // a, damaged, empty, b, null, c, a again.
+    assert_eq!(array(1), [true, false, true, false, false, true, false]);
+    assert_eq!(array(0), [false, false, true]);
+}
+
+#[test]
 fn dolma_finds_an_attribute_for_each_document() {
     let place = Place::new();
     corpus(&place);

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   flipside mark result --for datatrove --out remove   # then MinhashDedupFilter(\"remove\")
   flipside mark result --for dolma --out marks        # marks/attributes/flipside, for dolma mix
+  flipside mark result --for numpy --out stays        # then numpy.load(\"stays/000000.npy\")
 
 The files that the result was made of are read once more, and must be where they were, as they were.")]
 pub(crate) struct Args {
@@ -46,6 +47,8 @@ enum FilterName {
     Datatrove,
     /// dolma mix: the attribute flipside_duplicate of files of JSONL
     Dolma,
+    /// An array of truth values for each file, whether each row stays; files as tasks.csv says
+    Numpy,
 }
 
 impl Args {
@@ -55,6 +58,7 @@ impl Args {
             filter: match self.filter {
                 FilterName::Datatrove => Filter::Datatrove,
                 FilterName::Dolma => Filter::Dolma,
+                FilterName::Numpy => Filter::Numpy,
             },
             options: ReadOptions::new(self.names.fields(), self.names.longest_page(), self.names.rules()),
             out: self.out,
