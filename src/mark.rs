@@ -1,8 +1,9 @@
-//! What a result says of each page, as other programs read it: datatrove's lists of documents to drop, Dolma's attributes,
-//! NumPy's arrays.
+//! What a result says of each page, as other programs read it: datatrove's lists of documents to drop, Dolma's
+//! attributes, NumPy's arrays.
 //!
-//! The first two count what they read by themselves, so the files of the result are read once more, in order: a page's row
-//! ([`crate::corpus::Document::id`]) counts lines that are damaged or have no text, which these programs pass over.
+//! The first two count what they read by themselves, so the files of the result are read once more, in order: a
+//! page's row ([`crate::corpus::Document::id`]) counts lines that are damaged or have no text, which these programs
+//! pass over.
 
 use crate::corpus::{
     self, DiscoverOptions, Discovered, Document, Format, Input, ReadOptions, discover_all, pack, split_name,
@@ -29,8 +30,8 @@ pub enum Filter {
     /// document of a cluster with the number of the cluster and of its documents. `tasks.csv` says which file is which
     /// task: the files in the order of their names' bytes, as datatrove deals them out to as many tasks as files.
     Datatrove,
-    /// NumPy: for each file, in the same order, `000000.npy`, an array of truth values, one for each row as tables of ours
-    /// count them, up to the last page: whether it stays. Rows that are no pages do not.
+    /// NumPy: for each file, in the same order, `000000.npy`, an array of truth values, one for each row as tables of
+    /// ours count them, up to the last page: whether it stays. Rows that are no pages do not.
     Numpy,
     /// Dolma's mixer: for each file of lines of JSON one of the same name under `attributes/flipside/` with the id of
     /// every document, and for those that go the attribute `flipside_duplicate`, from 0 to the length of the text in
