@@ -17,10 +17,14 @@ pub struct Estimate {
     pub packed_names: f64,
     /// Bytes of a page's text.
     pub text: f64,
+    /// Threads that work on them.
+    threads: usize,
 }
 
-/// What a run holds whatever it works on, the buffers of a few threads that read included.
+/// What a run holds whatever it works on.
 const HELD_ANYWAY: u64 = 12 << 20;
+/// What a thread holds besides: its buffers, which are of the length of pages, and memory that it keeps.
+const HELD_BY_THREAD: u64 = 4 << 20;
 /// Bytes of a page's row in a table of documents, beside its names.
 const ROW: f64 = 88.0;
 /// Bytes of what is known of a page's text.
@@ -34,12 +38,14 @@ impl Estimate {
         let density = pages as f64 / stored_bytes.max(1) as f64;
         let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
         let [names, packed_names, text] = [name_bytes, packed_name_bytes, text_bytes].map(each);
-        Self { pages: (stored as f64 * density) as u64, density, names, packed_names, text }
+        let (pages, threads) = ((stored as f64 * density) as u64, options.threads);
+        Self { pages, density, names, packed_names, text, threads }
     }
 
-    /// That of so many pages, whose ids and URLs have so many bytes, as they are and compressed, and whose texts.
-    pub fn new(pages: u64, [names, packed_names]: [f64; 2], text: f64) -> Self {
-        Self { pages, density: 0.0, names, packed_names, text }
+    /// That of so many pages, whose ids and URLs have so many bytes, as they are and compressed, and whose texts, and of
+    /// so many threads.
+    pub fn new(pages: u64, [names, packed_names]: [f64; 2], text: f64, threads: usize) -> Self {
+        Self { pages, density: 0.0, names, packed_names, text, threads }
     }
 
     /// Pages of the largest of these files.
@@ -83,7 +89,9 @@ impl Estimate {
             _ => 250.0,
         };
         let later = ROW + self.names + FACTS + kept + joined;
-        HELD_ANYWAY + (self.pages as f64 * self.merged(kept).max(later)) as u64
+        HELD_ANYWAY
+            + self.threads as u64 * HELD_BY_THREAD
+            + (self.pages as f64 * self.merged(kept).max(later)) as u64
     }
 }
 

@@ -214,7 +214,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     progress.end();
     let rates = rates?;
     let memory = job.memory.unwrap_or_else(memory_share);
-    let expected = Estimate::new(documents, names, text);
+    let expected = Estimate::new(documents, names, text, threads);
     let held_bytes = expected.in_memory(settings);
     let on_disk = held_bytes > memory;
     let n = documents as f64;
@@ -236,7 +236,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let bits = bits_bytes(documents);
     let sorted = (n * usual::COMPANY * (width + 21.0)) as u64;
     let held = |least: u64, sorted: u64| (least + sorted).min(memory.max(least));
-    let of_file = |pages: u64| Estimate::new(pages, names, text).in_memory(settings);
+    let of_file = |pages: u64| Estimate::new(pages, names, text, 1).in_memory(settings);
     let texts = n * text;
     // Digests twice, of each band the keys twice and with them sizes, then all columns; and once more for the audit.
     let of_join = n * (32.0 + bands as f64 * (12.0 + width) + width + 20.0);
