@@ -202,8 +202,7 @@ fn rivals(options: &Options) -> Result<()> {
         let status = command.current_dir(root()).status().with_context(|| format!("{command:?}"))?;
         if status.success() { Ok(()) } else { bail!("{command:?}: {status}") }
     };
-    let files = options.corpora.iter().map(fs::canonicalize).collect::<Result<Vec<_>, _>>()?;
-    let files = if files.is_empty() { wet_files(&root().join("data"))? } else { files };
+    let corpora = options.corpora().iter().map(fs::canonicalize).collect::<Result<Vec<_>, _>>()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     run(Command::new(cargo).args(["build", "--release", "--bin", "flipside"]))?;
     // Where cargo has put this program, it puts that one.
@@ -213,16 +212,8 @@ fn rivals(options: &Options) -> Result<()> {
     run(Command::new("python3")
         .arg("experiments/rivals/costs.py")
         .args([&flipside, &options.results().join("rivals/costs.csv"), &work])
-        .args(files)
+        .args(corpora)
         .args(["--runs", if options.quick { "1" } else { "3" }]))
-}
-
-/// The WET files of a folder.
-fn wet_files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
-    let mut files = entries.collect::<Result<Vec<_>, _>>()?;
-    files.retain(|path| path.to_string_lossy().ends_with(".wet.gz"));
-    Ok(files)
 }
 
 fn find(name: &str) -> Result<&'static Experiment> {

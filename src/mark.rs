@@ -113,11 +113,11 @@ pub fn mark(job: &MarkJob, progress: &dyn Progress) -> Result<Marked> {
     progress.end();
     written??;
     folder.finish()?;
-    let of_marks = |of: fn(&Marks) -> usize| marks.iter().map(of).sum::<usize>() as u64;
+    let members = marks.iter().flat_map(|file| &file.members);
     Ok(Marked {
         files: marks.len() as u64,
         pages: marks.iter().map(|file| file.documents).sum(),
-        removed: of_marks(|file| file.members.iter().filter(|member| !member.stays).count()),
+        removed: members.filter(|member| !member.stays).count() as u64,
     })
 }
 
@@ -339,14 +339,11 @@ fn attributes(marks: &[Marks], options: &ReadOptions, folder: &Path, progress: &
 /// What Dolma calls files: by their paths below the folder `documents`, or else below the folder that all are in.
 fn below(paths: &[&Path]) -> Vec<PathBuf> {
     let folders = |path: &Path| path.parent().map_or(0, |folder| folder.components().count());
-    let in_all = |n: usize| {
-        let start = |path: &&Path| {
-            path.components().take(n).map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>()
-        };
-        paths.windows(2).all(|two| start(&two[0]) == start(&two[1]))
+    let in_both = |two: &[&Path]| {
+        two[0].components().zip(two[1].components()).take_while(|(one, other)| one == other).count()
     };
-    let most = paths.iter().map(|path| folders(path)).min().unwrap_or(0);
-    let shared = (0..=most).rev().find(|&n| in_all(n)).unwrap_or(0);
+    let alone = paths.iter().map(|path| folders(path));
+    let shared = paths.windows(2).map(in_both).chain(alone).min().unwrap_or(0);
     let name = |path: &&Path| {
         let of_documents = path.components().take(folders(path)).collect::<Vec<_>>();
         let documents = of_documents.iter().rposition(|part| part.as_os_str() == "documents");

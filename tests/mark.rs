@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 
-/// Two files of pages with gaps: lines that are blank, damaged, without a text, or with an empty one.
-fn corpus(place: &Place) {
+/// Two files of pages with gaps: lines that are blank, damaged, without a text, or with an empty one. And a result of
+/// them.
+fn result() -> Place {
+    let place = Place::new();
     let page = |id: &str, text: String| json!({"id": id, "text": text}).to_string();
     let near = format!("{} and more", words(1, 60));
     let first = [
@@ -27,6 +29,8 @@ fn corpus(place: &Place) {
     ];
     place.put("documents/b/pages.jsonl", first.join("\n") + "\n");
     place.put("documents/b-2.jsonl.gz", gz(second.join("\n").as_bytes()));
+    place.told("dedup documents --out result --quiet", 1);
+    place
 }
 
 /// The lines of a file that are documents with a text, as their readers count them.
@@ -50,9 +54,7 @@ fn ids(documents: &[Value]) -> Vec<String> {
 
 #[test]
 fn datatrove_drops_what_goes() {
-    let place = Place::new();
-    corpus(&place);
-    place.told("dedup documents --out result --quiet", 1);
+    let place = result();
     place.told("mark result --for datatrove --out marks", 0);
     place.told("mark result --for datatrove --out again --threads 1", 0);
     let tasks = fs::read_to_string(place.at("marks/tasks.csv")).unwrap();
@@ -91,9 +93,7 @@ fn datatrove_drops_what_goes() {
 
 #[test]
 fn numpy_reads_whether_each_row_stays() {
-    let place = Place::new();
-    corpus(&place);
-    place.told("dedup documents --out result --quiet", 1);
+    let place = result();
     place.told("mark result --for numpy --out marks", 0);
     let array = |task: u32| {
         let bytes = fs::read(place.at(&format!("marks/{task:06}.npy"))).unwrap();
@@ -113,9 +113,7 @@ fn numpy_reads_whether_each_row_stays() {
 
 #[test]
 fn dolma_finds_an_attribute_for_each_document() {
-    let place = Place::new();
-    corpus(&place);
-    place.told("dedup documents --out result --quiet", 1);
+    let place = result();
     place.told("mark result --for dolma --out marks", 0);
     let mut stays = Vec::new();
     for name in ["b/pages.jsonl", "b-2.jsonl.gz"] {
@@ -139,9 +137,7 @@ fn dolma_finds_an_attribute_for_each_document() {
 
 #[test]
 fn what_cannot_be_marked_is_refused() {
-    let place = Place::new();
-    corpus(&place);
-    place.told("dedup documents --out result --quiet", 1);
+    let place = result();
     place.put("marks/mine", "years of work");
     let told = place.told("mark result --for dolma --out marks", 2);
     assert!(told.contains("something is there already"), "{told}");

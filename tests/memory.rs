@@ -2,7 +2,7 @@
 
 use crate::cli::{corpus, flipside};
 #[cfg(target_os = "linux")]
-use crate::place::is_ignored;
+use crate::place::ends_by;
 use crate::staged::{ONE, contents, quick, sketch_job, texts, write_files};
 use flipside::clusters::Linkage;
 use flipside::corpus::KeptFiles;
@@ -565,14 +565,9 @@ fn a_run_on_disk_that_is_interrupted_says_how_to_go_on() {
     while !folder.join("sketches").exists() && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(5));
     }
-    if is_ignored(child.id(), INTERRUPT) {
-        // As in the background of a shell, where these tests may run.
-        child.kill().unwrap();
-        child.wait().unwrap();
+    if !ends_by(&mut child, "-INT", INTERRUPT) {
         return;
     }
-    let id = child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{told}");

@@ -68,7 +68,7 @@ pub fn zst(bytes: &[u8]) -> Vec<u8> {
 
 /// Whether a process was told to ignore a signal.
 #[cfg(unix)]
-pub fn is_ignored(process: u32, signal: i32) -> bool {
+fn is_ignored(process: u32, signal: i32) -> bool {
     has_signal(process, "SigIgn:", signal)
 }
 
@@ -76,6 +76,20 @@ pub fn is_ignored(process: u32, signal: i32) -> bool {
 #[cfg(unix)]
 pub fn is_caught(process: u32, signal: i32) -> bool {
     has_signal(process, "SigCgt:", signal)
+}
+
+/// Sends a signal as a terminal or another program does; false if the process ignores it, as in the background of a
+/// shell or under `nohup`, where tests may run: then it is killed and gone.
+#[cfg(unix)]
+pub fn ends_by(child: &mut std::process::Child, signal: &str, number: i32) -> bool {
+    if is_ignored(child.id(), number) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+        return false;
+    }
+    let status = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(status.unwrap().success());
+    true
 }
 
 #[cfg(unix)]

@@ -2,7 +2,7 @@
 
 use crate::cli::{corpus, flipside};
 #[cfg(target_os = "linux")]
-use crate::place::{is_caught, is_ignored};
+use crate::place::{ends_by, is_caught};
 use flipside::clusters::Linkage;
 use flipside::core::dedup::{Context, Deduper, Kind, Outcome};
 use flipside::corpus::{DiscoverOptions, JsonlFields, ReadOptions, ReadRules, discover, read};
@@ -706,14 +706,9 @@ fn a_stage_that_is_ended_says_how_to_go_on() {
     while !is_caught(child.id(), INTERRUPT) && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    if is_ignored(child.id(), INTERRUPT) {
-        // As in the background of a shell, where these tests may run.
-        child.kill().unwrap();
-        child.wait().unwrap();
+    if !ends_by(&mut child, "-INT", INTERRUPT) {
         return;
     }
-    let id = child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && told.contains("the same command goes on"), "{told}");

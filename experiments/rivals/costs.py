@@ -1,6 +1,6 @@
 """Whole jobs of flipside and of other tools on the same pages: processor time, and how many pages each keeps.
 
-    python3 costs.py FLIPSIDE ROWS.csv WORK_FOLDER FILE.warc.wet.gz… [--runs 3]
+    python3 costs.py FLIPSIDE ROWS.csv WORK_FOLDER FILE_OR_FOLDER… [--runs 3]
 
 `cargo run --release -p flipside-experiments -- rivals --corpus FILE.warc.wet.gz` builds flipside and calls it. The
 conversion records become lines of JSON once. A job is a process that begins with these lines and ends with a file of the
@@ -27,6 +27,10 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "evidence"))
+
+from corpus import read_wet  # noqa: E402
+
 FIELDS = ["date", "machine", "command", "corpus", "pages", "text_bytes", "tool", "version", "work", "kept", "cpu_seconds", "times_flipside"]
 SECONDS = float(os.environ.get("RIVAL_SECONDS", "900"))
 
@@ -117,19 +121,10 @@ def lines_of(files, out):
     pages = size = 0
     with open(out, "w", encoding="utf-8") as lines:
         for path in files:
-            with gzip.open(path) as file:
-                while line := file.readline():
-                    if not line.startswith(b"WARC/"):
-                        continue
-                    header = {}
-                    while line := file.readline().strip():
-                        name, _, value = line.partition(b":")
-                        header[name.lower()] = value.strip()
-                    text = file.read(int(header[b"content-length"])).decode("utf-8", "replace")
-                    if header[b"warc-type"] == b"conversion":
-                        size += len(text.encode())
-                        lines.write(json.dumps({"id": str(pages), "text": text}, ensure_ascii=False) + "\n")
-                        pages += 1
+            for _, _, text in read_wet(path):
+                size += len(text.encode())
+                lines.write(json.dumps({"id": str(pages), "text": text}, ensure_ascii=False) + "\n")
+                pages += 1
     return pages, size
 
 
@@ -194,17 +189,18 @@ def main():
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--runs", type=int, default=3)
     given = parser.parse_args()
+    files = sorted(file for path in given.files for file in (path.glob("*.wet.gz") if path.is_dir() else [path]))
     work = given.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     flipside = given.flipside.resolve()
     machine = f"{processor()} x{os.cpu_count()}"
-    corpus = "+".join(sorted(file.name.removesuffix(".warc.wet.gz") for file in given.files))
-    command = f"rivals --corpus {' '.join(sorted(file.name for file in given.files))}"
+    corpus = "+".join(sorted(file.name.removesuffix(".warc.wet.gz") for file in files))
+    command = f"rivals --corpus {' '.join(sorted(file.name for file in files))}"
     rows = []
     with tempfile.TemporaryDirectory(dir=work) as folder:
         pages, folder = Path(folder, "pages.jsonl"), Path(folder, "run")
         folder.mkdir()
-        number, size = lines_of(sorted(given.files), pages)
+        number, size = lines_of(files, pages)
 
         def row(tool, version, did, seconds, kept):
             if not 0 < kept <= number:

@@ -3,7 +3,6 @@
 use super::arguments::threads;
 use super::progress::Bars;
 use super::{Done, tell};
-use flipside::Error;
 use flipside::corpus::{GatherJob, gather};
 use flipside::pipeline::Progress;
 use flipside::wording::{counted, printable_path};
@@ -51,26 +50,21 @@ impl Args {
             out: self.out,
             url: self.url,
             longest_page: self.longest_page.map(|megabytes| megabytes as usize * 1_000_000),
+            threads: self.threads,
         };
         let bars = Bars::new(self.quiet);
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(self.threads)
-            .build()
-            .map_err(|error| Error::parameter("threads", self.threads, error.to_string()))?;
-        let gathered = pool.install(|| {
-            gather(&job, &|files, done| {
-                files.iter().for_each(|&files| bars.begin("gather", files, "files"));
-                bars.advance(done);
-            })
+        let gathered = gather(&job, &|files, done| {
+            files.iter().for_each(|&files| bars.begin("gather", files, "files"));
+            bars.advance(done);
         });
         bars.end();
         let gathered = gathered?;
         gathered.passed_over.told().iter().for_each(|told| bars.note(told));
         let reading = gathered.reading;
         reading.damage_told().iter().for_each(|told| bars.note(told));
-        let mut text = counted(gathered.pages, "page", "pages");
-        if gathered.extracted > 0 {
-            text += &format!(", {} of them HTML", gathered.extracted);
+        let mut text = counted(reading.documents, "page", "pages");
+        if reading.extracted > 0 {
+            text += &format!(", {} of them HTML", reading.extracted);
         }
         if reading.mended > 0 {
             text += &format!("; in {}, U+FFFD stands for what was not of its charset", reading.mended);

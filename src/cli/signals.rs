@@ -1,7 +1,6 @@
 //! Ctrl-C, a terminal that closes, and `kill`: what was begun is taken away before the program ends.
 
-use flipside::making::{kept, take_all_away};
-use flipside::wording::printable_path;
+use flipside::making::{kept, kept_told, take_all_away};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
@@ -18,11 +17,7 @@ pub(super) fn clean_up_on_end(farewell: Option<&'static str>) {
         for signal in signals.forever() {
             take_all_away();
             if let Some(folder) = kept() {
-                let shown = printable_path(&folder);
-                eprintln!(
-                    "flipside: ended. What was finished is kept in {shown}: the same command goes on from there. To begin anew, \
-                     or to be rid of it, remove that folder"
-                );
+                eprintln!("flipside: ended. What was finished is {}", kept_told(&folder));
             } else if let Some(farewell) = farewell {
                 eprintln!("flipside: {farewell}");
             }

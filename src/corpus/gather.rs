@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::damage::{Damage, DamageKind, FileReading};
 use super::filetype::{looks_like_html, split_name};
 use super::inputs::{Files, PassedOver, find_files};
-use super::options::ReadOptions;
+use super::options::{ReadOptions, pool};
 use super::write::pack;
 use crate::making::{NewFile, check_file};
 use crate::{Error, Result};
@@ -27,16 +27,14 @@ pub struct GatherJob {
     pub url: Option<String>,
     /// The longest file that is read, in bytes; `None` for the default of [`ReadOptions`].
     pub longest_page: Option<usize>,
+    /// Threads; 0 for as many as the machine has.
+    pub threads: usize,
 }
 
 /// What was gathered.
 #[derive(Debug, Default)]
 pub struct Gathered {
-    /// Pages.
-    pub pages: u64,
-    /// Those of them whose text was taken from HTML.
-    pub extracted: u64,
-    /// Files that could not be read, and pages in whose text something stands for bytes that are none of its charset.
+    /// What reading all files came to, as if they were one.
     pub reading: FileReading,
     /// What folders hold beside pages.
     pub passed_over: PassedOver,
@@ -98,7 +96,11 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
         let expected = "a name that ends in .jsonl, .jsonl.gz or .jsonl.zst";
         return Err(Error::parameter("out", job.out.display(), expected));
     }
-    check_file("out", &job.out, "none that is there", |_| false)?;
+    if fs::symlink_metadata(&job.out).is_ok() {
+        let expected = "a new file, but something is there already";
+        return Err(Error::parameter("out", job.out.display(), expected));
+    }
+    check_file("out", &job.out, "an earlier one", |_| false)?;
     let Files { files, broken, passed_over } = find_files(&job.inputs, is_page)?;
     if files.is_empty() && broken.is_empty() {
         let names = TEXT.into_iter().chain(HTML).collect::<Vec<_>>().join(", ");
@@ -107,8 +109,8 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
     }
     progress(Some(files.len() as u64), 0);
     let cap = job.longest_page.unwrap_or(ReadOptions::default().record_cap);
-    let mut gathered = Gathered { passed_over, ..Gathered::default() };
-    gathered.reading.path.clone_from(&job.inputs[0]);
+    let pool = pool(job.threads)?;
+    let mut reading = FileReading { path: job.inputs[0].clone(), ..FileReading::default() };
     let mut damage: Vec<Damage> = broken
         .into_iter()
         .map(|(path, error)| Damage::new(&path, None, (0, 0), DamageKind::CannotOpen, error))
@@ -117,20 +119,18 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
     let io = |error| Error::io(&job.out, error);
     let mut lines = Vec::new();
     for files in files.chunks(AT_ONCE) {
-        let pages: Vec<_> = files
-            .par_iter()
-            .map(|(real, shown)| read(job, real, shown, cap).map_err(|flaw| (shown, flaw)))
-            .collect();
-        for page in pages {
+        let page = |(real, shown): &'_ (PathBuf, PathBuf)| read(job, real, shown, cap);
+        let pages: Vec<_> = pool.install(|| files.par_iter().map(page).collect());
+        for ((_, shown), page) in files.iter().zip(pages) {
             match page {
                 Ok(page) => {
-                    gathered.pages += 1;
-                    gathered.extracted += u64::from(page.extracted);
-                    gathered.reading.mended += u64::from(page.mended);
-                    gathered.reading.text_bytes += page.text_bytes;
+                    reading.documents += 1;
+                    reading.extracted += u64::from(page.extracted);
+                    reading.mended += u64::from(page.mended);
+                    reading.text_bytes += page.text_bytes;
                     lines.extend(page.line);
                 }
-                Err((path, (kind, detail))) => damage.push(Damage::new(path, None, (0, 0), kind, detail)),
+                Err((kind, detail)) => damage.push(Damage::new(shown, None, (0, 0), kind, detail)),
             }
             if lines.len() > PACKED {
                 out.file().write_all(&pack(&lines, compression)?).map_err(io)?;
@@ -140,10 +140,9 @@ pub fn gather(job: &GatherJob, progress: &(dyn Fn(Option<u64>, u64) + Sync)) -> 
         progress(None, files.len() as u64);
     }
     out.file().write_all(&pack(&lines, compression)?).map_err(io)?;
-    gathered.reading.documents = gathered.pages;
-    damage.into_iter().for_each(|damage| gathered.reading.add(Damage { pages: Some(1), ..damage }));
+    damage.into_iter().for_each(|damage| reading.add(Damage { pages: Some(1), ..damage }));
     out.finish()?;
-    Ok(gathered)
+    Ok(Gathered { reading, passed_over })
 }
 
 /// Reads a page and makes its line.

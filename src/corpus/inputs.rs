@@ -405,8 +405,13 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn new(options: &'a DiscoverOptions, wanted: Option<fn(&Path) -> bool>) -> Self {
-        Self {
+    /// Whatever these paths name, in any order.
+    fn of(
+        paths: &[PathBuf],
+        options: &'a DiscoverOptions,
+        wanted: Option<fn(&Path) -> bool>,
+    ) -> Result<Self> {
+        let mut found = Self {
             options,
             wanted,
             files: BTreeMap::new(),
@@ -414,7 +419,13 @@ impl<'a> Found<'a> {
             broken: BTreeMap::new(),
             streams: BTreeMap::new(),
             passed_over: PassedOver::default(),
-        }
+        };
+        // Folders below one another would otherwise show files under the spelling that came first.
+        let mut paths: Vec<&PathBuf> = paths.iter().collect();
+        paths.sort();
+        paths.into_iter().try_for_each(|path| found.named(path))?;
+        found.passed_over.sort();
+        Ok(found)
     }
 
     fn file(&mut self, path: &Path) {
@@ -571,13 +582,7 @@ pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Vec<Inpu
 /// # Errors
 /// As [`discover`].
 pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Discovered> {
-    let mut found = Found::new(options, None);
-    // Folders below one another would otherwise show files under the spelling that came first.
-    let mut paths: Vec<&PathBuf> = paths.iter().collect();
-    paths.sort();
-    for path in &paths {
-        found.named(path)?;
-    }
+    let found = Found::of(paths, options, None)?;
     let mut inputs: Vec<Input> =
         found.files.iter().map(|(real, shown)| Input::look(shown, real, options)).collect();
     inputs.extend(found.streams.into_values());
@@ -603,7 +608,6 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
     if u32::try_from(inputs.len()).is_err() {
         return Err(Error::parameter("inputs", inputs.len(), "at most 2^32 - 1 files in one run"));
     }
-    found.passed_over.sort();
     Ok(Discovered { inputs, passed_over: found.passed_over })
 }
 
@@ -627,18 +631,12 @@ pub(crate) struct Files {
 /// [`Error::Core`] for a stream, which is no file.
 pub(crate) fn find_files(paths: &[PathBuf], is_wanted: fn(&Path) -> bool) -> Result<Files> {
     let options = DiscoverOptions::default();
-    let mut found = Found::new(&options, Some(is_wanted));
     if let Some(stream) = paths.iter().find(|path| is_stream(path)) {
         return Err(Error::parameter("inputs", stream.display(), "files and folders; this is a stream"));
     }
-    let mut paths: Vec<&PathBuf> = paths.iter().collect();
-    paths.sort();
-    for path in paths {
-        found.named(path)?;
-    }
+    let found = Found::of(paths, &options, Some(is_wanted))?;
     let mut files: Vec<(PathBuf, PathBuf)> = found.files.into_iter().collect();
     files.sort_by(|a, b| a.1.cmp(&b.1));
-    found.passed_over.sort();
     Ok(Files { files, broken: found.broken, passed_over: found.passed_over })
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::jsonl::JsonlFields;
+use crate::{Error, Result};
 
 /// The longest window that a Zstandard frame can ask for, in bits (RFC 8878 allows more, the library does
 /// not).
@@ -23,6 +24,15 @@ impl Default for ReadRules {
     fn default() -> Self {
         Self { strict: false, longest_window: 27 }
     }
+}
+
+/// Threads that work side by side, 0 for as many as the machine has.
+///
+/// # Errors
+/// If they cannot be started.
+pub(crate) fn pool(threads: usize) -> Result<rayon::ThreadPool> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map_err(|error| Error::parameter("threads", threads, error.to_string()))
 }
 
 /// How input is read.

@@ -14,7 +14,7 @@ use super::fetch::{fetch, header_at};
 use super::filetype::{Compression, Format, StreamFormat, stem};
 use super::inputs::Input;
 use super::kept::{Kept, KeptFile, KeptFiles, KeptPages};
-use super::options::ReadOptions;
+use super::options::{ReadOptions, pool};
 use super::reader::{Block, Reader};
 use super::records::{Span, copyable};
 use super::{parquet, wet};
@@ -330,10 +330,7 @@ pub fn write_kept_as(
     dir: &Path,
 ) -> Result<Kept> {
     fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(options.threads.max(1))
-        .build()
-        .map_err(|e| Error::parameter("threads", options.threads, e.to_string()))?;
+    let pool = pool(options.threads.max(1))?;
     let names = names(inputs);
     let mut targets: Vec<Target> = Vec::new();
     for format in StreamFormat::ALL {

@@ -11,7 +11,7 @@
 mod unfinished;
 
 pub use unfinished::{Unfinished, kept, take_all_away};
-pub(crate) use unfinished::{is_unfinished, keep, sweep, take_leftovers_away, with};
+pub(crate) use unfinished::{is_unfinished, keep, kept_told, sweep, take_leftovers_away, with};
 
 use crate::error::{Error, Result};
 use std::fs::{self, File, Metadata};

@@ -4,6 +4,7 @@
 //! `result` is made as `result.unfinished-XXXXXX`. Beside it is `result.unfinished-XXXXXX.lock`, which the run
 //! holds locked as long as it lives, on whatever machine: a leftover is what nobody holds.
 
+use crate::wording::printable_path;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -183,6 +184,14 @@ pub(crate) fn keep(folder: Option<PathBuf>) {
 /// The folder that stays if this process is ended, for the next to go on in.
 pub fn kept() -> Option<PathBuf> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Where what was finished is kept, and what to do with it.
+pub(crate) fn kept_told(folder: &Path) -> String {
+    let shown = printable_path(folder);
+    format!(
+        "kept in {shown}: the same command goes on from there. To begin anew, or to be rid of it, remove that folder"
+    )
 }
 
 /// Takes away everything that this process has begun and not finished. Nothing can be begun, finished or

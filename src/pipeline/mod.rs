@@ -140,11 +140,7 @@ impl Job {
 
 /// Runs `work` with a number of threads, 0 for as many as the machine has.
 pub(crate) fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> Result<R> {
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .build()
-        .map_err(|e| Error::parameter("threads", threads, e.to_string()))?;
-    Ok(pool.install(work))
+    Ok(corpus::pool(threads)?.install(work))
 }
 
 /// Reads the job's input, and the document frequencies if a file of them is named and `settings`, one of

@@ -16,7 +16,7 @@ use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::format::Body;
 use crate::hash::text_digest;
-use crate::making::{keep, sweep};
+use crate::making::{keep, kept_told, sweep};
 use crate::pipeline::dedup::{
     Findings, SHOWN_PAIRS, dedup as dedup_in_memory, report, rows_of_files, rows_of_old, told_first,
 };
@@ -267,10 +267,7 @@ fn on_disk(
             Err(error)
         }
         Err(error) => {
-            progress.note(&format!(
-                "what was finished is kept in {shown}: the same command goes on from there. To begin anew, or to be rid of it, \
-                 remove that folder"
-            ));
+            progress.note(&format!("what was finished is {}", kept_told(work.path())));
             keep(None);
             Err(error)
         }

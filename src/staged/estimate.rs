@@ -22,7 +22,7 @@ pub struct Estimate {
 }
 
 /// What a run holds whatever it works on.
-const HELD_ANYWAY: u64 = 12 << 20;
+pub const HELD_ANYWAY: u64 = 12 << 20;
 /// What a thread holds besides: its buffers, which are of the length of pages, and memory that it keeps.
 const HELD_BY_THREAD: u64 = 4 << 20;
 /// Bytes of a page's row in a table of documents, beside its names.
@@ -42,8 +42,8 @@ impl Estimate {
         Self { pages, density, names, packed_names, text, threads }
     }
 
-    /// That of so many pages, whose ids and URLs have so many bytes, as they are and compressed, and whose texts, and of
-    /// so many threads.
+    /// That of so many pages, whose ids and URLs have so many bytes, as they are and compressed, and whose texts,
+    /// and of so many threads.
     pub fn new(pages: u64, [names, packed_names]: [f64; 2], text: f64, threads: usize) -> Self {
         Self { pages, density: 0.0, names, packed_names, text, threads }
     }

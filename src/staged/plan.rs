@@ -2,7 +2,7 @@
 
 use super::apply::{ApplyJob, Outputs, apply};
 use super::cluster::{ClusterJob, cluster};
-use super::estimate::{Estimate, sketch_bytes};
+use super::estimate::{Estimate, HELD_ANYWAY, sketch_bytes};
 use super::join::{JoinJob, bits_bytes, join};
 use super::sketch::{Shard, SketchJob, sketch};
 use super::{Budget, told_bytes};
@@ -165,9 +165,6 @@ pub struct Rates {
     /// To copy or pass over a byte of text.
     pub apply: f64,
 }
-
-/// What a process holds whatever it works on.
-const HELD_ANYWAY: u64 = 12 << 20;
 
 /// Says what a job will take. The rates are measured, in about a second; shares of pages that are near others are
 /// assumed.
