@@ -109,9 +109,10 @@ impl<K: Id> Partition<K> {
 #[serde(rename_all = "kebab-case")]
 pub enum Linkage {
     /// All that hang together by any chain of pairs. Nothing bounds a chain.
-    #[default]
     Connected,
-    /// Around the page to keep: every other member is near that very page, so a chain has at most two steps.
+    /// Around the page to keep: every other member is near that very page, so a chain has at most two steps. The default,
+    /// since it removes nothing but what is near a page that stays.
+    #[default]
     Star,
     /// All members near one another: no chain at all.
     Complete,

@@ -100,7 +100,7 @@ def dedup(
     distance, key_bits: bits of 64. sketch_bytes: bytes of a page. permutations, tables: counts.
     bands: ``"16x8"`` or ``(16, 8)``. recall, verify_threshold: shares of 1. budget: probes of a page.
     keep: ``first``, ``longest`` or ``shortest-url``; of files also ``score:FIELD`` or ``input-order``.
-    clusters: ``connected``, ``star`` or ``complete``.
+    clusters: ``star``, ``connected`` or ``complete``.
     threads: 0 for one per core; results are the same for any number.
 
     ``KeyboardInterrupt`` ends the run, and what it had begun to write is taken away.
@@ -238,7 +238,7 @@ def join(sketches, *, against=None, progress=None, **settings):
     return _flipside.join(sketches, against, _options(settings), progress)
 
 
-def clusters(n, pairs, *, clusters="connected", keep=None):
+def clusters(n, pairs, *, clusters="star", keep=None):
     """Makes clusters of ``n`` pages by their near pairs: a table with columns a, b (0 to n - 1) and similarity.
 
     clusters: ``connected`` (any chain of pairs), ``star`` (every page is near the one that stays) or ``complete`` (all

@@ -25,7 +25,7 @@ _Verify: TypeAlias = Literal[
     "none", "weights", "mismatch", "estimate", "estimated-containment", "jaccard", "containment", "cosine"
 ]
 _Weighting: TypeAlias = Literal["tf-idf", "tf", "binary"]
-_Linkage: TypeAlias = Literal["connected", "star", "complete"]
+_Linkage: TypeAlias = Literal["star", "connected", "complete"]
 _Keep: TypeAlias = Literal["first", "longest", "shortest-url"]
 _Write: TypeAlias = Literal["kept", "removed", "pages", "pages.jsonl", "pages.parquet", "none"]
 _Index: TypeAlias = Literal["dial", "one-table", "all-bits"]
@@ -232,7 +232,7 @@ def join(
     sketches: _ArrowStream, *, against: _ArrowStream | None = None, progress: _Progress | None = None, **settings: Any
 ) -> Table: ...
 def clusters(
-    n: int, pairs: _ArrowStream, *, clusters: _Linkage = "connected", keep: Iterable[float] | None = None
+    n: int, pairs: _ArrowStream, *, clusters: _Linkage = "star", keep: Iterable[float] | None = None
 ) -> Table: ...
 def explain(a: str, b: str, **settings: Any) -> Explanation: ...
 def evaluate(

@@ -61,14 +61,14 @@ class FilesResult:
         return f"<flipside.spark.FilesResult {self.out}: {self.summary}>"
 
 
-def dedup(df, text="text", id="id", *, clusters="connected", partitions=None, **settings):
+def dedup(df, text="text", id="id", *, clusters="star", partitions=None, **settings):
     """Finds near-duplicates among the texts of a DataFrame: a `DataFrameResult`.
 
     text: the column of texts; null is no text. id: a column of strings or whole numbers, a different one for each row.
     Of a cluster the page with the least id stays, so ids stand for the order of pages: the answer is that of
     ``flipside.dedup(texts, ...)`` with texts in the order of their ids, for any number of partitions and machines.
 
-    clusters: ``connected`` or ``star``. partitions: of shuffles; ``spark.sql.shuffle.partitions`` by default.
+    clusters: ``star`` or ``connected``. partitions: of shuffles; ``spark.sql.shuffle.partitions`` by default.
     settings: those of `flipside.dedup` by which sketches are made and judged: similarity, features, min_features,
     feature_hash, sketch_bytes, bands, recall, seed, verify (estimate or estimated-containment), verify_threshold,
     preset. Keep is the first page's.
@@ -445,8 +445,8 @@ def _check_settings(function, settings):
 
 
 def _check_clusters(clusters):
-    if clusters not in ["connected", "star"]:
-        raise ValueError(f"clusters {clusters}: expected connected or star; complete needs all pairs at hand")
+    if clusters not in ["star", "connected"]:
+        raise ValueError(f"clusters {clusters}: expected star or connected; complete needs all pairs at hand")
 
 
 def _id_type(df, id):

@@ -21,7 +21,7 @@ def dedup(
     text: str = "text",
     id: str = "id",
     *,
-    clusters: Literal["connected", "star"] = "connected",
+    clusters: Literal["star", "connected"] = "star",
     partitions: int | None = None,
     preset: Literal["removable"] | None = None,
     similarity: float | None = None,

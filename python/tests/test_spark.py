@@ -128,7 +128,7 @@ def test_what_is_refused(spark, tmp_path):
         flipside.spark.dedup(frame)
     with pytest.raises(ValueError, match="strings or whole numbers, not double"):
         flipside.spark.dedup(frame, id="score")
-    with pytest.raises(ValueError, match="expected connected or star"):
+    with pytest.raises(ValueError, match="expected star or connected"):
         flipside.spark.dedup(frame, clusters="complete")
     with pytest.raises(ValueError, match="no features are kept"):
         flipside.spark.dedup(frame, verify="jaccard")

@@ -892,10 +892,10 @@ impl VerifyName {
 /// The command line's names of the linkages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LinkageName {
-    /// All pages linked by any chain of pairs
-    Connected,
     /// Every page is near the one that stays
     Star,
+    /// All pages linked by any chain of pairs
+    Connected,
     /// All pages are near one another
     Complete,
 }

@@ -283,7 +283,8 @@ pub(crate) fn report(
     warnings.extend(tell::chaining_warning(&findings.chaining, settings.linkage, &name));
     let largest = findings.cluster_sizes.last().map_or(0, |sizes| sizes.size);
     let [documents, new] = findings.documents;
-    warnings.extend(tell::outcome_warnings(largest, documents, &findings.counts, judged.is_some()));
+    warnings.extend(tell::largest_warning(largest, documents, settings.linkage));
+    warnings.extend(tell::unlisted_warning(&findings.counts, judged.is_some()));
     warnings.extend(tell::sources_warnings(&findings.lost_by_source));
     warnings.extend(findings.scores.clone());
     warnings.extend(frames.as_ref().and_then(tell::frames_warning));

@@ -154,7 +154,8 @@ fn report<T: AsRef<str>>(
     let counts = tell::counts(outcome, removed_text_bytes);
     let cluster_sizes = cluster_sizes(outcome);
     let largest = cluster_sizes.last().map_or(0, |sizes| sizes.size);
-    warnings.extend(tell::outcome_warnings(largest, outcome.documents as u64, &counts, judged.is_some()));
+    warnings.extend(tell::largest_warning(largest, outcome.documents as u64, settings.linkage));
+    warnings.extend(tell::unlisted_warning(&counts, judged.is_some()));
     let text = |document: Document| {
         let text = job.texts[document.index()].as_ref();
         &text[..text.floor_char_boundary(LONGEST)]

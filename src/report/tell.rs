@@ -656,29 +656,31 @@ pub fn chaining_warning(
     })
 }
 
-/// What the user should know of the size of clusters, the largest of which has `largest` of so many pages, and of
-/// pairs that are not listed.
-pub fn outcome_warnings(largest: u64, documents: u64, counts: &Counts, judged: bool) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if largest > 100 && largest * 20 > documents {
-        warnings.push(format!(
-            "The largest cluster holds {largest} of {documents} pages. Pages far from each other may have been chained \
-             through others in between: look at it before you delete anything."
-        ));
-    }
+/// What the user should know of a cluster of `largest` of so many pages, which came of `linkage`, if it is the largest.
+pub fn largest_warning(largest: u64, documents: u64, linkage: Linkage) -> Option<String> {
+    let why = match linkage {
+        Linkage::Connected => "Pages far from each other may have been chained through others in between",
+        Linkage::Star | Linkage::Complete => "They may be one template about different things",
+    };
+    (largest > 100 && largest * 20 > documents).then(|| {
+        format!("The largest cluster holds {largest} of {documents} pages. {why}: look at it before you delete anything.")
+    })
+}
+
+/// What the user should know of pairs that are not listed.
+pub fn unlisted_warning(counts: &Counts, judged: bool) -> Option<String> {
     let (listed, found) = (counts.pairs_written, counts.pairs_found);
-    if listed < found {
-        let once = if judged {
-            "copies of a text are"
-        } else {
-            "copies of a text, and pages with equal sketches, are"
-        };
-        warnings.push(format!(
+    let once = if judged {
+        "copies of a text are"
+    } else {
+        "copies of a text, and pages with equal sketches, are"
+    };
+    (listed < found).then(|| {
+        format!(
             "pairs.csv lists {listed} of {found} pairs: {once} listed once, with the page that leads them; --all-pairs lists \
              every pair."
-        ));
-    }
-    warnings
+        )
+    })
 }
 
 /// What the design of a search says of the pairs within the threshold, if anything.
