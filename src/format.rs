@@ -66,6 +66,12 @@ pub const COMPANY: Kind = Kind { tag: *b"COMP", version: 1, oldest: 1, name: "pa
 /// Near pairs and copies, by their later pages.
 pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 1, oldest: 1, name: "pairs of pages" };
 
+/// Distinct hashes with their pages, for an exact join.
+pub const HASHES: Kind = Kind { tag: *b"HASH", version: 1, oldest: 1, name: "hashes of pages" };
+
+/// Pairs of pages that an exact join brought up in a pass.
+pub const PAIRS: Kind = Kind { tag: *b"PAIR", version: 1, oldest: 1, name: "pairs of a pass" };
+
 /// What becomes of the pages that are in a cluster.
 pub const FATES: Kind = Kind { tag: *b"FATE", version: 1, oldest: 1, name: "clusters of pages" };
 
@@ -82,8 +88,22 @@ pub const READING: Kind = Kind { tag: *b"READ", version: 1, oldest: 1, name: "no
 pub const WORKING: Kind = Kind { tag: *b"WORK", version: 1, oldest: 1, name: "mark of a working folder" };
 
 /// Every kind whose files are whole when they are written, with the length of the body in front of it.
-pub const KINDS: [Kind; 12] =
-    [FREQUENCIES, SEEN, FRAMES, SKETCHES, NAMES, COMPANY, EDGES, FATES, AUDIT, APPLIED, READING, WORKING];
+pub const KINDS: [Kind; 14] = [
+    FREQUENCIES,
+    SEEN,
+    FRAMES,
+    SKETCHES,
+    NAMES,
+    COMPANY,
+    EDGES,
+    HASHES,
+    PAIRS,
+    FATES,
+    AUDIT,
+    APPLIED,
+    READING,
+    WORKING,
+];
 
 /// How the name of a run's working folder ends, behind that of its results.
 pub(crate) const WORKING_ENDING: &str = ".stages";

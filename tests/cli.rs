@@ -666,7 +666,15 @@ fn written(top: &Path) -> PathBuf {
     let (input, out) = (top.join("pages.jsonl"), top.join("out"));
     write_jsonl(&input);
     // Pairs of SimHash have a distance and a similarity, of which both are held against the settings.
-    flipside().args(["dedup", "--method", "simhash"]).arg(&input).arg("--out").arg(&out).assert().success();
+    let clusters = ["--clusters", "connected"];
+    flipside()
+        .args(["dedup", "--method", "simhash"])
+        .args(clusters)
+        .arg(&input)
+        .arg("--out")
+        .arg(&out)
+        .assert()
+        .success();
     flipside().arg("review").arg(&out).assert().success();
     let page = fs::read_to_string(out.join("review.html")).unwrap();
     let data = page.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;

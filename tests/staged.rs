@@ -9,7 +9,7 @@ use flipside::corpus::{DiscoverOptions, JsonlFields, ReadOptions, ReadRules, dis
 use flipside::hash::SplitMix64;
 use flipside::pipeline::Silent;
 use flipside::search::bands::Banding;
-use flipside::settings::{Settings, Sketches};
+use flipside::settings::{Net, Settings, Sketches};
 use flipside::staged::{
     self, ApplyJob, ClusterJob, Clustered, JoinJob, Joined, Outputs, Shard, SketchJob, pairs,
 };
@@ -351,6 +351,15 @@ pub fn quick(similarity: f64) -> Settings {
     Settings::both(similarity).with(|settings| settings.sketches = sketches)
 }
 
+/// With an exact join within a distance, if one is given.
+fn searched(settings: Settings, distance: Option<u32>) -> Settings {
+    settings.with(|settings| {
+        if let Some(distance) = distance {
+            settings.net = Net::Join { distance };
+        }
+    })
+}
+
 pub const ONE: Machine = Machine { shards: 1, threads: 1, memory: 1 << 30 };
 const SMALL: u64 = 46 << 20;
 
@@ -360,6 +369,7 @@ proptest! {
     fn stages_make_what_memory_makes(
         pages in 1usize..160, files in 1usize..6, seed: u64, similarity in prop::sample::select(vec![0.6, 0.8]),
         removable: bool, shards in prop::sample::select(vec![1usize, 2, 7]), threads in 1usize..4,
+        distance in prop::option::of(prop::sample::select(vec![0u32, 6, 18])),
     ) {
         let top = tempfile::tempdir().unwrap();
         let paths = write_files(&top.path().join("crawl"), &texts(pages, 0, seed), files);
@@ -367,6 +377,7 @@ proptest! {
             true => Settings::removable().with(|s| s.sketches = quick(0.8).sketches),
             false => quick(similarity),
         };
+        let settings = searched(settings, distance);
         assert_same(&paths, top.path(), &settings, Machine { shards, threads, memory: SMALL });
     }
 }
@@ -377,6 +388,7 @@ proptest! {
     fn what_old_sketches_hold_goes_from_new_pages_as_in_memory(
         pages in 2usize..200, old in 1usize..100, files in 1usize..4, old_files in 1usize..4, seed: u64,
         removable: bool, shards in prop::sample::select(vec![1usize, 3]), threads in 1usize..3,
+        distance in prop::option::of(Just(12u32)),
     ) {
         let top = tempfile::tempdir().unwrap();
         let first_old = pages - (pages * old / 100).clamp(1, pages - 1);
@@ -384,6 +396,7 @@ proptest! {
             true => Settings::removable().with(|s| s.sketches = quick(0.8).sketches),
             false => quick(0.6),
         };
+        let settings = searched(settings, distance);
         let machine = Machine { shards, threads, memory: SMALL };
         assert_same_against(&texts(pages, 0, seed), first_old, [files, old_files], top.path(), &settings, machine);
     }
@@ -602,7 +615,6 @@ fn methods_that_need_all_at_hand_are_refused_before_anything_is_read() {
     for (options, told) in [
         (&["--method", "simhash"][..], "cannot be run in stages"),
         (&["--method", "minhash"], "cannot be run in stages"),
-        (&["--search", "join"], "--search join"),
         (&["--verify", "jaccard"], "--verify jaccard"),
     ] {
         let out = flipside()

@@ -98,6 +98,7 @@ fn a_template_that_weighs_is_bounded_told_and_taken_apart() {
     let tf = usual().with(|settings| {
         settings.sketches = Sketches::SimHash { weighting: Weighting::Tf };
         settings.net = Net::Join { distance: 6 };
+        settings.linkage = Linkage::Connected;
     });
     let connected = run(template(n as usize), tf.clone(), None);
     let (outcome, cost) = (&connected.outcome, &connected.search_cost);

@@ -223,19 +223,58 @@ impl Company {
     /// [`Error::Parameter`] for settings under which near pairs do not show in the sketches of pages that
     /// share a key.
     pub fn new(settings: &Settings) -> Result<Self> {
-        settings.check()?;
         let (Sketches::Both { banding, .. }, Net::Keys) = (settings.sketches, settings.net) else {
-            let expected = "keys, with both sketches: no other search goes from file to file";
+            let expected = "keys, with both sketches";
             return Err(Error::parameter("search", settings.net.name(), expected));
         };
+        Self::of(settings, banding.bands)
+    }
+
+    /// A judge of pairs, as the settings want it, that an exact join brings up.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for settings with another search, or under which near pairs do not show in sketches.
+    pub fn of_pairs(settings: &Settings) -> Result<Self> {
+        let (Sketches::Both { banding, .. }, Net::Join { .. }) = (settings.sketches, settings.net) else {
+            return Err(Error::parameter("search", settings.net.name(), "join, with both sketches"));
+        };
+        Self::of(settings, banding.bands)
+    }
+
+    fn of(settings: &Settings, bands: usize) -> Result<Self> {
+        settings.check()?;
         let (Judge::Estimate(threshold) | Judge::EstimatedContainment(threshold)) = settings.judge else {
             let expected =
                 "estimate or estimated-containment: no features are kept that another could look at";
             return Err(Error::parameter("verify", settings.judge.name(), expected));
         };
         let measure = settings.judge.measure().unwrap_or(Measure::Estimate);
-        let params = JoinParams::new(Banding { bands: banding.bands, rows: 1 }, 1);
+        let params = JoinParams::new(Banding { bands, rows: 1 }, 1);
         Ok(Self { measure, threshold: threshold as f32, params })
+    }
+
+    /// Of the pages with one hash, those with the least digests stand for the others: all are compared with the first
+    /// so many of them.
+    pub const WITHIN: usize = WITHIN;
+    /// Pages of a hash of which any are compared with those of another, at most; those with the least digests.
+    pub const BETWEEN: usize = BETWEEN;
+
+    /// How many of the pages of one hash, and of another, are compared with each other.
+    pub fn shares(first: usize, second: usize) -> [usize; 2] {
+        shares(first, second)
+    }
+
+    /// Compares one page with others, and hands on those that are near.
+    pub fn compare(
+        &self,
+        first: &Companion<'_>,
+        others: &[Companion<'_>],
+        mut found: impl FnMut(Near),
+    ) -> Met {
+        let mut met = Met::default();
+        let anchor = Anchor::new(self.measure, first);
+        others.iter().for_each(|second| self.judge(&anchor, first, second, &mut met, &mut found));
+        met
     }
 
     /// Pages of one key from which on it may be that not all of them are compared with each other.

@@ -141,8 +141,9 @@ fn peak() -> String {
 
 /// Find the near pairs and copies of all pages whose sketches are in a folder: the second stage.
 ///
-/// Pages that share a key are compared by their sketches; no text is read again. Bands of keys are joined one
-/// after the other, each into a file of its own; those that are there already are passed over.
+/// Pages that share a key, or whose hashes lie within a distance, are compared by their sketches; no text is read
+/// again. Bands of keys, or the passes of an exact join, come one after the other, each into a file of its own; those
+/// that are there already are passed over.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   flipside join sketches --memory 8GiB
@@ -157,7 +158,7 @@ pub(crate) struct JoinArgs {
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// The part of the bands to join, such as 2/3, counted from 1: for several machines that share the folder
+    /// The part of the bands or passes to join, such as 2/3, counted from 1: for several machines that share the folder
     #[arg(long, value_name = "PART", default_value_t, value_parser = parsed::<Shard>)]
     shard: Shard,
 }
@@ -176,7 +177,10 @@ impl JoinArgs {
             "{}{old}, of which {}. {} joined: {} compared, {} found.",
             counted(joined.pages, "page", "pages"),
             counted(joined.copies, "is a copy", "are copies"),
-            counted(joined.bands, "band", "bands"),
+            match joined.exact {
+                true => counted(joined.bands, "pass", "passes"),
+                false => counted(joined.bands, "band", "bands"),
+            },
             counted(joined.met.compared, "pair", "pairs"),
             counted(joined.pairs, "near pair", "near pairs"),
         );

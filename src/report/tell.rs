@@ -466,7 +466,7 @@ pub fn damage(files: &[FileReading], later: &[Damage]) -> DamageReport {
 
 /// What to do about pages of one template.
 const TEMPLATE_ADVICE: &str = "Look at them: such pages may have little in common but the template. --verify looks closer, and \
-                               --clusters star joins a page only with one that it is near.";
+                               --clusters star, the default, joins a page only with one that it is near.";
 
 /// What the user should know of the search and of the judge. `name` says what a document is called.
 pub fn search_warnings(
@@ -670,11 +670,8 @@ pub fn largest_warning(largest: u64, documents: u64, linkage: Linkage) -> Option
 /// What the user should know of pairs that are not listed.
 pub fn unlisted_warning(counts: &Counts, judged: bool) -> Option<String> {
     let (listed, found) = (counts.pairs_written, counts.pairs_found);
-    let once = if judged {
-        "copies of a text are"
-    } else {
-        "copies of a text, and pages with equal sketches, are"
-    };
+    let once =
+        if judged { "copies of a text are" } else { "copies of a text, and pages with equal sketches, are" };
     (listed < found).then(|| {
         format!(
             "pairs.csv lists {listed} of {found} pairs: {once} listed once, with the page that leads them; --all-pairs lists \

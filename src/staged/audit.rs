@@ -1,6 +1,6 @@
 //! How much a join missed: some pages drawn, and compared with all others by the bits that judge.
 
-use super::join::{Gathered, Joiner, Records, Shape, all_edges, bands_of, source, there, words};
+use super::join::{Gathered, Joiner, Records, Shape, all_edges, source, there, words};
 use super::record::{Edge, PAGE, page_bytes, page_of};
 use super::sketches::{CHUNK, Column};
 use super::sorter::{Merge, Sorted, Sorter};
@@ -69,7 +69,8 @@ impl Joiner<'_> {
 
     /// A shape in which keys stand in their order.
     fn shape(&self) -> Shape {
-        Shape { bands: bands_of(self.folder), words: self.folder.files[0].layout.words, band: 0 }
+        let layout = self.folder.files[0].layout;
+        Shape { bands: layout.bands, words: layout.words, band: 0 }
     }
 
     /// Pages whose pairs are asked for by what they are drawn by, the least of all; how many there are to draw from,

@@ -1,8 +1,10 @@
 //! Whether a file of a stage is in order.
 
-use super::{apply, audit, cluster, join, names, sketches, working};
+use super::{apply, audit, cluster, exact, join, names, sketches, working};
 use crate::error::Result;
-use crate::format::{APPLIED, AUDIT, COMPANY, EDGES, FATES, Kind, NAMES, READING, SKETCHES, WORKING};
+use crate::format::{
+    APPLIED, AUDIT, COMPANY, EDGES, FATES, HASHES, Kind, NAMES, PAIRS, READING, SKETCHES, WORKING,
+};
 use crate::inspection::Inspection;
 use std::path::Path;
 
@@ -16,6 +18,8 @@ pub fn check(kind: Kind, path: &Path) -> Option<Result<Inspection>> {
         NAMES => names::check(path),
         COMPANY => join::check_company_file(path),
         EDGES => join::check_edge_file(path),
+        HASHES => exact::check_list(path),
+        PAIRS => exact::check_pairs(path),
         FATES => cluster::check(path),
         AUDIT => audit::check(path),
         APPLIED => apply::check(path),

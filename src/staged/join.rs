@@ -9,7 +9,7 @@ use super::record::{Edge, PAGE, page_bytes, page_of};
 use super::sketch::Shard;
 use super::sketches::{Column, Columns, Folder};
 use super::sorter::{Merge, Sorted, Sorter};
-use super::{Budget, belongs_to, odd_length, workplace};
+use super::{Budget, belongs_to, exact, odd_length, workplace};
 use crate::error::{Error, Result};
 use crate::format::{self, Body, COMPANY, EDGES, Kind, NewBinary, wrong};
 use crate::inspection::Inspection;
@@ -53,9 +53,11 @@ pub struct Joined {
     pub old: u64,
     /// New pages whose text stands in an earlier page, or in an old one.
     pub copies: u64,
-    /// Bands of this part.
+    /// Whether all hashes were joined within a distance, in passes instead of bands.
+    pub exact: bool,
+    /// Bands of this part, or passes.
     pub bands: u64,
-    /// Of these, bands that were joined already.
+    /// Of these, those that were joined already.
     pub there: u64,
     /// Near pairs that they brought up; a pair may be in several.
     pub pairs: u64,
@@ -96,12 +98,14 @@ struct CompanyHeader {
 /// The files that follow from a folder of sketches.
 pub struct Places {
     folder: PathBuf,
+    /// Whether the search is an exact join.
+    exact: bool,
 }
 
 impl Places {
     /// Those of sketches.
     pub fn of(folder: &Folder) -> Self {
-        Self { folder: folder.joined() }
+        Self { folder: folder.joined(), exact: exact::distance_of(&folder.settings).is_some() }
     }
 
     fn copies(&self) -> PathBuf {
@@ -113,13 +117,19 @@ impl Places {
     }
 
     fn edges(&self, band: usize) -> PathBuf {
+        if self.exact {
+            return self.folder.join("near.edges");
+        }
         self.folder.join(format!("band-{band:03}.edges"))
     }
 }
 
-/// Bands of a folder's keys.
+/// Files of near pairs that a folder comes to: one for each band of keys, or one for an exact join.
 pub(super) fn bands_of(folder: &Folder) -> usize {
-    folder.files.first().map_or(0, |file| file.layout.bands)
+    match exact::distance_of(&folder.settings) {
+        Some(_) => 1,
+        None => folder.files.first().map_or(0, |file| file.layout.bands),
+    }
 }
 
 /// Bytes that bits of all pages take.
@@ -149,9 +159,7 @@ pub(super) fn join_folder(
     shard: Shard,
     progress: &dyn Progress,
 ) -> Result<Joined> {
-    let company = Company::new(&folder.settings)?;
-    let budget = Budget::beside(memory, 2 * bits_bytes(folder.pages()))?;
-    Joiner { folder, company, budget, places: Places::of(folder), progress }.run(shard)
+    Joiner::new(folder, memory, progress)?.run(shard)
 }
 
 pub(super) struct Joiner<'a> {
@@ -160,6 +168,14 @@ pub(super) struct Joiner<'a> {
     pub(super) budget: Budget,
     places: Places,
     progress: &'a dyn Progress,
+}
+
+impl<'a> Joiner<'a> {
+    pub(super) fn new(folder: &'a Folder, memory: u64, progress: &'a dyn Progress) -> Result<Self> {
+        let company = exact::company_of(&folder.settings)?;
+        let budget = Budget::beside(memory, 2 * bits_bytes(folder.pages()))?;
+        Ok(Self { folder, company, budget, places: Places::of(folder), progress })
+    }
 }
 
 impl Joiner<'_> {
@@ -181,6 +197,9 @@ impl Joiner<'_> {
         }
         let (copies, number) = self.read_copies(&path)?;
         let bands = bands_of(self.folder);
+        if let Some(distance) = exact::distance_of(&self.folder.settings) {
+            return self.run_exactly(distance, &copies, number, shard);
+        }
         for band in 0..bands {
             if self.company_there(band)?.is_none() {
                 self.step(&format!("company {}/{bands}", band + 1), |advance| {
@@ -188,17 +207,7 @@ impl Joiner<'_> {
                 })?;
             }
         }
-        let mut joined = Joined {
-            pages: self.folder.pages() - self.folder.first_new(),
-            old: self.folder.first_new(),
-            copies: number,
-            bands: 0,
-            there: 0,
-            pairs: 0,
-            met: Met::default(),
-            audit: None,
-            judge: self.folder.settings.judge,
-        };
+        let mut joined = self.begun(number);
         let crowded = (0..bands).map(|band| self.read_crowded(band)).collect::<Result<Vec<_>>>()?;
         for band in (0..bands).filter(|&band| shard.has(band)) {
             let path = self.places.edges(band);
@@ -218,6 +227,37 @@ impl Joiner<'_> {
         let missing = (0..bands).find(|&band| fs::symlink_metadata(self.places.edges(band)).is_err());
         if missing.is_none() {
             joined.audit = self.audit(&copies)?;
+        }
+        Ok(joined)
+    }
+
+    /// What has come of it when nothing is joined yet.
+    fn begun(&self, copies: u64) -> Joined {
+        Joined {
+            pages: self.folder.pages() - self.folder.first_new(),
+            old: self.folder.first_new(),
+            copies,
+            exact: self.places.exact,
+            bands: 0,
+            there: 0,
+            pairs: 0,
+            met: Met::default(),
+            audit: None,
+            judge: self.folder.settings.judge,
+        }
+    }
+
+    /// Joins all hashes within a distance, and judges what that brings up once all passes are there.
+    fn run_exactly(&self, distance: u32, copies: &Bits, number: u64, shard: Shard) -> Result<Joined> {
+        let mut joined = self.begun(number);
+        [joined.bands, joined.there] = self.passes(distance, copies, shard)?;
+        if self.has_all_passes(distance) {
+            let path = self.places.edges(0);
+            (joined.pairs, joined.met) = match self.edges_there(&path, Some(0))? {
+                Some(there) => there,
+                None => self.step("judge", |advance| self.judge(&path, advance))?,
+            };
+            joined.audit = self.audit(copies)?;
         }
         Ok(joined)
     }
@@ -302,7 +342,13 @@ impl Joiner<'_> {
         }
     }
 
-    fn write_edges(&self, path: &Path, band: Option<usize>, met: Met, mut edges: Sorted) -> Result<()> {
+    pub(super) fn write_edges(
+        &self,
+        path: &Path,
+        band: Option<usize>,
+        met: Met,
+        mut edges: Sorted,
+    ) -> Result<()> {
         let header = self.header(band, met);
         let mut file = NewBinary::begin(path, EDGES, &header)?;
         while let Some(edge) = edges.next()? {
@@ -586,7 +632,7 @@ pub(super) fn longs(bytes: &[u8]) -> impl Iterator<Item = u64> {
 ///
 /// The band's key; the keys behind it; the bits, the low half of each word first; the keys before it; digest;
 /// page; number of features; hash.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Shape {
     pub(super) bands: usize,
     pub(super) words: usize,
@@ -820,10 +866,11 @@ impl Records {
     }
 
     pub(super) fn companions(&self, shape: Shape) -> Vec<Companion<'_>> {
-        let keys = self.keys.chunks_exact(shape.bands);
-        let companion =
-            |((&(page, facts, hash), keys), bits)| Companion { page, facts, two: Two { hash, bits, keys } };
-        self.pages.iter().zip(keys).zip(self.bits.chunks_exact(shape.words)).map(companion).collect()
+        let companion = |((at, &(page, facts, hash)), bits)| {
+            let keys = &self.keys[at * shape.bands..][..shape.bands];
+            Companion { page, facts, two: Two { hash, bits, keys } }
+        };
+        self.pages.iter().enumerate().zip(self.bits.chunks_exact(shape.words)).map(companion).collect()
     }
 }
 

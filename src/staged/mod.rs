@@ -20,6 +20,7 @@ mod check;
 mod cluster;
 mod dedup;
 mod estimate;
+mod exact;
 mod join;
 mod listing;
 mod lookup;

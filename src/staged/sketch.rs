@@ -10,7 +10,6 @@ use crate::making::sweep;
 use crate::pipeline::pages::Pages;
 use crate::pipeline::{Progress, with_threads};
 use flipside_core::collection::Keeping;
-use flipside_core::company::Company;
 use flipside_core::id::{Document, Id};
 use flipside_core::settings::Settings;
 use rayon::prelude::*;
@@ -106,7 +105,7 @@ pub struct Sketched {
 /// or if a file cannot be written. What was finished before stays.
 pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     // Whatever the other stages would refuse is refused before hours of reading.
-    Company::new(&job.settings)?;
+    super::exact::company_of(&job.settings)?;
     super::cluster::check_keep(&job.settings)?;
     let discovery = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
     let found = discover_all(&job.inputs, &discovery)?;

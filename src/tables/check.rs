@@ -30,7 +30,8 @@ impl Together {
         /// Similarities are written with four decimals.
         const ROUNDED: f64 = 5.1e-5;
         let [a, b] = [a, b].map(|id| self.cluster_of.get(&feature(id.as_bytes())));
-        if a.is_none() || b.is_none() {
+        // Of two near pages one may stay and lead none, where the other went for a third.
+        if a.is_none() && b.is_none() || self.connected && a.is_none() | b.is_none() {
             return Some("a document that is in no cluster of clusters.csv");
         }
         if self.connected && a != b {

@@ -122,29 +122,153 @@ pub(crate) fn join_unless(
         let expected = "fewer than 2^32 distinct hashes in one join";
         return Err(Error::parameter("hashes", hashes.len(), expected));
     }
-    let Some(blocks) = choose_blocks(hashes, u64::MAX, radius) else {
-        let cost = scan_all(hashes, radius, limits, &mut sink);
-        progress(hashes.len() as u64);
-        return Ok(cost);
-    };
-    let watch = Arc::new(Watch { limits, met: AtomicU64::new(0), waiting: AtomicU64::new(0) });
-    let workers = Mutex::new(Vec::new());
-    let mut first = Pieces::default();
-    let mut cost = Cost::default();
-    // Each block that can be the first of B − h.
-    let passes = radius as usize + 1;
+    let parted = Parted { blocks: choose_blocks(hashes, u64::MAX, radius).unwrap_or_default(), radius };
+    let passes = parted.passes();
     let (mut done, mut told) = (0, 0);
-    for (number, &block) in blocks.iter().enumerate().take(passes) {
-        let digit = Digit::of(block, bits_for(hashes.len(), MOST_FIRST_BITS));
-        first.part(hashes, digit);
+    let mut advance = |hashes: usize| {
+        done += hashes;
+        progress((done / passes - told) as u64);
+        told = done / passes;
+    };
+    let mut walk = Walk::new(hashes, radius, limits);
+    for pass in 0..passes {
+        if !parted.go_through(pass, &mut walk, &mut advance, &mut sink) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(walk.cost))
+}
+
+/// How a join of more hashes than memory holds is shared out: in each pass the hashes are dealt into bins, and
+/// whatever holds whole bins is joined by itself. Every near pair is found in one pass, and in one bin of it.
+///
+/// ```
+/// use flipside_core::search::join::Parted;
+///
+/// let hashes: Vec<u64> = (1..=5000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+/// let near = [hashes[17], hashes[17] ^ 0b101];
+/// let all: Vec<u64> = hashes.into_iter().chain([near[1]]).collect();
+/// let parted = Parted::new(all.len() as u64, u64::MAX, 2);
+/// let mut found = 0;
+/// for pass in 0..parted.passes() {
+///     let bin_of = parted.bin(pass);
+///     for bin in 0..parted.bins(pass) {
+///         let part: Vec<u64> = all.iter().copied().filter(|&hash| bin_of(hash) == bin).collect();
+///         parted.join(pass, &part, 1000, |pairs| found += pairs.len()).unwrap();
+///     }
+/// }
+/// assert_eq!(found, 1);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parted {
+    /// None where all are compared with all.
+    blocks: Vec<u64>,
+    radius: u32,
+}
+
+impl Parted {
+    /// For about so many distinct hashes that differ in bits of `varying` alone, and pairs within `radius` bits.
+    pub fn new(hashes: u64, varying: u64, radius: u32) -> Self {
+        Self { blocks: cut(hashes as f64, varying, radius).unwrap_or_default(), radius }
+    }
+
+    /// Passes over all hashes.
+    pub fn passes(&self) -> usize {
+        // Each block that can be the first of B − h.
+        if self.blocks.is_empty() { 1 } else { self.radius as usize + 1 }
+    }
+
+    /// Bins of a pass.
+    ///
+    /// # Panics
+    /// If there is no such pass; so do [`bin`](Self::bin) and [`join`](Self::join).
+    pub fn bins(&self, pass: usize) -> usize {
+        self.digit(pass).map_or(1, |digit| digit.parts())
+    }
+
+    /// What says which bin of a pass a hash is in.
+    pub fn bin(&self, pass: usize) -> impl Fn(u64) -> usize + use<> {
+        let digit = self.digit(pass);
+        move |hash| digit.map_or(0, |digit| digit.key(hash))
+    }
+
+    fn digit(&self, pass: usize) -> Option<Digit> {
+        assert!(pass < self.passes(), "no pass {pass}");
+        self.blocks.get(pass).map(|&block| Digit::of(block, MOST_FIRST_BITS))
+    }
+
+    /// Joins distinct hashes, whole bins of a pass: hands on the pairs that are found in this pass, by the places of
+    /// their hashes, as [`join`] does. None if more than `waiting` pairs, of twelve bytes each, come at once.
+    ///
+    /// # Panics
+    /// For 2³² hashes or more.
+    pub fn join(
+        &self,
+        pass: usize,
+        hashes: &[u64],
+        waiting: u64,
+        mut sink: impl FnMut(&[NearPair]),
+    ) -> Option<Cost> {
+        assert!(pass < self.passes(), "no pass {pass}");
+        assert!(u32::try_from(hashes.len()).is_ok(), "{} hashes", hashes.len());
+        let mut walk = Walk::new(hashes, self.radius, Limits { met: u64::MAX, waiting });
+        self.go_through(pass, &mut walk, &mut |_| (), &mut sink).then_some(walk.cost)
+    }
+
+    /// Goes through the walk's hashes in a pass; false if a limit was passed.
+    fn go_through(
+        &self,
+        pass: usize,
+        walk: &mut Walk<'_>,
+        advance: &mut impl FnMut(usize),
+        sink: &mut impl FnMut(&[NearPair]),
+    ) -> bool {
+        let Some(&block) = self.blocks.get(pass) else {
+            let limits = walk.watch.limits;
+            let Some(cost) = scan_all(walk.hashes, self.radius, limits, sink) else { return false };
+            walk.cost += cost;
+            advance(walk.hashes.len());
+            return true;
+        };
         let path = Path {
-            blocks: &blocks,
-            next: number + 1,
+            blocks: &self.blocks,
+            next: pass + 1,
             taken: 1,
-            skipped: number as u32,
+            skipped: pass as u32,
             chosen: block,
             revisions: 0,
         };
+        walk.through(path, advance, sink)
+    }
+}
+
+/// A list of hashes that is gone through block by block, by many threads.
+struct Walk<'a> {
+    hashes: &'a [u64],
+    radius: u32,
+    watch: Arc<Watch>,
+    workers: Mutex<Vec<Worker>>,
+    pieces: Pieces,
+    cost: Cost,
+}
+
+impl<'a> Walk<'a> {
+    fn new(hashes: &'a [u64], radius: u32, limits: Limits) -> Self {
+        let watch = Arc::new(Watch { limits, met: AtomicU64::new(0), waiting: AtomicU64::new(0) });
+        let (workers, pieces, cost) = (Mutex::new(Vec::new()), Pieces::default(), Cost::default());
+        Self { hashes, radius, watch, workers, pieces, cost }
+    }
+
+    /// Parts the list by the one block that a path has taken, and joins the parts; false if a limit was passed.
+    fn through(
+        &mut self,
+        path: Path<'_>,
+        advance: &mut impl FnMut(usize),
+        sink: &mut impl FnMut(&[NearPair]),
+    ) -> bool {
+        let Self { hashes, radius, watch, workers, pieces, cost } = self;
+        let digit = Digit::of(path.chosen, bits_for(hashes.len(), MOST_FIRST_BITS));
+        pieces.part(hashes, digit);
         for from in (0..digit.parts()).step_by(BATCH) {
             let parts: Vec<(Vec<NearPair>, Cost)> = (from..digit.parts().min(from + BATCH))
                 .into_par_iter()
@@ -153,13 +277,13 @@ pub(crate) fn join_unless(
                         .lock()
                         .ok()
                         .and_then(|mut idle: std::sync::MutexGuard<'_, Vec<Worker>>| idle.pop());
-                    let mut worker = idle.unwrap_or_else(|| Worker::new(radius, Arc::clone(&watch)));
+                    let mut worker = idle.unwrap_or_else(|| Worker::new(*radius, Arc::clone(watch)));
                     worker.differ.clear();
-                    worker.differ.extend(&blocks[..number]);
+                    worker.differ.extend(&path.blocks[..path.next - 1]);
                     let mut levels = std::mem::take(&mut worker.levels);
                     if let Some((whole, deeper)) = levels.split_first_mut() {
-                        first.gather(part, whole);
-                        worker.enter(deeper, &whole.hashes, &whole.slots, path, block & !digit.mask);
+                        pieces.gather(part, whole);
+                        worker.enter(deeper, &whole.hashes, &whole.slots, path, path.chosen & !digit.mask);
                     }
                     worker.levels = levels;
                     let found = (std::mem::take(&mut worker.found), std::mem::take(&mut worker.cost));
@@ -170,19 +294,17 @@ pub(crate) fn join_unless(
                 })
                 .collect();
             if watch.is_over() {
-                return Ok(None);
+                return false;
             }
             watch.waiting.store(0, Relaxed);
             for (pairs, part_cost) in parts {
                 sink(&pairs);
-                cost += part_cost;
+                *cost += part_cost;
             }
-            done += first.sizes[from..digit.parts().min(from + BATCH)].iter().sum::<usize>();
-            progress((done / passes - told) as u64);
-            told = done / passes;
+            advance(pieces.sizes[from..digit.parts().min(from + BATCH)].iter().sum());
         }
+        true
     }
-    Ok(Some(cost))
 }
 
 /// Every hash against every later one: where the radius is so large that no block agrees for
@@ -238,11 +360,16 @@ fn choose_blocks(hashes: &[u64], free: u64, radius: u32) -> Option<Vec<u64>> {
         Some((first, others)) => others.iter().fold(0, |all, hash| all | (hash ^ first)) & free,
         None => 0,
     };
+    cut(hashes.len() as f64, varying, radius)
+}
+
+/// The same of so many hashes, of which these bits vary.
+fn cut(hashes: f64, varying: u64, radius: u32) -> Option<Vec<u64>> {
     let bits = varying.count_ones();
-    let mut least = all_against_all(hashes.len() as f64);
+    let mut least = all_against_all(hashes);
     let mut best = None;
-    for blocks in radius + 1..=bits.min(radius.saturating_add(MOST_TAKEN)) {
-        let cost = parting(hashes.len() as f64, f64::from(bits) / f64::from(blocks), blocks - radius, radius);
+    for blocks in radius.saturating_add(1)..=bits.min(radius.saturating_add(MOST_TAKEN)) {
+        let cost = parting(hashes, f64::from(bits) / f64::from(blocks), blocks - radius, radius);
         if cost < least {
             (least, best) = (cost, Some(blocks));
         }
@@ -334,9 +461,13 @@ impl Digit {
             let (mask, shift) = (self.parts() as u64 - 1, self.shift);
             part_by(hashes, slot, |hash| (hash >> shift & mask) as usize, self.parts(), to, starts);
         } else {
-            let key = |hash| self.kernel.extract(hash, self.mask) as usize;
-            part_by(hashes, slot, key, self.parts(), to, starts);
+            part_by(hashes, slot, |hash| self.key(hash), self.parts(), to, starts);
         }
+    }
+
+    /// The part of a hash.
+    fn key(&self, hash: u64) -> usize {
+        self.kernel.extract(hash, self.mask) as usize
     }
 }
 
@@ -608,6 +739,58 @@ mod tests {
         let mut pairs = joined(&hashes, radius);
         pairs.sort_unstable();
         assert_eq!(pairs, all_pairs(&hashes, radius), "radius {radius}, {} hashes", hashes.len());
+    }
+
+    /// The pairs of hashes that are found bin by bin, some bins at a time; counts each as often as it is found.
+    fn joined_in_bins(hashes: &[u64], radius: u32, at_once: usize) -> Vec<[u64; 2]> {
+        let varying = hashes.iter().fold(0, |all, hash| all | hash ^ hashes[0]);
+        let parted = Parted::new(hashes.len() as u64, varying, radius);
+        let mut pairs = Vec::new();
+        for pass in 0..parted.passes() {
+            let bin_of = parted.bin(pass);
+            for from in (0..parted.bins(pass)).step_by(at_once) {
+                let is_of = |hash: &u64| (from..from + at_once).contains(&bin_of(*hash));
+                let part: Vec<u64> = hashes.iter().copied().filter(is_of).collect();
+                let found = parted.join(pass, &part, u64::MAX, |found| {
+                    pairs.extend(found.iter().map(|pair| {
+                        let [a, b] = [pair.a, pair.b].map(|slot| part[slot.index()]);
+                        assert_eq!(pair.distance, distance(a, b));
+                        [a.min(b), a.max(b)]
+                    }));
+                });
+                assert!(found.is_some());
+            }
+        }
+        pairs.sort_unstable();
+        pairs
+    }
+
+    #[test]
+    fn bins_have_all_pairs_each_once() {
+        let skewed = skewed(6000, 5);
+        let shapes =
+            [random(6000, 1), skewed, random(3000, 2).iter().map(|hash| hash & 0xffff_f0f0).collect()];
+        for mut hashes in shapes {
+            hashes.sort_unstable();
+            hashes.dedup();
+            for radius in [0, 3, 8, 40] {
+                let mut expected: Vec<[u64; 2]> = Vec::new();
+                let cost = join(&hashes, radius, &|_| (), |pairs| {
+                    expected.extend(pairs.iter().map(|pair| {
+                        let [a, b] = [pair.a, pair.b].map(|slot| hashes[slot.index()]);
+                        [a.min(b), a.max(b)]
+                    }));
+                });
+                expected.sort_unstable();
+                cost.unwrap();
+                for at_once in [1, 7, 1 << 10] {
+                    assert_eq!(joined_in_bins(&hashes, radius, at_once), expected, "{radius} {at_once}");
+                }
+            }
+        }
+        // Everything is near everything.
+        let parted = Parted::new(100, u64::MAX, 64);
+        assert!(parted.join(0, &random(100, 3), 10, |_| ()).is_none());
     }
 
     fn random(n: usize, seed: u64) -> Vec<u64> {
