@@ -9,15 +9,20 @@
 //! Of the pages, about seven in ten stand alone, three in ten are one of two or more versions of a text that differ in
 //! up to four words, and one in fifty is of one of four templates. Which words a page has follows from its number
 //! alone. With `TEMPLATE`, so many pages more, strewn among the others, are of one template and differ in six words.
+//!
+//! With `join:DISTANCE` in the place of `TEMPLATE` no page is of a template, and all hashes are joined within so many
+//! bits, exactly. Beside it stands the join of the same hashes in memory.
 
 mod made_up;
 
 use flipside::clusters::Linkage;
+use flipside::core::sketch::SketchValue;
 use flipside::corpus::{JsonlFields, ReadRules};
 use flipside::hash::fmix64;
 use flipside::pipeline::{Progress, Silent};
 use flipside::resources::{cpu_seconds, peak_memory_bytes};
-use flipside::settings::Settings;
+use flipside::search::join;
+use flipside::settings::{Net, Settings};
 use flipside::staged::{self, ClusterJob, JoinJob, Shard, SketchJob};
 use made_up::Vocabulary;
 use std::error::Error;
@@ -37,24 +42,43 @@ fn main() -> Result<(), Box<dyn Error>> {
     match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["stage", name, sketches, memory] => stage(name, Path::new(sketches), memory.parse::<u64>()? << 20),
         [pages, folder, memory, limit] => {
-            measure([pages.parse()?, 0], Path::new(folder), memory, limit.parse::<u64>()? << 10)
+            measure([pages.parse()?, 0], None, Path::new(folder), memory, limit.parse::<u64>()? << 10)
         }
         [pages, folder, memory, limit, template] => {
-            let pages = [pages.parse()?, template.parse()?];
-            measure(pages, Path::new(folder), memory, limit.parse::<u64>()? << 10)
+            let (pages, limit) = (pages.parse()?, limit.parse::<u64>()? << 10);
+            match template.strip_prefix("join:") {
+                Some(distance) => {
+                    measure([pages, 0], Some(distance.parse()?), Path::new(folder), memory, limit)
+                }
+                None => measure([pages, template.parse()?], None, Path::new(folder), memory, limit),
+            }
         }
-        [] => measure([20_000, 2_000], tempfile::tempdir()?.path(), "64", 700 << 10),
+        [] => {
+            measure([20_000, 2_000], None, tempfile::tempdir()?.path(), "64", 700 << 10)?;
+            measure([20_000, 0], Some(8), tempfile::tempdir()?.path(), "64", 700 << 10)
+        }
         _ => Err("PAGES FOLDER MEMORY LIMIT [TEMPLATE], memory and limit in MiB".into()),
     }
 }
 
-/// The text of a page, the first so many of which are strewn with pages of one template.
-fn text(page: u64, template: u64, of: u64, vocabulary: &Vocabulary, out: &mut String) {
+/// What the pages are, besides versions of texts.
+#[derive(Clone, Copy)]
+struct Made {
+    /// How many there are.
+    pages: u64,
+    /// How many of them are of one template, strewn among the others.
+    template: u64,
+    /// Whether two in a hundred are of one of four templates.
+    with_templates: bool,
+}
+
+/// The text of a page.
+fn text(page: u64, made: Made, vocabulary: &Vocabulary, out: &mut String) {
     let chance = fmix64(page) % 100;
     // Pages of a family are far apart; two in a hundred pages are of one of four templates.
     let (family, own) = match chance {
-        _ if fmix64(page ^ 0x7e) % of < template => (u64::MAX / 2, 6),
-        0..2 => (u64::MAX - fmix64(page ^ 1) % 4, 6),
+        _ if fmix64(page ^ 0x7e) % made.pages < made.template => (u64::MAX / 2, 6),
+        0..2 if made.with_templates => (u64::MAX - fmix64(page ^ 1) % 4, 6),
         2..32 => (fmix64(page ^ 2) % (1 + page / 3), fmix64(page ^ 3) % 5),
         _ => (page, 0),
     };
@@ -73,11 +97,18 @@ fn bytes_of(folder: &Path) -> u64 {
 
 fn measure(
     [others, template]: [u64; 2],
+    distance: Option<u32>,
     folder: &Path,
     memory: &str,
     limit: u64,
 ) -> Result<(), Box<dyn Error>> {
     let pages = others + template;
+    let made = Made { pages, template, with_templates: distance.is_none() };
+    let settings = Settings::default().with(|settings| {
+        if let Some(distance) = distance {
+            settings.net = Net::Join { distance };
+        }
+    });
     let (vocabulary, sketches) = (Vocabulary::new(), folder.join("sketches"));
     fs::create_dir_all(folder)?;
     println!(
@@ -94,9 +125,9 @@ fn measure(
     let (mut cpu, begun, mut text_bytes) = (0.0, Instant::now(), 0);
     for start in (0..pages).step_by(FILE as usize) {
         let path = folder.join(format!("pages-{:06}.jsonl", start / FILE));
-        text_bytes += write_file(&path, start..pages.min(start + FILE), [template, pages], &vocabulary)?;
+        text_bytes += write_file(&path, start..pages.min(start + FILE), made, &vocabulary)?;
         let before = cpu_seconds().ok_or("no processor time")?;
-        staged::sketch(&sketch_job(&path, &sketches), &Silent)?;
+        staged::sketch(&sketch_job(&path, &sketches, &settings), &Silent)?;
         cpu += cpu_seconds().ok_or("no processor time")? - before;
         fs::remove_file(&path)?;
     }
@@ -135,20 +166,36 @@ fn measure(
             row("audit", audit_cpu, audit_wall, peak, most, "");
         }
     }
+    if let Some(distance) = distance {
+        let mut hashes = Vec::new();
+        staged::pages_of(&sketches, |page| {
+            if let SketchValue::Both(two) = &page.value {
+                hashes.push(two.hash);
+            }
+            Ok(())
+        })?;
+        hashes.sort_unstable();
+        hashes.dedup();
+        let (before, begun, mut pairs) = (cpu_seconds().ok_or("no processor time")?, Instant::now(), 0);
+        join::join(&hashes, distance, &|_| (), |found| pairs += found.len())?;
+        let cpu = cpu_seconds().ok_or("no processor time")? - before;
+        let said = format!("{pairs} pairs of {} distinct hashes", hashes.len());
+        row("in memory", cpu, begun.elapsed().as_secs_f64(), 0, 0, &said);
+    }
     Ok(())
 }
 
 fn write_file(
     path: &Path,
     pages: std::ops::Range<u64>,
-    [template, of]: [u64; 2],
+    made: Made,
     vocabulary: &Vocabulary,
 ) -> std::io::Result<u64> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let (mut line, mut bytes) = (String::new(), 0);
     for page in pages {
         line.clear();
-        text(page, template, of, vocabulary, &mut line);
+        text(page, made, vocabulary, &mut line);
         bytes += line.len() as u64;
         let url = format!("https://site-{}.example/{page}", page % 9973);
         writeln!(file, r#"{{"id":"p{page}","url":"{url}","text":"{line}"}}"#)?;
@@ -157,7 +204,7 @@ fn write_file(
     Ok(bytes)
 }
 
-fn sketch_job(input: &Path, out: &Path) -> SketchJob {
+fn sketch_job(input: &Path, out: &Path, settings: &Settings) -> SketchJob {
     SketchJob {
         inputs: vec![PathBuf::from(input)],
         fields: JsonlFields::default(),
@@ -167,7 +214,7 @@ fn sketch_job(input: &Path, out: &Path) -> SketchJob {
         force: false,
         threads: 0,
         shard: Shard::default(),
-        settings: Settings::default(),
+        settings: settings.clone(),
     }
 }
 

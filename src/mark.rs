@@ -309,29 +309,35 @@ fn attributes(marks: &[Marks], options: &ReadOptions, folder: &Path, progress: &
         fs::create_dir_all(path.parent().unwrap_or(&folder)).map_err(io)?;
         let mut out = File::create(&path).map_err(io)?;
         let (_, compression) = split_name(name);
-        let (mut lines, mut failure) = (Vec::new(), Ok(()));
+        let mut lines = Vec::new();
         let mut write = |lines: &mut Vec<u8>| -> Result<()> {
             out.write_all(&pack(lines, compression)?).map_err(io)?;
             lines.clear();
             Ok(())
         };
+        let mut lengths = Vec::new();
         each_page(file, options, progress, |document, member| {
-            if failure.is_err() {
-                return;
-            }
-            let spans = match member.is_some_and(|member| !member.stays) {
-                true => serde_json::json!([[0, document.text.chars().count(), 1.0]]),
-                false => serde_json::json!([]),
-            };
-            let line =
-                serde_json::json!({"id": document.record_id, "attributes": {"flipside_duplicate": spans}});
-            lines.extend_from_slice(line.to_string().as_bytes());
-            lines.push(b'\n');
-            if lines.len() > 1 << 20 {
-                failure = write(&mut lines);
+            if member.is_some_and(|member| !member.stays) {
+                lengths.push((document.id.row, document.text.chars().count()));
             }
         })?;
-        failure?;
+        // Dolma wants attributes for each document, one without a text too, and ids as they stand there.
+        let mut lengths = lengths.into_iter().peekable();
+        corpus::each_record(&file.input, options, |row, line| {
+            let Ok(object) = serde_json::from_slice::<serde_json::Value>(line) else { return Ok(()) };
+            let spans = match lengths.next_if(|&(of, _)| of == row) {
+                Some((_, characters)) => serde_json::json!([[0, characters, 1.0]]),
+                None => serde_json::json!([]),
+            };
+            let id = &object[&options.fields.id];
+            let line = serde_json::json!({"id": id, "attributes": {"flipside_duplicate": spans}});
+            lines.extend_from_slice(line.to_string().as_bytes());
+            lines.push(b'\n');
+            match lines.len() > 1 << 20 {
+                true => write(&mut lines),
+                false => Ok(()),
+            }
+        })?;
         write(&mut lines)
     })
 }

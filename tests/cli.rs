@@ -1,8 +1,10 @@
 //! The tool as a user runs it.
 
+use crate::place::{Place, words};
 use assert_cmd::Command;
 use predicates::prelude::*;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -122,6 +124,19 @@ fn results_depend_neither_on_threads_nor_on_the_order_of_files() {
         }
         assert_eq!(essence(&one), essence(&two), "{method}");
     }
+}
+
+#[test]
+fn a_run_that_is_repeated_reads_as_the_first_one_did() {
+    let place = Place::new();
+    let line =
+        |id: usize, text: String| serde_json::json!({"key": id, "raw": text, "text": id}).to_string() + "\n";
+    place.put("in.jsonl", (0..9).map(|id| line(id, words(id / 3, 40))).collect::<String>());
+    place.told("dedup in.jsonl --text-field raw --id-field key --quiet --out first", 0);
+    place.told("dedup in.jsonl --settings first/report.json --quiet --out second", 0);
+    let [first, second] =
+        ["first", "second"].map(|out| fs::read_to_string(place.at(out).join("clusters.csv")).unwrap());
+    assert!(first == second && first.lines().count() == 10, "{first}{second}");
 }
 
 #[test]
@@ -574,6 +589,32 @@ fn methods_side_by_side() {
 }
 
 #[test]
+fn a_comparison_is_the_same_in_any_order_of_methods() {
+    let top = tempfile::tempdir().unwrap();
+    let found = |methods: &str| {
+        let out = top.path().join(methods);
+        flipside()
+            .arg("compare")
+            .arg(corpus())
+            .arg("--out")
+            .arg(&out)
+            .args(["--methods", methods])
+            .assert()
+            .success();
+        let report = report(&out);
+        let of = |method: &Value| {
+            (method["label"].as_str().unwrap().to_owned(), method["pairs"].as_u64().unwrap())
+        };
+        report["methods"].as_array().unwrap().iter().map(of).collect::<BTreeMap<_, _>>()
+    };
+    let expected = found("both,minhash,simhash");
+    assert!(expected.values().all(|&pairs| pairs > 100), "{expected:?}");
+    for methods in ["minhash,both,simhash", "simhash,minhash,both"] {
+        assert_eq!(found(methods), expected, "{methods}");
+    }
+}
+
+#[test]
 fn a_comparison_shows_the_similarity_that_a_deduplication_lists() {
     let top = tempfile::tempdir().unwrap();
     let (compared, listed) = (top.path().join("compared"), top.path().join("listed"));
@@ -982,6 +1023,12 @@ fn pages_and_files_are_explained() {
     assert_eq!(short["opinions"].as_array().unwrap().len(), 1);
     assert!(!says(&short, "every method"));
     assert!(says(&explain([names[0], names[0]], &[], None), "every method"));
+    // The default still compares by features where the others do not.
+    let few = [top.path().join("few 1.txt"), top.path().join("few 2.txt")];
+    fs::write(&few[0], "To be, or not to be: that is").unwrap();
+    fs::write(&few[1], "to be or not to be that is").unwrap();
+    let of_few = explain([few[0].to_str().unwrap(), few[1].to_str().unwrap()], &[], None);
+    assert!(says(&of_few, "both") && !says(&of_few, "every other method"), "{}", of_few["opinions"]);
     fs::write(&files[0], [0x61, 0xff]).unwrap();
     flipside().arg("explain").args(names).assert().code(2).stderr(predicate::str::contains("byte 1"));
     flipside()

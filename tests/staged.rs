@@ -369,7 +369,7 @@ proptest! {
     fn stages_make_what_memory_makes(
         pages in 1usize..160, files in 1usize..6, seed: u64, similarity in prop::sample::select(vec![0.6, 0.8]),
         removable: bool, shards in prop::sample::select(vec![1usize, 2, 7]), threads in 1usize..4,
-        distance in prop::option::of(prop::sample::select(vec![0u32, 6, 18])),
+        distance in prop::option::of(prop::sample::select(vec![0u32, 6, 12])),
     ) {
         let top = tempfile::tempdir().unwrap();
         let paths = write_files(&top.path().join("crawl"), &texts(pages, 0, seed), files);

@@ -352,7 +352,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// Makes both sketches of kept features, if that is what was kept.
-    fn sketch_both(&mut self, settings: &Settings, progress: &dyn Progress) {
+    pub fn sketch_both(&mut self, settings: &Settings, progress: &dyn Progress) {
         let Self { texts, collection, .. } = self;
         if let Keeping::Features = collection.keeping() {
             self.two = run(progress, Step::MinHash, texts.sketched.len(), |done| {

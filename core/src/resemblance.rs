@@ -179,7 +179,7 @@ impl Test {
     }
 
     fn is_passed_by(self, a: Bits<'_>, b: Bits<'_>) -> bool {
-        self.passes(estimate(a, b), [a.size, b.size])
+        self.passes(estimate(a, b), [a.size, b.size]) && (!self.is_of_containment || stands_out(a, b))
     }
 
     /// Whether two sets of these sizes cannot pass, whatever their bits are.
@@ -335,6 +335,50 @@ pub(crate) fn at_most(estimate: f32, [a, b]: [u32; 2]) -> f32 {
     }
 }
 
+/// The share of the smaller of two sets that the larger one has, as their bits estimate it; 0 where sets that share
+/// nothing might have such bits, as where one set is many times as large as the other.
+pub(crate) fn containment(a: Bits<'_>, b: Bits<'_>) -> f32 {
+    match contained(estimate(a, b), [a.size, b.size]) {
+        share if share > 0.0 && stands_out(a, b) => share,
+        _ => 0.0,
+    }
+}
+
+/// Whether the bits of two sets differ in fewer places than those of two sets of these sizes that share nothing, by
+/// five standard errors or more.
+fn stands_out(a: Bits<'_>, b: Bits<'_>) -> bool {
+    const ERRORS: f64 = 5.0;
+    let (words, level, sum) = (a.words.len(), Level::in_use(), u64::from(a.size) + u64::from(b.size));
+    if words != b.words.len() {
+        return false;
+    }
+    let half = words / 2;
+    let first = || f64::from(level.differing(&a.words[..half], &b.words[..half]));
+    let second = || f64::from(level.differing(&a.words[half..], &b.words[half..]));
+    // The mean number of bits that differ where nothing is shared, and its variance.
+    let odd = || {
+        let bits = (half * WORD) as f64;
+        let stays = |elements| power(1.0 - 2.0 / bits, elements);
+        let variance = bits / 4.0 * (1.0 - stays(2 * sum)) - sum as f64 * stays(2 * sum);
+        [bits / 2.0 * (1.0 - stays(sum)), variance.max(0.0)]
+    };
+    let minima = |words: usize| [2.0, 4.0].map(|part| (words * WORD) as f64 / part);
+    let (differing, of) = match (a.form(), b.form()) {
+        (Form::Twice, Form::Twice) => (first() + second(), [odd(), odd()]),
+        (Form::Twice, Form::Half) | (Form::Half, Form::Twice) => (first(), [odd(), [0.0; 2]]),
+        (Form::Half, Form::Half) => (first() + second(), [odd(), minima(words - half)]),
+        (Form::Half, Form::Minima) | (Form::Minima, Form::Half) => {
+            (second(), [minima(words - half), [0.0; 2]])
+        }
+        (Form::Minima, Form::Minima) => {
+            (f64::from(level.differing(a.words, b.words)), [minima(words), [0.0; 2]])
+        }
+        (Form::Twice, Form::Minima) | (Form::Minima, Form::Twice) => return false,
+    };
+    let [mean, variance] = [0, 1].map(|at| of[0][at] + of[1][at]);
+    mean - differing >= ERRORS * variance.sqrt()
+}
+
 /// The share of the smaller of two sets that the larger one has, from the Jaccard coefficient and the sizes:
 /// |A ∩ B| = J·(|A| + |B|) / (1 + J).
 pub(crate) fn contained(similarity: f32, [a, b]: [u32; 2]) -> f32 {
@@ -441,6 +485,34 @@ mod tests {
     use crate::hash::SplitMix64;
     use crate::minhash::{Family, MinHashParams};
     use proptest::prelude::*;
+
+    #[test]
+    fn containment_is_told_from_what_strangers_show() {
+        let mut sketcher = sketcher(1024, 5);
+        let mut rng = SplitMix64::new(8);
+        let mut set = |size: u64| -> Vec<u64> { (0..size).map(|_| rng.next_u64()).collect() };
+        for size in [3, 20, 90, 300, 700, 4000] {
+            let (mut strangers, mut inside, mut small_inside) = (0, 0, 0);
+            for _ in 0..300 {
+                let (small, others) = (set(size), set(8 * size));
+                let near = |sketcher: &mut BitSketcher, large: &[u64]| {
+                    let [a, b] = [&small[..], large].map(|set| sketcher.sketch(set));
+                    let [a, b] = [(&a, small.len()), (&b, large.len())]
+                        .map(|(words, n)| Bits::by_size(words, n as u32));
+                    let near = containment(a, b) >= 0.76;
+                    let test = Test { threshold: 0.76, is_of_containment: true };
+                    assert_eq!(test.is_passed_by(a, b), near);
+                    u32::from(near)
+                };
+                strangers += near(&mut sketcher, &others);
+                let double = [&small[..], &others[..size as usize]].concat();
+                inside += near(&mut sketcher, &double);
+                small_inside += near(&mut sketcher, &[&small[..], &others[..7 * size as usize]].concat());
+            }
+            // Without a bound, up to a half of the strangers would be.
+            assert!(strangers == 0 && inside >= 297, "{size}: {strangers} {inside} {small_inside}");
+        }
+    }
 
     fn sketcher(bits: usize, seed: u64) -> BitSketcher {
         let params = MinHashParams { permutations: bits, family: Family::FastSimilarity, seed };

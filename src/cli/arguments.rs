@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// What is read.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct InputArgs {
     /// WET files (.wet, .warc.wet, .warc; plain, .gz or .zst; raw WARC in a build with the feature html), JSONL
     /// and CSV files (plain, .gz or .zst), Parquet files, folders of these, or - for standard input, which is
@@ -32,7 +32,7 @@ pub(crate) struct InputArgs {
 
 /// How pages are read: what the fields of JSONL and the columns of CSV and Parquet are called, and how long a
 /// page may be.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct FieldArgs {
     /// JSONL field or CSV or Parquet column that holds the text [default: text]
     #[arg(long, value_name = "NAME", help_heading = "Input")]
@@ -72,6 +72,23 @@ impl FieldArgs {
     pub(crate) fn rules(&self) -> ReadRules {
         let usual = ReadRules::default();
         ReadRules { strict: self.strict, longest_window: self.longest_window.unwrap_or(usual.longest_window) }
+    }
+
+    /// Those that were given, and for others those of an earlier run.
+    pub(crate) fn or(self, earlier: Self) -> Self {
+        Self {
+            text_field: self.text_field.or(earlier.text_field),
+            id_field: self.id_field.or(earlier.id_field),
+            url_field: self.url_field.or(earlier.url_field),
+            longest_page: self.longest_page.or(earlier.longest_page),
+            strict: self.strict || earlier.strict,
+            longest_window: self.longest_window.or(earlier.longest_window),
+        }
+    }
+
+    /// The same with a field of texts, unless one was given.
+    pub(crate) fn or_text_field(self, text_field: Option<String>) -> Self {
+        Self { text_field: self.text_field.or(text_field), ..self }
     }
 
     /// The names of the JSONL fields and Parquet columns.

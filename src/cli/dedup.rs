@@ -1,8 +1,8 @@
 //! `flipside dedup`
 
 use super::arguments::{
-    CheckArgs, FeatureArgs, FrameArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs, SearchArgs, bytes,
-    refuse,
+    CheckArgs, FeatureArgs, FieldArgs, FrameArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs,
+    SearchArgs, bytes, refuse,
 };
 use super::progress::Bars;
 use super::{Done, tell};
@@ -49,7 +49,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = MethodName::Both)]
     method: MethodName,
 
-    /// Repeat a run: take all settings from its report.json
+    /// Repeat a run: take all settings from its report.json, and the options of reading that it was given; INPUT and
+    /// --against are named anew
     #[arg(long, value_name = "REPORT", conflicts_with_all = [
         "method", "search", "distance", "recall", "similarity", "index", "budget", "key_bits", "tables", "permutations", "bands",
         "seed", "preset", "sketch_bytes", "min_features", "verify", "verify_threshold", "clusters", "keep", "all_pairs", "features", "weighting",
@@ -144,15 +145,24 @@ impl Args {
             all_pairs: self.all_pairs,
             saves_frequencies: self.run.save_frequencies.is_some(),
         };
-        let Repeated { settings, frequencies, without_frames, frames } = match &self.settings {
+        let mut input = self.input.clone();
+        let Repeated { settings, frequencies, without_frames, frames, reading } = match &self.settings {
             Some(path) => repeated(path)?,
             None => Repeated {
+                reading: None,
                 settings: given.settings(self.method, &self.search.said(self.method))?,
                 frequencies: self.features.frequencies.clone(),
                 without_frames: self.frames.without_frames,
                 frames: self.frames.frames.clone(),
             },
         };
+        if let Some(Reading { names, text_field }) = reading {
+            input.names = match names {
+                Some(names) => input.names.or(names),
+                None => input.names,
+            };
+            input.names = input.names.or_text_field(text_field);
+        }
         refuse(
             &[("save-frames", self.save_frames.is_some() && (!without_frames || frames.is_some()))],
             if without_frames { "with --frames" } else { "without --without-frames" },
@@ -186,7 +196,7 @@ impl Args {
             frames,
             save_frames: self.save_frames.clone(),
             memory: self.memory,
-            ..job(&self.input, &self.run, settings, frequencies, command_line)
+            ..job(&input, &self.run, settings, frequencies, command_line)
         })
     }
 }
@@ -197,6 +207,14 @@ struct Repeated {
     frequencies: Option<PathBuf>,
     without_frames: bool,
     frames: Option<PathBuf>,
+    reading: Option<Reading>,
+}
+
+/// How an earlier run read its pages.
+struct Reading {
+    /// As its command said; none where it was no command.
+    names: Option<FieldArgs>,
+    text_field: Option<String>,
 }
 
 /// What an earlier run was given, by its report.
@@ -211,8 +229,8 @@ fn repeated(report: &Path) -> anyhow::Result<Repeated> {
         };
         anyhow::bail!("{shown} is a folder, but {TAKES}; {advice}");
     }
-    let Report { settings, frequencies, frames, .. } =
-        Report::read_json(report).map_err(|error| match error {
+    let Report { settings, frequencies, frames, command_line, corpus, .. } = Report::read_json(report)
+        .map_err(|error| match error {
             Error::Format { field: "content", got, .. } => {
                 anyhow::anyhow!("{shown} is no report ({}), but {TAKES}", printable(&got))
             }
@@ -224,6 +242,10 @@ fn repeated(report: &Path) -> anyhow::Result<Repeated> {
             frequencies,
             without_frames: frames.is_some(),
             frames: frames.and_then(|frames| frames.from),
+            reading: Some(Reading {
+                names: super::dedup_of(&command_line).map(|args| args.input.names),
+                text_field: corpus.text_field,
+            }),
         }),
         None => anyhow::bail!(
             "{shown}: the settings are not in it as data, as an earlier version of flipside wrote it; give them as options, such as \

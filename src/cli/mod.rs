@@ -93,6 +93,14 @@ impl Command {
     }
 }
 
+/// What `flipside dedup` was given by a command line, if it is one of this program.
+fn dedup_of(command_line: &[String]) -> Option<dedup::Args> {
+    match Cli::try_parse_from(command_line).ok()?.command {
+        Command::Dedup(args) => Some(args),
+        _ => None,
+    }
+}
+
 /// What a command came to.
 enum Done {
     Well,

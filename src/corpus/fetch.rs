@@ -8,11 +8,30 @@ use super::feed::{Feed, STEP};
 use super::filetype::{Compression, StreamFormat};
 use super::inputs::Input;
 use super::options::{ReadOptions, ReadRules};
+use super::reader::{Block, Reader};
 use super::records::{Span, document};
 use super::source::Source;
 use super::{parquet, wet};
 use crate::document::{DocId, Place};
 use crate::{Error, Result};
+
+/// Hands over all that may be a page in a file, by its row, as it stands there: a line, or the text of a record.
+///
+/// # Errors
+/// As `each`.
+pub(crate) fn each_record(
+    input: &Input,
+    options: &ReadOptions,
+    mut each: impl FnMut(u32, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let (mut reader, mut block) = (Reader::open(input, 0, options), Block::default());
+    while reader.next_block(&mut block) {
+        for span in &block.records.spans {
+            each(span.id.row, &block.records.bytes[span.content_start..span.content_end])?;
+        }
+    }
+    Ok(())
+}
 
 /// Decoded bytes from some place of a stored file on, decoded just as [`super::read`] does, damage and all.
 struct Stream {

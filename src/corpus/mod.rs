@@ -42,6 +42,7 @@ pub use crate::document::Place;
 
 pub use damage::{Damage, DamageKind, FileReading};
 pub use document::Document;
+pub(crate) use fetch::each_record;
 pub use fetch::fetch;
 pub(crate) use filetype::split_name;
 pub use filetype::{Compression, Format};

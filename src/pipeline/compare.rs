@@ -89,6 +89,9 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
     let mut few = 0;
     for Contender { label, settings } in contenders {
         let own = Stages::new(progress);
+        if settings.sketches.keyed().is_some() && *settings != first.settings {
+            prepared.sketch_both(settings, &own);
+        }
         let url = |document| pages.url(document);
         let context = Context::new(&url, &own);
         let outcome = prepared.find(settings, &context)?.outcome_of_texts()?;

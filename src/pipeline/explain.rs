@@ -292,20 +292,24 @@ fn explanation(
     let psm = trace(&hashes)?;
     let texts = [sides[0].text, sides[1].text];
     let diff = WordDiff::new(texts[0], texts[1], DiffParams::default());
-    let opinions = match sides.iter().map(|side| side.counts.len()).min() {
-        Some(fewest) if fewest < settings.min_features => {
-            vec![opinion_of_text(fewest, settings.min_features, same_text)]
-        }
-        _ => opinions(
-            methods,
-            d,
-            &psm,
-            banded(&methods.minhash, &weighed)?,
-            overlap.jaccard(),
-            same_text,
-            measured,
-        ),
-    };
+    // Methods differ in how few features they still compare by.
+    let fewest = sides.iter().map(|side| side.counts.len()).min().unwrap_or(0);
+    let by_text = |by, method: &Settings| opinion_of_text(by, fewest, method.min_features, same_text);
+    let mut opinions = opinions(
+        methods,
+        d,
+        &psm,
+        banded(&methods.minhash, &weighed)?,
+        overlap.jaccard(),
+        same_text,
+        measured,
+    );
+    if fewest < methods.both.min_features {
+        opinions = vec![by_text("every method", &methods.both)];
+    } else if fewest < settings.min_features {
+        opinions.retain(|opinion| ["both", "every method"].contains(&&*opinion.by));
+        opinions.push(by_text("every other method", settings));
+    }
     Ok(Explanation {
         pages: [0, 1].map(|side: usize| Page {
             id: sides[side].id.clone(),

@@ -138,9 +138,9 @@ pub(crate) struct Banded {
 }
 
 /// The only opinion on a page of few features: that of its text.
-pub(crate) fn opinion_of_text(fewest: usize, min_features: usize, same_text: bool) -> Opinion {
+pub(crate) fn opinion_of_text(by: &str, fewest: usize, min_features: usize, same_text: bool) -> Opinion {
     Opinion {
-        by: "every method".to_owned(),
+        by: by.to_owned(),
         near: same_text,
         why: format!(
             "a page of {} is compared by its exact text only (--min-features {min_features}); the texts are {}",
