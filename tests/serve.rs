@@ -105,6 +105,7 @@ fn pages_are_checked_added_and_removed() {
     let top = tempfile::tempdir().unwrap();
     let server = Server::start(top.path(), &[]);
     assert_eq!(server.send("/healthz", "", "", ""), (200, "ok\n".to_owned()));
+    assert_eq!(server.one("check", &json!({ "id": 5, "text": "a few words" }))["page"], "5");
     assert_eq!(server.one("check", &page("a", 1, 0))["answer"], "new");
     assert_eq!(server.one("check-and-add", &page("a", 1, 0))["answer"], "new");
     let near = server.one("check", &page("b", 1, 1));

@@ -1,10 +1,11 @@
 //! `flipside sketch`, `join`, `cluster` and `apply`: a run in stages, for more pages than memory holds.
 
 use super::arguments::{
-    CheckArgs, FeatureArgs, Given, InputArgs, LinkageName, MethodName, SearchArgs, bytes, parsed, threads,
+    CheckArgs, FeatureArgs, Given, InputArgs, MethodName, SearchArgs, bytes, parsed, threads,
 };
 use super::progress::Bars;
 use super::{Done, tell};
+use flipside::clusters::Linkage;
 use flipside::report::tell::audited;
 use flipside::resources::peak_memory_bytes;
 use flipside::staged::{self, Outputs, Shard};
@@ -197,6 +198,24 @@ impl JoinArgs {
             text += &format!(" {}", audited(audit, joined.judge).trim_end());
         }
         tell(&format!("{text}{}\n", peak()))
+    }
+}
+
+/// The linkages that need not all pairs at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum LinkageName {
+    /// Every page is near the one that stays
+    Star,
+    /// All pages linked by any chain of pairs
+    Connected,
+}
+
+impl From<LinkageName> for Linkage {
+    fn from(name: LinkageName) -> Self {
+        match name {
+            LinkageName::Star => Self::Star,
+            LinkageName::Connected => Self::Connected,
+        }
     }
 }
 

@@ -286,6 +286,8 @@ pub(crate) fn report(
     warnings.extend(tell::largest_warning(largest, documents, settings.linkage));
     warnings.extend(tell::unlisted_warning(&findings.counts, judged.is_some()));
     warnings.extend(tell::sources_warnings(&findings.lost_by_source));
+    let peak = peak_memory_bytes();
+    warnings.extend(findings.memory.as_ref().and_then(|told| tell::memory_warning(told, peak, documents)));
     warnings.extend(findings.scores.clone());
     warnings.extend(frames.as_ref().and_then(tell::frames_warning));
     let frequencies = job.frequencies.as_deref().filter(|_| settings.needs_frequencies());
@@ -311,7 +313,7 @@ pub(crate) fn report(
         largest_clusters,
         sample_pairs,
         stages: stages.done(),
-        peak_memory_bytes: peak_memory_bytes(),
+        peak_memory_bytes: peak,
         memory: findings.memory.clone(),
         search_cost: tell::cost(searched),
         searched: Some(searched.clone()),

@@ -3,8 +3,8 @@
 use super::facts::Reach;
 use super::model::{
     AgainstReport, CompareReport, Corpus, DamageCount, DamageReport, DamagedRecord, FramesReport, Histogram,
-    HostFrames, LanguageCount, Method, Outcome as Counts, Parameter, Recall, Report, SCurve, SearchCost,
-    Sources,
+    HostFrames, LanguageCount, MemoryReport, Method, Outcome as Counts, Parameter, Recall, Report, SCurve,
+    SearchCost, Sources,
 };
 use crate::corpus::{Damage, EXTRACTOR, FileReading};
 use crate::frames::Share;
@@ -667,6 +667,19 @@ pub fn largest_warning(largest: u64, documents: u64, linkage: Linkage) -> Option
     })
 }
 
+/// What the user should know of a run in memory that took more than it should have.
+pub fn memory_warning(told: &MemoryReport, peak: Option<u64>, pages: u64) -> Option<String> {
+    let &MemoryReport { limit_bytes, expected_pages, on_disk, .. } = told;
+    let peak = peak.filter(|&peak| !on_disk && peak > limit_bytes)?;
+    let mb = |bytes: u64| bytes.div_ceil(1_000_000);
+    Some(format!(
+        "{} MB of memory were taken, and {} MB allowed: by the first pages of the files {expected_pages} pages were expected, and \
+         {pages} came. flipside sketch and the stages behind it hold the pages of one file at a time.",
+        mb(peak),
+        mb(limit_bytes)
+    ))
+}
+
 /// What the user should know of pairs that are not listed.
 pub fn unlisted_warning(counts: &Counts, judged: bool) -> Option<String> {
     let (listed, found) = (counts.pairs_written, counts.pairs_found);
@@ -847,4 +860,19 @@ pub fn comparison(report: &CompareReport) -> String {
         ));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_beyond_what_was_allowed_is_told() {
+        let told = MemoryReport { limit_bytes: 65_000_000, expected_pages: 684, ..MemoryReport::default() };
+        let warning = |told: &MemoryReport, peak| memory_warning(told, peak, 400_200);
+        let words = warning(&told, Some(237_000_000)).unwrap();
+        assert!(words.contains("237 MB") && words.contains("65 MB") && words.contains("684"), "{words}");
+        assert_eq!([None, Some(65_000_000)].map(|peak| warning(&told, peak)), [None, None]);
+        assert_eq!(warning(&MemoryReport { on_disk: true, ..told }, Some(237_000_000)), None);
+    }
 }

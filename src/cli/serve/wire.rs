@@ -4,7 +4,7 @@ use flipside::search::bands::Banding;
 use flipside::settings::Sketches;
 use flipside::simhash::quantised::QuantisedWeights;
 use flipside::sketch::{Facts, Hashed, Sketch, SketchValue, TwoSketches};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
 
 /// A page, or its name where that is enough.
@@ -12,7 +12,8 @@ use std::borrow::Cow;
 pub(super) struct Page<'a> {
     #[serde(borrow)]
     pub(super) url: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    /// A string or a number.
+    #[serde(default, deserialize_with = "id")]
     pub(super) id: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) text: Option<Cow<'a, str>>,
@@ -20,6 +21,20 @@ pub(super) struct Page<'a> {
     pub(super) sketch: Option<WireSketch<'a>>,
     #[serde(borrow)]
     pub(super) request: Option<Cow<'a, str>>,
+}
+
+fn id<'a, 'de, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'a, str>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Id {
+        Text(String),
+        Number(serde_json::Number),
+    }
+    let owned = |id| match id {
+        Id::Text(text) => Cow::Owned(text),
+        Id::Number(number) => Cow::Owned(number.to_string()),
+    };
+    Ok(Option::<Id>::deserialize(from)?.map(owned))
 }
 
 impl Page<'_> {
