@@ -20,10 +20,12 @@ use crate::report::model::Report;
 use crate::seen::answers;
 use crate::tables::check::{Together, clusters, pages, pairs};
 use crate::tables::{ClusterRow, PAGES, PAGES_JSONL, PAGES_PARQUET, PageRow, PairRow, REMOVED, Row};
+use crate::wording::counted;
 use crate::{format, frames, frequencies, seen, staged};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Looks at a file or a folder of results.
 ///
@@ -100,15 +102,44 @@ fn check_binary(path: &Path) -> Result<Inspection> {
     Ok(inspection)
 }
 
+/// All binary files of ours in a folder, and in those that are in it, as stages write them; none if there are none.
+fn check_stages(folder: &Path) -> Result<Option<Inspection>> {
+    let of = |folder: &Path| -> Result<Vec<PathBuf>> {
+        let io = |error| Error::io(folder, error);
+        fs::read_dir(folder).map_err(io)?.map(|entry| Ok(entry.map_err(io)?.path())).collect()
+    };
+    let mut files = of(folder)?;
+    for inner in files.clone().into_iter().filter(|path| path.is_dir()) {
+        files.extend(of(&inner)?);
+    }
+    files.retain(|path| {
+        path.is_file() && format::KINDS.into_iter().any(|kind| format::is_of_kind(path, kind))
+    });
+    files.sort();
+    let (mut kinds, mut inspection) =
+        (BTreeMap::<String, u64>::new(), Inspection::of("folder of files of flipside"));
+    for file in &files {
+        let mut of_file = check_binary(file)?;
+        of_file.problems.iter_mut().for_each(|problem| *problem = format!("{}: {problem}", file.display()));
+        *kinds.entry(of_file.what.clone()).or_default() += 1;
+        inspection.problems_of(of_file);
+    }
+    kinds.into_iter().for_each(|(what, number)| inspection.fact(what, counted(number, "file", "files")));
+    Ok((!files.is_empty()).then_some(inspection))
+}
+
 fn check_folder(folder: &Path) -> Result<Inspection> {
     let path = folder.join("report.json");
     if !path.exists() {
+        if let Some(inspection) = check_stages(folder)? {
+            return Ok(inspection);
+        }
         return Err(Error::Format {
             path: folder.to_path_buf(),
             field: "report.json",
             expected: "one".to_owned(),
             got: "missing".to_owned(),
-            advice: "name a folder that flipside dedup or compare wrote",
+            advice: "name a folder that flipside dedup, compare or a stage wrote",
         });
     }
     let mut inspection = check_report(&path)?;

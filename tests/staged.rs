@@ -339,8 +339,9 @@ fn assert_same_against(
         let expected = outcome.clusters.iter().zip(&outcome.representatives).map(goes_for_old).sum::<usize>();
         assert_eq!(by_old, expected, "{linkage:?}");
     }
-    for name in contents(&sketches).keys() {
-        let inspection = flipside::inspect::inspect(&sketches.join(name)).unwrap();
+    let names = contents(&sketches);
+    for path in names.keys().map(|name| sketches.join(name)).chain([sketches.clone()]) {
+        let (inspection, name) = (flipside::inspect::inspect(&path).unwrap(), path.display());
         assert!(inspection.problems.is_empty(), "{name}: {:?}", inspection.problems);
     }
 }
