@@ -120,21 +120,52 @@ pub fn is_working_folder(folder: &Path) -> bool {
 /// The name of the file that says that a folder holds the kept pages of a run in stages.
 pub const NOTE: &str = "flipside.note";
 
+/// The name of the report of a folder of results.
+const REPORT: &str = "report.json";
+
 /// Whether a folder is one of results, by its `report.json` or its note.
 pub fn is_result_folder(folder: &Path) -> bool {
-    if is_of_kind(&folder.join(NOTE), APPLIED) {
-        return true;
+    let marks = |name: &str| marks_result(name, || std::fs::read(folder.join(name)));
+    [NOTE, REPORT].into_iter().any(|name| marks(name).is_ok_and(|marks| marks))
+}
+
+/// Whether a file of this name makes its folder one of results; its content is looked at if the name may.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn marks_result(name: &str, content: impl FnOnce() -> io::Result<Vec<u8>>) -> io::Result<bool> {
+    match name {
+        NOTE => Ok(begins_as(&content()?, APPLIED)),
+        REPORT => {
+            let report = serde_json::from_slice::<serde_json::Value>(&content()?).ok();
+            Ok(report.is_some_and(|report| report["tool"]["name"] == env!("CARGO_PKG_NAME")))
+        }
+        _ => Ok(false),
     }
-    let report = std::fs::read(folder.join("report.json")).ok();
-    let report = report.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
-    report.is_some_and(|report| report["tool"]["name"] == env!("CARGO_PKG_NAME"))
+}
+
+/// Whether a file of this name makes its folder one in which a run works, as [`is_working_folder`] says.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn marks_working(
+    folder: &Path,
+    name: &str,
+    content: impl FnOnce() -> io::Result<Vec<u8>>,
+) -> io::Result<bool> {
+    let called = folder.file_name().unwrap_or_default().to_string_lossy();
+    Ok(called.ends_with(WORKING_ENDING) && name == WORKING_MARK && begins_as(&content()?, WORKING))
 }
 
 /// Whether a file begins as one of `kind`, of whatever version.
 pub fn is_of_kind(path: &Path, kind: Kind) -> bool {
     let mut head = [0; 12];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    read.is_ok() && head[..8] == MAGIC && head[8..] == kind.tag
+    read.is_ok() && begins_as(&head, kind)
+}
+
+fn begins_as(bytes: &[u8], kind: Kind) -> bool {
+    bytes.strip_prefix(&MAGIC).is_some_and(|rest| rest.starts_with(&kind.tag))
 }
 
 /// Writes a file of `kind` whole or not at all, as [`NewFile`] does.

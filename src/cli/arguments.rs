@@ -22,7 +22,8 @@ use std::str::FromStr;
 pub(crate) struct InputArgs {
     /// WET files (.wet, .warc.wet, .warc; plain, .gz or .zst; raw WARC in a build with the feature html), JSONL
     /// and CSV files (plain, .gz or .zst), Parquet files, folders of these, or - for standard input, which is
-    /// copied to the folder for temporary files first (TMPDIR, or /tmp) and needs as much room there
+    /// copied to the folder for temporary files first (TMPDIR, or /tmp) and needs as much room there; in a build
+    /// with the feature stores also s3://bucket/key, gs://, az://, https://, and s3://bucket/prefix/ as a folder
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 

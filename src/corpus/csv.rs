@@ -1,7 +1,6 @@
 //! Tables as text: where a record ends, quotes and all (RFC 4180), and the columns wanted of it.
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -15,6 +14,7 @@ use super::filetype::{Compression, StreamFormat, split_name};
 use super::jsonl::{JsonlFields, Line};
 use super::options::ReadRules;
 use super::source::Source;
+use super::storage::Storage;
 use crate::wording::counted;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -36,10 +36,9 @@ impl Header {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn read(path: &Path, stored: &Path, compression: Compression) -> io::Result<Option<Self>> {
+    pub fn read(path: &Path, storage: &Storage, compression: Compression) -> io::Result<Option<Self>> {
         const LONGEST: usize = 1 << 20;
-        let mut source =
-            Source::new(File::open(stored)?, compression, StreamFormat::Csv, &ReadRules::default())?;
+        let mut source = Source::new(storage.open()?, compression, StreamFormat::Csv, &ReadRules::default())?;
         let mut feed = Feed::new(compression == Compression::None);
         loop {
             let more = source.fill(&mut feed);

@@ -6,14 +6,13 @@
 //! inflate without fault. Neither the length at the end of a member nor anything else in the file is
 //! trusted for the size of a buffer.
 
-use std::fs::File;
-
 use flate2::{Decompress, FlushDecompress, Status};
 use memchr::memmem;
 
 use super::damage::DamageKind;
 use super::feed::{Feed, STEP};
 use super::filetype::{GZIP_MAGIC, StreamFormat};
+use super::storage::StoredFile;
 use super::window::{Window, keep};
 use crate::kernel::inflate::{InflateError, Inflater};
 use crate::wording::counted;
@@ -105,7 +104,7 @@ pub(crate) fn behind_header(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 impl GzipSource {
-    pub fn new(file: File, format: StreamFormat) -> Self {
+    pub fn new(file: StoredFile, format: StreamFormat) -> Self {
         Self {
             window: Window::new(file),
             format,

@@ -1,12 +1,12 @@
 //! Which files are read: the paths a user names, made into a sorted list.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::csv::Header;
@@ -19,9 +19,11 @@ use super::gather::holds_pages;
 use super::gzip;
 use super::jsonl::{self, JsonlFields};
 use super::kept::is_kept_name;
-use super::options::ReadRules;
+use super::object::{self, Object};
+use super::options::{ReadRules, pool};
 use super::source::Source;
-use crate::making::{Unfinished, is_unfinished};
+use super::storage::{Stamp, Storage, StoredFile};
+use crate::making::{Unfinished, is_address, is_unfinished};
 use crate::wording::{counted, printable_path};
 use crate::{Error, Result, format};
 
@@ -34,8 +36,8 @@ pub struct Input {
     pub format: Format,
     /// How it is stored; by its content, whatever its name says.
     pub compression: Compression,
-    /// Where the bytes are: the same file, or the copy of a stream.
-    stored: PathBuf,
+    /// Where the bytes are: the same file or object, or the copy of a stream.
+    storage: Storage,
     /// Keeps the copy of a stream until the last clone is gone, or the run is ended.
     spool: Option<Arc<Unfinished>>,
     /// Why it cannot be read, if that is known; reading it yields damage.
@@ -46,30 +48,6 @@ pub struct Input {
     pub(crate) misnamed: bool,
     /// What names the columns (CSV).
     pub(crate) header: Option<Arc<Header>>,
-}
-
-/// What tells whether a file is the one that it was: its length, when it was changed, and which it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    length: u64,
-    modified: Option<SystemTime>,
-    #[cfg(unix)]
-    identity: (u64, u64),
-}
-
-impl Stamp {
-    fn of(path: &Path) -> Option<Self> {
-        let found = fs::metadata(path).ok()?;
-        Some(Self {
-            length: found.len(),
-            modified: found.modified().ok(),
-            #[cfg(unix)]
-            identity: {
-                use std::os::unix::fs::MetadataExt;
-                (found.dev(), found.ino())
-            },
-        })
-    }
 }
 
 /// Why a named file cannot be read.
@@ -259,28 +237,52 @@ impl Input {
     }
 
     /// Opens the stored bytes.
-    pub(crate) fn open(&self) -> io::Result<File> {
-        File::open(&self.stored)
+    pub(crate) fn open(&self) -> io::Result<StoredFile> {
+        self.storage.open()
     }
 
     /// Size of the stored file in bytes, 0 if it cannot be told.
     pub fn stored_bytes(&self) -> u64 {
-        fs::metadata(&self.stored).map_or(0, |m| m.len())
+        self.storage.length()
     }
 
     /// The file as it is now; none if there is none.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
-        Stamp::of(&self.stored)
+        self.storage.stamp()
     }
 
     /// Whether the file is the one that was found, as far as that shows from without.
     pub(crate) fn is_as_found(&self) -> bool {
-        self.found.is_some() && self.stamp() == self.found
+        self.storage.is_as_found(self.found.as_ref())
     }
 
-    /// Where the bytes are: the file behind any link, or the copy of a stream.
+    /// Where the bytes are: the file behind any link, the address of the object, or the copy of a stream.
     pub fn stored(&self) -> &Path {
-        &self.stored
+        self.storage.path()
+    }
+
+    /// What names the version of an object in a store; none of a file, or where the store does not tell.
+    pub(crate) fn version(&self) -> Option<String> {
+        match &self.storage {
+            Storage::File(_) => None,
+            Storage::Object(object) => object.version(),
+        }
+    }
+
+    /// Why bytes of an object could not be had, if some could not: another time they may.
+    pub(crate) fn failure(&self) -> Option<io::Error> {
+        match &self.storage {
+            Storage::File(_) => None,
+            Storage::Object(object) => object.failure(),
+        }
+    }
+
+    /// Bytes that a reader of it holds beside what one of a file does.
+    pub(crate) fn read_ahead(&self) -> u64 {
+        match &self.storage {
+            Storage::File(_) => 0,
+            Storage::Object(object) => object.read_ahead(),
+        }
     }
 
     /// True for the copy of standard input or of another stream.
@@ -288,27 +290,27 @@ impl Input {
         self.spool.is_some()
     }
 
-    fn new(path: PathBuf, stored: PathBuf, told: FileType, problem: Option<Problem>) -> Self {
+    fn new(path: PathBuf, storage: Storage, told: FileType, problem: Option<Problem>) -> Self {
         let FileType { format, compression, misnamed, .. } = told;
-        let found = Stamp::of(&stored);
-        Self { path, format, compression, stored, spool: None, problem, found, misnamed, header: None }
+        let found = storage.stamp();
+        Self { path, format, compression, storage, spool: None, problem, found, misnamed, header: None }
     }
 
     /// A file whose content cannot be had.
-    fn broken(path: &Path, stored: &Path, options: &DiscoverOptions, error: String) -> Self {
+    fn broken(path: &Path, storage: Storage, options: &DiscoverOptions, error: String) -> Self {
         let told = FileType::by_name(path, options.format);
-        Self::new(path.to_path_buf(), stored.to_path_buf(), told, Some(Problem::CannotOpen(error)))
+        Self::new(path.to_path_buf(), storage, told, Some(Problem::CannotOpen(error)))
     }
 
-    /// Looks at the content of a regular file.
-    fn look(path: &Path, stored: &Path, options: &DiscoverOptions) -> Self {
-        match head(stored) {
+    /// Looks at the content of a regular file or an object.
+    fn look(path: &Path, storage: Storage, options: &DiscoverOptions) -> Self {
+        match head(&storage) {
             Ok(head) => {
                 let told = FileType::by_content(path, &head, options.format);
                 let problem = told.unknown.then_some(Problem::UnknownFormat);
-                let mut input = Self::new(path.to_path_buf(), stored.to_path_buf(), told, problem);
+                let mut input = Self::new(path.to_path_buf(), storage, told, problem);
                 if input.format == Format::Csv {
-                    match Header::read(path, stored, input.compression) {
+                    match Header::read(path, &input.storage, input.compression) {
                         Ok(header) => input.header = header.map(Arc::new),
                         Err(error) => input.problem = Some(Problem::CannotOpen(error.to_string())),
                     }
@@ -319,18 +321,17 @@ impl Input {
                 }
                 input
             }
-            Err(error) => Self::broken(path, stored, options, error.to_string()),
+            Err(error) => Self::broken(path, storage, options, error.to_string()),
         }
     }
 }
 
 /// The first 64 KiB of a file, or as many behind a long gzip header.
-fn head(path: &Path) -> io::Result<Vec<u8>> {
+fn head(storage: &Storage) -> io::Result<Vec<u8>> {
     const LENGTH: u64 = 64 << 10;
-    let (mut file, mut head) = (File::open(path)?, Vec::new());
-    (&mut file).take(LENGTH).read_to_end(&mut head)?;
+    let head = storage.head(LENGTH)?;
     if Compression::by_magic(&head) == Compression::Gzip && gzip::behind_header(&head).is_none() {
-        file.take(gzip::HEADER_CAP as u64 + LENGTH).read_to_end(&mut head)?;
+        return storage.head(gzip::HEADER_CAP as u64 + 2 * LENGTH);
     }
     Ok(head)
 }
@@ -350,7 +351,7 @@ fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Resul
             Err(error) => break Some(error.to_string()),
         }
     };
-    let mut input = Input::look(name, stored.path(), options);
+    let mut input = Input::look(name, Storage::File(stored.path().to_path_buf()), options);
     if let Some(error) = failed {
         input.problem = Some(Problem::CannotOpen(error));
     }
@@ -359,11 +360,11 @@ fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Resul
 }
 
 /// Whether a file that is called `.json` holds lines of pages: its first line is an object with a text.
-fn is_json_lines(path: &Path, fields: &JsonlFields) -> io::Result<bool> {
+fn is_json_lines(storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
     /// The longest first line that is looked at.
     const LONGEST: usize = 128_000_000;
-    let compression = Compression::by_magic(&head(path)?);
-    let mut source = Source::new(File::open(path)?, compression, StreamFormat::Jsonl, &ReadRules::default())?;
+    let compression = Compression::by_magic(&head(storage)?);
+    let mut source = Source::new(storage.open()?, compression, StreamFormat::Jsonl, &ReadRules::default())?;
     let mut feed = Feed::new(compression == Compression::None);
     let mut scanned = 0;
     loop {
@@ -381,14 +382,15 @@ fn is_json_lines(path: &Path, fields: &JsonlFields) -> io::Result<bool> {
 }
 
 /// Whether a file that is called `.csv` has a column of texts.
-fn has_texts(path: &Path, fields: &JsonlFields) -> io::Result<bool> {
-    let header = Header::read(path, path, Compression::by_magic(&head(path)?))?;
+fn has_texts(storage: &Storage, fields: &JsonlFields) -> io::Result<bool> {
+    let header = Header::read(storage.path(), storage, Compression::by_magic(&head(storage)?))?;
     Ok(header.is_some_and(|header| header.has_text(fields)))
 }
 
 /// Whether a file is called as CSV is, and has no column of texts.
 pub(crate) fn is_other_table(path: &Path) -> bool {
-    may_be_table_of_pages(path) && has_texts(path, &JsonlFields::default()).is_ok_and(|has_texts| !has_texts)
+    let has_texts = |path: &Path| has_texts(&Storage::File(path.to_path_buf()), &JsonlFields::default());
+    may_be_table_of_pages(path) && has_texts(path).is_ok_and(|has_texts| !has_texts)
 }
 
 /// Everything that was found, by its real path, so that a file named twice is read once.
@@ -398,6 +400,8 @@ struct Found<'a> {
     wanted: Option<fn(&Path) -> bool>,
     /// Real path to the spelling to show.
     files: BTreeMap<PathBuf, PathBuf>,
+    /// Which of these are objects in stores.
+    objects: HashMap<PathBuf, Arc<Object>>,
     folders: HashSet<PathBuf>,
     broken: BTreeMap<PathBuf, String>,
     streams: BTreeMap<PathBuf, Input>,
@@ -415,6 +419,7 @@ impl<'a> Found<'a> {
             options,
             wanted,
             files: BTreeMap::new(),
+            objects: HashMap::new(),
             folders: HashSet::new(),
             broken: BTreeMap::new(),
             streams: BTreeMap::new(),
@@ -430,17 +435,95 @@ impl<'a> Found<'a> {
 
     fn file(&mut self, path: &Path) {
         match fs::canonicalize(path) {
-            Ok(real) => {
-                let shown = self.files.entry(real).or_insert_with(|| path.to_path_buf());
-                // The order of naming must not show: of several spellings the smallest is shown.
-                if path < shown.as_path() {
-                    *shown = path.to_path_buf();
-                }
-            }
+            Ok(real) => self.take(real, path),
             Err(error) => {
                 self.broken.insert(path.to_path_buf(), error.to_string());
             }
         }
+    }
+
+    fn take(&mut self, real: PathBuf, path: &Path) {
+        let shown = self.files.entry(real).or_insert_with(|| path.to_path_buf());
+        // The order of naming must not show: of several spellings the smallest is shown.
+        if path < shown.as_path() {
+            *shown = path.to_path_buf();
+        }
+    }
+
+    /// Whether a folder's file is one of pages, by its name and, where that does not say it, by its content.
+    fn is_wanted(&self, storage: &Storage) -> io::Result<Result<(), Reason>> {
+        let (path, fields) = (storage.path(), &self.options.fields);
+        let is_pages = |is_pages: bool| if is_pages { Ok(()) } else { Err(Reason::NoPages) };
+        Ok(match self.wanted {
+            Some(is_wanted) if is_wanted(path) => Ok(()),
+            Some(_) => Err(Reason::OtherName),
+            None if has_known_name(path) => Ok(()),
+            None if may_be_json_lines(path) => is_pages(is_json_lines(storage, fields)?),
+            None if may_be_table_of_pages(path) => is_pages(has_texts(storage, fields)?),
+            None => Err(Reason::OtherName),
+        })
+    }
+
+    /// An object, or whatever is below an address.
+    ///
+    /// # Errors
+    /// If there is nothing, or the store does not answer: what is to be read is not known then.
+    fn address(&mut self, address: &Path) -> Result<()> {
+        let failed = |error| Error::io(address, error);
+        if !object::is_folder(address) {
+            let object = Object::find(address).map_err(failed)?;
+            self.object(Arc::new(object));
+            return Ok(());
+        }
+        let objects: Vec<Arc<Object>> =
+            object::list(address).map_err(failed)?.into_iter().map(Arc::new).collect();
+        // Folders that are not read as others are, by a file in them.
+        let (mut results, mut works) = (HashSet::new(), HashSet::new());
+        for object in &objects {
+            let Some(folder) = object.address().parent() else { continue };
+            let name = object.address().file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if format::marks_result(name, || object.head(object.length())).map_err(failed)? {
+                results.insert(folder.to_path_buf());
+            } else if format::marks_working(folder, name, || object.head(64)).map_err(failed)? {
+                works.insert(folder.to_path_buf());
+            }
+        }
+        let is_result = results.contains(address);
+        for object in objects {
+            let path = object.address();
+            let below = path.components().count() - address.components().count();
+            // From the folder that was named down to the object itself.
+            let above: Vec<&Path> = path.ancestors().take(below).collect();
+            let passed_over = above.iter().rev().find_map(|part| {
+                let name = part.file_name().unwrap_or_default();
+                let is_first = part.parent() == Some(address);
+                if is_result && is_first && !is_kept_name(name.to_str().unwrap_or_default()) {
+                    Some((part.to_path_buf(), Some(Reason::OfResult)))
+                } else if is_unfinished(name) {
+                    Some((part.to_path_buf(), Some(Reason::Unfinished)))
+                } else if results.contains(*part) {
+                    Some((part.to_path_buf(), Some(Reason::EarlierResult)))
+                } else {
+                    works.contains(*part).then(|| (part.to_path_buf(), None))
+                }
+            });
+            match passed_over {
+                Some((part, Some(reason))) => self.passed_over.push(part, reason),
+                Some((_, None)) => {}
+                None => match self.is_wanted(&Storage::Object(object.clone())) {
+                    Ok(Ok(())) => self.object(object),
+                    Ok(Err(reason)) => self.passed_over.push(path.to_path_buf(), reason),
+                    Err(error) => return Err(Error::io(path, error)),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, object: Arc<Object>) {
+        let address = object.address().to_path_buf();
+        self.take(address.clone(), &address);
+        self.objects.entry(address).or_insert(object);
     }
 
     fn folder(&mut self, path: &Path) {
@@ -494,24 +577,13 @@ impl<'a> Found<'a> {
                 Ok(m) if m.is_dir() && format::is_working_folder(&path) => {}
                 Ok(m) if m.is_dir() => self.folder(&path),
                 Ok(m) if !m.is_file() => self.passed_over.push(path, Reason::NoFile),
-                Ok(_) if self.wanted.is_some_and(|is_wanted| is_wanted(&path)) => self.file(&path),
-                Ok(_) if self.wanted.is_some() => self.passed_over.push(path, Reason::OtherName),
-                Ok(_) if has_known_name(&path) => self.file(&path),
-                Ok(_) if may_be_json_lines(&path) => match is_json_lines(&path, &self.options.fields) {
-                    Ok(true) => self.file(&path),
-                    Ok(false) => self.passed_over.push(path, Reason::NoPages),
+                Ok(_) => match self.is_wanted(&Storage::File(path.clone())) {
+                    Ok(Ok(())) => self.file(&path),
+                    Ok(Err(reason)) => self.passed_over.push(path, reason),
                     Err(error) => {
                         self.broken.insert(path, error.to_string());
                     }
                 },
-                Ok(_) if may_be_table_of_pages(&path) => match has_texts(&path, &self.options.fields) {
-                    Ok(true) => self.file(&path),
-                    Ok(false) => self.passed_over.push(path, Reason::NoPages),
-                    Err(error) => {
-                        self.broken.insert(path, error.to_string());
-                    }
-                },
-                Ok(_) => self.passed_over.push(path, Reason::OtherName),
                 Err(error) if has_known_name(&path) => {
                     self.broken.insert(path, error.to_string());
                 }
@@ -527,6 +599,9 @@ impl<'a> Found<'a> {
                 self.streams.insert(path.to_path_buf(), input);
             }
             return Ok(());
+        }
+        if is_address(path) {
+            return self.address(path);
         }
         match fs::metadata(path) {
             // A pattern of names may well have brought it.
@@ -566,13 +641,17 @@ impl<'a> Found<'a> {
 /// first, which takes as much room in the folder for such files. A file that is named twice, or through a link,
 /// is there once.
 ///
+/// With the feature `stores`, `s3://bucket/key`, `gs://bucket/key`, `az://container/key` and `https://server/path`
+/// are files, and an address in a store that ends in `/` is a folder. An address at which nothing is, or whose
+/// store does not answer, is an error.
+///
 /// The list is sorted by real path; streams come behind the files, and what cannot be found behind the
 /// streams. It does not depend on the order of `paths`. A file that is missing or unreadable stays in the
 /// list, and reading it yields damage: a bad file does not end a run.
 ///
 /// # Errors
 /// [`Error::NoDocuments`] if nothing was found or nothing of it can be read; [`Error::Io`] if a
-/// stream cannot be copied.
+/// stream cannot be copied, or nothing can be had of an address.
 pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Vec<Input>> {
     discover_all(paths, options).map(|found| found.inputs)
 }
@@ -582,11 +661,25 @@ pub fn discover(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Vec<Inpu
 /// # Errors
 /// As [`discover`].
 pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Discovered> {
+    /// Objects that are looked at together.
+    const QUESTIONS: usize = 32;
     let found = Found::of(paths, options, None)?;
-    let mut inputs: Vec<Input> =
-        found.files.iter().map(|(real, shown)| Input::look(shown, real, options)).collect();
+    let look = |(real, shown): (&PathBuf, &PathBuf)| {
+        let object = found.objects.get(real).cloned();
+        Input::look(shown, object.map_or_else(|| Storage::File(real.clone()), Storage::Object), options)
+    };
+    // Stores answer late, and many questions at once.
+    let mut inputs: Vec<Input> = match found.objects.is_empty() {
+        true => found.files.iter().map(look).collect(),
+        false => pool(QUESTIONS)?.install(|| found.files.par_iter().map(look).collect()),
+    };
     inputs.extend(found.streams.into_values());
-    inputs.extend(found.broken.into_iter().map(|(path, error)| Input::broken(&path, &path, options, error)));
+    inputs.extend(
+        found
+            .broken
+            .into_iter()
+            .map(|(path, error)| Input::broken(&path, Storage::File(path.clone()), options, error)),
+    );
     if inputs.iter().all(|i| i.problem.is_some()) {
         let why = match inputs.first() {
             Some(input) => match &input.problem {
@@ -631,6 +724,10 @@ pub(crate) struct Files {
 /// [`Error::Core`] for a stream, which is no file.
 pub(crate) fn find_files(paths: &[PathBuf], is_wanted: fn(&Path) -> bool) -> Result<Files> {
     let options = DiscoverOptions::default();
+    if let Some(address) = paths.iter().find(|path| is_address(path)) {
+        let expected = "files and folders of this machine; this is an address";
+        return Err(Error::parameter("inputs", address.display(), expected));
+    }
     if let Some(stream) = paths.iter().find(|path| is_stream(path)) {
         return Err(Error::parameter("inputs", stream.display(), "files and folders; this is a stream"));
     }
@@ -687,8 +784,8 @@ mod tests {
         let twice =
             discover(&[at("c.ndjson"), dir.path().into(), at("a.jsonl.zst")], &options).expect("files");
         assert_eq!(twice.len(), inputs.len());
-        let order: Vec<_> = twice.iter().map(|i| i.stored.clone()).collect();
-        assert_eq!(order, inputs.iter().map(|i| i.stored.clone()).collect::<Vec<_>>());
+        let order: Vec<_> = twice.iter().map(|i| i.stored().to_owned()).collect();
+        assert_eq!(order, inputs.iter().map(|i| i.stored().to_owned()).collect::<Vec<_>>());
     }
 
     #[test]
@@ -697,7 +794,7 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         let look = |name: &str, bytes: &[u8]| {
             write(&at(name), bytes);
-            Input::look(&at(name), &at(name), &DiscoverOptions::default())
+            Input::look(&at(name), Storage::File(at(name)), &DiscoverOptions::default())
         };
         let plain = look("a.warc.wet.gz", b"WARC/1.0\r\n");
         assert!(plain.misnamed && plain.compression == Compression::None && plain.format == Format::Wet);
@@ -731,7 +828,7 @@ mod tests {
         let input =
             spool(Path::new("-"), &mut &b"WARC/1.0\r\n"[..], &DiscoverOptions::default()).expect("copied");
         assert!(input.is_stream() && input.format == Format::Wet && input.stored_bytes() == 10);
-        let (copy, stored) = (input.clone(), input.stored.clone());
+        let (copy, stored) = (input.clone(), input.stored().to_owned());
         drop(input);
         assert!(copy.open().is_ok());
         drop(copy);

@@ -21,6 +21,11 @@ mod html;
 mod inputs;
 mod jsonl;
 mod kept;
+#[cfg(not(feature = "stores"))]
+#[path = "no_object.rs"]
+mod object;
+#[cfg(feature = "stores")]
+mod object;
 mod options;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -32,6 +37,7 @@ mod read;
 mod reader;
 mod records;
 mod source;
+mod storage;
 mod stream;
 mod wet;
 mod window;

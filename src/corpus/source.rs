@@ -1,6 +1,5 @@
 //! A stored file, plain or compressed, being decoded.
 
-use std::fs::File;
 use std::io::Read;
 
 use super::damage::DamageKind;
@@ -8,6 +7,7 @@ use super::feed::{Feed, STEP};
 use super::filetype::{Compression, StreamFormat};
 use super::gzip::GzipSource;
 use super::options::ReadRules;
+use super::storage::StoredFile;
 use super::zst::ZstdSource;
 
 /// A stored file being decoded.
@@ -20,7 +20,7 @@ pub(crate) enum Source {
 
 impl Source {
     pub fn new(
-        file: File,
+        file: StoredFile,
         compression: Compression,
         format: StreamFormat,
         rules: &ReadRules,
@@ -54,7 +54,7 @@ impl Source {
 /// A file that is not compressed.
 #[derive(Debug)]
 pub(crate) struct PlainSource {
-    file: File,
+    file: StoredFile,
     read: u64,
     done: bool,
 }

@@ -1,7 +1,8 @@
 //! A window that slides over a stored file: read ahead when asked, forget what is behind.
 
-use std::fs::File;
 use std::io::{self, Read};
+
+use super::storage::StoredFile;
 
 /// How many bytes are asked of the operating system at once: few at first, for those who want one record
 /// only.
@@ -23,7 +24,7 @@ pub(crate) fn keep(start: u64, now: u64) -> u64 {
 /// The bytes of a file from `keep` to wherever was read, of which the user stands at [`Window::offset`].
 #[derive(Debug)]
 pub(crate) struct Window {
-    file: File,
+    file: StoredFile,
     buffer: Vec<u8>,
     /// Stored offset of `buffer[0]`.
     base: u64,
@@ -38,7 +39,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    pub fn new(file: File) -> Self {
+    pub fn new(file: StoredFile) -> Self {
         Self {
             file,
             buffer: Vec::new(),

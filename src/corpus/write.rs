@@ -17,6 +17,7 @@ use super::kept::{Kept, KeptFile, KeptFiles, KeptPages};
 use super::options::{ReadOptions, pool};
 use super::reader::{Block, Reader};
 use super::records::{Span, copyable};
+use super::storage::StoredFile;
 use super::{parquet, wet};
 use crate::document::{DocId, Place};
 use crate::hash::murmur3_x64_128;
@@ -582,7 +583,7 @@ fn write_anew(
     let io = |e: io::Error| Broken::Input(e.to_string());
     let mut block = Block::default();
     let mut reader = Reader::open(input, shard, options);
-    let mut stored: Option<File> = None;
+    let mut stored: Option<StoredFile> = None;
     let mut found = 0;
     // Lines of as many blocks as there are threads to pack them.
     let mut waiting: Vec<(Vec<u8>, u64)> = Vec::new();
@@ -719,7 +720,7 @@ fn records(bytes: &[u8], chosen: &[&Span], compression: Compression) -> Vec<Resu
 }
 
 /// Stored bytes from one offset to another.
-fn copy(file: &mut File, from: u64, to: u64) -> io::Result<Vec<u8>> {
+fn copy(file: &mut StoredFile, from: u64, to: u64) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
     file.take(to - from).read_to_end(&mut bytes)?;

@@ -1,7 +1,5 @@
 //! Zstandard files: frames decoded as a stream; after damage, on with the next frame.
 
-use std::fs::File;
-
 use memchr::memmem;
 use zstd::stream::raw::{DParameter, Decoder, Operation};
 
@@ -9,6 +7,7 @@ use super::damage::DamageKind;
 use super::feed::{Feed, STEP};
 use super::filetype::ZSTD_MAGIC;
 use super::options::LONGEST_WINDOW;
+use super::storage::StoredFile;
 use super::window::{Window, keep};
 use crate::wording::counted;
 
@@ -57,7 +56,7 @@ fn window_bits(bytes: &[u8]) -> Option<u32> {
 }
 
 impl ZstdSource {
-    pub fn new(file: File, longest_window: u32) -> std::io::Result<Self> {
+    pub fn new(file: StoredFile, longest_window: u32) -> std::io::Result<Self> {
         let mut decoder = Decoder::new()?;
         decoder.set_parameter(DParameter::WindowLogMax(longest_window))?;
         Ok(Self { window: Window::new(file), decoder, longest_window, frame: None, done: false })

@@ -18,6 +18,25 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Whether a path is the address of something in a store or on a web server, as `s3://bucket/key`.
+pub(crate) fn is_address(path: &Path) -> bool {
+    let scheme = path.to_str().and_then(|path| path.split_once("://")).map_or("", |(scheme, _)| scheme);
+    !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// Refuses an address where something is to be written.
+///
+/// # Errors
+/// [`Error::Core`] if it is one.
+pub(crate) fn check_is_here(parameter: &'static str, path: &Path) -> Result<()> {
+    if !is_address(path) {
+        return Ok(());
+    }
+    let expected =
+        "a path of this machine: results are not written to stores; copy them there when they are whole";
+    Err(Error::parameter(parameter, path.display(), expected))
+}
+
 /// The folder that a path is in.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -58,6 +77,7 @@ pub fn check_file(
     is_ours: impl FnOnce(&Path) -> bool,
 ) -> Result<()> {
     let refuse = |expected: String| Err(Error::parameter(parameter, path.display(), expected));
+    check_is_here(parameter, path)?;
     if path == Path::new("-") {
         return refuse("a file; - is none".to_owned());
     }

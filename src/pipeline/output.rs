@@ -3,7 +3,7 @@
 use crate::corpus::{self, Input};
 use crate::error::{Error, Result};
 use crate::format;
-use crate::making::{Unfinished, folder_of, is_same, place_of};
+use crate::making::{Unfinished, check_is_here, folder_of, is_same, place_of};
 use crate::report::html::title_of;
 use crate::report::model::WrittenFile;
 use crate::report::review::TITLE;
@@ -40,6 +40,7 @@ impl OutputFolder {
     /// If something is there already and `force` is not given, or it is no place for a folder.
     pub fn may_be(place: &Path, force: bool) -> Result<PathBuf> {
         let refuse = |expected: String| Err(Error::parameter("out", place.display(), expected));
+        check_is_here("out", place)?;
         if place == Path::new("-") {
             return refuse("the name of a new folder; - is none".to_owned());
         }

@@ -4,7 +4,7 @@
 use super::stages::Stages;
 use crate::corpus::{self, Document as Record, FileReading, Input, PassedOver, ReadOptions};
 use crate::document::{DocId, DocumentTable};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::frames::{Counting, Frames, Lines, Share, host_of};
 use crate::tables::{At, Side};
 use crate::weight::frequencies::Frequencies;
@@ -111,7 +111,8 @@ impl Pages {
     /// any are named. `progress` hears of stored bytes as they are read.
     ///
     /// # Errors
-    /// If sketches are to be kept that have no meaning.
+    /// If sketches are to be kept that have no meaning; or if a store has not given all bytes of an object, which
+    /// is no damage of the object.
     pub fn read(
         (inputs, new_files): (Vec<Input>, usize),
         options: &ReadOptions,
@@ -143,6 +144,9 @@ impl Pages {
             }
         };
         let reading = corpus::read(&inputs, options, worker, add, progress);
+        if let Some((input, failure)) = inputs.iter().find_map(|input| Some((input, input.failure()?))) {
+            return Err(Error::io(&input.path, failure));
+        }
         let mut languages: BTreeMap<String, u64> = BTreeMap::new();
         let (mut tables, mut collections, mut scores) = (Vec::new(), Vec::new(), Vec::new());
         let mut shares: HashMap<String, Share> = HashMap::new();

@@ -4,13 +4,14 @@ use super::Job;
 use super::pages::Pages;
 use crate::error::{Error, Result};
 use crate::frames::host_of;
+use crate::making::is_address;
 use crate::report::model::{SourceRow, Sources};
 use crate::wording::counted;
 use flipside_core::clusters::Keep;
 use flipside_core::id::{Document, Id};
 use hashbrown::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// By what it is decided which copy stays, where a page alone does not say it.
 pub enum Scores<'a> {
@@ -38,8 +39,11 @@ impl<'a> Scores<'a> {
                 Ok(Self::OfPages(scores))
             }
             Keep::InputOrder => {
-                let named: Vec<_> =
-                    job.inputs.iter().map(|path| (path, fs::canonicalize(path).ok())).collect();
+                let real = |path: &PathBuf| match is_address(path) {
+                    true => Some(path.clone()),
+                    false => fs::canonicalize(path).ok(),
+                };
+                let named: Vec<_> = job.inputs.iter().map(|path| (path, real(path))).collect();
                 let place = |input: &crate::corpus::Input| {
                     named.iter().position(|(path, real)| {
                         **path == input.path

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::format::{self, APPLIED, Body, NOTE, wrong};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
-use crate::making::{is_unfinished, sweep};
+use crate::making::{check_is_here, is_unfinished, sweep};
 use crate::pipeline::{Progress, with_threads};
 use crate::tables::{self, PageRow};
 use flipside_core::clusters::Linkage;
@@ -94,6 +94,7 @@ struct FileNote {
 /// If the pages are not clustered yet; if an input has no sketches, or has changed since; if the folder holds
 /// something else; or if a file cannot be written. What was finished before stays.
 pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
+    check_is_here("out", &job.out)?;
     let folder = Folder::open_against(&job.sketches, &job.against)?;
     let reading = folder.files[folder.old_files].header.reading.clone();
     let discovery = DiscoverOptions { fields: reading.fields.clone(), ..DiscoverOptions::default() };

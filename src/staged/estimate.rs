@@ -19,6 +19,8 @@ pub struct Estimate {
     pub text: f64,
     /// Threads that work on them.
     threads: usize,
+    /// Bytes that are read ahead from stores.
+    read_ahead: u64,
 }
 
 /// What a run holds whatever it works on.
@@ -39,13 +41,16 @@ impl Estimate {
         let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
         let [names, packed_names, text] = [name_bytes, packed_name_bytes, text_bytes].map(each);
         let (pages, threads) = ((stored as f64 * density) as u64, options.threads);
-        Self { pages, density, names, packed_names, text, threads }
+        // Each thread has a file of its own open at most.
+        let most = inputs.iter().map(Input::read_ahead).max().unwrap_or(0);
+        let read_ahead = most * threads.min(inputs.len()) as u64;
+        Self { pages, density, names, packed_names, text, threads, read_ahead }
     }
 
     /// That of so many pages, whose ids and URLs have so many bytes, as they are and compressed, and whose texts,
     /// and of so many threads.
     pub fn new(pages: u64, [names, packed_names]: [f64; 2], text: f64, threads: usize) -> Self {
-        Self { pages, density: 0.0, names, packed_names, text, threads }
+        Self { pages, density: 0.0, names, packed_names, text, threads, read_ahead: 0 }
     }
 
     /// Pages of the largest of these files.
@@ -58,7 +63,8 @@ impl Estimate {
     pub fn at_once(&self, largest: &Input, settings: &Settings, memory: u64) -> Result<u64, u64> {
         let pages = largest.stored_bytes() as f64 * self.density;
         let each = (pages * self.merged(sketch_bytes(settings) as f64)) as u64;
-        files_at_once(each, memory.saturating_sub(HELD_ANYWAY)).ok_or(HELD_ANYWAY + each)
+        let held = HELD_ANYWAY + self.read_ahead;
+        files_at_once(each, memory.saturating_sub(held)).ok_or(held + each)
     }
 
     /// Bytes of a page while the parts of threads are put together: rows and names are there twice.
@@ -91,6 +97,7 @@ impl Estimate {
         let later = ROW + self.names + FACTS + kept + joined;
         HELD_ANYWAY
             + self.threads as u64 * HELD_BY_THREAD
+            + self.read_ahead
             + (self.pages as f64 * self.merged(kept).max(later)) as u64
     }
 }

@@ -6,7 +6,7 @@ use super::working;
 use crate::corpus::{DiscoverOptions, FileReading, Input, JsonlFields, ReadOptions, ReadRules, discover_all};
 use crate::error::{Error, Result};
 use crate::format::{self, SKETCHES, wrong};
-use crate::making::sweep;
+use crate::making::{check_is_here, sweep};
 use crate::pipeline::pages::Pages;
 use crate::pipeline::{Progress, with_threads};
 use flipside_core::collection::Keeping;
@@ -107,6 +107,7 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     // Whatever the other stages would refuse is refused before hours of reading.
     super::exact::company_of(&job.settings)?;
     super::cluster::check_keep(&job.settings)?;
+    check_is_here("out", &job.out)?;
     let discovery = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
     let found = discover_all(&job.inputs, &discovery)?;
     found.passed_over.told().iter().for_each(|told| progress.note(told));
@@ -115,7 +116,7 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
             let expected = "a file: what a stream holds cannot be read again by a later stage";
             return Err(Error::parameter("input", input.path.display(), expected));
         }
-        fs::File::open(input.stored()).map_err(|error| Error::io(&input.path, error))?;
+        input.open().map_err(|error| Error::io(&input.path, error))?;
     }
     let inputs: Vec<&Input> =
         (0..).zip(&found.inputs).filter(|&(at, _)| job.shard.has(at)).map(|(_, input)| input).collect();

@@ -16,7 +16,7 @@ use flipside_core::id::{Document, Id};
 use flipside_core::settings::{Settings, Sketches};
 use flipside_core::sketch::Facts;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -70,7 +70,8 @@ pub struct InputMark {
     pub path: String,
     /// Its length in bytes.
     pub bytes: u64,
-    /// A hash of its length, its beginning, its end, and pieces between: of all of it up to 256 KiB.
+    /// A hash of its length, its beginning, its end, and pieces between: of all of it up to 256 KiB. Of an object
+    /// in a store: of its length and its version, where the store tells one.
     pub mark: String,
 }
 
@@ -85,10 +86,12 @@ impl InputMark {
         const PIECE: u64 = 4096;
         let path = input.stored();
         let io = |error| Error::io(&input.path, error);
-        let mut file = File::open(path).map_err(io)?;
-        let bytes = file.metadata().map_err(io)?.len();
+        let mut file = input.open().map_err(io)?;
+        let bytes = file.length().map_err(io)?;
         let mut seen = bytes.to_le_bytes().to_vec();
-        if bytes <= PIECES * PIECE {
+        if let Some(version) = input.version() {
+            seen.extend_from_slice(version.as_bytes());
+        } else if bytes <= PIECES * PIECE {
             file.read_to_end(&mut seen).map_err(io)?;
         } else {
             for at in 0..PIECES {

@@ -122,14 +122,20 @@ pub(crate) fn write_kept(
     (dir, names): (&Path, Option<&[String]>),
     pool: &rayon::ThreadPool,
 ) -> Result<Kept> {
-    let (kept, lost) = still_kept(inputs, options, kept, is_same)?;
+    let (kept, mut gone) = still_kept(inputs, options, kept, is_same)?;
     let mut families: Vec<Family<'_>> = Vec::new();
     for (shard, input) in (0..).zip(inputs) {
         if input.format != Format::Parquet || input.problem.is_some() {
             continue;
         }
-        // What could not be read has no rows here, and was damage when it was read.
-        let Ok(layout) = layout(input, options) else { continue };
+        let layout = match layout(input, options) {
+            Ok(layout) => layout,
+            // What could not be read has no rows here, and was damage when it was read.
+            Err((_, why)) => {
+                gone.extend(lost(input, &kept.of_file(shard)?, &[], &why));
+                continue;
+            }
+        };
         let schema = layout.metadata.file_metadata().schema_descr().root_schema_ptr();
         let at = families.iter().position(|family| names.is_none() && family.schema == schema);
         let at = at.unwrap_or_else(|| {
@@ -150,7 +156,7 @@ pub(crate) fn write_kept(
     } else {
         families.truncate(1);
     }
-    let mut written = Kept { files: Vec::new(), lost };
+    let mut written = Kept { files: Vec::new(), lost: gone };
     let one = |(number, family): (usize, &Family<'_>)| {
         let name = match (names, number) {
             (Some(names), _) => names[family.inputs[0].0 as usize].clone(),

@@ -1,6 +1,5 @@
 //! Pages of a column, none of which can ask for more memory than its stored bytes can fill.
 
-use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +13,7 @@ use parquet::file::reader::{ChunkReader, Length, SerializedPageReader};
 use parquet::schema::types::ColumnDescriptor;
 
 use super::claims::{self, PageSizes};
+use crate::corpus::storage::StoredFile;
 
 /// Bytes of pages that one batch of values may stand in, beyond the page in which it begins.
 const BATCH_BYTES: u64 = 16 << 20;
@@ -36,14 +36,23 @@ fn refuse(what: impl Into<String>) -> ParquetError {
 
 /// A stored file, read by one thread at a time.
 pub(super) struct Stored {
-    file: File,
+    file: Mutex<StoredFile>,
     length: u64,
 }
 
 impl Stored {
-    pub fn new(file: File) -> io::Result<Self> {
-        let length = file.metadata()?.len();
-        Ok(Self { file, length })
+    pub fn new(file: StoredFile) -> io::Result<Self> {
+        let length = file.length()?;
+        Ok(Self { file: Mutex::new(file), length })
+    }
+
+    /// The same for someone who is going to read these bytes of it: of an object they are read ahead.
+    fn within(self: &Arc<Self>, from: u64, end: u64) -> io::Result<Arc<Self>> {
+        let file = match &*self.file.lock().unwrap_or_else(PoisonError::into_inner) {
+            StoredFile::File(_) => return Ok(self.clone()),
+            StoredFile::Object(reader) => Mutex::new(StoredFile::Object(reader.within(from, end)?)),
+        };
+        Ok(Arc::new(Self { file, length: self.length }))
     }
 
     pub fn length(&self) -> u64 {
@@ -56,9 +65,9 @@ impl Stored {
             return Ok(None);
         }
         let mut bytes = Vec::with_capacity(length as usize);
-        let mut file = &self.file;
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.seek(SeekFrom::Start(start))?;
-        file.take(length).read_to_end(&mut bytes)?;
+        (&mut *file).take(length).read_to_end(&mut bytes)?;
         Ok((bytes.len() as u64 == length).then_some(bytes))
     }
 }
@@ -226,15 +235,16 @@ impl Pages {
         rows: usize,
     ) -> Result<(Self, Arc<Turn>)> {
         let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
-        let end = u64::try_from(start).ok().zip(u64::try_from(chunk.compressed_size()).ok());
-        if end.and_then(|(start, length)| start.checked_add(length)).is_none_or(|end| end > stored.length) {
+        let begun = u64::try_from(start).ok().zip(u64::try_from(chunk.compressed_size()).ok());
+        let range = begun.and_then(|(start, length)| Some((start, start.checked_add(length)?)));
+        let Some((from, end)) = range.filter(|&(_, end)| end <= stored.length) else {
             return Err(refuse(format!(
                 "its pages would be {} bytes at offset {start} of a file of {}",
                 chunk.compressed_size(),
                 stored.length
             )));
-        }
-        let (stored, compression) = (stored.clone(), chunk.compression());
+        };
+        let (stored, compression) = (stored.within(from, end)?, chunk.compression());
         let file = Arc::new(Chunk { stored, compression, page: Arc::default() });
         let reader = SerializedPageReader::new(file, chunk, rows, None)?;
         let turn = Arc::new(Turn::default());
@@ -392,7 +402,7 @@ mod tests {
     fn chunk(bytes: &[u8], compression: Compression) -> Chunk {
         let mut file = tempfile::tempfile().expect("temp file");
         file.write_all(bytes).expect("writes");
-        let stored = Arc::new(Stored::new(file).expect("a size"));
+        let stored = Arc::new(Stored::new(StoredFile::File(file)).expect("a size"));
         Chunk { stored, compression, page: Arc::default() }
     }
 

@@ -1,0 +1,138 @@
+//! Where the bytes of an input are: a file of this machine, or an object in a store.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::object::{Object, ObjectReader};
+
+/// Where stored bytes are.
+#[derive(Clone, Debug)]
+pub(crate) enum Storage {
+    File(PathBuf),
+    Object(Arc<Object>),
+}
+
+impl Storage {
+    /// The file's path, or the object's address.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::File(path) => path,
+            Self::Object(object) => object.address(),
+        }
+    }
+
+    /// Opens the stored bytes.
+    pub fn open(&self) -> io::Result<StoredFile> {
+        Ok(match self {
+            Self::File(path) => StoredFile::File(File::open(path)?),
+            Self::Object(object) => StoredFile::Object(object.open()?),
+        })
+    }
+
+    /// The first bytes, at most so many.
+    pub fn head(&self, length: u64) -> io::Result<Vec<u8>> {
+        match self {
+            Self::File(path) => {
+                let mut head = Vec::new();
+                File::open(path)?.take(length).read_to_end(&mut head)?;
+                Ok(head)
+            }
+            // A reader would ask for more, and go on asking.
+            Self::Object(object) => object.head(length),
+        }
+    }
+
+    /// How many bytes there are, 0 if it cannot be told.
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::File(path) => fs::metadata(path).map_or(0, |found| found.len()),
+            Self::Object(object) => object.length(),
+        }
+    }
+
+    /// What tells whether it is what it was; none if nothing is there.
+    pub fn stamp(&self) -> Option<Stamp> {
+        match self {
+            Self::File(path) => Stamp::of(path),
+            Self::Object(object) => Some(Stamp::Object { length: object.length() }),
+        }
+    }
+
+    /// Whether it is still what it was when its stamp was `found`.
+    pub fn is_as_found(&self, found: Option<&Stamp>) -> bool {
+        match self {
+            Self::File(path) => found.is_some() && Stamp::of(path).as_ref() == found,
+            Self::Object(object) => object.is_as_found(),
+        }
+    }
+}
+
+/// What tells whether a file is the one that it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stamp {
+    /// Its length, when it was changed, and which it is.
+    File { length: u64, modified: Option<SystemTime>, identity: Option<(u64, u64)> },
+    /// Of an object every answer says its version, which is held against the one that was found: what is read
+    /// is of that version or not read at all.
+    Object { length: u64 },
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let found = fs::metadata(path).ok()?;
+        #[cfg(unix)]
+        let identity = {
+            use std::os::unix::fs::MetadataExt;
+            Some((found.dev(), found.ino()))
+        };
+        #[cfg(not(unix))]
+        let identity = None;
+        Some(Self::File { length: found.len(), modified: found.modified().ok(), identity })
+    }
+}
+
+/// Stored bytes being read.
+#[derive(Debug)]
+pub(crate) enum StoredFile {
+    File(File),
+    Object(Box<ObjectReader>),
+}
+
+impl StoredFile {
+    /// How many there are.
+    pub fn length(&self) -> io::Result<u64> {
+        match self {
+            Self::File(file) => Ok(file.metadata()?.len()),
+            Self::Object(reader) => Ok(reader.length()),
+        }
+    }
+}
+
+impl Read for StoredFile {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.read(into),
+            Self::Object(reader) => reader.read(into),
+        }
+    }
+
+    // A file knows best how much room it takes.
+    fn read_to_end(&mut self, into: &mut Vec<u8>) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.read_to_end(into),
+            Self::Object(reader) => reader.read_to_end(into),
+        }
+    }
+}
+
+impl Seek for StoredFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match self {
+            Self::File(file) => file.seek(to),
+            Self::Object(reader) => reader.seek(to),
+        }
+    }
+}
