@@ -394,9 +394,8 @@ fn servers_that_refuse_are_told_of_with_advice() {
 #[test]
 fn an_object_that_changes_is_noticed_whenever_it_does() {
     let out = tempfile::tempdir().expect("a folder");
-    let sizes = [(400, 30), (2500, 200)];
-    for (number, words) in sizes {
-        for name in ["c.jsonl", "c.parquet"] {
+    for (number, words, names) in [(400, 30, &["c.jsonl", "c.parquet"][..]), (2500, 200, &["c.jsonl"])] {
+        for &name in names {
             let files = Files::empty();
             let put = |first: u64| match name {
                 "c.jsonl" => files.put(name, &jsonl(&pages(first, number, words), "c")),
@@ -426,7 +425,8 @@ fn an_object_that_changes_is_noticed_whenever_it_does() {
             let (kept_of_old, kept_of_new) = (kept("old"), kept("new"));
             assert!(kept_of_old != kept_of_new);
             let (mut refused, mut lost) = (0, 0);
-            for request in 1..=requests {
+            // All of the first, and some of those behind, which fetch texts for the report one by one.
+            for request in (1..=requests).filter(|request| *request <= 12 || request % 9 == 0) {
                 fs::write(&target, &old).expect("a file");
                 let (target, new) = (target.clone(), new.clone());
                 server.after(request, move || fs::write(target, new).expect("a file"));
