@@ -823,6 +823,19 @@ mod tests {
         assert!(matches!(discover(&[], &options), Err(Error::NoDocuments(_))));
     }
 
+    #[cfg(not(feature = "stores"))]
+    #[test]
+    fn an_address_asks_for_a_build_that_reads_it() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let good = dir.path().join("a.jsonl");
+        write(&good, b"{}");
+        for address in ["s3://bucket/key.jsonl", "s3://bucket/crawl/", "https://server/a.jsonl"] {
+            let error = discover(&[good.clone(), address.into()], &DiscoverOptions::default()).unwrap_err();
+            let told = error.to_string();
+            assert!(told.contains(address) && told.contains("the feature `stores`"), "{told}");
+        }
+    }
+
     #[test]
     fn a_stream_is_kept_while_its_input_lives() {
         let input =

@@ -126,7 +126,7 @@ mod tests {
         let mut file = tempfile::tempfile().expect("temp file");
         file.write_all(&bytes).expect("writes");
         file.rewind().expect("rewinds");
-        let mut window = Window::new(file);
+        let mut window = Window::new(StoredFile::File(file));
         assert_eq!(window.ensure(0), 0);
         let mut seen = Vec::new();
         let mut step = 1;

@@ -125,7 +125,7 @@ const BUCKET: &str = "s3://bucket/";
 
 /// The command, with the way to the server in its surroundings.
 fn flipside(server: &Server, folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_flipside"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flipside-stores"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("AWS_") {
             command.env_remove(name);

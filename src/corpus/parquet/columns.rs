@@ -206,7 +206,7 @@ mod tests {
         writer.close().expect("memory");
         let mut file = tempfile::tempfile().expect("temp file");
         file.write_all(&bytes).expect("writes");
-        let stored = Arc::new(Stored::new(StoredFile::File(file)).expect("a size"));
+        let stored = Arc::new(Stored::new(crate::corpus::storage::StoredFile::File(file)).expect("a size"));
         let layout = Layout::of(&stored, &ReadOptions::default()).expect("a footer");
         let open = || Cursor::open(&stored, &layout.metadata, 0, &layout.text).expect("a column");
         let texts = |cursor: &mut Cursor| {
