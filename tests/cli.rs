@@ -127,6 +127,33 @@ fn results_depend_neither_on_threads_nor_on_the_order_of_files() {
 }
 
 #[test]
+fn a_table_on_standard_input_is_known_by_its_header() {
+    let place = Place::new();
+    let text = |id: usize| words(id / 2, 40);
+    let table: String = (0..6).map(|id| format!("{id},{}\n", text(id))).collect();
+    let bytes = format!("id,text\n{table}");
+    place.put("pages.csv", &bytes);
+    place.told("dedup pages.csv --quiet --out of-file", 0);
+    for (name, bytes) in [("plain", bytes.clone().into_bytes()), ("gz", crate::place::gz(bytes.as_bytes()))] {
+        let mut command = flipside();
+        command.args(["dedup", "-", "--quiet", "--out"]).arg(place.at(name)).write_stdin(bytes);
+        command.assert().success();
+        let ids = |out: &str| -> Vec<String> {
+            let table = fs::read_to_string(place.at(out).join("clusters.csv")).unwrap();
+            table.lines().map(|line| line.split(',').next().unwrap().to_owned()).collect()
+        };
+        assert_eq!(ids(name), ids("of-file"));
+        assert!(place.at(name).join("kept.csv.gz").exists());
+    }
+    let mut prose = flipside();
+    prose
+        .args(["dedup", "-", "--out"])
+        .arg(place.at("no"))
+        .write_stdin("some text, and more of it\nid,text\n");
+    prose.assert().code(2).stderr(predicate::str::contains("neither WET nor JSONL nor CSV"));
+}
+
+#[test]
 fn a_run_that_is_repeated_reads_as_the_first_one_did() {
     let place = Place::new();
     let line =

@@ -306,7 +306,12 @@ impl Input {
     fn look(path: &Path, storage: Storage, options: &DiscoverOptions) -> Self {
         match head(&storage) {
             Ok(head) => {
-                let told = FileType::by_content(path, &head, options.format);
+                let mut told = FileType::by_content(path, &head, options.format);
+                // Standard input has no name that says so: it is CSV if its first line names a column of texts.
+                let table = |told: &FileType| Header::read(path, &storage, told.compression).ok().flatten();
+                if told.unknown && table(&told).is_some_and(|header| header.has_text(&options.fields)) {
+                    (told.format, told.unknown) = (Format::Csv, false);
+                }
                 let problem = told.unknown.then_some(Problem::UnknownFormat);
                 let mut input = Self::new(path.to_path_buf(), storage, told, problem);
                 if input.format == Format::Csv {
