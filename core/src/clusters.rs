@@ -110,8 +110,8 @@ impl<K: Id> Partition<K> {
 pub enum Linkage {
     /// All that hang together by any chain of pairs. Nothing bounds a chain.
     Connected,
-    /// Around the page to keep: every other member is near that very page, so a chain has at most two steps. The default,
-    /// since it removes nothing but what is near a page that stays.
+    /// Around the page to keep: every other member is near that very page, so a chain has at most two steps. The
+    /// default, since it removes nothing but what is near a page that stays.
     #[default]
     Star,
     /// All members near one another: no chain at all.
