@@ -221,7 +221,7 @@ impl Joiner<'_> {
     /// Joins the hashes in a pass, as many bins at a time as so much memory holds.
     fn pass(&self, pass: usize, distance: u32, memory: u64, advance: &dyn Fn(u64)) -> Result<()> {
         let Some((header, body)) = self.list()? else {
-            return Err(Error::io(&self.list_path(), std::io::ErrorKind::NotFound.into()));
+            return Err(Error::io(self.list_path(), std::io::ErrorKind::NotFound.into()));
         };
         body.check()?;
         let parted = Parted::new(header.compared, header.varying, distance);
@@ -662,7 +662,11 @@ mod tests {
         let joiner = Joiner::new(&folder, 1 << 30, &Silent).unwrap();
         let mut pages = Vec::new();
         let (_, body) = joiner.list().unwrap().unwrap();
-        joiner.each_hash(&body, |hash, of| Ok(pages.extend(of.iter().map(|&page| (hash, page))))).unwrap();
+        let add = |hash, of: &[u64]| {
+            pages.extend(of.iter().map(|&page| (hash, page)));
+            Ok(())
+        };
+        joiner.each_hash(&body, add).unwrap();
         let mut expected = 0;
         for (at, (hash, _)) in pages.iter().enumerate() {
             expected +=

@@ -266,7 +266,8 @@ impl<'a> Walk<'a> {
         advance: &mut impl FnMut(usize),
         sink: &mut impl FnMut(&[NearPair]),
     ) -> bool {
-        let Self { hashes, radius, watch, workers, pieces, cost } = self;
+        let (hashes, radius, watch, workers) = (self.hashes, self.radius, &self.watch, &self.workers);
+        let (pieces, cost) = (&mut self.pieces, &mut self.cost);
         let digit = Digit::of(path.chosen, bits_for(hashes.len(), MOST_FIRST_BITS));
         pieces.part(hashes, digit);
         for from in (0..digit.parts()).step_by(BATCH) {
@@ -277,7 +278,7 @@ impl<'a> Walk<'a> {
                         .lock()
                         .ok()
                         .and_then(|mut idle: std::sync::MutexGuard<'_, Vec<Worker>>| idle.pop());
-                    let mut worker = idle.unwrap_or_else(|| Worker::new(*radius, Arc::clone(watch)));
+                    let mut worker = idle.unwrap_or_else(|| Worker::new(radius, Arc::clone(watch)));
                     worker.differ.clear();
                     worker.differ.extend(&path.blocks[..path.next - 1]);
                     let mut levels = std::mem::take(&mut worker.levels);
