@@ -66,10 +66,9 @@ impl<P: Page> Anchor<P> {
             Measure::Weights => self.of_hashes(other, |a, b| a.weights.cosine(&b.weights)),
             Measure::Mismatch => self.of_hashes(other, |a, b| a.weights.agreement(&b.weights)),
             Measure::Estimate => self.estimate(other),
-            Measure::EstimatedContainment => match (self.page.bits(), other.bits()) {
-                (Some(a), Some(b)) if self.page.signature().is_none() => resemblance::containment(a, b),
-                _ => contained(self.estimate(other), [self.page.size(), other.size()]),
-            },
+            Measure::EstimatedContainment => {
+                contained(self.estimate(other), [self.page.size(), other.size()])
+            }
             Measure::Jaccard => self.of_sets(other, |a, b, shared| a + b - shared),
             Measure::Containment => self.of_sets(other, |a, b, _| a.min(b)),
             Measure::Cosine => self.of_weights(other),
