@@ -147,7 +147,7 @@ fn what_cannot_be_marked_is_refused() {
     let told = place.told("mark documents --for dolma --out new", 2);
     assert!(told.contains("report.json"), "{told}");
     // What the run read has changed, or is read otherwise.
-    for (options, more) in [(" --text-field id", ""), ("", "{\"text\": \"one more\"}\n")] {
+    for (options, more) in [(" --text-field nothing", ""), ("", "{\"text\": \"one more\"}\n")] {
         let mut pages = fs::read_to_string(place.at("documents/b/pages.jsonl")).unwrap();
         pages.push_str(more);
         place.put("documents/b/pages.jsonl", pages);
