@@ -161,7 +161,11 @@ fn measure(
         let (peak, most) = (peak.parse()?, most.into_inner());
         let [cpu, wall, audit_cpu, audit_wall] = [cpu, wall, audit_cpu, audit_wall].map(str::parse::<f64>);
         let (audit_cpu, audit_wall) = (audit_cpu?, audit_wall?);
-        row(stage, cpu? - audit_cpu, wall? - audit_wall, peak, most, said);
+        let name = match distance.filter(|_| stage == "join") {
+            Some(distance) => format!("join:{distance}"),
+            None => stage.to_owned(),
+        };
+        row(&name, cpu? - audit_cpu, wall? - audit_wall, peak, most, said);
         if stage == "join" {
             row("audit", audit_cpu, audit_wall, peak, most, "");
         }

@@ -591,6 +591,25 @@ def stages():
     )
 
 
+def exact_join():
+    body, runs = [], {}
+    for made in rows("stages/exact.csv"):
+        runs.setdefault((int(made["pages"]), made["memory_mib"], made["limit_mib"]), {})[made["stage"].split(":")[0]] = made
+    for (pages, memory, limit), of in runs.items():
+        joined, held = of["join"], of["in memory"]
+        [distance] = [made["stage"].split(":")[1] for made in [joined]]
+        both = float(joined["cpu_seconds"]) / float(held["cpu_seconds"])
+        body.append([
+            f"{pages / 1e6:g} million", f"{memory} of {limit} MiB", distance, f'{float(joined["microseconds_a_page"]):.1f}',
+            f'{float(held["microseconds_a_page"]):.1f}', f"{both:.1f}", f'{int(joined["peak_bytes"]) / 1e6:.0f} MB',
+            f'{float(joined["disk_bytes_a_page"]):.0f}',
+        ])
+    return table(
+        ("pages", "memory, of an address space", "bits", "`join`", "hashes alone, in memory", "times", "most memory held", "disk a page, bytes"),
+        body,
+    )
+
+
 def rivals_costs():
     body = []
     for row in rows("rivals/costs.csv"):
@@ -608,7 +627,7 @@ TABLES = {
         "nine-rates": nine_rates, "nine-aims": nine_aims, "nine-sorts": nine_sorts, "costs": costs, "worst": worst,
     },
     "docs/plan.md": {"plan": plan},
-    "docs/stages.md": {"stages": stages},
+    "docs/stages.md": {"stages": stages, "exact-join": exact_join},
     "experiments/rivals/README.md": {"rivals-costs": rivals_costs},
     "experiments/README.md": {"nearness": nearness, "seed-000": seed_table},
 }

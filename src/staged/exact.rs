@@ -10,7 +10,7 @@ use super::join::{Gathered, Joiner, Records, Shape, source, there};
 use super::record::{Edge, PAGE, page_bytes, page_of};
 use super::sketch::Shard;
 use super::sketches::Column;
-use super::sorter::{Merge, Sorter};
+use super::sorter::{Merge, Sorted, Sorter};
 use super::{belongs_to, odd_length, told_bytes, workplace};
 use crate::error::{Error, Result};
 use crate::format::{self, Body, HASHES, NewBinary, PAIRS, wrong};
@@ -194,7 +194,7 @@ impl Joiner<'_> {
         let mut file = NewBinary::begin(&path, HASHES, &header)?;
         let (mut hash, mut pages) = ([0; 8], Vec::new());
         let put = |file: &mut NewBinary, hash: [u8; 8], pages: &[u64]| {
-            if let Some(record) = Listed::bytes(u64::from_be_bytes(hash), pages) {
+            if let Some(record) = listed(u64::from_be_bytes(hash), pages) {
                 file.write_all(&record).map_err(|error| Error::io(&path, error))?;
             }
             Ok::<(), Error>(())
@@ -347,14 +347,7 @@ impl Joiner<'_> {
             }
             Ok(())
         };
-        let mut next = match halves.next()? {
-            Some(half) => {
-                record.clear();
-                record.extend_from_slice(half);
-                true
-            }
-            None => false,
-        };
+        let mut next = taken(&mut halves, &mut record)?;
         self.scan(advance, |columns, page, from, count| {
             let end = page + count as u64;
             if next && page_of(&record) < end {
@@ -367,13 +360,7 @@ impl Joiner<'_> {
                     batch.clear();
                 }
                 batch.add(first, &record[PAGE..], || gathered.record((first - page) as usize, first, shape));
-                next = match halves.next()? {
-                    Some(half) => {
-                        record.copy_from_slice(half);
-                        true
-                    }
-                    None => false,
-                };
+                next = taken(&mut halves, &mut record)?;
             }
             Ok(())
         })?;
@@ -382,6 +369,14 @@ impl Joiner<'_> {
         self.write_edges(path, Some(0), met, near.finish()?)?;
         Ok((number, met))
     }
+}
+
+/// Takes the next record, if there is one.
+fn taken(sorted: &mut Sorted, record: &mut Vec<u8>) -> Result<bool> {
+    let Some(next) = sorted.next()? else { return Ok(false) };
+    record.clear();
+    record.extend_from_slice(next);
+    Ok(true)
 }
 
 /// Pairs of pages that may be found in a pass, for each page and besides: beyond, the pages are of templates, whose
@@ -437,18 +432,14 @@ impl Load {
     }
 }
 
-/// A record of the list of hashes: hash 8, number of pages 1, pages 5 each.
-struct Listed;
-
-impl Listed {
-    /// That of a hash with pages, if it has any; more than any comparison asks for are left out.
-    fn bytes(hash: u64, pages: &[u64]) -> Option<Vec<u8>> {
-        let pages = &pages[..pages.len().min(Company::BETWEEN)];
-        let mut bytes = hash.to_le_bytes().to_vec();
-        bytes.push(pages.len() as u8);
-        pages.iter().for_each(|&page| bytes.extend_from_slice(&page_bytes(page)));
-        (!pages.is_empty()).then_some(bytes)
-    }
+/// A record of the list of hashes: hash 8, number of pages 1, pages 5 each. More pages than any comparison asks for are
+/// left out; without any there is no record.
+fn listed(hash: u64, pages: &[u64]) -> Option<Vec<u8>> {
+    let pages = &pages[..pages.len().min(Company::BETWEEN)];
+    let mut bytes = hash.to_le_bytes().to_vec();
+    bytes.push(pages.len() as u8);
+    pages.iter().for_each(|&page| bytes.extend_from_slice(&page_bytes(page)));
+    (!pages.is_empty()).then_some(bytes)
 }
 
 /// The list of hashes while it is read.
