@@ -58,6 +58,7 @@ def worst():
     yield "100,000 of one word, two of each", (f"word{page // 2}" for page in range(100_000)), default
     yield "100,000 of one template, 120 words and 4 of their own", template(100_000, 120), [
         *default,
+        ("the default, connected", "--clusters connected"),
         ("words TF-IDF, 3 bits", f"{WORDS} --weighting tf-idf --verify none"),
         ("words TF, 3 bits, weights, star", f"{WORDS} --weighting tf --verify weights --clusters star"),
         ("3-shingles, 10 bits, weights .93", SETTINGS["3-shingles, 10 bits, weights .93"]),
