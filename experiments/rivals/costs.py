@@ -217,6 +217,8 @@ def main():
             ("flipside --method minhash", "--method minhash", "MinHash of runs of five words, 128 positions of 32 bits, candidates checked by the estimate at .8; the same output without the audit"),
         ]:
             out = folder / "result"
+            # Clusters as the others have them.
+            options += " --clusters connected"
             seconds = timed([flipside, "dedup", pages, "--out", out, "--threads", "1", "--quiet", *options.split()], given.runs, folder)
             row(tool, version, did, seconds, number_of_lines(out / "kept.jsonl.gz"))
         for tool, why in NOT_PACKAGED.items():
