@@ -24,7 +24,7 @@ def add_sketch(batch, column="text", **settings):
     return batch
 
 
-def without_duplicates(dataset, clusters="connected", **settings):
+def without_duplicates(dataset, clusters="star", **settings):
     """The rows of a dataset with sketches that stay; settings are those of `add_sketch`."""
     names = [name for name in dataset.column_names if name.startswith(SKETCH)]
     sketches = dataset.select_columns(names).with_format("arrow")[:]
