@@ -233,18 +233,23 @@ impl Joiner<'_> {
             return self.write_pairs(pass, pairs);
         }
         let bin_of = parted.bin(pass_of_join);
-        let mut sizes = vec![0; parted.bins(pass_of_join)];
+        // Hashes and pages of each bin.
+        let mut counts = vec![[0u64; 2]; parted.bins(pass_of_join)];
         self.each_hash(&body, |hash, pages| {
-            sizes[bin_of(hash)] += HELD + 8 * pages.len() as u64;
+            let [hashes, with_pages] = &mut counts[bin_of(hash)];
+            *hashes += 1;
+            *with_pages += pages.len() as u64;
             Ok(())
         })?;
+        let sizes: Vec<u64> = counts.iter().map(|[hashes, pages]| HELD * hashes + 8 * pages).collect();
         let loads = loads(&sizes, memory)?;
         let most_pairs = MOST_PAIRS + header.compared * MOST_PAIRS_A_PAGE;
         let mut found = 0;
         let advice =
             "as pages of one template do. Sketch the pages again with --search keys, or a smaller --distance";
         for (at, bins) in loads.iter().enumerate() {
-            let mut load = Load::default();
+            let sums = counts[bins.clone()].iter().fold([0, 0], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
+            let mut load = Load::of(sums.map(|sum| sum as usize));
             self.each_hash(&body, |hash, pages| {
                 if bins.contains(&bin_of(hash)) {
                     load.add(hash, pages);
@@ -411,7 +416,6 @@ fn loads(sizes: &[u64], memory: u64) -> Result<Vec<Range<usize>>> {
 }
 
 /// Hashes that are joined at a time, with their pages.
-#[derive(Default)]
 struct Load {
     hashes: Vec<u64>,
     /// Where the pages of each begin.
@@ -420,6 +424,12 @@ struct Load {
 }
 
 impl Load {
+    /// With room for so many hashes and pages, and no more.
+    fn of([hashes, pages]: [usize; 2]) -> Self {
+        let (of_hashes, starts) = (Vec::with_capacity(hashes), Vec::with_capacity(hashes));
+        Self { hashes: of_hashes, starts, pages: Vec::with_capacity(pages) }
+    }
+
     fn add(&mut self, hash: u64, pages: &[u64]) {
         self.hashes.push(hash);
         self.starts.push(self.pages.len() as u32);
@@ -446,7 +456,11 @@ fn listed(hash: u64, pages: &[u64]) -> Option<Vec<u8>> {
 struct HashList {
     path: PathBuf,
     reader: Box<dyn Read + Send>,
+    /// Bytes of the body that are not in the buffer yet.
     left: u64,
+    buffer: Vec<u8>,
+    /// Where what is left of the buffer begins.
+    at: usize,
     all_pages: u64,
     last: Option<u64>,
     pages: Vec<u64>,
@@ -455,35 +469,47 @@ struct HashList {
 impl HashList {
     fn open(body: &Body, all_pages: u64) -> Result<Self> {
         let (path, reader) = source(body)?;
-        Ok(Self { path, reader, left: body.len(), all_pages, last: None, pages: Vec::new() })
+        let (left, buffer, at) = (body.len(), Vec::new(), 0);
+        Ok(Self { path, reader, left, buffer, at, all_pages, last: None, pages: Vec::new() })
     }
 
     fn next(&mut self) -> Result<Option<(u64, &[u64])>> {
-        if self.left == 0 {
-            return Ok(None);
+        const MOST: usize = 9 + PAGE * Company::BETWEEN;
+        if self.buffer.len() - self.at < MOST && self.left > 0 {
+            self.fill()?;
         }
-        let mut head = [0; 9];
-        let mut bytes = [0; PAGE * Company::BETWEEN];
-        let width = self.take(&mut head).map(|()| PAGE * usize::from(head[8]))?;
+        let Some((head, rest)) = self.buffer[self.at..].split_at_checked(9) else {
+            return match self.at == self.buffer.len() {
+                true => Ok(None),
+                false => Err(self.damaged()),
+            };
+        };
         let hash =
             u64::from_le_bytes([head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7]]);
-        if width == 0 || width > bytes.len() || self.last.is_some_and(|last| last >= hash) {
+        let number = usize::from(head[8]);
+        let pages = rest.get(..PAGE * number).filter(|_| (1..=Company::BETWEEN).contains(&number));
+        let Some(pages) = pages.filter(|_| self.last.is_none_or(|last| last < hash)) else {
             return Err(self.damaged());
-        }
-        self.take(&mut bytes[..width])?;
-        self.last = Some(hash);
+        };
         self.pages.clear();
-        self.pages.extend(bytes[..width].chunks_exact(PAGE).map(page_of));
+        self.pages.extend(pages.chunks_exact(PAGE).map(page_of));
+        self.at += 9 + PAGE * number;
+        self.last = Some(hash);
         match self.pages.iter().all(|&page| page < self.all_pages) {
             true => Ok(Some((hash, &self.pages))),
             false => Err(self.damaged()),
         }
     }
 
-    fn take(&mut self, bytes: &mut [u8]) -> Result<()> {
-        let Some(left) = self.left.checked_sub(bytes.len() as u64) else { return Err(self.damaged()) };
-        self.left = left;
-        self.reader.read_exact(bytes).map_err(|error| Error::io(&self.path, error))
+    /// Reads more behind what is left of the buffer.
+    fn fill(&mut self) -> Result<()> {
+        const PIECE: u64 = 1 << 16;
+        self.buffer.drain(..self.at);
+        let (from, more) = (self.buffer.len(), self.left.min(PIECE));
+        self.buffer.resize(from + more as usize, 0);
+        self.reader.read_exact(&mut self.buffer[from..]).map_err(|error| Error::io(&self.path, error))?;
+        (self.at, self.left) = (0, self.left - more);
+        Ok(())
     }
 
     fn damaged(&self) -> Error {
