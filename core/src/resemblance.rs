@@ -498,8 +498,10 @@ mod tests {
                 inside += near(&mut sketcher, &double);
                 small_inside += near(&mut sketcher, &[&small[..], &others[..7 * size as usize]].concat());
             }
-            // Without a bound, up to a half of the strangers would be.
-            assert!(strangers == 0 && inside >= 297, "{size}: {strangers} {inside} {small_inside}");
+            // Without a bound, up to a half of the strangers would be. Sets of 300 and of 600 have but half of their
+            // bits in common, which stand out by 6.3 errors of strangers, give or take one: one in ten not by 5.
+            let least = if size == 300 { 260 } else { 297 };
+            assert!(strangers == 0 && inside >= least, "{size}: {strangers} {inside} {small_inside}");
         }
     }
 
@@ -663,7 +665,7 @@ mod tests {
             for &set in &sets {
                 let naive: Vec<u32> = (0..)
                     .zip(&sets)
-                    .filter(|&(_, &other)| test.passes(estimate(set, other), [set.size, other.size]))
+                    .filter(|&(_, &other)| test.is_passed_by(set, other))
                     .map(|(at, _)| at)
                     .collect();
                 sieve.near(set, test, &mut found);
