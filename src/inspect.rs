@@ -64,8 +64,8 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
         _ if head.starts_with("{\n  \"tool\": {") => check_report(path),
         "pairs.csv" => pairs(path, None).map(|(inspection, _)| inspection),
         _ if has(&PairRow::COLUMNS[..6]) => pairs(path, None).map(|(inspection, _)| inspection),
-        "clusters.csv" => clusters(path).map(|(inspection, _)| inspection),
-        _ if has(&ClusterRow::COLUMNS[..5]) => clusters(path).map(|(inspection, _)| inspection),
+        "clusters.csv" => clusters(path, None).map(|(inspection, _)| inspection),
+        _ if has(&ClusterRow::COLUMNS[..5]) => clusters(path, None).map(|(inspection, _)| inspection),
         PAGES_JSONL | PAGES_PARQUET => check_pages(path).map(|(inspection, _)| inspection),
         PAGES | REMOVED => pages(path).map(|(inspection, _)| inspection),
         _ if has(PageRow::COLUMNS) => pages(path).map(|(inspection, _)| inspection),
@@ -154,7 +154,8 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
     let report = Report::read_json(&path)?;
     let (facts, outcome) = (RunFacts::of(&report), report.outcome);
     inspection.what = "folder of results".to_owned();
-    let (table, counts) = clusters(&folder.join("clusters.csv"))?;
+    let quota = report.settings.as_ref().map(|settings| settings.quota).unwrap_or_default();
+    let (table, counts) = clusters(&folder.join("clusters.csv"), Some(quota))?;
     inspection.problems_of(table);
     inspection.same("rows of clusters.csv", outcome.documents_in_clusters, counts.documents);
     inspection.same("clusters of clusters.csv", outcome.clusters, counts.clusters);

@@ -117,6 +117,76 @@ fn the_input_that_was_named_first_keeps_its_pages() {
 }
 
 #[test]
+fn as_many_pages_stay_of_a_cluster_or_of_each_source_in_it_as_one_says() {
+    let place = Place::new();
+    let page = |id: &str, url: &str, page: usize| json!({"id": id, "url": url, "text": text(page)});
+    place.put(
+        "a/x.jsonl",
+        jsonl(&[
+            page("x1", "https://one.example/1", 1),
+            page("x2", "https://ONE.example/2", 1),
+            page("x3", "https://two.example/3", 1),
+            page("x4", "", 1),
+            page("x5", "https://one.example/5", 2),
+        ]),
+    );
+    place.put(
+        "a/y.jsonl",
+        jsonl(&[page("y1", "https://two.example/1", 1), page("y2", "", 1), page("y3", "", 2)]),
+    );
+    place.put("b/z.jsonl", jsonl(&[page("z1", "https://one.example/9", 1), page("z2", "", 3)]));
+    let stay = |options: &str, out: &str| {
+        place.told(format!("dedup a b --out {out} --write kept,pages.jsonl {options}").trim_end(), 0);
+        place.told(&format!("inspect {out}"), 0);
+        let kept = stays(&place, out);
+        assert_eq!(place.report(out)["outcome"]["kept"], kept.len());
+        assert_eq!(place.report(out)["outcome"]["near_duplicates"], 0);
+        let clusters = fs::read_to_string(place.at(out).join("clusters.csv")).unwrap();
+        let of_clusters = kept.iter().filter(|id| *id != "z2").count();
+        assert_eq!(
+            clusters.lines().filter(|line| line.contains(",true,")).count(),
+            of_clusters,
+            "{clusters}"
+        );
+        kept
+    };
+    assert_eq!(stay("", "one"), ["x1", "x5", "z2"]);
+    assert_eq!(stay("--keep-count 1", "one-said"), ["x1", "x5", "z2"]);
+    assert_eq!(stay("--keep-count 3 --threads 1", "three"), ["x1", "x2", "x3", "x5", "y3", "z2"]);
+    assert_eq!(stay("--keep-count 3 --threads 4", "three-again"), ["x1", "x2", "x3", "x5", "y3", "z2"]);
+    assert_eq!(stay("--keep-each host", "hosts"), ["x1", "x3", "x4", "x5", "y3", "z2"]);
+    assert_eq!(stay("--keep-each file", "files"), ["x1", "x5", "y1", "y3", "z1", "z2"]);
+    assert_eq!(stay("--keep-each folder", "folders"), ["x1", "x5", "z1", "z2"]);
+    assert_eq!(
+        stay("--keep-each folder --keep-count 2 --keep shortest-url", "two"),
+        ["x1", "x2", "x5", "y3", "z1", "z2"]
+    );
+    // The report says how, and says it again.
+    let report = place.report("two");
+    assert_eq!(report["settings"]["quota"], json!({"count": 2, "each": "folder"}));
+    assert_eq!(place.report("one")["settings"].get("quota"), None);
+    place.told("dedup a b --out repeated --write pages.jsonl --settings two/report.json", 0);
+    assert_eq!(stays(&place, "repeated"), stays(&place, "two"));
+    // Old pages stay, and count.
+    place.told("dedup a --against b --out new --write pages.jsonl --keep-count 3", 0);
+    assert_eq!(stays(&place, "new"), ["x1", "x2", "x5", "y3"]);
+    place.told("inspect new", 0);
+    // A page too many, or too few.
+    let clusters = fs::read_to_string(place.at("three/clusters.csv")).unwrap();
+    fs::write(place.at("three/clusters.csv"), clusters.replacen(",true,", ",false,", 1)).unwrap();
+    let inspected = place.run("inspect three").assert().code(2);
+    let told = String::from_utf8_lossy(&inspected.get_output().stdout).into_owned();
+    assert!(told.contains("keeps 2"), "{told}");
+    for (options, told) in [
+        ("--keep-count 0", "0 is not in 1.."),
+        ("--keep-each country", "[possible values: host, file, folder]"),
+    ] {
+        let said = place.told(&format!("dedup a b --out none {options}"), 2);
+        assert!(said.contains(told), "{said}");
+    }
+}
+
+#[test]
 fn what_each_source_loses_is_told_and_a_source_that_is_nearly_gone_is_a_warning() {
     let place = Place::new();
     let page = |host: &str, n: usize| json!({"id": format!("{host} {n}"), "url": format!("https://{host}/{n}"), "text": text(n)});

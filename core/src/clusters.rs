@@ -217,6 +217,87 @@ pub enum Keep {
     InputOrder,
 }
 
+/// How many documents of a cluster stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quota {
+    /// At most so many stay, the best by [`Keep`]: 1 or more.
+    pub count: u32,
+    /// So many of each source in a cluster, if one is named, and not of the whole cluster.
+    pub each: Option<Source>,
+}
+
+impl Default for Quota {
+    fn default() -> Self {
+        Self { count: 1, each: None }
+    }
+}
+
+impl Quota {
+    /// Whether one document of each cluster stays, as usual.
+    pub fn is_one(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Of the documents of one cluster, best first, those that stay, as places in the list. `source` numbers their
+    /// sources. An old document stays whatever the quota is, and counts.
+    ///
+    /// ```
+    /// use flipside_core::clusters::{Quota, Source};
+    ///
+    /// let hosts = [7, 7, 9, 7];
+    /// let stay = |quota: Quota| quota.choose(4, |place| hosts[place], |_| false).collect::<Vec<_>>();
+    /// assert_eq!(stay(Quota { count: 2, each: None }), [0, 1]);
+    /// assert_eq!(stay(Quota { count: 1, each: Some(Source::Host) }), [0, 2]);
+    /// ```
+    pub fn choose(
+        self,
+        documents: usize,
+        source: impl Fn(usize) -> u64,
+        is_old: impl Fn(usize) -> bool,
+    ) -> impl Iterator<Item = usize> {
+        let mut stay: hashbrown::HashMap<u64, u32> = hashbrown::HashMap::new();
+        (0..documents).filter(move |&place| {
+            let stay = stay.entry(self.each.map_or(0, |_| source(place))).or_default();
+            let stays = is_old(place) || *stay < self.count;
+            *stay = stay.saturating_add(u32::from(stays));
+            stays
+        })
+    }
+}
+
+/// What a source of documents is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// The host of the URL; documents without one are of one source.
+    Host,
+    /// The input file.
+    File,
+    /// The folder that the input file is in.
+    Folder,
+}
+
+impl Source {
+    /// The command line's spelling.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::File => "file",
+            Self::Folder => "folder",
+        }
+    }
+}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.each {
+            None => write!(f, "{} of each cluster", self.count),
+            Some(source) => write!(f, "{} of each {} in a cluster", self.count, source.name()),
+        }
+    }
+}
+
 /// How a rule with a name of a field begins.
 const SCORE: &str = "score:";
 
@@ -229,8 +310,10 @@ impl Keep {
             Self::First | Self::Score(_) | Self::InputOrder => Ordering::Equal,
             Self::Longest => b.0.cmp(&a.0),
             Self::ShortestUrl => {
+                // An empty one is none.
+                let [a, b] = [a.1, b.1].map(|url| url.filter(|url| !url.is_empty()));
                 let rank = |url: Option<&str>| url.map_or(usize::MAX, str::len);
-                rank(a.1).cmp(&rank(b.1)).then_with(|| a.1.cmp(&b.1))
+                rank(a).cmp(&rank(b)).then_with(|| a.cmp(&b))
             }
         }
     }

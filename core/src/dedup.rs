@@ -1,7 +1,7 @@
 //! Near-duplicates of documents in memory: texts or sketches in, an [`Outcome`] of plain numbers out.
 
 use crate::audit::{self, Audit};
-use crate::clusters::Keep;
+use crate::clusters::{Keep, Quota};
 use crate::collection::{Collection, Keeping, Texts};
 use crate::company::Met;
 use crate::error::{Error, Result};
@@ -61,6 +61,8 @@ pub struct Context<'a> {
     /// The score of a document, for [`Keep::Score`] and [`Keep::InputOrder`]; none, or what is no number, comes
     /// last.
     pub score: &'a (dyn Fn(Document) -> Option<f64> + Sync),
+    /// The number of a document's source, for [`Quota::each`](crate::clusters::Quota::each).
+    pub source: &'a (dyn Fn(Document) -> u64 + Sync),
     /// Documents from this number on are old, see [`against`](Self::against).
     pub first_old: usize,
 }
@@ -68,12 +70,17 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     /// The URLs of documents, and who hears how it goes on.
     pub fn new(url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync), progress: &'a dyn Progress) -> Self {
-        Self { url, progress, score: &|_| None, first_old: usize::MAX }
+        Self { url, progress, score: &|_| None, source: &|_| 0, first_old: usize::MAX }
     }
 
     /// The scores of documents.
     pub fn scored(self, score: &'a (dyn Fn(Document) -> Option<f64> + Sync)) -> Self {
         Self { score, ..self }
+    }
+
+    /// The numbers of documents' sources.
+    pub fn from_sources(self, source: &'a (dyn Fn(Document) -> u64 + Sync)) -> Self {
+        Self { source, ..self }
     }
 
     /// Documents from this number on are old: new ones are held against them, and they stay whatever is found.
@@ -226,6 +233,8 @@ pub struct Outcome {
     pub clusters: Lists<Cluster, Document>,
     /// The document of each cluster that stays: an old one, if there is one. All old ones stay besides.
     pub representatives: Vec<Document>,
+    /// New documents that stay besides, by [`Settings::quota`], ascending.
+    pub also: Vec<Document>,
     /// What the search cost, and how many pairs it found.
     pub searched: Searched,
     /// What the judge did; none where nothing was judged.
@@ -283,7 +292,7 @@ impl Outcome {
     pub fn stays(&self) -> Vec<bool> {
         let mut stays = vec![true; self.documents];
         self.clusters.values().iter().for_each(|document| stays[document.index()] = false);
-        self.representatives.iter().for_each(|document| stays[document.index()] = true);
+        self.representatives.iter().chain(&self.also).for_each(|document| stays[document.index()] = true);
         stays[self.new..].fill(true);
         stays
     }
@@ -292,6 +301,11 @@ impl Outcome {
     pub fn kept(&self) -> impl Iterator<Item = Document> {
         let stays = self.stays();
         Document::all(self.new).filter(move |document| stays[document.index()])
+    }
+
+    /// Whether a new document stays by the quota, besides the best of its cluster.
+    pub fn stays_besides(&self, document: Document) -> bool {
+        self.also.binary_search(&document).is_ok()
     }
 
     /// Whether a document is an old one.
@@ -303,7 +317,7 @@ impl Outcome {
     pub fn removed(&self) -> usize {
         let new =
             |documents: &[Document]| documents.iter().filter(|&&document| !self.is_old(document)).count();
-        new(self.clusters.values()) - new(&self.representatives)
+        new(self.clusters.values()) - new(&self.representatives) - self.also.len()
     }
 }
 
@@ -446,6 +460,7 @@ impl<'a> Prepared<'a> {
             settings,
             progress,
             better,
+            source: context.source,
             groups,
             joined,
             searched,
@@ -453,6 +468,28 @@ impl<'a> Prepared<'a> {
             audit,
         })
     }
+}
+
+/// Of each cluster the new documents that stay besides its best one; ascending.
+fn also_kept(
+    quota: Quota,
+    clusters: &Lists<Cluster, Document>,
+    better: Better<'_>,
+    source: &(dyn Fn(Document) -> u64 + Sync),
+    new: usize,
+) -> Vec<Document> {
+    let lists: Vec<&[Document]> = clusters.iter().collect();
+    let of = |members: &&[Document]| -> Vec<Document> {
+        let mut members = members.to_vec();
+        members.sort_unstable_by(|&a, &b| better(a, b));
+        let is_old = |place: usize| members[place].index() >= new;
+        let stay = quota.choose(members.len(), |place| source(members[place]), is_old);
+        // The first is the best one.
+        stay.filter(|&place| place > 0 && !is_old(place)).map(|place| members[place]).collect()
+    };
+    let mut also: Vec<Document> = lists.par_iter().flat_map_iter(of).collect();
+    also.sort_unstable();
+    also
 }
 
 /// Near pairs of texts or of slots as pairs of the groups that are made of these, one of each in their order.
@@ -469,6 +506,7 @@ pub struct Found<'p> {
     settings: &'p Settings,
     progress: &'p dyn Progress,
     better: Box<dyn Fn(Document, Document) -> Ordering + Sync + 'p>,
+    source: &'p (dyn Fn(Document) -> u64 + Sync),
     groups: Groups<'p>,
     joined: Vec<GroupPair>,
     searched: Searched,
@@ -506,14 +544,25 @@ impl Found<'_> {
     }
 
     fn listing(self, list: impl FnOnce(&Groups<'_>, &[GroupPair]) -> Result<Vec<Pair>>) -> Result<Outcome> {
-        let Self { prepared, evidence, settings, progress, better, groups, joined, searched, judged, audit } =
-            self;
+        let Self {
+            prepared,
+            evidence,
+            settings,
+            progress,
+            better,
+            source,
+            groups,
+            joined,
+            searched,
+            judged,
+            audit,
+        } = self;
         let Prepared { texts, collection, .. } = prepared;
         let better: Better<'_> = &*better;
         let pairs = run(progress, Step::Pairs, joined.len(), |_| list(&groups, &joined))?;
         let n = collection.len();
         let new = groups.first_old.min(n);
-        let (clusters, representatives) = run(progress, Step::Clusters, n, |_| {
+        let (clusters, representatives, also) = run(progress, Step::Clusters, n, |_| {
             let mut clusters = groups.partition(&joined, settings.linkage, better).clusters();
             if new < n {
                 // The members of a cluster ascend, so the first is new if any is.
@@ -522,7 +571,11 @@ impl Found<'_> {
             }
             let best = |members: &[Document]| members.iter().copied().min_by(|&a, &b| better(a, b));
             let representatives = clusters.iter().filter_map(best).collect::<Vec<_>>();
-            (clusters, representatives)
+            let also = match settings.quota.is_one() {
+                true => Vec::new(),
+                false => also_kept(settings.quota, &clusters, better, source, new),
+            };
+            (clusters, representatives, also)
         });
         let (measure, floor) = match (settings.cohesion(), collection.keeping()) {
             // There are no signatures to estimate from where features were kept, which tell it exactly.
@@ -538,10 +591,15 @@ impl Found<'_> {
         });
         let new_copies = |text| texts.copies(text).partition_point(|document| document.index() < new);
         let few = texts.unsketched.iter().map(|&text| new_copies(text) as u64).sum();
-        // All copies of a text are in one cluster, so all of them but one go, whatever the settings.
-        let goes = |text| match texts.copies(text).len() - new_copies(text) {
-            0 => new_copies(text) - 1,
-            _ => new_copies(text),
+        // All copies of a text are in one cluster, so all of them but one go, and but those that stay besides.
+        let mut stays = vec![false; if also.is_empty() { 0 } else { n }];
+        if !stays.is_empty() {
+            representatives.iter().chain(&also).for_each(|document| stays[document.index()] = true);
+        }
+        let goes = |text| {
+            let (of_new, of_old) = texts.copies(text).split_at(new_copies(text));
+            let stay = of_new.iter().filter(|copy| stays.get(copy.index()) == Some(&true)).count();
+            of_new.len() - stay.max(usize::from(of_old.is_empty()))
         };
         Ok(Outcome {
             documents: n,
@@ -553,6 +611,7 @@ impl Found<'_> {
             pairs,
             clusters,
             representatives,
+            also,
             searched,
             judged,
             audit,
@@ -655,8 +714,8 @@ fn simhashes(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clusters::Linkage;
-    use crate::hash::SplitMix64;
+    use crate::clusters::{Linkage, Source};
+    use crate::hash::{SplitMix64, fmix64};
     use crate::search::bands::Banding;
     use crate::settings::{BandShape, Net, Recall, USUAL_HASH_BANDS};
     use crate::simhash::distance;
@@ -774,6 +833,55 @@ mod tests {
                     prop_assert_eq!(&listed.clusters, &outcome.clusters);
                     prop_assert!(listed.pairs.iter().all(|pair| outcome.pairs.contains(pair)));
                 }
+            }
+        }
+
+        #[test]
+        fn as_many_stay_as_the_quota_says(
+            seed: u64, n in 1usize..30, m in 0usize..8, count in 1u32..4, of_sources: bool, sources in 1u64..4,
+        ) {
+            let (new, old) = (texts(n, seed), texts(m, seed ^ 1));
+            let each = of_sources.then_some(Source::File);
+            let source_of = |document: Document| fmix64(seed ^ document.index() as u64) % sources;
+            for linkage in [Linkage::Connected, Linkage::Star, Linkage::Complete] {
+                let one = Settings { linkage, keep: Keep::Longest, ..Settings::both(0.7) };
+                let settings = Settings { quota: Quota { count, each }, ..one.clone() };
+                let mut deduper = Deduper::new(settings).unwrap();
+                deduper.extend(&[&new[..], &old[..]].concat());
+                let context = Context::default().from_sources(&source_of).against(n);
+                let outcome = deduper.run_with(&context).unwrap();
+                let usual = against(&one, &new, &old);
+                prop_assert_eq!(&outcome.clusters, &usual.clusters);
+                prop_assert_eq!(&outcome.representatives, &usual.representatives);
+                let stays = outcome.stays();
+                for (members, &best) in outcome.clusters.iter().zip(&outcome.representatives) {
+                    let (of_new, of_old): (Vec<Document>, Vec<Document>) =
+                        members.iter().partition(|member| !outcome.is_old(**member));
+                    let length = |document: &Document| new[document.index()].len();
+                    for source in 0..sources {
+                        let is_of = |document: &&Document| each.is_none() || source_of(**document) == source;
+                        let old = of_old.iter().filter(is_of).count();
+                        let (stay, go): (Vec<Document>, Vec<Document>) =
+                            of_new.iter().filter(is_of).partition(|document| stays[document.index()]);
+                        let most = (count as usize).saturating_sub(old);
+                        prop_assert_eq!(stay.len(), most.min(stay.len() + go.len()));
+                        // The best ones do.
+                        let shortest = stay.iter().map(length).min().unwrap_or(usize::MAX);
+                        prop_assert!(go.iter().all(|document| length(document) <= shortest));
+                    }
+                    prop_assert!(stays[best.index()]);
+                }
+                prop_assert_eq!(outcome.removed(), stays[..n].iter().filter(|stays| !**stays).count());
+                // Copies that go, but for one of each text of which nothing stays.
+                let all: Vec<&String> = new.iter().chain(&old).collect();
+                let goes = |at: &usize| !stays[*at];
+                let texts: BTreeSet<&String> = all.iter().copied().collect();
+                let exact = texts.into_iter().map(|text| {
+                    let copies = (0..n).filter(|&at| &new[at] == text).filter(goes).count();
+                    let stays = (0..n + m).any(|at| all[at] == text && stays[at]);
+                    copies - usize::from(copies > 0 && !stays)
+                });
+                prop_assert_eq!(outcome.exact_duplicates, exact.sum::<usize>());
             }
         }
 

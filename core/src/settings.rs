@@ -1,7 +1,7 @@
 //! What decides a result, as sums: which sketch a document gets, which net brings up pairs, which judge
 //! decides about them. What has no meaning cannot be written, and what is written is what runs.
 
-use crate::clusters::{Keep, Linkage};
+use crate::clusters::{Keep, Linkage, Quota};
 use crate::error::{Error, Result};
 use crate::hash::FeatureHash;
 use crate::minhash::{Family, MinHashParams};
@@ -47,6 +47,9 @@ pub struct Settings {
     pub linkage: Linkage,
     /// Which document of a cluster stays.
     pub keep: Keep,
+    /// How many of them do.
+    #[serde(default, skip_serializing_if = "Quota::is_one")]
+    pub quota: Quota,
     /// Whether every pair of documents is listed, and not just enough to connect each cluster.
     pub all_pairs: bool,
     /// Seed of whatever is random: samples, and MinHash's functions.
@@ -329,6 +332,7 @@ impl Settings {
             judge: Judge::Weights(Measure::Weights.usual_threshold()),
             linkage: Linkage::default(),
             keep: Keep::default(),
+            quota: Quota::default(),
             all_pairs: false,
             seed: 0,
         }
@@ -482,6 +486,13 @@ impl Settings {
             && !(1..=MOST_PERMUTATIONS).contains(&permutations)
         {
             return Err(Error::parameter("permutations", permutations, format!("1 to {MOST_PERMUTATIONS}")));
+        }
+        if self.quota.count == 0 {
+            return Err(Error::parameter(
+                "keep-count",
+                0,
+                "1 or more: a cluster without its last page is lost",
+            ));
         }
         self.net.check(self.minhash_params().map_or(0, |params| params.permutations))
     }

@@ -72,6 +72,8 @@ def dedup(
     verify_threshold=None,
     clusters=None,
     keep=None,
+    keep_count=None,
+    keep_each=None,
     all_pairs=None,
     threads=None,
     **files,
@@ -91,7 +93,8 @@ def dedup(
     keywords too (``force``, ``memory``, ``write``, ``kept_files``, ``text_field``, ``id_field``, ``without_frames``,
     ``settings``, ...). ``against``, one path or a list, names old files or results. Gives a `FolderResult`.
 
-    url: the column of the table that holds URLs, or a list of them, for ``keep="shortest-url"``.
+    url: the column of the table that holds URLs, or a list of them, for ``keep="shortest-url"`` and
+    ``keep_each="host"``.
     progress: called with (stage, done, total, unit) about ten times a second; what it raises ends the run.
     method: ``both`` (the default), ``simhash``, ``minhash``, ``psm`` or ``bphs``.
     preset: ``removable``.
@@ -100,6 +103,8 @@ def dedup(
     distance, key_bits: bits of 64. sketch_bytes: bytes of a page. permutations, tables: counts.
     bands: ``"16x8"`` or ``(16, 8)``. recall, verify_threshold: shares of 1. budget: probes of a page.
     keep: ``first``, ``longest`` or ``shortest-url``; of files also ``score:FIELD`` or ``input-order``.
+    keep_count: how many pages of a cluster stay, 1 by default; with keep_each, ``host`` (of the URL) or, of files,
+    ``file`` or ``folder``, how many of each of these in a cluster.
     clusters: ``star``, ``connected`` or ``complete``.
     threads: 0 for one per core; results are the same for any number.
 
@@ -130,6 +135,8 @@ def dedup(
             "verify_threshold": verify_threshold,
             "clusters": clusters,
             "keep": keep,
+            "keep_count": keep_count,
+            "keep_each": keep_each,
             "all_pairs": all_pairs,
             "threads": threads,
         }

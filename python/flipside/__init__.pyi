@@ -62,6 +62,8 @@ def dedup(
     verify_threshold: float | None = None,
     clusters: _Linkage | None = None,
     keep: _Keep | None = None,
+    keep_count: int | None = None,
+    keep_each: Literal["host"] | None = None,
     all_pairs: bool | None = None,
     threads: int | None = None,
 ) -> Result: ...
@@ -95,6 +97,8 @@ def dedup(
     verify_threshold: float | None = None,
     clusters: _Linkage | None = None,
     keep: _Keep | str | None = None,
+    keep_count: int | None = None,
+    keep_each: Literal["host", "file", "folder"] | None = None,
     all_pairs: bool | None = None,
     threads: int | None = None,
     force: bool = False,

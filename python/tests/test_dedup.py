@@ -26,6 +26,7 @@ SETTINGS = [
         {"method": "simhash", "features": "words", "clusters": "star", "keep": "longest"},
         ["--method", "simhash", "--features", "words", "--clusters", "star", "--keep", "longest"],
     ),
+    ({"keep_count": 2}, ["--keep-count", "2"]),
     (
         {"method": "psm", "features": "words", "weighting": "tf-idf", "verify": "none"},
         ["--method", "psm", "--features", "words", "--weighting", "tf-idf", "--verify", "none"],
@@ -111,6 +112,17 @@ def test_urls_say_which_copy_stays():
     assert flipside.dedup(table, column="page", url="address", keep="shortest-url").kept.tolist() == [1, 2]
     with pytest.raises(ValueError, match="url 1: expected as many as texts, 3"):
         flipside.dedup(texts, url=["http://a.example/"], keep="shortest-url")
+
+
+def test_as_many_pages_stay_as_one_says():
+    texts, urls = [HOURS] * 4, ["http://a.example/1", "http://a.example/2", "http://b.example/", None]
+    assert flipside.dedup(texts, keep_count=3).kept.tolist() == [0, 1, 2]
+    result = flipside.dedup(texts, url=urls, keep_each="host")
+    assert result.kept.tolist() == [0, 2, 3]
+    assert [row[2:] for row in result.pages] == [(True, 0), (False, 0), (True, 2), (True, 3)]
+    assert [row[3] for row in result.clusters] == [True, False, True, True]
+    with pytest.raises(ValueError, match="keep-each file: expected host"):
+        flipside.dedup(texts, keep_each="file")
 
 
 def test_files_come_to_a_folder(tmp_path, texts):

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use flipside::Error;
-use flipside::clusters::{Keep, Linkage};
+use flipside::clusters::{Keep, Linkage, Quota, Source};
 use flipside::corpus::{JsonlFields, LONGEST_WINDOW, ReadRules};
 use flipside::hash::FeatureHash;
 use flipside::search::bands::Banding;
@@ -376,6 +376,15 @@ pub(crate) struct GroupArgs {
     /// (the highest number in that JSONL field or CSV or Parquet column) or input-order (that of the INPUT named first)
     #[arg(long, value_name = "RULE", default_value_t, value_parser = parsed::<Keep>, help_heading = "Results")]
     keep: Keep,
+
+    /// How many pages of a cluster stay, the best by --keep
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Results")]
+    keep_count: u32,
+
+    /// Keep --keep-count pages of each source in a cluster, and not of the cluster: of each host (of the URL), input
+    /// file, or folder
+    #[arg(long, value_enum, value_name = "SOURCE", help_heading = "Results")]
+    keep_each: Option<SourceName>,
 }
 
 /// The arguments of a command that looks for near-duplicates, as far as it has them.
@@ -747,6 +756,7 @@ impl Given<'_> {
         if let Some(groups) = groups {
             settings.linkage = groups.clusters.into();
             settings.keep = groups.keep.clone();
+            settings.quota = Quota { count: groups.keep_count, each: groups.keep_each.map(Source::from) };
         }
         settings.all_pairs = self.all_pairs;
         settings.seed = search.seed;
@@ -934,6 +944,24 @@ impl From<Linkage> for LinkageName {
             Linkage::Connected => Self::Connected,
             Linkage::Star => Self::Star,
             Linkage::Complete => Self::Complete,
+        }
+    }
+}
+
+/// The command line's names of the kinds of sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SourceName {
+    Host,
+    File,
+    Folder,
+}
+
+impl From<SourceName> for Source {
+    fn from(name: SourceName) -> Self {
+        match name {
+            SourceName::Host => Self::Host,
+            SourceName::File => Self::File,
+            SourceName::Folder => Self::Folder,
         }
     }
 }

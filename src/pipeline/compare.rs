@@ -3,6 +3,7 @@
 use super::output::OutputFolder;
 use super::pages::Pages;
 use super::samples::{Shown, sample_pairs};
+use super::sources::SourceNumbers;
 use super::stages::{Progress, Stages};
 use super::{Job, Summary, read, save_frequencies};
 use crate::error::{Error, Result};
@@ -93,7 +94,9 @@ fn run(job: &Job, contenders: &[Contender], progress: &dyn Progress) -> Result<C
             prepared.sketch_both(settings, &own);
         }
         let url = |document| pages.url(document);
-        let context = Context::new(&url, &own);
+        let sources = SourceNumbers::new(settings, &pages);
+        let source = |document| sources.of(document);
+        let context = Context::new(&url, &own).from_sources(&source);
         let outcome = prepared.find(settings, &context)?.outcome_of_texts()?;
         let (searched, judged) = (&outcome.searched, outcome.judged);
         few = outcome.documents_with_few_features;

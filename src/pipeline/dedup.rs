@@ -4,7 +4,7 @@ use super::listing::Fates;
 use super::output::{self, OutputFolder};
 use super::pages::Pages;
 use super::samples::{Catalogue, Shown, sample_pairs};
-use super::sources::{Scores, lost_by_source};
+use super::sources::{Scores, SourceNumbers, lost_by_source};
 use super::stages::{Progress, Stages};
 use super::{Job, Summary, read, save_frequencies};
 use crate::corpus::{self, JsonlFields};
@@ -54,7 +54,10 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         let url = |document| pages.url(document);
         let scores = Scores::new(job, &pages)?;
         let score = |document| scores.of(&pages, document);
-        let context = Context::new(&url, &stages).scored(&score).against(pages.new_pages());
+        let sources = SourceNumbers::new(&job.settings, &pages);
+        let source = |document| sources.of(document);
+        let context =
+            Context::new(&url, &stages).scored(&score).from_sources(&source).against(pages.new_pages());
         let outcome = prepared.find(&job.settings, &context)?.outcome()?;
         let written = write(job, &pages, &outcome, &folder, &stages)?;
         let findings = Findings::of(job, &pages, &outcome, written)?;
@@ -388,14 +391,14 @@ fn pair_row<'a>(pages: &'a Pages, pair: &Pair, settings: &Settings) -> PairRow<'
 
 fn cluster_rows<'a>(pages: &'a Pages, outcome: &'a Outcome) -> impl Iterator<Item = Result<ClusterRow<'a>>> {
     let clusters = outcome.clusters.iter().zip(&outcome.representatives);
-    clusters.enumerate().flat_map(move |(cluster, (members, &kept))| {
+    clusters.enumerate().flat_map(move |(cluster, (members, &best))| {
         members.iter().map(move |&member| {
             Ok(ClusterRow {
                 id: pages.id_of(member),
                 url: Cow::Borrowed(pages.url(member).unwrap_or_default()),
                 cluster: Cow::Owned(cluster.to_string()),
                 size: members.len() as u64,
-                kept: member == kept || outcome.is_old(member),
+                kept: member == best || outcome.is_old(member) || outcome.stays_besides(member),
                 at: pages.standing(member),
             })
         })
@@ -440,9 +443,9 @@ pub(super) fn against(collection: &Collection, outcome: &Outcome) -> AgainstRepo
         let (members, old) = members.split_at(new(members));
         clusters += 1;
         documents_in_clusters += old.len() as u64;
-        all += members.len() as u64;
-        let is_there = |&&member: &&Document| old_texts.contains(&digest(member));
-        exact += members.iter().filter(is_there).count() as u64;
+        let go = || members.iter().filter(|&&member| !outcome.stays_besides(member));
+        all += go().count() as u64;
+        exact += go().filter(|&&member| old_texts.contains(&digest(member))).count() as u64;
     }
     AgainstReport {
         documents: (outcome.documents - outcome.new) as u64,

@@ -2,13 +2,16 @@
 
 use super::Job;
 use super::pages::Pages;
+use crate::corpus::Input;
 use crate::error::{Error, Result};
 use crate::frames::host_of;
+use crate::hash::feature;
 use crate::making::is_address;
 use crate::report::model::{SourceRow, Sources};
 use crate::wording::counted;
-use flipside_core::clusters::Keep;
+use flipside_core::clusters::{Keep, Source};
 use flipside_core::id::{Document, Id};
+use flipside_core::settings::Settings;
 use hashbrown::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,7 +47,7 @@ impl<'a> Scores<'a> {
                     false => fs::canonicalize(path).ok(),
                 };
                 let named: Vec<_> = job.inputs.iter().map(|path| (path, real(path))).collect();
-                let place = |input: &crate::corpus::Input| {
+                let place = |input: &Input| {
                     named.iter().position(|(path, real)| {
                         **path == input.path
                             || real.as_ref().is_some_and(|real| input.stored().starts_with(real))
@@ -81,6 +84,54 @@ impl<'a> Scores<'a> {
     }
 }
 
+/// Number of the source of each page, of the kind of which [`Quota::each`](flipside_core::clusters::Quota::each)
+/// keeps some.
+pub struct SourceNumbers<'a> {
+    pages: &'a Pages,
+    each: Option<Source>,
+    /// The number of each file's folder.
+    folders: Vec<u64>,
+}
+
+impl<'a> SourceNumbers<'a> {
+    /// The sources that settings ask for.
+    pub fn new(settings: &Settings, pages: &'a Pages) -> Self {
+        let mut numbers: HashMap<String, u64> = HashMap::new();
+        let mut number = |input: &Input| {
+            let next = numbers.len() as u64;
+            *numbers.entry(folder_of_input(input)).or_insert(next)
+        };
+        let each = settings.quota.each;
+        let folders = match each {
+            Some(Source::Folder) => pages.inputs.iter().map(&mut number).collect(),
+            _ => Vec::new(),
+        };
+        Self { pages, each, folders }
+    }
+
+    /// The number of a page's source.
+    pub fn of(&self, document: Document) -> u64 {
+        let file = || self.pages.documents.row(document).id.shard;
+        match self.each {
+            None => 0,
+            Some(Source::File) => u64::from(file()),
+            Some(Source::Folder) => self.folders[file() as usize],
+            Some(Source::Host) => number_of_host(self.pages.url(document)),
+        }
+    }
+}
+
+/// A number for the host of a URL; one for all that have none.
+pub(super) fn number_of_host(url: Option<&str>) -> u64 {
+    url.and_then(host_of).map_or(0, |host| feature(host.as_bytes()))
+}
+
+/// The folder that an input is in, as its path says it.
+fn folder_of_input(input: &Input) -> String {
+    let folder = input.path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    folder.display().to_string()
+}
+
 /// What each source loses. `stays` says of each new page whether it does.
 pub fn lost_by_source(pages: &Pages, stays: &[bool]) -> Vec<Sources> {
     let of_file = |document: Document| pages.documents.row(document).id.shard;
@@ -95,12 +146,11 @@ pub fn lost_by_source(pages: &Pages, stays: &[bool]) -> Vec<Sources> {
     let mut folders: HashMap<String, SourceRow> = HashMap::new();
     let mut of_files = Vec::new();
     for (shard, row) in files {
-        let path = &pages.inputs[shard as usize].path;
-        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-        let folder = folders.entry(folder.display().to_string()).or_default();
+        let input = &pages.inputs[shard as usize];
+        let folder = folders.entry(folder_of_input(input)).or_default();
         folder.pages += row.pages;
         folder.kept += row.kept;
-        of_files.push(SourceRow { source: path.display().to_string(), ..row });
+        of_files.push(SourceRow { source: input.path.display().to_string(), ..row });
     }
     let named = |rows: HashMap<String, SourceRow>| -> Vec<SourceRow> {
         rows.into_iter().map(|(source, row)| SourceRow { source, ..row }).collect()

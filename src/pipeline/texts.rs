@@ -3,6 +3,7 @@
 
 use super::dedup::{SHOWN_PAIRS, against, cluster_sizes, largest_clusters};
 use super::samples::{LONGEST, sample_pairs};
+use super::sources::number_of_host;
 use super::stages::{Progress, Stages};
 use super::with_threads;
 use crate::error::{Error, Result};
@@ -11,6 +12,7 @@ use crate::report::model::{ClusterSample, Corpus, PageSample, PairSample, Report
 use crate::report::tell;
 use crate::resources::peak_memory_bytes;
 use crate::weight::frequencies::Frequencies;
+use flipside_core::clusters::Source;
 use flipside_core::collection::{Collection, Keeping};
 use flipside_core::dedup::{Context, Outcome, Pair, Prepared};
 use flipside_core::id::{Document, Id};
@@ -78,6 +80,10 @@ where
             let expected = "first, longest or shortest-url; texts in memory have no scores and no inputs";
             return Err(Error::parameter("keep", &settings.keep, expected));
         }
+        if let Some(source @ (Source::File | Source::Folder)) = settings.quota.each {
+            let expected = "host; texts in memory come from no files";
+            return Err(Error::parameter("keep-each", source.name(), expected));
+        }
         let loaded = match &job.frequencies {
             Some(path) if settings.needs_frequencies() => {
                 Some(Arc::new(frequencies::load(path, settings.extraction())?))
@@ -90,7 +96,8 @@ where
         })?;
         let prepared = Prepared::new(&collection, settings, loaded, &stages);
         let url = |document| job.url(document);
-        let context = Context::new(&url, &stages).against(job.first_old);
+        let source = |document| number_of_host(job.url(document));
+        let context = Context::new(&url, &stages).from_sources(&source).against(job.first_old);
         let outcome = prepared.find(settings, &context)?.outcome()?;
         let report = report(job, &collection, &outcome, &stages);
         Ok((outcome, report))

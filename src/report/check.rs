@@ -99,7 +99,7 @@ fn check_sums(report: &Report, inspection: &mut Inspection) {
     );
     let duplicates = outcome.exact_duplicates.saturating_add(outcome.near_duplicates);
     inspection.same("exact duplicates and near-duplicates", outcome.removed, duplicates);
-    // Old documents stay all of them, and where there is one, no new one does.
+    // Old documents stay all of them, and where there is one, no new one does, unless several of a cluster stay.
     let (old, by_old) = report.against.as_ref().map_or((0, 0), |it| (it.documents_in_clusters, it.clusters));
     let stay = old.saturating_add(outcome.clusters.saturating_sub(by_old));
     let beside_kept = outcome.documents_in_clusters.saturating_sub(stay);
@@ -107,7 +107,17 @@ fn check_sums(report: &Report, inspection: &mut Inspection) {
         let files = against.files.iter().map(|file| file.documents).fold(0, u64::saturating_add);
         inspection.same("documents of all old files", against.documents, files);
     }
-    inspection.same("documents of clusters that do not stay", outcome.removed, beside_kept);
+    match &report.settings {
+        Some(settings) if !settings.quota.is_one() => {
+            if outcome.removed > beside_kept {
+                inspection.problem(format!(
+                    "{} documents do not stay, but clusters have {beside_kept} that may go",
+                    outcome.removed
+                ));
+            }
+        }
+        _ => inspection.same("documents of clusters that do not stay", outcome.removed, beside_kept),
+    }
     // Lists that an older version did not write are empty.
     if !report.files.is_empty() {
         let sum = |field: fn(&FileRow) -> u64| report.files.iter().map(field).fold(0, u64::saturating_add);

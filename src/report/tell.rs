@@ -192,6 +192,9 @@ pub fn method(
     }
     parameters.push(("clusters", settings.linkage.name().to_owned()));
     parameters.push(("keep", settings.keep.to_string()));
+    if !settings.quota.is_one() {
+        parameters.push(("kept", settings.quota.to_string()));
+    }
     parameters.push(("all pairs", if settings.all_pairs { "yes" } else { "no" }.to_owned()));
     Method {
         name: method_name(settings).to_owned(),

@@ -67,8 +67,12 @@ pub struct Header {
     pub counts: Clustered,
 }
 
-/// Refuses settings by which another page stays than the first of a cluster.
+/// Refuses settings by which other pages stay than the first of a cluster.
 pub fn check_keep(settings: &Settings) -> Result<()> {
+    if !settings.quota.is_one() {
+        let expected = "1 of each cluster: stages keep the first page";
+        return Err(Error::parameter("keep-count", settings.quota, expected));
+    }
     match &settings.keep {
         Keep::First => Ok(()),
         keep => {

@@ -9,6 +9,7 @@ use crate::search::selfjoin::cosine_of_distance;
 use crate::simhash::BITS;
 use crate::tables::table::Table;
 use csv::StringRecord;
+use flipside_core::clusters::Quota;
 use flipside_core::dedup::Kind as PairKind;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
@@ -116,11 +117,12 @@ pub(crate) struct ClusterCounts {
     pub(crate) cluster_of: HashMap<u64, u32>,
 }
 
-/// Checks a `clusters.csv`, and counts what is in it.
+/// Checks a `clusters.csv`, and counts what is in it. How many documents of a cluster stay is checked where `quota` is
+/// known.
 ///
 /// # Errors
 /// If the file cannot be read, or has not the header of such a table.
-pub(crate) fn clusters(path: &Path) -> Result<(Inspection, ClusterCounts)> {
+pub(crate) fn clusters(path: &Path, quota: Option<Quota>) -> Result<(Inspection, ClusterCounts)> {
     /// A cluster as its rows tell it.
     struct Told {
         number: u32,
@@ -164,7 +166,15 @@ pub(crate) fn clusters(path: &Path) -> Result<(Inspection, ClusterCounts)> {
         }
     }
     for (cluster, Told { size, members, kept, old, .. }) in &told {
-        if *size != Some(*members) || *kept != (*old).max(1) || *members < 2 {
+        let least = (*old).max(1);
+        let stay = match quota {
+            Some(Quota { count, each: None }) => {
+                let stay = least.max((*members).min(u64::from(count)));
+                stay..=stay
+            }
+            _ => least..=*members,
+        };
+        if *size != Some(*members) || !stay.contains(kept) || *members < 2 {
             let size = size.map_or_else(|| "no number of".to_owned(), |size| size.to_string());
             inspection.problem(format!(
                 "{}: cluster {cluster} says {size} documents, has {members}, and keeps {kept}",
