@@ -13,6 +13,7 @@ use crate::net::{Crowds, Ran, Scores, Searched};
 use crate::resemblance::{Bits, Sieve, Test};
 use crate::search::Cost;
 use crate::search::bands::{Banding, JoinParams};
+use crate::search::join::BYTES_PER_HASH;
 use crate::settings::{Judge, Measure, Net, Settings, Sketches};
 use crate::similarity::{Anchor, Page};
 use crate::sketch::{Facts, Hashed};
@@ -94,6 +95,14 @@ impl Distances {
         self.0[(a ^ b).count_ones() as usize] += pairs;
     }
 
+    /// Counts pairs of so many bits.
+    ///
+    /// # Panics
+    /// For more than 64 bits.
+    pub fn count(&mut self, distance: u32, pairs: u64) {
+        self.0[distance as usize] += pairs;
+    }
+
     /// The distances that there are, ascending, each with its number of pairs.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u32, u64)> {
         (0..).zip(self.0).filter(|&(_, pairs)| pairs > 0).collect::<Vec<_>>().into_iter()
@@ -158,6 +167,24 @@ impl Met {
                 examples,
             }),
             scores: if texts > 0 { vec![Scores { table: None, counts }] } else { Vec::new() },
+        }
+    }
+
+    /// What an exact join in memory tells of the same pages, `texts` different ones with features enough, but for the
+    /// work, which depends on the parts that memory held at a time and is not counted.
+    pub fn joined(&self, texts: u64, distance: u32) -> Searched {
+        let distinct = texts - self.repeats.min(texts);
+        // Every score that there may be, as a join lists them.
+        let pairs = self.distances.0.into_iter().take(distance as usize + 1).rev();
+        let counts = (u64::BITS - distance..).zip(pairs).collect();
+        Searched {
+            ran: Ran::Join { distance },
+            cost: Cost::default(),
+            index_bytes: distinct * BYTES_PER_HASH as u64,
+            distinct,
+            recall: None,
+            crowds: None,
+            scores: vec![Scores { table: None, counts }],
         }
     }
 }

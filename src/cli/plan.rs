@@ -5,7 +5,7 @@ use super::progress::Bars;
 use super::{Done, print};
 use flipside::pipeline::{self, Job, Plan, PlanRow, Purpose};
 use flipside::plan::{Choice, Kind};
-use flipside::settings::{Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL};
+use flipside::settings::{Net, Settings, Sketches, USUAL_DISTANCE, USUAL_RECALL};
 use flipside::staged::{self, JobPlan, PlanJob};
 use flipside::wording::counted;
 use std::fmt::Write;
@@ -45,7 +45,11 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = PlanMethod::Both)]
     method: PlanMethod,
 
-    /// simhash: two hashes are near if at most this many of their 64 bits differ [default: 3]
+    /// both: how pairs are brought up
+    #[arg(long, value_enum, default_value_t = PlanSearch::Keys)]
+    search: PlanSearch,
+
+    /// Two hashes are near if at most this many of their 64 bits differ [default: 10]
     #[arg(long, value_name = "BITS")]
     distance: Option<u32>,
 
@@ -99,6 +103,15 @@ enum PlanMethod {
     Simhash,
 }
 
+/// How pairs of pages are brought up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PlanSearch {
+    /// By the keys that they share
+    Keys,
+    /// By an exact join of SimHashes within --distance
+    Join,
+}
+
 /// Numbers of pages that are planned for besides.
 const SIZES: [u64; 5] = [1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000];
 
@@ -112,8 +125,12 @@ impl Args {
 
     /// Plans a run.
     fn job(self) -> anyhow::Result<Done> {
+        refuse(
+            &[("distance", self.distance.is_some() && self.search == PlanSearch::Keys)],
+            "with --search keys",
+            "pages share keys at any distance. Leave it out, or give --search join or --method simhash",
+        )?;
         let given = [
-            ("distance", self.distance.is_some()),
             ("recall", self.recall.is_some()),
             ("queries", self.queries.is_some()),
             ("key-bits", self.key_bits.is_some()),
@@ -136,7 +153,11 @@ impl Args {
             memory: self.memory,
             disk: self.disk,
             threads: self.threads,
-            settings: Settings::default(),
+            settings: Settings::default().with(|settings| {
+                if self.search == PlanSearch::Join {
+                    settings.net = Net::Join { distance: self.distance.unwrap_or(USUAL_DISTANCE) };
+                }
+            }),
         };
         let plan = staged::plan(&job, &Bars::new(self.quiet))?;
         let text = if self.json { serde_json::to_string_pretty(&plan)? + "\n" } else { show_job(&plan) };
@@ -147,7 +168,8 @@ impl Args {
     /// Plans an index.
     fn index(self) -> anyhow::Result<Done> {
         let why = "an index is held in memory. Leave it out, or give --method both";
-        refuse(&[("disk", self.disk.is_some())], "with --method simhash", why)?;
+        let given = [("disk", self.disk.is_some()), ("search", self.search != PlanSearch::Keys)];
+        refuse(&given, "with --method simhash", why)?;
         self.features.check()?;
         if self.inputs.is_empty() {
             let why = "a built-in model stands for the pages then. Leave it out, or name files of pages to count on";

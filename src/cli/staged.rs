@@ -188,9 +188,10 @@ impl JoinArgs {
         let left_out = joined.met.crowded + joined.met.skipped;
         if left_out > 0 {
             text += &format!(
-                " In crowds, such as pages of one template make, {} of pages that share a key were not compared; \
+                " In crowds, such as pages of one template make, {} of pages that share a {} were not compared; \
                  the largest has {}.",
                 counted(left_out, "pair", "pairs"),
+                if joined.exact { "hash, or nearly," } else { "key" },
                 counted(joined.met.largest, "page", "pages")
             );
         }

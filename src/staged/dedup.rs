@@ -3,6 +3,7 @@
 
 use super::cluster::{check_keep, cluster_folder, fates_of};
 use super::estimate::Estimate;
+use super::exact::{company_of, distance_of};
 use super::join::join_folder;
 use super::lookup::{Called, Lookup};
 use super::renumber::{self, Order};
@@ -32,7 +33,6 @@ use crate::tables::{PAGES, PAGES_JSONL, REMOVED, write_pages_jsonl};
 use crate::tables::{PAGES_PARQUET, write_pages_parquet};
 use crate::wording::printable_path;
 use flipside_core::clusters::Linkage;
-use flipside_core::company::Company;
 use flipside_core::dedup::Judged;
 use flipside_core::id::{Document, Id};
 use std::borrow::Cow;
@@ -144,7 +144,7 @@ fn expected(job: &Job) -> Result<Option<(Against, Estimate)>> {
 /// Why a job cannot go in stages, if so.
 fn can_be_staged(job: &Job) -> Result<(), String> {
     let settings = &job.settings;
-    let staged = Company::new(settings).map_err(Error::from).and_then(|_| check_keep(settings));
+    let staged = company_of(settings).and_then(|_| check_keep(settings));
     staged.map_err(|error| format!("on disk it cannot go: {error}"))?;
     let refusals = [
         (settings.linkage == Linkage::Complete, "--clusters complete, which needs all pairs at hand"),
@@ -439,7 +439,10 @@ impl Run<'_> {
             cluster_sizes: sizes,
             largest,
             sample: sampler.sample(),
-            searched: joined.met.searched(sketched, layout.bands, layout.words, crowds),
+            searched: match distance_of(settings) {
+                Some(distance) => joined.met.joined(sketched, distance),
+                None => joined.met.searched(sketched, layout.bands, layout.words, crowds),
+            },
             judged: Some(Judged::from(joined.met)),
             audit: joined.audit,
             lost_by_source,

@@ -19,6 +19,7 @@ use flipside_core::company::{Company, Met};
 use flipside_core::search::join::Parted;
 use flipside_core::settings::{Net, Settings, Sketches};
 use flipside_core::streamed::Bits;
+use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -48,6 +49,8 @@ struct PairsHeader {
     pages: u64,
     /// 0 for pages of one hash.
     pass: usize,
+    /// What the pass took, and what it left out. Judging is not in it.
+    met: Met,
 }
 
 /// A pair of pages that is to be judged: later page 5, earlier page 5.
@@ -86,7 +89,10 @@ fn passes_of(distance: u32) -> usize {
 
 /// Memory for each hash that is joined, besides its pages: hash 8, where its pages begin 4, and a parted copy
 /// with slots 12.
-const HELD: u64 = 24;
+pub(super) const HELD: u64 = 24;
+
+/// Bytes of a hash in the list, if it has one page.
+pub(super) const LISTED: f64 = 14.0;
 
 impl Joiner<'_> {
     fn list_path(&self) -> PathBuf {
@@ -130,22 +136,22 @@ impl Joiner<'_> {
         Ok(Some((header, body)))
     }
 
-    fn pairs_there(&self, pass: usize) -> Result<Option<Body>> {
+    fn pairs_there(&self, pass: usize) -> Result<Option<(Body, Met)>> {
         let path = self.pairs_path(pass);
         let Some((header, body)) = there::<PairsHeader>(&path, PAIRS)? else { return Ok(None) };
-        belongs_to(&path, header == self.pairs_header(pass))?;
+        belongs_to(&path, header == self.pairs_header(pass, header.met))?;
         pairs_of(&body)?;
-        Ok(Some(body))
+        Ok(Some((body, header.met)))
     }
 
-    fn pairs_header(&self, pass: usize) -> PairsHeader {
+    fn pairs_header(&self, pass: usize, met: Met) -> PairsHeader {
         let (sketches, settings) = (self.folder.id.clone(), self.folder.settings.clone());
-        PairsHeader { sketches, settings, pages: self.folder.pages(), pass }
+        PairsHeader { sketches, settings, pages: self.folder.pages(), pass, met }
     }
 
-    fn write_pairs(&self, pass: usize, pairs: Sorter) -> Result<()> {
+    fn write_pairs(&self, pass: usize, pairs: Sorter, met: Met) -> Result<()> {
         let path = self.pairs_path(pass);
-        let mut file = NewBinary::begin(&path, PAIRS, &self.pairs_header(pass))?;
+        let mut file = NewBinary::begin(&path, PAIRS, &self.pairs_header(pass, met))?;
         let mut pairs = pairs.finish()?;
         while let Some(pair) = pairs.next()? {
             file.write_all(pair).map_err(|error| Error::io(&path, error))?;
@@ -192,29 +198,38 @@ impl Joiner<'_> {
         let mut sorted = sorter.finish()?;
         let mut pairs = Sorter::new(PAIR, self.budget.bytes / 4, work.path(), "pairs");
         let mut file = NewBinary::begin(&path, HASHES, &header)?;
-        let (mut hash, mut pages) = ([0; 8], Vec::new());
-        let put = |file: &mut NewBinary, hash: [u8; 8], pages: &[u64]| {
-            if let Some(record) = listed(u64::from_be_bytes(hash), pages) {
+        let (mut hash, mut pages, mut number) = ([0; 8], Vec::new(), Number::default());
+        let mut met = Met::default();
+        let mut put = |file: &mut NewBinary, hash: [u8; 8], pages: &[u64], number: Number| {
+            met.repeats += u64::from(number.all.saturating_sub(1));
+            met.largest = met.largest.max(u64::from(number.all));
+            met.distances.count(0, number.pairs());
+            if let Some(record) = listed(u64::from_be_bytes(hash), pages, number) {
                 file.write_all(&record).map_err(|error| Error::io(&path, error))?;
             }
             Ok::<(), Error>(())
         };
+        let mut found = 0;
         while let Some(record) = sorted.next()? {
             let page = page_of(&record[24..]);
             if record[..8] != hash {
-                put(&mut file, hash, &pages)?;
+                put(&mut file, hash, &pages, number)?;
                 pages.clear();
+                number = Number::default();
                 hash.copy_from_slice(&record[..8]);
             }
             for &other in pages.iter().filter(|&&other| self.is_asked(page, other)) {
+                found += 1;
                 pairs.push(&pair_bytes(page, other))?;
             }
             if pages.len() < Company::WITHIN {
                 pages.push(page);
             }
+            number.add(page < self.folder.first_compared());
         }
-        put(&mut file, hash, &pages)?;
-        self.write_pairs(0, pairs)?;
+        put(&mut file, hash, &pages, number)?;
+        met.skipped = met.distances.iter().map(|(_, pairs)| pairs).sum::<u64>() - found;
+        self.write_pairs(0, pairs, met)?;
         file.finish()
     }
 
@@ -230,12 +245,12 @@ impl Joiner<'_> {
         // Where all are compared with all, one pass has them all.
         let pass_of_join = pass - 1;
         if pass_of_join >= parted.passes() {
-            return self.write_pairs(pass, pairs);
+            return self.write_pairs(pass, pairs, Met::default());
         }
         let bin_of = parted.bin(pass_of_join);
         // Hashes and pages of each bin.
         let mut counts = vec![[0u64; 2]; parted.bins(pass_of_join)];
-        self.each_hash(&body, |hash, pages| {
+        self.each_hash(&body, |hash, pages, _| {
             let [hashes, with_pages] = &mut counts[bin_of(hash)];
             *hashes += 1;
             *with_pages += pages.len() as u64;
@@ -244,15 +259,15 @@ impl Joiner<'_> {
         let sizes: Vec<u64> = counts.iter().map(|[hashes, pages]| HELD * hashes + 8 * pages).collect();
         let loads = loads(&sizes, memory)?;
         let most_pairs = MOST_PAIRS + header.compared * MOST_PAIRS_A_PAGE;
-        let mut found = 0;
+        let (mut found, mut met) = (0, Met::default());
         let advice =
             "as pages of one template do. Sketch the pages again with --search keys, or a smaller --distance";
         for (at, bins) in loads.iter().enumerate() {
             let sums = counts[bins.clone()].iter().fold([0, 0], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
             let mut load = Load::of(sums.map(|sum| sum as usize));
-            self.each_hash(&body, |hash, pages| {
+            self.each_hash(&body, |hash, pages, number| {
                 if bins.contains(&bin_of(hash)) {
-                    load.add(hash, pages);
+                    load.add(hash, pages, number);
                 }
                 Ok(())
             })?;
@@ -260,14 +275,21 @@ impl Joiner<'_> {
             let joined = parted.join(pass_of_join, &load.hashes, memory / 32, |near| {
                 if put.is_ok() {
                     put = near.iter().try_for_each(|pair| {
-                        let [first, second] = [pair.a, pair.b].map(|slot| load.pages_of(slot.0 as usize));
+                        let slots = [pair.a, pair.b].map(|slot| slot.0 as usize);
+                        let [first, second] = slots.map(|slot| load.pages_of(slot));
                         let [most_first, most_second] = Company::shares(first.len(), second.len());
+                        let before = found;
                         for &a in &first[..most_first] {
                             for &b in second[..most_second].iter().filter(|&&b| self.is_asked(a, b)) {
                                 found += 1;
                                 pairs.push(&pair_bytes(a, b))?;
                             }
                         }
+                        let [first, second] =
+                            slots.map(|slot| load.number(slot, self.folder.first_compared()));
+                        let asked = first.pairs_with(second);
+                        met.distances.count(pair.distance, asked);
+                        met.skipped += asked.saturating_sub(found - before);
                         Ok(())
                     });
                 }
@@ -289,13 +311,18 @@ impl Joiner<'_> {
             let share = |part: usize| self.folder.pages() * part as u64 / loads.len() as u64;
             advance(share(at + 1) - share(at));
         }
-        self.write_pairs(pass, pairs)
+        self.write_pairs(pass, pairs, met)
     }
 
-    fn each_hash(&self, body: &Body, mut each: impl FnMut(u64, &[u64]) -> Result<()>) -> Result<()> {
+    /// Goes through the list: each hash, its first pages, and how many it has, if those are not all.
+    fn each_hash(
+        &self,
+        body: &Body,
+        mut each: impl FnMut(u64, &[u64], Option<Number>) -> Result<()>,
+    ) -> Result<()> {
         let mut list = HashList::open(body, self.folder.pages())?;
-        while let Some((hash, pages)) = list.next()? {
-            each(hash, pages)?;
+        while let Some((hash, pages, number)) = list.next()? {
+            each(hash, pages, number)?;
         }
         Ok(())
     }
@@ -304,12 +331,13 @@ impl Joiner<'_> {
     pub(super) fn judge(&self, path: &Path, advance: &dyn Fn(u64)) -> Result<(u64, Met)> {
         let Some(distance) = distance_of(&self.folder.settings) else { return Ok((0, Met::default())) };
         let work = workplace(path)?;
-        let mut sources = Vec::new();
+        let (mut sources, mut of_passes) = (Vec::new(), Met::default());
         for pass in 0..passes_of(distance) {
             let path = self.pairs_path(pass);
-            let body = self.pairs_there(pass)?;
-            let body = body.ok_or_else(|| Error::io(&path, std::io::ErrorKind::NotFound.into()))?;
+            let there = self.pairs_there(pass)?;
+            let (body, met) = there.ok_or_else(|| Error::io(&path, std::io::ErrorKind::NotFound.into()))?;
             body.check()?;
+            of_passes = of_passes.and(met);
             sources.push(source(&body)?);
         }
         let mut pairs = Merge::of(PAIR, sources)?;
@@ -371,6 +399,7 @@ impl Joiner<'_> {
         })?;
         flush(&mut batch)?;
         drop(halves);
+        let met = Met { compared: met.compared, refused: met.refused, ..of_passes };
         self.write_edges(path, Some(0), met, near.finish()?)?;
         Ok((number, met))
     }
@@ -421,16 +450,21 @@ struct Load {
     /// Where the pages of each begin.
     starts: Vec<u32>,
     pages: Vec<u64>,
+    /// Of those with more pages than these, how many they have.
+    numbers: HashMap<usize, Number>,
 }
 
 impl Load {
     /// With room for so many hashes and pages, and no more.
     fn of([hashes, pages]: [usize; 2]) -> Self {
         let (of_hashes, starts) = (Vec::with_capacity(hashes), Vec::with_capacity(hashes));
-        Self { hashes: of_hashes, starts, pages: Vec::with_capacity(pages) }
+        Self { hashes: of_hashes, starts, pages: Vec::with_capacity(pages), numbers: HashMap::new() }
     }
 
-    fn add(&mut self, hash: u64, pages: &[u64]) {
+    fn add(&mut self, hash: u64, pages: &[u64], number: Option<Number>) {
+        if let Some(number) = number {
+            self.numbers.insert(self.hashes.len(), number);
+        }
         self.hashes.push(hash);
         self.starts.push(self.pages.len() as u32);
         self.pages.extend_from_slice(pages);
@@ -440,17 +474,71 @@ impl Load {
         let end = self.starts.get(slot + 1).map_or(self.pages.len(), |&end| end as usize);
         &self.pages[self.starts[slot] as usize..end]
     }
+
+    /// How many pages a hash has; those before `first_compared` are old.
+    fn number(&self, slot: usize, first_compared: u64) -> Number {
+        let count = || {
+            let mut number = Number::default();
+            self.pages_of(slot).iter().for_each(|&page| number.add(page < first_compared));
+            number
+        };
+        self.numbers.get(&slot).copied().unwrap_or_else(count)
+    }
+}
+
+/// How many pages a hash has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Number {
+    all: u32,
+    /// Those that are not compared with one another.
+    old: u32,
+}
+
+impl Number {
+    fn add(&mut self, is_old: bool) {
+        self.all = self.all.saturating_add(1);
+        self.old = self.old.saturating_add(u32::from(is_old));
+    }
+
+    /// Pairs of its pages.
+    fn pairs(self) -> u64 {
+        let of = |pages: u32| u64::from(pages) * u64::from(pages.saturating_sub(1)) / 2;
+        of(self.all) - of(self.old)
+    }
+
+    /// Pairs of one of its pages and one of another hash.
+    fn pairs_with(self, other: Self) -> u64 {
+        let of = |a: u32, b: u32| u64::from(a) * u64::from(b);
+        of(self.all, other.all) - of(self.old, other.old)
+    }
 }
 
 /// A record of the list of hashes: hash 8, number of pages 1, pages 5 each. More pages than any comparison asks for are
-/// left out; without any there is no record.
-fn listed(hash: u64, pages: &[u64]) -> Option<Vec<u8>> {
-    let pages = &pages[..pages.len().min(Company::BETWEEN)];
+/// left out: then that is [`MANY`], and how many there are 4 and how many of them are old 4 stand behind it. Without
+/// any there is no record.
+fn listed(hash: u64, pages: &[u64], number: Number) -> Option<Vec<u8>> {
     let mut bytes = hash.to_le_bytes().to_vec();
-    bytes.push(pages.len() as u8);
+    let pages = match pages.get(..Company::BETWEEN) {
+        Some(first) if number.all as usize > first.len() => {
+            bytes.push(MANY);
+            bytes.extend_from_slice(&number.all.to_le_bytes());
+            bytes.extend_from_slice(&number.old.to_le_bytes());
+            first
+        }
+        _ => {
+            bytes.push(pages.len() as u8);
+            pages
+        }
+    };
     pages.iter().for_each(|&page| bytes.extend_from_slice(&page_bytes(page)));
     (!pages.is_empty()).then_some(bytes)
 }
+
+/// Stands for a number of pages of which [`Company::BETWEEN`] are listed.
+const MANY: u8 = Company::BETWEEN as u8 + 1;
+
+/// A hash, its first pages, and how many it has, if those are not all.
+type Listed<'a> = (u64, &'a [u64], Option<Number>);
 
 /// The list of hashes while it is read.
 struct HashList {
@@ -473,8 +561,8 @@ impl HashList {
         Ok(Self { path, reader, left, buffer, at, all_pages, last: None, pages: Vec::new() })
     }
 
-    fn next(&mut self) -> Result<Option<(u64, &[u64])>> {
-        const MOST: usize = 9 + PAGE * Company::BETWEEN;
+    fn next(&mut self) -> Result<Option<Listed<'_>>> {
+        const MOST: usize = 9 + 8 + PAGE * Company::BETWEEN;
         if self.buffer.len() - self.at < MOST && self.left > 0 {
             self.fill()?;
         }
@@ -486,17 +574,26 @@ impl HashList {
         };
         let hash =
             u64::from_le_bytes([head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7]]);
-        let number = usize::from(head[8]);
+        let (mut number, mut many, mut rest, mut used) = (usize::from(head[8]), None, rest, 9);
+        if head[8] == MANY {
+            let Some((numbers, behind)) = rest.split_at_checked(8) else { return Err(self.damaged()) };
+            let [all, old] =
+                [0, 4].map(|at| u32::from_le_bytes([at, at + 1, at + 2, at + 3].map(|at| numbers[at])));
+            if all as usize <= Company::BETWEEN || old > all {
+                return Err(self.damaged());
+            }
+            (number, many, rest, used) = (Company::BETWEEN, Some(Number { all, old }), behind, 17);
+        }
         let pages = rest.get(..PAGE * number).filter(|_| (1..=Company::BETWEEN).contains(&number));
         let Some(pages) = pages.filter(|_| self.last.is_none_or(|last| last < hash)) else {
             return Err(self.damaged());
         };
         self.pages.clear();
         self.pages.extend(pages.chunks_exact(PAGE).map(page_of));
-        self.at += 9 + PAGE * number;
+        self.at += used + PAGE * number;
         self.last = Some(hash);
         match self.pages.iter().all(|&page| page < self.all_pages) {
-            true => Ok(Some((hash, &self.pages))),
+            true => Ok(Some((hash, &self.pages, many))),
             false => Err(self.damaged()),
         }
     }
@@ -584,7 +681,7 @@ pub fn check_list(path: &Path) -> Result<Inspection> {
     body.check()?;
     let mut list = HashList::open(&body, header.pages)?;
     let (mut hashes, mut varying, mut first) = (0u64, 0, None);
-    while let Some((hash, _)) = list.next()? {
+    while let Some((hash, ..)) = list.next()? {
         hashes += 1;
         varying |= hash ^ *first.get_or_insert(hash);
     }
@@ -679,7 +776,7 @@ mod tests {
         let joiner = Joiner::new(&folder, 1 << 30, &Silent).unwrap();
         let mut pages = Vec::new();
         let (_, body) = joiner.list().unwrap().unwrap();
-        let add = |hash, of: &[u64]| {
+        let add = |hash, of: &[u64], _| {
             pages.extend(of.iter().map(|&page| (hash, page)));
             Ok(())
         };
@@ -690,7 +787,7 @@ mod tests {
                 pages[..at].iter().filter(|(other, _)| (hash ^ other).count_ones() <= distance).count();
         }
         let found: u64 = (0..passes_of(distance))
-            .map(|pass| pairs_of(&joiner.pairs_there(pass).unwrap().unwrap()).unwrap())
+            .map(|pass| pairs_of(&joiner.pairs_there(pass).unwrap().unwrap().0).unwrap())
             .sum();
         assert_eq!(found, expected as u64);
         assert!(found > 1000, "{found}");

@@ -3,16 +3,17 @@
 use super::apply::{ApplyJob, Outputs, apply};
 use super::cluster::{ClusterJob, cluster};
 use super::estimate::{Estimate, HELD_ANYWAY, sketch_bytes};
+use super::exact::{HELD, LISTED, company_of, distance_of};
 use super::join::{JoinJob, bits_bytes, join};
 use super::sketch::{Shard, SketchJob, sketch};
 use super::{Budget, told_bytes};
 use crate::corpus::{DiscoverOptions, JsonlFields, ReadOptions, ReadRules, discover_all};
 use crate::error::{Error, Result};
-use crate::pipeline::{Progress, Silent};
+use crate::pipeline::{Progress, Silent, with_threads};
 use crate::resources::{cpu_seconds, memory_share};
 use flipside_core::clusters::Linkage;
-use flipside_core::company::Company;
 use flipside_core::hash::SplitMix64;
+use flipside_core::search::join::model_nanoseconds;
 use flipside_core::settings::{Settings, Sketches};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -47,6 +48,8 @@ mod usual {
     pub const COMPANY: f64 = 0.3;
     /// Pairs of a page, over all bands.
     pub const PAIRS: f64 = 0.25;
+    /// Pairs of a page that an exact join brings up to be judged.
+    pub const MET: f64 = 0.5;
     /// Of the text, the share that goes.
     pub const GOES: f64 = 0.2;
 }
@@ -58,11 +61,16 @@ pub fn disk_bytes(pages: f64, [names, packed]: [f64; 2], settings: &Settings, me
     const PLACE: [f64; 2] = [4.0, 20.0];
     let Sketches::Both { banding, .. } = settings.sketches else { return Disk::default() };
     let width = sketch_bytes(settings) as f64;
-    let sorted = pages * usual::COMPANY * (width + 5.0);
+    let (sorted, joined) = match distance_of(settings) {
+        // The list of hashes, pairs that are to be judged, and with the sketch of one page of each.
+        Some(_) => (usual::MET * (width + 5.0), LISTED + 10.0 * usual::MET),
+        None => (usual::COMPANY * (width + 5.0), banding.bands as f64 / 8.0),
+    };
+    let sorted = pages * sorted;
     Disk {
         sketches: pages * width,
         names: pages * (packed + PLACE[0]),
-        joined: pages * (banding.bands as f64 / 8.0 + 16.0 * usual::PAIRS),
+        joined: pages * (joined + 16.0 * usual::PAIRS),
         sorted: if sorted > memory / 2.0 { sorted } else { 0.0 },
         looked_up: pages * (names + PLACE[1]),
     }
@@ -158,6 +166,9 @@ pub struct Rates {
     pub sketch: f64,
     /// To join a page, the audit aside.
     pub join: f64,
+    /// Joining hashes exactly, as a multiple of what the model of its growth says; 0 where keys are joined.
+    #[serde(default)]
+    pub hashes: f64,
     /// To hold a page against those that are drawn.
     pub audit: f64,
     /// To cluster a page.
@@ -178,7 +189,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     /// Pages of an input file, where none is known.
     const FILE: u64 = 40_000;
     let settings = &job.settings;
-    Company::new(settings)?;
+    company_of(settings)?;
     let Sketches::Both { banding, .. } = settings.sketches else {
         return Err(Error::parameter("method", "one sketch", "both"));
     };
@@ -235,8 +246,33 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let held = |least: u64, sorted: u64| (least + sorted).min(memory.max(least));
     let of_file = |pages: u64| Estimate::new(pages, names, text, 1).in_memory(settings);
     let texts = n * text;
-    // Digests twice, of each band the keys twice and with them sizes, then all columns; and once more for the audit.
-    let of_join = n * (32.0 + bands as f64 * (12.0 + width) + width + 20.0);
+    let bytes = Budget::beside(memory, 2 * bits).map_or(0, |budget| budget.bytes);
+    let join = match distance_of(settings) {
+        // Digests twice, of each band the keys twice and with them sizes, then all columns; and once more for the
+        // audit.
+        None => Join {
+            reads: "sketches",
+            passes: bands + 1,
+            read: n * (32.0 + bands as f64 * (12.0 + width) + width + 20.0),
+            cpu: n * (rates.join + rates.audit),
+            sorted: (n * usual::COMPANY * (width + 21.0)) as u64,
+        },
+        // Digests twice, and with hashes for the list; that in each pass, once to count and then as often as it takes;
+        // all columns for either side of the pairs, and for the audit.
+        Some(distance) => {
+            let held = n * (HELD + 8) as f64;
+            let passes = u64::from(distance) + 1;
+            let readings = passes * (1 + (held / (bytes as f64 / 2.0).max(1.0)).ceil().max(1.0) as u64);
+            let growth = model_nanoseconds(documents, distance) - model_nanoseconds(rates.pages, distance);
+            Join {
+                reads: "hashes",
+                passes: readings,
+                read: n * (60.0 + LISTED * readings as f64 + 3.0 * (width + 20.0)),
+                cpu: n * (rates.join + rates.audit + (rates.hashes * growth * 1e-9).max(0.0)),
+                sorted: held as u64,
+            }
+        }
+    };
     let stages = match on_disk {
         true => vec![
             stage(
@@ -250,11 +286,11 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
             ),
             stage(
                 "join",
-                "sketches",
-                bands + 1,
-                of_join,
-                n * (rates.join + rates.audit),
-                held(HELD_ANYWAY + 2 * bits, sorted),
+                join.reads,
+                join.passes,
+                join.read,
+                join.cpu,
+                held(HELD_ANYWAY + 2 * bits, join.sorted),
                 disk_bytes.joined,
             ),
             stage(
@@ -277,7 +313,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
             ),
         ],
         false => {
-            let cpu = texts * (rates.sketch + rates.apply) + n * (rates.join + rates.audit + rates.cluster);
+            let cpu = texts * (rates.sketch + rates.apply) + join.cpu + n * rates.cluster;
             vec![stage("dedup", "input", 2, 2.0 * texts, cpu, held_bytes, texts * (1.0 - usual::GOES))]
         }
     };
@@ -314,6 +350,32 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
         too_little,
         rates,
     })
+}
+
+/// What the second stage takes.
+struct Join {
+    reads: &'static str,
+    passes: u64,
+    /// Bytes that it reads.
+    read: f64,
+    /// Processor seconds.
+    cpu: f64,
+    /// Bytes that are sorted, or joined, in memory if there is room.
+    sorted: u64,
+}
+
+/// Processor time of an exact join of hashes drawn at random, as a multiple of what its model says.
+fn hashes_rate(distance: u32) -> Result<f64> {
+    const HASHES: u64 = 1 << 18;
+    let mut rng = SplitMix64::new(1);
+    let mut hashes: Vec<u64> = (0..HASHES).map(|_| rng.next_u64()).collect();
+    hashes.sort_unstable();
+    hashes.dedup();
+    let seconds = || cpu_seconds().unwrap_or(0.0);
+    let begun = seconds();
+    with_threads(1, || flipside_core::search::join::join(&hashes, distance, &|_| (), |_| ()))??;
+    let model = hashes.len() as f64 * model_nanoseconds(HASHES, distance) * 1e-9;
+    Ok((seconds() - begun) / model)
 }
 
 impl Rates {
@@ -375,6 +437,7 @@ impl Rates {
             pages: PAGES,
             sketch: (sketched - begun) / text_bytes,
             join: (joined - sketched - audit).max(0.0) / pages,
+            hashes: distance_of(settings).map_or(Ok(0.0), hashes_rate)?,
             audit: audit / pages,
             cluster: (clustered - joined) / pages,
             apply: (applied - clustered) / text_bytes,

@@ -367,15 +367,7 @@ fn choose_blocks(hashes: &[u64], free: u64, radius: u32) -> Option<Vec<u64>> {
 /// The same of so many hashes, of which these bits vary.
 fn cut(hashes: f64, varying: u64, radius: u32) -> Option<Vec<u64>> {
     let bits = varying.count_ones();
-    let mut least = all_against_all(hashes);
-    let mut best = None;
-    for blocks in radius.saturating_add(1)..=bits.min(radius.saturating_add(MOST_TAKEN)) {
-        let cost = parting(hashes, f64::from(bits) / f64::from(blocks), blocks - radius, radius);
-        if cost < least {
-            (least, best) = (cost, Some(blocks));
-        }
-    }
-    let blocks = best?;
+    let blocks = cheapest(hashes, bits, radius).1?;
     // From the top, so that leading blocks are runs of leading bits.
     let mut rest = varying;
     let masks = (0..blocks).map(|block| {
@@ -385,6 +377,32 @@ fn cut(hashes: f64, varying: u64, radius: u32) -> Option<Vec<u64>> {
         mask
     });
     Some(masks.collect())
+}
+
+/// The time for each of so many hashes, of which so many bits vary, and into how many blocks these are best cut; none
+/// where all are best compared with all.
+fn cheapest(hashes: f64, bits: u32, radius: u32) -> (f64, Option<u32>) {
+    let mut best = (all_against_all(hashes), None);
+    for blocks in radius.saturating_add(1)..=bits.min(radius.saturating_add(MOST_TAKEN)) {
+        let cost = parting(hashes, f64::from(bits) / f64::from(blocks), blocks - radius, radius);
+        if cost < best.0 {
+            best = (cost, Some(blocks));
+        }
+    }
+    best
+}
+
+/// Time that [`join`] takes for each of so many hashes drawn at random, in nanoseconds on a processor of 2023, by the
+/// model that it cuts their bits by: it tells how the time grows.
+///
+/// ```
+/// use flipside_core::search::join::model_nanoseconds;
+///
+/// let growth = model_nanoseconds(16_000_000, 8) / model_nanoseconds(4_000_000, 8);
+/// assert!((1.3..4.0).contains(&growth));
+/// ```
+pub fn model_nanoseconds(hashes: u64, radius: u32) -> f64 {
+    cheapest(hashes as f64, u64::BITS, radius).0
 }
 
 /// Most blocks that a pair must agree in.
