@@ -498,6 +498,7 @@ fn options_that_would_change_nothing_are_refused() {
     refused("plan --features words", ["--features", "--method simhash"]);
     refused("plan --method simhash --features words", ["--features", "INPUT"]);
     refused("plan --method simhash --seed 7", ["--seed", "INPUT"]);
+    refused("plan --method simhash --search join --documents 9", ["--search", "--method both"]);
     refused("hash none.txt --frequencies f", ["--frequencies", "--weighting binary"]);
     refused("seen --index i none.wet --frequencies f", ["--frequencies", "--weighting binary"]);
     refused("evaluate --judged j --min-score 0.9", ["--min-score", "--judged"]);

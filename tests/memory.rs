@@ -101,7 +101,7 @@ fn assert_same(job: &Job, threads: usize, is_crowded: bool) {
     let parent = job.out.parent().unwrap();
     for entry in fs::read_dir(parent).unwrap() {
         let name = entry.unwrap().file_name().to_string_lossy().into_owned();
-        assert!(!name.contains("unfinished"), "{name}");
+        assert!(!name.contains("unfinished") && !name.ends_with(".stages"), "{name}");
     }
     [held.out, staged.out].iter().for_each(|out| fs::remove_dir_all(out).unwrap());
 }
@@ -365,6 +365,15 @@ fn listed(folder: &Path) -> Vec<String> {
 
 #[test]
 fn a_run_that_is_ended_at_any_step_goes_on_there() {
+    ends_at_any_step(settings(false, None));
+}
+
+#[test]
+fn an_exact_join_that_is_ended_at_any_step_goes_on_there() {
+    ends_at_any_step(settings(false, Some(6)));
+}
+
+fn ends_at_any_step(settings: Settings) {
     let top = tempfile::tempdir().unwrap();
     let (crawl, old) = (top.path().join("crawl"), top.path().join("old"));
     let texts = texts(300, 0, 11);
@@ -373,7 +382,7 @@ fn a_run_that_is_ended_at_any_step_goes_on_there() {
     paths.iter().for_each(|path| with_oddities(path));
     // Where they are read, too.
     let out = crawl.join("out");
-    let job = Job { against: vec![old], ..job(std::slice::from_ref(&crawl), &out, quick(0.6)) };
+    let job = Job { against: vec![old], ..job(std::slice::from_ref(&crawl), &out, settings) };
     staged::dedup_on_disk(&job, &Silent).unwrap();
     let expected = results(&out);
     fs::remove_dir_all(&out).unwrap();
@@ -393,8 +402,9 @@ fn a_run_that_is_ended_at_any_step_goes_on_there() {
         assert_eq!(results(&out), expected, "ended at {begun:?}");
         assert_eq!(rest.parts.into_inner().unwrap(), [1, 2, 3, 4].map(|part| (part, 4)));
         let rest = rest.begun.into_inner().unwrap();
-        let done =
-            |name: &&String| name.starts_with("join ") || name.starts_with("company") || *name == "cluster";
+        let done = |name: &&String| {
+            ["join ", "company", "hashes", "judge", "cluster"].iter().any(|step| name.starts_with(step))
+        };
         let finished: Vec<_> = begun[..begun.len() - 1].iter().filter(done).collect();
         assert!(finished.iter().all(|name| !rest.contains(name)), "{finished:?} and again {rest:?}");
         passed_over += finished.len();
@@ -676,6 +686,18 @@ fn a_plan_says_what_the_job_takes() {
     assert!(tight["too_little"].as_str().unwrap().contains("of disk is too little"));
     let small = plan(&["--documents", "1e6", "--memory", "8GiB"]);
     assert_eq!((&small["on_disk"], small["stages"].as_array().unwrap().len()), (&false.into(), 1));
+    // An exact join reads its hashes once in each pass to count them, and then as often as memory makes it; a page
+    // takes the longer the more there are.
+    let exact = |pages: &str| {
+        let plan = plan(&["--documents", pages, "--memory", "4GiB", "--search", "join", "--distance", "8"]);
+        let join = plan["stages"][1].clone();
+        assert_eq!((&join["name"], &join["reads"]), (&"join".into(), &"hashes".into()));
+        join
+    };
+    let (small, large) = (exact("1e8"), exact("1e9"));
+    let passes = |join: &Value| join["passes"].as_u64().unwrap();
+    assert!(passes(&small).is_multiple_of(9) && passes(&small) >= 18 && passes(&large) > 2 * passes(&small));
+    assert!(number(&large["cpu_seconds"]) > 12.0 * number(&small["cpu_seconds"]), "{small} {large}");
     for (option, told) in [("--distance=3", "--method simhash"), ("--features=words", "--method simhash")] {
         let run = flipside().args(["plan", "--documents", "1e6", option]).assert().code(2);
         let told_now = String::from_utf8_lossy(&run.get_output().stderr).into_owned();

@@ -174,8 +174,7 @@ fn as_many_pages_stay_of_a_cluster_or_of_each_source_in_it_as_one_says() {
     // A page too many, or too few.
     let clusters = fs::read_to_string(place.at("three/clusters.csv")).unwrap();
     fs::write(place.at("three/clusters.csv"), clusters.replacen(",true,", ",false,", 1)).unwrap();
-    let inspected = place.run("inspect three").assert().code(2);
-    let told = String::from_utf8_lossy(&inspected.get_output().stdout).into_owned();
+    let told = place.told("inspect three", 2);
     assert!(told.contains("keeps 2"), "{told}");
     for (options, told) in [
         ("--keep-count 0", "0 is not in 1.."),

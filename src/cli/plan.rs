@@ -167,7 +167,8 @@ impl Args {
 
     /// Plans an index.
     fn index(self) -> anyhow::Result<Done> {
-        let why = "an index is held in memory. Leave it out, or give --method both";
+        let why =
+            "an index is planned, which is held in memory and probed. Leave it out, or give --method both";
         let given = [("disk", self.disk.is_some()), ("search", self.search != PlanSearch::Keys)];
         refuse(&given, "with --method simhash", why)?;
         self.features.check()?;

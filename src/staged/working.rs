@@ -230,7 +230,7 @@ impl Level {
         let ends: &[&str] = match self {
             Self::Top => return [WORKING_MARK, LOCK].contains(&name),
             Self::Sketches => &["sketches", "names", "reading"],
-            Self::Joined => &["edges", "company", "audit", "fates"],
+            Self::Joined => &["edges", "company", "hashes", "pairs", "audit", "fates"],
         };
         Path::new(name).extension().is_some_and(|end| ends.iter().any(|&known| end == known))
     }
