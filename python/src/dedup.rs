@@ -110,7 +110,7 @@ impl Result {
     /// Each member of a cluster: its document, the cluster, its size, and the document that stays in its place.
     fn members(&self) -> impl Iterator<Item = (Document, u32, u32, Document)> {
         let clusters = self.outcome.clusters.iter().zip(&self.outcome.representatives);
-        (0..).zip(clusters).flat_map(|(cluster, (members, &stays))| {
+        (0..).zip(clusters).flat_map(move |(cluster, (members, &stays))| {
             members.iter().map(move |&member| {
                 let stays = if self.outcome.stays_besides(member) { member } else { stays };
                 (member, cluster, members.len() as u32, stays)
