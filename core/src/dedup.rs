@@ -308,6 +308,15 @@ impl Outcome {
         self.also.binary_search(&document).is_ok()
     }
 
+    /// The document that stays in the place of a member of a cluster: itself, if it stays by the quota, or else the
+    /// best one.
+    pub fn stays_for(&self, cluster: Cluster, member: Document) -> Document {
+        match self.stays_besides(member) {
+            true => member,
+            false => self.representatives[cluster.index()],
+        }
+    }
+
     /// Whether a document is an old one.
     pub fn is_old(&self, document: Document) -> bool {
         document.index() >= self.new

@@ -7,7 +7,7 @@ use crate::texts::Texts;
 use arrow_array::{ArrayRef, BooleanArray, Float32Array, StringArray, UInt32Array};
 use flipside::cli::options::{OfTexts, Refused, now, of_files, of_texts, refused};
 use flipside::core::dedup::{Kind, Outcome, Pair};
-use flipside::core::id::{Document, Id};
+use flipside::core::id::{Cluster, Document, Id};
 use flipside::pipeline::{TextJob, dedup_texts};
 use flipside::report::{Report, html, tell};
 use flipside::settings::Settings;
@@ -109,11 +109,11 @@ pub fn clusters_table(members: &[(u32, u32, u32, bool)]) -> PyResult<Table> {
 impl Result {
     /// Each member of a cluster: its document, the cluster, its size, and the document that stays in its place.
     fn members(&self) -> impl Iterator<Item = (Document, u32, u32, Document)> {
-        let clusters = self.outcome.clusters.iter().zip(&self.outcome.representatives);
-        (0..).zip(clusters).flat_map(move |(cluster, (members, &stays))| {
+        let outcome = &self.outcome;
+        Cluster::all(outcome.clusters.len()).flat_map(move |cluster| {
+            let members = outcome.clusters.get(cluster);
             members.iter().map(move |&member| {
-                let stays = if self.outcome.stays_besides(member) { member } else { stays };
-                (member, cluster, members.len() as u32, stays)
+                (member, cluster.number(), members.len() as u32, outcome.stays_for(cluster, member))
             })
         })
     }

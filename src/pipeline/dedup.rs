@@ -390,15 +390,15 @@ fn pair_row<'a>(pages: &'a Pages, pair: &Pair, settings: &Settings) -> PairRow<'
 }
 
 fn cluster_rows<'a>(pages: &'a Pages, outcome: &'a Outcome) -> impl Iterator<Item = Result<ClusterRow<'a>>> {
-    let clusters = outcome.clusters.iter().zip(&outcome.representatives);
-    clusters.enumerate().flat_map(move |(cluster, (members, &best))| {
+    Cluster::all(outcome.clusters.len()).flat_map(move |cluster| {
+        let members = outcome.clusters.get(cluster);
         members.iter().map(move |&member| {
             Ok(ClusterRow {
                 id: pages.id_of(member),
                 url: Cow::Borrowed(pages.url(member).unwrap_or_default()),
                 cluster: Cow::Owned(cluster.to_string()),
                 size: members.len() as u64,
-                kept: member == best || outcome.is_old(member) || outcome.stays_besides(member),
+                kept: outcome.is_old(member) || outcome.stays_for(cluster, member) == member,
                 at: pages.standing(member),
             })
         })

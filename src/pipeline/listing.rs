@@ -50,10 +50,7 @@ impl<'a> Fates<'a> {
         let Self { pages, outcome, .. } = self;
         let At { file, row, .. } = pages.standing(page);
         let cluster = self.cluster[page.index()];
-        let kept = match cluster {
-            Some(cluster) if !outcome.stays_besides(page) => outcome.representatives[cluster.index()],
-            _ => page,
-        };
+        let kept = cluster.map_or(page, |cluster| outcome.stays_for(cluster, page));
         let similarity = (kept != page).then(|| self.similarity(page, kept)).flatten();
         PageRow {
             file,
