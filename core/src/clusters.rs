@@ -570,6 +570,36 @@ mod tests {
     }
 
     #[test]
+    fn how_many_stay() {
+        let hosts = [7, 7, 9, 7, 9];
+        let stay = |quota: Quota, old: &[usize]| -> Vec<usize> {
+            quota.choose(5, |place| hosts[place], |place| old.contains(&place)).collect()
+        };
+        for (count, each, old, expected) in [
+            (1, None, &[][..], &[0][..]),
+            (2, None, &[], &[0, 1]),
+            (9, None, &[], &[0, 1, 2, 3, 4]),
+            (1, Some(Source::Host), &[], &[0, 2]),
+            (2, Some(Source::File), &[], &[0, 1, 2, 4]),
+            // Old ones stay, and count for those that come behind them.
+            (1, None, &[0, 3], &[0, 3]),
+            (1, None, &[3], &[0, 3]),
+            (2, Some(Source::Folder), &[0, 1, 3], &[0, 1, 2, 3, 4]),
+        ] {
+            assert_eq!(stay(Quota { count, each }, old), expected, "{count} {each:?} {old:?}");
+        }
+        assert!(Quota::default().is_one());
+        assert!(!Quota { count: 2, each: None }.is_one());
+        assert_eq!(Quota { count: 3, each: None }.to_string(), "3 of each cluster");
+        for source in [Source::Host, Source::File, Source::Folder] {
+            let quota = Quota { count: 1, each: Some(source) };
+            assert!(!quota.is_one());
+            assert_eq!(quota.to_string(), format!("1 of each {} in a cluster", source.name()));
+            assert_eq!(serde_json::to_string(&source).unwrap(), format!("\"{}\"", source.name()));
+        }
+    }
+
+    #[test]
     fn which_copy_stays() {
         let less = |rule: Keep, a, b| rule.compare(a, b) == Ordering::Less;
         assert!(less(Keep::Longest, (9, None), (3, Some("a"))));

@@ -24,11 +24,8 @@ def add_sketch(batch, column="text", **settings):
     return batch
 
 
-def without_duplicates(dataset, clusters="connected", **settings):
-    """The rows of a dataset with sketches that stay; settings are those of `add_sketch`.
-
-    Stars would be those of pairs, in which only the first copy of a text stands beside what it is near.
-    """
+def without_duplicates(dataset, clusters="star", **settings):
+    """The rows of a dataset with sketches that stay; settings are those of `add_sketch`."""
     names = [name for name in dataset.column_names if name.startswith(SKETCH)]
     sketches = dataset.select_columns(names).with_format("arrow")[:]
     sketches = pa.table(sketches).rename_columns([name.removeprefix(SKETCH) for name in names])

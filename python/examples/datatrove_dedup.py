@@ -66,8 +66,7 @@ class FlipsideJoin(PipelineStep):
     name = "flipside, stage 2: join"
     type = "🫂 - DEDUP"
 
-    def __init__(self, input_folder, output_folder, clusters="connected", **settings):
-        # Stars would be those of pairs, in which only the first copy of a text stands beside what it is near.
+    def __init__(self, input_folder, output_folder, clusters="star", **settings):
         super().__init__()
         self.input_folder = get_datafolder(input_folder)
         self.output_folder = get_datafolder(output_folder)

@@ -246,7 +246,9 @@ def join(sketches, *, against=None, progress=None, **settings):
 
 
 def clusters(n, pairs, *, clusters="star", keep=None):
-    """Makes clusters of ``n`` pages by their near pairs: a table with columns a, b (0 to n - 1) and similarity.
+    """Makes clusters of ``n`` pages by their near pairs: a table with columns a, b (0 to n - 1) and similarity, as
+    `join` gives it. Where it has a column kind, pages of a pair that is ``exact`` have the same text: they are one in
+    the clusters, and what is near one of them is near all.
 
     clusters: ``connected`` (any chain of pairs), ``star`` (every page is near the one that stays) or ``complete`` (all
     are near one another). keep: ``n`` numbers, of which the largest of a cluster says which page stays; the first

@@ -82,7 +82,8 @@ pub fn pairs_table(pairs: &[Pair], settings: &Settings, rows: &Rows) -> PyResult
     ])
 }
 
-fn kind(kind: Kind) -> &'static str {
+/// The word for a kind of pair.
+pub fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Exact => "exact",
         Kind::Near => "near",

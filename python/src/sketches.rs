@@ -1,6 +1,6 @@
 //! Sketches of texts as a table, and near-duplicates among sketches that were made before.
 
-use crate::dedup::{Rows, clusters_table, pairs_table};
+use crate::dedup::{Rows, clusters_table, kind, pairs_table};
 use crate::errors::{of_arrow, of_core, of_library, of_refusal};
 use crate::run::run;
 use crate::table::Table;
@@ -12,7 +12,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, StructArray, UInt32Array, UInt64
 use arrow_schema::DataType;
 use flipside::cli::options::{OfTexts, of_texts};
 use flipside::clusters::Linkage;
-use flipside::core::dedup::{Context, Deduper};
+use flipside::core::dedup::{Context, Deduper, Kind};
 use flipside::core::id::{Document, Id};
 use flipside::pipeline::Progress;
 use flipside::settings::{Settings, Sketches};
@@ -343,55 +343,90 @@ pub fn clusters(
         let expected = format!("a score for each of {n} pages");
         return Err(of_library(flipside::Error::parameter("keep", scores.len(), expected)));
     }
-    let edges = edges(n, pairs)?;
+    let edges = Edges::of(n, pairs)?;
     let members = run(py, None, |_| members(n, &edges, linkage, scores.as_deref()))?;
     clusters_table(&members)
 }
 
-/// The pairs, each once, with their similarity.
-fn edges(n: u32, pairs: &Bound<'_, PyAny>) -> PyResult<Vec<(Document, Document, f32)>> {
-    let mut edges = Vec::new();
-    for chunk in chunks(pairs)? {
-        let chunk = chunk.as_struct_opt().ok_or_else(|| PyTypeError::new_err("expected a table of pairs"))?;
-        let column = |name: &str, to: DataType| {
-            let found = chunk.column_by_name(name).ok_or_else(|| {
-                let names = chunk.column_names().join(", ");
-                PyValueError::new_err(format!("the pairs have no column {name}, but {names}"))
-            })?;
-            let cast = cast(name, found, &to)?;
-            match cast.null_count() {
-                0 => Ok(cast),
-                nulls => Err(PyValueError::new_err(format!("column {name}: {nulls} of the values are null"))),
-            }
-        };
-        let (a, b) = (column("a", DataType::UInt32)?, column("b", DataType::UInt32)?);
-        let similarity = column("similarity", DataType::Float32)?;
-        let ends =
-            a.as_primitive::<UInt32Type>().values().iter().zip(b.as_primitive::<UInt32Type>().values());
-        for ((&a, &b), &similarity) in ends.zip(similarity.as_primitive::<Float32Type>().values()) {
-            if a >= n || b >= n || a == b {
-                return Err(PyValueError::new_err(format!("pair {a}, {b}: expected two of {n} pages")));
-            }
-            edges.push((Document(a.min(b)), Document(a.max(b)), similarity));
-        }
-    }
-    edges.sort_by(|x, y| (x.0, x.1).cmp(&(y.0, y.1)).then(y.2.total_cmp(&x.2)));
-    edges.dedup_by_key(|edge| (edge.0, edge.1));
-    Ok(edges)
+/// Pairs of pages, the earlier one first, with their similarity.
+#[derive(Default)]
+struct Edges {
+    /// Of pages with the same text, byte for byte.
+    exact: Vec<(Document, Document, f32)>,
+    near: Vec<(Document, Document, f32)>,
 }
 
-/// Members of clusters of two or more: page, cluster, size, whether it stays.
-fn members(
-    n: u32,
-    edges: &[(Document, Document, f32)],
-    linkage: Linkage,
-    scores: Option<&[f64]>,
-) -> Vec<(u32, u32, u32, bool)> {
+impl Edges {
+    /// The pairs of a table: near, unless it has a column of kinds that says otherwise.
+    fn of(n: u32, pairs: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mut edges = Self::default();
+        for chunk in chunks(pairs)? {
+            let chunk =
+                chunk.as_struct_opt().ok_or_else(|| PyTypeError::new_err("expected a table of pairs"))?;
+            let column = |name: &str, to: DataType| {
+                let found = chunk.column_by_name(name).ok_or_else(|| {
+                    let names = chunk.column_names().join(", ");
+                    PyValueError::new_err(format!("the pairs have no column {name}, but {names}"))
+                })?;
+                let cast = cast(name, found, &to)?;
+                match cast.null_count() {
+                    0 => Ok(cast),
+                    nulls => {
+                        Err(PyValueError::new_err(format!("column {name}: {nulls} of the values are null")))
+                    }
+                }
+            };
+            let (a, b) = (column("a", DataType::UInt32)?, column("b", DataType::UInt32)?);
+            let (a, b) = (a.as_primitive::<UInt32Type>(), b.as_primitive::<UInt32Type>());
+            let similarity = column("similarity", DataType::Float32)?;
+            let similarity = similarity.as_primitive::<Float32Type>();
+            let has_kinds = chunk.column_by_name("kind").is_some();
+            let kinds = has_kinds.then(|| column("kind", DataType::Utf8)).transpose()?;
+            let kinds = kinds.as_ref().map(|kinds| kinds.as_string::<i32>());
+            for row in 0..chunk.len() {
+                let (a, b, similarity) = (a.value(row), b.value(row), similarity.value(row));
+                if a >= n || b >= n || a == b {
+                    return Err(PyValueError::new_err(format!("pair {a}, {b}: expected two of {n} pages")));
+                }
+                let edge = (Document(a.min(b)), Document(a.max(b)), similarity);
+                match kinds.map_or(kind(Kind::Near), |kinds| kinds.value(row)) {
+                    exact if exact == kind(Kind::Exact) => edges.exact.push(edge),
+                    near if near == kind(Kind::Near) => edges.near.push(edge),
+                    other => {
+                        let expected = "expected exact or near";
+                        return Err(PyValueError::new_err(format!(
+                            "pair {a}, {b}: kind {other}: {expected}"
+                        )));
+                    }
+                }
+            }
+        }
+        Ok(edges)
+    }
+}
+
+/// Each edge once, as similar as it is anywhere.
+fn once(mut edges: Vec<(Document, Document, f32)>) -> Vec<(Document, Document, f32)> {
+    edges.sort_by(|x, y| (x.0, x.1).cmp(&(y.0, y.1)).then(y.2.total_cmp(&x.2)));
+    edges.dedup_by_key(|edge| (edge.0, edge.1));
+    edges
+}
+
+/// Members of clusters of two or more: page, cluster, size, whether it stays. Copies of a text are together, and what
+/// is near one of them is near all.
+fn members(n: u32, edges: &Edges, linkage: Linkage, scores: Option<&[f64]>) -> Vec<(u32, u32, u32, bool)> {
     let mut order: Vec<Document> = Document::all(n as usize).collect();
     if let Some(scores) = scores {
         order.sort_by(|a, b| scores[b.index()].total_cmp(&scores[a.index()]).then(a.cmp(b)));
     }
-    let leaders = linkage.link(&order, edges);
+    // The best copy stands for its text.
+    let best = Linkage::Connected.link(&order, &edges.exact);
+    let of_texts = edges.near.iter().map(|&(a, b, similarity)| {
+        let (a, b) = (best[a.index()], best[b.index()]);
+        (a.min(b), a.max(b), similarity)
+    });
+    let leaders = linkage.link(&order, &once(of_texts.filter(|(a, b, _)| a != b).collect()));
+    let leaders: Vec<Document> = best.iter().map(|best| leaders[best.index()]).collect();
     let mut sizes = vec![0u32; n as usize];
     leaders.iter().for_each(|leader| sizes[leader.index()] += 1);
     // Clusters are numbered in order of their first pages.

@@ -144,11 +144,20 @@ def test_weights_and_signatures_have_their_shapes(texts):
 
 
 def test_pairs_make_the_clusters_of_the_whole_run(texts):
-    distinct = list(dict.fromkeys(texts))
+    # Copies before and behind what they are near; the longest of copies is the first of them.
+    texts = texts[::3] + texts + texts[::2]
     for linkage in ["connected", "star", "complete"]:
-        whole = flipside.dedup(distinct, clusters=linkage, similarity=0.6)
-        assert len(whole.clusters) > 10
-        assert list(flipside.clusters(len(distinct), whole.pairs, clusters=linkage)) == list(whole.clusters)
+        for keep, scores in [("first", None), ("longest", [len(text.encode()) for text in texts])]:
+            whole = flipside.dedup(texts, clusters=linkage, keep=keep, similarity=0.6)
+            assert len(whole.clusters) > 100
+            made = flipside.clusters(len(texts), whole.pairs, clusters=linkage, keep=scores)
+            assert list(made) == list(whole.clusters)
+    # Without kinds page 2 leads, as page 1, which it is near, does not; as a copy of page 1 it is near page 0, too.
+    near = {"a": [0, 1], "b": [1, 2], "similarity": [0.9, 1.0]}
+    assert [row[0] for row in flipside.clusters(3, pa.table(near))] == [0, 1]
+    assert [row[0] for row in flipside.clusters(3, pa.table({**near, "kind": ["near", "exact"]}))] == [0, 1, 2]
+    with pytest.raises(ValueError, match="pair 1, 2: kind copy: expected exact or near"):
+        flipside.clusters(3, pa.table({**near, "kind": ["near", "copy"]}))
     pairs = pa.table({"a": [0, 3, 1], "b": [2, 1, 3], "similarity": [0.9, 0.8, 0.7]})
     rows = [(0, 0, 2, True), (2, 0, 2, False), (1, 1, 2, True), (3, 1, 2, False)]
     assert list(flipside.clusters(5, pairs)) == rows

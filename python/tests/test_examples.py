@@ -26,7 +26,7 @@ def test_datatrove_keeps_what_flipside_keeps(texts, tmp_path):
     for file, first in enumerate(range(0, len(texts), 100)):
         write(pages / f"{file}.jsonl", texts[first : first + 100], first)
     main(str(pages), str(tmp_path / "work"), 4, similarity=0.7)
-    result = flipside.dedup(texts, similarity=0.7, clusters="connected")
+    result = flipside.dedup(texts, similarity=0.7)
     sizes = {page: size for page, _, size, _ in result.clusters}
     kept = []
     for file in sorted((tmp_path / "work" / "kept").iterdir()):
@@ -114,7 +114,7 @@ def test_datasets_keep_what_flipside_keeps(texts, method):
     sketched = given.with_format("arrow").map(add_sketch, batched=True, batch_size=64, fn_kwargs={"method": method})
     kept = without_duplicates(sketched.with_format(None), method=method)
     assert kept.column_names == ["text", "n"]
-    assert kept["n"][:] == flipside.dedup(texts, method=method, clusters="connected").kept.tolist()
+    assert kept["n"][:] == flipside.dedup(texts, method=method).kept.tolist()
 
 
 @pytest.fixture
