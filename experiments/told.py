@@ -620,6 +620,17 @@ def rivals_costs():
     return table(("pages", "job", "processor time", "times flipside", "kept", "what it does"), body)
 
 
+def rivals_crawl():
+    body = []
+    for row in rows("crawl/rivals.csv"):
+        body.append([
+            row["corpus"], f'{row["tool"]} {row["version"]}', *(f'{float(row[part + "_microseconds"]):,.0f}' for part in ("sketching", "asking")),
+            f'{int(row["bytes_a_page"]):,}', short(row["recall"]), "–" if row["called_near"] == "0" else short(row["precision"]), row["work"],
+        ])
+    head = ("pages", "asked", "µs a page, sketching", "asking and storing", "bytes a page", "recall", "precision", "what it does")
+    return table(head, body)
+
+
 TABLES = {
     "README.md": {"f1": readme},
     "docs/quality.md": {
@@ -628,7 +639,7 @@ TABLES = {
     },
     "docs/plan.md": {"plan": plan},
     "docs/stages.md": {"stages": stages, "exact-join": exact_join},
-    "experiments/rivals/README.md": {"rivals-costs": rivals_costs},
+    "experiments/rivals/README.md": {"rivals-costs": rivals_costs, "rivals-crawl": rivals_crawl},
     "experiments/README.md": {"nearness": nearness, "seed-000": seed_table},
 }
 

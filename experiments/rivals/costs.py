@@ -128,10 +128,19 @@ def lines_of(files, out):
     return pages, size
 
 
-def environment(work, tool):
-    """The interpreter of a tool's own environment, and the version; or why there is none."""
-    module, packages = ENVIRONMENTS[tool]
-    folder = work / f"environment-{tool}"
+def reason_of(error):
+    """The last line that a command told before it failed, or how it ended."""
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"not through in {error.timeout:.0f} seconds"
+    told = getattr(error, "stderr", None) or b""
+    told = told.decode("utf-8", "replace") if isinstance(told, bytes) else told
+    code = getattr(error, "returncode", None)
+    return (told.strip().splitlines() or [str(error) if code is None else f"ended with {code}"])[-1]
+
+
+def environment(folder, module, packages):
+    """The interpreter of an environment in `folder` that can load the module, and the version of the first package; or why
+    there is none."""
     python = folder / "bin/python"
     try:
         if not python.exists():
@@ -144,9 +153,7 @@ def environment(work, tool):
         script = f"import importlib.metadata, {module}; print(importlib.metadata.version({packages[0].split('==')[0].split('[')[0]!r}))"
         version = subprocess.run([python, "-c", script], check=True, capture_output=True, text=True, timeout=300)
     except (subprocess.SubprocessError, OSError) as error:
-        told = getattr(error, "stderr", None) or str(error)
-        told = told.decode("utf-8", "replace") if isinstance(told, bytes) else told
-        return None, (told.strip().splitlines() or ["no reason told"])[-1]
+        return None, reason_of(error)
     return python, version.stdout.strip()
 
 
@@ -224,7 +231,7 @@ def main():
         for tool, why in NOT_PACKAGED.items():
             print(f"{tool}: left out: {why}", file=sys.stderr)
         for tool, (package, program, did) in PYTHON_TOOLS.items():
-            python, version = environment(work, package)
+            python, version = environment(work / f"environment-{package}", *ENVIRONMENTS[package])
             if python is None:
                 print(f"{tool}: left out: {version}", file=sys.stderr)
                 continue
@@ -232,11 +239,10 @@ def main():
             try:
                 seconds = timed([python, "-c", program, pages, kept], given.runs, folder)
             except subprocess.SubprocessError as error:
-                told = (getattr(error, "stderr", None) or b"").decode("utf-8", "replace").strip().splitlines()
-                print(f"{tool}: left out: {(told or [str(error)])[-1]}", file=sys.stderr)
+                print(f"{tool}: left out: {reason_of(error)}", file=sys.stderr)
                 continue
             row(tool, version, did, seconds, number_of_lines(kept))
-        python, version = environment(work, "text-dedup")
+        python, version = environment(work / "environment-text-dedup", *ENVIRONMENTS["text-dedup"])
         if python is None:
             print(f"text-dedup: left out: {version}", file=sys.stderr)
         else:
@@ -244,8 +250,7 @@ def main():
                 seconds, kept = text_dedup(work, python, pages, folder, given.runs)
                 row("text-dedup", version, "text_dedup.minhash, 5-grams, 250 positions, .8; connected components of unchecked candidates; leaves out pairs and a report of what it missed", seconds, kept)
             except subprocess.SubprocessError as error:
-                told = (getattr(error, "stderr", None) or b"").decode("utf-8", "replace").strip().splitlines()
-                print(f"text-dedup: left out: {(told or [str(error)])[-1]}", file=sys.stderr)
+                print(f"text-dedup: left out: {reason_of(error)}", file=sys.stderr)
         simdoc = HERE / "simdoc"
         built = subprocess.run(["cargo", "build", "-q", "--release", "--manifest-path", simdoc / "Cargo.toml", "--target-dir", work / "simdoc"], capture_output=True, text=True)
         if built.returncode != 0:
