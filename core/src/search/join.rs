@@ -947,6 +947,24 @@ mod tests {
     }
 
     #[test]
+    fn hashes_behind_one_that_comes_to_the_limit_count_as_well() {
+        let hashes: Vec<u64> = (0..40).collect();
+        let pairs = 40 * 39 / 2;
+        // One after the other, as many threads may begin with any of them.
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        for (waiting, is_given_up) in
+            [(38, true), (39, true), (39 + 38, true), (pairs - 1, true), (pairs, false)]
+        {
+            let limits = Limits { met: u64::MAX, waiting };
+            let mut found = 0;
+            let joined = || join_unless(&hashes, 30, limits, &|_| {}, |part| found += part.len() as u64);
+            let cost = pool.install(joined).unwrap();
+            assert_eq!(cost.is_none(), is_given_up, "{waiting}");
+            assert!(is_given_up || found == pairs);
+        }
+    }
+
+    #[test]
     fn what_is_compared_is_counted() {
         let hashes = random(20, 1);
         let mut pairs = 0;
