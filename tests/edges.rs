@@ -167,6 +167,7 @@ fn what_a_killed_run_left_is_never_read_and_taken_away_by_the_next() {
     for input in [".", &*format!("a.jsonl {left}")] {
         let told = place.told(&format!("dedup {input} --out other --force"), 0);
         assert!(told.contains("1 unfinished result") || told.contains("unfinished results"), "{told}");
+        assert!(!told.contains("other.unfinished"), "what this run makes itself is told: {told}");
         assert_eq!(place.report("other")["corpus"]["documents"], 9);
     }
     let mut run = place.run("dedup - --out out");

@@ -23,7 +23,7 @@ use super::object::{self, Object};
 use super::options::{ReadRules, pool};
 use super::source::Source;
 use super::storage::{Stamp, Storage, StoredFile};
-use crate::making::{Unfinished, is_address, is_unfinished};
+use crate::making::{Unfinished, is_address, is_being_made, is_unfinished};
 use crate::wording::{counted, printable_path};
 use crate::{Error, Result, format};
 
@@ -569,8 +569,11 @@ impl<'a> Found<'a> {
                 self.passed_over.push(path, Reason::OfResult);
                 continue;
             }
-            if path.file_name().is_some_and(is_unfinished) {
-                self.passed_over.push(path, Reason::Unfinished);
+            if let Some(name) = path.file_name().filter(|name| is_unfinished(name)) {
+                // That this very run makes its result here is no news.
+                if !is_being_made(name) {
+                    self.passed_over.push(path, Reason::Unfinished);
+                }
                 continue;
             }
             match fs::metadata(&path) {

@@ -11,7 +11,9 @@
 mod unfinished;
 
 pub use unfinished::{Unfinished, kept, take_all_away};
-pub(crate) use unfinished::{is_unfinished, keep, kept_told, sweep, take_leftovers_away, with};
+pub(crate) use unfinished::{
+    is_being_made, is_unfinished, keep, kept_told, sweep, take_leftovers_away, with,
+};
 
 use crate::error::{Error, Result};
 use std::fs::{self, File, Metadata};

@@ -18,6 +18,8 @@ const DRAWN: usize = 6;
 const LOCK: &str = ".lock";
 /// What stood in the place, while it steps aside.
 const ASIDE: &str = "-old";
+/// What stands behind the drawn characters.
+const ENDS: [&str; 3] = ["", LOCK, ASIDE];
 
 /// Everything that this process is making. Whoever holds the lock may rename and remove it.
 static MAKING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -38,11 +40,19 @@ pub(crate) fn is_unfinished(name: &OsStr) -> bool {
     drawn(&name.to_string_lossy()).is_some()
 }
 
+/// Whether such a name is of something that this process is making.
+pub(crate) fn is_being_made(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let making = making();
+    let mut names = making.iter().filter_map(|path| path.file_name());
+    names.any(|made| name.strip_prefix(&*made.to_string_lossy()).is_some_and(|end| ENDS.contains(&end)))
+}
+
 /// What stands before the mark in such a name, and what behind the drawn characters.
 fn drawn(name: &str) -> Option<(&str, &str)> {
     let (before, behind) = name.rsplit_once(MARK)?;
     let (drawn, end) = behind.split_at_checked(DRAWN)?;
-    let fits = drawn.bytes().all(|b| b.is_ascii_alphanumeric()) && ["", LOCK, ASIDE].contains(&end);
+    let fits = drawn.bytes().all(|b| b.is_ascii_alphanumeric()) && ENDS.contains(&end);
     (!before.is_empty() && fits).then_some((before, end))
 }
 
