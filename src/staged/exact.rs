@@ -1,10 +1,10 @@
 //! The second stage where the search is an exact join: every two pages whose SimHashes lie within a distance.
 //!
 //! First a list of the distinct hashes, ascending, each with its pages; pages of one hash are the pairs of pass 0.
-//! Then for each pass of the join ([`Parted`]) the list is gone through as often as it takes: each time as many of
-//! the pass's bins are joined as memory holds. At last the pairs of all passes are judged, in order of their pages,
-//! by the sketches. Pages of one hash stand for each other as they do in memory ([`Company::WITHIN`],
-//! [`Company::BETWEEN`]).
+//! Then for each pass of the join ([`Parted`]) as many of the pass's bins are joined at a time as memory holds; where
+//! that takes many times, the list is dealt out to them beforehand ([`Dealt`]). At last the pairs of all passes are
+//! judged, in order of their pages, by the sketches. Pages of one hash stand for each other as they do in memory
+//! ([`Company::WITHIN`], [`Company::BETWEEN`]).
 
 use super::join::{Gathered, Joiner, Records, Shape, source, there};
 use super::record::{Edge, PAGE, page_bytes, page_of};
@@ -22,7 +22,7 @@ use flipside_core::streamed::Bits;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -258,6 +258,10 @@ impl Joiner<'_> {
         })?;
         let sizes: Vec<u64> = counts.iter().map(|[hashes, pages]| HELD * hashes + 8 * pages).collect();
         let loads = loads(&sizes, memory)?;
+        let dealt = match loads.len() > FEW_LOADS {
+            true => Some(self.deal(&body, &loads, (&bin_of, counts.len()), work.path())?),
+            false => None,
+        };
         let most_pairs = MOST_PAIRS + header.compared * MOST_PAIRS_A_PAGE;
         let (mut found, mut met) = (0, Met::default());
         let advice =
@@ -265,12 +269,20 @@ impl Joiner<'_> {
         for (at, bins) in loads.iter().enumerate() {
             let sums = counts[bins.clone()].iter().fold([0, 0], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
             let mut load = Load::of(sums.map(|sum| sum as usize));
-            self.each_hash(&body, |hash, pages, number| {
-                if bins.contains(&bin_of(hash)) {
-                    load.add(hash, pages, number);
+            match &dealt {
+                Some(dealt) => {
+                    let mut list = dealt.list(at, self.folder.pages())?;
+                    while let Some((hash, pages, number)) = list.next()? {
+                        load.add(hash, pages, number);
+                    }
                 }
-                Ok(())
-            })?;
+                None => self.each_hash(&body, |hash, pages, number| {
+                    if bins.contains(&bin_of(hash)) {
+                        load.add(hash, pages, number);
+                    }
+                    Ok(())
+                })?,
+            }
             let mut put: Result<()> = Ok(());
             let joined = parted.join(pass_of_join, &load.hashes, memory / 32, |near| {
                 if put.is_ok() {
@@ -314,6 +326,35 @@ impl Joiner<'_> {
         self.write_pairs(pass, pairs, met)
     }
 
+    /// Deals the list out to loads, each of which is some of the bins.
+    fn deal(
+        &self,
+        body: &Body,
+        loads: &[Range<usize>],
+        (bin_of, bins): (impl Fn(u64) -> usize, usize),
+        folder: &Path,
+    ) -> Result<Dealt> {
+        let mut load_of = vec![0; bins];
+        (0..).zip(loads).for_each(|(load, bins)| load_of[bins.clone()].fill(load));
+        let path = |load| folder.join(format!("load-{load}"));
+        let mut dealt = Dealt((0..loads.len()).map(|load| (path(load), 0)).collect());
+        // The loads themselves, which take more, come later.
+        let room = (self.budget.bytes as usize / 4 / loads.len()).clamp(1 << 12, 1 << 18);
+        let mut waiting: Vec<Vec<u8>> = vec![Vec::with_capacity(room); loads.len()];
+        self.each_hash(body, |hash, pages, number| {
+            let load: usize = load_of[bin_of(hash)];
+            let number = number.unwrap_or(Number { all: pages.len() as u32, old: 0 });
+            let record = listed(hash, pages, number).unwrap_or_default();
+            if waiting[load].len() + record.len() > room {
+                dealt.append(load, &mut waiting[load])?;
+            }
+            waiting[load].extend_from_slice(&record);
+            Ok(())
+        })?;
+        waiting.iter_mut().enumerate().try_for_each(|(load, waiting)| dealt.append(load, waiting))?;
+        Ok(dealt)
+    }
+
     /// Goes through the list: each hash, its first pages, and how many it has, if those are not all.
     fn each_hash(
         &self,
@@ -343,7 +384,7 @@ impl Joiner<'_> {
         let mut pairs = Merge::of(PAIR, sources)?;
         let shape = Shape { bands: 0, words: self.folder.files[0].layout.words, band: 0 };
         // Each pair by its earlier page, with the sketch of the later one.
-        let mut halves = Sorter::new(PAGE + shape.width(), self.budget.bytes / 2, work.path(), "halves");
+        let mut halves = Sorter::new(PAGE + shape.width(), self.budget.bytes / 4, work.path(), "halves");
         let (mut gathered, mut record) = (Gathered::default(), Vec::new());
         let pages = self.folder.pages();
         let of = |pair: &[u8]| {
@@ -442,6 +483,31 @@ fn loads(sizes: &[u64], memory: u64) -> Result<Vec<Range<usize>>> {
     }
     loads.retain(|load| sizes[load.clone()].iter().any(|&size| size > 0));
     Ok(loads)
+}
+
+/// The list is read again for each load, if they are no more than these: dealing it out is to read, write and read it.
+pub(super) const FEW_LOADS: usize = 2;
+
+/// The list of hashes dealt out to loads: for each a file of records as those of the list, and its length. Files are
+/// open while they are written to or read alone, for there may be many.
+struct Dealt(Vec<(PathBuf, u64)>);
+
+impl Dealt {
+    /// Puts records behind those of a load, and takes them away.
+    fn append(&mut self, load: usize, records: &mut Vec<u8>) -> Result<()> {
+        let (path, length) = &mut self.0[load];
+        let file = File::options().create(true).append(true).open(&*path);
+        file.and_then(|mut file| file.write_all(records)).map_err(|error| Error::io(&*path, error))?;
+        *length += records.len() as u64;
+        records.clear();
+        Ok(())
+    }
+
+    fn list(&self, load: usize, all_pages: u64) -> Result<HashList> {
+        let (path, length) = &self.0[load];
+        let file = File::open(path).map_err(|error| Error::io(path, error))?;
+        Ok(HashList::of((path.clone(), Box::new(file)), *length, all_pages))
+    }
 }
 
 /// Hashes that are joined at a time, with their pages.
@@ -556,9 +622,12 @@ struct HashList {
 
 impl HashList {
     fn open(body: &Body, all_pages: u64) -> Result<Self> {
-        let (path, reader) = source(body)?;
-        let (left, buffer, at) = (body.len(), Vec::new(), 0);
-        Ok(Self { path, reader, left, buffer, at, all_pages, last: None, pages: Vec::new() })
+        Ok(Self::of(source(body)?, body.len(), all_pages))
+    }
+
+    /// A list of so many bytes.
+    fn of((path, reader): (PathBuf, Box<dyn Read + Send>), left: u64, all_pages: u64) -> Self {
+        Self { path, reader, left, buffer: Vec::new(), at: 0, all_pages, last: None, pages: Vec::new() }
     }
 
     fn next(&mut self) -> Result<Option<Listed<'_>>> {

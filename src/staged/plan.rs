@@ -3,7 +3,7 @@
 use super::apply::{ApplyJob, Outputs, apply};
 use super::cluster::{ClusterJob, cluster};
 use super::estimate::{Estimate, HELD_ANYWAY, sketch_bytes};
-use super::exact::{HELD, LISTED, company_of, distance_of};
+use super::exact::{FEW_LOADS, HELD, LISTED, company_of, distance_of};
 use super::join::{JoinJob, bits_bytes, join};
 use super::sketch::{Shard, SketchJob, sketch};
 use super::{Budget, told_bytes};
@@ -62,8 +62,9 @@ pub fn disk_bytes(pages: f64, [names, packed]: [f64; 2], settings: &Settings, me
     let Sketches::Both { banding, .. } = settings.sketches else { return Disk::default() };
     let width = sketch_bytes(settings) as f64;
     let (sorted, joined) = match distance_of(settings) {
-        // The list of hashes, pairs that are to be judged, and with the sketch of one page of each.
-        Some(_) => (usual::MET * (width + 5.0), LISTED + 10.0 * usual::MET),
+        // The list of hashes, as it is and dealt out, pairs that are to be judged, and with the sketch of one page of
+        // each.
+        Some(_) => (usual::MET * (width + 5.0), 2.0 * LISTED + 10.0 * usual::MET),
         None => (usual::COMPANY * (width + 5.0), banding.bands as f64 / 8.0),
     };
     let sorted = pages * sorted;
@@ -257,12 +258,14 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
             cpu: n * (rates.join + rates.audit),
             sorted: (n * usual::COMPANY * (width + 21.0)) as u64,
         },
-        // Digests twice, and with hashes for the list; that in each pass, once to count and then as often as it takes;
-        // all columns for either side of the pairs, and for the audit.
+        // Digests twice, and with hashes for the list; that in each pass, once to count, and then for what memory holds
+        // at a time, or once to deal it out and once dealt; all columns for either side of the pairs, and for the
+        // audit.
         Some(distance) => {
             let held = n * (HELD + 8) as f64;
             let passes = u64::from(distance) + 1;
-            let readings = passes * (1 + (held / (bytes as f64 / 2.0).max(1.0)).ceil().max(1.0) as u64);
+            let loads = (held / (bytes as f64 / 2.0).max(1.0)).ceil().max(1.0) as u64;
+            let readings = passes * (1 + loads.min(FEW_LOADS as u64));
             let growth = model_nanoseconds(documents, distance) - model_nanoseconds(rates.pages, distance);
             Join {
                 reads: "hashes",
