@@ -186,7 +186,7 @@ class FolderResult:
     @property
     def kept(self):
         """The paths of the files that hold the kept pages, sorted."""
-        names = sorted(name for name in _os.listdir(self.out) if name.startswith("kept."))
+        names = sorted(name for name in _os.listdir(self.out) if name.startswith(("kept.", "kept-")))
         return [_os.path.join(self.out, name) for name in names]
 
     def report(self):
