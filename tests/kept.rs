@@ -209,3 +209,104 @@ fn tables_keep_their_columns_and_their_records_as_they_were() {
     place.told("inspect named", 0);
     assert_eq!(tables("again"), tables("one1"));
 }
+
+#[test]
+fn files_of_a_size_are_filled_and_known_as_kept_pages() {
+    const SIZE: u64 = 4 << 10;
+    let place = Place::new();
+    let pages: Vec<usize> = (0..100).collect();
+    for (file, pages) in pages.chunks(20).enumerate() {
+        let records: Vec<Vec<u8>> = pages.iter().map(|&page| record(200 + page)).collect();
+        let members: Vec<u8> = records.iter().flat_map(|record| gz(record)).collect();
+        // Copied as they are, or compressed anew.
+        let (ending, bytes) = if file % 2 == 0 { (".gz", members) } else { ("", records.concat()) };
+        place.put(&format!("in/{file}.warc.wet{ending}"), bytes);
+        place.put(&format!("in/{file}.jsonl"), lines(pages));
+        place.put(
+            &format!("in/{file}.csv"),
+            table(&pages.iter().map(|page| 400 + page).collect::<Vec<_>>(), "id,text,more"),
+        );
+    }
+    place.put("in/other.csv", table(&[600, 601], "id,text,other"));
+    // All of it is on another page, and so it is in no file.
+    place.put("in/z.jsonl", lines(&[3, 4]));
+    for (out, options) in
+        [("one", ""), ("t1", " --threads 1 --kept-files 4KiB"), ("t5", " --threads 5 --kept-files 4KiB")]
+    {
+        place.told(&format!("dedup in --out {out}{options}"), 0);
+        place.told(&format!("inspect {out}"), 0);
+    }
+    let names = kept(&place, "t1");
+    assert_eq!(kept(&place, "t5"), names);
+    for name in &names {
+        let of = |out: &str| fs::read(place.at(out).join(name)).unwrap();
+        assert!(of("t1") == of("t5"), "{name}");
+    }
+    let head = |text: &str| match text.find("Content-Type: application/warc-fields") {
+        Some(_) => text.match_indices("WARC/1.0\r\n").nth(1).map_or(text.len(), |(at, _)| at),
+        None if text.starts_with("id,text,") => text.find('\n').unwrap() + 1,
+        None => 0,
+    };
+    let read = |out: &str, name: &str| String::from_utf8(unpacked(&place.at(out).join(name)).0).unwrap();
+    let mut seen = 0;
+    for one in kept(&place, "one") {
+        let (stem, ending) = one.split_once('.').unwrap();
+        let numbered = (1..).map(|number| format!("{stem}-{number:05}.{ending}"));
+        let files: Vec<String> = numbered.take_while(|name| names.contains(name)).collect();
+        seen += files.len();
+        let whole = read("one", &one);
+        let mut together = whole[..head(&whole)].to_owned();
+        let mut ids = std::collections::HashSet::new();
+        for (at, name) in files.iter().enumerate() {
+            let stored = fs::metadata(place.at("t1").join(name)).unwrap().len();
+            let is_last = at + 1 == files.len();
+            assert!(stored <= SIZE && (is_last || stored > SIZE * 3 / 4), "{name}: {stored}");
+            let text = read("t1", name);
+            if ending.starts_with("warc") {
+                assert!(text.contains(&format!("WARC-Filename: {name}\r\n")));
+                assert!(ids.insert(
+                    text.lines().find(|line| line.starts_with("WARC-Record-ID")).unwrap().to_owned()
+                ));
+            }
+            together += &text[head(&text)..];
+        }
+        assert!(together == whole, "{one}");
+    }
+    assert_eq!((seen, kept(&place, "one").len()), (names.len(), 4));
+    let report = place.report("t1");
+    let rows = report["files"].as_array().unwrap();
+    let of = |path: &str| rows.iter().find(|row| row["path"].as_str().unwrap().ends_with(path)).unwrap();
+    assert_eq!(of("other.csv")["kept_in"], "kept-2-00001.csv.gz");
+    assert!(of("other.csv").get("kept_to").is_none() && of("z.jsonl")["kept_in"].is_null());
+    assert_eq!(of("0.jsonl")["kept_in"], "kept-00001.jsonl.gz");
+    // From where the one before ends to where the next begins, or one file on.
+    let number = |name: &Value| name.as_str().map(|name| name[5..10].parse::<usize>().unwrap());
+    for pair in ["0.jsonl", "1.jsonl", "2.jsonl", "3.jsonl", "4.jsonl"].windows(2) {
+        let [first, last] = ["kept_in", "kept_to"].map(|field| number(&of(pair[0])[field]));
+        let end = last.or(first).unwrap();
+        let next = number(&of(pair[1])["kept_in"]).unwrap();
+        assert!(next == end || next == end + 1, "{pair:?}");
+    }
+    // Pages of a result, as new ones and as old ones; and the result gives way to another.
+    place.told("dedup t1 --out again", 0);
+    assert_eq!(place.report("again")["outcome"]["kept"], place.report("one")["outcome"]["kept"]);
+    place.told("dedup in --against t1 --out none-left --kept-files 1MiB", 0);
+    assert_eq!(place.report("none-left")["outcome"]["kept"], 0);
+    assert_eq!(
+        kept(&place, "none-left"),
+        ["kept-00001.csv.gz", "kept-00001.jsonl.gz", "kept-00001.warc.wet.gz", "kept-2-00001.csv.gz"]
+    );
+    place.told("inspect none-left", 0);
+    place.put("t5/kept-00099.jsonl.gz", gz(&lines(&[7])));
+    let told = place.told("dedup in --out t5 --force", 2);
+    assert!(told.contains("kept-00099.jsonl.gz is in it and would be lost"), "{told}");
+    let told = place.told("inspect t5", 2);
+    assert!(told.contains("documents in the files of kept pages"), "{told}");
+    place.told("dedup in --out t1 --force", 0);
+    assert_eq!(kept(&place, "t1"), kept(&place, "one"));
+    for size in ["2", "0MiB", "many", "4 KiBs", "each "] {
+        let told = place.run("dedup in --out x --kept-files").arg(size).assert().code(2);
+        let told = String::from_utf8(told.get_output().stderr.clone()).unwrap();
+        assert!(told.contains("expected one, each, or the size of a file with its unit"), "{told}");
+    }
+}

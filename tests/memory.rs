@@ -231,7 +231,7 @@ fn real_pages_of_all_formats_come_to_the_same() {
     fs::write(crawl.join("notes.txt"), "not read").unwrap();
     fs::write(crawl.join("cut.jsonl.gz"), [0x1f, 0x8b, 8, 0, 0]).unwrap();
     let job = job(&[crawl], &top.path().join("out"), Settings::default());
-    for kept_files in [KeptFiles::One, KeptFiles::Each] {
+    for kept_files in [KeptFiles::One, KeptFiles::Each, KeptFiles::OfSize(5_000)] {
         assert_same(&Job { kept_files, ..job.clone() }, 3, false);
     }
 }

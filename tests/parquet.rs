@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use assert_cmd::Command;
 use flipside::corpus::{
-    Damage, DamageKind, DiscoverOptions, Format, JsonlFields, ReadOptions, discover, fetch, read, write_kept,
+    Damage, DamageKind, DiscoverOptions, Format, JsonlFields, KeptFile, KeptFiles, ReadOptions, discover,
+    fetch, read, write_kept, write_kept_as,
 };
 use flipside::document::DocId;
 use parquet::basic::{Compression, Encoding};
@@ -224,6 +225,7 @@ proptest! {
         layout in layout(),
         block_bytes in prop::sample::select(vec![1, 1000, 1 << 20]),
         salt: u32,
+        size in 1..8000u64,
     ) {
         let dir = tempfile::tempdir().expect("temp dir");
         let (stored, lines) = (dir.path().join("rows.parquet"), dir.path().join("rows.jsonl"));
@@ -261,7 +263,7 @@ proptest! {
         prop_assert_eq!((kept.len(), kept[0].documents), (1, wanted.len() as u64));
         let all = rows_plainly(&stored);
         let expected: Vec<String> = wanted.iter().map(|(id, _)| all[id.row as usize].clone()).collect();
-        prop_assert_eq!(rows_plainly(&kept[0].path), expected);
+        prop_assert_eq!(rows_plainly(&kept[0].path), expected.clone());
         let meta = |path: &Path| SerializedFileReader::new(fs::File::open(path).expect("opens")).expect("a footer");
         let (before, after) = (meta(&stored), meta(&kept[0].path));
         prop_assert_eq!(
@@ -273,6 +275,33 @@ proptest! {
                 prop_assert_eq!(chunk.compression_codec(), before.metadata().row_group(0).columns()[0].compression_codec());
             }
         }
+
+        let mut files = Vec::new();
+        for threads in [1, 3] {
+            let (options, out) = (ReadOptions { threads, ..options.clone() }, dir.path().join(threads.to_string()));
+            let of_size = KeptFiles::OfSize(size);
+            let kept = write_kept_as(of_size, &inputs, &options, &wanted, &|_, _| true, &out).expect("writes");
+            prop_assert_eq!(&kept.lost, &[]);
+            prop_assert_eq!(fs::read_dir(&out).expect("a folder").count(), kept.files.len());
+            let bytes = |file: &KeptFile| fs::read(&file.path).expect("bytes");
+            files.push((kept.files.iter().map(bytes).collect::<Vec<_>>(), kept.files));
+        }
+        prop_assert_eq!(&files[0].0, &files[1].0);
+        let mut back = Vec::new();
+        for (number, file) in (1..).zip(&files[1].1) {
+            let name = format!("kept-{number:05}.parquet");
+            prop_assert!(file.path.ends_with(name));
+            let found = meta(&file.path);
+            let groups = found.metadata().row_groups();
+            let stored: i64 = groups.iter().map(|group| group.compressed_size()).sum();
+            prop_assert!(4 + stored as u64 <= size || file.documents <= 1, "{} {}", stored, file.documents);
+            prop_assert!(file.documents > 0 || files[1].1.len() == 1);
+            prop_assert_eq!(&file.shards[..], if file.documents > 0 { &[0][..] } else { &[] });
+            let (read, damage, _) = read_all(std::slice::from_ref(&file.path), &options);
+            prop_assert_eq!((read.len() as u64, damage), (file.documents, vec![]));
+            back.extend(rows_plainly(&file.path));
+        }
+        prop_assert_eq!(back, expected);
     }
 
     #[test]

@@ -103,7 +103,7 @@ def dedup(
     threads: int | None = None,
     force: bool = False,
     write: _Write | list[_Write] | None = None,
-    kept_files: Literal["one", "each"] | None = None,
+    kept_files: Literal["one", "each"] | str | None = None,
     memory: str | None = None,
     against: _Path | list[_Path] | None = None,
     text_field: str | None = None,

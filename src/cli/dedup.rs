@@ -83,10 +83,11 @@ pub(crate) struct Args {
     )]
     write: Vec<WriteName>,
 
-    /// In how many files the pages that stay are written: one for all inputs of a format, or one for each
-    /// input, stored as the input is [default: one]
-    #[arg(long, value_enum, value_name = "HOW", help_heading = "Results")]
-    kept_files: Option<KeptFilesName>,
+    /// In how many files the pages that stay are written: `one` for all inputs of a format; one for `each` input,
+    /// stored as the input is; or as many as it takes for none to be larger than a size, as stored, such as 256MiB
+    /// [default: one]
+    #[arg(long, value_name = "one|each|BYTES", value_parser = kept_files, help_heading = "Results")]
+    kept_files: Option<KeptFiles>,
 
     #[command(flatten)]
     features: FeatureArgs,
@@ -118,13 +119,16 @@ enum WriteName {
     None,
 }
 
-/// In how many files kept pages are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum KeptFilesName {
-    /// kept.jsonl.gz and the like
-    One,
-    /// kept.NAME for each input, and report.json says which
-    Each,
+/// Parses in how many files kept pages are written. A number without a unit may be meant as one of files.
+fn kept_files(text: &str) -> Result<KeptFiles, String> {
+    let has_unit = text.ends_with(|last: char| !last.is_ascii_digit());
+    match text {
+        "one" => Ok(KeptFiles::One),
+        "each" => Ok(KeptFiles::Each),
+        size => bytes(size).ok().filter(|_| has_unit).map(KeptFiles::OfSize).ok_or_else(|| {
+            "expected one, each, or the size of a file with its unit, such as 256MiB".to_owned()
+        }),
+    }
 }
 
 impl Args {
@@ -188,10 +192,7 @@ impl Args {
         Ok(Job {
             against: self.against.clone(),
             writes,
-            kept_files: match self.kept_files {
-                Some(KeptFilesName::Each) => KeptFiles::Each,
-                Some(KeptFilesName::One) | None => KeptFiles::One,
-            },
+            kept_files: self.kept_files.unwrap_or_default(),
             without_frames,
             frames,
             save_frames: self.save_frames.clone(),

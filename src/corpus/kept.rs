@@ -24,7 +24,8 @@ pub struct KeptFile {
     pub documents: u64,
     /// Its size.
     pub stored_bytes: u64,
-    /// The inputs whose documents are in it, or would be, by their numbers.
+    /// The inputs whose documents are in it, or would be, by their numbers; with [`KeptFiles::OfSize`], those of
+    /// which there are some in it.
     pub shards: Vec<u32>,
 }
 
@@ -37,6 +38,19 @@ pub enum KeptFiles {
     One,
     /// One for each input.
     Each,
+    /// As many for all inputs of a format as it takes for none to have more stored bytes than these, unless it
+    /// holds one page alone. The footer of a Parquet file comes on top.
+    OfSize(u64),
+}
+
+impl KeptFiles {
+    /// The size, where one is set.
+    pub(crate) fn size(self) -> Option<u64> {
+        match self {
+            Self::One | Self::Each => None,
+            Self::OfSize(size) => Some(size),
+        }
+    }
 }
 
 /// What was written of the documents that were to be kept.
@@ -106,8 +120,31 @@ pub(crate) fn is_kept_name(name: &str) -> bool {
         ".parquet",
     ];
     let of_one_input = name.starts_with("kept.") && ENDINGS.iter().any(|ending| name.ends_with(ending));
-    let of_columns = matches!(numbered(name), Some("csv.gz" | "csv.zst"));
-    of_one_input || of_columns || is_first_name(name)
+    let of_columns = |name: &str| matches!(numbered(name), Some("csv.gz" | "csv.zst"));
+    let of_size = without_number(name).is_some_and(|name| {
+        let of_all = ["kept.warc.wet.zst", "kept.jsonl.zst", "kept.csv.gz", "kept.csv.zst"];
+        of_all.contains(&&*name) || of_columns(&name) || is_first_name(&name)
+    });
+    of_one_input || of_columns(name) || of_size || is_first_name(name)
+}
+
+/// Digits of the number of a file of a size, at least: as many as names sort by in most results.
+const DIGITS: usize = 5;
+
+/// The path of one of several files that are written in place of this one, counted from 1: `kept-00001.csv.gz`,
+/// `kept-2-00001.csv.gz`.
+pub(crate) fn numbered_path(path: &Path, number: usize) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (stem, ending) = name.split_once('.').unwrap_or((&name, ""));
+    path.with_file_name(format!("{stem}-{number:0DIGITS$}.{ending}"))
+}
+
+/// The name of the file in whose place one of several of a size was written.
+fn without_number(name: &str) -> Option<String> {
+    let (stem, ending) = name.split_once('.')?;
+    let (stem, number) = stem.rsplit_once('-')?;
+    let is_number = number.len() >= DIGITS && number.bytes().all(|b| b.is_ascii_digit());
+    is_number.then(|| format!("{stem}.{ending}"))
 }
 
 /// Whether a file of kept documents was called so by the first version.

@@ -67,7 +67,7 @@ pub(crate) fn write_kept(
     _: &ReadOptions,
     _: &dyn KeptPages,
     _: IsSame<'_>,
-    _: (&Path, Option<&[String]>),
+    _: (&Path, Option<&[String]>, Option<u64>),
     _: &rayon::ThreadPool,
 ) -> Result<Kept> {
     Ok(Kept::default())

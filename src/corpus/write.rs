@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::damage::{Damage, DamageKind};
 use super::fetch::{fetch, header_at};
 use super::filetype::{Compression, Format, StreamFormat, stem};
 use super::inputs::Input;
-use super::kept::{Kept, KeptFile, KeptFiles, KeptPages};
+use super::kept::{Kept, KeptFile, KeptFiles, KeptPages, numbered_path};
 use super::options::{ReadOptions, pool};
 use super::reader::{Block, Reader};
 use super::records::{Span, copyable};
@@ -23,9 +24,12 @@ use crate::document::{DocId, Place};
 use crate::hash::murmur3_x64_128;
 use crate::{Error, Result};
 
-/// A file that is to be written: its place, how it is stored, and the inputs whose pages go there.
+/// A file that is to be written, or, where a size is set, several: its place, how it is stored, and the inputs
+/// whose pages go there.
 struct Target {
     path: PathBuf,
+    /// Stored bytes that no file has more of, unless it holds one page alone.
+    size: Option<u64>,
     format: StreamFormat,
     compression: Compression,
     shards: Vec<u32>,
@@ -33,92 +37,135 @@ struct Target {
     header: Option<Arc<Header>>,
 }
 
-/// A file that has its name only once it is whole, or a part of one that has none.
-struct Output {
+impl Target {
+    /// The path of a file of it, counted from 1.
+    fn path(&self, number: usize) -> PathBuf {
+        match self.size {
+            Some(_) => numbered_path(&self.path, number),
+            None => self.path.clone(),
+        }
+    }
+
+    /// Bytes of lines that are compressed as one. Where files are to be small they are few, so that files come
+    /// near their size, and no two lines together exceed it.
+    fn lines_at_once(&self) -> usize {
+        let header = self.header.as_ref().map_or(0, |header| header.bytes.len() as u64);
+        let few = |size: u64| usize::try_from(size.saturating_sub(header) / 16).unwrap_or(usize::MAX);
+        self.size.map_or(usize::MAX, few)
+    }
+}
+
+/// A file that has its name only once it is whole, or a part of one that has none. Where a size is set, it is the
+/// last of several.
+struct Output<'a> {
+    target: &'a Target,
     writer: BufWriter<File>,
     partial: PathBuf,
-    format: StreamFormat,
-    compression: Compression,
-    /// The name that the first record gives the file; none for a part, whose first record is another's.
-    name: Option<String>,
+    /// Its first record is another's, and so are the files that it goes to.
+    is_part: bool,
     /// The date of the first document (WET).
     date: Option<String>,
-    /// What stands before all records (CSV); none for a part.
-    header: Option<Vec<u8>>,
     documents: u64,
     stored_bytes: u64,
     lost: Vec<Damage>,
+    /// The input that is written.
+    shard: u32,
+    /// The inputs of which something is in the file, where a size is set.
+    shards: Vec<u32>,
+    /// The files before.
+    full: Vec<Full>,
+    /// Of a part, where a size is set: stored bytes and documents of each piece that one file is to hold.
+    pieces: Vec<(u64, u64)>,
+}
+
+/// A file of several that is as large as it may be.
+struct Full {
+    partial: PathBuf,
+    documents: u64,
+    stored_bytes: u64,
+    shards: Vec<u32>,
 }
 
 /// Where an output stood.
 #[derive(Clone, Copy)]
 struct Mark {
+    full: usize,
     documents: u64,
     stored_bytes: u64,
+    shards: usize,
+    pieces: usize,
 }
 
-impl Output {
-    fn create(target: &Target) -> Result<Self> {
-        let name = target.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let partial = target.path.with_file_name(format!("{name}.partial"));
+impl<'a> Output<'a> {
+    fn create(target: &'a Target) -> Result<Self> {
+        let (file, partial) = Self::file(target, 1)?;
+        Ok(Self::new(target, file, partial, false))
+    }
+
+    /// A file that has not its name yet.
+    fn file(target: &Target, number: usize) -> Result<(File, PathBuf)> {
+        let path = target.path(number);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let partial = path.with_file_name(format!("{name}.partial"));
         let file = File::create(&partial).map_err(|e| Error::io(&partial, e))?;
-        Ok(Self::new(target, file, partial, Some(name)))
+        Ok((file, partial))
     }
 
     /// A part of the target in a file without a name, to be appended.
-    fn part(target: &Target) -> Result<Self> {
+    fn part(target: &'a Target) -> Result<Self> {
         let dir = target.path.parent().unwrap_or(Path::new("."));
         let file = tempfile::tempfile_in(dir).map_err(|e| Error::io(dir, e))?;
-        Ok(Self::new(target, file, dir.to_path_buf(), None))
+        Ok(Self::new(target, file, dir.to_path_buf(), true))
     }
 
-    fn new(target: &Target, file: File, partial: PathBuf, name: Option<String>) -> Self {
+    fn new(target: &'a Target, file: File, partial: PathBuf, is_part: bool) -> Self {
         Self {
+            target,
             writer: BufWriter::with_capacity(1 << 20, file),
             partial,
-            format: target.format,
-            compression: target.compression,
-            header: target
-                .header
-                .as_ref()
-                .filter(|_| name.is_some())
-                .map(|header| [&header.bytes[..], b"\n"].concat()),
-            name,
+            is_part,
             date: None,
             documents: 0,
             stored_bytes: 0,
             lost: Vec::new(),
+            shard: 0,
+            shards: Vec::new(),
+            full: Vec::new(),
+            pieces: Vec::new(),
         }
     }
 
     /// Begins with the first document: `date` is its own.
     fn begin(&mut self, date: impl FnOnce() -> io::Result<String>) -> Result<(), Broken> {
-        if self.format == StreamFormat::Wet && self.documents == 0 && self.date.is_none() {
-            let date = date().map_err(|error| Broken::Input(error.to_string()))?;
-            if let Some(name) = &self.name {
-                let first = pack(&warcinfo(&date, name), self.compression)?;
-                self.write(&first)?;
-            }
-            self.date = Some(date);
+        if self.target.format == StreamFormat::Wet && self.date.is_none() {
+            self.date = Some(date().map_err(|error| Broken::Input(error.to_string()))?);
         }
         self.head()?;
         Ok(())
     }
 
-    /// Writes the header, unless something stands there.
+    /// Writes what stands before all records, unless something stands there.
     fn head(&mut self) -> Result<()> {
-        match &self.header {
-            Some(header) if self.stored_bytes == 0 => {
-                let header = pack(header, self.compression)?;
-                self.write(&header)
-            }
-            _ => Ok(()),
+        if self.is_part || self.stored_bytes > 0 {
+            return Ok(());
         }
+        let head = match (&self.date, &self.target.header) {
+            (Some(date), _) => warcinfo(date, &self.name()),
+            (None, Some(header)) => [&header.bytes[..], b"\n"].concat(),
+            (None, None) => return Ok(()),
+        };
+        let head = pack(&head, self.target.compression)?;
+        self.write(&head)
+    }
+
+    fn name(&self) -> String {
+        let path = self.target.path(self.full.len() + 1);
+        path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// Puts a part behind what is there.
     fn append(&mut self, part: Self) -> Result<()> {
-        let Self { mut writer, date, documents, lost, partial, .. } = part;
+        let Self { mut writer, date, documents, lost, partial, pieces, .. } = part;
         self.lost.extend(lost);
         if documents == 0 {
             return Ok(());
@@ -127,14 +174,42 @@ impl Output {
             Err(Broken::Output(error)) => return Err(error),
             Ok(()) | Err(Broken::Input(_)) => {}
         }
-        let read = writer.flush().and_then(|()| {
-            let file = writer.get_mut();
-            file.seek(SeekFrom::Start(0))?;
-            io::copy(file, &mut self.writer)
-        });
-        self.stored_bytes += read.map_err(|e| Error::io(&partial, e))?;
+        let failed = |error| Error::io(&partial, error);
+        writer.flush().map_err(failed)?;
+        let file = writer.get_mut();
+        file.seek(SeekFrom::Start(0)).map_err(failed)?;
+        if self.target.size.is_some() {
+            let mut file = BufReader::with_capacity(1 << 20, file);
+            let mut piece = Vec::new();
+            for (bytes, documents) in pieces {
+                piece.clear();
+                file.by_ref().take(bytes).read_to_end(&mut piece).map_err(failed)?;
+                self.put(&piece, documents)?;
+            }
+            return Ok(());
+        }
+        self.stored_bytes += io::copy(file, &mut self.writer).map_err(failed)?;
         self.documents += documents;
         Ok(())
+    }
+
+    /// Writes documents that one file is to hold: the next one, if they are too much for this.
+    fn put(&mut self, bytes: &[u8], documents: u64) -> Result<()> {
+        let stored = bytes.len() as u64;
+        if let Some(size) = self.target.size {
+            if self.is_part {
+                self.pieces.push((stored, documents));
+            } else {
+                if self.documents > 0 && self.stored_bytes + stored > size {
+                    self.next_file()?;
+                }
+                if self.shards.last() != Some(&self.shard) {
+                    self.shards.push(self.shard);
+                }
+            }
+        }
+        self.documents += documents;
+        self.write(bytes)
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -142,43 +217,88 @@ impl Output {
         self.writer.write_all(bytes).map_err(|e| Error::io(&self.partial, e))
     }
 
+    /// Ends the file and begins the next one.
+    fn next_file(&mut self) -> Result<()> {
+        self.end_file()?;
+        let (file, partial) = Self::file(self.target, self.full.len() + 1)?;
+        self.writer = BufWriter::with_capacity(1 << 20, file);
+        self.partial = partial;
+        self.head()
+    }
+
+    /// Puts the file behind those that are full.
+    fn end_file(&mut self) -> Result<()> {
+        let flushed = self.writer.flush().and_then(|()| self.writer.get_ref().sync_all());
+        flushed.map_err(|e| Error::io(&self.partial, e))?;
+        self.full.push(Full {
+            partial: self.partial.clone(),
+            documents: mem::take(&mut self.documents),
+            stored_bytes: mem::take(&mut self.stored_bytes),
+            shards: mem::take(&mut self.shards),
+        });
+        Ok(())
+    }
+
     fn mark(&self) -> Mark {
-        Mark { documents: self.documents, stored_bytes: self.stored_bytes }
+        Mark {
+            full: self.full.len(),
+            documents: self.documents,
+            stored_bytes: self.stored_bytes,
+            shards: self.shards.len(),
+            pieces: self.pieces.len(),
+        }
     }
 
     /// Takes back what was written since.
     fn back_to(&mut self, mark: Mark) -> Result<()> {
+        let mut later = self.full.split_off(mark.full).into_iter();
+        if let Some(began) = later.next() {
+            let file = File::options().write(true).open(&began.partial);
+            let file = file.map_err(|e| Error::io(&began.partial, e))?;
+            self.writer = BufWriter::with_capacity(1 << 20, file);
+            self.shards = began.shards;
+            let last = mem::replace(&mut self.partial, began.partial);
+            for partial in later.map(|full| full.partial).chain([last]) {
+                fs::remove_file(&partial).map_err(|e| Error::io(&partial, e))?;
+            }
+        }
         let back = |writer: &mut BufWriter<File>| {
             writer.flush()?;
             writer.get_ref().set_len(mark.stored_bytes)?;
             writer.seek(SeekFrom::Start(mark.stored_bytes)).map(drop)
         };
         back(&mut self.writer).map_err(|e| Error::io(&self.partial, e))?;
-        Mark { documents: self.documents, stored_bytes: self.stored_bytes } = mark;
-        if mark.stored_bytes == 0 {
+        let Mark { documents, stored_bytes, shards, pieces, full } = mark;
+        self.shards.truncate(shards);
+        self.pieces.truncate(pieces);
+        (self.documents, self.stored_bytes) = (documents, stored_bytes);
+        if full == 0 && stored_bytes == 0 {
             self.date = None;
         }
         Ok(())
     }
 
-    fn finish(mut self, target: &Target) -> Result<(KeptFile, Vec<Damage>)> {
+    fn finish(mut self) -> Result<(Vec<KeptFile>, Vec<Damage>)> {
+        let target = self.target;
         // A gzip file of no member would be none, nor is an empty file one of WARC.
         self.head()?;
-        if self.stored_bytes == 0 && self.documents == 0 {
-            let empty = match self.format {
-                StreamFormat::Wet => warcinfo(&date(b""), self.name.as_deref().unwrap_or_default()),
+        if self.stored_bytes == 0 {
+            let empty = match target.format {
+                StreamFormat::Wet => warcinfo(&date(b""), &self.name()),
                 StreamFormat::Jsonl | StreamFormat::Csv => Vec::new(),
             };
-            let empty = pack(&empty, self.compression)?;
+            let empty = pack(&empty, target.compression)?;
             self.write(&empty)?;
         }
-        let flushed = self.writer.flush().and_then(|()| self.writer.get_ref().sync_all());
-        flushed.map_err(|e| Error::io(&self.partial, e))?;
-        let path = target.path.clone();
-        fs::rename(&self.partial, &path).map_err(|e| Error::io(&path, e))?;
-        let Self { format, documents, stored_bytes, lost, .. } = self;
-        let shards = target.shards.clone();
-        Ok((KeptFile { path, format: format.format(), documents, stored_bytes, shards }, lost))
+        self.end_file()?;
+        let mut files = Vec::with_capacity(self.full.len());
+        for (number, Full { partial, documents, stored_bytes, shards }) in (1..).zip(self.full) {
+            let path = target.path(number);
+            fs::rename(&partial, &path).map_err(|e| Error::io(&path, e))?;
+            let shards = if target.size.is_some() { shards } else { target.shards.clone() };
+            files.push(KeptFile { path, format: target.format.format(), documents, stored_bytes, shards });
+        }
+        Ok((files, self.lost))
     }
 }
 
@@ -255,14 +375,14 @@ fn canonical(header: &[u8], content: &[u8]) -> Vec<u8> {
 }
 
 /// The first record of a WET file. Its date is that of the first document kept and its id is made from its
-/// content, so the same input always gives the same file.
+/// content and the file's name, so the same input always gives the same file.
 fn warcinfo(date: &str, name: &str) -> Vec<u8> {
     let content = concat!(
         "software: flipside/",
         env!("CARGO_PKG_VERSION"),
         "\r\nformat: WARC File Format 1.0\r\ndescription: documents kept after near-duplicates were removed\r\n"
     );
-    let (a, b) = murmur3_x64_128(format!("{date}\n{content}").as_bytes(), 0);
+    let (a, b) = murmur3_x64_128(format!("{date}\n{name}\n{content}").as_bytes(), 0);
     // The shape of a version 8 UUID (RFC 9562): any bits, but version and variant.
     let id = format!(
         "{:08x}-{:04x}-8{:03x}-{:04x}-{:012x}",
@@ -315,6 +435,10 @@ pub fn write_kept(
 /// With [`KeptFiles::Each`] every input has a file of its own, stored as the input is, whatever is kept of it:
 /// `kept.NAME`, where the name is that of the input with the usual ending.
 ///
+/// With [`KeptFiles::OfSize`] each of these files is several, which end where the next page would be too much:
+/// `kept-00001.jsonl.gz`, `kept-2-00001.csv.gz` and so on. Each begins as a file does, with a warcinfo record or a
+/// header, and one is there even if nothing is kept.
+///
 /// What is written does not depend on the number of threads.
 ///
 /// Where an input is gone or has changed since it was found, the pages that can still be read there and that
@@ -333,12 +457,13 @@ pub fn write_kept_as(
     fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
     let pool = pool(options.threads.max(1))?;
     let names = names(inputs);
+    let size = files.size();
     let mut targets: Vec<Target> = Vec::new();
     for format in StreamFormat::ALL {
         let of_format = |input: &&Input| input.format == format.format() && input.problem.is_none();
         let shards = || (0..).zip(inputs).filter(|(_, input)| input.format == format.format());
         match files {
-            KeptFiles::One => {
+            KeptFiles::One | KeptFiles::OfSize(_) => {
                 // Tables with other columns go to files of their own; an empty one has none at all.
                 let mut headers: Vec<Option<&Arc<Header>>> = Vec::new();
                 for header in inputs.iter().filter(of_format).map(|input| input.header.as_ref()) {
@@ -358,6 +483,7 @@ pub fn write_kept_as(
                     let number = if number == 1 { String::new() } else { format!("-{number}") };
                     targets.push(Target {
                         path: dir.join(format!("kept{number}{}", ending(format.format(), compression))),
+                        size,
                         format,
                         compression,
                         shards: shards().filter(|(_, input)| is_of(input)).map(|(shard, _)| shard).collect(),
@@ -369,6 +495,7 @@ pub fn write_kept_as(
                 let shards = shards().filter(|(_, input)| of_format(input));
                 targets.extend(shards.map(|(shard, input)| Target {
                     path: dir.join(&names[shard as usize]),
+                    size,
                     format,
                     compression: input.compression,
                     shards: vec![shard],
@@ -378,18 +505,18 @@ pub fn write_kept_as(
         }
     }
     let write = |target: &Target| write_target(target, inputs, options, kept, is_same, &pool);
-    let written: Vec<Result<(KeptFile, Vec<Damage>)>> = match files {
-        KeptFiles::One => targets.iter().map(write).collect(),
+    let written: Vec<Result<(Vec<KeptFile>, Vec<Damage>)>> = match files {
+        KeptFiles::One | KeptFiles::OfSize(_) => targets.iter().map(write).collect(),
         KeptFiles::Each => pool.install(|| targets.par_iter().map(write).collect()),
     };
     let mut kept_in = Kept::default();
     for written in written {
-        let (file, lost) = written?;
-        kept_in.files.push(file);
+        let (files, lost) = written?;
+        kept_in.files.extend(files);
         kept_in.lost.extend(lost);
     }
     let own = (files == KeptFiles::Each).then_some(&names[..]);
-    let rows = parquet::write_kept(inputs, options, kept, is_same, (dir, own), &pool)?;
+    let rows = parquet::write_kept(inputs, options, kept, is_same, (dir, own, size), &pool)?;
     kept_in.files.extend(rows.files);
     kept_in.lost.extend(rows.lost);
     Ok(kept_in)
@@ -400,7 +527,7 @@ fn are_copies(kept: &[(DocId, Place)]) -> bool {
     kept.iter().all(|(_, place)| place.member > 0)
 }
 
-/// Writes a file. Of several inputs those that must be compressed anew are worked on side by side.
+/// Writes a file, or those of a size. Of several inputs those that must be compressed anew are worked on side by side.
 fn write_target(
     target: &Target,
     inputs: &[Input],
@@ -408,7 +535,7 @@ fn write_target(
     kept: &dyn KeptPages,
     is_same: IsSame<'_>,
     pool: &rayon::ThreadPool,
-) -> Result<(KeptFile, Vec<Damage>)> {
+) -> Result<(Vec<KeptFile>, Vec<Damage>)> {
     let mut output = Output::create(target)?;
     let mut shards = Vec::new();
     for &shard in &target.shards {
@@ -416,11 +543,11 @@ fn write_target(
             shards.push(shard);
         }
     }
-    let one = |shard: u32, kept: &[(DocId, Place)], output: &mut Output| {
+    let one = |shard: u32, kept: &[(DocId, Place)], output: &mut Output<'_>| {
         write_file(inputs, shard, options, kept, is_same, output, pool)
     };
     for shards in shards.chunks(pool.current_num_threads().max(1)) {
-        let part = |&shard: &u32| -> Result<Option<Output>> {
+        let part = |&shard: &u32| -> Result<Option<Output<'_>>> {
             let kept = kept.of_file(shard)?;
             // Bytes that are copied come from the file, and one input needs no part.
             if shards.len() == 1 || are_copies(&kept) {
@@ -430,15 +557,16 @@ fn write_target(
             one(shard, &kept, &mut part)?;
             Ok(Some(part))
         };
-        let parts: Vec<Result<Option<Output>>> = pool.install(|| shards.par_iter().map(part).collect());
+        let parts: Vec<Result<Option<Output<'_>>>> = pool.install(|| shards.par_iter().map(part).collect());
         for (&shard, part) in shards.iter().zip(parts) {
+            output.shard = shard;
             match part? {
                 Some(part) => output.append(part)?,
                 None => one(shard, &kept.of_file(shard)?, &mut output)?,
             }
         }
     }
-    output.finish(target)
+    output.finish()
 }
 
 /// Writes what is kept of a file, or of it what can still be had.
@@ -448,12 +576,12 @@ fn write_file(
     options: &ReadOptions,
     kept: &[(DocId, Place)],
     is_same: IsSame<'_>,
-    output: &mut Output,
+    output: &mut Output<'_>,
     pool: &rayon::ThreadPool,
 ) -> Result<()> {
     let input = &inputs[shard as usize];
     let mark = output.mark();
-    let write = |kept: &[(DocId, Place)], output: &mut Output| -> Result<Option<String>> {
+    let write = |kept: &[(DocId, Place)], output: &mut Output<'_>| -> Result<Option<String>> {
         let now = input.stamp();
         let wrote = if are_copies(kept) {
             copy_members(input, options, kept, output)
@@ -550,25 +678,37 @@ fn copy_members(
     input: &Input,
     options: &ReadOptions,
     kept: &[(DocId, Place)],
-    output: &mut Output,
+    output: &mut Output<'_>,
 ) -> Result<(), Broken> {
     let io = |e: io::Error| Broken::Input(e.to_string());
     let mut file = input.open().map_err(io)?;
     // By the decoder that read it: another may refuse what this one takes.
     output.begin(|| header_at(input, options, kept[0].1).map(|header| date(&header)))?;
-    output.documents += kept.len() as u64;
     // Neighbours are copied in one piece, of bounded size.
     const PIECE: u64 = 8 << 20;
-    let mut piece = kept[0].1.offset..kept[0].1.offset;
+    let mut piece = vec![kept[0].1.offset];
     for (_, place) in kept {
-        if place.offset != piece.end || piece.end - piece.start > PIECE {
-            output.write(&copy(&mut file, piece.start, piece.end).map_err(io)?)?;
-            piece = place.offset..place.offset;
+        let (start, end) = (piece[0], piece[piece.len() - 1]);
+        if place.offset != end || end - start > PIECE {
+            copy_piece(&mut file, &piece, output).map_err(io)??;
+            piece.clear();
+            piece.push(place.offset);
         }
-        piece.end += place.member;
+        piece.push(place.offset + place.member);
     }
-    output.write(&copy(&mut file, piece.start, piece.end).map_err(io)?)?;
+    copy_piece(&mut file, &piece, output).map_err(io)??;
     Ok(())
+}
+
+/// Copies stored bytes from the first of these offsets to the last, from each to the next a document.
+fn copy_piece(file: &mut StoredFile, bounds: &[u64], output: &mut Output<'_>) -> io::Result<Result<()>> {
+    let (start, end) = (bounds[0], bounds[bounds.len() - 1]);
+    let bytes = copy(file, start, end)?;
+    if output.target.size.is_none() {
+        return Ok(output.put(&bytes, bounds.len() as u64 - 1));
+    }
+    let documents = bounds.windows(2).map(|pair| (pair[0] - start) as usize..(pair[1] - start) as usize);
+    Ok(documents.into_iter().try_for_each(|document| output.put(&bytes[document], 1)))
 }
 
 /// Reads a file again and writes what is kept of it, record by record.
@@ -577,7 +717,7 @@ fn write_anew(
     shard: u32,
     options: &ReadOptions,
     kept: &[(DocId, Place)],
-    output: &mut Output,
+    output: &mut Output<'_>,
     pool: &rayon::ThreadPool,
 ) -> Result<(), Broken> {
     let io = |e: io::Error| Broken::Input(e.to_string());
@@ -596,25 +736,24 @@ fn write_anew(
         let Some(first) = chosen.first() else { continue };
         found += chosen.len();
         let bytes = &block.records.bytes;
-        if output.format != StreamFormat::Wet {
-            waiting.push((lines(bytes, &chosen), chosen.len() as u64));
+        if output.target.format != StreamFormat::Wet {
+            waiting.extend(lines(bytes, &chosen, output.target.lines_at_once()));
             if waiting.len() >= pool.current_num_threads() {
                 write_lines(&mut waiting, output, pool)?;
             }
             continue;
         }
         output.begin(|| Ok(date(&bytes[first.start..first.content_start])))?;
-        output.documents += chosen.len() as u64;
-        let compression = output.compression;
+        let compression = output.target.compression;
         for part in pool.install(|| records(bytes, &chosen, compression)) {
             match part? {
-                Part::New(bytes) => output.write(&bytes)?,
-                Part::Stored(from, to) => {
+                Part::New(bytes) => output.put(&bytes, 1)?,
+                Part::Stored(bounds) => {
                     let file = match &mut stored {
                         Some(file) => file,
                         None => stored.insert(input.open().map_err(io)?),
                     };
-                    output.write(&copy(file, from, to).map_err(io)?)?;
+                    copy_piece(file, &bounds, output).map_err(io)??;
                 }
             }
         }
@@ -626,31 +765,36 @@ fn write_anew(
     }
 }
 
-/// Lines, verbatim.
-fn lines(bytes: &[u8], chosen: &[&Span]) -> Vec<u8> {
-    let mut text = Vec::new();
+/// Lines, verbatim, and how many they are: as one, or several of so many bytes at most, unless a line has more.
+fn lines(bytes: &[u8], chosen: &[&Span], at_once: usize) -> Vec<(Vec<u8>, u64)> {
+    let mut texts: Vec<(Vec<u8>, u64)> = Vec::new();
     for span in chosen {
-        text.extend_from_slice(&bytes[span.content_start..span.content_end]);
+        let line = &bytes[span.content_start..span.content_end];
+        if texts.last().is_none_or(|(text, _)| text.len() + line.len() >= at_once) {
+            texts.push((Vec::new(), 0));
+        }
+        let Some((text, lines)) = texts.last_mut() else { continue };
+        text.extend_from_slice(line);
         text.push(b'\n');
+        *lines += 1;
     }
-    text
+    texts
 }
 
 /// Writes the lines that wait, and how many each has, packed block by block.
 fn write_lines(
     waiting: &mut Vec<(Vec<u8>, u64)>,
-    output: &mut Output,
+    output: &mut Output<'_>,
     pool: &rayon::ThreadPool,
 ) -> Result<()> {
-    let compression = output.compression;
+    let compression = output.target.compression;
     if !waiting.is_empty() {
         output.head()?;
     }
     let packed: Vec<Result<Vec<u8>>> =
         pool.install(|| waiting.par_iter().map(|(lines, _)| pack(lines, compression)).collect());
     for (packed, (_, documents)) in packed.into_iter().zip(waiting.drain(..)) {
-        output.write(&packed?)?;
-        output.documents += documents;
+        output.put(&packed?, documents)?;
     }
     Ok(())
 }
@@ -693,8 +837,8 @@ fn names(inputs: &[Input]) -> Vec<String> {
 /// A piece of the output.
 enum Part {
     New(Vec<u8>),
-    /// To be copied from the stored file, from and to these offsets.
-    Stored(u64, u64),
+    /// To be copied from the stored file: documents from each of these offsets to the next.
+    Stored(Vec<u64>),
 }
 
 /// One gzip member or frame per record; neighbours that are copied are one piece.
@@ -704,7 +848,7 @@ fn records(bytes: &[u8], chosen: &[&Span], compression: Compression) -> Vec<Resu
         .map(|span| {
             let (header, content) = (span.start..span.content_start, span.content_start..span.content_end);
             match span.member {
-                Some((from, to)) if copyable(span, bytes) > 0 => Ok(Part::Stored(from, to)),
+                Some((from, to)) if copyable(span, bytes) > 0 => Ok(Part::Stored(vec![from, to])),
                 _ => pack(&canonical(&bytes[header], &bytes[content]), compression).map(Part::New),
             }
         })
@@ -712,7 +856,9 @@ fn records(bytes: &[u8], chosen: &[&Span], compression: Compression) -> Vec<Resu
     let mut joined: Vec<Result<Part>> = Vec::new();
     for part in parts {
         match (joined.last_mut(), part) {
-            (Some(Ok(Part::Stored(_, end))), Ok(Part::Stored(from, to))) if *end == from => *end = to,
+            (Some(Ok(Part::Stored(bounds))), Ok(Part::Stored(next))) if bounds.last() == next.first() => {
+                bounds.extend(&next[1..]);
+            }
             (_, part) => joined.push(part),
         }
     }

@@ -474,7 +474,13 @@ pub(crate) fn rows_of_files(
     let mut rows: Vec<FileRow> = read.iter().zip(kept).map(|(file, &kept)| file_row(file, kept)).collect();
     for file in files {
         let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned());
-        file.shards.iter().for_each(|&shard| rows[shard as usize].kept_in.clone_from(&name));
+        for &shard in &file.shards {
+            let row = &mut rows[shard as usize];
+            match row.kept_in {
+                None => row.kept_in.clone_from(&name),
+                Some(_) => row.kept_to.clone_from(&name),
+            }
+        }
     }
     rows
 }
@@ -495,5 +501,6 @@ fn file_row(file: &corpus::FileReading, kept: u64) -> FileRow {
         damaged: file.damaged,
         unread: file.unread,
         kept_in: None,
+        kept_to: None,
     }
 }

@@ -296,6 +296,7 @@ pub fn psm() -> Report {
                 damaged: 5,
                 unread: 0,
                 kept_in: Some("kept.warc.wet.gz".into()),
+                kept_to: None,
             })
             .collect(),
         lost_by_source: vec![sources("host", "shop.greenfinger.example".into())],

@@ -671,8 +671,11 @@ pub struct FileRow {
     pub documents: u64,
     /// Documents of it that stay.
     pub kept: u64,
-    /// The file of the folder that these are in; none where they were not written.
+    /// The file of the folder that these are in, or the first of several; none where they were not written.
     pub kept_in: Option<String>,
+    /// The last file that these are in, where they are in several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_to: Option<String>,
     /// Damaged records in it.
     pub damaged: u64,
     /// Records in it that hold a page in a form that is not read.

@@ -31,7 +31,7 @@ use super::pages::{Pages, Stored, Turn};
 use crate::corpus::damage::{Damage, DamageKind};
 use crate::corpus::filetype::Format;
 use crate::corpus::inputs::Input;
-use crate::corpus::kept::{Kept, KeptFile, KeptPages};
+use crate::corpus::kept::{Kept, KeptFile, KeptPages, numbered_path};
 use crate::corpus::options::ReadOptions;
 use crate::corpus::write::{IsSame, lost, still_there};
 use crate::document::{DocId, Place};
@@ -46,11 +46,25 @@ struct Family<'a> {
     inputs: Vec<(u32, &'a Input)>,
     /// Rows of the largest row group.
     largest: u64,
+    rows: u64,
     kept: u64,
 }
 
+impl Family<'_> {
+    /// Rows of a row group. Where files are to be of a size, some row groups make a file, as far as the stored
+    /// bytes of all rows tell.
+    fn rows_of_group(&self, size: Option<u64>) -> u64 {
+        let Some(size) = size else { return self.largest.max(self.kept / GROUPS) };
+        let stored = self.inputs.iter().map(|(_, input)| u128::from(input.stored_bytes())).sum::<u128>();
+        let rows = u128::from(size / 4) * u128::from(self.rows) / stored.max(1);
+        u64::try_from(rows).unwrap_or(u64::MAX).min(self.largest).max(1)
+    }
+}
+
 /// Kept rows of a row group, as ranges of its rows.
+#[derive(Clone)]
 struct Source<'a> {
+    shard: u32,
     input: &'a Input,
     layout: Arc<Layout>,
     group: usize,
@@ -107,7 +121,8 @@ fn still_kept<'a>(
 }
 
 /// Writes the kept rows of all Parquet inputs into the folder, one file for all with the same columns:
-/// `kept.parquet`, then `kept-2.parquet` and so on; or, if names are given, one for each input.
+/// `kept.parquet`, then `kept-2.parquet` and so on; or, if names are given, one for each input; or, if a size is
+/// given, as many as it takes for none to be larger.
 ///
 /// A row group of which some column that was not read before turns out to be damaged is left out, and
 /// named in [`Kept::lost`].
@@ -119,7 +134,7 @@ pub(crate) fn write_kept(
     options: &ReadOptions,
     kept: &dyn KeptPages,
     is_same: IsSame<'_>,
-    (dir, names): (&Path, Option<&[String]>),
+    (dir, names, size): (&Path, Option<&[String]>, Option<u64>),
     pool: &rayon::ThreadPool,
 ) -> Result<Kept> {
     let (kept, mut gone) = still_kept(inputs, options, kept, is_same)?;
@@ -139,12 +154,13 @@ pub(crate) fn write_kept(
         let schema = layout.metadata.file_metadata().schema_descr().root_schema_ptr();
         let at = families.iter().position(|family| names.is_none() && family.schema == schema);
         let at = at.unwrap_or_else(|| {
-            families.push(Family { schema, inputs: Vec::new(), largest: 1, kept: 0 });
+            families.push(Family { schema, inputs: Vec::new(), largest: 1, rows: 0, kept: 0 });
             families.len() - 1
         });
         let family = &mut families[at];
         let rows = layout.starts.windows(2).map(|pair| pair[1] - pair[0]).max();
         family.largest = family.largest.max(rows.unwrap_or(0));
+        family.rows += layout.starts.last().copied().unwrap_or(0);
         family.kept += kept.number(shard)?;
         family.inputs.push((shard, input));
     }
@@ -163,15 +179,15 @@ pub(crate) fn write_kept(
             (None, 0) => "kept.parquet".to_owned(),
             (None, n) => format!("kept-{}.parquet", n + 1),
         };
-        write_family(family, options, &kept, &dir.join(name), pool)
+        write_family(family, options, &kept, (&dir.join(name), size), pool)
     };
     let all: Vec<_> = match names {
         Some(_) => pool.install(|| families.par_iter().enumerate().map(one).collect()),
         None => families.iter().enumerate().map(one).collect(),
     };
     for one in all {
-        let (file, lost) = one?;
-        written.files.push(file);
+        let (files, lost) = one?;
+        written.files.extend(files);
         written.lost.extend(lost);
     }
     Ok(written)
@@ -255,6 +271,12 @@ struct Form {
 }
 
 impl Form {
+    /// A file to put row groups into.
+    fn file(&self, path: &Path) -> Result<SerializedFileWriter<BufWriter<File>>, ParquetError> {
+        let file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+        SerializedFileWriter::new(file, self.schema.root_schema_ptr(), self.properties.clone())
+    }
+
     fn encode(&self, sources: &[&Source<'_>]) -> Result<Encoded, ParquetError> {
         let file = tempfile::tempfile_in(&self.dir)?;
         let mut sink = TrackedWrite::new(&file);
@@ -295,24 +317,33 @@ impl Form {
     }
 }
 
-/// A file in the making, and the row groups for it.
+/// A file in the making, or, where a size is set, the last of several, and the row groups for it.
 struct Output<'a> {
+    path: &'a Path,
+    size: Option<u64>,
     writer: SerializedFileWriter<BufWriter<File>>,
     form: Form,
     ready: Vec<Vec<Source<'a>>>,
     documents: u64,
+    /// The inputs of which rows are in the file.
+    shards: Vec<u32>,
+    /// Files that are whole and have not their names yet.
+    whole: Vec<KeptFile>,
     lost: Vec<Damage>,
 }
 
 impl<'a> Output<'a> {
-    fn create(path: &Path, dir: &Path, family: &Family<'_>, first: &Layout) -> Result<Self, ParquetError> {
+    fn create(
+        (path, size): (&'a Path, Option<u64>),
+        family: &Family<'_>,
+        first: &Layout,
+    ) -> Result<Self, ParquetError> {
         let properties = Arc::new(properties(first));
-        let schema = writable(&family.schema)?;
-        let file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-        let writer = SerializedFileWriter::new(file, schema.clone(), properties.clone())?;
-        let schema = Arc::new(SchemaDescriptor::new(schema));
-        let form = Form { schema, properties, dir: dir.to_path_buf() };
-        Ok(Self { writer, form, ready: Vec::new(), documents: 0, lost: Vec::new() })
+        let schema = Arc::new(SchemaDescriptor::new(writable(&family.schema)?));
+        let form = Form { schema, properties, dir: path.parent().unwrap_or(Path::new(".")).to_path_buf() };
+        let writer = form.file(&unnamed(&path_of(path, size, 1)))?;
+        let (ready, shards, whole, lost) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { path, size, writer, form, ready, documents: 0, shards, whole, lost })
     }
 
     /// Writes the row groups that are ready, encoding them side by side.
@@ -320,19 +351,116 @@ impl<'a> Output<'a> {
         let ready: Vec<Vec<Source<'a>>> = std::mem::take(&mut self.ready);
         let settled: Vec<_> =
             pool.install(|| ready.par_iter().map(|sources| self.form.settle(sources)).collect());
-        for (sources, settled) in ready.iter().zip(settled) {
-            let (encoded, bad) = settled.map_err(|(_, detail)| ParquetError::General(detail))?;
-            self.lost.extend(bad.into_iter().map(|(at, flaw)| sources[at].lost(flaw)));
-            let Some(Encoded { file, columns, rows }) = encoded else { continue };
-            let mut group = self.writer.next_row_group()?;
-            for column in columns {
-                group.append_column(&file, column)?;
-            }
-            group.close()?;
-            self.documents += rows;
+        for (sources, settled) in ready.into_iter().zip(settled) {
+            self.add(sources, settled)?;
         }
         Ok(())
     }
+
+    /// Adds a row group, or its halves, if it is larger than a file may be.
+    fn add(
+        &mut self,
+        mut sources: Vec<Source<'a>>,
+        settled: Result<Settled, Flaw>,
+    ) -> Result<(), ParquetError> {
+        let (encoded, bad) = settled.map_err(|(_, detail)| ParquetError::General(detail))?;
+        let lost = bad.into_iter().rev().map(|(at, flaw)| sources.remove(at).lost(flaw));
+        let lost: Vec<Damage> = lost.collect();
+        self.lost.extend(lost.into_iter().rev());
+        let Some(Encoded { file, columns, rows }) = encoded else { return Ok(()) };
+        if let Some(size) = self.size {
+            let bytes = file.metadata()?.len();
+            if bytes > size && rows > 1 {
+                drop(file);
+                for half in halves(&sources) {
+                    let settled = self.form.settle(&half);
+                    self.add(half, settled)?;
+                }
+                return Ok(());
+            }
+            let groups = self.writer.flushed_row_groups().len() as u64;
+            let is_full = self.writer.bytes_written() as u64 + bytes > size || groups >= GROUPS;
+            if groups > 0 && is_full {
+                self.next_file()?;
+            }
+        }
+        let mut group = self.writer.next_row_group()?;
+        for column in columns {
+            group.append_column(&file, column)?;
+        }
+        group.close()?;
+        self.documents += rows;
+        self.shards.extend(sources.iter().map(|source| source.shard));
+        self.shards.dedup();
+        Ok(())
+    }
+
+    /// Ends the file and begins the next one.
+    fn next_file(&mut self) -> Result<(), ParquetError> {
+        let next = self.form.file(&unnamed(&path_of(self.path, self.size, self.whole.len() + 2)))?;
+        let writer = std::mem::replace(&mut self.writer, next);
+        let path = path_of(self.path, self.size, self.whole.len() + 1);
+        let (documents, shards) = (std::mem::take(&mut self.documents), std::mem::take(&mut self.shards));
+        self.whole.push(ended(writer, path, documents, shards)?);
+        Ok(())
+    }
+
+    /// Gives the files their names.
+    fn finish(self) -> Result<(Vec<KeptFile>, Vec<Damage>), ParquetError> {
+        let Self { path, size, writer, documents, shards, mut whole, lost, .. } = self;
+        whole.push(ended(writer, path_of(path, size, whole.len() + 1), documents, shards)?);
+        whole.iter().try_for_each(|file| fs::rename(unnamed(&file.path), &file.path))?;
+        Ok((whole, lost))
+    }
+}
+
+/// A file that is whole and has not its name yet.
+fn ended(
+    writer: SerializedFileWriter<BufWriter<File>>,
+    path: PathBuf,
+    documents: u64,
+    shards: Vec<u32>,
+) -> Result<KeptFile, ParquetError> {
+    let mut file = writer.into_inner()?;
+    file.flush()?;
+    file.get_ref().sync_all()?;
+    let stored_bytes = file.get_ref().metadata()?.len();
+    Ok(KeptFile { path, format: Format::Parquet, documents, stored_bytes, shards })
+}
+
+/// The path of a file, which has its number where a size is set.
+fn path_of(path: &Path, size: Option<u64>, number: usize) -> PathBuf {
+    size.map_or_else(|| path.to_path_buf(), |_| numbered_path(path, number))
+}
+
+/// Where a file is until it is whole.
+fn unnamed(path: &Path) -> PathBuf {
+    let mut partial = path.as_os_str().to_os_string();
+    partial.push(".partial");
+    partial.into()
+}
+
+/// The rows of sources, as two of half as many.
+fn halves<'a>(sources: &[Source<'a>]) -> [Vec<Source<'a>>; 2] {
+    let mut left = usize::try_from(sources.iter().map(Source::kept).sum::<u64>() / 2).unwrap_or(usize::MAX);
+    let mut halves = [Vec::new(), Vec::new()];
+    for source in sources {
+        let mut parts = [Vec::new(), Vec::new()];
+        for range in &source.rows {
+            let first = left.min(range.len());
+            left -= first;
+            let middle = range.start + first;
+            parts[0].push(range.start..middle);
+            parts[1].push(middle..range.end);
+        }
+        for (half, mut rows) in halves.iter_mut().zip(parts) {
+            rows.retain(|range| !range.is_empty());
+            if !rows.is_empty() {
+                half.push(Source { rows, ..source.clone() });
+            }
+        }
+    }
+    halves
 }
 
 impl Source<'_> {
@@ -355,14 +483,10 @@ fn write_family(
     family: &Family<'_>,
     options: &ReadOptions,
     kept: &dyn KeptPages,
-    path: &Path,
+    (path, size): (&Path, Option<u64>),
     pool: &rayon::ThreadPool,
-) -> Result<(KeptFile, Vec<Damage>)> {
-    let mut partial = path.as_os_str().to_os_string();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let io = |error| Error::io(&partial, error);
-    let failed = |error: ParquetError| Error::io(&partial, std::io::Error::other(error));
+) -> Result<(Vec<KeptFile>, Vec<Damage>)> {
+    let failed = |error: ParquetError| Error::io(path, std::io::Error::other(error));
     let changed = |input: &Input, (_, detail): Flaw| Error::Format {
         path: input.path.clone(),
         field: "a file read before",
@@ -370,10 +494,9 @@ fn write_family(
         got: detail,
         advice: "was the file changed during the run?",
     };
-    let dir = path.parent().unwrap_or(Path::new("."));
     let mut output: Option<Output<'_>> = None;
     let mut sources: Vec<Source<'_>> = Vec::new();
-    let (mut waiting, enough) = (0, family.largest.max(family.kept / GROUPS));
+    let (mut waiting, enough) = (0, family.rows_of_group(size));
     for &(shard, input) in &family.inputs {
         let of_file = kept.of_file(shard)?;
         let mut rest = &of_file[..];
@@ -384,15 +507,19 @@ fn write_family(
         let layout = Arc::new(layout(input, options).map_err(|flaw| changed(input, flaw))?);
         let output = match &mut output {
             Some(output) => output,
-            None => output.insert(Output::create(&partial, dir, family, &layout).map_err(failed)?),
+            None => output.insert(Output::create((path, size), family, &layout).map_err(failed)?),
         };
         while let Some(&(id, _)) = rest.first() {
             let group = layout.group_of(id.row);
             let group = group.ok_or_else(|| changed(input, (DamageKind::Truncated, "fewer rows".into())))?;
             let (start, end) = (layout.starts[group], layout.starts[group + 1]);
-            let (here, behind) = rest.split_at(rest.partition_point(|(id, _)| u64::from(id.row) < end));
+            let mut here = rest.partition_point(|(id, _)| u64::from(id.row) < end);
+            if size.is_some() {
+                here = here.min(usize::try_from(enough - waiting).unwrap_or(usize::MAX));
+            }
+            let (here, behind) = rest.split_at(here);
             rest = behind;
-            sources.push(Source { input, layout: layout.clone(), group, rows: ranges(here, start) });
+            sources.push(Source { shard, input, layout: layout.clone(), group, rows: ranges(here, start) });
             waiting += here.len() as u64;
             if waiting >= enough {
                 waiting = 0;
@@ -408,14 +535,11 @@ fn write_family(
         output.ready.push(sources);
     }
     output.write(pool).map_err(failed)?;
-    let Output { writer, documents, lost, .. } = output;
-    let mut file = writer.into_inner().map_err(failed)?;
-    file.flush().and_then(|()| file.get_ref().sync_all()).map_err(io)?;
-    let stored_bytes = file.get_ref().metadata().map_err(io)?.len();
-    fs::rename(&partial, path).map_err(|error| Error::io(path, error))?;
-    let path = path.to_path_buf();
-    let shards = family.inputs.iter().map(|&(shard, _)| shard).collect();
-    Ok((KeptFile { path, format: Format::Parquet, documents, stored_bytes, shards }, lost))
+    let (mut files, lost) = output.finish().map_err(failed)?;
+    if let ([file], None) = (&mut files[..], size) {
+        file.shards = family.inputs.iter().map(|&(shard, _)| shard).collect();
+    }
+    Ok((files, lost))
 }
 
 /// Rows as ranges, counted from the start of their row group.
