@@ -89,6 +89,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "one|each|BYTES", value_parser = kept_files, help_heading = "Results")]
     kept_files: Option<KeptFiles>,
 
+    /// Copy the results to an object store once they are whole in OUT, to s3://bucket/prefix/, gs:// or az:// (with
+    /// the feature stores). That they may be put there is seen to before anything is read; --force replaces an
+    /// earlier result there, too
+    #[arg(long, value_name = "ADDRESS", help_heading = "Results")]
+    upload: Option<PathBuf>,
+
     #[command(flatten)]
     features: FeatureArgs,
 
@@ -135,7 +141,13 @@ impl Args {
     pub(crate) fn run(self, command_line: Vec<String>) -> anyhow::Result<Done> {
         let job = self.job(command_line)?;
         let summary = staged::dedup(&job, &Bars::new(self.run.quiet))?;
-        tell(&format!("{}\n{}\n", summary.text, printable_path(&job.out.join("report.html"))))?;
+        let uploaded = job.upload.iter().map(|address| format!("{}\n", printable_path(address)));
+        tell(&format!(
+            "{}\n{}\n{}",
+            summary.text,
+            printable_path(&job.out.join("report.html")),
+            uploaded.collect::<String>()
+        ))?;
         Ok(if summary.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 
@@ -193,6 +205,7 @@ impl Args {
             against: self.against.clone(),
             writes,
             kept_files: self.kept_files.unwrap_or_default(),
+            upload: self.upload.clone(),
             without_frames,
             frames,
             save_frames: self.save_frames.clone(),

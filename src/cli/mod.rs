@@ -26,6 +26,7 @@ mod serve;
 #[cfg(unix)]
 mod signals;
 mod staged;
+mod upload;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use flipside::Error;
@@ -60,6 +61,7 @@ enum Command {
     Serve(serve::Args),
     Mark(mark::Args),
     Inspect(inspect::Args),
+    Upload(upload::Args),
     Plan(plan::Args),
     /// Print a shell's completion script.
     #[command(after_help = "Example: flipside completions bash > /etc/bash_completion.d/flipside")]
@@ -88,8 +90,13 @@ impl Command {
 impl Command {
     /// What is said when a signal ends it, where there is something to go on with.
     fn farewell(&self) -> Option<&'static str> {
-        let is_stage = matches!(self, Self::Sketch(_) | Self::Join(_) | Self::Cluster(_) | Self::Apply(_));
-        is_stage.then_some("ended. What was finished stays where it is; the same command goes on from there")
+        match self {
+            Self::Sketch(_) | Self::Join(_) | Self::Cluster(_) | Self::Apply(_) => {
+                Some("ended. What was finished stays where it is; the same command goes on from there")
+            }
+            Self::Upload(_) => Some("ended. The result stays where it is; --force begins the upload again"),
+            _ => None,
+        }
     }
 }
 
@@ -147,6 +154,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Serve(args) => args.run(),
         Command::Mark(args) => args.run(),
         Command::Inspect(args) => args.run(),
+        Command::Upload(args) => args.run(),
         Command::Plan(args) => args.run(),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -1,4 +1,4 @@
-//! Objects in stores and on web servers, read by ranges of bytes.
+//! Objects in stores and on web servers, read by ranges of bytes; [`put`] writes them.
 //!
 //! An object is pinned to the version in which it was found: every answer says its version and its length, and
 //! one of another version is a failure. What fails is asked for again, with growing pauses; what still fails is
@@ -7,6 +7,10 @@
 //!
 //! Requests go through one runtime with threads of its own, so that whoever decodes waits for nothing but bytes
 //! that are on their way.
+
+mod put;
+
+pub(crate) use put::Prefix;
 
 use std::collections::{HashMap, VecDeque};
 use std::error::Error as _;
@@ -425,7 +429,16 @@ pub(crate) fn is_folder(path: &Path) -> bool {
 pub(crate) fn list(path: &Path) -> io::Result<Vec<Object>> {
     let parts = Address::of(path)?;
     let store = parts.store()?;
-    let found: Vec<ObjectMeta> = {
+    let found = below(&parts, &store)?;
+    if found.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "there is no object below this address"));
+    }
+    Ok(found.iter().map(|found| Object::new(parts.clone(), store.clone(), found)).collect())
+}
+
+/// What is below an address.
+fn below(parts: &Address, store: &Arc<dyn ObjectStore>) -> io::Result<Vec<ObjectMeta>> {
+    let mut found: Vec<ObjectMeta> = {
         let (parts, store) = (parts.clone(), store.clone());
         let prefix = (!parts.key.as_ref().is_empty()).then(|| parts.key.clone());
         Request::begin(async move {
@@ -434,23 +447,16 @@ pub(crate) fn list(path: &Path) -> io::Result<Vec<Object>> {
         .wait()?
     };
     // Some programs put an empty object where a file system has a folder.
-    let folders: std::collections::HashSet<&str> = found
+    let folders: std::collections::HashSet<String> = found
         .iter()
         .filter_map(|object| object.location.as_ref().rsplit_once('/'))
-        .map(|(folder, _)| folder)
+        .map(|(folder, _)| folder.to_owned())
         .collect();
     let is_folder = |object: &ObjectMeta| {
         object.location == parts.key || object.size == 0 && folders.contains(object.location.as_ref())
     };
-    let objects: Vec<Object> = found
-        .iter()
-        .filter(|object| !is_folder(object))
-        .map(|found| Object::new(parts.clone(), store.clone(), found))
-        .collect();
-    if objects.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "there is no object below this address"));
-    }
-    Ok(objects)
+    found.retain(|object| !is_folder(object));
+    Ok(found)
 }
 
 /// A piece of an object that was asked for.

@@ -34,8 +34,8 @@ pub(crate) fn check_is_here(parameter: &'static str, path: &Path) -> Result<()> 
     if !is_address(path) {
         return Ok(());
     }
-    let expected =
-        "a path of this machine: results are not written to stores; copy them there when they are whole";
+    let expected = "a path of this machine: results are not written to stores. Those of dedup are put there when they are \
+         whole, with --upload or by flipside upload; copy others";
     Err(Error::parameter(parameter, path.display(), expected))
 }
 

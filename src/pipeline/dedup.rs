@@ -6,6 +6,7 @@ use super::pages::Pages;
 use super::samples::{Catalogue, Shown, sample_pairs};
 use super::sources::{Scores, SourceNumbers, lost_by_source};
 use super::stages::{Progress, Stages};
+use super::upload::Upload;
 use super::{Job, Summary, read, save_frequencies};
 use crate::corpus::{self, JsonlFields};
 use crate::error::{Error, Result};
@@ -46,6 +47,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         return Err(Error::parameter("write", "pages.parquet", expected));
     }
     let folder = OutputFolder::begin(&job.out, job.force)?;
+    let upload = Upload::of(job)?;
     let summary = job.with_threads(|| {
         let stages = Stages::new(progress);
         let (pages, frequencies, _) = read(job, &job.settings, None, &stages)?;
@@ -64,6 +66,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         report(job, &findings, &pages, &folder, &stages)
     })??;
     folder.finish()?;
+    upload.map_or(Ok(()), |upload| upload.put(&job.out, progress))?;
     Ok(summary)
 }
 

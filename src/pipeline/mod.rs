@@ -13,6 +13,7 @@ pub(crate) mod samples;
 pub(crate) mod sources;
 pub mod stages;
 mod texts;
+mod upload;
 
 pub use calibrate::{ProbeTable, calibrate};
 pub use compare::{Contender, compare};
@@ -22,6 +23,7 @@ pub use plan::{Plan, PlanRow, Purpose, plan};
 pub use review::{ReviewJob, ReviewSummary, SIMILARITY_CUTS, review};
 pub use stages::{Progress, Silent};
 pub use texts::{TextJob, dedup_texts};
+pub use upload::{Upload, upload};
 
 use crate::corpus::{
     self, DiscoverOptions, Discovered, Input, JsonlFields, KeptFiles, PassedOver, ReadOptions, ReadRules,
@@ -92,6 +94,8 @@ pub struct Job {
     pub out: PathBuf,
     /// Whether a folder of that name is replaced.
     pub force: bool,
+    /// The address in an object store to which the folder is copied once it is whole; see [`Upload`].
+    pub upload: Option<PathBuf>,
     /// Threads; 0 for as many as the machine has.
     pub threads: usize,
     /// Document frequencies to use instead of the corpus's own.

@@ -213,7 +213,7 @@ fn foreign(folder: &Path) -> Result<Option<String>> {
 
 /// Whether we wrote a file of a folder of results: by its name, and by its length as the report lists it, or,
 /// where it lists none, by its content.
-fn is_ours(entry: &fs::DirEntry, written: Option<&[WrittenFile]>) -> bool {
+pub(crate) fn is_ours(entry: &fs::DirEntry, written: Option<&[WrittenFile]>) -> bool {
     let (Ok(found), Ok(name)) = (entry.metadata(), entry.file_name().into_string()) else { return false };
     // Metadata of an entry is that of a link, not of what it leads to.
     if !found.is_file() {

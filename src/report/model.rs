@@ -649,7 +649,12 @@ pub struct WrittenFile {
 impl WrittenFile {
     /// The files that a report lists; none where it lists none.
     pub(crate) fn listed_in(report: &Path) -> Option<Vec<Self>> {
-        let report: serde_json::Value = serde_json::from_slice(&std::fs::read(report).ok()?).ok()?;
+        Self::listed(&std::fs::read(report).ok()?)
+    }
+
+    /// The same, of a report that was read.
+    pub(crate) fn listed(report: &[u8]) -> Option<Vec<Self>> {
+        let report: serde_json::Value = serde_json::from_slice(report).ok()?;
         let written: Vec<Self> = serde_json::from_value(report["written"].clone()).ok()?;
         (!written.is_empty()).then_some(written)
     }

@@ -24,7 +24,7 @@ use crate::pipeline::dedup::{
 use crate::pipeline::output::{self, OutputFolder};
 use crate::pipeline::samples::{Catalogue, Sampler};
 use crate::pipeline::stages::Stages;
-use crate::pipeline::{Against, Job, Progress, Summary, all_inputs};
+use crate::pipeline::{Against, Job, Progress, Summary, Upload, all_inputs};
 use crate::report::model::{AgainstReport, MemoryReport, Outcome as Counts};
 use crate::report::tell;
 use crate::resources::memory_share;
@@ -244,6 +244,7 @@ fn on_disk(
         return Err(Error::parameter("write", "pages.parquet", expected));
     }
     let folder = OutputFolder::begin(&job.out, job.force)?;
+    let upload = Upload::of(job)?;
     output::spare(&job.out, files.inputs.iter().map(Input::stored))?;
     let work = WorkingFolder::open(folder.place(), job, &files)?;
     let shown = printable_path(work.path());
@@ -260,6 +261,7 @@ fn on_disk(
             }
             folder.finish()?;
             drop(gone);
+            upload.map_or(Ok(()), |upload| upload.put(&job.out, progress))?;
             Ok(summary)
         }
         Err(error @ Error::NoDocuments(_)) => {

@@ -111,6 +111,12 @@ impl Server {
         *self.state.then.lock().expect("whole") = Some((at, Box::new(what)));
     }
 
+    /// From when so many more requests have come this goes wrong.
+    pub fn fail_after(&self, requests: u64, faults: Faults) {
+        let state = self.state.clone();
+        self.after(requests, move || *state.faults.lock().expect("whole") = faults);
+    }
+
     /// Requests so far.
     pub fn requests(&self) -> u64 {
         self.state.requests.load(Ordering::SeqCst)
@@ -151,6 +157,10 @@ async fn answer(
         *response.status_mut() = status;
         Ok(response)
     };
+    if faults.forbidden || is_due(faults.refused) {
+        // What is sent is taken, or the client may see no answer but a broken connection.
+        request.body_mut().collect().await?;
+    }
     if faults.forbidden {
         return plain(StatusCode::FORBIDDEN, "<Error><Code>AccessDenied</Code></Error>");
     }

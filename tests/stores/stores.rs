@@ -534,3 +534,143 @@ fn nothing_is_written_to_a_store() {
     assert!(told.contains("files and folders of this machine"), "{told}");
     assert_eq!(fs::read_dir(out.path()).expect("a folder").count(), 0);
 }
+
+const RESULT: &str = "s3://bucket/results/first/";
+
+/// What is below the address of a result, as the server has it on disk.
+fn uploaded(files: &Files) -> BTreeMap<String, Vec<u8>> {
+    let folder = files.root.path().join("bucket/results/first");
+    if folder.is_dir() { content(&folder, ["", ""]) } else { BTreeMap::new() }
+}
+
+#[test]
+fn results_are_uploaded_as_they_are() {
+    let (files, out) = (Files::new(), tempfile::tempdir().expect("a folder"));
+    // More than goes in one request.
+    parquet(&files.at("crawl/f.parquet"), &pages(20_000, 9000, 300));
+    let server = files.s3();
+    server.fail(Faults { refused: 11, dropped: 7, ..Faults::default() });
+    let dedup = ["dedup", "s3://bucket/crawl/", "--upload", RESULT, "--write", "kept,removed"];
+    let upload = |out_and_more: &[&str], code: i32| {
+        run(&server, out.path(), &[&dedup[..], &["--out"], out_and_more].concat(), code)
+    };
+    let told = upload(&["first", "--kept-files", "each"], 0);
+    assert!(told.contains(RESULT) && server.failed() > 5, "{told}");
+    let first = content(&out.path().join("first"), ["", ""]);
+    assert!(first["kept.f.parquet"].len() > 8 << 20 && first.len() > 8);
+    assert!(uploaded(&files) == first);
+    // What is there stays, and without a word of it nothing is begun.
+    server.fail(Faults::default());
+    let told = upload(&["second"], 2);
+    let says = format!("{} objects are there", first.len());
+    assert!(told.contains(&says) && told.contains("--force"), "{told}");
+    assert!(!out.path().join("second").exists());
+    files.put("results/first/notes.txt", b"a user's own");
+    let told = upload(&["second", "--force"], 2);
+    assert!(told.contains("notes.txt is there and would be lost"), "{told}");
+    fs::remove_file(files.at("results/first/notes.txt")).expect("there");
+    // One of its name, but another length.
+    let changed = [&first["pairs.csv"][..], b"a,b\n"].concat();
+    files.put("results/first/pairs.csv", &changed);
+    assert!(upload(&["second", "--force"], 2).contains("pairs.csv is there and would be lost"));
+    files.put("results/first/pairs.csv", &first["pairs.csv"]);
+    assert!(uploaded(&files) == first && !out.path().join("second").exists());
+    // An earlier result gives way, with the files that the new one has not.
+    upload(&["second", "--force"], 0);
+    let second = content(&out.path().join("second"), ["", ""]);
+    assert!(
+        uploaded(&files) == second
+            && second.contains_key("kept.parquet")
+            && !second.contains_key("kept.d.csv")
+    );
+    // It is a result there, whose kept pages are read.
+    let told = run(&server, out.path(), &["dedup", RESULT, "--out", "again"], 0);
+    assert!(told.contains("of a result beside its pages"), "{told}");
+    let report = |name: &str| -> Value {
+        serde_json::from_slice(&fs::read(out.path().join(name).join("report.json")).expect("a report"))
+            .expect("JSON")
+    };
+    assert_eq!(report("again")["corpus"]["documents"], report("second")["outcome"]["kept"]);
+    // A result of before, to the whole of a bucket, without what else is in its folder.
+    fs::create_dir(files.root.path().join("other")).expect("a bucket");
+    fs::write(out.path().join("first/notes.txt"), "a user's own").expect("a file");
+    let told = run(&server, out.path(), &["upload", "first", "s3://other"], 0);
+    assert!(told.contains("notes.txt is not of the result and stays here"), "{told}");
+    assert!(content(&files.root.path().join("other"), ["", ""]) == first);
+    fs::write(out.path().join("first/pairs.csv"), changed).expect("a file");
+    let told = run(&server, out.path(), &["upload", "first", "s3://other", "--force"], 2);
+    assert!(told.contains("flipside inspect checks"), "{told}");
+}
+
+#[test]
+fn an_upload_that_fails_leaves_the_result_and_is_begun_again() {
+    let (files, out) = (Files::new(), tempfile::tempdir().expect("a folder"));
+    parquet(&files.at("crawl/e.parquet"), &pages(20_000, 9000, 300));
+    let server = files.s3();
+    let crawl = files.prefix() + "crawl";
+    let dedup = |name: &str, code: i32| {
+        run(&server, out.path(), &["dedup", &crawl, "--out", name, "--upload", RESULT], code)
+    };
+    let before = server.requests();
+    dedup("whole", 0);
+    let requests = server.requests() - before;
+    assert!(requests > 8, "{requests}");
+    let mut unfinished = 0;
+    for request in 1..=requests {
+        let _ = fs::remove_dir_all(files.root.path().join("bucket/results"));
+        let name = format!("out-{request}");
+        server.fail_after(request, Faults { forbidden: true, ..Faults::default() });
+        let told = dedup(&name, 2);
+        assert!(told.contains("s3://bucket/results/first"), "{told}");
+        server.fail(Faults::default());
+        let there = uploaded(&files);
+        if told.contains("nothing can be written there") || !told.contains("--force begins") {
+            // Before anything was read.
+            assert!(!out.path().join(&name).exists() && there.is_empty(), "{told}");
+            continue;
+        }
+        unfinished += 1;
+        // The report alone says that a result is whole.
+        assert!(!there.contains_key("report.json"), "{request}");
+        let again = format!("the result is whole in {name}; flipside upload {name} {RESULT} --force begins");
+        assert!(told.contains(&again), "{told}");
+        let here = content(&out.path().join(&name), ["", ""]);
+        if !there.is_empty() {
+            let told = run(&server, out.path(), &["upload", &name, RESULT], 2);
+            assert!(told.contains("--force replaces earlier results"), "{told}");
+            let told =
+                run(&server, out.path(), &["dedup", &crawl, "--out", "x", "--upload", RESULT, "--force"], 2);
+            assert!(told.contains("an upload was ended there"), "{told}");
+            files.put("results/first/own.csv", b"a user's own");
+            let told = run(&server, out.path(), &["upload", &name, RESULT, "--force"], 2);
+            assert!(told.contains("own.csv is there and would be lost"), "{told}");
+            fs::remove_file(files.at("results/first/own.csv")).expect("there");
+        }
+        run(&server, out.path(), &["upload", &name, RESULT, "--force"], 0);
+        assert!(uploaded(&files) == here);
+    }
+    assert!(unfinished > 4, "{unfinished}");
+}
+
+#[test]
+fn where_nothing_can_be_written_nothing_is_begun() {
+    let (files, out) = (Files::new(), tempfile::tempdir().expect("a folder"));
+    let server = files.s3();
+    for (address, says) in [
+        ("s3://nowhere/result/", "s3://nowhere/result/"),
+        ("http://server/result/", "on a web server"),
+        ("results", "an address in a store"),
+        ("s3:///result", "without the name of a bucket"),
+    ] {
+        let told = run(
+            &server,
+            out.path(),
+            &["dedup", "s3://bucket/crawl/d.csv", "--out", "result", "--upload", address],
+            2,
+        );
+        assert!(told.contains(says), "{address}: {told}");
+    }
+    let told = run(&server, out.path(), &["upload", "crawl", RESULT], 2);
+    assert!(told.contains("a folder of results that flipside dedup wrote"), "{told}");
+    assert_eq!(fs::read_dir(out.path()).expect("a folder").count(), 0);
+}

@@ -19,7 +19,12 @@ pub(in crate::report) fn between<'a>(text: &'a str, from: &str, to: &str) -> Opt
 pub(crate) fn title_of(path: &Path) -> Option<String> {
     let mut head = Vec::new();
     File::open(path).ok()?.take(4096).read_to_end(&mut head).ok()?;
-    let head = String::from_utf8_lossy(&head);
+    title_in(&head)
+}
+
+/// The same, of the first bytes of a page.
+pub(crate) fn title_in(head: &[u8]) -> Option<String> {
+    let head = String::from_utf8_lossy(head);
     between(&head, "<title>", "</title>").filter(|title| title.starts_with("flipside: ")).map(str::to_owned)
 }
 

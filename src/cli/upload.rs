@@ -1,0 +1,36 @@
+//! `flipside upload`
+
+use super::progress::Bars;
+use super::{Done, tell};
+use flipside::pipeline::upload;
+use flipside::wording::printable_path;
+use std::path::PathBuf;
+
+/// Copy a folder of results to an object store, as dedup --upload does once it is whole.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: flipside upload result s3://bucket/prefix/
+
+It takes a build with the feature stores; docs/stores.md says where keys come from. report.json is put last: where it is,
+all else is.")]
+pub(crate) struct Args {
+    /// Folder that flipside dedup wrote
+    result: PathBuf,
+
+    /// Where to put its files: s3://bucket/prefix/, gs://bucket/prefix/ or az://container/prefix/
+    address: PathBuf,
+
+    /// Replace an earlier result there, or what an upload of this one that was ended has put there
+    #[arg(long)]
+    force: bool,
+
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> anyhow::Result<Done> {
+        upload(&self.result, &self.address, self.force, &Bars::new(self.quiet))?;
+        tell(&format!("{}\n", printable_path(&self.address)))
+    }
+}

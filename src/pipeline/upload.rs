@@ -1,0 +1,238 @@
+//! A folder of results that is whole, put into an object store.
+//!
+//! The report goes last: where it is, all else is. Nothing is put over anything: what an earlier result has left
+//! there is taken away before, if that was asked for, and its report first of all.
+
+use super::output::is_ours;
+use super::{Job, Progress, Silent};
+use crate::corpus::Prefix;
+use crate::error::{Error, Result};
+use crate::format;
+use crate::making::is_address;
+use crate::report::html::title_in;
+use crate::report::model::WrittenFile;
+use crate::wording::{counted, printable_path};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The file that says that a result is whole.
+const REPORT: &str = "report.json";
+/// Pages of a result, which its report does not list: it is written before them.
+const PAGES: [&str; 2] = ["report.html", "review.html"];
+
+/// Where in a store results go.
+pub struct Upload {
+    prefix: Prefix,
+    address: PathBuf,
+    force: bool,
+}
+
+impl Upload {
+    /// Sees to it that a result may be put below an address: that the store answers, that nothing is there, or, with
+    /// `force`, an earlier result and nothing else, and that something may be written.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn begin(address: &Path, force: bool) -> Result<Self> {
+        let upload = Self::to(address, force)?;
+        upload.replaced(None)?;
+        upload.try_out()?;
+        Ok(upload)
+    }
+
+    /// What a job asks for.
+    pub(crate) fn of(job: &Job) -> Result<Option<Self>> {
+        job.upload.as_deref().map(|address| Self::begin(address, job.force)).transpose()
+    }
+
+    fn to(address: &Path, force: bool) -> Result<Self> {
+        if !is_address(address) {
+            let expected = "an address in a store, such as s3://bucket/result/";
+            return Err(Error::parameter("upload", address.display(), expected));
+        }
+        let prefix = Prefix::of(address).map_err(|error| Error::io(address, error))?;
+        Ok(Self { prefix, address: address.to_path_buf(), force })
+    }
+
+    fn try_out(&self) -> Result<()> {
+        let refused = |error: io::Error| {
+            let told = format!("nothing can be written there: {error}");
+            Error::io(&self.address, io::Error::new(error.kind(), told))
+        };
+        self.prefix.try_out().map_err(refused)
+    }
+
+    /// What is there and gives way: nothing, an earlier result, or, of the files that are to be put there, those
+    /// that an upload which was ended has put there.
+    fn replaced(&self, files: Option<&BTreeMap<String, u64>>) -> Result<Vec<String>> {
+        let Self { prefix, address, force } = self;
+        let io = |error| Error::io(address, error);
+        let there = prefix.list().map_err(io)?;
+        let Some((first, _)) = there.first() else { return Ok(Vec::new()) };
+        let refuse = |expected: String| Err(Error::parameter("upload", address.display(), expected));
+        if !force {
+            return refuse(format!(
+                "an address with nothing below it, but {} there, {first} among them; --force replaces earlier results",
+                counted(there.len() as u64, "object is", "objects are")
+            ));
+        }
+        let head = |name: &str, most: u64| prefix.head(name, most).map_err(io);
+        let listed: BTreeMap<String, u64> = match there.iter().find(|(name, _)| name == REPORT) {
+            Some((_, length)) => {
+                let report = head(REPORT, *length)?;
+                if !format::marks_result(REPORT, || Ok(report.clone())).map_err(io)? {
+                    return refuse(format!(
+                        "nothing below it, or an earlier result; {REPORT} there is none of flipside"
+                    ));
+                }
+                let written = WrittenFile::listed(&report).unwrap_or_default();
+                written.into_iter().map(|file| (file.name, file.bytes)).collect()
+            }
+            None if files.is_none() => {
+                return refuse(format!(
+                    "nothing below it, or an earlier result; {first} is there, and no {REPORT}. If an upload was ended \
+                     there, flipside upload RESULT {} --force begins it again",
+                    printable_path(address)
+                ));
+            }
+            None => files.cloned().unwrap_or_default(),
+        };
+        for (name, bytes) in &there {
+            let is_page = || Ok::<_, Error>(title_in(&head(name, 4096)?).is_some());
+            let is_ours =
+                name == REPORT || listed.get(name) == Some(bytes) || PAGES.contains(&&**name) && is_page()?;
+            if !is_ours {
+                return refuse(format!(
+                    "an earlier result and nothing else; {name} is there and would be lost"
+                ));
+            }
+        }
+        Ok(there.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// Puts a folder of results there.
+    ///
+    /// # Errors
+    /// If it cannot be put, or is not whole, or something has come there since. The folder stays as it is; the error
+    /// says how to go on.
+    pub fn put(&self, result: &Path, progress: &dyn Progress) -> Result<()> {
+        self.put_files(result, &files_of(result, progress)?, progress).map_err(|error| {
+            let shown = printable_path(result);
+            let to = printable_path(&self.address);
+            let advice = format!(
+                "the result is whole in {shown}; flipside upload {shown} {to} --force begins the upload again"
+            );
+            match error {
+                Error::Io { path, source } => {
+                    Error::io(path, io::Error::new(source.kind(), format!("{source}; {advice}")))
+                }
+                other => Error::io(&self.address, io::Error::other(format!("{other}; {advice}"))),
+            }
+        })
+    }
+
+    fn put_files(&self, result: &Path, files: &BTreeMap<String, u64>, progress: &dyn Progress) -> Result<()> {
+        let Self { prefix, address, .. } = self;
+        let address_of = |name: &str| prefix.address(name).map_err(|error| Error::io(address, error));
+        for name in files.keys() {
+            address_of(name)?;
+        }
+        let mut replaced = self.replaced(Some(files))?;
+        // Without its report, what is left of the earlier one is no result any more.
+        replaced.sort_by_key(|name| name != REPORT);
+        for name in replaced {
+            prefix.remove(&name).map_err(|error| Error::io(address.join(&name), error))?;
+        }
+        let put = |name: &str| {
+            let put = prefix.put(name, &result.join(name), &|bytes| progress.advance(bytes));
+            address_of(name).and_then(|to| put.map_err(|error| Error::io(to, error)))
+        };
+        progress.begin("upload", files.values().sum(), "bytes");
+        let done =
+            files.keys().filter(|name| *name != REPORT).try_for_each(|name| put(name)).and_then(|()| {
+                let there = prefix.list().map_err(|error| Error::io(address, error))?;
+                let there: BTreeMap<String, u64> = there.into_iter().collect();
+                let is_there =
+                    |(name, bytes): &(&String, &u64)| *name == REPORT || there.get(*name) == Some(*bytes);
+                if let Some((name, bytes)) = files.iter().find(|file| !is_there(file)) {
+                    let told =
+                        format!("it is not there as it was put, with {}", counted(*bytes, "byte", "bytes"));
+                    return Err(Error::io(address_of(name)?, io::Error::other(told)));
+                }
+                put(REPORT)
+            });
+        progress.end();
+        done
+    }
+}
+
+/// Puts a folder of results into a store.
+///
+/// # Errors
+/// As [`Upload::begin`] and [`Upload::put`].
+pub fn upload(result: &Path, address: &Path, force: bool, progress: &dyn Progress) -> Result<()> {
+    let upload = Upload::to(address, force)?;
+    upload.replaced(Some(&files_of(result, &Silent)?))?;
+    upload.try_out()?;
+    upload.put(result, progress)
+}
+
+/// The files of a result, by name, with their lengths. What else is in its folder is told.
+fn files_of(result: &Path, progress: &dyn Progress) -> Result<BTreeMap<String, u64>> {
+    let io = |error| Error::io(result, error);
+    let report = result.join(REPORT);
+    let listed = WrittenFile::listed_in(&report).filter(|_| format::is_result_folder(result));
+    let Some(listed) = listed else {
+        return Err(Error::parameter(
+            "upload",
+            result.display(),
+            "a folder of results that flipside dedup wrote",
+        ));
+    };
+    for WrittenFile { name, bytes } in &listed {
+        let path = result.join(name);
+        let found = fs::symlink_metadata(&path).map_err(|error| Error::io(&path, error))?;
+        if found.len() != *bytes {
+            return Err(Error::Format {
+                path,
+                field: "the file's length",
+                expected: format!("{bytes}, as report.json has it"),
+                got: found.len().to_string(),
+                advice: "was it changed since? flipside inspect checks a folder of results",
+            });
+        }
+    }
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(result).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        let bytes = entry.metadata().map_err(io)?.len();
+        match entry.file_name().into_string() {
+            Ok(name) if is_ours(&entry, Some(&listed)) => drop(files.insert(name, bytes)),
+            _ => progress
+                .note(&format!("{} is not of the result and stays here", printable_path(&entry.path()))),
+        }
+    }
+    Ok(files)
+}
+
+#[cfg(all(test, not(feature = "stores")))]
+mod tests {
+    use super::*;
+    use crate::pipeline::dedup;
+
+    #[test]
+    fn a_build_without_stores_says_so_before_anything_is_read() {
+        let top = tempfile::tempdir().unwrap();
+        let (pages, out) = (top.path().join("pages.jsonl"), top.path().join("out"));
+        fs::write(&pages, "{\"text\": \"a page\"}\n").unwrap();
+        let address = PathBuf::from("s3://bucket/result/");
+        let job = Job { inputs: vec![pages], out, upload: Some(address.clone()), ..Job::default() };
+        let told = dedup(&job, &Silent).unwrap_err().to_string();
+        assert!(told.contains("s3://bucket/result/") && told.contains("the feature `stores`"), "{told}");
+        assert_eq!(fs::read_dir(top.path()).unwrap().count(), 1);
+        dedup(&Job { upload: None, ..job.clone() }, &Silent).unwrap();
+        assert!(upload(&job.out, &address, true, &Silent).unwrap_err().to_string().contains("the feature"));
+    }
+}
