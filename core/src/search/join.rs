@@ -807,6 +807,14 @@ mod tests {
                 }
             }
         }
+        // Whoever holds some of the bins holds but some of the hashes.
+        let (parted, hashes) = (Parted::new(6000, u64::MAX, 3), random(6000, 1));
+        for pass in 0..parted.passes() {
+            let mut sizes = vec![0; parted.bins(pass)];
+            let bin_of = parted.bin(pass);
+            hashes.iter().for_each(|&hash| sizes[bin_of(hash)] += 1);
+            assert!(sizes.iter().all(|&size| size < hashes.len() / 100), "{pass}: {}", sizes.len());
+        }
         // Everything is near everything.
         let parted = Parted::new(100, u64::MAX, 64);
         assert!(parted.join(0, &random(100, 3), 10, |_| ()).is_none());
@@ -961,6 +969,14 @@ mod tests {
             let cost = pool.install(joined).unwrap();
             assert_eq!(cost.is_none(), is_given_up, "{waiting}");
             assert!(is_given_up || found == pairs);
+        }
+        // One hash alone may come beyond it.
+        let star: Vec<u64> = [0].into_iter().chain((0..64).map(|bit| 1 << bit)).collect();
+        for (waiting, is_given_up) in [(62, true), (63, true), (64, false)] {
+            let limits = Limits { met: u64::MAX, waiting };
+            let cost = join_unless(&star, 1, limits, &|_| {}, |_| ()).unwrap();
+            assert_eq!(cost.is_none(), is_given_up, "{waiting}");
+            assert!(cost.is_none_or(|cost| cost.candidates == 65 * 64 / 2), "all are compared with all");
         }
     }
 
