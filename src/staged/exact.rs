@@ -266,9 +266,14 @@ impl Joiner<'_> {
         let (mut found, mut met) = (0, Met::default());
         let advice =
             "as pages of one template do. Sketch the pages again with --search keys, or a smaller --distance";
+        // One list for all, as long as the longest: to give back and to ask anew leaves gaps.
+        let sums = loads
+            .iter()
+            .map(|bins| counts[bins.clone()].iter().fold([0, 0], |sum, of| [sum[0] + of[0], sum[1] + of[1]]));
+        let most = sums.fold([0, 0], |most, sum| [most[0].max(sum[0]), most[1].max(sum[1])]);
+        let mut load = Load::of(most.map(|most| most as usize));
         for (at, bins) in loads.iter().enumerate() {
-            let sums = counts[bins.clone()].iter().fold([0, 0], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
-            let mut load = Load::of(sums.map(|sum| sum as usize));
+            load.clear();
             match &dealt {
                 Some(dealt) => {
                     let mut list = dealt.list(at, self.folder.pages())?;
@@ -525,6 +530,14 @@ impl Load {
     fn of([hashes, pages]: [usize; 2]) -> Self {
         let (of_hashes, starts) = (Vec::with_capacity(hashes), Vec::with_capacity(hashes));
         Self { hashes: of_hashes, starts, pages: Vec::with_capacity(pages), numbers: HashMap::new() }
+    }
+
+    fn clear(&mut self) {
+        let Self { hashes, starts, pages, numbers } = self;
+        hashes.clear();
+        starts.clear();
+        pages.clear();
+        numbers.clear();
     }
 
     fn add(&mut self, hash: u64, pages: &[u64], number: Option<Number>) {
