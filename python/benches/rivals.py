@@ -74,7 +74,8 @@ def by_command_line(path, folder):
     """The pages that stay, as many as the command line says of a Parquet file."""
     out = Path(folder, "result")
     options = ["--out", out, "--write", "none", "--threads", "1", "--quiet", "--force"]
-    subprocess.run([sys.executable, "-m", "flipside", "dedup", path, *options], check=True)
+    command = [sys.executable, "-m", "flipside", "dedup", path, *options]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     outcome = json.loads((out / "report.json").read_text())["outcome"]
     return outcome["kept"]
 
