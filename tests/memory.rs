@@ -687,16 +687,17 @@ fn a_plan_says_what_the_job_takes() {
     let small = plan(&["--documents", "1e6", "--memory", "8GiB"]);
     assert_eq!((&small["on_disk"], small["stages"].as_array().unwrap().len()), (&false.into(), 1));
     // An exact join reads its hashes once in each pass to count them, and then once; where memory does not hold them,
-    // twice, to deal them out and when they are dealt. A page takes the longer the more there are.
+    // twice, to deal them out and when they are dealt. A page takes the longer the more there are; how fast it is here
+    // is measured anew for each plan.
     let exact = |pages: &str| {
         let plan = plan(&["--documents", pages, "--memory", "4GiB", "--search", "join", "--distance", "8"]);
         let join = plan["stages"][1].clone();
         assert_eq!((&join["name"], &join["reads"]), (&"join".into(), &"hashes".into()));
         join
     };
-    let (held, small, large) = (exact("5e7"), exact("1e8"), exact("1e9"));
+    let (held, small, large) = (exact("5e7"), exact("1e8"), exact("1e10"));
     assert_eq!([&held, &small, &large].map(|join| join["passes"].as_u64()), [18, 27, 27].map(Some));
-    assert!(number(&large["cpu_seconds"]) > 12.0 * number(&small["cpu_seconds"]), "{small} {large}");
+    assert!(number(&large["cpu_seconds"]) > 120.0 * number(&small["cpu_seconds"]), "{small} {large}");
     for (option, told) in [("--distance=3", "--method simhash"), ("--features=words", "--method simhash")] {
         let run = flipside().args(["plan", "--documents", "1e6", option]).assert().code(2);
         let told_now = String::from_utf8_lossy(&run.get_output().stderr).into_owned();

@@ -893,6 +893,8 @@ mod tests {
             hashes.extend(
                 random(1_200, 13).iter().map(|hash| hash & 0x1041_0410_4104_1041 | 0x8000_0000_0000_0880),
             );
+            // And some that differ in the first bits alone: of these, blocks were passed over.
+            hashes.extend(random(1_200, 14).iter().map(|hash| hash & !0 << 48 | 0x4321_8765_cba9));
             check(hashes, radius);
         }
     }
