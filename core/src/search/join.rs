@@ -900,6 +900,40 @@ mod tests {
     }
 
     #[test]
+    fn pairs_that_agree_in_any_two_blocks_are_found() {
+        // So many hashes are cut into two blocks more than may differ.
+        let (radius, n) = (8, 200_000);
+        let blocks = cut(n as f64, u64::MAX, radius).unwrap();
+        assert_eq!(blocks.len(), 10);
+        // More than are compared at once agree in two blocks; each is near one other, with a bit in every other block.
+        let mut rng = SplitMix64::new(9);
+        let mut hashes = Vec::new();
+        for (first, second) in
+            (0..blocks.len()).flat_map(|second| (0..second).map(move |first| (first, second)))
+        {
+            let agreed = blocks[first] | blocks[second];
+            let common = rng.next_u64() & agreed;
+            let others = blocks.iter().filter(|&block| block & agreed == 0);
+            let apart: u64 = others.map(|block| 1 << block.trailing_zeros()).sum();
+            for _ in 0..SMALL {
+                let hash = rng.next_u64() & !agreed | common;
+                hashes.extend([hash, hash ^ apart]);
+            }
+        }
+        let planted = hashes.clone();
+        hashes.extend(random(n - planted.len(), 21));
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert_eq!(choose_blocks(&hashes, u64::MAX, radius).unwrap(), blocks);
+        let found: std::collections::HashSet<[u64; 2]> = joined(&hashes, radius)
+            .iter()
+            .map(|pair| [pair.a, pair.b].map(|slot| hashes[slot.index()]))
+            .collect();
+        let (pairs, _) = planted.as_chunks::<2>();
+        assert!(pairs.iter().all(|&[a, b]| found.contains(&[a.min(b), a.max(b)])));
+    }
+
+    #[test]
     fn the_order_of_pairs_is_that_of_one_thread() {
         let mut hashes = skewed(20_000, 5);
         hashes.sort_unstable();
