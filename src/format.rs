@@ -121,7 +121,7 @@ pub fn is_working_folder(folder: &Path) -> bool {
 pub const NOTE: &str = "flipside.note";
 
 /// The name of the report of a folder of results.
-const REPORT: &str = "report.json";
+pub(crate) const REPORT: &str = "report.json";
 
 /// Whether a folder is one of results, by its `report.json` or its note.
 pub fn is_result_folder(folder: &Path) -> bool {

@@ -38,7 +38,7 @@ NEAR = 0.8
 # Run in a tool's environment: PROGRAM has `sketch(text)` and `ask(number, sketch)`, which stores, too, and says whether an
 # earlier page is near.
 HARNESS = """
-import json, resource, sys, time
+import json, sys, time
 pages, called = sys.argv[1:3]
 sys.path.insert(0, sys.argv[3])
 from corpus import shingles

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::damage::Damage;
 use super::filetype::{Compression, Format, GZIP_MAGIC};
 use crate::document::{DocId, Place};
+use crate::making::with;
 use crate::{Error, Result};
 
 /// A file of kept documents.
@@ -131,12 +132,20 @@ pub(crate) fn is_kept_name(name: &str) -> bool {
 /// Digits of the number of a file of a size, at least: as many as names sort by in most results.
 const DIGITS: usize = 5;
 
-/// The path of one of several files that are written in place of this one, counted from 1: `kept-00001.csv.gz`,
-/// `kept-2-00001.csv.gz`.
-pub(crate) fn numbered_path(path: &Path, number: usize) -> PathBuf {
+/// The path of a file: this one, or, where a size is set, that of one of several in its place, counted from 1:
+/// `kept-00001.csv.gz`, `kept-2-00001.csv.gz`.
+pub(crate) fn path_of(path: &Path, size: Option<u64>, number: usize) -> PathBuf {
+    if size.is_none() {
+        return path.to_path_buf();
+    }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (stem, ending) = name.split_once('.').unwrap_or((&name, ""));
     path.with_file_name(format!("{stem}-{number:0DIGITS$}.{ending}"))
+}
+
+/// Where a file is until it is whole.
+pub(crate) fn unnamed(path: &Path) -> PathBuf {
+    with(path, ".partial")
 }
 
 /// The name of the file in whose place one of several of a size was written.

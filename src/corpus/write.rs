@@ -14,7 +14,7 @@ use super::damage::{Damage, DamageKind};
 use super::fetch::{fetch, header_at};
 use super::filetype::{Compression, Format, StreamFormat, stem};
 use super::inputs::Input;
-use super::kept::{Kept, KeptFile, KeptFiles, KeptPages, numbered_path};
+use super::kept::{Kept, KeptFile, KeptFiles, KeptPages, path_of, unnamed};
 use super::options::{ReadOptions, pool};
 use super::reader::{Block, Reader};
 use super::records::{Span, copyable};
@@ -40,10 +40,7 @@ struct Target {
 impl Target {
     /// The path of a file of it, counted from 1.
     fn path(&self, number: usize) -> PathBuf {
-        match self.size {
-            Some(_) => numbered_path(&self.path, number),
-            None => self.path.clone(),
-        }
+        path_of(&self.path, self.size, number)
     }
 
     /// Bytes of lines that are compressed as one. Where files are to be small they are few, so that files come
@@ -72,18 +69,10 @@ struct Output<'a> {
     shard: u32,
     /// The inputs of which something is in the file, where a size is set.
     shards: Vec<u32>,
-    /// The files before.
-    full: Vec<Full>,
+    /// The files before, which are as large as they may be and have not their names yet.
+    full: Vec<KeptFile>,
     /// Of a part, where a size is set: stored bytes and documents of each piece that one file is to hold.
     pieces: Vec<(u64, u64)>,
-}
-
-/// A file of several that is as large as it may be.
-struct Full {
-    partial: PathBuf,
-    documents: u64,
-    stored_bytes: u64,
-    shards: Vec<u32>,
 }
 
 /// Where an output stood.
@@ -104,9 +93,7 @@ impl<'a> Output<'a> {
 
     /// A file that has not its name yet.
     fn file(target: &Target, number: usize) -> Result<(File, PathBuf)> {
-        let path = target.path(number);
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let partial = path.with_file_name(format!("{name}.partial"));
+        let partial = unnamed(&target.path(number));
         let file = File::create(&partial).map_err(|e| Error::io(&partial, e))?;
         Ok((file, partial))
     }
@@ -230,11 +217,13 @@ impl<'a> Output<'a> {
     fn end_file(&mut self) -> Result<()> {
         let flushed = self.writer.flush().and_then(|()| self.writer.get_ref().sync_all());
         flushed.map_err(|e| Error::io(&self.partial, e))?;
-        self.full.push(Full {
-            partial: self.partial.clone(),
+        let Target { size, format, shards, .. } = self.target;
+        self.full.push(KeptFile {
+            path: self.target.path(self.full.len() + 1),
+            format: format.format(),
             documents: mem::take(&mut self.documents),
             stored_bytes: mem::take(&mut self.stored_bytes),
-            shards: mem::take(&mut self.shards),
+            shards: if size.is_some() { mem::take(&mut self.shards) } else { shards.clone() },
         });
         Ok(())
     }
@@ -253,12 +242,12 @@ impl<'a> Output<'a> {
     fn back_to(&mut self, mark: Mark) -> Result<()> {
         let mut later = self.full.split_off(mark.full).into_iter();
         if let Some(began) = later.next() {
-            let file = File::options().write(true).open(&began.partial);
-            let file = file.map_err(|e| Error::io(&began.partial, e))?;
+            let partial = unnamed(&began.path);
+            let file = File::options().write(true).open(&partial).map_err(|e| Error::io(&partial, e))?;
             self.writer = BufWriter::with_capacity(1 << 20, file);
             self.shards = began.shards;
-            let last = mem::replace(&mut self.partial, began.partial);
-            for partial in later.map(|full| full.partial).chain([last]) {
+            let last = mem::replace(&mut self.partial, partial);
+            for partial in later.map(|full| unnamed(&full.path)).chain([last]) {
                 fs::remove_file(&partial).map_err(|e| Error::io(&partial, e))?;
             }
         }
@@ -291,14 +280,10 @@ impl<'a> Output<'a> {
             self.write(&empty)?;
         }
         self.end_file()?;
-        let mut files = Vec::with_capacity(self.full.len());
-        for (number, Full { partial, documents, stored_bytes, shards }) in (1..).zip(self.full) {
-            let path = target.path(number);
-            fs::rename(&partial, &path).map_err(|e| Error::io(&path, e))?;
-            let shards = if target.size.is_some() { shards } else { target.shards.clone() };
-            files.push(KeptFile { path, format: target.format.format(), documents, stored_bytes, shards });
+        for KeptFile { path, .. } in &self.full {
+            fs::rename(unnamed(path), path).map_err(|e| Error::io(path, e))?;
         }
-        Ok((files, self.lost))
+        Ok((self.full, self.lost))
     }
 }
 

@@ -211,6 +211,14 @@ fn foreign(folder: &Path) -> Result<Option<String>> {
     }))
 }
 
+/// Pages of a result, which its report does not list: it is written before them.
+pub(crate) const PAGES: [&str; 2] = ["report.html", "review.html"];
+
+/// Whether a title of ours is that of the page of this name.
+pub(crate) fn is_title_of(page: &str, title: &str) -> bool {
+    (title == TITLE) == (page == PAGES[1])
+}
+
 /// Whether we wrote a file of a folder of results: by its name, and by its length as the report lists it, or,
 /// where it lists none, by its content.
 pub(crate) fn is_ours(entry: &fs::DirEntry, written: Option<&[WrittenFile]>) -> bool {
@@ -223,8 +231,7 @@ pub(crate) fn is_ours(entry: &fs::DirEntry, written: Option<&[WrittenFile]>) -> 
     match (&*name, written) {
         // Looked at as a whole before.
         ("report.json", _) => true,
-        ("report.html", _) => title_of(&path).is_some_and(|title| title != TITLE),
-        ("review.html", _) => title_of(&path).is_some_and(|title| title == TITLE),
+        (name, _) if PAGES.contains(&name) => title_of(&path).is_some_and(|title| is_title_of(name, &title)),
         (_, Some(written)) => written.iter().any(|file| file.name == name && file.bytes == found.len()),
         ("pairs.csv", None) => is_pairs(&path),
         ("clusters.csv", None) => is_clusters(&path),

@@ -3,24 +3,19 @@
 //! The report goes last: where it is, all else is. Nothing is put over anything: what an earlier result has left
 //! there is taken away before, if that was asked for, and its report first of all.
 
-use super::output::is_ours;
+use super::output::{PAGES, is_ours, is_title_of};
 use super::{Job, Progress, Silent};
 use crate::corpus::Prefix;
 use crate::error::{Error, Result};
-use crate::format;
+use crate::format::{self, REPORT};
 use crate::making::is_address;
-use crate::report::html::title_in;
+use crate::report::html::{TITLE_WITHIN, title_in};
 use crate::report::model::WrittenFile;
 use crate::wording::{counted, printable_path};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// The file that says that a result is whole.
-const REPORT: &str = "report.json";
-/// Pages of a result, which its report does not list: it is written before them.
-const PAGES: [&str; 2] = ["report.html", "review.html"];
 
 /// Where in a store results go.
 pub struct Upload {
@@ -100,7 +95,10 @@ impl Upload {
             None => files.cloned().unwrap_or_default(),
         };
         for (name, bytes) in &there {
-            let is_page = || Ok::<_, Error>(title_in(&head(name, 4096)?).is_some());
+            let is_page = || {
+                let title = title_in(&head(name, TITLE_WITHIN)?);
+                Ok::<_, Error>(title.is_some_and(|title| is_title_of(name, &title)))
+            };
             let is_ours =
                 name == REPORT || listed.get(name) == Some(bytes) || PAGES.contains(&&**name) && is_page()?;
             if !is_ours {

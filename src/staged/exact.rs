@@ -345,17 +345,16 @@ impl Joiner<'_> {
         let mut dealt = Dealt((0..loads.len()).map(|load| (path(load), 0)).collect());
         // The loads themselves, which take more, come later.
         let room = (self.budget.bytes as usize / 4 / loads.len()).clamp(1 << 12, 1 << 18);
-        let mut waiting: Vec<Vec<u8>> = vec![Vec::with_capacity(room); loads.len()];
-        self.each_hash(body, |hash, pages, number| {
+        let mut waiting: Vec<Vec<u8>> = loads.iter().map(|_| Vec::with_capacity(room)).collect();
+        let mut list = HashList::open(body, self.folder.pages())?;
+        while let Some((hash, ..)) = list.next()? {
             let load: usize = load_of[bin_of(hash)];
-            let number = number.unwrap_or(Number { all: pages.len() as u32, old: 0 });
-            let record = listed(hash, pages, number).unwrap_or_default();
+            let record = list.record();
             if waiting[load].len() + record.len() > room {
                 dealt.append(load, &mut waiting[load])?;
             }
-            waiting[load].extend_from_slice(&record);
-            Ok(())
-        })?;
+            waiting[load].extend_from_slice(record);
+        }
         waiting.iter_mut().enumerate().try_for_each(|(load, waiting)| dealt.append(load, waiting))?;
         Ok(dealt)
     }
@@ -626,8 +625,8 @@ struct HashList {
     /// Bytes of the body that are not in the buffer yet.
     left: u64,
     buffer: Vec<u8>,
-    /// Where what is left of the buffer begins.
-    at: usize,
+    /// The bytes in the buffer of the record that was read last; what is left begins behind them.
+    record: Range<usize>,
     all_pages: u64,
     last: Option<u64>,
     pages: Vec<u64>,
@@ -640,16 +639,31 @@ impl HashList {
 
     /// A list of so many bytes.
     fn of((path, reader): (PathBuf, Box<dyn Read + Send>), left: u64, all_pages: u64) -> Self {
-        Self { path, reader, left, buffer: Vec::new(), at: 0, all_pages, last: None, pages: Vec::new() }
+        Self {
+            path,
+            reader,
+            left,
+            buffer: Vec::new(),
+            record: 0..0,
+            all_pages,
+            last: None,
+            pages: Vec::new(),
+        }
+    }
+
+    /// The record that was read last, as it stands in the list.
+    fn record(&self) -> &[u8] {
+        &self.buffer[self.record.clone()]
     }
 
     fn next(&mut self) -> Result<Option<Listed<'_>>> {
         const MOST: usize = 9 + 8 + PAGE * Company::BETWEEN;
-        if self.buffer.len() - self.at < MOST && self.left > 0 {
+        if self.buffer.len() - self.record.end < MOST && self.left > 0 {
             self.fill()?;
         }
-        let Some((head, rest)) = self.buffer[self.at..].split_at_checked(9) else {
-            return match self.at == self.buffer.len() {
+        let at = self.record.end;
+        let Some((head, rest)) = self.buffer[at..].split_at_checked(9) else {
+            return match at == self.buffer.len() {
                 true => Ok(None),
                 false => Err(self.damaged()),
             };
@@ -672,7 +686,7 @@ impl HashList {
         };
         self.pages.clear();
         self.pages.extend(pages.chunks_exact(PAGE).map(page_of));
-        self.at += used + PAGE * number;
+        self.record = at..at + used + PAGE * number;
         self.last = Some(hash);
         match self.pages.iter().all(|&page| page < self.all_pages) {
             true => Ok(Some((hash, &self.pages, many))),
@@ -683,11 +697,11 @@ impl HashList {
     /// Reads more behind what is left of the buffer.
     fn fill(&mut self) -> Result<()> {
         const PIECE: u64 = 1 << 16;
-        self.buffer.drain(..self.at);
+        self.buffer.drain(..self.record.end);
         let (from, more) = (self.buffer.len(), self.left.min(PIECE));
         self.buffer.resize(from + more as usize, 0);
         self.reader.read_exact(&mut self.buffer[from..]).map_err(|error| Error::io(&self.path, error))?;
-        (self.at, self.left) = (0, self.left - more);
+        (self.record, self.left) = (0..0, self.left - more);
         Ok(())
     }
 

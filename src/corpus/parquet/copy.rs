@@ -31,7 +31,7 @@ use super::pages::{Pages, Stored, Turn};
 use crate::corpus::damage::{Damage, DamageKind};
 use crate::corpus::filetype::Format;
 use crate::corpus::inputs::Input;
-use crate::corpus::kept::{Kept, KeptFile, KeptPages, numbered_path};
+use crate::corpus::kept::{Kept, KeptFile, KeptPages, path_of, unnamed};
 use crate::corpus::options::ReadOptions;
 use crate::corpus::write::{IsSame, lost, still_there};
 use crate::document::{DocId, Place};
@@ -426,18 +426,6 @@ fn ended(
     file.get_ref().sync_all()?;
     let stored_bytes = file.get_ref().metadata()?.len();
     Ok(KeptFile { path, format: Format::Parquet, documents, stored_bytes, shards })
-}
-
-/// The path of a file, which has its number where a size is set.
-fn path_of(path: &Path, size: Option<u64>, number: usize) -> PathBuf {
-    size.map_or_else(|| path.to_path_buf(), |_| numbered_path(path, number))
-}
-
-/// Where a file is until it is whole.
-fn unnamed(path: &Path) -> PathBuf {
-    let mut partial = path.as_os_str().to_os_string();
-    partial.push(".partial");
-    partial.into()
 }
 
 /// The rows of sources, as two of half as many.

@@ -15,10 +15,13 @@ pub(in crate::report) fn between<'a>(text: &'a str, from: &str, to: &str) -> Opt
     text.split_once(from)?.1.split_once(to).map(|(inner, _)| inner)
 }
 
+/// Bytes of a page that its title is within.
+pub(crate) const TITLE_WITHIN: u64 = 4096;
+
 /// The title of a page of ours; none for anything else.
 pub(crate) fn title_of(path: &Path) -> Option<String> {
     let mut head = Vec::new();
-    File::open(path).ok()?.take(4096).read_to_end(&mut head).ok()?;
+    File::open(path).ok()?.take(TITLE_WITHIN).read_to_end(&mut head).ok()?;
     title_in(&head)
 }
 

@@ -10,7 +10,7 @@ mod compare;
 mod parts;
 mod report;
 
-pub(crate) use check::{title_in, title_of};
+pub(crate) use check::{TITLE_WITHIN, title_in, title_of};
 pub use compare::render_compare;
 pub use report::render;
 
