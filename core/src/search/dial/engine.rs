@@ -67,7 +67,7 @@ impl Dial {
             for flip in &lane.flips {
                 let (first, second) = flip.bits();
                 let ((table, one), (_, other)) = (self.places[first], self.places[second]);
-                probe(table, one | other, 1 + u32::from(first != second));
+                probe(table, one | other, if first == second { 1 } else { 2 });
             }
             return;
         }
@@ -263,26 +263,14 @@ impl Job for Run<'_> {
         let asked = |turn: usize| queries.get(number(turn)?);
         let DialScratch { ring, wanted, settling } = scratch;
         let mut cost = Cost::default();
-        // Queries between two stages: enough probes under way to hide the waiting, few enough that what has
-        // been asked for stays in the nearest cache. Stages take turns query by query, so that the memory is
-        // never idle and never flooded.
-        let gap =
-            (PROBES_UNDER_WAY / (probes.1 - probes.0).max(1) as usize).clamp(1, MOST_UNDER_WAY).min(count);
-        // With many probes a query there is enough under way with few queries, and few
-        // lanes stay in the cache.
-        let lanes = (4 * gap).next_power_of_two().clamp(4, LANES);
-        let most_unsettled = lanes - 2 * gap - 1;
+        let Pace { gap, lanes, most_unsettled } = Pace::of(probes, count);
         ring.resize_with(LANES, Lane::default);
         wanted.resize(LANES, Wanted::default());
         let wanted: &mut [Wanted; LANES] = wanted.as_mut_slice().try_into().expect("one for each lane");
         let mut unsettled = 0;
         for turn in 0..count + 2 * gap {
             if let Some(now) = asked(turn) {
-                if let Some(ahead) = asked(turn + ASKED_AHEAD) {
-                    for line in (0..BITS).step_by(64 / size_of::<f32>()) {
-                        prefetch::read(ahead.weights, line);
-                    }
-                }
+                ask_ahead(turn, asked);
                 let place = turn % lanes;
                 ring[place].number = number(turn).unwrap_or(turn) as u32;
                 dial.choose(now, probes, place, &mut ring[place], &mut wanted[place]);
@@ -294,7 +282,7 @@ impl Job for Run<'_> {
                 let place = (turn - 2 * gap) % lanes;
                 dial.compare(&ring[place], &mut cost, &mut settling.list);
                 unsettled += 1;
-                if settling.list.len() >= SETTLED_TOGETHER || unsettled == most_unsettled {
+                if is_due(settling.list.len(), unsettled, most_unsettled) {
                     dial.settle(mode, ring, wanted, settling, &mut cost, found);
                     unsettled = 0;
                 }
@@ -305,6 +293,46 @@ impl Job for Run<'_> {
         }
         cost
     }
+}
+
+/// How queries go through the stages.
+struct Pace {
+    /// Queries between two stages.
+    gap: usize,
+    /// Lanes that they go in.
+    lanes: usize,
+    /// Queries that are compared before they are settled.
+    most_unsettled: usize,
+}
+
+impl Pace {
+    /// The pace of so many queries with these probes each.
+    #[inline(always)]
+    fn of((from, to): (u32, u32), queries: usize) -> Self {
+        // Enough probes under way to hide the waiting, few enough that what has been asked for stays in the nearest
+        // cache. Stages take turns query by query, so that the memory is never idle and never flooded.
+        let gap = (PROBES_UNDER_WAY / (to - from).max(1) as usize).clamp(1, MOST_UNDER_WAY).min(queries);
+        // With many probes a query there is enough under way with few queries, and few
+        // lanes stay in the cache.
+        let lanes = (4 * gap).next_power_of_two().clamp(4, LANES);
+        Self { gap, lanes, most_unsettled: lanes - 2 * gap - 1 }
+    }
+}
+
+/// Asks the memory for the weights of a query that comes later.
+#[inline(always)]
+fn ask_ahead<'q>(turn: usize, asked: impl Fn(usize) -> Option<&'q Query<'q>>) {
+    if let Some(ahead) = asked(turn + ASKED_AHEAD) {
+        for line in (0..BITS).step_by(64 / size_of::<f32>()) {
+            prefetch::read(ahead.weights, line);
+        }
+    }
+}
+
+/// Whether what has been compared is to be settled.
+#[inline(always)]
+fn is_due(list: usize, unsettled: usize, most_unsettled: usize) -> bool {
+    list >= SETTLED_TOGETHER || unsettled == most_unsettled
 }
 
 /// Probes of all queries between two stages, where a query has few.
