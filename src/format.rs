@@ -49,7 +49,7 @@ pub const SEEN: Kind = Kind { tag: *b"SEEN", version: 2, oldest: 1, name: "index
 /// A file of the folder that an index of seen pages is: a header that a checksum follows, then records up to
 /// the end of the file ([`open_head`]).
 pub const SEEN_LOG: Kind =
-    Kind { tag: *b"SLOG", version: 1, oldest: 1, name: "log of an index of seen pages" };
+    Kind { tag: *b"SLOG", version: 2, oldest: 1, name: "log of an index of seen pages" };
 
 /// Lines that are frame.
 pub const FRAMES: Kind = Kind { tag: *b"FRAM", version: 1, oldest: 1, name: "frames" };

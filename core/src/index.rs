@@ -26,6 +26,12 @@
 //! # Ok::<(), flipside_core::Error>(())
 //! ```
 
+mod columns;
+mod stored;
+
+pub use columns::{Columns, Rows};
+pub use stored::TablePart;
+
 use crate::calibrate::{Calibration, CalibrationParams, calibrate};
 use crate::error::{Error, Result};
 use crate::hash::fmix64;
@@ -33,14 +39,13 @@ use crate::id::{Document, Id, Slot};
 use crate::resemblance::Bits;
 use crate::search::dial::DialParams;
 use crate::search::drawers::Drawers;
-use crate::search::keyed::{Keyed, Piece};
+use crate::search::keyed::Keyed;
 use crate::search::keys::{self, Keys};
 use crate::search::marks::Marks;
 use crate::search::online::Online;
 use crate::search::{HammingIndex, Mode, Query, Scratch};
 use crate::settings::{Judge, Net, Recall, Settings, Sketches};
 use crate::simhash::BITS;
-use crate::simhash::quantised::QuantisedWeights;
 use crate::similarity::{Anchor, Page};
 use crate::sketch::{Facts, Hashed, Sketch, SketchValue, TwoSketches};
 use hashbrown::{HashMap, HashSet};
@@ -98,76 +103,6 @@ struct ByHashes {
     measured: Option<Calibration>,
     /// Different hashes at the last measurement.
     measured_at: usize,
-}
-
-/// Pages in columns, as [`Index::fill`] takes them: what [`Index::kept`] gives of each, one after the other.
-#[derive(Clone, Debug, Default)]
-pub struct Columns {
-    facts: Vec<Facts>,
-    /// Whether a page has a sketch.
-    sketched: Vec<bool>,
-    hashes: Vec<u64>,
-    /// Of pages with both sketches: as many words for each, and their keys by bands.
-    bits: Vec<u64>,
-    keys: Vec<Vec<u32>>,
-    /// Of pages with a SimHash.
-    weights: Vec<QuantisedWeights>,
-}
-
-impl Columns {
-    /// Number of pages.
-    pub fn len(&self) -> usize {
-        self.facts.len()
-    }
-
-    /// Whether there is no page.
-    pub fn is_empty(&self) -> bool {
-        self.facts.is_empty()
-    }
-
-    /// Makes room for so many more pages with both sketches, of so many words and keys.
-    pub fn reserve_both(&mut self, pages: usize, words: usize, keys: usize) {
-        self.facts.reserve(pages);
-        self.sketched.reserve(pages);
-        self.hashes.reserve(pages);
-        self.bits.reserve(pages * words);
-        self.keys.resize(self.keys.len().max(keys), Vec::new());
-        self.keys.iter_mut().for_each(|keys| keys.reserve(pages));
-    }
-
-    /// Puts a page with both sketches behind the others, which all have as many words and keys.
-    pub fn push_both(
-        &mut self,
-        facts: Facts,
-        hash: u64,
-        bits: impl Iterator<Item = u64>,
-        keys: impl Iterator<Item = u32>,
-    ) {
-        self.facts.push(facts);
-        self.sketched.push(true);
-        self.hashes.push(hash);
-        self.bits.extend(bits);
-        for (band, key) in keys.enumerate() {
-            if self.keys.len() == band {
-                self.keys.push(Vec::new());
-            }
-            self.keys[band].push(key);
-        }
-    }
-
-    /// Puts a page with a SimHash behind the others.
-    pub fn push_hashed(&mut self, facts: Facts, hashed: Hashed) {
-        self.facts.push(facts);
-        self.sketched.push(true);
-        self.hashes.push(hashed.hash);
-        self.weights.push(hashed.weights);
-    }
-
-    /// Puts a page without a sketch behind the others.
-    pub fn push_bare(&mut self, facts: Facts) {
-        self.facts.push(facts);
-        self.sketched.push(false);
-    }
 }
 
 /// The documents of each slot. Most slots have one, which stands here itself; several are a list elsewhere.
@@ -482,14 +417,15 @@ impl Index {
         Ok(Document(document))
     }
 
-    /// Stores many pages at once in an index that was empty, in their order: documents are numbered from 0. Gives
-    /// `false` if it is not empty, if two pages have the same text, or if a sketch has not the length that the index
-    /// has; then nothing is stored, and pages are to be [restored](Self::restore) one by one.
+    /// Stores many pages at once in an index that was empty, in their order: documents are numbered from 0. With parts
+    /// of all its [tables](Self::tables), these are taken as they are; with none they are made from the pages' keys.
+    /// Gives `false` if it is not empty, if two pages have the same text, if columns are of other settings, or if parts
+    /// are not of so many pages; then nothing is stored, and pages are to be [restored](Self::restore) one by one.
     ///
     /// # Errors
     /// [`Error::Parameter`] for 2³¹ pages or more.
-    pub fn fill(&mut self, columns: Vec<Columns>) -> Result<bool> {
-        let n: usize = columns.iter().map(Columns::len).sum();
+    pub fn fill(&mut self, columns: Columns, parts: &[TablePart<'_>]) -> Result<bool> {
+        let n = columns.len();
         if self.numbers() > 0 {
             return Ok(false);
         }
@@ -497,28 +433,56 @@ impl Index {
             return Err(Error::parameter("document", n, "fewer than 2^31 in one index"));
         }
         let least = self.settings.min_features.max(1);
-        let facts = || columns.iter().flat_map(|columns| &columns.facts);
-        // As long as they are, and no longer: a list that grows doubles.
-        let (mut digests, mut features) = (Vec::with_capacity(n), Vec::with_capacity(n));
-        digests.extend(facts().map(|facts| facts.digest));
-        features.extend(facts().map(|facts| facts.features));
+        let Columns { digests, features, sketched, words, hashes, bits, keys, hashed } = columns;
+        let enough = |at: &usize| sketched[*at] && features[*at] as usize >= least;
+        let by_digest = || by_digest(&digests, parts);
         let (by_digest, net) = match &self.net {
             Grown::Keys(by_keys) => {
-                let (words, bands) = (by_keys.words, by_keys.keyed.bands());
-                rayon::join(|| by_digest(&digests), || ByKeys::filled(words, bands, columns, n, least))
+                let bands = by_keys.keyed.bands();
+                let has_keys = if parts.is_empty() { keys.len() == bands } else { keys.is_empty() };
+                if words != by_keys.words || hashes.len() != n || !has_keys {
+                    return Ok(false);
+                }
+                let slots: Vec<u32> = (0..n).filter(enough).map(|at| at as u32).collect();
+                let (by_digest, keyed) = rayon::join(by_digest, || keyed(bands, n, &slots, keys, parts));
+                (by_digest, keyed.map(|keyed| Grown::Keys(ByKeys { keyed, words, hashes, bits })))
             }
             Grown::Hashes(by_hashes) => {
+                if hashed.len() != n {
+                    return Ok(false);
+                }
                 let empty = ByHashes::new(by_hashes.distance, by_hashes.recall)?;
-                rayon::join(|| by_digest(&digests), || empty.filled(columns, n, least))
+                rayon::join(by_digest, || Some(empty.filled(hashed, enough)))
             }
         };
-        let (Some(by_digest), Some(net)) = (by_digest, net?) else { return Ok(false) };
+        let (Some(by_digest), Some(net)) = (by_digest, net) else { return Ok(false) };
         (self.digests, self.features, self.stored) = (digests, features, Marks::first(n));
         (self.births, self.by_digest, self.net) = (n as u64, by_digest, net);
         if let Grown::Hashes(by_hashes) = &mut self.net {
             by_hashes.measure(self.settings.seed);
         }
         Ok(true)
+    }
+
+    /// Tables that can be stored ([`entries`](Self::entries)): one of digests, and one for each key of a page; none in
+    /// an index of hashes.
+    pub fn tables(&self) -> usize {
+        match &self.net {
+            Grown::Keys(by_keys) => 1 + by_keys.keyed.bands(),
+            Grown::Hashes(_) => 0,
+        }
+    }
+
+    /// Appends some of a table's entries, in their order: of each the mixed key in the upper half and the document in
+    /// the lower. They begin with a mixed key, 0 at first, and are at least so many if there are as many left. Gives the
+    /// mixed key to go on with; pages may be added between one call and the next, and none be removed.
+    pub fn entries(&self, table: usize, from: u32, most: usize, entries: &mut Vec<u64>) -> Option<u32> {
+        let table = match (&self.net, table.checked_sub(1)) {
+            (_, None) => &self.by_digest,
+            (Grown::Keys(by_keys), Some(band)) => by_keys.keyed.table(band)?,
+            (Grown::Hashes(_), Some(_)) => return None,
+        };
+        table.entries(from, most, entries)
     }
 
     /// Removes documents, and all that is kept of them; those that are not stored are passed over. Gives how
@@ -580,22 +544,22 @@ impl Index {
     }
 
     /// Bytes that the index takes in memory, as it is laid out, and how many of these are the sketches
-    /// themselves.
+    /// themselves. The room that columns have for more pages has not been touched, and is not counted.
     pub fn bytes(&self) -> (usize, usize) {
         let (net, sketches) = match &self.net {
             Grown::Keys(ByKeys { keyed, hashes, bits, words }) => {
                 let sketches = self.len() * (size_of::<u64>() * (1 + words));
-                (keyed.bytes() + (hashes.capacity() + bits.capacity()) * size_of::<u64>(), sketches)
+                (keyed.bytes() + (hashes.len() + bits.len()) * size_of::<u64>(), sketches)
             }
             Grown::Hashes(by_hashes) => {
                 let ByHashes { online, documents, hashed, .. } = &**by_hashes;
-                let sketches = hashed.capacity() * size_of::<Option<Hashed>>();
+                let sketches = hashed.len() * size_of::<Option<Hashed>>();
                 (online.bytes() + documents.bytes() + sketches, self.len() * size_of::<Hashed>())
             }
         };
-        let facts = self.digests.capacity() * size_of::<u128>()
-            + self.features.capacity() * size_of::<u32>()
-            + self.born.capacity() * size_of::<u64>()
+        let facts = self.digests.len() * size_of::<u128>()
+            + self.features.len() * size_of::<u32>()
+            + self.born.len() * size_of::<u64>()
             + self.stored.bytes();
         (net + facts + self.by_digest.bytes() + self.free.capacity() * size_of::<u32>(), sketches)
     }
@@ -715,11 +679,15 @@ impl Index {
     }
 }
 
-/// Documents by the digests of their texts; none if two have the same.
-fn by_digest(digests: &[u128]) -> Option<Drawers> {
-    let hashes: Vec<u32> = digests.iter().map(|&digest| digest_hash(digest)).collect();
-    let documents: Vec<u32> = (0..).take(digests.len()).collect();
-    let table = Drawers::filled([(&hashes[..], &documents[..])].into_iter());
+/// Documents by the digests of their texts; none if two have the same, or if parts hold others.
+fn by_digest(digests: &[u128], parts: &[TablePart<'_>]) -> Option<Drawers> {
+    let table = if parts.is_empty() {
+        let hashes: Vec<u32> = digests.iter().map(|&digest| digest_hash(digest)).collect();
+        let documents: Vec<u32> = (0..).take(digests.len()).collect();
+        Drawers::filled(&hashes, &documents)
+    } else {
+        stored::table(parts, 0, digests.len(), digests.len())?
+    };
     let mut same: HashSet<u128> = HashSet::new();
     let alone = table.shared().all(|document| same.insert(digests[document as usize]));
     alone.then_some(table)
@@ -728,66 +696,39 @@ fn by_digest(digests: &[u128]) -> Option<Drawers> {
 /// Makes a list as long as is wanted, with room for an eighth more: doubling would take twice the memory.
 fn lengthen<T: Clone>(list: &mut Vec<T>, len: usize, value: T) {
     if list.capacity() < len {
-        list.reserve_exact(len + len / 8 - list.len());
+        list.reserve_exact(room(len) - list.len());
     }
     list.resize(len, value);
 }
 
-impl ByKeys {
-    /// The net over the pages of an index that was empty; none if a sketch has another length.
-    fn filled(
-        words: usize,
-        bands: usize,
-        columns: Vec<Columns>,
-        n: usize,
-        least: usize,
-    ) -> Result<Option<Grown>> {
-        let fits = |Columns { hashes, bits, keys, .. }: &Columns| {
-            let rows = hashes.len();
-            bits.len() == rows * words
-                && (rows == 0 || keys.len() == bands)
-                && keys.iter().all(|keys| keys.len() == rows)
-        };
-        if !columns.iter().all(fits) {
-            return Ok(None);
+/// The keys of some slots among so many, by band of all slots, or as stored; none if parts hold others.
+fn keyed(
+    bands: usize,
+    n: usize,
+    slots: &[u32],
+    keys: Vec<Vec<u32>>,
+    parts: &[TablePart<'_>],
+) -> Option<Keyed> {
+    let made = |mut keys: Vec<u32>| {
+        if slots.len() < n {
+            keys = slots.iter().map(|&slot| keys[slot as usize]).collect();
         }
-        let (mut hashes, mut bits) = (vec![0; n], vec![0; n * words]);
-        let (mut rest, mut first) = ((&mut hashes[..], &mut bits[..]), 0);
-        let places = columns.into_iter().map(|columns| {
-            let (hashes, more_hashes) = std::mem::take(&mut rest.0).split_at_mut(columns.len());
-            let (bits, more_bits) = std::mem::take(&mut rest.1).split_at_mut(columns.len() * words);
-            rest = (more_hashes, more_bits);
-            let number = first;
-            first += columns.len() as u32;
-            (number, columns, hashes, bits)
-        });
-        let places: Vec<_> = places.collect();
-        let pieces = places.into_par_iter().map(|(first, columns, hashes, bits)| {
-            let Columns { facts, sketched, hashes: theirs, bits: their_bits, mut keys, .. } = columns;
-            let enough = |facts: &Facts| facts.features as usize >= least;
-            if theirs.len() == facts.len() && facts.iter().all(enough) {
-                hashes.copy_from_slice(&theirs);
-                bits.copy_from_slice(&their_bits);
-                return Piece { slots: (first..first + facts.len() as u32).collect(), keys };
-            }
-            let (mut slots, mut rows, mut row) = (Vec::new(), Vec::new(), 0);
-            for (at, (facts, sketched)) in facts.iter().zip(sketched).enumerate() {
-                if sketched && enough(facts) {
-                    hashes[at] = theirs[row];
-                    bits[at * words..][..words].copy_from_slice(&their_bits[row * words..][..words]);
-                    slots.push(first + at as u32);
-                    rows.push(row);
-                }
-                row += usize::from(sketched);
-            }
-            keys.iter_mut().for_each(|keys| *keys = rows.iter().map(|&row| keys[row]).collect());
-            Piece { slots, keys }
-        });
-        let pieces: Vec<Piece> = pieces.collect();
-        let keyed = Keyed::of_pieces(bands, &pieces);
-        Ok(Some(Grown::Keys(Self { keyed, words, hashes, bits })))
-    }
+        Drawers::filled(&keys, slots)
+    };
+    let tables: Option<Vec<Drawers>> = if parts.is_empty() {
+        Some(keys.into_par_iter().map(made).collect())
+    } else {
+        (0..bands).into_par_iter().map(|band| stored::table(parts, 1 + band, slots.len(), n)).collect()
+    };
+    tables.map(|tables| Keyed::of_tables(tables, slots))
+}
 
+/// Places of a list of so many numbers.
+fn room(len: usize) -> usize {
+    len + len / 8
+}
+
+impl ByKeys {
     fn bits(&self, at: usize) -> &[u64] {
         &self.bits[at * self.words..][..self.words]
     }
@@ -831,29 +772,19 @@ impl ByHashes {
     }
 
     /// The net over the pages of an index that was empty; none if they have other sketches.
-    fn filled(mut self, columns: Vec<Columns>, n: usize, least: usize) -> Result<Option<Grown>> {
-        self.hashed = Vec::with_capacity(n);
-        let mut slots: HashMap<u64, u32> = HashMap::with_capacity(n);
-        for Columns { facts, sketched, hashes, weights, .. } in columns {
-            if hashes.len() != weights.len() {
-                return Ok(None);
-            }
-            let mut rows = hashes.into_iter().zip(weights);
-            for (facts, sketched) in facts.iter().zip(sketched) {
-                let hashed = sketched.then(|| rows.next()).flatten();
-                let hashed = hashed.filter(|_| facts.features as usize >= least);
-                let hashed = hashed.map(|(hash, weights)| Hashed { hash, weights });
-                if let Some(Hashed { hash, .. }) = hashed {
-                    let document = self.hashed.len() as u32;
-                    let slot = *slots.entry(hash).or_insert(self.documents.len() as u32) as usize;
-                    self.documents.push(slot, document);
-                }
-                self.hashed.push(hashed);
+    fn filled(mut self, mut hashed: Vec<Option<Hashed>>, enough: impl Fn(&usize) -> bool) -> Grown {
+        let mut slots: HashMap<u64, u32> = HashMap::with_capacity(hashed.len());
+        for (document, hashed) in hashed.iter_mut().enumerate() {
+            *hashed = hashed.filter(|_| enough(&document));
+            if let Some(Hashed { hash, .. }) = hashed {
+                let slot = *slots.entry(*hash).or_insert(self.documents.len() as u32) as usize;
+                self.documents.push(slot, document as u32);
             }
         }
         drop(slots);
+        self.hashed = hashed;
         self.forget_empty();
-        Ok(Some(Grown::Hashes(Box::new(self))))
+        Grown::Hashes(Box::new(self))
     }
 
     fn put(&mut self, document: u32, value: Option<&SketchValue>) -> Result<()> {

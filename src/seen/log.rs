@@ -6,18 +6,17 @@
 //! passed over, and the next whole one looked for.
 
 use super::SeenParams;
-use super::record::{HEAD, Pages, Record, checksum, frame_of};
+use super::record::{HEAD, Record, checksum, frame_of};
 use crate::error::{Error, Result};
 use crate::format::{self, SEEN_LOG};
 use crate::making::NewFile;
-use crate::settings::{Settings, Sketches};
+use crate::settings::Settings;
 use crate::text::TOKENIZER;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// What stands in front of the records.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -106,12 +105,12 @@ pub(super) fn params_of(path: &Path) -> Result<SeenParams> {
     header(path, &mut file).map(|(header, _)| params(header))
 }
 
-fn params(header: Header) -> SeenParams {
+pub(super) fn params(header: Header) -> SeenParams {
     SeenParams { settings: header.settings, frequencies: header.frequencies }
 }
 
 /// The header, and its length in bytes.
-fn header(path: &Path, file: &mut impl Read) -> Result<(Header, u64)> {
+pub(super) fn header(path: &Path, file: &mut impl Read) -> Result<(Header, u64)> {
     let (header, length): (Header, u64) = format::read_open_head(path, SEEN_LOG, file)?;
     let fits = |field, expected: &str, got: &str| match expected == got {
         true => Ok(()),
@@ -138,7 +137,7 @@ pub(super) fn read(
     let mut take = |body: &[u8], at: u64, passed: &mut Passed| -> Result<bool> {
         let Some(record) = Record::read(body, sketches) else { return Ok(false) };
         passed.records += 1;
-        if let Record::End { pages } = record {
+        if let Record::End { pages, .. } = record {
             passed.promised = Some(pages);
         }
         each(record, at).map(|()| true)
@@ -183,118 +182,8 @@ pub(super) fn read(
     Ok((params(header), passed))
 }
 
-/// Bytes of a snapshot that are read by one thread at a time.
-const BLOCK: usize = 4 << 20;
-
-/// Some pages of a snapshot, with the bytes at which their frames begin.
-#[derive(Debug, Default)]
-pub(super) struct Block {
-    pub(super) pages: Pages,
-    pub(super) offsets: Vec<u64>,
-    /// The records behind the pages.
-    pub(super) others: Vec<(u64, Record)>,
-}
-
-/// Reads a snapshot by many threads, or nothing if anything is wrong with it: then [`read`] passes over what is.
-///
-/// # Errors
-/// If it cannot be read or is not such a file.
-pub(super) fn read_whole(path: &Path) -> Result<Option<(SeenParams, Vec<Block>, Passed)>> {
-    let io = |error| Error::io(path, error);
-    let mut file = File::open(path).map_err(io)?;
-    let length = file.metadata().map_err(io)?.len();
-    let (header, start) = header(path, &mut BufReader::with_capacity(1 << 16, &file))?;
-    file.seek(SeekFrom::Start(start)).map_err(io)?;
-    let sketches = header.settings.sketches;
-    // Cut behind whole frames; what is left over goes in front of the next block.
-    let (mut at, mut rest, mut number) = (start, Vec::new(), 0);
-    // Memory of blocks that have been read, to be used again.
-    let used: Mutex<Vec<Vec<u8>>> = Mutex::default();
-    let blocks = std::iter::from_fn(|| {
-        if at + rest.len() as u64 >= length {
-            return None;
-        }
-        let mut block = used.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        let filled = rest.len();
-        block.resize(BLOCK.max(2 * filled), 0);
-        block[..filled].copy_from_slice(&rest);
-        let got = match read_full(&mut file, &mut block[filled..]) {
-            Ok(got) => got,
-            Err(error) => return Some(Err(error)),
-        };
-        block.truncate(filled + got);
-        let mut end = 0;
-        while let Some((length, _)) = block.get(end..end + HEAD).and_then(frame_of) {
-            if end + HEAD + length > block.len() {
-                break;
-            }
-            end += HEAD + length;
-        }
-        rest.clear();
-        rest.extend_from_slice(&block[end..]);
-        block.truncate(end);
-        let cut = (number, at, block);
-        (number, at) = (number + 1, at + end as u64);
-        // A block that holds no frame, at the end of the file, is what is wrong.
-        (end > 0 || got > 0).then_some(Ok(cut))
-    });
-    let decoded: Vec<io::Result<Option<(usize, Block, u64)>>> = blocks
-        .par_bridge()
-        .map(|cut| {
-            let (number, offset, bytes) = cut?;
-            let block = decoded(offset, &bytes, sketches);
-            let length = bytes.len() as u64;
-            used.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
-            Ok(block.map(|block| (number, block, length)))
-        })
-        .collect();
-    let (mut whole, mut blocks) = (start, Vec::with_capacity(decoded.len()));
-    for block in decoded {
-        let Some((number, block, bytes)) = block.map_err(io)? else { return Ok(None) };
-        whole += bytes;
-        blocks.push((number, block));
-    }
-    blocks.sort_unstable_by_key(|&(number, _)| number);
-    let blocks: Vec<Block> = blocks.into_iter().map(|(_, block)| block).collect();
-    let ended = blocks.iter().position(|block| !block.others.is_empty());
-    let ended = ended.is_some_and(|at| blocks[at + 1..].iter().all(|block| block.offsets.is_empty()));
-    let promised = match blocks.last().and_then(|block| block.others.last()) {
-        Some(&(_, Record::End { pages })) => pages,
-        _ => return Ok(None),
-    };
-    let records = blocks.iter().map(|block| (block.offsets.len() + block.others.len()) as u64).sum();
-    let passed = Passed { whole, records, promised: Some(promised), ..Passed::default() };
-    Ok((ended && whole == length).then(|| (params(header), blocks, passed)))
-}
-
-/// The records of whole frames, pages before others; none if something is wrong with one.
-fn decoded(offset: u64, bytes: &[u8], sketches: Sketches) -> Option<Block> {
-    let (mut block, mut at) = (Block::default(), 0);
-    // Pages are of about one length.
-    if let (Some(length), Sketches::Both { bits, banding }) = (whole_at(bytes, 0), sketches) {
-        let pages = bytes.len() / length + 1;
-        block.pages.columns.reserve_both(pages + pages / 16, bits / 64, banding.bands);
-    }
-    while at < bytes.len() {
-        let end = whole_at(bytes, at)?;
-        let (body, offset) = (&bytes[at + HEAD..end], offset + at as u64);
-        if block.others.is_empty() && body.first() == Some(&1) {
-            block.pages.take(body, sketches)?;
-            block.offsets.push(offset);
-        } else {
-            let record = Record::read(body, sketches)?;
-            if !matches!(record, Record::Request(_) | Record::End { .. }) {
-                return None;
-            }
-            block.others.push((offset, record));
-        }
-        at = end;
-    }
-    Some(block)
-}
-
 /// The end of the frame that begins at a place, if it is whole.
-fn whole_at(bytes: &[u8], at: usize) -> Option<usize> {
+pub(super) fn whole_at(bytes: &[u8], at: usize) -> Option<usize> {
     let (length, sum) = frame_of(bytes.get(at..at + HEAD)?)?;
     let end = at + HEAD + length;
     let record = bytes.get(at + HEAD..end)?;
@@ -302,7 +191,7 @@ fn whole_at(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Fills as much of a buffer as the file has bytes for.
-fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+pub(super) fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match file.read(&mut buffer[filled..]) {

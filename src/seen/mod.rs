@@ -28,6 +28,7 @@ pub(crate) mod old;
 mod places;
 mod record;
 mod snapshot;
+mod whole;
 
 pub use answers::COLUMNS;
 pub use log::Unsynced;
@@ -52,6 +53,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use whole::Whole;
 
 /// Requests with names of their own whose answers are remembered.
 pub const REQUESTS: usize = 1 << 16;
@@ -433,34 +435,22 @@ impl Seen {
 
     /// Takes over a snapshot at once, unless something is wrong with it.
     fn fill(&mut self, path: &Path, part: Part) -> Result<Option<Passed>> {
-        let Some((params, blocks, passed)) = log::read_whole(path)? else { return Ok(None) };
-        if params != self.params {
+        // Should its tables not fit, they are made anew.
+        let tables = self.index.tables();
+        match self.fill_with(path, part, tables)? {
+            None if tables > 0 => self.fill_with(path, part, 0),
+            filled => Ok(filled),
+        }
+    }
+
+    /// The same with so many tables of its own, or without.
+    fn fill_with(&mut self, path: &Path, part: Part, tables: usize) -> Result<Option<Passed>> {
+        let Some(whole) = whole::read(path, part, tables)? else { return Ok(None) };
+        let Whole { params, columns, names, seen, places, tables, others, passed } = whole;
+        if params != self.params || !self.index.fill(columns, &tables.parts())? {
             return Ok(None);
         }
-        let mut columns = Vec::with_capacity(blocks.len());
-        let number = blocks.iter().map(|block| block.offsets.len()).sum();
-        let (mut others, mut rest) = (Vec::new(), Vec::with_capacity(blocks.len()));
-        for log::Block { pages, offsets, others: more } in blocks {
-            columns.push(pages.columns);
-            rest.push((pages.names, pages.seen, offsets));
-            others.extend(more);
-        }
-        let index = &mut self.index;
-        let lists = || {
-            let (mut places, mut names) = (Vec::with_capacity(number), Vec::with_capacity(number));
-            let mut times = Vec::with_capacity(number);
-            for (more_names, seen, offsets) in rest {
-                names.extend(more_names);
-                times.extend(seen);
-                places.extend(offsets.into_iter().map(|offset| Place::new(part, offset)));
-            }
-            (places, names, times)
-        };
-        let (filled, (places, names, times)) = rayon::join(|| index.fill(columns), lists);
-        if !filled? {
-            return Ok(None);
-        }
-        (self.places, self.names, self.seen) = (places, names, times);
+        (self.places, self.names, self.seen) = (places, names, seen);
         for (offset, record) in others {
             self.take(record, Place::new(part, offset), &mut Vec::new())?;
         }
@@ -518,7 +508,7 @@ impl Seen {
                     self.requests.insert(asked.key, asked.remembered);
                 }
             }
-            Record::End { .. } => {}
+            Record::Table { .. } | Record::End { .. } => {}
         }
         Ok(())
     }
@@ -997,8 +987,7 @@ impl Seen {
             self.note_delivered()?;
         }
         self.files.open(Part::Log(number), &path)?;
-        let snapshot =
-            Snapshot::begin(self, number, self.writer.as_ref().map_or(0, |writer| writer.removals))?;
+        let snapshot = Snapshot::begin(self, number)?;
         let writer = self.writer()?;
         writer.logged += writer.log.length();
         (writer.log, writer.number) = (log, number);
@@ -1151,6 +1140,11 @@ impl Seen {
             // Left there, it is passed over all the same.
             let _ = fs::remove_file(self.folder.join(part.name()));
         }
+    }
+
+    /// Removals since it was opened.
+    fn removals(&self) -> u64 {
+        self.writer.as_ref().map_or(0, |writer| writer.removals)
     }
 
     fn writer(&mut self) -> Result<&mut Writer> {
@@ -1374,7 +1368,7 @@ fn convert(path: &Path) -> Result<String> {
         let old::OldPage { facts, value, name } = page;
         Record::Page { facts, value, name: name.into(), seen, asked: None }
     });
-    let records = records.chain([Record::End { pages: n as u64 }]);
+    let records = records.chain([Record::End { pages: n as u64, tables: 0 }]);
     let unfinished = Unfinished::folder(path).map_err(io)?;
     let part = Part::Snapshot(1);
     log::write(&unfinished.path().join(part.name()), part, &params, records)?;
@@ -1425,6 +1419,11 @@ pub(crate) fn check(folder: &Path) -> Result<Inspection> {
     for part in parts_of(folder)? {
         let length = fs::metadata(folder.join(part.name())).map_or(0, |found| found.len());
         inspection.fact(part.name(), format!("{length} bytes"));
+        if let (Part::Snapshot(_), wanted @ 1..) = (part, seen.index.tables()) {
+            let tables =
+                whole::end_of(&folder.join(part.name()), settings.sketches)?.map_or(0, |(_, tables)| tables);
+            inspection.fact("tables that need not be made when it is read", format!("{tables} of {wanted}"));
+        }
     }
     inspection.fact("pages", seen.len());
     inspection.fact("features", settings.features);

@@ -11,7 +11,8 @@ use super::{Asked, Remembered, Reply, Verdict};
 use crate::settings::Sketches;
 use crate::simhash::quantised::QuantisedWeights;
 use crate::sketch::{Facts, Hashed, SketchValue, TwoSketches};
-use flipside_core::index::Columns;
+use flipside_core::index::Rows;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a frame begins with, so that the next one can be found behind a damaged one.
@@ -40,8 +41,10 @@ pub(super) enum Record {
     Delivered,
     /// Of the pages since, so many were; the others are taken back.
     Withdrawn { kept: u32 },
-    /// The end of a snapshot of so many pages.
-    End { pages: u64 },
+    /// A part of a table of a snapshot's pages, whose places are counted in the order of their records.
+    Table { table: u32, bytes: Vec<u8> },
+    /// The end of a snapshot of so many pages, and so many tables that are there as a whole.
+    End { pages: u64, tables: u32 },
 }
 
 /// Writes fields.
@@ -205,38 +208,41 @@ impl Value<'_> {
     }
 }
 
-/// Pages in columns: of each its sketch, when it was last seen, and its name's hash.
-#[derive(Debug, Default)]
-pub(super) struct Pages {
-    pub(super) columns: Columns,
-    pub(super) seen: Vec<u64>,
-    pub(super) names: Vec<u32>,
+/// The name's hash, the time at which it was last seen, and nothing else of a page whose record is put into a row:
+/// none if it is another record, or one with an answer, or has another sketch.
+pub(super) fn put_page(
+    bytes: &[u8],
+    sketches: Sketches,
+    rows: &mut Rows<'_>,
+    row: usize,
+) -> Option<(u32, u64)> {
+    let mut fields = Fields(bytes);
+    if fields.byte()? != 1 {
+        return None;
+    }
+    let Page { facts, seen, name, value } = fields.page(sketches)?;
+    if fields.0 != [0] {
+        return None;
+    }
+    match value {
+        Value::None => rows.put_bare(row, &facts)?,
+        Value::Both { hash, bits, keys } => {
+            let bits = bits.iter().map(|&word| u64::from_le_bytes(word));
+            let keys = keys.iter().map(|&key| u32::from_le_bytes(key));
+            rows.put_both(row, &facts, hash, bits, keys)?;
+        }
+        Value::SimHash(hashed) => rows.put_hashed(row, &facts, hashed)?,
+    }
+    Some((super::hash_of(name), seen))
 }
 
-impl Pages {
-    /// Takes the page of a record, unless it is another record, or one with an answer.
-    pub(super) fn take(&mut self, bytes: &[u8], sketches: Sketches) -> Option<()> {
-        let mut fields = Fields(bytes);
-        if fields.byte()? != 1 {
-            return None;
-        }
-        let Page { facts, seen, name, value } = fields.page(sketches)?;
-        if fields.0 != [0] {
-            return None;
-        }
-        match value {
-            Value::None => self.columns.push_bare(facts),
-            Value::Both { hash, bits, keys } => {
-                let bits = bits.iter().map(|&word| u64::from_le_bytes(word));
-                let keys = keys.iter().map(|&key| u32::from_le_bytes(key));
-                self.columns.push_both(facts, hash, bits, keys);
-            }
-            Value::SimHash(hashed) => self.columns.push_hashed(facts, hashed),
-        }
-        self.seen.push(seen);
-        self.names.push(super::hash_of(name));
-        Some(())
-    }
+/// Which table a record is a part of, and where in the record the part stands; none if it is another record.
+pub(super) fn table_part(bytes: &[u8]) -> Option<(u32, Range<usize>)> {
+    let mut fields = Fields(bytes);
+    let kind = fields.byte()?;
+    let (table, length) = (fields.u32()?, fields.u32()?);
+    let start = bytes.len() - fields.0.len();
+    (kind == 9 && fields.0.len() == length as usize).then_some((table, start..bytes.len()))
 }
 
 impl Record {
@@ -279,9 +285,16 @@ impl Record {
                 out.bytes(&[7]);
                 out.bytes(&kept.to_le_bytes());
             }
-            Self::End { pages } => {
-                out.bytes(&[8]);
+            Self::End { pages, tables } => {
+                out.bytes(&[10]);
                 out.bytes(&pages.to_le_bytes());
+                out.bytes(&tables.to_le_bytes());
+            }
+            Self::Table { table, bytes } => {
+                out.bytes(&[9]);
+                out.bytes(&table.to_le_bytes());
+                out.bytes(&(bytes.len() as u32).to_le_bytes());
+                out.bytes(bytes);
             }
         }
     }
@@ -301,7 +314,14 @@ impl Record {
             5 => Self::Settled { key: fields.text()? },
             6 => Self::Delivered,
             7 => Self::Withdrawn { kept: fields.u32()? },
-            8 => Self::End { pages: fields.u64()? },
+            // The end of a snapshot of the first version, which had no tables.
+            8 => Self::End { pages: fields.u64()?, tables: 0 },
+            9 => {
+                let (table, part) = table_part(bytes)?;
+                fields = Fields(&[]);
+                Self::Table { table, bytes: bytes[part].to_vec() }
+            }
+            10 => Self::End { pages: fields.u64()?, tables: fields.u32()? },
             _ => return None,
         };
         fields.0.is_empty().then_some(record)
@@ -432,7 +452,8 @@ mod tests {
                 Record::Settled { key: "".into() },
                 Record::Delivered,
                 Record::Withdrawn { kept: 9 },
-                Record::End { pages: 1 << 40 },
+                Record::Table { table: 15, bytes: vec![1, 0, 9, 0, 3] },
+                Record::End { pages: 1 << 40, tables: 16 },
             ] {
                 let mut framed = vec![9];
                 record.frame(&mut framed);

@@ -3,7 +3,9 @@
 //! First a new log is begun ([`Seen::begin_snapshot`]), so that what changes from then on is in it. Then the pages
 //! are copied some at a time ([`Snapshot::copy`]), each as it is by then: a change since the beginning stands in
 //! the new log as well, and a page that is stored, seen again or removed twice is as if it were once. Of a page,
-//! its record in the files before it is copied, with the time at which it was last seen. At the end names are read
+//! its record in the files before it is copied, with the time at which it was last seen. Behind them come the tables
+//! that pages are found by, so that whoever reads the snapshot need not make them; should a page be removed meanwhile,
+//! some of them are left out, and it makes all of them. At the end names are read
 //! from the new file ([`Seen::end_snapshot`]), and the files before it go. If the process dies before, the files
 //! before it and both logs are read.
 
@@ -15,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::making::NewFile;
 use crate::settings::Sketches;
 use flipside_core::id::{Document, Id};
+use flipside_core::index::TablePart;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +27,9 @@ const LISTED: usize = 1 << 16;
 
 /// Pages that are copied in one go: less than a millisecond of work.
 const COPIED: usize = 512;
+
+/// Entries of a table that are copied in one go: as much work.
+const ENTRIES: usize = 1 << 15;
 
 /// A snapshot in the making.
 #[derive(Debug)]
@@ -48,7 +54,26 @@ pub struct Snapshot {
     /// Removals before it was begun.
     removals: u64,
     pages: u64,
+    tables: Tables,
 }
+
+/// The tables of a snapshot, which are copied when all pages are written.
+#[derive(Debug, Default)]
+struct Tables {
+    /// How many there are to be.
+    wanted: u32,
+    /// How many are written.
+    whole: u32,
+    /// Where the next one goes on.
+    from: u32,
+    /// What has been copied and is not written yet, and where to go on: entries with documents.
+    copied: Option<(Vec<u64>, Option<u32>)>,
+    /// By document, how many pages were written before it; [`NOBODY`] for those that were not.
+    places: Vec<u32>,
+}
+
+/// The place of a document that was not written.
+const NOBODY: u32 = u32::MAX;
 
 /// What becomes a record: the digest of the page's text, where its record stands, and when it was last seen.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +88,7 @@ const NOWHERE: u64 = u64::MAX;
 
 impl Snapshot {
     /// Begins a snapshot behind a log of the same number.
-    pub(super) fn begin(seen: &Seen, number: u64, removals: u64) -> Result<Self> {
+    pub(super) fn begin(seen: &Seen, number: u64) -> Result<Self> {
         let part = Part::Snapshot(number);
         let mut snapshot = Self::of_pages(seen, part, seen.folder.join(part.name()))?;
         let asked = |(key, remembered): (&Arc<str>, &Remembered)| Asked {
@@ -74,7 +99,8 @@ impl Snapshot {
         let mut doubted: Vec<_> = seen.requests.iter().filter(|(_, known)| !known.explicit).collect();
         doubted.sort_unstable_by_key(|(key, _)| Arc::clone(key));
         snapshot.requests = explicit.chain(doubted.into_iter().map(asked)).collect();
-        snapshot.removals = removals;
+        snapshot.removals = seen.removals();
+        snapshot.tables.wanted = seen.index.tables() as u32;
         snapshot.log = Some(Part::Log(number));
         Ok(snapshot)
     }
@@ -101,13 +127,14 @@ impl Snapshot {
             files: seen.files.clone(),
             removals: 0,
             pages: 0,
+            tables: Tables::default(),
         };
         snapshot.put(&part.head(&seen.params))?;
         Ok(snapshot)
     }
 
-    /// Copies some more pages; says whether there were any. Nobody may change the index meanwhile; between one call
-    /// and the next anyone may.
+    /// Copies some more; says whether there was anything. Nobody may change the index meanwhile; between one call and
+    /// the next anyone may.
     pub fn copy(&mut self, seen: &Seen) -> bool {
         if let Some(from) = self.listed {
             let end = from + LISTED;
@@ -127,7 +154,7 @@ impl Snapshot {
             Some(Copied { digest: seen.index.digest(document)?, place, seen: seen.seen[at] })
         });
         self.copied.extend(copied);
-        !batch.is_empty()
+        !batch.is_empty() || self.tables.copy(seen, self.removals)
     }
 
     /// Writes what was copied.
@@ -157,6 +184,11 @@ impl Snapshot {
             self.files.page(place, digest, again)?;
             self.pages += 1;
         }
+        if let Some((entries, next)) = self.tables.copied.take() {
+            self.tables.frame(&entries, self.pages, &self.offsets, &self.documents, &mut frames);
+            self.tables.whole += u32::from(next.is_none());
+            self.tables.from = next.unwrap_or(0);
+        }
         self.put(&frames)
     }
 
@@ -169,7 +201,7 @@ impl Snapshot {
         std::mem::take(&mut self.requests)
             .into_iter()
             .for_each(|asked| Record::Request(asked).frame(&mut frames));
-        Record::End { pages: self.pages }.frame(&mut frames);
+        Record::End { pages: self.pages, tables: self.tables.whole }.frame(&mut frames);
         self.put(&frames)?;
         let Self { number, path, new, length, documents, offsets, removals, .. } = self;
         new.finish()?;
@@ -179,6 +211,47 @@ impl Snapshot {
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
         self.length += bytes.len() as u64;
         self.new.file().write_all(bytes).map_err(|error| Error::io(&self.path, error))
+    }
+}
+
+impl Tables {
+    /// Copies some more entries; says whether there were any. No page may have been removed since there were so many
+    /// removals: it may stand in some tables and not in others.
+    fn copy(&mut self, seen: &Seen, removals: u64) -> bool {
+        if self.whole == self.wanted || seen.removals() != removals {
+            return false;
+        }
+        let mut entries = Vec::with_capacity(ENTRIES);
+        let next = seen.index.entries(self.whole as usize, self.from, ENTRIES, &mut entries);
+        self.copied = Some((entries, next));
+        true
+    }
+
+    /// Appends the frames of entries: those of so many pages, which were written where offsets say, by their places.
+    fn frame(
+        &mut self,
+        entries: &[u64],
+        pages: u64,
+        offsets: &[u64],
+        documents: &[Document],
+        out: &mut Vec<u8>,
+    ) {
+        if self.places.is_empty() {
+            let numbers = documents.iter().map(|document| document.index() + 1).max().unwrap_or(0);
+            self.places = vec![NOBODY; numbers];
+            let written = documents.iter().zip(offsets).filter(|(_, offset)| **offset != NOWHERE);
+            (0..).zip(written).for_each(|(place, (document, _))| self.places[document.index()] = place);
+        }
+        let place = |entry: u64| match self.places.get(entry as u32 as usize) {
+            // Whoever came later stands in the log.
+            None | Some(&NOBODY) => None,
+            Some(&place) => Some(entry >> 32 << 32 | u64::from(place)),
+        };
+        let entries: Vec<u64> = entries.iter().filter_map(|&entry| place(entry)).collect();
+        for entries in entries.chunks(ENTRIES) {
+            let bytes = TablePart::bytes_of(entries, pages as usize);
+            Record::Table { table: self.whole, bytes }.frame(out);
+        }
     }
 }
 

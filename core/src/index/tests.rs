@@ -1,6 +1,7 @@
 use super::*;
 use crate::dedup::{Deduper, Kind};
 use crate::hash::SplitMix64;
+use crate::simhash::quantised::QuantisedWeights;
 use crate::sketch::Sketcher;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -322,28 +323,15 @@ fn filled_at_once_it_is_the_index_that_grew() {
         for sketch in &sketches[..600] {
             grown.add(sketch).unwrap();
         }
-        let mut columns = vec![Columns::default(), Columns::default(), Columns::default()];
-        for (at, document) in grown.documents().into_iter().enumerate() {
-            let columns = &mut columns[at * 3 / grown.len()];
-            let (facts, value) = grown.kept(document).unwrap();
-            match value {
-                Some(SketchValue::Both(TwoSketches { hash, bits, keys })) => {
-                    columns.push_both(facts, hash, bits.into_iter(), keys.into_iter());
-                }
-                Some(SketchValue::SimHash(hashed)) => columns.push_hashed(facts, hashed),
-                _ => columns.push_bare(facts),
-            }
-        }
+        let columns = columns(&grown, true);
         let mut filled = Index::new(&settings).unwrap();
-        assert!(filled.fill(columns.clone()).unwrap());
+        assert!(filled.fill(columns.clone(), &[]).unwrap());
         assert_eq!(filled.len(), grown.len());
-        assert!(!filled.fill(columns.clone()).unwrap(), "it is not empty");
-        let mut twice = Index::new(&settings).unwrap();
-        let same = columns[0].clone();
-        assert!(
-            !twice.fill(columns.into_iter().chain([same]).collect()).unwrap(),
-            "texts that are there twice"
-        );
+        assert!(!filled.fill(columns.clone(), &[]).unwrap(), "it is not empty");
+        let (mut twice, mut same) = (Index::new(&settings).unwrap(), columns.clone());
+        let (facts, _) = grown.kept(grown.documents()[0]).unwrap();
+        same.rows().put_bare(1, &facts).unwrap();
+        assert!(!twice.fill(same, &[]).unwrap(), "texts that are there twice");
         assert!(twice.is_empty());
         for round in 0..3 {
             for sketch in &sketches {
@@ -359,12 +347,120 @@ fn filled_at_once_it_is_the_index_that_grew() {
     }
 }
 
+/// The columns of an index's pages in the order in which they came, with or without keys: those of some rows before
+/// those of others.
+fn columns(index: &Index, keyed: bool) -> Columns {
+    let documents = index.documents();
+    let mut columns = Columns::new(index.settings(), documents.len(), keyed);
+    let mut rest = columns.rows();
+    let parts: Vec<_> =
+        documents.chunks(documents.len() / 3 + 1).map(|part| (rest.split(part.len()), part)).collect();
+    assert!(rest.is_empty());
+    for (mut rows, documents) in parts.into_iter().rev() {
+        assert_eq!(rows.len(), documents.len());
+        for (row, &document) in documents.iter().enumerate() {
+            let (facts, value) = index.kept(document).unwrap();
+            let put = match value {
+                Some(SketchValue::Both(TwoSketches { hash, bits, keys })) => {
+                    rows.put_both(row, &facts, hash, bits.into_iter(), keys.into_iter())
+                }
+                Some(SketchValue::SimHash(hashed)) => rows.put_hashed(row, &facts, hashed),
+                _ => rows.put_bare(row, &facts),
+            };
+            put.unwrap();
+        }
+        let facts = Facts::default();
+        assert!(rows.put_bare(rows.len(), &facts).is_none());
+    }
+    columns
+}
+
 #[test]
-fn sketches_of_another_length_do_not_fill_it() {
+fn columns_of_other_settings_do_not_fill_it() {
     let (settings, facts) = (Settings::default(), Facts { features: 9, ..Facts::default() });
     let mut index = Index::new(&settings).unwrap();
-    let mut columns = Columns::default();
-    columns.push_both(facts, 1, [1, 2].into_iter(), [3].into_iter());
-    assert!(!index.fill(vec![columns]).unwrap());
-    assert!(index.is_empty() && index.fill(Vec::new()).unwrap());
+    for other in [Settings::simhash(), Settings::both(0.5), Settings::minhash(0.8)] {
+        assert!(!index.fill(Columns::new(&other, 3, true), &[]).unwrap(), "{other:?}");
+    }
+    assert!(!index.fill(Columns::new(&settings, 3, false), &[]).unwrap(), "without keys");
+    let mut columns = Columns::new(&settings, 1, true);
+    let mut rows = columns.rows();
+    let (words, keys) = (vec![1; 16], [3; 15]);
+    assert!(rows.put_both(0, &facts, 1, [1, 2].into_iter(), keys.into_iter()).is_none());
+    assert!(rows.put_both(0, &facts, 1, words.clone().into_iter(), [3; 14].into_iter()).is_none());
+    assert!(rows.put_both(0, &facts, 1, words.clone().into_iter(), [3; 16].into_iter()).is_none());
+    assert!(rows.put_both(1, &facts, 1, words.clone().into_iter(), keys.into_iter()).is_none());
+    assert!(rows.put_both(0, &facts, 1, words.into_iter(), keys.into_iter()).is_some());
+    assert!(index.is_empty() && index.fill(columns, &[]).unwrap());
+    assert_eq!(index.len(), 1);
+}
+
+/// The parts of an index's tables, from so many entries each time.
+fn parts(index: &Index, most: usize) -> Vec<(usize, Vec<u8>)> {
+    let (documents, mut parts) = (index.documents(), Vec::new());
+    for table in 0..index.tables() {
+        let (mut from, mut entries) = (Some(0), Vec::new());
+        while let Some(first) = from {
+            entries.clear();
+            from = index.entries(table, first, most, &mut entries);
+            for entry in &mut entries {
+                let place = documents.iter().position(|document| document.number() == *entry as u32).unwrap();
+                *entry = *entry >> 32 << 32 | place as u64;
+            }
+            parts.push((table, TablePart::bytes_of(&entries, documents.len())));
+        }
+    }
+    parts
+}
+
+#[test]
+fn filled_with_its_tables_it_is_the_index_that_made_them() {
+    let settings = Settings::default();
+    let mut sketcher = Sketcher::new(&settings, None).unwrap();
+    let mut index = Index::new(&settings).unwrap();
+    // Crowds of a template, texts that are too short, and numbers that are given again.
+    let template = vec!["all of it but one word at its end is what a hundred others have".to_owned(); 100];
+    let crowd = template.into_iter().zip(0..).map(|(text, number)| format!("{text} {text} {text} {number}"));
+    let short = (0..9).map(|number| format!("short{number}"));
+    let texts: Vec<String> = texts(700, 60, 9).into_iter().chain(crowd).chain(short).collect();
+    let sketches: Vec<Sketch> = texts.iter().map(|text| sketcher.sketch(text)).collect();
+    for (at, sketch) in sketches.iter().enumerate() {
+        let document = index.add(sketch).unwrap();
+        if at % 5 == 3 {
+            index.remove(&[document]);
+        }
+    }
+    let gone: Vec<Document> = index.documents().into_iter().step_by(4).collect();
+    index.remove(&gone);
+    for sketch in sketches.iter().step_by(3) {
+        index.add(sketch).unwrap();
+    }
+    for most in [1, 100, 1 << 20] {
+        let (bare, parts) = (columns(&index, false), parts(&index, most));
+        let parts: Vec<TablePart<'_>> =
+            parts.iter().map(|&(table, ref bytes)| TablePart { table, bytes }).collect();
+        assert!(parts.len() >= index.tables());
+        let mut filled = Index::new(&settings).unwrap();
+        assert!(filled.fill(bare.clone(), &parts).unwrap());
+        let mut made = Index::new(&settings).unwrap();
+        assert!(made.fill(columns(&index, true), &[]).unwrap());
+        assert_eq!(columns(&filled, true), columns(&made, true));
+        for sketch in &sketches {
+            assert_eq!(filled.ask(sketch).unwrap(), made.ask(sketch).unwrap());
+            assert_eq!(filled.add(sketch).unwrap(), made.add(sketch).unwrap());
+        }
+        // Tables of fewer pages, and fewer tables, are refused; nothing is stored then.
+        let last = |table: usize| {
+            parts.iter().rposition(|part| part.table == table && part.bytes.len() > 1).unwrap()
+        };
+        for table in [0, 1, 15] {
+            let mut fewer = parts.clone();
+            fewer.remove(last(table));
+            let mut empty = Index::new(&settings).unwrap();
+            assert!(!empty.fill(bare.clone(), &fewer).unwrap(), "{table}");
+            assert!(empty.is_empty());
+        }
+    }
+    let hashes = all_settings().into_iter().filter(|settings| matches!(settings.net, Net::Dial { .. }));
+    assert!(hashes.map(|settings| Index::new(&settings).unwrap().tables()).eq([0; 3]));
 }

@@ -125,9 +125,33 @@ fn advise(memory: *mut u8, bytes: usize) {
 #[cfg(not(target_os = "linux"))]
 fn advise(_: *mut u8, _: usize) {}
 
+/// So many times the default, which should be zero: in memory that has not been touched yet, and that comes in huge pages
+/// where it is, if they are to be had.
+pub fn untouched<T: Clone + Default>(len: usize) -> Vec<T> {
+    let mut list = vec![T::default(); len];
+    let bytes = size_of_val(&list[..]);
+    let start = list.as_mut_ptr().cast::<u8>();
+    let before = start.align_offset(HUGE);
+    if before < bytes && bytes - before >= HUGE {
+        advise(start.wrapping_add(before), (bytes - before) / HUGE * HUGE);
+    }
+    list
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn untouched_lists_are_zeros() {
+        for len in [0, 1, 1000, 1 << 18, (1 << 20) + 7] {
+            let mut list: Vec<u64> = untouched(len);
+            assert!(list.len() == len && list.iter().all(|&number| number == 0));
+            list.iter_mut().zip(1..).for_each(|(number, place)| *number = place);
+            list.push(0);
+            assert!(list.into_iter().take(len).eq(1..=len as u64));
+        }
+    }
 
     #[test]
     fn small_and_large_lists() {

@@ -176,7 +176,9 @@ impl Drawer {
 
     /// Puts an entry behind the others, for which there is room.
     fn push(&mut self, entry: u64) {
-        self.set(self.len as usize, entry);
+        // What is more than an entry is the room of the next one, or behind the last.
+        let at = self.len as usize * WIDTH;
+        self.bytes[at..at + size_of::<u64>()].copy_from_slice(&entry.to_le_bytes());
         self.len += 1;
     }
 
@@ -210,69 +212,55 @@ impl Drawer {
 }
 
 impl Drawers {
-    /// The table of these keys and their slots, which ascend, in pieces of both.
-    pub(crate) fn filled<'p>(pieces: impl Iterator<Item = (&'p [u32], &'p [u32])> + Clone) -> Self {
+    /// Appends entries in their order, each a mixed key and its slot: those of whole drawers from a mixed key on, until
+    /// there are so many or none is left. Gives the mixed key that the next drawer begins with.
+    pub(crate) fn entries(&self, from: u32, most: usize, entries: &mut Vec<u64>) -> Option<u32> {
+        let enough = entries.len() + most;
+        let (mut place, bits) = (self.place(from), u32::BITS - self.depth);
+        while entries.len() < enough {
+            let drawer = &self.drawers[place];
+            let first = (place as u64) << bits;
+            for at in 0..drawer.len as usize {
+                let entry = drawer.at(at);
+                let mixed = first | entry >> drawer.slot_bits();
+                let slot = entry & drawer.crowd();
+                if slot == drawer.crowd() {
+                    let slots = self.crowds.get(&unmix(mixed as u32)).map_or(&[][..], Vec::as_slice);
+                    entries.extend(slots.iter().map(|&slot| mixed << 32 | u64::from(slot)));
+                } else {
+                    entries.push(mixed << 32 | slot);
+                }
+            }
+            place += 1 << (self.depth - drawer.depth);
+            if place == self.drawers.len() {
+                return None;
+            }
+        }
+        Some(((place as u64) << bits) as u32)
+    }
+
+    /// The table of these keys and their slots, which ascend.
+    pub(crate) fn filled(keys: &[u32], slots: &[u32]) -> Self {
         let divided_by = |mixed: u32| (mixed >> (u32::BITS - DIVIDED_BITS)) as usize;
         let mut counts = vec![0u32; 1 << DIVIDED_BITS];
-        for (keys, _) in pieces.clone() {
-            keys.iter().for_each(|&key| counts[divided_by(mix(key))] += 1);
-        }
+        keys.iter().for_each(|&key| counts[divided_by(mix(key))] += 1);
         let mut sum = 0;
         counts.iter_mut().for_each(|count| sum += std::mem::replace(count, sum));
-        let (mut divided, mut last) = (vec![0u64; sum as usize], 0);
-        for (keys, slots) in pieces {
-            for (&key, &slot) in keys.iter().zip(slots) {
-                let mixed = mix(key);
-                let next = &mut counts[divided_by(mixed)];
-                divided[*next as usize] = u64::from(mixed) << 32 | u64::from(slot);
-                *next += 1;
-            }
-            last = slots.last().copied().unwrap_or(last);
+        let mut divided = vec![0u64; sum as usize];
+        for (&key, &slot) in keys.iter().zip(slots) {
+            let mixed = mix(key);
+            let next = &mut counts[divided_by(mixed)];
+            divided[*next as usize] = u64::from(mixed) << 32 | u64::from(slot);
+            *next += 1;
         }
         let (mut start, mut spare) = (0, Vec::new());
         for &end in &counts {
             sort(&mut divided[start..end as usize], &mut spare);
             start = end as usize;
         }
-        Self::sorted(&divided, last)
-    }
-
-    /// The table of these entries, sorted, each a mixed key and a slot up to the last.
-    fn sorted(entries: &[u64], last: u32) -> Self {
-        let mut depth = 0;
-        while u64::from(last) >= (1 << (SLOT_BITS + depth)) - 1 {
-            depth += 1;
-        }
-        let (mut rest, mut crowds) = (entries, HashMap::new());
-        let drawers = (0u64..1 << depth).map(|number| {
-            let next = (u128::from(number) + 1) << (u64::BITS - depth);
-            let end = rest.partition_point(|&entry| u128::from(entry) < next);
-            let (mut entries, others) = rest.split_at(end);
-            rest = others;
-            let mut drawer = Drawer { depth, ..Drawer::default() };
-            drawer.lay_out(room(entries.len()));
-            while let Some(&first) = entries.first() {
-                let mixed = (first >> 32) as u32;
-                let same = entries.iter().take_while(|&&entry| (entry >> 32) as u32 == mixed).count();
-                let (slots, others) = entries.split_at(same);
-                entries = others;
-                if same > FEW {
-                    crowds.insert(unmix(mixed), slots.iter().map(|&entry| entry as u32).collect());
-                    drawer.push(drawer.entry(mixed, drawer.crowd()));
-                } else {
-                    slots
-                        .iter()
-                        .for_each(|&entry| drawer.push(drawer.entry(mixed, entry & u64::from(u32::MAX))));
-                }
-            }
-            // A crowd stands elsewhere.
-            if room(drawer.len as usize) * WIDTH + SPARE < drawer.bytes.len() {
-                drawer.lay_out(room(drawer.len as usize));
-            }
-            drawer
-        });
-        let drawers = drawers.collect();
-        Self { depth, drawers, crowds }
+        let mut filling = Filling::new(slots.last().copied().unwrap_or(0));
+        divided.into_iter().for_each(|entry| filling.push(entry));
+        filling.finish()
     }
 
     /// The place of the drawer that a key belongs into.
@@ -465,6 +453,67 @@ impl Drawers {
     }
 }
 
+/// A table that is made from its entries in their order.
+#[derive(Debug)]
+pub(crate) struct Filling {
+    table: Drawers,
+    /// Entries of the drawer behind those that are made.
+    waiting: Vec<u64>,
+}
+
+impl Filling {
+    /// A table of slots up to the last.
+    pub(crate) fn new(last: u32) -> Self {
+        let mut depth = 0;
+        while u64::from(last) >= (1 << (SLOT_BITS + depth)) - 1 {
+            depth += 1;
+        }
+        let drawers = Vec::with_capacity(1 << depth);
+        Self { table: Drawers { depth, drawers, crowds: HashMap::new() }, waiting: Vec::new() }
+    }
+
+    /// Puts an entry behind the others: a mixed key and its slot.
+    pub(crate) fn push(&mut self, entry: u64) {
+        let number = (u128::from(entry) >> (u64::BITS - self.table.depth)) as usize;
+        while self.table.drawers.len() < number {
+            self.make();
+        }
+        self.waiting.push(entry);
+    }
+
+    /// The table.
+    pub(crate) fn finish(mut self) -> Drawers {
+        while self.table.drawers.len() < 1 << self.table.depth {
+            self.make();
+        }
+        self.table
+    }
+
+    /// Makes the next drawer.
+    fn make(&mut self) {
+        let Drawers { depth, drawers, crowds } = &mut self.table;
+        let mut drawer = Drawer { depth: *depth, ..Drawer::default() };
+        drawer.lay_out(room(self.waiting.len()));
+        for same in self.waiting.chunk_by(|a, b| a >> 32 == b >> 32) {
+            let mixed = (same[0] >> 32) as u32;
+            if same.len() > FEW {
+                crowds.insert(unmix(mixed), same.iter().map(|&entry| entry as u32).collect());
+                drawer.push(drawer.entry(mixed, drawer.crowd()));
+            } else {
+                same.iter().for_each(|&entry| {
+                    drawer.push(drawer.entry(mixed, entry & u64::from(u32::MAX)));
+                });
+            }
+        }
+        // A crowd stands elsewhere.
+        if room(drawer.len as usize) * WIDTH + SPARE < drawer.bytes.len() {
+            drawer.lay_out(room(drawer.len as usize));
+        }
+        drawers.push(drawer);
+        self.waiting.clear();
+    }
+}
+
 /// Sorts entries that have their first [`DIVIDED_BITS`] in common and are even in the others: by the next eight, and
 /// then the few that have these in common.
 fn sort(entries: &mut [u64], spare: &mut Vec<u64>) {
@@ -610,9 +659,7 @@ mod tests {
             // Filled at once, in the order of the slots.
             stored.sort_unstable_by_key(|&(_, slot)| slot);
             let (keys, slots): (Vec<u32>, Vec<u32>) = stored.iter().copied().unzip();
-            let middle = keys.len() / 3;
-            let pieces = [(&keys[..middle], &slots[..middle]), (&keys[middle..], &slots[middle..])];
-            let filled = Drawers::filled(pieces.into_iter());
+            let filled = Drawers::filled(&keys, &slots);
             check(&filled, &stored);
             let held: usize = filled.drawers.iter().map(|drawer| drawer.bytes.len()).sum();
             let room: usize = filled.drawers.iter().map(|drawer| room(drawer.len as usize) * WIDTH + SPARE).sum();
@@ -633,7 +680,7 @@ mod tests {
             }
         }
         let (keys, slots): (Vec<u32>, Vec<u32>) = keys.into_iter().unzip();
-        let filled = Drawers::filled([(&keys[..], &slots[..])].into_iter());
+        let filled = Drawers::filled(&keys, &slots);
         assert!(filled.bytes() < 200_000 * 59 / 10, "{}", filled.bytes());
     }
 }

@@ -30,15 +30,6 @@ pub struct Keyed {
     tables: Vec<Drawers>,
 }
 
-/// Some pages, in columns.
-#[derive(Clone, Debug)]
-pub(crate) struct Piece {
-    /// Ascending.
-    pub(crate) slots: Vec<u32>,
-    /// For each band, the keys of these slots.
-    pub(crate) keys: Vec<Vec<u32>>,
-}
-
 impl Keyed {
     /// An index of no pages, for pages of so many keys each.
     pub fn new(bands: usize) -> Self {
@@ -59,20 +50,22 @@ impl Keyed {
         }
         let slots = (0u32..).zip(filled).filter(|(_, filled)| **filled);
         let slots: Vec<u32> = slots.map(|(slot, _)| slot).collect();
-        let of_band = |band| slots.iter().map(|&slot| keys[slot as usize * bands + band]).collect();
-        let keys = (0..bands).map(of_band).collect();
-        Ok(Self::of_pieces(bands, &[Piece { slots, keys }]))
+        let of_band =
+            |band| slots.iter().map(|&slot| keys[slot as usize * bands + band]).collect::<Vec<u32>>();
+        let table = |band| Drawers::filled(&of_band(band), &slots);
+        Ok(Self::of_tables((0..bands).into_par_iter().map(table).collect(), &slots))
     }
 
-    /// The same from pieces, one behind the other.
-    pub(crate) fn of_pieces(bands: usize, pieces: &[Piece]) -> Self {
+    /// The same from tables of these slots, which ascend.
+    pub(crate) fn of_tables(tables: Vec<Drawers>, slots: &[u32]) -> Self {
         let mut filled = Marks::default();
-        pieces.iter().flat_map(|piece| &piece.slots).for_each(|&slot| filled.set(slot as usize, true));
-        let table = |band: usize| {
-            let pieces = pieces.iter().filter(|piece| !piece.slots.is_empty());
-            Drawers::filled(pieces.map(|piece| (&piece.keys[band][..], &piece.slots[..])))
-        };
-        Self { filled, tables: (0..bands).into_par_iter().map(table).collect() }
+        slots.iter().for_each(|&slot| filled.set(slot as usize, true));
+        Self { filled, tables }
+    }
+
+    /// The table of a band.
+    pub(crate) fn table(&self, band: usize) -> Option<&Drawers> {
+        self.tables.get(band)
     }
 
     /// Keys of each page.

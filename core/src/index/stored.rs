@@ -1,0 +1,152 @@
+//! Tables of an index as they are stored, so that whoever reads the index again need not make them from the keys of its
+//! pages: entries in the order in which they stand in the table, in parts of any length.
+//!
+//! An entry is the key, mixed as the table has it, and a page's place. Of a part the first byte is how many bytes a
+//! place takes; then come, for each entry, how far its key is above the one before (two bytes; where these are `ffff`,
+//! four more that say it), and its place. Keys of a million pages are some thousands apart: five bytes an entry.
+
+use crate::search::drawers::{Drawers, Filling};
+
+/// Gaps from here on stand in four bytes behind these two.
+const WIDE: u16 = u16::MAX;
+
+/// Some entries of a table of an index, as they are stored, for [`Index::fill`](super::Index::fill).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TablePart<'b> {
+    /// Which table.
+    pub table: usize,
+    /// Its entries, as [`bytes_of`](Self::bytes_of) has them.
+    pub bytes: &'b [u8],
+}
+
+impl TablePart<'_> {
+    /// These entries ([`Index::entries`](super::Index::entries)), which ascend, as bytes: of each the mixed key in the
+    /// upper half, and in the lower, not the document, but the place of its page among so many.
+    pub fn bytes_of(entries: &[u64], pages: usize) -> Vec<u8> {
+        let width = width(pages);
+        let mut bytes = Vec::with_capacity(1 + entries.len() * (size_of::<u16>() + width) + size_of::<u32>());
+        bytes.push(width as u8);
+        let mut before = 0;
+        for &entry in entries {
+            let key = (entry >> 32) as u32;
+            let gap = key.wrapping_sub(before);
+            before = key;
+            match u16::try_from(gap) {
+                Ok(near) if near != WIDE => bytes.extend_from_slice(&near.to_le_bytes()),
+                _ => {
+                    bytes.extend_from_slice(&WIDE.to_le_bytes());
+                    bytes.extend_from_slice(&gap.to_le_bytes());
+                }
+            }
+            bytes.extend_from_slice(&entry.to_le_bytes()[..width]);
+        }
+        bytes
+    }
+
+    /// Hands over its entries, which come behind a last one; gives the last of them. None if they are not those of so many
+    /// pages, or do not ascend.
+    fn each(&self, pages: usize, mut last: Option<u64>, mut each: impl FnMut(u64)) -> Option<Option<u64>> {
+        let (&written, mut rest) = self.bytes.split_first()?;
+        let width = width(pages);
+        if usize::from(written) != width {
+            return None;
+        }
+        let mask = u64::MAX >> (u64::BITS - 8 * u32::from(written));
+        let mut key = 0u64;
+        while !rest.is_empty() {
+            let (&near, more) = rest.split_first_chunk()?;
+            rest = more;
+            let mut gap = u32::from(u16::from_le_bytes(near));
+            if gap == u32::from(WIDE) {
+                let (&wide, more) = rest.split_first_chunk()?;
+                (gap, rest) = (u32::from_le_bytes(wide), more);
+            }
+            key += u64::from(gap);
+            let place = match rest.first_chunk() {
+                Some(&word) => u64::from(u32::from_le_bytes(word)) & mask,
+                None => rest.get(..width)?.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)),
+            };
+            rest = rest.get(width..)?;
+            let entry = key << 32 | place;
+            if key > u64::from(u32::MAX) || place >= pages as u64 || last.is_some_and(|last| last >= entry) {
+                return None;
+            }
+            each(entry);
+            last = Some(entry);
+        }
+        Some(last)
+    }
+}
+
+/// Bytes of a place among so many pages.
+fn width(pages: usize) -> usize {
+    let bits = usize::BITS - pages.saturating_sub(1).leading_zeros();
+    bits.div_ceil(u8::BITS).clamp(1, 4) as usize
+}
+
+/// The table that parts in their order make up, of so many entries and pages; none if they do not.
+pub(super) fn table(parts: &[TablePart<'_>], number: usize, entries: usize, pages: usize) -> Option<Drawers> {
+    let mut filling = Filling::new(pages.saturating_sub(1) as u32);
+    let (mut last, mut count) = (None, 0);
+    for part in parts.iter().filter(|part| part.table == number) {
+        last = part.each(pages, last, |entry| {
+            count += 1;
+            filling.push(entry);
+        })?;
+    }
+    (count == entries).then(|| filling.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::SplitMix64;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn entries_come_back(
+            seed: u64, number in 0usize..300, pages in prop_oneof![1usize..5, Just(256), Just(257), Just(70_000), Just(1 << 24), Just((1 << 31) - 1)],
+            keys in prop_oneof![Just(3u64), Just(1 << 18), Just(1 << 32)], cut in 0usize..300,
+        ) {
+            let mut rng = SplitMix64::new(seed);
+            let entry = |_| rng.below(keys) << 32 | rng.below(pages as u64);
+            let mut entries: Vec<u64> = (0..number).map(entry).collect();
+            entries.sort_unstable();
+            entries.dedup();
+            let cut = cut.min(entries.len());
+            let bytes = [&entries[..cut], &entries[cut..]].map(|entries| TablePart::bytes_of(entries, pages));
+            let parts = [0, 1].map(|at| TablePart { table: 0, bytes: &bytes[at] });
+            let read = |part: &TablePart<'_>, pages: usize, last| {
+                let mut read = Vec::new();
+                part.each(pages, last, |entry| read.push(entry)).map(|last| (last, read))
+            };
+            let (last, mut both) = read(&parts[0], pages, None).unwrap();
+            let (last, more) = read(&parts[1], pages, last).unwrap();
+            both.extend(more);
+            prop_assert_eq!(&both, &entries);
+            prop_assert_eq!(last, entries.last().copied());
+            // What ascends no more, what has other places, and what is cut within an entry is refused.
+            if !entries.is_empty() {
+                prop_assert!(parts.iter().all(|part| read(part, pages, last).is_none() == (part.bytes.len() > 1)));
+                prop_assert!(table(&parts, 0, entries.len(), pages).is_some());
+                prop_assert!(table(&parts, 0, entries.len() + 1, pages).is_none());
+                let places = entries.iter().map(|entry| *entry as u32 as usize);
+                let fewer = places.max().unwrap_or_default();
+                prop_assert!(parts.iter().any(|part| read(part, fewer, None).is_none()));
+                let whole = bytes[usize::from(bytes[1].len() > 1)].as_slice();
+                let short = TablePart { table: 0, bytes: &whole[..whole.len() - 1] };
+                prop_assert!(read(&short, pages, None).is_none());
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_entries_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..60), pages in 0usize..400) {
+            let mut read = Vec::new();
+            if (TablePart { table: 0, bytes: &bytes }).each(pages, None, |entry| read.push(entry)).is_some() {
+                prop_assert!(read.is_sorted_by(|a, b| a < b));
+                prop_assert!(read.iter().all(|entry| ((entry & u64::from(u32::MAX)) as usize) < pages));
+            }
+        }
+    }
+}
