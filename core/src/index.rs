@@ -30,7 +30,7 @@ mod columns;
 mod stored;
 
 pub use columns::{Columns, Rows};
-pub use stored::TablePart;
+pub use stored::{StoredTables, table_part};
 
 use crate::calibrate::{Calibration, CalibrationParams, calibrate};
 use crate::error::{Error, Result};
@@ -417,14 +417,14 @@ impl Index {
         Ok(Document(document))
     }
 
-    /// Stores many pages at once in an index that was empty, in their order: documents are numbered from 0. With parts
-    /// of all its [tables](Self::tables), these are taken as they are; with none they are made from the pages' keys.
-    /// Gives `false` if it is not empty, if two pages have the same text, if columns are of other settings, or if parts
+    /// Stores many pages at once in an index that was empty, in their order: documents are numbered from 0. Its
+    /// [tables](Self::tables) are those that were stored, or else are made from the pages' keys.
+    /// Gives `false` if it is not empty, if two pages have the same text, if columns are of other settings, or if tables
     /// are not of so many pages; then nothing is stored, and pages are to be [restored](Self::restore) one by one.
     ///
     /// # Errors
     /// [`Error::Parameter`] for 2³¹ pages or more.
-    pub fn fill(&mut self, columns: Columns, parts: &[TablePart<'_>]) -> Result<bool> {
+    pub fn fill(&mut self, columns: Columns, stored: Option<&dyn StoredTables>) -> Result<bool> {
         let n = columns.len();
         if self.numbers() > 0 {
             return Ok(false);
@@ -435,16 +435,16 @@ impl Index {
         let least = self.settings.min_features.max(1);
         let Columns { digests, features, sketched, words, hashes, bits, keys, hashed } = columns;
         let enough = |at: &usize| sketched[*at] && features[*at] as usize >= least;
-        let by_digest = || by_digest(&digests, parts);
+        let by_digest = || by_digest(&digests, stored);
         let (by_digest, net) = match &self.net {
             Grown::Keys(by_keys) => {
                 let bands = by_keys.keyed.bands();
-                let has_keys = if parts.is_empty() { keys.len() == bands } else { keys.is_empty() };
+                let has_keys = if stored.is_none() { keys.len() == bands } else { keys.is_empty() };
                 if words != by_keys.words || hashes.len() != n || !has_keys {
                     return Ok(false);
                 }
                 let slots: Vec<u32> = (0..n).filter(enough).map(|at| at as u32).collect();
-                let (by_digest, keyed) = rayon::join(by_digest, || keyed(bands, n, &slots, keys, parts));
+                let (by_digest, keyed) = rayon::join(by_digest, || keyed(bands, n, &slots, keys, stored));
                 (by_digest, keyed.map(|keyed| Grown::Keys(ByKeys { keyed, words, hashes, bits })))
             }
             Grown::Hashes(by_hashes) => {
@@ -679,14 +679,15 @@ impl Index {
     }
 }
 
-/// Documents by the digests of their texts; none if two have the same, or if parts hold others.
-fn by_digest(digests: &[u128], parts: &[TablePart<'_>]) -> Option<Drawers> {
-    let table = if parts.is_empty() {
-        let hashes: Vec<u32> = digests.iter().map(|&digest| digest_hash(digest)).collect();
-        let documents: Vec<u32> = (0..).take(digests.len()).collect();
-        Drawers::filled(&hashes, &documents)
-    } else {
-        stored::table(parts, 0, digests.len(), digests.len())?
+/// Documents by the digests of their texts; none if two have the same, or if the table that was stored is of others.
+fn by_digest(digests: &[u128], stored: Option<&dyn StoredTables>) -> Option<Drawers> {
+    let table = match stored {
+        Some(stored) => stored::table(stored, 0, digests.len(), digests.len())?,
+        None => {
+            let hashes: Vec<u32> = digests.iter().map(|&digest| digest_hash(digest)).collect();
+            let documents: Vec<u32> = (0..).take(digests.len()).collect();
+            Drawers::filled(&hashes, &documents)
+        }
     };
     let mut same: HashSet<u128> = HashSet::new();
     let alone = table.shared().all(|document| same.insert(digests[document as usize]));
@@ -701,13 +702,13 @@ fn lengthen<T: Clone>(list: &mut Vec<T>, len: usize, value: T) {
     list.resize(len, value);
 }
 
-/// The keys of some slots among so many, by band of all slots, or as stored; none if parts hold others.
+/// The keys of some slots among so many, by band of all slots, or as they were stored; none if those are others.
 fn keyed(
     bands: usize,
     n: usize,
     slots: &[u32],
     keys: Vec<Vec<u32>>,
-    parts: &[TablePart<'_>],
+    stored: Option<&dyn StoredTables>,
 ) -> Option<Keyed> {
     let made = |mut keys: Vec<u32>| {
         if slots.len() < n {
@@ -715,10 +716,12 @@ fn keyed(
         }
         Drawers::filled(&keys, slots)
     };
-    let tables: Option<Vec<Drawers>> = if parts.is_empty() {
-        Some(keys.into_par_iter().map(made).collect())
-    } else {
-        (0..bands).into_par_iter().map(|band| stored::table(parts, 1 + band, slots.len(), n)).collect()
+    let tables: Option<Vec<Drawers>> = match stored {
+        Some(stored) => {
+            let table = |band| stored::table(stored, 1 + band, slots.len(), n);
+            (0..bands).into_par_iter().map(table).collect()
+        }
+        None => Some(keys.into_par_iter().map(made).collect()),
     };
     tables.map(|tables| Keyed::of_tables(tables, slots))
 }

@@ -42,7 +42,7 @@ use crate::making::{Unfinished, folder_of, is_unfinished};
 use crate::settings::{Settings, Sketches};
 use crate::sketch::{Facts, Sketch, SketchValue};
 use flipside_core::id::{Document, Id};
-use flipside_core::index::Index;
+use flipside_core::index::{Index, StoredTables};
 use hashbrown::HashMap;
 use log::{Log, Part, Passed};
 use places::{Files, Place};
@@ -436,23 +436,24 @@ impl Seen {
     /// Takes over a snapshot at once, unless something is wrong with it.
     fn fill(&mut self, path: &Path, part: Part) -> Result<Option<Passed>> {
         // Should its tables not fit, they are made anew.
-        let tables = self.index.tables();
-        match self.fill_with(path, part, tables)? {
-            None if tables > 0 => self.fill_with(path, part, 0),
+        match self.fill_with(path, part, true)? {
+            None => self.fill_with(path, part, false),
             filled => Ok(filled),
         }
     }
 
-    /// The same with so many tables of its own, or without.
-    fn fill_with(&mut self, path: &Path, part: Part, tables: usize) -> Result<Option<Passed>> {
-        let Some(whole) = whole::read(path, part, tables)? else { return Ok(None) };
+    /// The same with the tables that stand in it, or without.
+    fn fill_with(&mut self, path: &Path, part: Part, tables: bool) -> Result<Option<Passed>> {
+        let Some(whole) = whole::read(path, part, self.index.tables(), tables)? else { return Ok(None) };
         let Whole { params, columns, names, seen, places, tables, others, passed } = whole;
-        if params != self.params || !self.index.fill(columns, &tables.parts())? {
+        let tables = tables.as_ref().map(|tables| tables as &dyn StoredTables);
+        if params != self.params || !self.index.fill(columns, tables)? {
             return Ok(None);
         }
         (self.places, self.names, self.seen) = (places, names, seen);
-        for (offset, record) in others {
-            self.take(record, Place::new(part, offset), &mut Vec::new())?;
+        for record in others {
+            // None of them is a page.
+            self.take(record, Place::default(), &mut Vec::new())?;
         }
         Ok(Some(passed))
     }
@@ -1368,7 +1369,7 @@ fn convert(path: &Path) -> Result<String> {
         let old::OldPage { facts, value, name } = page;
         Record::Page { facts, value, name: name.into(), seen, asked: None }
     });
-    let records = records.chain([Record::End { pages: n as u64, tables: 0 }]);
+    let records = records.chain([Record::End { pages: n as u64, tables: Vec::new() }]);
     let unfinished = Unfinished::folder(path).map_err(io)?;
     let part = Part::Snapshot(1);
     log::write(&unfinished.path().join(part.name()), part, &params, records)?;
@@ -1420,8 +1421,8 @@ pub(crate) fn check(folder: &Path) -> Result<Inspection> {
         let length = fs::metadata(folder.join(part.name())).map_or(0, |found| found.len());
         inspection.fact(part.name(), format!("{length} bytes"));
         if let (Part::Snapshot(_), wanted @ 1..) = (part, seen.index.tables()) {
-            let tables =
-                whole::end_of(&folder.join(part.name()), settings.sketches)?.map_or(0, |(_, tables)| tables);
+            let end = whole::end_of(&folder.join(part.name()), settings.sketches, wanted)?;
+            let tables = end.map_or(0, |(_, tables)| tables.len().saturating_sub(1));
             inspection.fact("tables that need not be made when it is read", format!("{tables} of {wanted}"));
         }
     }

@@ -43,8 +43,9 @@ pub(super) enum Record {
     Withdrawn { kept: u32 },
     /// A part of a table of a snapshot's pages, whose places are counted in the order of their records.
     Table { table: u32, bytes: Vec<u8> },
-    /// The end of a snapshot of so many pages, and so many tables that are there as a whole.
-    End { pages: u64, tables: u32 },
+    /// The end of a snapshot of so many pages: where the first part of each table begins, and where the last table ends.
+    /// None of them where there are no tables.
+    End { pages: u64, tables: Vec<u64> },
 }
 
 /// Writes fields.
@@ -288,7 +289,8 @@ impl Record {
             Self::End { pages, tables } => {
                 out.bytes(&[10]);
                 out.bytes(&pages.to_le_bytes());
-                out.bytes(&tables.to_le_bytes());
+                out.bytes(&(tables.len() as u32).to_le_bytes());
+                tables.iter().for_each(|offset| out.bytes(&offset.to_le_bytes()));
             }
             Self::Table { table, bytes } => {
                 out.bytes(&[9]);
@@ -315,13 +317,20 @@ impl Record {
             6 => Self::Delivered,
             7 => Self::Withdrawn { kept: fields.u32()? },
             // The end of a snapshot of the first version, which had no tables.
-            8 => Self::End { pages: fields.u64()?, tables: 0 },
+            8 => Self::End { pages: fields.u64()?, tables: Vec::new() },
             9 => {
                 let (table, part) = table_part(bytes)?;
                 fields = Fields(&[]);
                 Self::Table { table, bytes: bytes[part].to_vec() }
             }
-            10 => Self::End { pages: fields.u64()?, tables: fields.u32()? },
+            10 => {
+                let (pages, number) = (fields.u64()?, fields.u32()? as usize);
+                let offsets = fields.take(number.checked_mul(8)?)?.as_chunks().0;
+                Self::End {
+                    pages,
+                    tables: offsets.iter().map(|&offset| u64::from_le_bytes(offset)).collect(),
+                }
+            }
             _ => return None,
         };
         fields.0.is_empty().then_some(record)
@@ -453,7 +462,8 @@ mod tests {
                 Record::Delivered,
                 Record::Withdrawn { kept: 9 },
                 Record::Table { table: 15, bytes: vec![1, 0, 9, 0, 3] },
-                Record::End { pages: 1 << 40, tables: 16 },
+                Record::End { pages: 1 << 40, tables: vec![7, 1 << 50] },
+                Record::End { pages: 0, tables: Vec::new() },
             ] {
                 let mut framed = vec![9];
                 record.frame(&mut framed);

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::making::NewFile;
 use crate::settings::Sketches;
 use flipside_core::id::{Document, Id};
-use flipside_core::index::TablePart;
+use flipside_core::index::table_part;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,11 +61,11 @@ pub struct Snapshot {
 #[derive(Debug, Default)]
 struct Tables {
     /// How many there are to be.
-    wanted: u32,
-    /// How many are written.
-    whole: u32,
-    /// Where the next one goes on.
-    from: u32,
+    wanted: usize,
+    /// Where those begin that are written, and the one that is being written.
+    offsets: Vec<u64>,
+    /// Where that one goes on; nothing if it is whole.
+    from: Option<u32>,
     /// What has been copied and is not written yet, and where to go on: entries with documents.
     copied: Option<(Vec<u64>, Option<u32>)>,
     /// By document, how many pages were written before it; [`NOBODY`] for those that were not.
@@ -100,7 +100,7 @@ impl Snapshot {
         doubted.sort_unstable_by_key(|(key, _)| Arc::clone(key));
         snapshot.requests = explicit.chain(doubted.into_iter().map(asked)).collect();
         snapshot.removals = seen.removals();
-        snapshot.tables.wanted = seen.index.tables() as u32;
+        snapshot.tables.wanted = seen.index.tables();
         snapshot.log = Some(Part::Log(number));
         Ok(snapshot)
     }
@@ -185,9 +185,12 @@ impl Snapshot {
             self.pages += 1;
         }
         if let Some((entries, next)) = self.tables.copied.take() {
-            self.tables.frame(&entries, self.pages, &self.offsets, &self.documents, &mut frames);
-            self.tables.whole += u32::from(next.is_none());
-            self.tables.from = next.unwrap_or(0);
+            let tables = &mut self.tables;
+            if tables.from.is_none() {
+                tables.offsets.push(self.length);
+            }
+            tables.from = next;
+            tables.frame(&entries, self.pages, &self.offsets, &self.documents, &mut frames);
         }
         self.put(&frames)
     }
@@ -197,11 +200,17 @@ impl Snapshot {
     /// # Errors
     /// If it cannot be written; then nothing of it remains.
     pub fn finish(mut self) -> Result<Finished> {
+        let mut tables = std::mem::take(&mut self.tables);
+        if tables.whole() == tables.wanted && tables.wanted > 0 {
+            tables.offsets.push(self.length);
+        } else {
+            tables.offsets.clear();
+        }
         let mut frames = Vec::new();
         std::mem::take(&mut self.requests)
             .into_iter()
             .for_each(|asked| Record::Request(asked).frame(&mut frames));
-        Record::End { pages: self.pages, tables: self.tables.whole }.frame(&mut frames);
+        Record::End { pages: self.pages, tables: tables.offsets }.frame(&mut frames);
         self.put(&frames)?;
         let Self { number, path, new, length, documents, offsets, removals, .. } = self;
         new.finish()?;
@@ -215,14 +224,19 @@ impl Snapshot {
 }
 
 impl Tables {
+    /// Those that are written.
+    fn whole(&self) -> usize {
+        self.offsets.len() - usize::from(self.from.is_some())
+    }
+
     /// Copies some more entries; says whether there were any. No page may have been removed since there were so many
     /// removals: it may stand in some tables and not in others.
     fn copy(&mut self, seen: &Seen, removals: u64) -> bool {
-        if self.whole == self.wanted || seen.removals() != removals {
+        if self.whole() == self.wanted || seen.removals() != removals {
             return false;
         }
         let mut entries = Vec::with_capacity(ENTRIES);
-        let next = seen.index.entries(self.whole as usize, self.from, ENTRIES, &mut entries);
+        let next = seen.index.entries(self.whole(), self.from.unwrap_or(0), ENTRIES, &mut entries);
         self.copied = Some((entries, next));
         true
     }
@@ -247,10 +261,11 @@ impl Tables {
             None | Some(&NOBODY) => None,
             Some(&place) => Some(entry >> 32 << 32 | u64::from(place)),
         };
+        let table = self.offsets.len() - 1;
         let entries: Vec<u64> = entries.iter().filter_map(|&entry| place(entry)).collect();
         for entries in entries.chunks(ENTRIES) {
-            let bytes = TablePart::bytes_of(entries, pages as usize);
-            Record::Table { table: self.whole, bytes }.frame(out);
+            let part = Record::Table { table: table as u32, bytes: table_part(entries, pages as usize) };
+            part.frame(out);
         }
     }
 }

@@ -7,18 +7,15 @@ use super::places::Place;
 use super::record::{HEAD, Record, frame_of, put_page, table_part};
 use crate::error::{Error, Result};
 use crate::settings::Sketches;
-use flipside_core::index::{Columns, Rows, TablePart};
+use flipside_core::index::{Columns, Rows, StoredTables};
 use rayon::prelude::*;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of a snapshot that are read by one thread at a time: pages, of which a nearest cache holds so many, and tables,
-/// which stay in memory until they are taken over.
+/// Bytes of a snapshot that are read by one thread at a time: what a near cache holds.
 const BLOCK: usize = 1 << 19;
-const TABLES: usize = 1 << 22;
 
 /// A snapshot.
 #[derive(Debug)]
@@ -30,32 +27,38 @@ pub(super) struct Whole {
     pub(super) seen: Vec<u64>,
     pub(super) places: Vec<Place>,
     /// The tables, if pages are without keys.
-    pub(super) tables: Tables,
-    /// The other records, with the bytes at which they begin.
-    pub(super) others: Vec<(u64, Record)>,
+    pub(super) tables: Option<Tables>,
+    /// The other records.
+    pub(super) others: Vec<Record>,
     pub(super) passed: Passed,
 }
 
-/// The parts of tables.
-#[derive(Debug, Default)]
-pub(super) struct Tables(Vec<Parts>);
-
-/// Those of a block: its bytes, and where in them the parts of which tables stand.
+/// The tables of a snapshot.
 #[derive(Debug)]
-struct Parts {
-    bytes: Vec<u8>,
-    parts: Vec<(u32, Range<usize>)>,
+pub(super) struct Tables {
+    path: PathBuf,
+    /// Where the parts of each begin, and where those of the last end.
+    offsets: Vec<u64>,
 }
 
-impl Tables {
-    /// The parts, in their order.
-    pub(super) fn parts(&self) -> Vec<TablePart<'_>> {
-        let mut all = Vec::new();
-        for Parts { bytes, parts } in &self.0 {
-            let part = |(table, place): &(u32, Range<usize>)| (*table as usize, &bytes[place.clone()]);
-            all.extend(parts.iter().map(part).map(|(table, bytes)| TablePart { table, bytes }));
+impl StoredTables for Tables {
+    fn read(&self, table: usize, take: &mut dyn FnMut(&[u8]) -> Option<()>) -> Option<()> {
+        let (&start, &end) = (self.offsets.get(table)?, self.offsets.get(table + 1)?);
+        let mut file = File::open(&self.path).ok()?;
+        file.seek(SeekFrom::Start(start)).ok()?;
+        let (mut file, mut rest, mut bytes) = (file.take(end.checked_sub(start)?), Vec::new(), Vec::new());
+        while file.limit() > 0 || !rest.is_empty() {
+            cut(&mut file, &mut rest, &mut bytes).ok().filter(|_| !bytes.is_empty())?;
+            let mut at = 0;
+            while at < bytes.len() {
+                let end = whole_at(&bytes, at)?;
+                let body = &bytes[at + HEAD..end];
+                let (of, part) = table_part(body)?;
+                take(&body[part]).filter(|()| of as usize == table)?;
+                at = end;
+            }
         }
-        all
+        Some(())
     }
 }
 
@@ -94,68 +97,75 @@ struct Rest {
     bytes: u64,
     records: u64,
     pages: usize,
-    /// With the block's bytes.
-    parts: Option<Parts>,
-    others: Vec<(u64, Record)>,
+    others: Vec<Record>,
 }
 
-/// The pages that stand in a snapshot, and the tables that do as a whole, as its end has them; none if it has no end.
+/// The pages that stand in a snapshot, and where its tables do, as its end has them, of an index with so many tables; none
+/// if it has no end.
 ///
 /// # Errors
 /// If it cannot be read.
-pub(super) fn end_of(path: &Path, sketches: Sketches) -> Result<Option<(u64, u32)>> {
-    let mut frame = Vec::new();
-    Record::End { pages: 0, tables: 0 }.frame(&mut frame);
+pub(super) fn end_of(path: &Path, sketches: Sketches, tables: usize) -> Result<Option<(u64, Vec<u64>)>> {
+    let mut tail = Vec::new();
+    Record::End { pages: 0, tables: vec![0; tables + 1] }.frame(&mut tail);
     let read = File::open(path).and_then(|mut file| {
         let length = file.metadata()?.len();
-        let tail = length.min(frame.len() as u64);
-        file.seek(SeekFrom::Start(length - tail))?;
-        frame.clear();
-        file.take(tail).read_to_end(&mut frame)
+        let longest = length.min(tail.len() as u64);
+        file.seek(SeekFrom::Start(length - longest))?;
+        tail.clear();
+        file.take(longest).read_to_end(&mut tail)
     });
     read.map_err(|error| Error::io(path, error))?;
-    // The end of the first version is shorter.
-    Ok((0..frame.len()).find_map(|at| {
-        let whole = whole_at(&frame, at).filter(|&end| end == frame.len())?;
-        match Record::read(&frame[at + HEAD..whole], sketches) {
+    // Without tables the end is shorter.
+    Ok((0..tail.len()).find_map(|at| {
+        let whole = whole_at(&tail, at).filter(|&end| end == tail.len())?;
+        match Record::read(&tail[at + HEAD..whole], sketches) {
             Some(Record::End { pages, tables }) => Some((pages, tables)),
             _ => None,
         }
     }))
 }
 
-/// Reads a snapshot. Where so many tables stand in it as a whole, they come, and pages without keys; with 0 pages always
-/// have their keys.
+/// Reads a snapshot of an index with so many tables. Where they stand in it and are wanted, they come, and pages without
+/// keys; else pages with keys.
 ///
 /// # Errors
 /// If it cannot be read or is not such a file.
-pub(super) fn read(path: &Path, part: Part, tables: usize) -> Result<Option<Whole>> {
+pub(super) fn read(path: &Path, part: Part, tables: usize, wanted: bool) -> Result<Option<Whole>> {
     let io = |error| Error::io(path, error);
     let mut file = File::open(path).map_err(io)?;
     let length = file.metadata().map_err(io)?.len();
     let (header, start) = log::header(path, &mut BufReader::with_capacity(1 << 16, &file))?;
     let sketches = header.settings.sketches;
-    let Some((promised, stored)) = end_of(path, sketches)? else { return Ok(None) };
-    let keyed = tables == 0 || stored as usize != tables;
+    let Some((promised, offsets)) = end_of(path, sketches, tables)? else { return Ok(None) };
     // A page's record is longer than its head, its digest and its times.
     let Some(pages) = usize::try_from(promised).ok().filter(|_| promised < length / 32) else {
         return Ok(None);
     };
+    // Pages end where tables begin; other records come behind the tables.
+    let (pages_end, others_start) = match &offsets[..] {
+        [] => (length, length),
+        [first, .., last] if first <= last && *first >= start && *last <= length => (*first, *last),
+        _ => return Ok(None),
+    };
+    let keyed = !wanted || offsets.len() != tables + 1;
     let mut columns = Columns::new(&header.settings, pages, keyed);
     let (mut names, mut seen, mut places) = (vec![0; pages], vec![0; pages], vec![Place::default(); pages]);
     let mut left = Pages { rows: columns.rows(), names: &mut names, seen: &mut seen, places: &mut places };
-    file.seek(SeekFrom::Start(start)).map_err(io)?;
+    let mut others = File::open(path).map_err(io)?;
+    file.seek(SeekFrom::Start(start)).and_then(|_| others.seek(SeekFrom::Start(others_start))).map_err(io)?;
+    let mut file = file.take(pages_end - start).chain(others);
+    let end = length - (others_start - pages_end);
     // Memory of blocks that have been read, to be used again.
     let used: Mutex<Vec<Vec<u8>>> = Mutex::default();
     let free = || used.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
     let (mut at, mut rest, mut number) = (start, Vec::new(), 0);
     let blocks = std::iter::from_fn(|| {
-        if at + rest.len() as u64 >= length {
+        if at + rest.len() as u64 >= end {
             return None;
         }
         let mut bytes = free();
-        let block = if left.places.is_empty() { TABLES } else { BLOCK };
-        let cut = match cut(&mut file, &mut rest, &mut bytes, block) {
+        let cut = match cut(&mut file, &mut rest, &mut bytes) {
             // A block that holds no frame, at the end of the file, is what is wrong.
             Ok((_, got)) if bytes.is_empty() && got == 0 => return None,
             Ok((pages, _)) => left.split(pages),
@@ -167,17 +177,15 @@ pub(super) fn read(path: &Path, part: Part, tables: usize) -> Result<Option<Whol
     });
     let decoded = blocks.par_bridge().map(|block| {
         let Some(mut block) = block? else { return Ok(None) };
-        let rest = decoded(&mut block, part, sketches, keyed);
-        if !block.bytes.is_empty() {
-            used.lock().unwrap_or_else(PoisonError::into_inner).push(block.bytes);
-        }
+        let rest = decoded(&mut block, part, sketches);
+        used.lock().unwrap_or_else(PoisonError::into_inner).push(block.bytes);
         Ok(rest)
     });
     let decoded: io::Result<Option<Vec<Rest>>> = decoded.collect();
     let Some(mut blocks) = decoded.map_err(io)? else { return Ok(None) };
     blocks.sort_unstable_by_key(|block| block.number);
-    let (mut tables, mut others) = (Tables::default(), Vec::new());
-    let mut passed = Passed { whole: start, promised: Some(promised), ..Passed::default() };
+    let (mut others, mut whole) = (Vec::new(), start);
+    let mut passed = Passed { whole: length, promised: Some(promised), ..Passed::default() };
     let mut read = 0;
     for block in blocks {
         // Other records come when all pages have come.
@@ -186,21 +194,21 @@ pub(super) fn read(path: &Path, part: Part, tables: usize) -> Result<Option<Whol
         }
         read += block.pages as u64;
         passed.records += block.records;
-        passed.whole += block.bytes;
-        tables.0.extend(block.parts);
+        whole += block.bytes;
         others.extend(block.others);
     }
-    let ended = matches!(others.last(), Some((_, Record::End { .. })));
-    let whole = ended && read == promised && passed.whole == length;
+    let ended = matches!(others.last(), Some(Record::End { .. }));
+    let whole = ended && read == promised && whole == end;
+    let tables = (!keyed).then(|| Tables { path: path.to_path_buf(), offsets });
     let params = log::params(header);
     Ok(whole.then_some(Whole { params, columns, names, seen, places, tables, others, passed }))
 }
 
 /// Reads whole frames into a block; what is left over goes in front of the next one. Gives how many of them are pages,
 /// and how many bytes were read.
-fn cut(file: &mut File, rest: &mut Vec<u8>, bytes: &mut Vec<u8>, block: usize) -> io::Result<(usize, usize)> {
+fn cut(file: &mut impl Read, rest: &mut Vec<u8>, bytes: &mut Vec<u8>) -> io::Result<(usize, usize)> {
     let filled = rest.len();
-    bytes.resize(block.max(2 * filled), 0);
+    bytes.resize(BLOCK.max(2 * filled), 0);
     bytes[..filled].copy_from_slice(rest);
     let got = read_full(file, &mut bytes[filled..])?;
     bytes.truncate(filled + got);
@@ -219,32 +227,28 @@ fn cut(file: &mut File, rest: &mut Vec<u8>, bytes: &mut Vec<u8>, block: usize) -
 }
 
 /// Puts the pages of a block where they go; none if something is wrong with a record, or pages come behind others.
-fn decoded(block: &mut Block<'_>, part: Part, sketches: Sketches, keyed: bool) -> Option<Rest> {
+fn decoded(block: &mut Block<'_>, part: Part, sketches: Sketches) -> Option<Rest> {
     let Block { number, offset, bytes, pages } = block;
     let mut rest =
         Rest { number: *number, bytes: bytes.len() as u64, pages: pages.places.len(), ..Rest::default() };
-    let (mut at, mut parts) = (0, Vec::new());
+    let mut at = 0;
     while at < bytes.len() {
         let end = whole_at(bytes, at)?;
-        let (body, offset) = (&bytes[at + HEAD..end], *offset + at as u64);
+        let body = &bytes[at + HEAD..end];
         let row = rest.records as usize;
         if row < rest.pages {
             (pages.names[row], pages.seen[row]) = put_page(body, sketches, &mut pages.rows, row)?;
-            pages.places[row] = Place::new(part, offset);
-        } else if let Some((table, part)) = table_part(body) {
-            parts.push((table, part.start + at + HEAD..end));
+            pages.places[row] = Place::new(part, *offset + at as u64);
         } else {
             match Record::read(body, sketches)? {
-                other @ (Record::Request(_) | Record::End { .. }) => rest.others.push((offset, other)),
+                other @ (Record::Request(_) | Record::End { .. }) => rest.others.push(other),
+                // Not all of them were written: they are made from keys.
+                Record::Table { .. } => {}
                 _ => return None,
             }
         }
         rest.records += 1;
         at = end;
-    }
-    // Where pages have their keys, tables are made from them.
-    if !keyed && !parts.is_empty() {
-        rest.parts = Some(Parts { bytes: std::mem::take(bytes), parts });
     }
     Some(rest)
 }

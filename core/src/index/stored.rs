@@ -10,72 +10,73 @@ use crate::search::drawers::{Drawers, Filling};
 /// Gaps from here on stand in four bytes behind these two.
 const WIDE: u16 = u16::MAX;
 
-/// Some entries of a table of an index, as they are stored, for [`Index::fill`](super::Index::fill).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TablePart<'b> {
-    /// Which table.
-    pub table: usize,
-    /// Its entries, as [`bytes_of`](Self::bytes_of) has them.
-    pub bytes: &'b [u8],
+/// The tables of an index that was stored, for [`Index::fill`](super::Index::fill).
+pub trait StoredTables: Sync {
+    /// Hands over the parts of a table in their order, each as [`table_part`] made it; none if one cannot be read, or if
+    /// `take` has none.
+    fn read(&self, table: usize, take: &mut dyn FnMut(&[u8]) -> Option<()>) -> Option<()>;
 }
 
-impl TablePart<'_> {
-    /// These entries ([`Index::entries`](super::Index::entries)), which ascend, as bytes: of each the mixed key in the
-    /// upper half, and in the lower, not the document, but the place of its page among so many.
-    pub fn bytes_of(entries: &[u64], pages: usize) -> Vec<u8> {
-        let width = width(pages);
-        let mut bytes = Vec::with_capacity(1 + entries.len() * (size_of::<u16>() + width) + size_of::<u32>());
-        bytes.push(width as u8);
-        let mut before = 0;
-        for &entry in entries {
-            let key = (entry >> 32) as u32;
-            let gap = key.wrapping_sub(before);
-            before = key;
-            match u16::try_from(gap) {
-                Ok(near) if near != WIDE => bytes.extend_from_slice(&near.to_le_bytes()),
-                _ => {
-                    bytes.extend_from_slice(&WIDE.to_le_bytes());
-                    bytes.extend_from_slice(&gap.to_le_bytes());
-                }
+/// Some entries of a table ([`Index::entries`](super::Index::entries)) as bytes: they ascend, and of each the mixed key
+/// stands in the upper half, and in the lower, not the document, but the place of its page among so many.
+pub fn table_part(entries: &[u64], pages: usize) -> Vec<u8> {
+    let width = width(pages);
+    let mut bytes = Vec::with_capacity(1 + entries.len() * (size_of::<u16>() + width) + size_of::<u32>());
+    bytes.push(width as u8);
+    let mut before = 0;
+    for &entry in entries {
+        let key = (entry >> 32) as u32;
+        let gap = key.wrapping_sub(before);
+        before = key;
+        match u16::try_from(gap) {
+            Ok(near) if near != WIDE => bytes.extend_from_slice(&near.to_le_bytes()),
+            _ => {
+                bytes.extend_from_slice(&WIDE.to_le_bytes());
+                bytes.extend_from_slice(&gap.to_le_bytes());
             }
-            bytes.extend_from_slice(&entry.to_le_bytes()[..width]);
         }
-        bytes
+        bytes.extend_from_slice(&entry.to_le_bytes()[..width]);
     }
+    bytes
+}
 
-    /// Hands over its entries, which come behind a last one; gives the last of them. None if they are not those of so many
-    /// pages, or do not ascend.
-    fn each(&self, pages: usize, mut last: Option<u64>, mut each: impl FnMut(u64)) -> Option<Option<u64>> {
-        let (&written, mut rest) = self.bytes.split_first()?;
-        let width = width(pages);
-        if usize::from(written) != width {
+/// Hands over the entries of a part, which come behind a last one; gives the last of them. None if they are not those of
+/// so many pages, or do not ascend.
+fn each_entry(
+    part: &[u8],
+    pages: usize,
+    mut last: Option<u64>,
+    mut each: impl FnMut(u64),
+) -> Option<Option<u64>> {
+    let (&written, mut rest) = part.split_first()?;
+    let width = width(pages);
+    if usize::from(written) != width {
+        return None;
+    }
+    let mask = u64::MAX >> (u64::BITS - 8 * u32::from(written));
+    let mut key = 0u64;
+    while !rest.is_empty() {
+        let (&near, more) = rest.split_first_chunk()?;
+        rest = more;
+        let mut gap = u32::from(u16::from_le_bytes(near));
+        if gap == u32::from(WIDE) {
+            let (&wide, more) = rest.split_first_chunk()?;
+            (gap, rest) = (u32::from_le_bytes(wide), more);
+        }
+        key += u64::from(gap);
+        let place = match rest.first_chunk() {
+            Some(&word) => u64::from(u32::from_le_bytes(word)) & mask,
+            None => rest.get(..width)?.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)),
+        };
+        rest = rest.get(width..)?;
+        let entry = key << 32 | place;
+        if key > u64::from(u32::MAX) || place >= pages as u64 || last.is_some_and(|last| last >= entry) {
             return None;
         }
-        let mask = u64::MAX >> (u64::BITS - 8 * u32::from(written));
-        let mut key = 0u64;
-        while !rest.is_empty() {
-            let (&near, more) = rest.split_first_chunk()?;
-            rest = more;
-            let mut gap = u32::from(u16::from_le_bytes(near));
-            if gap == u32::from(WIDE) {
-                let (&wide, more) = rest.split_first_chunk()?;
-                (gap, rest) = (u32::from_le_bytes(wide), more);
-            }
-            key += u64::from(gap);
-            let place = match rest.first_chunk() {
-                Some(&word) => u64::from(u32::from_le_bytes(word)) & mask,
-                None => rest.get(..width)?.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)),
-            };
-            rest = rest.get(width..)?;
-            let entry = key << 32 | place;
-            if key > u64::from(u32::MAX) || place >= pages as u64 || last.is_some_and(|last| last >= entry) {
-                return None;
-            }
-            each(entry);
-            last = Some(entry);
-        }
-        Some(last)
+        each(entry);
+        last = Some(entry);
     }
+    Some(last)
 }
 
 /// Bytes of a place among so many pages.
@@ -84,16 +85,22 @@ fn width(pages: usize) -> usize {
     bits.div_ceil(u8::BITS).clamp(1, 4) as usize
 }
 
-/// The table that parts in their order make up, of so many entries and pages; none if they do not.
-pub(super) fn table(parts: &[TablePart<'_>], number: usize, entries: usize, pages: usize) -> Option<Drawers> {
+/// A table that was stored, of so many entries and pages; none if it is another.
+pub(super) fn table(
+    stored: &dyn StoredTables,
+    number: usize,
+    entries: usize,
+    pages: usize,
+) -> Option<Drawers> {
     let mut filling = Filling::new(pages.saturating_sub(1) as u32);
     let (mut last, mut count) = (None, 0);
-    for part in parts.iter().filter(|part| part.table == number) {
-        last = part.each(pages, last, |entry| {
+    stored.read(number, &mut |part| {
+        last = each_entry(part, pages, last, |entry| {
             count += 1;
             filling.push(entry);
         })?;
-    }
+        Some(())
+    })?;
     (count == entries).then(|| filling.finish())
 }
 
@@ -115,11 +122,10 @@ mod tests {
             entries.sort_unstable();
             entries.dedup();
             let cut = cut.min(entries.len());
-            let bytes = [&entries[..cut], &entries[cut..]].map(|entries| TablePart::bytes_of(entries, pages));
-            let parts = [0, 1].map(|at| TablePart { table: 0, bytes: &bytes[at] });
-            let read = |part: &TablePart<'_>, pages: usize, last| {
+            let parts = [&entries[..cut], &entries[cut..]].map(|entries| table_part(entries, pages));
+            let read = |part: &[u8], pages: usize, last| {
                 let mut read = Vec::new();
-                part.each(pages, last, |entry| read.push(entry)).map(|last| (last, read))
+                each_entry(part, pages, last, |entry| read.push(entry)).map(|last| (last, read))
             };
             let (last, mut both) = read(&parts[0], pages, None).unwrap();
             let (last, more) = read(&parts[1], pages, last).unwrap();
@@ -128,22 +134,19 @@ mod tests {
             prop_assert_eq!(last, entries.last().copied());
             // What ascends no more, what has other places, and what is cut within an entry is refused.
             if !entries.is_empty() {
-                prop_assert!(parts.iter().all(|part| read(part, pages, last).is_none() == (part.bytes.len() > 1)));
-                prop_assert!(table(&parts, 0, entries.len(), pages).is_some());
-                prop_assert!(table(&parts, 0, entries.len() + 1, pages).is_none());
+                prop_assert!(parts.iter().all(|part| read(part, pages, last).is_none() == (part.len() > 1)));
                 let places = entries.iter().map(|entry| *entry as u32 as usize);
                 let fewer = places.max().unwrap_or_default();
                 prop_assert!(parts.iter().any(|part| read(part, fewer, None).is_none()));
-                let whole = bytes[usize::from(bytes[1].len() > 1)].as_slice();
-                let short = TablePart { table: 0, bytes: &whole[..whole.len() - 1] };
-                prop_assert!(read(&short, pages, None).is_none());
+                let whole = &parts[usize::from(parts[1].len() > 1)];
+                prop_assert!(read(&whole[..whole.len() - 1], pages, None).is_none());
             }
         }
 
         #[test]
         fn any_bytes_are_entries_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..60), pages in 0usize..400) {
             let mut read = Vec::new();
-            if (TablePart { table: 0, bytes: &bytes }).each(pages, None, |entry| read.push(entry)).is_some() {
+            if each_entry(&bytes, pages, None, |entry| read.push(entry)).is_some() {
                 prop_assert!(read.is_sorted_by(|a, b| a < b));
                 prop_assert!(read.iter().all(|entry| ((entry & u64::from(u32::MAX)) as usize) < pages));
             }

@@ -325,13 +325,13 @@ fn filled_at_once_it_is_the_index_that_grew() {
         }
         let columns = columns(&grown, true);
         let mut filled = Index::new(&settings).unwrap();
-        assert!(filled.fill(columns.clone(), &[]).unwrap());
+        assert!(filled.fill(columns.clone(), None).unwrap());
         assert_eq!(filled.len(), grown.len());
-        assert!(!filled.fill(columns.clone(), &[]).unwrap(), "it is not empty");
+        assert!(!filled.fill(columns.clone(), None).unwrap(), "it is not empty");
         let (mut twice, mut same) = (Index::new(&settings).unwrap(), columns.clone());
         let (facts, _) = grown.kept(grown.documents()[0]).unwrap();
         same.rows().put_bare(1, &facts).unwrap();
-        assert!(!twice.fill(same, &[]).unwrap(), "texts that are there twice");
+        assert!(!twice.fill(same, None).unwrap(), "texts that are there twice");
         assert!(twice.is_empty());
         for round in 0..3 {
             for sketch in &sketches {
@@ -380,9 +380,9 @@ fn columns_of_other_settings_do_not_fill_it() {
     let (settings, facts) = (Settings::default(), Facts { features: 9, ..Facts::default() });
     let mut index = Index::new(&settings).unwrap();
     for other in [Settings::simhash(), Settings::both(0.5), Settings::minhash(0.8)] {
-        assert!(!index.fill(Columns::new(&other, 3, true), &[]).unwrap(), "{other:?}");
+        assert!(!index.fill(Columns::new(&other, 3, true), None).unwrap(), "{other:?}");
     }
-    assert!(!index.fill(Columns::new(&settings, 3, false), &[]).unwrap(), "without keys");
+    assert!(!index.fill(Columns::new(&settings, 3, false), None).unwrap(), "without keys");
     let mut columns = Columns::new(&settings, 1, true);
     let mut rows = columns.rows();
     let (words, keys) = (vec![1; 16], [3; 15]);
@@ -391,8 +391,14 @@ fn columns_of_other_settings_do_not_fill_it() {
     assert!(rows.put_both(0, &facts, 1, words.clone().into_iter(), [3; 16].into_iter()).is_none());
     assert!(rows.put_both(1, &facts, 1, words.clone().into_iter(), keys.into_iter()).is_none());
     assert!(rows.put_both(0, &facts, 1, words.into_iter(), keys.into_iter()).is_some());
-    assert!(index.is_empty() && index.fill(columns, &[]).unwrap());
+    assert!(index.is_empty() && index.fill(columns, None).unwrap());
     assert_eq!(index.len(), 1);
+}
+
+impl StoredTables for Vec<(usize, Vec<u8>)> {
+    fn read(&self, table: usize, take: &mut dyn FnMut(&[u8]) -> Option<()>) -> Option<()> {
+        self.iter().filter(|(of, _)| *of == table).try_for_each(|(_, part)| take(part))
+    }
 }
 
 /// The parts of an index's tables, from so many entries each time.
@@ -407,7 +413,7 @@ fn parts(index: &Index, most: usize) -> Vec<(usize, Vec<u8>)> {
                 let place = documents.iter().position(|document| document.number() == *entry as u32).unwrap();
                 *entry = *entry >> 32 << 32 | place as u64;
             }
-            parts.push((table, TablePart::bytes_of(&entries, documents.len())));
+            parts.push((table, table_part(&entries, documents.len())));
         }
     }
     parts
@@ -437,27 +443,23 @@ fn filled_with_its_tables_it_is_the_index_that_made_them() {
     }
     for most in [1, 100, 1 << 20] {
         let (bare, parts) = (columns(&index, false), parts(&index, most));
-        let parts: Vec<TablePart<'_>> =
-            parts.iter().map(|&(table, ref bytes)| TablePart { table, bytes }).collect();
         assert!(parts.len() >= index.tables());
         let mut filled = Index::new(&settings).unwrap();
-        assert!(filled.fill(bare.clone(), &parts).unwrap());
+        assert!(filled.fill(bare.clone(), Some(&parts)).unwrap());
         let mut made = Index::new(&settings).unwrap();
-        assert!(made.fill(columns(&index, true), &[]).unwrap());
+        assert!(made.fill(columns(&index, true), None).unwrap());
         assert_eq!(columns(&filled, true), columns(&made, true));
         for sketch in &sketches {
             assert_eq!(filled.ask(sketch).unwrap(), made.ask(sketch).unwrap());
             assert_eq!(filled.add(sketch).unwrap(), made.add(sketch).unwrap());
         }
         // Tables of fewer pages, and fewer tables, are refused; nothing is stored then.
-        let last = |table: usize| {
-            parts.iter().rposition(|part| part.table == table && part.bytes.len() > 1).unwrap()
-        };
+        let last = |table: usize| parts.iter().rposition(|part| part.0 == table && part.1.len() > 1).unwrap();
         for table in [0, 1, 15] {
             let mut fewer = parts.clone();
             fewer.remove(last(table));
             let mut empty = Index::new(&settings).unwrap();
-            assert!(!empty.fill(bare.clone(), &fewer).unwrap(), "{table}");
+            assert!(!empty.fill(bare.clone(), Some(&fewer)).unwrap(), "{table}");
             assert!(empty.is_empty());
         }
     }
