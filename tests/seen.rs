@@ -553,6 +553,21 @@ fn snapshots_hold_everything_and_a_cut_one_says_what_is_lost() {
     assert!(known(&index, 21).iter().all(|known| *known));
     let snapshot = index.join("snapshot-00000004");
     let whole = fs::read(&snapshot).unwrap();
+    // Tables that are damaged are made anew: where they begin and end are the last numbers of the file.
+    let offsets = |back: usize| {
+        let at = whole.len() - 8 * back;
+        u64::from_le_bytes(whole[at..at + 8].try_into().unwrap()) as usize
+    };
+    let tables = offsets(17)..offsets(1);
+    assert!(tables.len() > 16 * 20 * 4 && tables.end < whole.len());
+    for at in tables.step_by(97) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x20;
+        fs::write(&snapshot, damaged).unwrap();
+        assert!(known(&index, 21).iter().all(|known| *known), "{at}");
+        let notes = Seen::open(&index, Access::Read, None).unwrap().notes().concat();
+        assert!(notes.contains("tables are damaged"), "{at}: {notes}");
+    }
     fs::write(&snapshot, &whole[..whole.len() / 2]).unwrap();
     let seen = Seen::open(&index, Access::Read, None).unwrap();
     assert!(seen.notes()[0].contains("the end is missing"), "{:?}", seen.notes());

@@ -435,11 +435,17 @@ impl Seen {
 
     /// Takes over a snapshot at once, unless something is wrong with it.
     fn fill(&mut self, path: &Path, part: Part) -> Result<Option<Passed>> {
-        // Should its tables not fit, they are made anew.
-        match self.fill_with(path, part, true)? {
-            None => self.fill_with(path, part, false),
-            filled => Ok(filled),
+        let filled = self.fill_with(path, part, true)?;
+        if filled.is_some() {
+            return Ok(filled);
         }
+        let filled = self.fill_with(path, part, false)?;
+        if filled.is_some() {
+            let told =
+                format!("{}: its tables are damaged; they were made anew from the pages", path.display());
+            self.notes.push(told);
+        }
+        Ok(filled)
     }
 
     /// The same with the tables that stand in it, or without.

@@ -588,6 +588,15 @@ struct Path<'a> {
     revisions: u32,
 }
 
+impl Path<'_> {
+    /// The path that goes on behind a block, having passed over those before it.
+    fn after(mut self, number: usize) -> Self {
+        self.skipped += (number - self.next) as u32;
+        self.next = number + 1;
+        self
+    }
+}
+
 /// What a thread works with.
 struct Worker {
     radius: u32,
@@ -669,18 +678,11 @@ impl Worker {
         }
         let before = self.differ.len();
         for number in path.next..path.blocks.len() {
-            let skipped = path.skipped + (number - path.next) as u32;
-            if skipped > self.radius {
+            let (block, after) = (path.blocks[number], path.after(number));
+            if after.skipped > self.radius {
                 break;
             }
-            let block = path.blocks[number];
-            let longer = Path {
-                next: number + 1,
-                taken: path.taken + 1,
-                skipped,
-                chosen: path.chosen | block,
-                ..path
-            };
+            let longer = Path { taken: path.taken + 1, chosen: path.chosen | block, ..after };
             self.part(levels, hashes, slots, longer, block);
             self.differ.push(block);
         }
