@@ -418,9 +418,9 @@ impl Index {
     }
 
     /// Stores many pages at once in an index that was empty, in their order: documents are numbered from 0. Its
-    /// [tables](Self::tables) are those that were stored, or else are made from the pages' keys.
-    /// Gives `false` if it is not empty, if two pages have the same text, if columns are of other settings, or if tables
-    /// are not of so many pages; then nothing is stored, and pages are to be [restored](Self::restore) one by one.
+    /// [tables](Self::tables) are those that were stored, or else are made from the pages' keys. Gives `false` if it
+    /// is not empty, if two pages have the same text, if columns are of other settings, or if tables are not of so
+    /// many pages; then nothing is stored, and pages are to be [restored](Self::restore) one by one.
     ///
     /// # Errors
     /// [`Error::Parameter`] for 2³¹ pages or more.
@@ -474,8 +474,8 @@ impl Index {
     }
 
     /// Appends some of a table's entries, in their order: of each the mixed key in the upper half and the document in
-    /// the lower. They begin with a mixed key, 0 at first, and are at least so many if there are as many left. Gives the
-    /// mixed key to go on with; pages may be added between one call and the next, and none be removed.
+    /// the lower. They begin with a mixed key, 0 at first, and are at least so many if there are as many left. Gives
+    /// the mixed key to go on with; pages may be added between one call and the next, and none be removed.
     pub fn entries(&self, table: usize, from: u32, most: usize, entries: &mut Vec<u64>) -> Option<u32> {
         let table = match (&self.net, table.checked_sub(1)) {
             (_, None) => &self.by_digest,

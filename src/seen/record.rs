@@ -43,8 +43,8 @@ pub(super) enum Record {
     Withdrawn { kept: u32 },
     /// A part of a table of a snapshot's pages, whose places are counted in the order of their records.
     Table { table: u32, bytes: Vec<u8> },
-    /// The end of a snapshot of so many pages: where the first part of each table begins, and where the last table ends.
-    /// None of them where there are no tables.
+    /// The end of a snapshot of so many pages: where the first part of each table begins, and where the last table
+    /// ends. None of them where there are no tables.
     End { pages: u64, tables: Vec<u64> },
 }
 

@@ -1,5 +1,5 @@
-//! A snapshot read as a whole, by many threads, each page straight to its place in memory. If anything is wrong with it,
-//! nothing comes of it, and [`log::read`](super::log::read) passes over what is.
+//! A snapshot read as a whole, by many threads, each page straight to its place in memory. If anything is wrong with
+//! it, nothing comes of it, and [`log::read`](super::log::read) passes over what is.
 
 use super::SeenParams;
 use super::log::{self, Part, Passed, read_full, whole_at};
@@ -100,8 +100,8 @@ struct Rest {
     others: Vec<Record>,
 }
 
-/// The pages that stand in a snapshot, and where its tables do, as its end has them, of an index with so many tables; none
-/// if it has no end.
+/// The pages that stand in a snapshot, and where its tables do, as its end has them, of an index with so many tables;
+/// none if it has no end.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -126,8 +126,8 @@ pub(super) fn end_of(path: &Path, sketches: Sketches, tables: usize) -> Result<O
     }))
 }
 
-/// Reads a snapshot of an index with so many tables. Where they stand in it and are wanted, they come, and pages without
-/// keys; else pages with keys.
+/// Reads a snapshot of an index with so many tables. Where they stand in it and are wanted, they come, and pages
+/// without keys; else pages with keys.
 ///
 /// # Errors
 /// If it cannot be read or is not such a file.

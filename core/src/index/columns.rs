@@ -4,9 +4,9 @@ use crate::kernel::huge_pages;
 use crate::settings::{Settings, Sketches};
 use crate::sketch::{Facts, Hashed};
 
-/// Pages in columns, as [`Index::fill`](super::Index::fill) takes them: what [`Index::kept`](super::Index::kept) gives of
-/// each, at the place of its document. Columns are made as long as they are to be; then [rows](Self::rows) are written,
-/// some by one thread and some by another.
+/// Pages in columns, as [`Index::fill`](super::Index::fill) takes them: what [`Index::kept`](super::Index::kept)
+/// gives of each, at the place of its document. Columns are made as long as they are to be; then [rows](Self::rows)
+/// are written, some by one thread and some by another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Columns {
     pub(super) digests: Vec<u128>,
@@ -68,8 +68,8 @@ impl Columns {
     }
 }
 
-/// So many zeros in memory that has not been touched, with room for some more, as [`lengthen`](super::lengthen) makes it:
-/// the first page that comes need not move all.
+/// So many zeros in memory that has not been touched, with room for some more, as [`lengthen`](super::lengthen) makes
+/// it: the first page that comes need not move all.
 fn zeros<T: Clone + Default>(count: usize) -> Vec<T> {
     let mut zeros = huge_pages::untouched(super::room(count));
     zeros.truncate(count);

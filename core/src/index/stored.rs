@@ -12,8 +12,8 @@ const WIDE: u16 = u16::MAX;
 
 /// The tables of an index that was stored, for [`Index::fill`](super::Index::fill).
 pub trait StoredTables: Sync {
-    /// Hands over the parts of a table in their order, each as [`table_part`] made it; none if one cannot be read, or if
-    /// `take` has none.
+    /// Hands over the parts of a table in their order, each as [`table_part`] made it; none if one cannot be read, or
+    /// if `take` has none.
     fn read(&self, table: usize, take: &mut dyn FnMut(&[u8]) -> Option<()>) -> Option<()>;
 }
 
@@ -40,8 +40,8 @@ pub fn table_part(entries: &[u64], pages: usize) -> Vec<u8> {
     bytes
 }
 
-/// Hands over the entries of a part, which come behind a last one; gives the last of them. None if they are not those of
-/// so many pages, or do not ascend.
+/// Hands over the entries of a part, which come behind a last one; gives the last of them. None if they are not those
+/// of so many pages, or do not ascend.
 fn each_entry(
     part: &[u8],
     pages: usize,

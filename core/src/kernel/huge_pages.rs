@@ -125,8 +125,8 @@ fn advise(memory: *mut u8, bytes: usize) {
 #[cfg(not(target_os = "linux"))]
 fn advise(_: *mut u8, _: usize) {}
 
-/// So many times the default, which should be zero: in memory that has not been touched yet, and that comes in huge pages
-/// where it is, if they are to be had.
+/// So many times the default, which should be zero: in memory that has not been touched yet, and that comes in huge
+/// pages where it is, if they are to be had.
 pub fn untouched<T: Clone + Default>(len: usize) -> Vec<T> {
     let mut list = vec![T::default(); len];
     let bytes = size_of_val(&list[..]);
