@@ -433,35 +433,31 @@ impl Seen {
         }
     }
 
-    /// Takes over a snapshot at once, unless something is wrong with it.
+    /// Takes over a snapshot at once, unless something is wrong with it: with the tables that stand in it or, should
+    /// they not fit, with tables made anew.
     fn fill(&mut self, path: &Path, part: Part) -> Result<Option<Passed>> {
-        let filled = self.fill_with(path, part, true)?;
-        if filled.is_some() {
-            return Ok(filled);
+        for wanted in [true, false] {
+            let Some(whole) = whole::read(path, part, self.index.tables(), wanted)? else { break };
+            let Whole { params, columns, names, seen, places, tables, others, passed } = whole;
+            let tables = tables.as_ref().map(|tables| tables as &dyn StoredTables);
+            if params == self.params && self.index.fill(columns, tables)? {
+                if !wanted {
+                    let path = path.display();
+                    self.notes
+                        .push(format!("{path}: its tables are damaged; they were made anew from the pages"));
+                }
+                (self.places, self.names, self.seen) = (places, names, seen);
+                for record in others {
+                    // None of them is a page.
+                    self.take(record, Place::default(), &mut Vec::new())?;
+                }
+                return Ok(Some(passed));
+            }
+            if tables.is_none() {
+                break;
+            }
         }
-        let filled = self.fill_with(path, part, false)?;
-        if filled.is_some() {
-            let told =
-                format!("{}: its tables are damaged; they were made anew from the pages", path.display());
-            self.notes.push(told);
-        }
-        Ok(filled)
-    }
-
-    /// The same with the tables that stand in it, or without.
-    fn fill_with(&mut self, path: &Path, part: Part, tables: bool) -> Result<Option<Passed>> {
-        let Some(whole) = whole::read(path, part, self.index.tables(), tables)? else { return Ok(None) };
-        let Whole { params, columns, names, seen, places, tables, others, passed } = whole;
-        let tables = tables.as_ref().map(|tables| tables as &dyn StoredTables);
-        if params != self.params || !self.index.fill(columns, tables)? {
-            return Ok(None);
-        }
-        (self.places, self.names, self.seen) = (places, names, seen);
-        for record in others {
-            // None of them is a page.
-            self.take(record, Place::default(), &mut Vec::new())?;
-        }
-        Ok(Some(passed))
+        Ok(None)
     }
 
     /// Takes over a record of a file.

@@ -12,7 +12,6 @@ use crate::settings::Sketches;
 use crate::simhash::quantised::QuantisedWeights;
 use crate::sketch::{Facts, Hashed, SketchValue, TwoSketches};
 use flipside_core::index::Rows;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// What a frame begins with, so that the next one can be found behind a damaged one.
@@ -159,6 +158,12 @@ impl<'a> Fields<'a> {
         Some(Some(Asked { key, remembered: Remembered { digest, reply, explicit } }))
     }
 
+    /// A part of a table, and of which.
+    fn part(&mut self) -> Option<(u32, &'a [u8])> {
+        let (table, length) = (self.u32()?, self.u32()?);
+        Some((table, self.take(length as usize)?))
+    }
+
     fn page(&mut self, sketches: Sketches) -> Option<Page<'a>> {
         let (digest, features, seen) = (self.u128()?, self.u32()?, self.u64()?);
         let length = self.u32()? as usize;
@@ -237,13 +242,11 @@ pub(super) fn put_page(
     Some((super::hash_of(name), seen))
 }
 
-/// Which table a record is a part of, and where in the record the part stands; none if it is another record.
-pub(super) fn table_part(bytes: &[u8]) -> Option<(u32, Range<usize>)> {
+/// Which table a record is a part of, and the part; none if it is another record.
+pub(super) fn part_in(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let mut fields = Fields(bytes);
-    let kind = fields.byte()?;
-    let (table, length) = (fields.u32()?, fields.u32()?);
-    let start = bytes.len() - fields.0.len();
-    (kind == 9 && fields.0.len() == length as usize).then_some((table, start..bytes.len()))
+    let part = (fields.byte()? == 9).then(|| fields.part())?;
+    part.filter(|_| fields.0.is_empty())
 }
 
 impl Record {
@@ -319,9 +322,8 @@ impl Record {
             // The end of a snapshot of the first version, which had no tables.
             8 => Self::End { pages: fields.u64()?, tables: Vec::new() },
             9 => {
-                let (table, part) = table_part(bytes)?;
-                fields = Fields(&[]);
-                Self::Table { table, bytes: bytes[part].to_vec() }
+                let (table, part) = fields.part()?;
+                Self::Table { table, bytes: part.to_vec() }
             }
             10 => {
                 let (pages, number) = (fields.u64()?, fields.u32()? as usize);

@@ -4,7 +4,7 @@
 use super::SeenParams;
 use super::log::{self, Part, Passed, read_full, whole_at};
 use super::places::Place;
-use super::record::{HEAD, Record, frame_of, put_page, table_part};
+use super::record::{HEAD, Record, frame_of, part_in, put_page};
 use crate::error::{Error, Result};
 use crate::settings::Sketches;
 use flipside_core::index::{Columns, Rows, StoredTables};
@@ -52,9 +52,8 @@ impl StoredTables for Tables {
             let mut at = 0;
             while at < bytes.len() {
                 let end = whole_at(&bytes, at)?;
-                let body = &bytes[at + HEAD..end];
-                let (of, part) = table_part(body)?;
-                take(&body[part]).filter(|()| of as usize == table)?;
+                let (of, part) = part_in(&bytes[at + HEAD..end])?;
+                take(part).filter(|()| of as usize == table)?;
                 at = end;
             }
         }
