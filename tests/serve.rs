@@ -138,6 +138,17 @@ fn pages_are_checked_added_and_removed() {
     assert_eq!((&again["answer"], &again["again"]), (&json!("new"), &json!(true)));
     let removed = server.many("remove", &[json!({ "url": "d" }), json!({ "url": "none" })]);
     assert_eq!(removed.last().unwrap()["removed_pages"], 1);
+    // However many names there are, and whatever went with which of them, the total is the last line, and the only one.
+    let pages: Vec<Value> = (0..600).map(|n| page(&format!("many/{n}"), 100 + n, 0)).collect();
+    server.many("add", &pages);
+    let removed = server.many("remove", &pages);
+    let totals: Vec<&Value> = removed.iter().filter(|answer| answer.get("removed_pages").is_some()).collect();
+    assert_eq!((totals.len(), &removed.last().unwrap()["removed_pages"]), (1, &json!(600)));
+    let (status, body) =
+        server.send("/v1/check", "Application/JSON; charset=utf-8", "", &page("q", 1, 0).to_string());
+    assert_eq!(status, 200, "{body}");
+    let error = server.one("check-and-add", &page(&"u".repeat(70_000), 1, 0));
+    assert!(error["error"].as_str().unwrap().contains("65536"), "{error}");
     assert_eq!(server.one("check", &page("g", 2, 0))["answer"], "new");
     let (_, figures) = server.send("/metrics", "", "", "");
     for figure in
@@ -262,7 +273,7 @@ fn collections_are_indexes_of_their_own() {
     };
     assert_eq!(ask("news", "check", &page("a", 1, 0)).0, 404);
     assert_eq!((put("news"), put("news"), put("shops.2026")), (201, 200, 201));
-    for wrong in ["News", "..", ".x", "check", "a%2Fb", "a%2F..%2Fb", &"n".repeat(65)] {
+    for wrong in ["News", "..", "news.old", ".x", "check", "a%2Fb", "a%2F..%2Fb", &"n".repeat(65)] {
         assert_eq!(put(wrong), 400, "{wrong}");
     }
     assert_eq!(ask("news", "check-and-add", &page("a", 1, 0)).1["answer"], "new");
@@ -286,7 +297,8 @@ fn collections_are_indexes_of_their_own() {
     }
     assert_eq!(figures.matches("# TYPE flipside_pages gauge").count(), 1);
     server.end();
-    // They are there again, and each is an index as others are.
+    // They are there again, and each is an index as others are; what has become one is none.
+    fs::write(top.path().join("i/news.old"), "of an earlier version").unwrap();
     let server = Server::start(top.path(), &["--collections"]);
     assert_eq!(names(&server), both);
     server.end();

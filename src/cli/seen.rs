@@ -10,7 +10,7 @@ use flipside::corpus::{
 };
 use flipside::document::DocId;
 use flipside::format;
-use flipside::seen::{COLUMNS, Reply, SeenParams};
+use flipside::seen::{COLUMNS, LONGEST_NAME, Reply, Request, SeenParams};
 use flipside::sketch::{Sketch, Sketcher};
 use flipside::staged;
 use rayon::prelude::*;
@@ -125,6 +125,28 @@ enum Asked {
     Error(String, String),
 }
 
+impl Asked {
+    /// A page, unless its names are too long to be kept.
+    fn of(page: Page) -> Self {
+        let about = Request { name: &page.name, id: page.request.as_deref(), seen: 0, fresh_from: 0 };
+        match about.check() {
+            Ok(()) => Self::Page(page),
+            Err(error) => {
+                let shown: String = page.name.chars().take(SHOWN).chain(['…']).collect();
+                Self::Error(shown, error.to_string())
+            }
+        }
+    }
+
+    /// How many are no pages.
+    fn errors(batch: &[Self]) -> u64 {
+        batch.iter().filter(|asked| matches!(asked, Self::Error(..))).count() as u64
+    }
+}
+
+/// Characters of a name that is too long that an error shows.
+const SHOWN: usize = 60;
+
 impl Args {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         self.index.check()?;
@@ -185,7 +207,7 @@ impl Args {
         let expire = self.expire.map(|expire| u64::try_from(expire.as_millis()).unwrap_or(u64::MAX));
         let before = expire.map_or(0, |expire| self.now().saturating_sub(expire));
         let gone = opened.seen.remove(&names, before)?;
-        if gone > 0 {
+        if opened.seen.has_traces() {
             opened.seen.snapshot()?;
         }
         eprintln!("flipside: {gone} pages were removed");
@@ -201,8 +223,21 @@ impl Args {
             } else {
                 let settings = staged::settings_of(path)?;
                 seen.takes(path, &SeenParams { settings, frequencies: None })?;
-                staged::pages_of(path, |page| seen.put(&page.name, now, page.facts, Some(&page.value)))?;
+                let mut left_out = 0;
+                staged::pages_of(path, |page| {
+                    if (Request { name: &page.name, id: None, seen: now, fresh_from: 0 }).check().is_err() {
+                        left_out += 1;
+                        return Ok(());
+                    }
+                    seen.put(&page.name, now, page.facts, Some(&page.value))
+                })?;
                 seen.acknowledge()?;
+                if left_out > 0 {
+                    let path = path.display();
+                    eprintln!(
+                        "flipside: {path}: {left_out} pages were left out, whose names have more than {LONGEST_NAME} bytes"
+                    );
+                }
             }
             eprintln!("flipside: {} pages were imported from {}", seen.len() - before, path.display());
         }
@@ -220,12 +255,14 @@ impl Args {
         for line in reading.damage_told() {
             eprintln!("flipside: {line}");
         }
-        let mut pages = pages.into_iter().map(|(_, page)| Asked::Page(page));
+        let mut pages = pages.into_iter().map(|(_, page)| Asked::of(page));
+        let mut damaged = reading.damaged;
         loop {
             let batch: Vec<Asked> = pages.by_ref().take(BATCH).collect();
             if batch.is_empty() {
-                return Ok(reading.damaged);
+                return Ok(damaged);
             }
+            damaged += Asked::errors(&batch);
             self.answer(batch, opened, out)?;
         }
     }
@@ -263,7 +300,7 @@ impl Args {
             };
             number += batch.len() as u64;
             let asked: Vec<Asked> = asked.into_iter().flatten().collect();
-            damaged += asked.iter().filter(|asked| matches!(asked, Asked::Error(..))).count() as u64;
+            damaged += Asked::errors(&asked);
             self.answer(asked, opened, out)?;
         }
         Ok(damaged)
@@ -290,7 +327,7 @@ impl Args {
             Ok(Some(page)) => {
                 let name = page.url.or(page.id).unwrap_or_else(place);
                 let request = self.request_field.as_deref().and_then(|field| field_of(bytes, field));
-                Some(Asked::Page(Page { name, request, sketch: sketcher.sketch(&page.text) }))
+                Some(Asked::of(Page { name, request, sketch: sketcher.sketch(&page.text) }))
             }
             Err(error) => Some(Asked::Error(place(), error)),
         }

@@ -6,7 +6,7 @@
 //! passed over, and the next whole one looked for.
 
 use super::SeenParams;
-use super::record::{HEAD, Record, checksum, frame_of};
+use super::record::{HEAD, MARK, Record, checksum, frame_of};
 use crate::error::{Error, Result};
 use crate::format::{self, SEEN_LOG};
 use crate::making::NewFile;
@@ -176,10 +176,23 @@ pub(super) fn read(
             passed.whole += (end - good) as u64;
             (at, good) = (end, end);
         }
-        passed.cut = (rest.len() - good) as u64;
+        let left = &rest[good..];
+        match begins_a_frame(left) {
+            true => passed.cut = left.len() as u64,
+            // What a process that ends leaves is the beginning of what it wrote.
+            false => passed.damaged.push((passed.whole, left.len() as u64)),
+        }
         break;
     }
     Ok((params(header), passed))
+}
+
+/// Whether bytes are the beginning of one frame, and no more of it is missing than its end.
+fn begins_a_frame(bytes: &[u8]) -> bool {
+    match bytes.get(..HEAD).and_then(frame_of) {
+        Some((length, _)) => bytes.len() < HEAD + length,
+        None => bytes.len() < HEAD && bytes.iter().zip(MARK).all(|(byte, mark)| *byte == mark),
+    }
 }
 
 /// The end of the frame that begins at a place, if it is whole.

@@ -38,7 +38,7 @@ use crate::error::{Error, Result};
 use crate::format;
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
-use crate::making::{Unfinished, folder_of, is_unfinished};
+use crate::making::{Unfinished, folder_of, is_unfinished, sweep};
 use crate::settings::{Settings, Sketches};
 use crate::sketch::{Facts, Sketch, SketchValue};
 use flipside_core::id::{Document, Id};
@@ -58,8 +58,17 @@ use whole::Whole;
 /// Requests with names of their own whose answers are remembered.
 pub const REQUESTS: usize = 1 << 16;
 
+/// The longest name of a page or of a request, in bytes: a record holds several.
+pub const LONGEST_NAME: usize = 1 << 16;
+
 /// A log is put into a snapshot when it is longer than this and longer than the snapshot before it.
 const LONG_LOG: u64 = 8 << 20;
+
+/// Bytes of logs that are searched for names of pages that are not stored.
+const SEARCHED: u64 = 64 << 20;
+
+/// The digest of no page: of a removal of names that only answers have.
+const NO_PAGE: u128 = u128::MAX;
 
 /// Pages of an import that are committed together.
 const IMPORTED: usize = 1 << 12;
@@ -148,6 +157,16 @@ struct Remembered {
     explicit: bool,
 }
 
+impl Remembered {
+    /// The name of the page that was asked about, where the answer is remembered under it, and that of the earlier one.
+    fn names<'a>(&'a self, key: &'a str) -> [Option<&'a str>; 2] {
+        [key.strip_prefix(PAGE).filter(|_| !self.explicit), self.reply.earlier.as_deref()]
+    }
+}
+
+/// What the name of a page stands behind where an answer is remembered under it.
+const PAGE: &str = "page ";
+
 /// Who asks about a page.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
@@ -162,11 +181,26 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
+    /// Whether its names are short enough to be kept.
+    ///
+    /// # Errors
+    /// If one is longer than [`LONGEST_NAME`].
+    pub fn check(&self) -> Result<()> {
+        match [Some(self.name), self.id].into_iter().flatten().find(|name| name.len() > LONGEST_NAME) {
+            None => Ok(()),
+            Some(name) => Err(Error::parameter(
+                "name",
+                format!("of {} bytes", name.len()),
+                format!("a name of a page or request of up to {LONGEST_NAME} bytes"),
+            )),
+        }
+    }
+
     /// What its answer is remembered under.
     fn key(&self) -> (String, bool) {
         match self.id {
             Some(id) => (format!("request {id}"), true),
-            None => (format!("page {}", self.name), false),
+            None => (format!("{PAGE}{}", self.name), false),
         }
     }
 }
@@ -178,6 +212,26 @@ struct Undelivered {
     undo: Vec<Undo>,
     /// Whether the log has a record of it.
     logged: bool,
+}
+
+/// What is known while files are read.
+#[derive(Debug, Default)]
+struct Replay {
+    /// The pages whose answers have not arrived yet, as far as is known.
+    undelivered: Vec<(Vec<Undo>, Option<Asked>)>,
+    /// The pages that go together.
+    removed: Vec<Document>,
+    /// Removals, of which the files hold traces.
+    removals: u64,
+}
+
+/// Remembered answers that tell of removed pages.
+#[derive(Debug, Default)]
+struct Telling {
+    /// Those to questions about such a page.
+    answers: Vec<Arc<str>>,
+    /// Those to others that name one.
+    names: Vec<Arc<str>>,
 }
 
 /// What takes back a change.
@@ -314,7 +368,7 @@ impl Seen {
         };
         // A writer that puts its log into a snapshot takes files away while others read.
         let mut tries = 0;
-        let (mut seen, last, doubted) = loop {
+        let (mut seen, last, replay) = loop {
             match Self::load(folder, new, lock.is_some()) {
                 Err(Error::Io { source, .. })
                     if source.kind() == io::ErrorKind::NotFound && lock.is_none() && tries < 9 =>
@@ -326,18 +380,14 @@ impl Seen {
         };
         seen.notes.splice(..0, notes);
         if let (Some(lock), Access::Write { fsync }) = (lock, access) {
-            seen.write_to(lock, last, doubted, fsync)?;
+            seen.write_to(lock, last, replay, fsync)?;
         }
         Ok(seen)
     }
 
     /// Reads the files of an index. Gives what is known of the last one besides, and the answers of which nobody
     /// knows whether they arrived.
-    fn load(
-        folder: &Path,
-        new: Option<&SeenParams>,
-        writes: bool,
-    ) -> Result<(Self, Option<Last>, Vec<Asked>)> {
+    fn load(folder: &Path, new: Option<&SeenParams>, writes: bool) -> Result<(Self, Option<Last>, Replay)> {
         let parts = parts_of(folder)?;
         let snapshot = parts.iter().rev().copied().find(|part| matches!(part, Part::Snapshot(_)));
         let from = snapshot.map_or(0, Part::number);
@@ -361,8 +411,7 @@ impl Seen {
             writer: None,
             notes: Vec::new(),
         };
-        let mut undelivered: Vec<(Vec<Undo>, Option<Asked>)> = Vec::new();
-        let mut last = None;
+        let (mut replay, mut last) = (Replay::default(), None);
         for part in read {
             let path = folder.join(part.name());
             seen.files.open(part, &path)?;
@@ -374,12 +423,13 @@ impl Seen {
                 continue;
             }
             let (params, passed) = log::read(&path, |record, offset| {
-                seen.take(record, Place::new(part, offset), &mut undelivered)?;
+                seen.take(record, Place::new(part, offset), &mut replay)?;
                 if let Part::Snapshot(_) = part {
-                    undelivered.clear();
+                    replay.undelivered.clear();
                 }
                 Ok(())
             })?;
+            seen.let_go(&mut replay)?;
             if params != seen.params {
                 return Err(Error::Format {
                     path,
@@ -392,20 +442,21 @@ impl Seen {
             seen.tell(&path, part, &passed, writes);
             last = Some(Last { part, passed });
         }
-        let doubted: Vec<Asked> = undelivered.into_iter().filter_map(|(_, asked)| asked).collect();
-        for asked in &doubted {
+        let doubted = replay.undelivered.iter().filter_map(|(_, asked)| asked.as_ref());
+        let doubts = doubted.clone().count();
+        for asked in doubted {
             seen.requests.insert(Arc::clone(&asked.key), asked.remembered.clone());
         }
-        if !doubted.is_empty() && writes {
+        if doubts > 0 && writes {
             seen.notes.push(format!(
                 "{}: the last process ended before it knew that its answers to {} of its pages had arrived; they are \
                  remembered, and asked about them again the index answers as it did",
                 folder.display(),
-                doubted.len()
+                doubts
             ));
         }
         seen.index.lay_out();
-        Ok((seen, last, doubted))
+        Ok((seen, last, replay))
     }
 
     /// Tells what is wrong with a file.
@@ -413,7 +464,8 @@ impl Seen {
         let path = path.display();
         for (offset, bytes) in &passed.damaged {
             self.notes.push(format!(
-                "{path}, byte {offset}: {bytes} bytes are damaged and were passed over; pages that stood there are forgotten"
+                "{path}, byte {offset}: {bytes} bytes are damaged and were passed over; what stood there is forgotten: pages \
+                 that were stored are gone, pages that were removed are back"
             ));
         }
         if passed.cut > 0 && writes {
@@ -449,7 +501,7 @@ impl Seen {
                 (self.places, self.names, self.seen) = (places, names, seen);
                 for record in others {
                     // None of them is a page.
-                    self.take(record, Place::default(), &mut Vec::new())?;
+                    self.take(record, Place::default(), &mut Replay::default())?;
                 }
                 return Ok(Some(passed));
             }
@@ -461,17 +513,21 @@ impl Seen {
     }
 
     /// Takes over a record of a file.
-    fn take(
-        &mut self,
-        record: Record,
-        place: Place,
-        undelivered: &mut Vec<(Vec<Undo>, Option<Asked>)>,
-    ) -> Result<()> {
-        let mut undo = Vec::new();
+    fn take(&mut self, record: Record, place: Place, replay: &mut Replay) -> Result<()> {
+        if let Record::Removed { digest } = record {
+            replay.removals += 1;
+            replay.removed.extend(self.index.find(digest));
+            return Ok(());
+        }
+        self.let_go(replay)?;
+        let (mut undo, undelivered) = (Vec::new(), &mut replay.undelivered);
         match record {
+            Record::Removed { .. } | Record::Table { .. } | Record::End { .. } => {}
             Record::Delivered => undelivered.clear(),
-            Record::Withdrawn { kept } => {
-                let withdrawn = undelivered.split_off(undelivered.len().min(kept as usize));
+            Record::Withdrawn { kept, taken } => {
+                // Where a damaged record had said that pages before were delivered, those are not among them.
+                let before = undelivered.len().saturating_sub(taken as usize);
+                let withdrawn = undelivered.split_off(before.max(kept as usize).min(undelivered.len()));
                 self.undo(withdrawn.into_iter().map(|(undo, _)| undo));
                 undelivered.clear();
             }
@@ -499,11 +555,6 @@ impl Seen {
                 }
                 undelivered.push((undo, asked));
             }
-            Record::Removed { digest } => {
-                if let Some(document) = self.index.find(digest) {
-                    self.forget(&[document]);
-                }
-            }
             Record::Request(asked) => {
                 if asked.remembered.explicit {
                     self.remember(&asked, &mut Vec::new());
@@ -511,13 +562,30 @@ impl Seen {
                     self.requests.insert(asked.key, asked.remembered);
                 }
             }
-            Record::Table { .. } | Record::End { .. } => {}
         }
         Ok(())
     }
 
+    /// Forgets the pages that were removed together.
+    fn let_go(&mut self, replay: &mut Replay) -> Result<()> {
+        let mut removed = std::mem::take(&mut replay.removed);
+        if removed.is_empty() {
+            return Ok(());
+        }
+        removed.sort_unstable_by_key(|document| document.number());
+        removed.dedup();
+        // A name that cannot be read is told of where it is wanted.
+        let telling = self.telling_of(&removed, &HashSet::new()).unwrap_or_default();
+        self.forget_answers(telling);
+        self.forget(&removed);
+        Ok(())
+    }
+
     /// Gets ready to write, with the lock.
-    fn write_to(&mut self, lock: Lock, last: Option<Last>, doubted: Vec<Asked>, fsync: bool) -> Result<()> {
+    fn write_to(&mut self, lock: Lock, last: Option<Last>, replay: Replay, fsync: bool) -> Result<()> {
+        // What a process that ended while it wrote a snapshot has left, with names that may be removed by now.
+        sweep(&self.folder);
+        let Replay { undelivered, removals, .. } = replay;
         let damaged = last.as_ref().is_some_and(|last| !last.passed.damaged.is_empty());
         let (number, length) = match last {
             Some(Last { part: Part::Log(number), passed }) => (number, passed.whole),
@@ -551,15 +619,16 @@ impl Seen {
             fsync,
             waiting: Vec::new(),
             undelivered: Vec::new(),
-            removals: 0,
+            removals,
             gone: 0,
             _lock: lock,
         });
         self.take_old_parts_away();
-        if !doubted.is_empty() {
+        let mut doubted = undelivered.into_iter().filter_map(|(_, asked)| asked).peekable();
+        if doubted.peek().is_some() {
             // Nothing that comes now may take these pages back with its own.
             let mut frames = Vec::new();
-            doubted.into_iter().for_each(|asked| Record::Request(asked).frame(&mut frames));
+            doubted.for_each(|asked| Record::Request(asked).frame(&mut frames));
             Record::Delivered.frame(&mut frames);
             self.writer()?.log.append(&frames)?;
         }
@@ -689,8 +758,10 @@ impl Seen {
     /// how that went.
     ///
     /// # Errors
-    /// For an index that is open to read, and for a sketch of another kind than the index's.
+    /// For an index that is open to read, for a sketch of another kind than the index's, and for names that are
+    /// [too long](Request::check).
     pub fn ask_and_add(&mut self, request: &Request<'_>, sketch: &Sketch) -> Result<Reply> {
+        request.check()?;
         let (key, explicit) = request.key();
         self.writer()?;
         let digest = sketch.facts.digest;
@@ -732,6 +803,7 @@ impl Seen {
         value: Option<&SketchValue>,
         asked: Option<Asked>,
     ) -> Result<()> {
+        request.check()?;
         let (mut undo, seen) = (Vec::new(), request.seen);
         let digest = facts.digest;
         let record = match self.index.find(digest) {
@@ -886,9 +958,13 @@ impl Seen {
         let writer = self.writer()?;
         let mut undelivered = std::mem::take(&mut writer.undelivered);
         let kept = kept.min(undelivered.len());
-        let records = undelivered[..kept].iter().filter(|page| page.logged).count();
+        let records = |pages: &[Undelivered]| {
+            u32::try_from(pages.iter().filter(|page| page.logged).count()).unwrap_or(u32::MAX)
+        };
+        let withdrawn =
+            Record::Withdrawn { kept: records(&undelivered[..kept]), taken: records(&undelivered[kept..]) };
         let mut frame = std::mem::take(&mut writer.waiting);
-        Record::Withdrawn { kept: u32::try_from(records).unwrap_or(u32::MAX) }.frame(&mut frame);
+        withdrawn.frame(&mut frame);
         let written = writer.log.append(&frame);
         self.undo(undelivered.drain(kept..).map(|page| page.undo));
         written
@@ -915,7 +991,9 @@ impl Seen {
     }
 
     /// Removes the pages of these names, and those last seen before a time, in milliseconds since 1970. Gives how many
-    /// went. Their sketches, names and times leave the files with the next [`snapshot`](Self::snapshot).
+    /// went. Their sketches, names and times leave the files with the next [`snapshot`](Self::snapshot). Remembered
+    /// answers to questions about them are forgotten, and answers about other pages name them no more; so are answers
+    /// to questions about names that are no page's, as those of pages with the same text as another.
     ///
     /// # Errors
     /// If a name cannot be read, or it cannot be noted; then they stay.
@@ -930,15 +1008,98 @@ impl Seen {
                 documents.push(document);
             }
         }
+        let telling = self.telling_of(&documents, names)?;
         let mut frames = Vec::new();
         for digest in documents.iter().filter_map(|&document| self.index.digest(document)) {
             Record::Removed { digest }.frame(&mut frames);
         }
+        let mut removals = documents.len() as u64;
+        if removals == 0
+            && (!telling.answers.is_empty() || !telling.names.is_empty() || self.logs_name(names)?)
+        {
+            Record::Removed { digest: NO_PAGE }.frame(&mut frames);
+            removals = 1;
+        }
+        let known = |key: &&Arc<str>| self.requests.get(&key[..]).is_some_and(|known| !known.explicit);
+        let doubted: Vec<Arc<str>> = telling.answers.iter().filter(known).map(Arc::clone).collect();
+        if !doubted.is_empty() {
+            if !self.writer()?.undelivered.is_empty() {
+                self.note_delivered()?;
+            }
+            doubted.into_iter().for_each(|key| Record::Settled { key }.frame(&mut frames));
+            Record::Delivered.frame(&mut frames);
+        }
         let writer = self.writer()?;
         writer.log.append(&frames)?;
-        writer.removals += documents.len() as u64;
+        writer.removals += removals;
+        self.forget_answers(telling);
         self.forget(&documents);
         Ok(documents.len())
+    }
+
+    /// The remembered answers that tell of pages that go, or of names.
+    fn telling_of(&self, documents: &[Document], names: &HashSet<&str>) -> Result<Telling> {
+        let mut telling = Telling::default();
+        if self.requests.is_empty() {
+            return Ok(telling);
+        }
+        let told = self.requests.iter().flat_map(|(key, known)| known.names(key)).flatten().map(hash_of);
+        let told: HashSet<u32> = told.collect();
+        let (mut gone, mut digests) = (HashSet::new(), HashSet::new());
+        for &document in documents {
+            digests.extend(self.index.digest(document));
+            if told.contains(&self.names[document.index()]) {
+                gone.insert(self.name(document)?);
+            }
+        }
+        let goes = |name: &str| gone.contains(name) || names.contains(name);
+        for (key, known) in &self.requests {
+            let [page, earlier] = known.names(key);
+            if digests.contains(&known.digest) || page.is_some_and(goes) {
+                telling.answers.push(Arc::clone(key));
+            } else if earlier.is_some_and(goes) {
+                telling.names.push(Arc::clone(key));
+            }
+        }
+        Ok(telling)
+    }
+
+    fn forget_answers(&mut self, telling: Telling) {
+        let before = self.requests.len();
+        telling.answers.iter().for_each(|key| _ = self.requests.remove(key));
+        if self.requests.len() < before {
+            self.order.retain(|key| self.requests.contains_key(key));
+        }
+        for key in &telling.names {
+            if let Some(known) = self.requests.get_mut(key) {
+                known.reply.earlier = None;
+            }
+        }
+    }
+
+    /// Whether an answer in the logs is to a question about a page of such a name, or names one. Long logs are not
+    /// looked through: they may.
+    fn logs_name(&self, names: &HashSet<&str>) -> Result<bool> {
+        if names.is_empty() {
+            return Ok(false);
+        }
+        if self.stored_bytes().1 > SEARCHED {
+            return Ok(true);
+        }
+        let mut found = false;
+        for part in parts_of(&self.folder)?.into_iter().filter(|part| matches!(part, Part::Log(_))) {
+            log::read(&self.folder.join(part.name()), |record, _| {
+                let asked = match &record {
+                    Record::Page { asked, .. } | Record::Again { asked, .. } => asked.as_ref(),
+                    Record::Request(asked) => Some(asked),
+                    _ => None,
+                };
+                let told = asked.map(|Asked { key, remembered }| remembered.names(key)).unwrap_or_default();
+                found |= told.into_iter().flatten().any(|name| names.contains(name));
+                Ok(())
+            })?;
+        }
+        Ok(found)
     }
 
     /// Writes all pages to a new snapshot and begins a new log, which takes away the traces of what was
@@ -1203,9 +1364,13 @@ impl Seen {
             return;
         }
         let was = self.requests.insert(Arc::clone(&asked.key), asked.remembered.clone());
-        if was.is_none() {
-            self.order.push_back(Arc::clone(&asked.key));
+        if was.is_some()
+            && let Some(at) = self.order.iter().position(|key| *key == asked.key)
+        {
+            // Its name was used again, for another text: it is the newest now.
+            self.order.remove(at);
         }
+        self.order.push_back(Arc::clone(&asked.key));
         undo.push(Undo::Request(Arc::clone(&asked.key), was));
         while self.order.len() > REQUESTS {
             if let Some(oldest) = self.order.pop_front() {

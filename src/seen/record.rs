@@ -38,8 +38,8 @@ pub(super) enum Record {
     Settled { key: Arc<str> },
     /// The answers to all pages before were delivered.
     Delivered,
-    /// Of the pages since, so many were; the others are taken back.
-    Withdrawn { kept: u32 },
+    /// Of the pages since, so many were; the others are taken back, so many at the most.
+    Withdrawn { kept: u32, taken: u32 },
     /// A part of a table of a snapshot's pages, whose places are counted in the order of their records.
     Table { table: u32, bytes: Vec<u8> },
     /// The end of a snapshot of so many pages: where the first part of each table begins, and where the last table
@@ -285,9 +285,10 @@ impl Record {
                 out.text(key);
             }
             Self::Delivered => out.bytes(&[6]),
-            Self::Withdrawn { kept } => {
-                out.bytes(&[7]);
+            Self::Withdrawn { kept, taken } => {
+                out.bytes(&[11]);
                 out.bytes(&kept.to_le_bytes());
+                out.bytes(&taken.to_le_bytes());
             }
             Self::End { pages, tables } => {
                 out.bytes(&[10]);
@@ -318,7 +319,8 @@ impl Record {
             4 => Self::Request(fields.asked()??),
             5 => Self::Settled { key: fields.text()? },
             6 => Self::Delivered,
-            7 => Self::Withdrawn { kept: fields.u32()? },
+            // As earlier versions wrote it.
+            7 => Self::Withdrawn { kept: fields.u32()?, taken: u32::MAX },
             // The end of a snapshot of the first version, which had no tables.
             8 => Self::End { pages: fields.u64()?, tables: Vec::new() },
             9 => {
@@ -333,6 +335,7 @@ impl Record {
                     tables: offsets.iter().map(|&offset| u64::from_le_bytes(offset)).collect(),
                 }
             }
+            11 => Self::Withdrawn { kept: fields.u32()?, taken: fields.u32()? },
             _ => return None,
         };
         fields.0.is_empty().then_some(record)
@@ -462,7 +465,7 @@ mod tests {
                 Record::Request(of(false, &reply)),
                 Record::Settled { key: "".into() },
                 Record::Delivered,
-                Record::Withdrawn { kept: 9 },
+                Record::Withdrawn { kept: 9, taken: 4 },
                 Record::Table { table: 15, bytes: vec![1, 0, 9, 0, 3] },
                 Record::End { pages: 1 << 40, tables: vec![7, 1 << 50] },
                 Record::End { pages: 0, tables: Vec::new() },

@@ -7,12 +7,16 @@ use super::Done;
 use super::arguments::threads;
 use super::index::{IndexArgs, millis, written};
 use anyhow::Context;
-use axum::serve::ListenerExt;
 use flipside::hash::text_digest;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
 use service::{Limits, Service};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
 
@@ -74,6 +78,9 @@ pub(crate) struct Args {
 /// Time that requests have to end after a signal.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// Time that a connection has for the head of a request, from its beginning or from the last answer.
+const IDLE: Duration = Duration::from_secs(75);
+
 /// How often it is looked whether a log is so long that a snapshot is due.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -130,19 +137,9 @@ impl Args {
         let listener = listener.with_context(|| format!("--listen {}", self.listen))?;
         let address = listener.local_addr().context("the address")?;
         event("listening", &[("address", &address.to_string()), ("pages", &service.pages().to_string())]);
-        // Answers are short: none waits for another.
-        let listener = listener.tap_io(|stream| {
-            let _ = stream.set_nodelay(true);
-        });
         let (stop, stopping) = tokio::sync::watch::channel(false);
         let keeping = tokio::spawn(keep_house(Arc::clone(&service), self.expire, stopping.clone()));
-        let mut until = stopping.clone();
-        let server = axum::serve(listener, service::routes(Arc::clone(&service)))
-            .with_graceful_shutdown(async move {
-                let _ = until.wait_for(|stopped| *stopped).await;
-            })
-            .into_future();
-        let server = tokio::spawn(server);
+        let server = tokio::spawn(accept(listener, service::routes(Arc::clone(&service)), stopping));
         ended_by_signal().await?;
         event("stopping", &[]);
         service.stop();
@@ -155,6 +152,38 @@ impl Args {
     }
 }
 
+/// Takes connections until it is to stop, and ends when they have.
+async fn accept(
+    listener: TcpListener,
+    routes: axum::Router,
+    mut stopping: tokio::sync::watch::Receiver<bool>,
+) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(IDLE);
+    let connections = GracefulShutdown::new();
+    let mut stop = std::pin::pin!(stopping.wait_for(|stopped| *stopped));
+    loop {
+        let accepted = std::future::poll_fn(|context| match stop.as_mut().poll(context) {
+            Poll::Ready(_) => Poll::Ready(None),
+            Poll::Pending => listener.poll_accept(context).map(Some),
+        });
+        match accepted.await {
+            None => break,
+            Some(Ok((stream, _))) => {
+                // Answers are short: none waits for another.
+                let _ = stream.set_nodelay(true);
+                let routes = TowerToHyperService::new(routes.clone());
+                let connection = http.serve_connection(TokioIo::new(stream), routes);
+                // One that breaks off has its own end to see to.
+                tokio::spawn(connections.watch(connection));
+            }
+            // It may have been that client's fault; if there are too many connections, some end meanwhile.
+            Some(Err(_)) => tokio::time::sleep(LOOK).await,
+        }
+    }
+    connections.shutdown().await;
+}
+
 /// Waits for a signal to end.
 async fn ended_by_signal() -> anyhow::Result<()> {
     #[cfg(unix)]
@@ -164,7 +193,7 @@ async fn ended_by_signal() -> anyhow::Result<()> {
         let mut interrupt = signal(SignalKind::interrupt()).context("signals")?;
         std::future::poll_fn(|context| {
             let ended = terminate.poll_recv(context).is_ready() || interrupt.poll_recv(context).is_ready();
-            if ended { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+            if ended { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }

@@ -104,10 +104,16 @@ struct Waits {
     told: oneshot::Sender<Result<(), String>>,
 }
 
-/// What was answered, and what must be on the disk before that goes out.
+/// What was answered.
+#[derive(Default)]
 struct Answered {
     lines: Vec<u8>,
+    /// What must be on the disk before that goes out.
     unsynced: Option<Unsynced>,
+    /// Pages that were removed.
+    removed: usize,
+    /// Whether the index could not do what was asked, whatever the pages were.
+    failed: bool,
 }
 
 #[derive(Default)]
@@ -137,8 +143,12 @@ impl Service {
             let folder = &indexes.index;
             fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
             for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-                let name = entry.with_context(|| folder.display().to_string())?.file_name();
+                let entry = entry.with_context(|| folder.display().to_string())?;
+                let name = entry.file_name();
                 let Some(name) = name.to_str().filter(|name| is_name(name)) else { continue };
+                if name.ends_with(CONVERTED) && entry.path().is_file() {
+                    continue;
+                }
                 let opened = indexes.within(name).open(false)?;
                 collections.insert(name.to_owned(), Arc::new(Collection::new(opened)?));
             }
@@ -238,6 +248,9 @@ fn is_name(name: &str) -> bool {
         && !ACTIONS.contains(&name)
 }
 
+/// What stands behind the name of a file of an earlier version once it has become an index.
+const CONVERTED: &str = ".old";
+
 /// Names of paths, which no collection can have.
 const ACTIONS: [&str; 6] = ["check", "add", "check-and-add", "remove", "sketch", "collections"];
 
@@ -315,37 +328,46 @@ impl Collection {
             Some(sketcher) => Ok(sketcher),
             None => Sketcher::new(&self.settings, Some(Arc::clone(&self.frequencies))),
         };
-        let (mut out, mut unsynced) = (Vec::with_capacity(lines.len() * 160), None);
+        let mut answered = Answered { lines: Vec::with_capacity(lines.len() * 160), ..Answered::default() };
+        let out = &mut answered.lines;
         match sketcher {
             Ok(mut sketcher) => {
                 let asked: Vec<Result<Asked<'_>, String>> =
                     lines.iter().map(|line| self.read(action, &mut sketcher, line)).collect();
                 self.sketchers.lock().unwrap_or_else(PoisonError::into_inner).push(sketcher);
-                let worked = self.work_on(limits, action, &asked, &mut out);
-                if let Err(error) = worked.map(|waits| unsynced = waits) {
-                    // The index is as it was: none of these pages is remembered.
-                    self.counts.failed.fetch_add(asked.len() as u64, Relaxed);
-                    out.clear();
-                    for asked in &asked {
-                        failure(
-                            &mut out,
-                            asked.as_ref().ok().and_then(|asked| asked.page.name()),
-                            &error.to_string(),
-                        );
+                match self.work_on(limits, action, &asked, out) {
+                    Ok((unsynced, removed)) => (answered.unsynced, answered.removed) = (unsynced, removed),
+                    Err(error) => {
+                        // The index is as it was: none of these pages is remembered.
+                        self.counts.failed.fetch_add(asked.len() as u64, Relaxed);
+                        out.clear();
+                        for asked in &asked {
+                            let name = asked.as_ref().ok().and_then(|asked| asked.page.name());
+                            failure(out, name, &error.to_string());
+                        }
+                        answered.failed = true;
                     }
                 }
             }
-            Err(error) => lines.iter().for_each(|_| failure(&mut out, None, &error.to_string())),
+            Err(error) => {
+                lines.iter().for_each(|_| failure(out, None, &error.to_string()));
+                answered.failed = true;
+            }
         }
         self.counts.took(begun.elapsed());
-        Answered { lines: out, unsynced }
+        answered
     }
 
     /// Reads an object, and makes the sketch of its page where one is wanted.
     fn read<'a>(&self, action: Action, sketcher: &mut Sketcher, line: &'a [u8]) -> Result<Asked<'a>, String> {
         let page: Page<'a> = serde_json::from_slice(line).map_err(|error| format!("not a page: {error}"))?;
-        if action != Action::Sketch && page.name().is_none() {
-            return Err("a page without url or id".to_owned());
+        match page.name() {
+            None if action != Action::Sketch => return Err("a page without url or id".to_owned()),
+            Some(name) if matches!(action, Action::Check | Action::Add | Action::CheckAndAdd) => {
+                let about = Request { name, id: page.request.as_deref(), seen: 0, fresh_from: 0 };
+                about.check().map_err(|error| error.to_string())?;
+            }
+            _ => {}
         }
         let sketch = match (action, &page.text, &page.sketch) {
             (Action::Remove, ..) => None,
@@ -365,7 +387,7 @@ impl Collection {
         action: Action,
         asked: &[Result<Asked<'_>, String>],
         out: &mut Vec<u8>,
-    ) -> flipside::Result<Option<Unsynced>> {
+    ) -> flipside::Result<(Option<Unsynced>, usize)> {
         let now = millis(SystemTime::now());
         let mut unsynced = None;
         if self.failed.load(Relaxed) && !matches!(action, Action::Check | Action::Sketch) {
@@ -444,10 +466,7 @@ impl Collection {
                 }
             }
         }
-        if action == Action::Remove {
-            put(out, &json!({ "removed_pages": removed }));
-        }
-        Ok(unsynced)
+        Ok((unsynced, removed))
     }
 }
 
@@ -458,7 +477,7 @@ impl Service {
         collection: &Arc<Collection>,
         action: Action,
         lines: Vec<Bytes>,
-    ) -> Result<Vec<u8>, Refused> {
+    ) -> Result<Answered, Refused> {
         if self.waiting.fetch_add(1, Relaxed) >= MOST_WAITING {
             self.waiting.fetch_sub(1, Relaxed);
             self.refused.fetch_add(1, Relaxed);
@@ -479,19 +498,20 @@ impl Service {
             tokio::task::spawn_blocking(move || on.answer(&limits, action, &lines)).await
         };
         drop(permit);
-        let Answered { lines, unsynced } = worked.map_err(|_| Refused::Failed)?;
-        let Some(unsynced) = unsynced else { return Ok(lines) };
+        let mut answered = worked.map_err(|_| Refused::Failed)?;
+        let Some(unsynced) = answered.unsynced.take() else { return Ok(answered) };
         // Others work meanwhile, and one wait for the disk does for all of them.
         let (told, wait) = oneshot::channel();
         self.syncing.send(Waits { unsynced, told }).map_err(|_| Refused::Failed)?;
         match wait.await {
-            Ok(Ok(())) => Ok(lines),
+            Ok(Ok(())) => Ok(answered),
             Ok(Err(error)) => {
                 // Nobody knows what of the log is on the disk: these pages are in doubt, and no more are stored.
                 collection.failed.store(true, Relaxed);
-                let mut failed = Vec::new();
-                lines.split(|&byte| byte == b'\n').skip(1).for_each(|_| failure(&mut failed, None, &error));
-                Ok(failed)
+                let mut lines = Vec::new();
+                let answers = answered.lines.split(|&byte| byte == b'\n').skip(1);
+                answers.for_each(|_| failure(&mut lines, None, &error));
+                Ok(Answered { lines, failed: true, ..Answered::default() })
             }
             Err(_) => Err(Refused::Failed),
         }
@@ -555,6 +575,11 @@ fn put(out: &mut Vec<u8>, value: &impl serde::Serialize) {
     if serde_json::to_writer(&mut *out, value).is_ok() {
         out.push(b'\n');
     }
+}
+
+/// Appends how many pages were removed.
+fn total(out: &mut Vec<u8>, removed: usize) {
+    put(out, &json!({ "removed_pages": removed }));
 }
 
 fn failure(out: &mut Vec<u8>, page: Option<&str>, error: &str) {
@@ -627,9 +652,9 @@ async fn made(State(service): State<Arc<Service>>, UrlPath(name): UrlPath<String
     let told = |status: StatusCode, body: serde_json::Value| {
         (status, [(header::CONTENT_TYPE, "application/json")], body.to_string() + "\n").into_response()
     };
-    if !is_name(&name) {
-        let error =
-            "the name of a collection is up to 64 of a-z, 0-9, -, _ and ., and begins with a letter or digit";
+    if !is_name(&name) || name.ends_with(CONVERTED) {
+        let error = "the name of a collection is up to 64 of a-z, 0-9, -, _ and ., begins with a letter or digit, and \
+                     does not end in .old";
         return told(StatusCode::BAD_REQUEST, json!({ "answer": "error", "error": error }));
     }
     let asked = name.clone();
@@ -677,7 +702,7 @@ async fn work(
         return (StatusCode::NOT_FOUND, body).into_response();
     };
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    match kind.split(';').next().unwrap_or_default().trim() {
+    match &kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()[..] {
         "application/json" => {
             one(action, service, collection, body).await.unwrap_or_else(IntoResponse::into_response)
         }
@@ -710,10 +735,18 @@ async fn one(
         Ok(Bytes::from(whole))
     };
     let line = tokio::time::timeout(service.limits.deadline, read).await.map_err(|_| Refused::Late)??;
-    let answer = service.on_a_thread(&collection, action, vec![line]).await?;
-    let failed = answer.windows(16).take(1 << 16).any(|window| window == b"\"answer\":\"error\"");
-    let status = if failed { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-    Ok((status, [(header::CONTENT_TYPE, "application/json")], answer).into_response())
+    let Answered { mut lines, removed, failed, .. } =
+        service.on_a_thread(&collection, action, vec![line]).await?;
+    let is_error = lines.windows(16).take(1 << 16).any(|window| window == b"\"answer\":\"error\"");
+    let status = match (failed, is_error) {
+        (true, _) => StatusCode::INTERNAL_SERVER_ERROR,
+        (false, true) => StatusCode::BAD_REQUEST,
+        (false, false) => StatusCode::OK,
+    };
+    if action == Action::Remove {
+        total(&mut lines, removed);
+    }
+    Ok((status, [(header::CONTENT_TYPE, "application/json")], lines).into_response())
 }
 
 /// Answers pages line by line. A client that reads no answers is read no further.
@@ -721,7 +754,7 @@ fn many(action: Action, service: Arc<Service>, collection: Arc<Collection>, body
     let (send, answers) = mpsc::channel::<Bytes>(4);
     tokio::spawn(async move {
         let mut body = body.into_data_stream();
-        let (mut rest, mut lines, mut bytes) = (Vec::new(), Vec::new(), 0u64);
+        let (mut rest, mut lines, mut bytes, mut removed) = (Vec::new(), Vec::new(), 0u64, 0);
         let end = loop {
             let part = match tokio::time::timeout(service.limits.deadline, body.next()).await {
                 Err(_) => break Err(Refused::Late),
@@ -753,9 +786,10 @@ fn many(action: Action, service: Arc<Service>, collection: Arc<Collection>, body
                     batch.push(line);
                 }
                 match service.on_a_thread(&collection, action, batch).await {
-                    Ok(answer) => {
-                        let sent =
-                            tokio::time::timeout(service.limits.deadline, send.send(answer.into())).await;
+                    Ok(answered) => {
+                        removed += answered.removed;
+                        let sending = send.send(answered.lines.into());
+                        let sent = tokio::time::timeout(service.limits.deadline, sending).await;
                         if !matches!(sent, Ok(Ok(()))) {
                             // Nobody reads the answers.
                             return;
@@ -773,10 +807,15 @@ fn many(action: Action, service: Arc<Service>, collection: Arc<Collection>, body
                 None => {}
             }
         };
+        let mut last = Vec::new();
         if let Err(refused) = end {
-            let mut line = Vec::new();
-            failure(&mut line, None, refused.told().1);
-            let _ = send.send(line.into()).await;
+            failure(&mut last, None, refused.told().1);
+        }
+        if action == Action::Remove {
+            total(&mut last, removed);
+        }
+        if !last.is_empty() {
+            let _ = send.send(last.into()).await;
         }
     });
     let answers = Answers(answers);
