@@ -156,12 +156,17 @@ impl Drawer {
         start..start + more
     }
 
-    /// Makes room for so many entries.
-    fn lay_out(&mut self, room: usize) {
+    /// Its entries, with room for so many.
+    fn laid_out(&self, room: usize) -> Box<[u8]> {
         let mut bytes = vec![0; if room == 0 { 0 } else { room * WIDTH + SPARE }].into_boxed_slice();
         let held = self.len as usize * WIDTH;
         bytes[..held].copy_from_slice(&self.bytes[..held]);
-        self.bytes = bytes;
+        bytes
+    }
+
+    /// Makes room for so many entries.
+    fn lay_out(&mut self, room: usize) {
+        self.bytes = self.laid_out(room);
     }
 
     fn insert(&mut self, place: usize, entry: u64) {
@@ -457,8 +462,11 @@ impl Drawers {
 #[derive(Debug)]
 pub(crate) struct Filling {
     table: Drawers,
-    /// Entries of the drawer behind those that are made.
-    waiting: Vec<u64>,
+    /// The drawer behind those that are made, with room for entries that may come.
+    next: Drawer,
+    /// The key of the last entry, mixed, and how many of its entries stand at the end of that drawer; none of a crowd.
+    key: u32,
+    same: usize,
 }
 
 impl Filling {
@@ -469,16 +477,44 @@ impl Filling {
             depth += 1;
         }
         let drawers = Vec::with_capacity(1 << depth);
-        Self { table: Drawers { depth, drawers, crowds: HashMap::new() }, waiting: Vec::new() }
+        let mut next = Drawer { depth, ..Drawer::default() };
+        next.lay_out(1 << SLOT_BITS);
+        Self { table: Drawers { depth, drawers, crowds: HashMap::new() }, next, key: 0, same: 0 }
     }
 
     /// Puts an entry behind the others: a mixed key and its slot.
+    #[inline]
     pub(crate) fn push(&mut self, entry: u64) {
-        let number = (u128::from(entry) >> (u64::BITS - self.table.depth)) as usize;
+        let (mixed, slot) = ((entry >> 32) as u32, entry & u64::from(u32::MAX));
+        let number = (u64::from(mixed) >> (u32::BITS - self.table.depth)) as usize;
         while self.table.drawers.len() < number {
             self.make();
         }
-        self.waiting.push(entry);
+        if mixed != self.key || self.next.len == 0 {
+            (self.key, self.same) = (mixed, 0);
+        } else if self.same == 0 || self.same == FEW {
+            return self.crowd(slot);
+        }
+        self.same += 1;
+        if self.next.bytes.len() < (self.next.len as usize + 1) * WIDTH + SPARE {
+            self.next.lay_out(2 * (self.next.len as usize + 1));
+        }
+        self.next.push(self.next.entry(mixed, slot));
+    }
+
+    /// Puts one more slot of the last key into its crowd, with those that stand in the drawer, if they still do.
+    #[cold]
+    fn crowd(&mut self, slot: u64) {
+        let next = &mut self.next;
+        let crowd = self.table.crowds.entry(unmix(self.key)).or_default();
+        if self.same > 0 {
+            let first = next.len as usize - self.same;
+            crowd.extend((first..next.len as usize).map(|place| next.slot(place) as u32));
+            next.len = first as u32;
+            next.push(next.entry(self.key, next.crowd()));
+            self.same = 0;
+        }
+        crowd.push(slot as u32);
     }
 
     /// The table.
@@ -486,31 +522,16 @@ impl Filling {
         while self.table.drawers.len() < 1 << self.table.depth {
             self.make();
         }
+        self.table.crowds.values_mut().for_each(Vec::shrink_to_fit);
         self.table
     }
 
     /// Makes the next drawer.
     fn make(&mut self) {
-        let Drawers { depth, drawers, crowds } = &mut self.table;
-        let mut drawer = Drawer { depth: *depth, ..Drawer::default() };
-        drawer.lay_out(room(self.waiting.len()));
-        for same in self.waiting.chunk_by(|a, b| a >> 32 == b >> 32) {
-            let mixed = (same[0] >> 32) as u32;
-            if same.len() > FEW {
-                crowds.insert(unmix(mixed), same.iter().map(|&entry| entry as u32).collect());
-                drawer.push(drawer.entry(mixed, drawer.crowd()));
-            } else {
-                same.iter().for_each(|&entry| {
-                    drawer.push(drawer.entry(mixed, entry & u64::from(u32::MAX)));
-                });
-            }
-        }
-        // A crowd stands elsewhere.
-        if room(drawer.len as usize) * WIDTH + SPARE < drawer.bytes.len() {
-            drawer.lay_out(room(drawer.len as usize));
-        }
-        drawers.push(drawer);
-        self.waiting.clear();
+        let next = &mut self.next;
+        let bytes = next.laid_out(room(next.len as usize));
+        self.table.drawers.push(Drawer { bytes, ..*next });
+        next.len = 0;
     }
 }
 
