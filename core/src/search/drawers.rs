@@ -467,7 +467,12 @@ pub(crate) struct Filling {
     /// The key of the last entry, mixed, and how many of its entries stand at the end of that drawer; none of a crowd.
     key: u32,
     same: usize,
+    /// Bytes of drawers that were made since memory was last asked for.
+    made: usize,
 }
+
+/// Bytes of memory that are asked for at once: less than what an allocator takes from the system for itself alone.
+const AT_ONCE: usize = 96 << 10;
 
 impl Filling {
     /// A table of slots up to the last.
@@ -479,7 +484,7 @@ impl Filling {
         let drawers = Vec::with_capacity(1 << depth);
         let mut next = Drawer { depth, ..Drawer::default() };
         next.lay_out(1 << SLOT_BITS);
-        Self { table: Drawers { depth, drawers, crowds: HashMap::new() }, next, key: 0, same: 0 }
+        Self { table: Drawers { depth, drawers, crowds: HashMap::new() }, next, key: 0, same: 0, made: 0 }
     }
 
     /// Puts an entry behind the others: a mixed key and its slot.
@@ -530,6 +535,12 @@ impl Filling {
     fn make(&mut self) {
         let next = &mut self.next;
         let bytes = next.laid_out(room(next.len as usize));
+        self.made += bytes.len();
+        if self.made > AT_ONCE {
+            // Asked for a drawer at a time, an allocator asks the system for each: see to it that more is at hand.
+            drop(std::hint::black_box(Vec::<u8>::with_capacity(AT_ONCE)));
+            self.made = 0;
+        }
         self.table.drawers.push(Drawer { bytes, ..*next });
         next.len = 0;
     }
