@@ -149,7 +149,10 @@ fn marks(job: &MarkJob, files: &[FileRow], options: &ReadOptions) -> Result<Vec<
         }
         Ok(Marks { input, documents: row.documents, members: Vec::new() })
     };
-    let mut marks: Vec<Marks> = files.iter().map(found).collect::<Result<_>>()?;
+    // A file that could not be opened has no pages, and may still not be there.
+    let is_broken = |row: &&FileRow| row.documents == 0 && fs::metadata(&row.path).is_err();
+    let files: Vec<&FileRow> = files.iter().filter(|row| !is_broken(row)).collect();
+    let mut marks: Vec<Marks> = files.iter().copied().map(found).collect::<Result<_>>()?;
     let places: HashMap<&str, usize> =
         files.iter().enumerate().map(|(at, row)| (&row.path[..], at)).collect();
     let path = job.result.join("clusters.csv");

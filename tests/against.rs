@@ -190,3 +190,20 @@ fn old_and_new_may_be_of_different_formats_and_any_number_of_threads_reads_them(
     assert!(!place.at("t1/kept.warc.wet.gz").exists(), "no file for pages that are not written");
     said(&place, "inspect t1", 0);
 }
+
+#[test]
+fn an_old_result_without_some_of_its_kept_pages_is_refused() {
+    let place = pages();
+    place.put("old/c.jsonl", (20..40).map(|page| line("more", &text(page, 0))).collect::<String>());
+    said(&place, "dedup old --out old-result --kept-files 1KiB --quiet", 0);
+    said(&place, "dedup new.jsonl --against old-result --out first", 0);
+    let kept = fs::read_dir(place.at("old-result")).unwrap().map(|entry| entry.unwrap().path());
+    let kept =
+        kept.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("kept")).min().unwrap();
+    let aside = place.at("aside");
+    fs::rename(&kept, &aside).unwrap();
+    let told = said(&place, "dedup new.jsonl --against old-result --out second", 2);
+    let name = kept.file_name().unwrap().to_string_lossy().into_owned();
+    assert!(told.contains(&format!("{name} is gone")), "{told}");
+    assert!(!place.at("second").exists());
+}

@@ -138,6 +138,16 @@ fn dolma_finds_an_attribute_for_each_document() {
     assert_eq!(ids(&stays), ids(&lines(&place, "result/kept.jsonl.gz")));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_that_leads_nowhere_has_nothing_to_mark() {
+    let place = result();
+    std::os::unix::fs::symlink("nowhere", place.at("documents/link.jsonl")).unwrap();
+    place.told("dedup documents --out with-link --quiet", 1);
+    let told = place.told("mark with-link --for numpy --out marks", 0);
+    assert!(place.at("marks").is_dir(), "{told}");
+}
+
 #[test]
 fn what_cannot_be_marked_is_refused() {
     let place = result();

@@ -474,6 +474,14 @@ fn a_working_folder_is_one_job_s_and_one_run_s() {
     ended_at(&first, 2).unwrap();
     let now = sketches(&at("out.stages"));
     assert!(now.iter().zip(&left).any(|(now, left)| now != left) && now.len() == 2);
+    // So does one that was written to, whatever its mark looks at.
+    ended_at(&first, 8).unwrap();
+    let later = std::time::SystemTime::now() + Duration::from_secs(5);
+    fs::File::options().append(true).open(&paths[1]).unwrap().set_modified(later).unwrap();
+    let heard = Ending::default();
+    staged::dedup_on_disk(&first, &heard).unwrap();
+    assert!(!heard.notes.into_inner().unwrap().iter().any(|note| note.contains("going on with")));
+    fs::remove_dir_all(at("out")).unwrap();
     // A file that is damaged is told, and so is the way out.
     ended_at(&first, 8).unwrap();
     let damaged =

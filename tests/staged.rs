@@ -544,8 +544,29 @@ fn what_does_not_fit_is_named_and_stays() {
     assert!(message.contains(&*file.to_string_lossy()) && message.contains("checksum"), "{message}");
     flipside().arg("inspect").arg(&file).assert().failure();
     fs::write(&file, &whole[..whole.len() - 7]).unwrap();
-    staged::sketch(&SketchJob { force: true, ..job.clone() }, &Silent).unwrap();
-    assert!(contents(&sketches) == before, "nothing else was touched");
+    let names = fs::read(file.with_extension("names")).unwrap();
+    let mut flipped_names = names.clone();
+    flipped_names[names.len() - 3] ^= 4;
+    for (bytes, names) in
+        [(&whole[..whole.len() - 7], &names), (&flipped[..], &names), (&whole[..], &flipped_names)]
+    {
+        fs::write(&file, bytes).unwrap();
+        fs::write(file.with_extension("names"), names).unwrap();
+        let again = staged::sketch(&SketchJob { force: true, ..job.clone() }, &Silent).unwrap();
+        assert_eq!(again.there, 2);
+        assert!(contents(&sketches) == before, "nothing else was touched");
+    }
+
+    // A link in a folder that leads nowhere is told and left out.
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("nowhere", crawl.join("link.jsonl")).unwrap();
+        let all = SketchJob { inputs: vec![crawl.clone()], ..job.clone() };
+        let done = staged::sketch(&all, &Silent).unwrap();
+        assert_eq!((done.files, done.there, done.damaged), (3, 3, 1));
+        let named = SketchJob { inputs: vec![crawl.join("link.jsonl")], ..job.clone() };
+        assert!(told(staged::sketch(&named, &Silent).unwrap_err()).contains("link.jsonl"));
+    }
 
     // A stage before the one that it needs; memory that is too little; a band that is missing.
     let cluster = |memory| ClusterJob {
@@ -600,6 +621,8 @@ fn what_does_not_fit_is_named_and_stays() {
         ..apply
     };
     assert!(told(staged::apply(&others, &Silent).unwrap_err()).contains("name another folder"));
+    #[cfg(unix)]
+    fs::remove_file(top.path().join("moved/link.jsonl")).unwrap();
     // What was kept is not read as more pages.
     assert_eq!(discover(&[top.path().to_path_buf()], &DiscoverOptions::default()).unwrap().len(), 3);
     // Every file is one that inspect knows.

@@ -197,7 +197,8 @@ impl Linkage {
     }
 }
 
-/// Which document of a cluster stays. Ties go to the first, so it is always the same one.
+/// Which document of a cluster stays: always the same one. Among equals by `Longest`, `ShortestUrl` and `Score`, the
+/// least digest of the text decides, then the URL, then the place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keep {

@@ -285,6 +285,14 @@ impl Input {
         }
     }
 
+    /// Why it cannot be opened, if so: a link in a folder that leads nowhere, for example.
+    pub(crate) fn cannot_open(&self) -> Option<&str> {
+        match &self.problem {
+            Some(Problem::CannotOpen(error)) => Some(error),
+            _ => None,
+        }
+    }
+
     /// True for the copy of standard input or of another stream.
     pub fn is_stream(&self) -> bool {
         self.spool.is_some()

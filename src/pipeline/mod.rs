@@ -34,7 +34,7 @@ use crate::format;
 use crate::frames::{self, Frames};
 use crate::frequencies;
 use crate::making::check_file;
-use crate::report::model::MemoryReport;
+use crate::report::model::{MemoryReport, WrittenFile};
 use crate::report::tell;
 use crate::seen;
 use crate::weight::frequencies::Frequencies;
@@ -272,6 +272,14 @@ fn hold_against(
         }
         if format::is_result_folder(path) {
             let kept = corpus::kept_files(path)?;
+            let written = WrittenFile::listed_in(&path.join("report.json")).unwrap_or_default();
+            let is_kept = |file: &&WrittenFile| corpus::is_kept_name(&file.name);
+            if let Some(gone) =
+                written.iter().filter(is_kept).find(|file| !kept.contains(&path.join(&file.name)))
+            {
+                let expected = format!("all kept pages of that result; {} is gone", gone.name);
+                return Err(Error::parameter("against", path.display(), expected));
+            }
             if kept.is_empty() {
                 let expected = "a result with its kept pages (--write kept), or the files that they are in";
                 return Err(Error::parameter("against", path.display(), expected));

@@ -2,7 +2,7 @@
 
 use super::cluster::{self, fates_of};
 use super::record::Fate;
-use super::sketch::Shard;
+use super::sketch::{Shard, tell_broken};
 use super::sketches::{Column, Folder, InputMark, SketchFile};
 use super::{names, workplace};
 use crate::corpus::{self, Damage, DiscoverOptions, Input, Place, ReadOptions, discover_all};
@@ -100,7 +100,10 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     let discovery = DiscoverOptions { fields: reading.fields.clone(), ..DiscoverOptions::default() };
     let found = discover_all(&job.inputs, &discovery)?;
     found.passed_over.told().iter().for_each(|told| progress.note(told));
-    let places = match_inputs(&folder, &found.inputs)?;
+    let (inputs, broken): (Vec<&Input>, Vec<&Input>) =
+        found.inputs.iter().partition(|input| input.cannot_open().is_none());
+    tell_broken(&broken, progress);
+    let places = match_inputs(&folder, &inputs)?;
     let (_, fates) = cluster::open(&folder, job.linkage).map_err(|error| match error {
         Error::Io { source, path } if source.kind() == std::io::ErrorKind::NotFound => {
             let linkage = job.linkage.name();
@@ -113,7 +116,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     let note = Note { sketches: folder.id.clone(), linkage: job.linkage, writes: job.writes, file: None };
     begin(&job.out, &note)?;
     let part: Vec<(&Input, usize)> = (0..)
-        .zip(found.inputs.iter().zip(places))
+        .zip(inputs.into_iter().zip(places))
         .filter(|&(at, _)| job.shard.has(at))
         .map(|(_, of)| of)
         .collect();
@@ -153,7 +156,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
 
 /// The file of sketches of each input: the one of its path, or, where files have moved, the only one of a file
 /// of its name and content.
-fn match_inputs(folder: &Folder, inputs: &[Input]) -> Result<Vec<usize>> {
+fn match_inputs(folder: &Folder, inputs: &[&Input]) -> Result<Vec<usize>> {
     let mut places = Vec::with_capacity(inputs.len());
     for input in inputs {
         let mark = InputMark::of(input)?;

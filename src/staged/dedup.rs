@@ -2,7 +2,7 @@
 //! come to the folder of results that a run in memory makes.
 
 use super::cluster::{check_keep, cluster_folder, fates_of};
-use super::estimate::Estimate;
+use super::estimate::{Estimate, in_any_case};
 use super::exact::{company_of, distance_of};
 use super::join::join_folder;
 use super::lookup::{Called, Lookup};
@@ -64,6 +64,8 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         return dedup_in_memory(job, progress);
     };
     let held = expected.in_memory(&job.settings);
+    // What was promised is kept to, whatever the pages are like.
+    let most = if job.memory.is_some() { in_any_case(held) } else { held };
     let told = MemoryReport {
         limit_bytes: limit,
         expected_pages: expected.pages,
@@ -74,7 +76,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         |progress| dedup_in_memory(&Job { expected: Some(told.clone()), ..job.clone() }, progress);
     // What was begun on disk goes on there, however much memory is free now.
     let left = left_beside(&real, job, &files)?;
-    if held <= limit && !left.as_ref().is_some_and(|left| left.is_of_job) {
+    if most <= limit && !left.as_ref().is_some_and(|left| left.is_of_job) {
         if let Some(Left { path, .. }) = left {
             let shown = printable_path(&path);
             progress.note(&format!(
@@ -86,9 +88,13 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let can = can_be_staged(job).and_then(|()| least(job, &files.inputs, &expected, limit));
     match (can, job.memory) {
         (Ok(at_once), _) => {
-            if held > limit {
+            if most > limit {
+                let of_alike = match held > limit {
+                    true => String::new(),
+                    false => format!(", and up to {} where very many pages are alike,", told_bytes(most)),
+                };
                 progress.note(&format!(
-                    "{} of memory are expected to be needed and {} may be taken, so the run goes in stages on disk",
+                    "{} of memory are expected to be needed{of_alike} and {} may be taken, so the run goes in stages on disk",
                     told_bytes(held),
                     told_bytes(limit)
                 ));
@@ -377,6 +383,7 @@ impl Run<'_> {
         let all = Kept::new(&folder, &called, &fates, &kept);
         let corpus::Kept { lost, files } = match job.writes.kept {
             true => stages.run("write kept pages", kept.iter().sum(), "pages", 0, |_| {
+                tables.lookup.borrow_mut().release();
                 let (options, is_same) = (job.read_options(), |id, text: &str| all.is_same(id, text));
                 let new = &inputs[..new_files];
                 corpus::write_kept_as(job.kept_files, new, &options, &all, &is_same, out.path())
@@ -570,6 +577,8 @@ struct Kept<'a> {
     numbers: &'a [u64],
     /// Rows and digests of the file that was asked for last.
     last: Mutex<Option<Digests>>,
+    /// Held by who reads the names of a file, which take more memory than what is wanted of them.
+    reading: Mutex<()>,
 }
 
 /// Rows of the pages of a file, and the digests of their texts, 16 bytes each.
@@ -587,7 +596,7 @@ impl<'a> Kept<'a> {
                 *file = Some(at);
             }
         }
-        Self { folder, files, fates, numbers, last: Mutex::default() }
+        Self { folder, files, fates, numbers, last: Mutex::default(), reading: Mutex::default() }
     }
 
     /// Whether a text is the one that was read of a page.
@@ -604,6 +613,7 @@ impl<'a> Kept<'a> {
     fn digests(&self, shard: u32) -> Result<Option<Digests>> {
         let Some(at) = self.files[shard as usize] else { return Ok(None) };
         let file = &self.folder.files[at];
+        let _one = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let rows: Vec<u32> = file.names()?.iter().map(|named| named.row).collect();
         let mut digests = Vec::new();
         file.reader()?.read(Column::Digests, 0, rows.len(), &mut digests)?;
@@ -615,6 +625,7 @@ impl KeptPages for Kept<'_> {
     fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
         let Some(at) = self.files[shard as usize] else { return Ok(Cow::Borrowed(&[])) };
         let (file, start) = (&self.folder.files[at], self.folder.starts[at]);
+        let _one = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let fates = fates_of(self.fates, start..start + file.header.pages)?;
         let mut goes = fates.iter().filter(|fate| fate.stays != fate.page).map(|fate| fate.page).peekable();
         let stays = (start..).zip(file.names()?).filter(|(page, _)| goes.next_if_eq(page).is_none());

@@ -264,8 +264,7 @@ impl Joiner<'_> {
         };
         let most_pairs = MOST_PAIRS + header.compared * MOST_PAIRS_A_PAGE;
         let (mut found, mut met) = (0, Met::default());
-        let advice =
-            "as pages of one template do. Sketch the pages again with --search keys, or a smaller --distance";
+        let advice = "as pages of one template do. Or take --search keys, or a smaller --distance (in stages, sketch again)";
         // One list for all, as long as the longest: to give back and to ask anew leaves gaps.
         let sums = loads
             .iter()
@@ -313,11 +312,11 @@ impl Joiner<'_> {
             });
             put?;
             if joined.is_none() {
-                let more = told_bytes(2 * self.budget.bytes);
+                let more = told_bytes(self.memory + 3 * self.budget.bytes);
                 let expected = format!(
                     "{more} or more: very many hashes lie within {distance} bits of each other, {advice}"
                 );
-                return Err(Error::parameter("memory", told_bytes(self.budget.bytes), expected));
+                return Err(Error::parameter("memory", told_bytes(self.memory), expected));
             }
             if found > most_pairs {
                 let expected = format!(

@@ -166,6 +166,8 @@ pub(super) struct Joiner<'a> {
     pub(super) folder: &'a Folder,
     pub(super) company: Company,
     pub(super) budget: Budget,
+    /// Of which the budget is what is left.
+    pub(super) memory: u64,
     places: Places,
     progress: &'a dyn Progress,
 }
@@ -174,7 +176,7 @@ impl<'a> Joiner<'a> {
     pub(super) fn new(folder: &'a Folder, memory: u64, progress: &'a dyn Progress) -> Result<Self> {
         let company = exact::company_of(&folder.settings)?;
         let budget = Budget::beside(memory, 2 * bits_bytes(folder.pages()))?;
-        Ok(Self { folder, company, budget, places: Places::of(folder), progress })
+        Ok(Self { folder, company, budget, memory, places: Places::of(folder), progress })
     }
 }
 

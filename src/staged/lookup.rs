@@ -111,6 +111,12 @@ impl<'a> Lookup<'a> {
         (0..self.first_old).filter(|&page| self.repeated.get(page)).count() as u64
     }
 
+    /// Gives back memory that makes looking up faster, until something is looked up again.
+    pub fn release(&mut self) {
+        self.starts.release();
+        self.names.release();
+    }
+
     /// A page's names.
     ///
     /// # Errors
@@ -195,6 +201,11 @@ impl Blocks {
             at += n as u64;
         }
         Ok(())
+    }
+
+    /// Gives back the memory of all blocks.
+    fn release(&mut self) {
+        self.held.fill_with(|| (u64::MAX, Vec::new()));
     }
 
     fn block(&mut self, block: u64) -> Result<&[u8]> {

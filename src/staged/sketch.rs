@@ -116,10 +116,14 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
             let expected = "a file: what a stream holds cannot be read again by a later stage";
             return Err(Error::parameter("input", input.path.display(), expected));
         }
-        input.open().map_err(|error| Error::io(&input.path, error))?;
+        if input.cannot_open().is_none() || job.inputs.contains(&input.path) {
+            input.open().map_err(|error| Error::io(&input.path, error))?;
+        }
     }
-    let inputs: Vec<&Input> =
-        (0..).zip(&found.inputs).filter(|&(at, _)| job.shard.has(at)).map(|(_, input)| input).collect();
+    let inputs = (0..).zip(&found.inputs).filter(|&(at, _)| job.shard.has(at)).map(|(_, input)| input);
+    let (inputs, broken): (Vec<&Input>, Vec<&Input>) =
+        inputs.partition(|input| input.cannot_open().is_none());
+    tell_broken(&broken, progress);
     fs::create_dir_all(&job.out).map_err(|error| Error::io(&job.out, error))?;
     sweep(&job.out);
     let reading = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
@@ -148,7 +152,16 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     progress.end();
     done??;
     let [there, pages, damaged] = sums.map(AtomicU64::into_inner);
+    let damaged = damaged + broken.len() as u64;
     Ok(Sketched { files: inputs.len() as u64, there, pages, damaged })
+}
+
+/// Tells of files in folders that cannot be opened, and are left out.
+pub(super) fn tell_broken(broken: &[&Input], progress: &dyn Progress) {
+    for input in broken {
+        let error = input.cannot_open().unwrap_or_default();
+        progress.note(&format!("{}: cannot be opened and is left out: {error}", input.path.display()));
+    }
 }
 
 /// What an input file came to.
@@ -247,8 +260,8 @@ impl One<'_> {
                     let (pages, damaged) = (file.header.pages, file.header.damaged);
                     return Ok(Made { there: true, pages, damaged, read });
                 }
-                Err(error) if !job.force || !format::is_of_kind(&path, SKETCHES) => return Err(error),
-                Err(_) => {}
+                Err(_) if (job.force || self.keeps_reading) && format::is_of_kind(&path, SKETCHES) => {}
+                Err(error) => return Err(error),
             }
         }
         let pages = self.read()?;
@@ -289,7 +302,13 @@ impl One<'_> {
             let advice = "give --force to sketch it again, or put back the file";
             return Err(wrong(path, "the input", expected, got, advice));
         }
-        super::names::open(&path.with_extension("names"), &mark.path, header.pages)?;
+        if self.job.force || self.keeps_reading {
+            // What is damaged is to be made again: all of it is read.
+            file.check()?;
+            file.names()?;
+        } else {
+            super::names::open(&path.with_extension("names"), &mark.path, header.pages)?;
+        }
         Ok(file)
     }
 }

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 const LOCK: &str = "lock";
 /// Sketches of new pages, and those of old ones.
@@ -39,8 +40,14 @@ impl Mark {
             .map(|input| input.problem.is_none().then(|| InputMark::of(input)).transpose())
             .collect::<Result<_>>()?;
         let paths: Vec<_> = files.inputs.iter().map(|input| input.stored().to_string_lossy()).collect();
+        // A mark does not look at all of a large file; one that was written to has another time.
+        let written: Vec<Option<SystemTime>> = files
+            .inputs
+            .iter()
+            .map(|input| fs::metadata(input.stored()).and_then(|found| found.modified()).ok())
+            .collect();
         let decides =
-            (&job.settings, &job.fields, job.longest_page, job.rules, files.new_files, paths, marks);
+            (&job.settings, &job.fields, job.longest_page, job.rules, files.new_files, paths, marks, written);
         let bytes = serde_json::to_vec(&decides).map_err(|error| Error::io(&job.out, error.into()))?;
         let (low, high) = murmur3_x64_128(&bytes, 0);
         let flipside = env!("CARGO_PKG_VERSION").to_owned();

@@ -14,8 +14,8 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows of a row group.
-const GROUP_ROWS: usize = 1 << 17;
+/// Rows of a row group: some megabytes, all of which are in memory until they are written.
+const GROUP_ROWS: usize = 1 << 14;
 
 /// The version of the columns.
 const VERSION: &str = "1";
