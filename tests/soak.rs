@@ -158,10 +158,21 @@ impl Model {
             let document = self.index.find(asked.sketch.facts.digest)?;
             (self.names[&document] == asked.name).then_some((document, asked.page))
         });
-        let (documents, pages): (Vec<Document>, Vec<u64>) = found.unzip();
+        let (documents, pages): (Vec<Document>, HashSet<u64>) = found.unzip();
+        let texts: HashSet<u128> =
+            documents.iter().filter_map(|&document| self.index.digest(document)).collect();
         self.index.remove(&documents);
-        documents.iter().for_each(|document| _ = self.names.remove(document));
+        let names: HashSet<String> =
+            documents.iter().filter_map(|document| self.names.remove(document)).collect();
         self.stored.retain(|page| !pages.contains(page));
+        // No answer tells of what was removed, and one to a question about it is forgotten.
+        self.answered
+            .retain(|(asked, _)| !asked.iter().any(|asked| texts.contains(&asked.sketch.facts.digest)));
+        for (_, expected) in &mut self.answered {
+            for (_, earlier, ..) in expected {
+                *earlier = earlier.take().filter(|earlier| !names.contains(earlier));
+            }
+        }
     }
 
     /// Does what the service does, and says what it must answer.
