@@ -1,8 +1,8 @@
 """Processor time and F1 on Spark, beside Spark ML's MinHashLSH and text-dedup's script, on the same texts and cores.
 
-    python spark_rivals.py ROWS.csv NAME=TEXTS.jsonl,TRUTH.csv ...
+    python spark_rivals.py ROWS.csv NAME=TEXTS.jsonl,TRUTH.csv ... [TOOL ...]
 
-TEXTS has a text in each line, TRUTH lines of `a,b,jaccard`, numbers of lines from 0. What stands there twice is taken
+All tools are run unless some are named. TEXTS has a text in each line, TRUTH lines of `a,b,jaccard`, numbers of lines from 0. What stands there twice is taken
 once. Each run is a process of its own: a session of Spark on two cores that reads the texts and finds the pairs whose
 runs of five words have a Jaccard coefficient of .8 or more. Processor seconds are those of Spark's machine and of
 Python's workers until the pairs are counted; the row `nothing` has those of a session that counts the texts alone.
@@ -16,13 +16,17 @@ graphframes, a package of the JVM. Its functions are called as it calls them its
 BigQuery. It judges nothing: pages that share a band are one component, and it has no F1 of pairs.
 """
 
+import collections
 import csv
-import itertools
 import json
+import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 THRESHOLD = 0.8
@@ -31,8 +35,8 @@ SETTINGS = {"flipside": {}, "flipside 1024 bytes": {"sketch_bytes": 1024, "recal
 TOOLS = ["nothing", *SETTINGS, "MinHashLSH 3 tables", "text-dedup 0.3.1"]
 COLUMNS = ["version", "pyspark", "set", "pages", "tool", "cpu_seconds", "pairs", "precision", "recall", "f1"]
 COLUMNS += ["components_precision", "components_recall", "components_f1", "command"]
-# A run that takes longer is stopped, and its row says so.
-LONGEST = 1200
+# Processor seconds. A run that takes more is stopped, and its row says so.
+LONGEST = 1800
 
 
 def session():
@@ -100,8 +104,8 @@ def ticks(process):
     return int(fields[1]), sum(map(int, fields[11:15]))
 
 
-def cpu_seconds():
-    """Processor seconds of all that this process has started, alive or not, and of itself."""
+def family():
+    """Processor time of this process and of all that it has started and that are alive, by their numbers."""
     alive = {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -111,11 +115,27 @@ def cpu_seconds():
     ours = {os.getpid()}
     while more := {process for process, (parent, _) in alive.items() if parent in ours} - ours:
         ours |= more
-    return sum(alive[process][1] for process in ours) / os.sysconf("SC_CLK_TCK")
+    return {process: alive[process][1] for process in ours}
+
+
+def cpu_seconds():
+    """Processor seconds of all that this process has started, alive or not, and of itself."""
+    return sum(family().values()) / os.sysconf("SC_CLK_TCK")
+
+
+def stop_when_too_long():
+    """Ends this process and all that it has started when they have used more than `LONGEST`."""
+    while cpu_seconds() <= LONGEST:
+        time.sleep(2)
+    print(json.dumps([LONGEST, None]), flush=True)
+    for process in family().keys() - {os.getpid()}:
+        os.kill(process, signal.SIGKILL)
+    os._exit(0)
 
 
 def run(tool, texts):
     """One run; prints processor seconds and the pairs, for the process that has begun this one."""
+    threading.Thread(target=stop_when_too_long, daemon=True).start()
     spark = session()
     frame = spark.read.schema("id long, text string").json(texts)
     if tool == "nothing":
@@ -142,8 +162,8 @@ def distinct(path):
     return texts
 
 
-def joined(pairs):
-    """All pairs of pages that a chain of these joins."""
+def components(pairs):
+    """For each page of a pair the first of those that a chain of pairs joins it with."""
     parents = {}
 
     def first(page):
@@ -153,20 +173,26 @@ def joined(pairs):
 
     for a, b in pairs:
         parents[first(a)] = first(b)
-    components = {}
-    for page in parents:
-        components.setdefault(first(page), []).append(page)
-    return {pair for pages in components.values() for pair in itertools.combinations(sorted(pages), 2)}
+    return {page: first(page) for page in parents}
 
 
-def scores(found, true):
-    """Precision, recall and F1."""
-    right = len(found & true)
-    shares = right / max(1, len(found)), right / max(1, len(true)), 2 * right / max(1, len(found) + len(true))
+def scores(right, found, true):
+    """Precision, recall and F1 of so many found that are right."""
+    shares = right / max(1, found), right / max(1, true), 2 * right / max(1, found + true)
     return [f"{share:.4f}" for share in shares]
 
 
-def rows_of(name, documents, truth, command):
+def scores_of_components(found, true):
+    """Those of all pairs of pages that a chain joins, which are many where a component is large: they are counted."""
+
+    def pairs(groups):
+        return sum(math.comb(pages, 2) for pages in collections.Counter(groups).values())
+
+    both = [(found[page], true[page]) for page in found.keys() & true.keys()]
+    return scores(pairs(both), pairs(found.values()), pairs(true.values()))
+
+
+def rows_of(name, documents, truth, tools, command):
     import flipside
     import pyspark
 
@@ -178,29 +204,32 @@ def rows_of(name, documents, truth, command):
         path = Path(folder) / "texts.jsonl"
         lines = (json.dumps({"id": number, "text": text}) + "\n" for number, text in texts.items())
         path.write_text("".join(lines), encoding="utf-8")
-        for tool in TOOLS:
+        for tool in tools:
             row = [flipside.__version__, pyspark.__version__, name, len(texts), tool]
-            try:
-                arguments = [sys.executable, __file__, "run", tool, str(path)]
-                done = subprocess.run(arguments, capture_output=True, text=True, timeout=LONGEST)
-            except subprocess.TimeoutExpired:
-                yield [*row, f"> {LONGEST} s", *[""] * 7, command]
-                continue
+            done = subprocess.run([sys.executable, __file__, "run", tool, str(path)], capture_output=True, text=True)
             if done.returncode:
                 raise SystemExit(done.stderr)
             cpu, pairs = json.loads(done.stdout.splitlines()[-1])
+            if pairs is None:
+                yield [*row, f"> {cpu}", *[""] * 7, command]
+                continue
             pairs = {(min(pair), max(pair)) for pair in pairs}
-            of_pairs = [""] * 3 if tool == "nothing" or tool.startswith("text-dedup") else scores(pairs, near)
-            of_components = [""] * 3 if tool == "nothing" else scores(joined(pairs), joined(near))
+            of_pairs = [""] * 3 if tool == "nothing" or tool.startswith("text-dedup") else scores(len(pairs & near), len(pairs), len(near))
+            of_components = [""] * 3 if tool == "nothing" else scores_of_components(components(pairs), components(near))
             yield [*row, f"{cpu:.1f}", len(pairs), *of_pairs, *of_components, command]
 
 
-def main(out, sets):
-    command = "python python/benches/spark_rivals.py " + " ".join([Path(out).name, *(one.split("=")[0] + "=…" for one in sets)])
+def main(out, arguments):
+    sets = [one for one in arguments if "=" in one]
+    tools = [one for one in arguments if "=" not in one]
+    if unknown := set(tools) - set(TOOLS):
+        raise SystemExit(f"{', '.join(unknown)}: not one of {', '.join(TOOLS)}")
+    shown = [Path(out).name, *(one.split("=")[0] + "=…" for one in sets), *(f'"{tool}"' for tool in tools)]
+    command = "python python/benches/spark_rivals.py " + " ".join(shown)
     for one in sets:
         name, paths = one.split("=", 1)
         documents, truth = paths.split(",")
-        for row in rows_of(name, documents, truth, command):
+        for row in rows_of(name, documents, truth, tools or TOOLS, command):
             new = not Path(out).exists()
             with open(out, "a", newline="", encoding="utf-8") as file:
                 table = csv.writer(file, lineterminator="\n")

@@ -158,7 +158,7 @@ def dedup(
         files.setdefault("text_field", column)
     if against is not None:
         files["against"] = _paths(against)
-    out = _os.fspath(out)
+    out = _os.fsdecode(out)
     summary = _flipside.dedup_of_files([*options, *_options(files), f"--out={out}", "--", *_paths(data)], progress)
     return FolderResult(out, summary)
 
@@ -168,7 +168,7 @@ class FolderResult:
 
     def __init__(self, out, summary=None):
         """Opens the folder ``out``; ``summary`` is what the run that made it came to."""
-        self.out = _os.fspath(out)
+        self.out = _os.fsdecode(out)
         self.summary = summary or {}
 
     @property

@@ -11,6 +11,9 @@ def options_of(given):
     options = []
     for name, value in given.items():
         option = "--" + name.replace("_", "-")
+        # NumPy has truth values of its own.
+        if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
+            value = bool(value)
         if value is None or value is False:
             continue
         if value is True:
@@ -21,7 +24,7 @@ def options_of(given):
         elif isinstance(value, (list, tuple)):
             options += [f"{option}={one}" for one in value]
         else:
-            options.append(f"{option}={os.fspath(value) if isinstance(value, os.PathLike) else value}")
+            options.append(f"{option}={os.fsdecode(value) if isinstance(value, (os.PathLike, bytes)) else value}")
     return options
 
 
@@ -36,8 +39,8 @@ def texts_of(data, column):
 
 def paths_of(data):
     """The paths that are given, one or several."""
-    if isinstance(data, (str, os.PathLike)):
+    if isinstance(data, (str, bytes, os.PathLike)):
         data = [data]
-    paths = [os.fspath(path) for path in data]
+    paths = [os.fsdecode(path) for path in data]
     # What begins with a dash would be taken for an option; a dash alone is standard input.
     return [os.path.join(os.curdir, path) if path.startswith("-") and path != "-" else path for path in paths]

@@ -96,7 +96,7 @@ class Seen:
         there keeps the settings that it was made with, and others are refused.
         """
         given = {
-            "index": os.fspath(index),
+            "index": os.fsdecode(index),
             "fsync": fsync,
             "fresh": None if fresh is None else _span(fresh),
             "method": method,

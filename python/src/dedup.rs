@@ -3,9 +3,10 @@
 use crate::errors::{of_library, of_refusal};
 use crate::run::run;
 use crate::table::{Column, Table};
-use crate::texts::Texts;
+use crate::texts::{Data, Texts};
 use arrow_array::{ArrayRef, BooleanArray, Float32Array, StringArray, UInt32Array};
 use flipside::cli::options::{OfTexts, Refused, now, of_files, of_texts, refused};
+use flipside::clusters::{Keep, Source};
 use flipside::core::dedup::{Kind, Outcome, Pair};
 use flipside::core::id::{Cluster, Document, Id};
 use flipside::pipeline::{TextJob, dedup_texts};
@@ -13,6 +14,7 @@ use flipside::report::{Report, html, tell};
 use flipside::settings::Settings;
 use flipside::staged::dedup;
 use flipside::tables::{ClustersReader, PairsReader};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::json;
 use std::ffi::OsString;
@@ -209,8 +211,7 @@ impl Result {
 /// # Errors
 /// If it has no JSON.
 pub fn from_json<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
-    let json =
-        serde_json::to_string(value).map_err(|e| pyo3::exceptions::PyValueError::new_err(e.to_string()))?;
+    let json = serde_json::to_string(value).map_err(|e| PyValueError::new_err(e.to_string()))?;
     py.import("json")?.call_method1("loads", (json,))
 }
 
@@ -232,16 +233,16 @@ pub fn dedup_of_texts<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Result> {
     let OfTexts { settings, frequencies, threads, .. } = of_texts(&options).map_err(of_refusal)?;
-    let held = Texts::new(data, column)?;
+    let hosts = settings.quota.each == Some(Source::Host);
+    if url.is_none() && (settings.keep == Keep::ShortestUrl || hosts) {
+        let option = if hosts { "keep_each='host'" } else { "keep='shortest-url'" };
+        return Err(PyValueError::new_err(format!("{option}: expected url= as well, the URLs of the texts")));
+    }
+    let given = Data::new(data)?;
+    let held = given.texts(py, column)?;
     let mut texts = held.rows()?;
     // The URLs are a column of the table, or a list of their own.
-    let urls = match url {
-        Some(url) => match url.extract::<String>() {
-            Ok(name) => Some(Texts::new(data, &name)?),
-            Err(_) => Some(Texts::new(url, "url")?),
-        },
-        None => None,
-    };
+    let urls = url.map(|url| given.beside("url", url)).transpose()?;
     let urls = urls.as_ref().map(Texts::rows).transpose()?;
     if let Some(urls) = urls.as_ref().filter(|urls| urls.len() != texts.len()) {
         let expected = format!("as many as texts, {}", texts.len());

@@ -3,7 +3,7 @@
 
 use flipside::cli::options::{Refused, refused};
 use pyo3::PyErr;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use std::io;
 
 /// The exception for a refusal.
@@ -23,6 +23,11 @@ pub fn of_library(error: flipside::Error) -> PyErr {
 /// The exception for an error of the core's.
 pub fn of_core(error: flipside::core::Error) -> PyErr {
     of_library(error.into())
+}
+
+/// The exception for a stream of Arrow's that did not come to its end.
+pub fn of_stream(error: &impl std::fmt::Display) -> PyErr {
+    PyOSError::new_err(format!("the data could not be read to the end: {error}"))
 }
 
 /// The exception for what Arrow refused.

@@ -2,7 +2,8 @@
 
 use crate::errors::{of_core, of_library, of_refusal};
 use crate::run::run;
-use crate::texts::Texts;
+use crate::sketches::pool;
+use crate::texts::{Data, Texts};
 use flipside::cli::options::{OfSeen, of_seen, span, time, written_time};
 use flipside::pipeline::{Progress, Silent};
 use flipside::seen::{self, Reply, Request, Verdict};
@@ -11,6 +12,7 @@ use flipside::sketch::{Sketch, Sketcher};
 use flipside::weight::frequencies::Frequencies;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use rayon::ThreadPool;
 use rayon::prelude::*;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -28,6 +30,20 @@ pub struct Seen {
     sketcher: Mutex<Sketcher>,
     /// Nothing once it is closed. Never waited for with the interpreter's lock.
     open: Mutex<Option<Open>>,
+    /// Threads of its own: those that all share are not there in a process that was forked. Nothing once it is dropped.
+    pool: Option<ThreadPool>,
+    /// The process that opened it, which alone may use it: a fork has a copy of what changes, and shares the lock.
+    process: u32,
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        // In a fork, nothing of it is to be closed, unlocked or waited for.
+        if std::process::id() != self.process {
+            std::mem::forget(self.pool.take());
+            std::mem::forget(self.open.try_lock().ok().and_then(|mut open| open.take()));
+        }
+    }
 }
 
 struct Open {
@@ -79,13 +95,34 @@ fn now() -> u64 {
 }
 
 impl Seen {
+    /// Refuses another process than the one that opened it.
+    fn check_process(&self) -> PyResult<()> {
+        match std::process::id() == self.process {
+            true => Ok(()),
+            false => Err(PyValueError::new_err(format!(
+                "process {} opened the index, and this one was forked from it; open it here again, with ask_only=True \
+                 beside one that stores",
+                self.process
+            ))),
+        }
+    }
+
+    /// Works on the threads of the index.
+    fn on_pool<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        match &self.pool {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
+    }
+
     /// Works on the open index, without the interpreter's lock.
     fn with<R: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&mut Open) -> flipside::Result<R> + Send,
     ) -> PyResult<R> {
-        let done = py.detach(|| lock(&self.open).as_mut().map(work));
+        self.check_process()?;
+        let done = py.detach(|| self.on_pool(|| lock(&self.open).as_mut().map(work)));
         done.ok_or_else(closed)?.map_err(of_library)
     }
 
@@ -187,7 +224,8 @@ impl Seen {
     /// with what there is to say of how it was opened.
     #[staticmethod]
     fn open(py: Python<'_>, options: Vec<OsString>, ask_only: bool) -> PyResult<(Self, Vec<String>)> {
-        let opened = py.detach(|| of_seen(&options, ask_only)).map_err(of_refusal)?;
+        let pool = pool(0)?;
+        let opened = py.detach(|| pool.install(|| of_seen(&options, ask_only))).map_err(of_refusal)?;
         let OfSeen { seen, frequencies, fresh, .. } = opened;
         let settings = seen.params().settings.clone();
         let sketcher = Sketcher::new(&settings, Some(Arc::clone(&frequencies))).map_err(of_core)?;
@@ -198,6 +236,8 @@ impl Seen {
             fresh: fresh.map(millis),
             sketcher: Mutex::new(sketcher),
             open: Mutex::new(Some(Open { seen, calls: 0 })),
+            pool: Some(pool),
+            process: std::process::id(),
         };
         Ok((index, notes))
     }
@@ -222,14 +262,11 @@ impl Seen {
             "add" => Work::Add,
             _ => Work::CheckAndAdd,
         };
-        let names_of = |given: Option<&Bound<'py, PyAny>>| match given {
-            Some(given) => match given.extract::<String>() {
-                Ok(name) => Texts::new(data, &name).map(Some),
-                Err(_) => Texts::new(given, "id").map(Some),
-            },
-            None => Ok(None),
-        };
-        let (held, ids, requests) = (Texts::new(data, column)?, names_of(ids)?, names_of(requests)?);
+        self.check_process()?;
+        let given = Data::new(data)?;
+        let held = given.texts(py, column)?;
+        let ids = ids.map(|ids| given.beside("ids", ids)).transpose()?;
+        let requests = requests.map(|requests| given.beside("requests", requests)).transpose()?;
         let texts = held.rows()?;
         let ids = ids.as_ref().map(Texts::rows).transpose()?;
         let requests = requests.as_ref().map(Texts::rows).transpose()?;
@@ -267,7 +304,7 @@ impl Seen {
         // A thread of its own costs more than one page does.
         let done = match present.len() {
             0 | 1 => Ok(py.detach(|| ask(&Silent))),
-            _ => run(py, progress, |ticker| ask(ticker)),
+            _ => run(py, progress, |ticker| self.on_pool(|| ask(ticker))),
         };
         let done = done.inspect_err(|_| {
             if let Some(call) = *lock(&call) {
@@ -297,12 +334,18 @@ impl Seen {
 
     /// Closes the index; `heard` says that the last answers were.
     fn close(&self, py: Python<'_>, heard: bool) -> PyResult<()> {
+        // Leaving a block of `with` in a fork closes nothing of whoever opened it.
+        if self.check_process().is_err() {
+            return Ok(());
+        }
         let closing = py.detach(|| {
-            let Some(Open { mut seen, calls }) = lock(&self.open).take() else { return Ok(()) };
-            if heard && calls > 0 {
-                seen.delivered()?;
-            }
-            seen.close()
+            self.on_pool(|| {
+                let Some(Open { mut seen, calls }) = lock(&self.open).take() else { return Ok(()) };
+                if heard && calls > 0 {
+                    seen.delivered()?;
+                }
+                seen.close()
+            })
         });
         closing.map_err(of_library)
     }

@@ -125,7 +125,7 @@ fn tables(data: &Bound<'_, PyAny>) -> PyResult<Vec<StructArray>> {
     let of = |chunk: ArrayRef| {
         chunk.as_struct_opt().cloned().ok_or_else(|| PyTypeError::new_err("expected a table"))
     };
-    chunks(data)?.into_iter().map(of).collect()
+    chunks(data)?.0.into_iter().map(of).collect()
 }
 
 /// A column without nulls.

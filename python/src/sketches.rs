@@ -38,7 +38,7 @@ fn made_with(settings: &Settings) -> String {
 }
 
 /// A pool of so many threads, 0 for as many as the machine has.
-fn pool(threads: usize) -> PyResult<rayon::ThreadPool> {
+pub fn pool(threads: usize) -> PyResult<rayon::ThreadPool> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     pool.map_err(|e| of_library(flipside::Error::parameter("threads", threads, e.to_string())))
 }
@@ -194,8 +194,9 @@ pub fn join<'py>(
     for (table, is_old) in [(Some(sketches), false), (against, true)] {
         let Some(table) = table else { continue };
         first_old = is_old.then_some(rows.len());
-        check_made_with(table, &settings)?;
-        for chunk in chunks(table)? {
+        let (chunks, field) = chunks(table)?;
+        check_made_with(field.metadata(), &settings)?;
+        for chunk in chunks {
             let chunk =
                 chunk.as_struct_opt().ok_or_else(|| PyTypeError::new_err("expected a table of sketches"))?;
             read(chunk, &settings, &mut rows)?;
@@ -219,12 +220,10 @@ pub fn join<'py>(
 
 /// Refuses sketches whose table says that they were made otherwise. A table that has lost what it said is taken
 /// at its word.
-fn check_made_with(sketches: &Bound<'_, PyAny>, settings: &Settings) -> PyResult<()> {
-    let schema = sketches.extract::<pyo3_arrow::PySchema>().map(pyo3_arrow::PySchema::into_inner);
-    let said = schema.ok().and_then(|schema| schema.metadata().get(MADE_WITH).cloned());
+fn check_made_with(metadata: &HashMap<String, String>, settings: &Settings) -> PyResult<()> {
     let wanted = made_with(settings);
-    match said {
-        Some(said) if said != wanted => Err(PyValueError::new_err(format!(
+    match metadata.get(MADE_WITH) {
+        Some(said) if *said != wanted => Err(PyValueError::new_err(format!(
             "the sketches were made with {said}, but {wanted} is asked for; give join the settings that sketch was given"
         ))),
         _ => Ok(()),
@@ -242,6 +241,22 @@ fn read(chunk: &StructArray, settings: &Settings, rows: &mut Vec<Option<Sketch>>
     };
     let bytes_of = |width: usize| DataType::FixedSizeBinary(width as i32);
     let list_of = |width: usize| DataType::new_fixed_size_list(DataType::UInt32, width as i32, true);
+    // A row has a sketch or has none: then all of its columns are null.
+    let of_sketch: &[&str] = match settings.sketches {
+        Sketches::SimHash { .. } => &["digest", "text_bytes", "features", "hash", "weights"],
+        Sketches::MinHash { .. } => &["digest", "text_bytes", "features", "signature"],
+        _ => &["digest", "text_bytes", "features", "hash", "bits", "keys"],
+    };
+    let there: Vec<&ArrayRef> = of_sketch.iter().filter_map(|name| chunk.column_by_name(name)).collect();
+    for row in 0..chunk.len() {
+        let nulls = there.iter().filter(|column| column.is_null(row)).count();
+        if nulls > 0 && nulls < there.len() {
+            let names = of_sketch.join(", ");
+            return Err(PyValueError::new_err(format!(
+                "row {row} of the sketches has a null in some of {names}, and not in all of them"
+            )));
+        }
+    }
     let digests = column("digest", bytes_of(16))?;
     let digests = digests.as_fixed_size_binary();
     let bytes = column("text_bytes", DataType::UInt64)?;
@@ -360,7 +375,7 @@ impl Edges {
     /// The pairs of a table: near, unless it has a column of kinds that says otherwise.
     fn of(n: u32, pairs: &Bound<'_, PyAny>) -> PyResult<Self> {
         let mut edges = Self::default();
-        for chunk in chunks(pairs)? {
+        for chunk in chunks(pairs)?.0 {
             let chunk =
                 chunk.as_struct_opt().ok_or_else(|| PyTypeError::new_err("expected a table of pairs"))?;
             let column = |name: &str, to: DataType| {

@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{DataType, Field, FieldRef};
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyIterator, PyList, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyCapsule, PyIterator, PyList, PyTuple};
 use pyo3_arrow::error::PyArrowResult;
 use pyo3_arrow::ffi::{ArrayIterator, to_array_pycapsules, to_schema_pycapsule, to_stream_pycapsule};
 use std::sync::Arc;
@@ -159,7 +159,8 @@ impl Column {
         }
         let numpy = py.import("numpy")?;
         let of =
-            |bytes: Vec<u8>, dtype: &str| numpy.call_method1("frombuffer", (PyBytes::new(py, &bytes), dtype));
+            // Bytes that can be changed: the array is the caller's.
+            |bytes: Vec<u8>, dtype: &str| numpy.call_method1("frombuffer", (PyByteArray::new(py, &bytes), dtype));
         let array = match self.array.data_type() {
             _ if self.array.null_count() > 0 => numpy.call_method1("array", (self.tolist(py)?, "O"))?,
             DataType::UInt32 => of(bytes::<UInt32Type, 4>(&self.array, u32::to_ne_bytes), "uint32")?,
@@ -179,6 +180,7 @@ impl Column {
                 of(bytes::<UInt32Type, 4>(values, u32::to_ne_bytes), "uint32")?
                     .call_method1("reshape", (self.array.len(), *width))?
             }
+            DataType::Utf8 => numpy.call_method1("array", (self.tolist(py)?, "U"))?,
             _ => numpy.call_method1("array", (self.tolist(py)?,))?,
         };
         match dtype {

@@ -1,15 +1,17 @@
-//! Texts as Python has them: an iterable of `str`, or whatever speaks Arrow's PyCapsule interface. None of them
-//! is copied, save texts of dictionaries.
+//! Texts as Python has them: an iterable of `str`, or whatever speaks Arrow's PyCapsule interface. What Arrow has is
+//! not copied, save texts of dictionaries, of chunks in which something is no UTF-8, and of rows that are masked.
 
-use crate::errors::of_arrow;
+use crate::errors::{of_arrow, of_stream};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef};
-use arrow_schema::DataType;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use arrow_array::{Array, ArrayRef, LargeStringArray};
+use arrow_schema::{DataType, FieldRef};
+use pyo3::exceptions::{PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 use pyo3_arrow::PyArray;
 use pyo3_arrow::input::AnyArray;
+use std::ffi::CString;
+use std::sync::Arc;
 
 /// A column of texts that is kept alive.
 pub enum Texts<'py> {
@@ -24,28 +26,90 @@ pub fn is_arrow(data: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(data.hasattr("__arrow_c_stream__")? || data.hasattr("__arrow_c_array__")?)
 }
 
-/// The chunks of an Arrow array or stream: those of a column, or of a table, which are structs.
-pub fn chunks(data: &Bound<'_, PyAny>) -> PyResult<Vec<ArrayRef>> {
+/// The chunks of an Arrow array or stream: those of a column, or of a table, which are structs. And what they are, with
+/// what their schema says.
+///
+/// # Errors
+/// `OSError` for a stream that does not come to its end.
+pub fn chunks(data: &Bound<'_, PyAny>) -> PyResult<(Vec<ArrayRef>, FieldRef)> {
     let arrays: AnyArray = if data.hasattr("__arrow_c_stream__")? {
         data.extract()?
     } else {
         AnyArray::Array(data.extract::<PyArray>()?)
     };
-    Ok(arrays.into_chunked_array()?.into_inner().0)
+    let chunked = arrays.into_chunked_array().map_err(|error| of_stream(&PyErr::from(error)))?;
+    Ok(chunked.into_inner())
+}
+
+/// What columns are taken from, read once: a stream gives its rows but once, and a query may give them in another order
+/// the next time.
+pub enum Data<'py> {
+    Arrow(Vec<ArrayRef>, FieldRef),
+    Other(Bound<'py, PyAny>),
+}
+
+impl<'py> Data<'py> {
+    /// Reads what speaks Arrow.
+    ///
+    /// # Errors
+    /// `OSError` for a stream that does not come to its end.
+    pub fn new(data: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if is_arrow(data)? {
+            let (chunks, field) = chunks(data)?;
+            return Ok(Self::Arrow(chunks, field));
+        }
+        Ok(Self::Other(data.clone()))
+    }
+
+    /// The texts: of the column, if it is a table.
+    ///
+    /// # Errors
+    /// As [`Texts::new`].
+    pub fn texts(&self, py: Python<'py>, column: &str) -> PyResult<Texts<'py>> {
+        match self {
+            Self::Arrow(chunks, field) => Texts::of_chunks(py, chunks, field, column),
+            Self::Other(data) => Texts::of_others(data, "text"),
+        }
+    }
+
+    /// What belongs to the texts: `given` names a column of the table, or is a column itself, of as many rows.
+    ///
+    /// # Errors
+    /// As [`Texts::new`]; and `ValueError` where there is no table, or another number of rows.
+    pub fn beside(&self, what: &'static str, given: &Bound<'py, PyAny>) -> PyResult<Texts<'py>> {
+        let py = given.py();
+        match (given.extract::<String>(), self) {
+            (Ok(name), Self::Arrow(chunks, field)) if matches!(field.data_type(), DataType::Struct(_)) => {
+                Texts::of_chunks(py, chunks, field, &name)
+            }
+            (Ok(name), _) => Err(PyValueError::new_err(format!(
+                "{what} {name:?} names a column, but the texts are no table; give as many as texts"
+            ))),
+            (Err(_), _) if is_arrow(given)? => {
+                let (chunks, field) = chunks(given)?;
+                Texts::of_chunks(py, &chunks, &field, what)
+            }
+            (Err(_), _) => Texts::of_others(given, what),
+        }
+    }
 }
 
 impl<'py> Texts<'py> {
     /// The texts of `data`: of its column `column`, if it is a table.
     ///
     /// # Errors
-    /// `TypeError` for what holds no texts, `ValueError` if the table has no such column.
+    /// `TypeError` for what holds no texts, `ValueError` if the table has no such column, or several, `OSError` for a
+    /// stream that does not come to its end.
     pub fn new(data: &Bound<'py, PyAny>, column: &str) -> PyResult<Self> {
-        if is_arrow(data)? {
-            return Self::of_chunks(chunks(data)?, column);
-        }
+        Data::new(data)?.texts(data.py(), column)
+    }
+
+    /// The strings of an iterable; `what` each of them is.
+    fn of_others(data: &Bound<'py, PyAny>, what: &str) -> PyResult<Self> {
         if data.is_instance_of::<PyString>() || data.is_instance_of::<PyBytes>() {
             return Err(PyTypeError::new_err(
-                "expected texts: a list, or a table or column that speaks Arrow; one text has no duplicates",
+                "expected texts: a list, or a table or column that speaks Arrow. One text has no duplicates; a path is \
+                 one of files if out= names the folder of the result",
             ));
         }
         let mut strings = Vec::with_capacity(data.len().unwrap_or_default());
@@ -59,25 +123,44 @@ impl<'py> Texts<'py> {
                         .get_type()
                         .name()
                         .map_or_else(|_| String::new(), |n| n.to_string());
-                    PyTypeError::new_err(format!("text {row}: expected str or None, not {got}"))
+                    PyTypeError::new_err(format!("{what} {row}: expected str or None, not {got}"))
                 })?),
             });
         }
         Ok(Self::Strings(strings))
     }
 
-    fn of_chunks(chunks: Vec<ArrayRef>, column: &str) -> PyResult<Self> {
-        let of = |chunk: ArrayRef| {
-            let Some(table) = chunk.as_struct_opt() else { return strings(chunk, column) };
-            let found = table.column_by_name(column).ok_or_else(|| {
-                PyValueError::new_err(format!(
-                    "column {column}: expected one of {}",
-                    table.column_names().join(", ")
-                ))
-            })?;
-            strings(found.clone(), column)
+    fn of_chunks(py: Python<'py>, chunks: &[ArrayRef], field: &FieldRef, column: &str) -> PyResult<Self> {
+        if let DataType::Struct(fields) = field.data_type() {
+            let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+            let expected = match names.iter().filter(|&&name| name == column).count() {
+                0 => Some("one of"),
+                1 => None,
+                _ => Some("one column of this name, not"),
+            };
+            if let Some(expected) = expected {
+                let told = format!("column {column}: expected {expected} {}", names.join(", "));
+                return Err(PyValueError::new_err(told));
+            }
+        }
+        let mut mended = 0;
+        let of = |chunk: &ArrayRef| -> PyResult<ArrayRef> {
+            let Some(table) = chunk.as_struct_opt() else {
+                return utf8(strings(chunk.clone(), column)?, |_| true, &mut mended);
+            };
+            let found = table.column_by_name(column).cloned();
+            let found = found.ok_or_else(|| PyValueError::new_err(format!("column {column}: gone")))?;
+            utf8(strings(found, column)?, |row| table.is_valid(row), &mut mended)
         };
-        Ok(Self::Chunks(chunks.into_iter().map(of).collect::<PyResult<_>>()?))
+        let chunks = chunks.iter().map(of).collect::<PyResult<_>>()?;
+        if mended > 0 {
+            let told = format!(
+                "column {column}: {mended} of the strings are no UTF-8; U+FFFD stands for what is none"
+            );
+            let told = CString::new(told)?;
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &told, 1)?;
+        }
+        Ok(Self::Chunks(chunks))
     }
 
     /// The texts, row by row; `None` where there is none.
@@ -102,6 +185,39 @@ impl<'py> Texts<'py> {
             }
         }
     }
+}
+
+/// A chunk of strings as it is, if all its rows are there and hold UTF-8, which Arrow promises and nobody checks; else a
+/// copy, without the rows that are not, with U+FFFD for what is no UTF-8. `mended` hears of strings with such.
+fn utf8(chunk: ArrayRef, is_row: impl Fn(usize) -> bool, mended: &mut u64) -> PyResult<ArrayRef> {
+    // Bytes are whatever they are.
+    let bytes = match chunk.data_type() {
+        DataType::Utf8 => arrow_cast::cast(&chunk, &DataType::Binary),
+        DataType::LargeUtf8 => arrow_cast::cast(&chunk, &DataType::LargeBinary),
+        _ => arrow_cast::cast(&chunk, &DataType::BinaryView),
+    };
+    let bytes = bytes.map_err(of_arrow)?;
+    let rows: Box<dyn Iterator<Item = Option<&[u8]>>> = match bytes.data_type() {
+        DataType::Binary => Box::new(bytes.as_binary::<i32>().iter()),
+        DataType::LargeBinary => Box::new(bytes.as_binary::<i64>().iter()),
+        _ => Box::new(bytes.as_binary_view().iter()),
+    };
+    let (mut is_same, mut wrong) = (true, 0);
+    let rows: Vec<Option<&[u8]>> = rows
+        .enumerate()
+        .map(|(row, bytes)| {
+            is_same &= bytes.is_none() || is_row(row);
+            let bytes = bytes.filter(|_| is_row(row))?;
+            wrong += u64::from(simdutf8::basic::from_utf8(bytes).is_err());
+            Some(bytes)
+        })
+        .collect();
+    if is_same && wrong == 0 {
+        return Ok(chunk);
+    }
+    *mended += wrong;
+    let rows = rows.into_iter().map(|bytes| bytes.map(String::from_utf8_lossy));
+    Ok(Arc::new(LargeStringArray::from_iter(rows)))
 }
 
 /// The chunk, if it is one of strings.
