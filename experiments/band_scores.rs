@@ -328,7 +328,7 @@ struct Right {
 /// What people said of pairs of documents, as pairs of texts.
 fn by_people(path: &Path, file: &str, corpora: &[&Corpus]) -> Result<Right> {
     let inputs = discover(&[path.to_owned()], &Default::default())?;
-    let names = record_names(&inputs, &ReadOptions::default())?;
+    let (names, _) = record_names(&inputs, &ReadOptions::default())?;
     let truth = TruthFile::read(Path::new(file), &Records::new(&names)?, &TruthParams::default())?;
     let Truth::Pairs(pairs) = truth.truth else { bail!("{file}: clusters, not judged pairs") };
     // A document is called by the first one with its text.

@@ -139,7 +139,7 @@ fn check_folder(folder: &Path) -> Result<Inspection> {
             field: "report.json",
             expected: "one".to_owned(),
             got: "missing".to_owned(),
-            advice: "name a folder that flipside dedup, compare or a stage wrote",
+            advice: "name a folder that flipside dedup, compare, sketch or apply wrote, or a file of another",
         });
     }
     let mut inspection = check_report(&path)?;

@@ -6,19 +6,22 @@
 //! pass over.
 
 use crate::corpus::{
-    self, DiscoverOptions, Discovered, Document, Format, Input, ReadOptions, discover_all, pack, split_name,
+    self, DiscoverOptions, Discovered, Document, Format, Input, ReadOptions, TextSum, discover_all, pack,
+    split_name,
 };
 use crate::error::{Error, Result};
+use crate::hash::text_digest;
 use crate::pipeline::output::OutputFolder;
 use crate::pipeline::{Progress, with_threads};
 use crate::report::model::{FileRow, Report};
 use crate::tables::{self, ClustersReader, Row};
+use crate::wording::not_there;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -79,6 +82,8 @@ struct Marks {
     input: Input,
     /// Pages in it when the run read it.
     documents: u64,
+    /// What their texts were.
+    texts: Option<String>,
     members: Vec<Member>,
 }
 
@@ -91,16 +96,20 @@ struct Marks {
 /// is gone or has changed; if the marks cannot be written. Then there is no folder.
 pub fn mark(job: &MarkJob, progress: &dyn Progress) -> Result<Marked> {
     let report_path = job.result.join("report.json");
+    if !report_path.exists() {
+        let expected = "a folder of results, with the report.json that dedup writes";
+        return Err(Error::parameter("result", job.result.display(), expected));
+    }
+    if fs::symlink_metadata(&job.out).is_ok() {
+        let expected = "a new folder, but something is there already";
+        return Err(Error::parameter("out", job.out.display(), expected));
+    }
     let report = Report::read_json(&report_path)?;
     if report.settings.is_none() {
         return Err(earlier(&report_path));
     }
     let mut options = ReadOptions { threads: 1, ..job.options.clone() };
-    if let Some(text) = &report.corpus.text_field
-        && options.fields.text == corpus::JsonlFields::default().text
-    {
-        options.fields.text.clone_from(text);
-    }
+    options.fields = report.fields(options.fields);
     let marks = marks(job, &report.files, &options)?;
     let folder = OutputFolder::begin(&job.out, false)?;
     let bytes: u64 = marks.iter().map(|file| file.input.stored_bytes()).sum();
@@ -140,6 +149,10 @@ fn marks(job: &MarkJob, files: &[FileRow], options: &ReadOptions) -> Result<Vec<
             let expected = "files that are still there; standard input is gone";
             return Err(Error::parameter("result", job.result.display(), expected));
         }
+        if matches!(fs::metadata(&path), Err(error) if error.kind() == io::ErrorKind::NotFound) {
+            let expected = format!("a result whose input files are there as they were; {}", not_there(&path));
+            return Err(Error::parameter("result", job.result.display(), expected));
+        }
         let Discovered { inputs, .. } = discover_all(&[path], &discovery)?;
         let [input] = <[Input; 1]>::try_from(inputs).map_err(|_| changed(&row.path, row.documents, None))?;
         if job.filter == Filter::Dolma && input.format != Format::Jsonl {
@@ -147,7 +160,7 @@ fn marks(job: &MarkJob, files: &[FileRow], options: &ReadOptions) -> Result<Vec<
                 format!("a result of lines of JSON, as Dolma has; {} is none", input.path.display());
             return Err(Error::parameter("result", job.result.display(), expected));
         }
-        Ok(Marks { input, documents: row.documents, members: Vec::new() })
+        Ok(Marks { input, documents: row.documents, texts: row.texts.clone(), members: Vec::new() })
     };
     // A file that could not be opened has no pages, and may still not be there.
     let is_broken = |row: &&FileRow| row.documents == 0 && fs::metadata(&row.path).is_err();
@@ -182,7 +195,7 @@ fn changed(path: impl AsRef<Path>, documents: u64, now: Option<u64>) -> Error {
         path: path.as_ref().to_path_buf(),
         field: "content",
         expected: format!("what the run read, {documents} pages,"),
-        got: now.map_or("something else".to_owned(), |now| format!("{now} pages")),
+        got: now.map_or("other texts".to_owned(), |now| format!("{now} pages")),
         advice: "run flipside dedup again, or give the options of reading that it was given",
     }
 }
@@ -195,9 +208,11 @@ fn each_page(
     mut each: impl FnMut(&Document<'_>, Option<&Member>) + Send,
 ) -> Result<()> {
     let mut members = file.members.iter().peekable();
+    let mut texts = TextSum::default();
     let reading = {
         // Only one thread reads; the reader asks for what several could share.
         let hand_on = Mutex::new(|document: Document<'_>| {
+            texts.add(document.id.row, text_digest(document.text));
             each(&document, members.next_if(|member| member.row == document.id.row));
         });
         corpus::read(
@@ -209,7 +224,8 @@ fn each_page(
         )
     };
     let read = reading.files.first().map_or(0, |read| read.documents);
-    if read != file.documents || members.next().is_some() {
+    let same_texts = file.texts.as_ref().is_none_or(|before| *before == texts.to_string());
+    if read != file.documents || members.next().is_some() || !same_texts {
         return Err(changed(
             &file.input.path,
             file.documents,

@@ -415,6 +415,10 @@ fn nothing_to_read_or_senseless_settings_make_no_folder() {
     fails(&[], &top.path().join("none"), "none");
     fails(&["--distance", "40"], &corpus(), "distance");
     fails(&["--method", "psm", "--recall", "0"], &corpus(), "recall");
+    for recall in ["0", "1", "1.5", "95", "NaN"] {
+        fails(&["--recall", recall], &corpus(), &format!("--recall {recall}: expected a share"));
+    }
+    fails(&["--sketch-bytes", "63"], &corpus(), "--sketch-bytes 63: expected a multiple of 8");
     fails(&["--features", "shingles:0"], &corpus(), "features");
     fails(
         &["--method", "minhash", "--distance", "5"],
@@ -1009,6 +1013,20 @@ fn pages_and_files_are_explained() {
             && says(&of_corpus, "verify jaccard")
             && says(&of_corpus, "verify mismatch")
     );
+    // Without an equal key the two sketches' judge does not see the pair.
+    let why = |explanation: &Value| {
+        let opinions = explanation["opinions"].as_array().unwrap();
+        opinions.iter().find(|o| o["by"] == "both").unwrap()["why"].as_str().unwrap().to_owned()
+    };
+    assert!(says(&of_corpus, "both") && why(&of_corpus).contains("keys are equal"), "{}", why(&of_corpus));
+    let keyless = explain(["page 4", "page 4today"], &["--bands", "1x128"], Some(&input));
+    assert!(!says(&keyless, "both"), "{}", why(&keyless));
+    assert!(why(&keyless).starts_with("0 of 1 key is equal, and without an equal key it is not looked at; "));
+    // What a preset is of has its own features in its figures.
+    let mut removable = flipside();
+    removable.args(["explain", "page 4", "page 4today", "--preset", "removable", "--json"]).arg(&input);
+    let removable: Value = serde_json::from_slice(&removable.output().unwrap().stdout).unwrap();
+    assert!(why(&removable).contains("of shingles:3: "), "{}", why(&removable));
     let bits = of_corpus["bits"].as_array().unwrap();
     assert_eq!(bits.len() as u64, of_corpus["distance"].as_u64().unwrap());
     assert!(bits.iter().all(|bit| bit["pushed_by"][0][0] == "today"), "{bits:?}");

@@ -41,6 +41,11 @@ fn files_become_lines_in_the_order_of_their_paths() {
     if let Some(html) = lines.iter().find(|line| line["id"] == "site/b/page.html") {
         assert_eq!(html["text"].as_str().unwrap().trim(), words(2, 60).trim());
     }
+    // What names a folder of a site may end without a slash, and names hold what a URL may not.
+    place.put("odd/100% of #1?q=é%20.txt", "a page");
+    place.told("gather odd --out odd.jsonl --url https://example.org", 0);
+    let odd: Value = serde_json::from_str(&fs::read_to_string(place.at("odd.jsonl")).unwrap()).unwrap();
+    assert_eq!(odd["url"], "https://example.org/100%25%20of%20%231?q=%C3%A9%20.txt");
     // One thread, other order, packed: the same pages.
     place.told("gather alone site --out again.jsonl.gz --threads 1 --url https://example.org/", code);
     place.told("dedup pages.jsonl again.jsonl.gz --out result --write pages.jsonl --quiet", 0);

@@ -43,6 +43,25 @@ fn kept(place: &Place, out: &str) -> Vec<String> {
 }
 
 #[test]
+fn tables_with_tabs_are_called_so() {
+    let place = Place::new();
+    let table = format!("id\ttext\na\t{}\nb\t{}\n", words(1, 60), words(2, 60));
+    place.put("in/t.tsv", &table);
+    place.put("in/u.tsv.gz", gz(table.replace('a', "c").as_bytes()));
+    place.told("dedup in --out result --kept-files each", 0);
+    assert_eq!(fs::read_to_string(place.at("result/kept.t.tsv")).unwrap(), table);
+    assert!(place.at("result/kept.u.tsv.gz").is_file());
+    place.told("inspect result", 0);
+    // They are the pages that an earlier result has.
+    place.told("dedup in/t.tsv --against result --out again", 0);
+    assert_eq!(place.report("again")["outcome"]["kept"], 0);
+    // Of fewer of them nobody would know.
+    place.put("result/kept.t.tsv", &table[..table.len() / 2]);
+    let told = place.told("dedup in/t.tsv --against result --out third", 2);
+    assert!(told.contains("kept.t.tsv has") && told.contains("name the file"), "{told}");
+}
+
+#[test]
 fn each_input_has_a_file_of_its_own_stored_as_it_is() {
     let place = Place::new();
     place.put("in/a.jsonl", lines(&[1, 2, 3]));

@@ -179,3 +179,46 @@ fn what_cannot_be_marked_is_refused() {
     place.told("mark of-table --for datatrove --out of-table-marks", 0);
     assert!(!place.at("new").exists());
 }
+
+/// Whoever reads the pages of a result again learns that they stand in another order, which no count tells.
+#[test]
+fn pages_in_another_order_are_others() {
+    let place = Place::new();
+    let page = |n: usize| json!({"body": words(1 + n / 2, 60 + n % 2)}).to_string();
+    let pages: Vec<String> = (0..8).map(page).collect();
+    place.put("in/pages.jsonl", pages.join("\n"));
+    place.put("truth.csv", "a,b\n0,1\n");
+    place.told("dedup in --out result --quiet --all-pairs --text-field body", 0);
+    // The field of texts is the run's.
+    let commands = [
+        "mark result --for numpy --out marks",
+        "review result --page page.html",
+        "evaluate result --truth truth.csv",
+    ];
+    commands.iter().for_each(|command| drop(place.told(command, 0)));
+    fs::remove_dir_all(place.at("marks")).unwrap();
+    fs::remove_file(place.at("page.html")).unwrap();
+    let turned: Vec<&str> = pages.iter().rev().map(String::as_str).collect();
+    place.put("in/pages.jsonl", turned.join("\n"));
+    for command in commands {
+        let told = place.told(command, 2);
+        assert!(
+            told.contains("other texts") && told.contains("run") && told.contains("dedup again"),
+            "{told}"
+        );
+    }
+    assert!(!place.at("marks").exists() && !place.at("page.html").exists());
+    // A report of an earlier version does not say what the texts were.
+    let mut report = place.report("result");
+    report["files"][0].as_object_mut().unwrap().remove("texts").unwrap();
+    place.put("result/report.json", report.to_string());
+    place.told(commands[0], 0);
+    fs::rename(place.at("in/pages.jsonl"), place.at("in/gone.jsonl")).unwrap();
+    for command in commands {
+        let told = place.told(&command.replace("marks", "new"), 2);
+        assert!(
+            told.contains("in/pages.jsonl") && told.contains("folder in which the run was started"),
+            "{told}"
+        );
+    }
+}

@@ -507,7 +507,7 @@ fn what_does_not_fit_is_named_and_stays() {
     // Other settings.
     let other = SketchJob { settings: quick(0.7), ..job.clone() };
     let message = told(staged::sketch(&other, &Silent).unwrap_err());
-    assert!(message.contains("the settings") && message.contains("--force"), "{message}");
+    assert!(message.contains("a setting is another") && message.contains("--force"), "{message}");
     // An input that has changed, in its middle and of the same length.
     let original = fs::read(&paths[1]).unwrap();
     let mut changed = original.clone();

@@ -784,6 +784,11 @@ impl Measure {
         }
     }
 
+    /// Whether it looks at MinHash positions or the bits of sets.
+    pub fn is_estimated(self) -> bool {
+        matches!(self, Self::Estimate | Self::EstimatedContainment)
+    }
+
     /// Whether it looks at features, and not at sketches alone.
     pub fn needs_features(self) -> bool {
         matches!(self, Self::Jaccard | Self::Containment | Self::Cosine)

@@ -229,7 +229,7 @@ mod tests {
             .unwrap();
             let inputs =
                 flipside::corpus::discover(std::slice::from_ref(&path), &Default::default()).unwrap();
-            let names = flipside::evaluate::corpus::record_names(&inputs, &Default::default()).unwrap();
+            let (names, _) = flipside::evaluate::corpus::record_names(&inputs, &Default::default()).unwrap();
             let found = Found::read(&out, &Records::new(&names).unwrap()).unwrap();
             let tool = set.score_pairs(found.pairs.unwrap().iter().map(|pair| (pair.a.0, pair.b.0))).unwrap();
             let (_, swept) = rows

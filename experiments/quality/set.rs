@@ -81,7 +81,7 @@ impl Set {
     /// The truth of a corpus that was loaded with shingles of five words.
     pub fn open(path: &Path, options: &Options, config: &Config, corpus: &Corpus) -> Result<Self> {
         let inputs = discover(&[PathBuf::from(path)], &Default::default())?;
-        let names = record_names(&inputs, &ReadOptions::default())?;
+        let (names, _) = record_names(&inputs, &ReadOptions::default())?;
         ensure!(
             names.len() == corpus.documents(),
             "{}: {} records, {} of them readable; numbers would not match",

@@ -373,7 +373,8 @@ pub(crate) struct GroupArgs {
     clusters: LinkageName,
 
     /// Which copy of a cluster stays: first (in the order of sorted files), longest, shortest-url, score:FIELD
-    /// (the highest number in that JSONL field or CSV or Parquet column) or input-order (that of the INPUT named first)
+    /// (the highest number in that JSONL field or CSV or Parquet column) or input-order (that of the INPUT named
+    /// first). Of equals one stays that the texts decide, and not their places
     #[arg(long, value_name = "RULE", default_value_t, value_parser = parsed::<Keep>, help_heading = "Results")]
     keep: Keep,
 
@@ -648,6 +649,16 @@ impl Given<'_> {
         if let Some(similarity) = search.similarity {
             let is_share = similarity > 0.0 && similarity <= 1.0;
             anyhow::ensure!(is_share, "--similarity {similarity}: expected a share above 0 and at most 1");
+        }
+        if let Some(bytes) = search.sketch_bytes {
+            anyhow::ensure!(bytes > 0 && bytes % 8 == 0, "--sketch-bytes {bytes}: expected a multiple of 8");
+        }
+        if let (None, Some(recall)) = (search.bands, search.recall)
+            && methods
+                .iter()
+                .any(|&method| method == MethodName::Both || self.one_bit(method, methods.len() == 1))
+        {
+            Settings::keyed(search.similarity.unwrap_or(USUAL_SIMILARITY), recall)?;
         }
         refuse(
             &[("save-frequencies", self.saves_frequencies && features.frequencies.is_some())],

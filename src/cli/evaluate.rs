@@ -3,16 +3,17 @@
 use super::arguments::{FieldArgs, parsed, refuse};
 use super::{Done, tell, tell_json};
 use anyhow::Context;
-use flipside::corpus::{DiscoverOptions, ReadOptions, discover};
+use flipside::corpus::{DiscoverOptions, FileReading, ReadOptions, discover};
 use flipside::evaluate::corpus::record_names;
 use flipside::evaluate::found::{Found, ListedPairs, Records};
 use flipside::evaluate::interval::Bootstrap;
 use flipside::evaluate::judged::{PrecisionEstimate, estimate_precision, read_judgements};
 use flipside::evaluate::truth::{Rule, Scope, TruthFile, TruthParams};
 use flipside::evaluate::{self, Evaluation};
-use flipside::report::model::Report;
+use flipside::report::model::{FileRow, Report};
 use flipside::wording::{counted, printable_path};
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 /// Score a result: precision, recall and F1 on pairs and clusters, with counts and intervals.
 ///
@@ -117,10 +118,14 @@ impl Args {
             [] => report.files.iter().map(|file| PathBuf::from(&file.path)).collect(),
             corpus => corpus.to_vec(),
         };
-        let options = ReadOptions::new(self.names.fields(), self.names.longest_page(), self.names.rules());
-        let discovery = DiscoverOptions { fields: self.names.fields(), ..DiscoverOptions::default() };
-        let names = record_names(&discover(&corpus, &discovery)?, &options)
-            .context("the corpus is needed to number its records; --corpus says where it is now")?;
+        let fields = report.fields(self.names.fields());
+        let options = ReadOptions::new(fields.clone(), self.names.longest_page(), self.names.rules());
+        let discovery = DiscoverOptions { fields, ..DiscoverOptions::default() };
+        let (names, files) =
+            discover(&corpus, &discovery).and_then(|inputs| record_names(&inputs, &options)).context(
+                "the corpus is needed to number its records; --corpus says where it is now, and a path that is not \
+                 absolute counts from the folder in which the run was started",
+            )?;
         let read: u64 = report.files.iter().map(|file| file.documents).sum();
         // Records that were skipped have a number, and no name.
         let documents = names.iter().filter(|name| !name.is_empty()).count();
@@ -129,6 +134,16 @@ impl Args {
                 "the corpus has {}, and {} was made from {read}; if the input has changed since, run dedup again, and if it was \
                  read with --text-field or --longest-page, give them",
                 counted(documents as u64, "page", "pages"),
+                printable_path(result)
+            );
+        }
+        let rows = report.files.iter();
+        let rows: HashMap<&Path, &FileRow> = rows.map(|row| (Path::new(&row.path), row)).collect();
+        let is_other = |file: &&FileReading| rows.get(&*file.path).is_some_and(|row| !row.is_same(file));
+        if let Some(other) = files.iter().find(is_other) {
+            anyhow::bail!(
+                "{} has other texts than {} was made from, or the same in another order; run dedup again",
+                printable_path(&other.path),
                 printable_path(result)
             );
         }

@@ -1,11 +1,13 @@
 //! What was wrong in the input: counted, skipped and named, never the end of a run.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::document::Document;
+use crate::hash::fmix64;
 use crate::wording::{counted, printable, printable_path};
 
 /// How many pieces of damage of one file are kept in detail; the rest are only counted.
@@ -137,8 +139,8 @@ impl DamageKind {
     }
 }
 
-impl std::fmt::Display for DamageKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for DamageKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
@@ -183,8 +185,8 @@ impl Damage {
     }
 }
 
-impl std::fmt::Display for Damage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", printable_path(&self.path))?;
         if let Some(record) = self.record {
             write!(f, "record {record}, ")?;
@@ -243,10 +245,38 @@ pub struct FileReading {
     pub unread: u64,
     /// Documents whose text was taken from what a server sent.
     pub extracted: u64,
+    /// [`TextSum`] of the documents; none where it was not asked for.
+    #[serde(default)]
+    pub texts: Option<TextSum>,
     /// Time spent under the file's lock: reading, decoding and cutting into records, summed over threads.
     pub decoding: Duration,
     /// Time spent on the records themselves, `each` included, summed over threads.
     pub processing: Duration,
+}
+
+/// A sum over the texts of a file and their places in it: files with the same sum have the same texts at the same
+/// places, but by a chance of one in 2⁶⁴.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextSum(u64);
+
+impl TextSum {
+    /// Takes in the text in a row, by its [digest](crate::hash::text_digest). The order does not matter.
+    pub fn add(&mut self, row: u32, digest: u128) {
+        let text = fmix64(digest as u64 ^ fmix64((digest >> 64) as u64 ^ u64::from(row)));
+        self.0 = self.0.wrapping_add(text);
+    }
+
+    /// Takes in what another part of the file came to.
+    pub fn merge(&mut self, part: Self) {
+        self.0 = self.0.wrapping_add(part.0);
+    }
+}
+
+impl fmt::Display for TextSum {
+    /// Sixteen hexadecimal digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
 }
 
 impl FileReading {
@@ -286,7 +316,9 @@ impl FileReading {
         let length = read(&mut |kind, detail| found.push((kind, detail)), &mut |document| {
             let length = document.text.len() as u64;
             mended = document.mended;
-            each(document);
+            // An empty name is none.
+            let record_id = document.record_id.filter(|id| !id.is_empty());
+            each(Document { record_id, ..document });
             length
         });
         if let Some(length) = length {

@@ -161,12 +161,35 @@ fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<Page, 
         let folder = job.inputs.iter().filter_map(|input| shown.strip_prefix(input).ok());
         let below = folder.min_by_key(|below| below.as_os_str().len()).unwrap_or(shown);
         let below = if below.as_os_str().is_empty() { shown } else { below };
-        format!("{start}{}", below.to_string_lossy())
+        let slash = if start.ends_with('/') { "" } else { "/" };
+        let parts: Vec<_> = below.iter().map(|part| encoded(&part.to_string_lossy())).collect();
+        format!("{start}{slash}{}", parts.join("/").trim_start_matches('/'))
     });
     let line = Line { id: &id, url: url.as_deref(), text: &text };
     let mut line = serde_json::to_vec(&line).map_err(|error| (DamageKind::ReadError, error.to_string()))?;
     line.push(b'\n');
     Ok(Page { line, mended, extracted: is_html, text_bytes: text.len() as u64 })
+}
+
+/// A part of a path as one of a URL has it. What is encoded stays as it is, and so does a question mark: programs that
+/// mirror sites write both into names.
+fn encoded(name: &str) -> String {
+    let mut url = String::with_capacity(name.len());
+    for (at, byte) in name.bytes().enumerate() {
+        let is_encoded = || {
+            let digits = name.as_bytes().get(at + 1..at + 3);
+            digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+        };
+        match byte {
+            b'%' if is_encoded() => url.push('%'),
+            b'%' | b'#' | b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => {
+                url += &format!("%{byte:02X}")
+            }
+            b'!'..=b'~' => url.push(char::from(byte)),
+            _ => url += &format!("%{byte:02X}"),
+        }
+    }
+    url
 }
 
 /// The text of a page, and whether something in it was none of its charset.

@@ -138,7 +138,10 @@ const NULL: &str = "null";
 #[derive(Debug)]
 enum Value<'a> {
     Text(Cow<'a, str>),
+    /// As it is written, but for spaces.
     Number(String),
+    /// A number that is not whole, or of more than 64 bits: it may have been written otherwise.
+    Rounded(f64),
     Other(&'static str),
 }
 
@@ -173,7 +176,7 @@ impl<'de> Visitor<'de> for ValueSeed {
         Ok(Value::Number(v.to_string()))
     }
     fn visit_f64<E>(self, v: f64) -> Result<Value<'de>, E> {
-        Ok(Value::Number(v.to_string()))
+        Ok(Value::Rounded(v))
     }
     fn visit_bool<E>(self, _: bool) -> Result<Value<'de>, E> {
         Ok(Value::Other("true or false"))
@@ -272,6 +275,10 @@ pub(crate) fn parse<'a>(
     let mut json = serde_json::Deserializer::from_str(text);
     let object = ObjectSeed(fields).deserialize(&mut json).and_then(|object| json.end().map(|()| object));
     match object {
+        // A name is what is written.
+        Ok(Object { id: Some(Value::Rounded(_)), .. } | Object { url: Some(Value::Rounded(_)), .. }) => {
+            parse_again(text, fields, false)
+        }
         Ok(object) => pick(object, fields, strict),
         Err(error) => match mend_surrogates(text) {
             _ if strict => Err(not_an_object(text, &error)),
@@ -281,7 +288,7 @@ pub(crate) fn parse<'a>(
     }
 }
 
-/// Reads a line as [`parse`] does, with numbers that are out of all range as they are written.
+/// Reads a line as [`parse`] does, with numbers as they are written, whatever their range.
 fn parse_again(
     line: &str,
     fields: &JsonlFields,
@@ -295,8 +302,8 @@ fn parse_again(
     let raw = raw.map_err(|error| not_an_object(line, &error))?;
     let value = |name: &str| {
         raw.get(name).map(|raw| match serde_json::from_str::<Owned>(raw.get()) {
+            Ok(Owned(Value::Rounded(_))) | Err(_) => Value::Number(raw.get().to_owned()),
             Ok(Owned(value)) => value,
-            Err(_) => Value::Number(raw.get().to_owned()),
         })
     };
     let object = Object {
@@ -319,6 +326,7 @@ impl<'de> Deserialize<'de> for Owned {
             Self(match value {
                 Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
                 Value::Number(number) => Value::Number(number),
+                Value::Rounded(number) => Value::Rounded(number),
                 Value::Other(what) => Value::Other(what),
             })
         })
@@ -376,7 +384,7 @@ fn pick<'a>(
     let text = match object.text {
         Some(Value::Text(text)) => text,
         Some(Value::Other(NULL)) if !strict => return Ok(None),
-        Some(Value::Number(_)) => {
+        Some(Value::Number(_) | Value::Rounded(_)) => {
             return Err((DamageKind::TextNotString, format!("field {:?} is a number", fields.text)));
         }
         Some(Value::Other(what)) => {
@@ -392,11 +400,13 @@ fn pick<'a>(
     let score = match &object.score {
         Some(Value::Text(text)) => number(text),
         Some(Value::Number(text)) => number(text),
+        &Some(Value::Rounded(score)) => Some(score).filter(|score| score.is_finite()),
         _ => None,
     };
     let string = |value| match value {
         Some(Value::Text(text)) => Some(text),
         Some(Value::Number(number)) => Some(Cow::Owned(number)),
+        Some(Value::Rounded(number)) => Some(Cow::Owned(number.to_string())),
         _ => None,
     };
     Ok(Some(Line {
@@ -491,6 +501,14 @@ mod tests {
         };
         assert_eq!(numbered("1e999999"), Some(("1e999999".to_owned(), false)));
         assert_eq!(numbered("17"), Some(("17".to_owned(), false)));
+        // As they are written, whatever a computer makes of them; a damaged line has no other names.
+        for id in ["18446744073709551617", "-9223372036854775809", "1.10", "1e3", "0.1"] {
+            let line = format!(r#"{{"url": {id}, "text":"a","id" : {id} , "score":0.5}}"#);
+            for strict in [false, true] {
+                let line = parse(line.as_bytes(), &JsonlFields::default(), strict).unwrap().unwrap();
+                assert_eq!((line.id.as_deref(), line.url.as_deref()), (Some(id), Some(id)));
+            }
+        }
         assert_eq!(numbered("[1e999999]"), None);
     }
 

@@ -108,7 +108,7 @@ pub(crate) fn kept_files(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// Whether a file of kept documents may be called so.
 pub(crate) fn is_kept_name(name: &str) -> bool {
-    const ENDINGS: [&str; 10] = [
+    const ENDINGS: [&str; 13] = [
         ".warc.wet",
         ".warc.wet.gz",
         ".warc.wet.zst",
@@ -118,6 +118,9 @@ pub(crate) fn is_kept_name(name: &str) -> bool {
         ".csv",
         ".csv.gz",
         ".csv.zst",
+        ".tsv",
+        ".tsv.gz",
+        ".tsv.zst",
         ".parquet",
     ];
     let of_one_input = name.starts_with("kept.") && ENDINGS.iter().any(|ending| name.ends_with(ending));

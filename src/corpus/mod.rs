@@ -46,7 +46,7 @@ mod zst;
 
 pub use crate::document::Place;
 
-pub use damage::{Damage, DamageKind, FileReading};
+pub use damage::{Damage, DamageKind, FileReading, TextSum};
 pub use document::Document;
 pub(crate) use fetch::each_record;
 pub use fetch::fetch;

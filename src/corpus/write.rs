@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::csv::Header;
 use super::damage::{Damage, DamageKind};
 use super::fetch::{fetch, header_at};
-use super::filetype::{Compression, Format, StreamFormat, stem};
+use super::filetype::{Compression, Format, StreamFormat, split_name, stem};
 use super::inputs::Input;
 use super::kept::{Kept, KeptFile, KeptFiles, KeptPages, path_of, unnamed};
 use super::options::{ReadOptions, pool};
@@ -810,7 +810,11 @@ fn names(inputs: &[Input]) -> Vec<String> {
         let called = input.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let stem = stem(if called == "-" { "stdin" } else { &called });
         let stem = &stem[..stem.floor_char_boundary(LONGEST)];
-        let ending = ending(input.format, input.compression);
+        let is_tabs = input.format == Format::Csv && split_name(&input.path).0.ends_with(".tsv");
+        let ending = match ending(input.format, input.compression) {
+            of_tabs if is_tabs => of_tabs.replacen(".csv", ".tsv", 1),
+            other => other,
+        };
         let numbered = (2u64..).map(|n| format!("kept.{stem}-{n}{ending}"));
         let mut names = std::iter::once(format!("kept.{stem}{ending}")).chain(numbered);
         // Some file systems do not tell small letters from large ones.

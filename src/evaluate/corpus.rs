@@ -1,6 +1,6 @@
 //! The records of a corpus: what they are called in results, by number.
 
-use crate::corpus::{self, Input, ReadOptions};
+use crate::corpus::{self, FileReading, Input, ReadOptions, TextSum};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash;
@@ -9,21 +9,29 @@ use hashbrown::HashSet;
 
 /// Reads the corpus and gives the name of every record by its number: conversion records, or lines that
 /// are not blank, counted from 0 through the sorted files. A record that could not be read keeps its
-/// number and has an empty name.
+/// number and has an empty name. Beside them what reading each file came to.
 ///
 /// # Errors
 /// If there is no document.
-pub fn record_names(inputs: &[Input], options: &ReadOptions) -> Result<Vec<String>> {
+pub fn record_names(inputs: &[Input], options: &ReadOptions) -> Result<(Vec<String>, Vec<FileReading>)> {
     let reading = corpus::read(
         inputs,
         options,
-        Vec::<(DocId, Option<String>)>::new,
-        |names, document| {
+        || (Vec::<(DocId, Option<String>)>::new(), vec![TextSum::default(); inputs.len()]),
+        |(names, texts), document| {
             names.push((document.id, document.record_id.map(str::to_owned)));
+            texts[document.id.shard as usize].add(document.id.row, hash::text_digest(document.text));
         },
         &|_| (),
     );
-    let mut named: Vec<(DocId, Option<String>)> = reading.workers.into_iter().flatten().collect();
+    let mut files = reading.files;
+    let mut named: Vec<(DocId, Option<String>)> = Vec::new();
+    for (names, texts) in reading.workers {
+        named.extend(names);
+        for (file, texts) in files.iter_mut().zip(texts) {
+            file.texts.get_or_insert_default().merge(texts);
+        }
+    }
     if named.is_empty() {
         return Err(Error::NoDocuments(format!(
             "{} read",
@@ -42,7 +50,7 @@ pub fn record_names(inputs: &[Input], options: &ReadOptions) -> Result<Vec<Strin
             names.push(own.unwrap_or_else(|| inputs[id.shard as usize].name_of(id.row)));
         }
     }
-    Ok(names)
+    Ok((names, files))
 }
 
 #[cfg(test)]
@@ -60,7 +68,8 @@ mod tests {
         fs::write(path("b.jsonl"), "{\"id\":\"x\",\"text\":\"four\"}\n{\"id\":\"y\",\"text\":\"five\"}\n")
             .unwrap();
         let inputs = discover(&[path("b.jsonl"), path("a.jsonl")], &Default::default()).unwrap();
-        let names = record_names(&inputs, &ReadOptions::default()).unwrap();
+        let (names, files) = record_names(&inputs, &ReadOptions::default()).unwrap();
+        assert!(files.len() == 2 && files.iter().all(|file| file.texts.is_some()));
         let third = format!("{}:2", path("a.jsonl").display());
         let again = format!("{}:0", path("b.jsonl").display());
         assert_eq!(names, ["x", "", &third, &again, "y"]);

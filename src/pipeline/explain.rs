@@ -15,8 +15,8 @@ use crate::frames::Framed;
 use crate::frequencies;
 use crate::minhash::MinHasher;
 use crate::report::explanation::{
-    Banded, DifferingBit, Explanation, Methods, Page, PsmTrace, index_of_two, index_over, opinion_of_text,
-    opinions, weighed_by, weights_from,
+    Banded, Both, DifferingBit, Explanation, Methods, Page, PsmTrace, index_of_two, index_over,
+    opinion_of_text, opinions, weighed_by, weights_from,
 };
 use crate::search::psm::{Psm, PsmParams, Reading};
 use crate::search::{HammingIndex, Mode, Query, Scratch};
@@ -31,7 +31,7 @@ use flipside_core::dedup::Prepared;
 use flipside_core::id::{Document, Id};
 use flipside_core::net::{Hashes, Probed};
 use flipside_core::resemblance::Bits;
-use flipside_core::settings::{Net, Recall, Settings};
+use flipside_core::settings::{Measure, Net, Recall, Settings};
 use flipside_core::similarity::{Anchor, Page as Shows};
 use flipside_core::sketch::{Facts, Hashed, TwoSketcher};
 use hashbrown::HashMap;
@@ -217,6 +217,7 @@ struct Side<'a> {
 }
 
 /// A side with what was made of its features, as measures see it.
+#[derive(Clone)]
 struct Weighed<'a> {
     digest: u128,
     hashed: Hashed,
@@ -281,14 +282,34 @@ fn explanation(
             extraction => distinct(&FeatureExtractor::new(extraction).counts(text)),
         }
     };
+    // Both sketches may be of other features than the other methods, and then have sizes and weights of their own.
+    let own_counts = (methods.both.features != methods.probing.features).then(|| {
+        [0, 1].map(|side| FeatureExtractor::new(methods.both.extraction()).counts(sides[side].text))
+    });
+    let own_weights = own_counts.as_ref().map(|own| {
+        own.each_ref().map(|counts| weigher.weights(counts, documents, |feature| frequencies.get(feature)))
+    });
+    let sketches = [0, 1].map(|side| both.sketch(&features(side, &methods.both)));
     let weighed = [0, 1].map(|side| {
         let mut signature = vec![0u32; params.permutations];
         hasher.sign(&features(side, &methods.minhash), &mut signature);
-        let hashed = Hashed::from(&hashes[side]);
-        let bits = both.sketch(&features(side, &methods.both)).bits;
+        let (hashed, bits) = (Hashed::from(&hashes[side]), sketches[side].bits.clone());
         Weighed { digest: sides[side].facts.digest, hashed, signature, bits, weights: &weights[side] }
     });
-    let measured = |measure| f64::from(Anchor::new(measure, &weighed[0]).with(&&weighed[1]));
+    let of_both = own_weights.as_ref().map(|own| {
+        let [a, b] = &weighed;
+        [Weighed { weights: &own[0], ..a.clone() }, Weighed { weights: &own[1], ..b.clone() }]
+    });
+    let of_both = of_both.as_ref().unwrap_or(&weighed);
+    let measure = |[a, b]: &[Weighed<'_>; 2], measure| f64::from(Anchor::new(measure, a).with(&b));
+    let measured = |by: Measure| measure(if by.is_estimated() { of_both } else { &weighed }, by);
+    let keys = sketches[0].keys.iter().zip(&sketches[1].keys);
+    let both = Both {
+        features: own_counts.is_some().then_some(methods.both.features),
+        keys: keys.len(),
+        equal_keys: keys.filter(|(a, b)| a == b).count(),
+        similarity: methods.both.judge.measure().map_or(0.0, |by| measure(of_both, by)),
+    };
     let psm = trace(&hashes)?;
     let texts = [sides[0].text, sides[1].text];
     let diff = WordDiff::new(texts[0], texts[1], DiffParams::default());
@@ -299,7 +320,7 @@ fn explanation(
         methods,
         d,
         &psm,
-        banded(&methods.minhash, &weighed)?,
+        (&both, banded(&methods.minhash, &weighed)?),
         overlap.jaccard(),
         same_text,
         measured,

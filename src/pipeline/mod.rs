@@ -280,6 +280,18 @@ fn hold_against(
                 let expected = format!("all kept pages of that result; {} is gone", gone.name);
                 return Err(Error::parameter("against", path.display(), expected));
             }
+            for file in written.iter().filter(is_kept) {
+                let path = path.join(&file.name);
+                let bytes = std::fs::metadata(&path).map_err(|error| Error::io(&path, error))?.len();
+                if bytes != file.bytes {
+                    let expected = format!(
+                        "all kept pages of that result; {} has {bytes} bytes, and {} were written. To take it as it is, \
+                         name the file",
+                        file.name, file.bytes
+                    );
+                    return Err(Error::parameter("against", path.display(), expected));
+                }
+            }
             if kept.is_empty() {
                 let expected = "a result with its kept pages (--write kept), or the files that they are in";
                 return Err(Error::parameter("against", path.display(), expected));

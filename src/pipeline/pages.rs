@@ -2,7 +2,7 @@
 //! read once, and what a run needs of it kept.
 
 use super::stages::Stages;
-use crate::corpus::{self, Document as Record, FileReading, Input, PassedOver, ReadOptions};
+use crate::corpus::{self, Document as Record, FileReading, Input, PassedOver, ReadOptions, TextSum};
 use crate::document::{DocId, DocumentTable};
 use crate::error::{Error, Result};
 use crate::frames::{Counting, Frames, Lines, Share, host_of};
@@ -172,10 +172,18 @@ impl Pages {
             false => Collection::gather(collections, &order)?,
         };
         let repeated_ids = repeated_ids(&documents);
+        let mut files = reading.files;
+        files.iter_mut().for_each(|file| file.texts = Some(TextSum::default()));
+        for (row, at) in documents.rows().iter().zip(0..) {
+            let texts = files[row.id.shard as usize].texts.as_mut();
+            texts
+                .into_iter()
+                .for_each(|texts| texts.add(row.id.row, collection.facts(Document::new(at)).digest));
+        }
         Ok(Self {
             inputs,
             new_files,
-            files: reading.files,
+            files,
             documents,
             collection,
             scores,

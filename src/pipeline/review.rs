@@ -3,18 +3,19 @@
 use super::pages::count_frames;
 use super::samples::LONGEST;
 use super::stages::{Progress, Stages};
-use crate::corpus::{self, DiscoverOptions, Input, JsonlFields, ReadOptions, ReadRules, discover};
+use crate::corpus::{self, DiscoverOptions, Input, JsonlFields, ReadOptions, ReadRules, TextSum, discover};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::evaluate::found::{FoundPair, ListedPairs};
 use crate::evaluate::judged::{Bands, ReviewSample, SampleParams};
 use crate::frames::{self, Framed};
+use crate::hash::text_digest;
 use crate::making::check_file;
 use crate::report::facts::RunFacts;
 use crate::report::html::title_of;
 use crate::report::model::{FileRow, FramesReport, Report, Tool};
 use crate::report::review::{ReviewHead, Side, TITLE, write};
-use crate::wording::counted;
+use crate::wording::{counted, not_there};
 use flipside_core::id::{Document, Id};
 use hashbrown::HashMap;
 use std::path::{Path, PathBuf};
@@ -75,6 +76,7 @@ pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary>
         title_of(page).is_some_and(|title| title == TITLE)
     })?;
     let report = Report::read_json(&report)?;
+    let job = &ReviewJob { fields: report.fields(job.fields.clone()), ..job.clone() };
     let listed = stages.run("pairs", 0, "pairs", 0, |_| ListedPairs::read(&job.result))?;
     let (lists, wrote) = ((listed.near.len() + listed.copies.len()) as u64, report.outcome.pairs_written);
     if lists != wrote {
@@ -175,8 +177,9 @@ fn texts(
         corpus::read(
             &inputs,
             &options,
-            HashMap::<Document, FoundPage>::new,
-            |pages, document| {
+            || (HashMap::<Document, FoundPage>::new(), vec![TextSum::default(); inputs.len()]),
+            |(pages, texts), document| {
+                texts[document.id.shard as usize].add(document.id.row, text_digest(document.text));
                 let own = document.record_id.and_then(|id| wanted.get(id)).map(|&number| (number, false));
                 let place = by_place.get(&document.id).map(|&number| (number, true));
                 for (number, by_place) in own.into_iter().chain(place) {
@@ -196,13 +199,19 @@ fn texts(
             progress,
         )
     });
-    unchanged(&files, &reading.files, job)?;
+    let mut now = reading.files;
     let mut pages: HashMap<Document, FoundPage> = HashMap::new();
-    for (number, page) in reading.workers.into_iter().flatten() {
-        if pages.get(&number).is_none_or(|known| page.rank < known.rank) {
-            pages.insert(number, page);
+    for (found, texts) in reading.workers {
+        for (file, texts) in now.iter_mut().zip(texts) {
+            file.texts.get_or_insert_default().merge(texts);
+        }
+        for (number, page) in found {
+            if pages.get(&number).is_none_or(|known| page.rank < known.rank) {
+                pages.insert(number, page);
+            }
         }
     }
+    unchanged(&files, &now, &called, job)?;
     let side = |document: Document| match pages.get(&document) {
         Some(page) => Ok(page.side.clone()),
         None => Err(Error::parameter(
@@ -216,12 +225,12 @@ fn texts(
 
 /// The files to read, and what the result calls each.
 fn inputs(job: &ReviewJob, files: &[FileRow]) -> Result<(Vec<Input>, Vec<String>)> {
-    let moved = |got: String, why: &str| {
+    let moved = |why: &str| {
         let expected = format!(
-            "{why}. A review shows the texts of the pages, so it needs the input files as they were: --corpus FILES says \
+            "a result whose input files are there as they were, for a review shows their texts; {why}: --corpus FILES says \
              where they are now"
         );
-        Error::parameter("corpus", got, expected)
+        Error::parameter("result", job.result.display(), expected)
     };
     let paths: Vec<PathBuf> = match &job.corpus[..] {
         [] => {
@@ -229,13 +238,10 @@ fn inputs(job: &ReviewJob, files: &[FileRow]) -> Result<(Vec<Input>, Vec<String>
             let needed: Vec<&FileRow> = files.iter().filter(|file| file.documents > 0).collect();
             for file in &needed {
                 if file.path == "-" {
-                    return Err(moved("-".to_owned(), "the pages came by standard input, which is gone"));
+                    return Err(moved("the pages came by standard input, which is gone"));
                 }
                 if !Path::new(&file.path).exists() {
-                    return Err(moved(
-                        file.path.clone(),
-                        "this input file of the result is not there (any more)",
-                    ));
+                    return Err(moved(&not_there(Path::new(&file.path))));
                 }
             }
             needed.iter().map(|file| PathBuf::from(&file.path)).collect()
@@ -253,25 +259,32 @@ fn inputs(job: &ReviewJob, files: &[FileRow]) -> Result<(Vec<Input>, Vec<String>
     Ok((inputs, called))
 }
 
-/// Whether as much was read as when the result was made.
-fn unchanged(before: &[FileRow], now: &[corpus::FileReading], job: &ReviewJob) -> Result<()> {
+/// Whether the same was read as when the result was made, from files that it calls so.
+fn unchanged(
+    before: &[FileRow],
+    now: &[corpus::FileReading],
+    called: &[String],
+    job: &ReviewJob,
+) -> Result<()> {
     let was = before.iter().fold((0, 0), |sum, file| (sum.0 + file.documents, sum.1 + file.text_bytes));
     let is = now.iter().fold((0, 0), |sum, file| (sum.0 + file.documents, sum.1 + file.text_bytes));
-    if was == is {
+    let rows: HashMap<&str, &FileRow> = before.iter().map(|row| (&row.path[..], row)).collect();
+    let changed = now.iter().zip(called).find_map(|(file, called)| {
+        let is_other = !rows.get(&called[..])?.is_same(file);
+        is_other.then(|| file.path.display().to_string())
+    });
+    if was == is && changed.is_none() {
         return Ok(());
     }
-    let changed = now.iter().find_map(|file| {
-        let path = file.path.display().to_string();
-        before
-            .iter()
-            .find(|row| row.path == path)
-            .filter(|row| (row.documents, row.text_bytes) != (file.documents, file.text_bytes))
-            .map(|_| path)
-    });
+    let other_texts = if was == is { ", but other texts or in another order" } else { "" };
     let where_ = changed.map_or_else(String::new, |path| format!(", {path} among them"));
     Err(Error::parameter(
         "corpus",
-        format!("{} with {} of text{where_}", counted(is.0, "page", "pages"), counted(is.1, "byte", "bytes")),
+        format!(
+            "{} with {} of text{other_texts}{where_}",
+            counted(is.0, "page", "pages"),
+            counted(is.1, "byte", "bytes")
+        ),
         format!(
             "the {} with {} that {} was made from; if the input has changed since, run dedup again, and if it \
              was read with --text-field or --longest-page, give them",

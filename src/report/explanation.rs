@@ -137,6 +137,23 @@ pub(crate) struct Banded {
     pub positions: usize,
 }
 
+/// What the two sketches of two pages have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Both {
+    /// What they are of, if it is not what the other methods look at.
+    pub features: Option<FeatureKind>,
+    /// Keys of a page, and how many of them are equal.
+    pub keys: usize,
+    pub equal_keys: usize,
+    /// What their judge measures.
+    pub similarity: f64,
+}
+
+/// What a figure is of, if it is not what the others are of.
+fn of_features(features: Option<FeatureKind>) -> String {
+    features.map_or_else(String::new, |features| format!(", of {features}"))
+}
+
 /// The only opinion on a page of few features: that of its text.
 pub(crate) fn opinion_of_text(by: &str, fewest: usize, min_features: usize, same_text: bool) -> Opinion {
     Opinion {
@@ -216,7 +233,7 @@ pub(crate) fn opinions(
     methods: &Methods,
     d: u32,
     psm: &PsmTrace,
-    banded: Option<Banded>,
+    (both, banded): (&Both, Option<Banded>),
     jaccard: f64,
     same_text: bool,
     measured: impl Fn(Measure) -> f64,
@@ -227,13 +244,19 @@ pub(crate) fn opinions(
         all.push(Opinion { by: "every method".to_owned(), near: true, why: why.to_owned() });
     }
     if let (Some(measure), Some(threshold)) = (methods.both.judge.measure(), methods.both.judge.threshold()) {
-        let value = measured(measure);
+        let &Both { features, keys, equal_keys, similarity } = both;
+        let searched = match equal_keys {
+            0 => ", and without an equal key it is not looked at",
+            _ => "",
+        };
         all.push(Opinion {
             by: "both".to_owned(),
-            near: value >= threshold,
+            near: similarity >= threshold && equal_keys > 0,
             why: format!(
-                "{}: {value:.3}, and {threshold} is needed; a threshold of {value:.3} or less takes it in, if a key is equal",
-                meaning(measure)
+                "{equal_keys} of {} equal{searched}; {}{}: {similarity:.3}, and {threshold} is needed",
+                counted(keys as u64, "key is", "keys are"),
+                meaning(measure),
+                of_features(features),
             ),
         });
     }
@@ -294,8 +317,9 @@ pub(crate) fn opinions(
             by: format!("verify {}", measure.name()),
             near: value >= threshold,
             why: format!(
-                "{}: {value:.3}, and {threshold} is needed; a threshold of {value:.3} or less lets it pass",
-                meaning(measure)
+                "{}{}: {value:.3}, and {threshold} is needed; a threshold of {value:.3} or less lets it pass",
+                meaning(measure),
+                of_features(both.features.filter(|_| measure.is_estimated())),
             ),
         });
     }

@@ -290,6 +290,7 @@ pub fn psm() -> Report {
                 path: format!("crawl/CC-MAIN-20260101-0000{n}.warc.wet.gz"),
                 stored_bytes: 140_445_706,
                 text_bytes: 364_740_039,
+                texts: Some("0123456789abcdef".into()),
                 records: 40_007,
                 documents: 40_001,
                 kept: 20_597,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::facts::RunFacts;
 use super::snippet::{differences, opening};
 use super::tell;
-use crate::corpus::NotRead;
+use crate::corpus::{FileReading, JsonlFields, NotRead};
 use crate::frames::Share;
 use crate::search::bands::Banding;
 use crate::{Error, Result};
@@ -670,6 +670,10 @@ pub struct FileRow {
     pub stored_bytes: u64,
     /// Bytes of text in it.
     pub text_bytes: u64,
+    /// [`TextSum`](crate::corpus::TextSum) of its documents, by which it can be told later whether it is still the
+    /// same; none in reports of earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub texts: Option<String>,
     /// Records in it.
     pub records: u64,
     /// Documents in it.
@@ -685,6 +689,17 @@ pub struct FileRow {
     pub damaged: u64,
     /// Records in it that hold a page in a form that is not read.
     pub unread: u64,
+}
+
+impl FileRow {
+    /// Whether a file that was read again has as many pages with the same texts, as far as the report and reading tell.
+    pub fn is_same(&self, now: &FileReading) -> bool {
+        let same_texts = match (&self.texts, now.texts) {
+            (Some(before), Some(now)) => *before == now.to_string(),
+            _ => true,
+        };
+        (self.documents, self.text_bytes) == (now.documents, now.text_bytes) && same_texts
+    }
 }
 
 /// One method of a comparison with its result.
@@ -757,6 +772,16 @@ impl Report {
     pub fn all_files(&self) -> Vec<FileRow> {
         let old = self.against.iter().flat_map(|against| &against.files);
         self.files.iter().chain(old).cloned().collect()
+    }
+
+    /// The fields that pages were read from, of which the report has that of texts, where `given` names no other.
+    pub fn fields(&self, given: JsonlFields) -> JsonlFields {
+        match &self.corpus.text_field {
+            Some(text) if given.text == JsonlFields::default().text => {
+                JsonlFields { text: text.clone(), ..given }
+            }
+            _ => given,
+        }
     }
 
     /// What the design of the search says of the pairs within the threshold, if anything.

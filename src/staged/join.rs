@@ -932,8 +932,10 @@ pub fn all_edges(folder: &Folder) -> Result<(Vec<Body>, u64)> {
     let (mut bodies, mut number) = (Vec::new(), 0);
     for (path, band) in paths.zip(std::iter::once(None).chain((0..bands).map(Some))) {
         let Some((header, body)) = there::<EdgesHeader>(&path, EDGES)? else {
-            let told =
-                format!("{}: flipside join has not made it yet; it makes what is missing", path.display());
+            let told = format!(
+                "{}: flipside join has not made it yet; it makes what is missing. What was joined with --against needs it here, too",
+                path.display()
+            );
             return Err(Error::NoDocuments(told));
         };
         let is_of = header.sketches == folder.id && header.band == band && header.pages == folder.pages();

@@ -212,7 +212,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
         (file, pages) = (sample.largest_file(&found.inputs), Some(sample.pages));
     }
     let Some(documents) = job.documents.or(pages) else {
-        return Err(Error::parameter("documents", "none", "a number of pages, or INPUT to count on"));
+        return Err(Error::parameter("documents", "missing", "a number of pages, or INPUT to count on"));
     };
     let threads = match job.threads {
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),

@@ -293,8 +293,8 @@ impl One<'_> {
         let advice = "name another folder for sketches, or give --force to make these again";
         let header = &file.header;
         if header.settings != self.job.settings || header.reading != *self.rules {
-            let (expected, got) = ("those of this run".to_owned(), "others".to_owned());
-            return Err(wrong(path, "the settings", expected, got, advice));
+            let (expected, got) = ("that of this run".to_owned(), "another".to_owned());
+            return Err(wrong(path, "a setting", expected, got, advice));
         }
         if header.input != *mark {
             let expected = format!("{} as it is now", self.input.path.display());

@@ -73,11 +73,13 @@ impl Banding {
         check_permutations(permutations)?;
         for (name, value) in [("similarity", similarity), ("recall", recall)] {
             if !(value > 0.0 && value <= 1.0) {
-                return Err(Error::parameter(name, value, "must be above 0 and at most 1"));
+                return Err(Error::parameter(name, value, "a share above 0 and at most 1"));
             }
         }
         if recall == 1.0 && similarity < 1.0 {
-            return Err(Error::parameter("recall", recall, "must be below 1 for a similarity below 1"));
+            let expected =
+                format!("a share below 1, as the similarity ({similarity}) is below 1: bands miss some pair");
+            return Err(Error::parameter("recall", recall, expected));
         }
         let mut best: Option<(f64, Self)> = None;
         for rows in 1..=permutations {
@@ -96,8 +98,7 @@ impl Banding {
             // One row a band is the curve that is highest everywhere.
             let reachable = Self { bands: permutations, rows: 1 }.probability(similarity);
             let expected = format!(
-                "{permutations} permutations find pairs of similarity {similarity} with probability {reachable:.6} at \
-                 most; ask for less or take longer signatures"
+                "at most {reachable:.6}, which is what bands of {permutations} positions reach at similarity {similarity}"
             );
             Error::parameter("recall", recall, expected)
         })
@@ -125,7 +126,8 @@ impl Banding {
         check_permutations(permutations)?;
         let positions = self.bands.checked_mul(self.rows);
         if positions.is_none_or(|n| n == 0 || n > permutations) {
-            let expected = format!("bands x rows must be 1 to {permutations}, the length of the signature");
+            let expected =
+                format!("bands of 1 to {permutations} positions in all, the length of the signature");
             return Err(Error::parameter("bands", self, expected));
         }
         Ok(())
