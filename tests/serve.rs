@@ -106,6 +106,23 @@ fn pages_are_checked_added_and_removed() {
     let server = Server::start(top.path(), &[]);
     assert_eq!(server.send("/healthz", "", "", ""), (200, "ok\n".to_owned()));
     assert_eq!(server.one("check", &json!({ "id": 5, "text": "a few words" }))["page"], "5");
+    // A number is the name that was written.
+    for id in ["18446744073709551617", "1.10", "-7", "\"a\\u00e9\""] {
+        let (status, body) = server.send(
+            "/v1/check",
+            "application/json",
+            "",
+            &format!("{{\"id\": {id} ,\"text\":\"words\"}}"),
+        );
+        let answer: Value = serde_json::from_str(body.lines().next().unwrap()).unwrap();
+        let name = id.replace("\"a\\u00e9\"", "a\u{e9}");
+        assert_eq!((status, answer["page"].as_str()), (200, Some(&*name)), "{body}");
+    }
+    for id in ["[1]", "true", "{}"] {
+        let (status, _) =
+            server.send("/v1/check", "application/json", "", &format!("{{\"id\":{id},\"text\":\"words\"}}"));
+        assert_eq!(status, 400, "{id}");
+    }
     assert_eq!(server.one("check", &page("a", 1, 0))["answer"], "new");
     assert_eq!(server.one("check-and-add", &page("a", 1, 0))["answer"], "new");
     let near = server.one("check", &page("b", 1, 1));

@@ -187,8 +187,8 @@ impl<'py> Texts<'py> {
     }
 }
 
-/// A chunk of strings as it is, if all its rows are there and hold UTF-8, which Arrow promises and nobody checks; else a
-/// copy, without the rows that are not, with U+FFFD for what is no UTF-8. `mended` hears of strings with such.
+/// A chunk of strings as it is, if all its rows are there and hold UTF-8, which Arrow promises and nobody checks; else
+/// a copy, without the rows that are not, with U+FFFD for what is no UTF-8. `mended` hears of strings with such.
 fn utf8(chunk: ArrayRef, is_row: impl Fn(usize) -> bool, mended: &mut u64) -> PyResult<ArrayRef> {
     // Bytes are whatever they are.
     let bytes = match chunk.data_type() {

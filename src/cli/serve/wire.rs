@@ -4,7 +4,9 @@ use flipside::search::bands::Banding;
 use flipside::settings::Sketches;
 use flipside::simhash::quantised::QuantisedWeights;
 use flipside::sketch::{Facts, Hashed, Sketch, SketchValue, TwoSketches};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// A page, or its name where that is enough.
@@ -13,7 +15,7 @@ pub(super) struct Page<'a> {
     #[serde(borrow)]
     pub(super) url: Option<Cow<'a, str>>,
     /// A string or a number.
-    #[serde(default, deserialize_with = "id")]
+    #[serde(borrow, default, deserialize_with = "id")]
     pub(super) id: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) text: Option<Cow<'a, str>>,
@@ -23,18 +25,14 @@ pub(super) struct Page<'a> {
     pub(super) request: Option<Cow<'a, str>>,
 }
 
-fn id<'a, 'de, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'a, str>>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Id {
-        Text(String),
-        Number(serde_json::Number),
+/// A number is the name that was written, whatever its size.
+fn id<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'a, str>>, D::Error> {
+    let Some(raw) = Option::<&'de RawValue>::deserialize(from)?.map(RawValue::get) else { return Ok(None) };
+    match raw.as_bytes() {
+        [b'"', ..] => serde_json::from_str(raw).map(|name: String| Some(name.into())).map_err(Error::custom),
+        [b'-' | b'0'..=b'9', ..] => Ok(Some(raw.into())),
+        _ => Err(Error::custom("an id is a string or a number")),
     }
-    let owned = |id| match id {
-        Id::Text(text) => Cow::Owned(text),
-        Id::Number(number) => Cow::Owned(number.to_string()),
-    };
-    Ok(Option::<Id>::deserialize(from)?.map(owned))
 }
 
 impl Page<'_> {
