@@ -6,22 +6,20 @@
 //! pass over.
 
 use crate::corpus::{
-    self, DiscoverOptions, Discovered, Document, Format, Input, ReadOptions, TextSum, discover_all, pack,
-    split_name,
+    self, DiscoverOptions, Discovered, Document, Format, Input, ReadOptions, discover_all, pack, split_name,
 };
 use crate::error::{Error, Result};
-use crate::hash::text_digest;
 use crate::pipeline::output::OutputFolder;
 use crate::pipeline::{Progress, with_threads};
 use crate::report::model::{FileRow, Report};
 use crate::tables::{self, ClustersReader, Row};
-use crate::wording::not_there;
+use crate::wording::counted;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -78,12 +76,10 @@ struct Member {
 }
 
 /// A file of the result, with its pages that are in clusters, in order.
-struct Marks {
+struct Marks<'r> {
     input: Input,
-    /// Pages in it when the run read it.
-    documents: u64,
-    /// What their texts were.
-    texts: Option<String>,
+    /// What the run read in it.
+    row: &'r FileRow,
     members: Vec<Member>,
 }
 
@@ -95,18 +91,10 @@ struct Marks {
 /// If the folder is no result, or one of an earlier version whose clusters do not say where a page stands; if a file
 /// is gone or has changed; if the marks cannot be written. Then there is no folder.
 pub fn mark(job: &MarkJob, progress: &dyn Progress) -> Result<Marked> {
-    let report_path = job.result.join("report.json");
-    if !report_path.exists() {
-        let expected = "a folder of results, with the report.json that dedup writes";
-        return Err(Error::parameter("result", job.result.display(), expected));
-    }
-    if fs::symlink_metadata(&job.out).is_ok() {
-        let expected = "a new folder, but something is there already";
-        return Err(Error::parameter("out", job.out.display(), expected));
-    }
-    let report = Report::read_json(&report_path)?;
+    let report = Report::of_result(&job.result)?;
+    OutputFolder::must_be_new("out", &job.out)?;
     if report.settings.is_none() {
-        return Err(earlier(&report_path));
+        return Err(earlier(&job.result.join("report.json")));
     }
     let mut options = ReadOptions { threads: 1, ..job.options.clone() };
     options.fields = report.fields(options.fields);
@@ -125,7 +113,7 @@ pub fn mark(job: &MarkJob, progress: &dyn Progress) -> Result<Marked> {
     let members = marks.iter().flat_map(|file| &file.members);
     Ok(Marked {
         files: marks.len() as u64,
-        pages: marks.iter().map(|file| file.documents).sum(),
+        pages: marks.iter().map(|file| file.row.documents).sum(),
         removed: members.filter(|member| !member.stays).count() as u64,
     })
 }
@@ -141,31 +129,27 @@ fn earlier(path: &Path) -> Error {
 }
 
 /// The files of a result in its order, each with its pages that are in clusters.
-fn marks(job: &MarkJob, files: &[FileRow], options: &ReadOptions) -> Result<Vec<Marks>> {
-    let found = |row: &FileRow| -> Result<Marks> {
+fn marks<'r>(job: &MarkJob, files: &'r [FileRow], options: &ReadOptions) -> Result<Vec<Marks<'r>>> {
+    let found = |row: &'r FileRow| -> Result<Marks<'r>> {
         let path = PathBuf::from(&row.path);
         let discovery = DiscoverOptions { fields: options.fields.clone(), ..DiscoverOptions::default() };
-        if path == Path::new("-") {
-            let expected = "files that are still there; standard input is gone";
-            return Err(Error::parameter("result", job.result.display(), expected));
-        }
-        if matches!(fs::metadata(&path), Err(error) if error.kind() == io::ErrorKind::NotFound) {
-            let expected = format!("a result whose input files are there as they were; {}", not_there(&path));
+        if let Some(why) = corpus::gone(&path) {
+            let expected = format!("a result whose input files are there as they were; {why}");
             return Err(Error::parameter("result", job.result.display(), expected));
         }
         let Discovered { inputs, .. } = discover_all(&[path], &discovery)?;
-        let [input] = <[Input; 1]>::try_from(inputs).map_err(|_| changed(&row.path, row.documents, None))?;
+        let [input] = <[Input; 1]>::try_from(inputs).map_err(|_| changed(row, row.documents))?;
         if job.filter == Filter::Dolma && input.format != Format::Jsonl {
             let expected =
                 format!("a result of lines of JSON, as Dolma has; {} is none", input.path.display());
             return Err(Error::parameter("result", job.result.display(), expected));
         }
-        Ok(Marks { input, documents: row.documents, texts: row.texts.clone(), members: Vec::new() })
+        Ok(Marks { input, row, members: Vec::new() })
     };
     // A file that could not be opened has no pages, and may still not be there.
-    let is_broken = |row: &&FileRow| row.documents == 0 && fs::metadata(&row.path).is_err();
+    let is_broken = |row: &&FileRow| row.documents == 0 && corpus::gone(Path::new(&row.path)).is_some();
     let files: Vec<&FileRow> = files.iter().filter(|row| !is_broken(row)).collect();
-    let mut marks: Vec<Marks> = files.iter().copied().map(found).collect::<Result<_>>()?;
+    let mut marks: Vec<Marks<'_>> = files.iter().copied().map(found).collect::<Result<_>>()?;
     let places: HashMap<&str, usize> =
         files.iter().enumerate().map(|(at, row)| (&row.path[..], at)).collect();
     let path = job.result.join("clusters.csv");
@@ -190,32 +174,35 @@ fn marks(job: &MarkJob, files: &[FileRow], options: &ReadOptions) -> Result<Vec<
     Ok(marks)
 }
 
-fn changed(path: impl AsRef<Path>, documents: u64, now: Option<u64>) -> Error {
+/// That a file of the result, which has so many pages now, is not what the run read.
+fn changed(row: &FileRow, now: u64) -> Error {
+    let got = match now == row.documents {
+        true => "other texts, or in another order".to_owned(),
+        false => counted(now, "page", "pages"),
+    };
     Error::Format {
-        path: path.as_ref().to_path_buf(),
+        path: PathBuf::from(&row.path),
         field: "content",
-        expected: format!("what the run read, {documents} pages,"),
-        got: now.map_or("other texts".to_owned(), |now| format!("{now} pages")),
+        expected: format!("what the run read, {},", counted(row.documents, "page", "pages")),
+        got,
         advice: "run flipside dedup again, or give the options of reading that it was given",
     }
 }
 
 /// Reads a file in order and hands on each page, with what is known of it if it is in a cluster.
 fn each_page(
-    file: &Marks,
+    file: &Marks<'_>,
     options: &ReadOptions,
     progress: &dyn Progress,
     mut each: impl FnMut(&Document<'_>, Option<&Member>) + Send,
 ) -> Result<()> {
     let mut members = file.members.iter().peekable();
-    let mut texts = TextSum::default();
     let reading = {
         // Only one thread reads; the reader asks for what several could share.
         let hand_on = Mutex::new(|document: Document<'_>| {
-            texts.add(document.id.row, text_digest(document.text));
             each(&document, members.next_if(|member| member.row == document.id.row));
         });
-        corpus::read(
+        corpus::read_and_sum(
             std::slice::from_ref(&file.input),
             options,
             || (),
@@ -223,16 +210,11 @@ fn each_page(
             &|bytes| progress.advance(bytes),
         )
     };
-    let read = reading.files.first().map_or(0, |read| read.documents);
-    let same_texts = file.texts.as_ref().is_none_or(|before| *before == texts.to_string());
-    if read != file.documents || members.next().is_some() || !same_texts {
-        return Err(changed(
-            &file.input.path,
-            file.documents,
-            Some(read).filter(|&read| read != file.documents),
-        ));
+    let [now] = &reading.files[..] else { return Err(changed(file.row, 0)) };
+    match members.next() {
+        None if file.row.is_same(now) => Ok(()),
+        _ => Err(changed(file.row, now.documents)),
     }
-    Ok(())
 }
 
 /// A row of `tasks.csv`.
@@ -255,11 +237,11 @@ type Ended = (&'static str, Vec<u8>);
 
 /// Writes files for each file of pages, called by its place in the order of names, and which file that is.
 fn tasks<const FILES: usize>(
-    marks: &[Marks],
+    marks: &[Marks<'_>],
     folder: &Path,
-    of_file: impl Fn(&Marks) -> Result<[Ended; FILES]> + Sync,
+    of_file: impl Fn(&Marks<'_>) -> Result<[Ended; FILES]> + Sync,
 ) -> Result<()> {
-    let mut order: Vec<(&Path, &Marks)> = marks.iter().map(|file| (&*file.input.path, file)).collect();
+    let mut order: Vec<(&Path, &Marks<'_>)> = marks.iter().map(|file| (&*file.input.path, file)).collect();
     order.sort_by_key(|(path, _)| path.as_os_str().as_encoded_bytes());
     let rows = order.iter().enumerate();
     let rows = rows.map(|(task, (path, _))| Ok(Task { task, file: path.to_string_lossy() }));
@@ -274,7 +256,7 @@ fn tasks<const FILES: usize>(
 }
 
 /// What datatrove reads of a file.
-fn of_datatrove(file: &Marks, options: &ReadOptions, progress: &dyn Progress) -> Result<[Ended; 3]> {
+fn of_datatrove(file: &Marks<'_>, options: &ReadOptions, progress: &dyn Progress) -> Result<[Ended; 3]> {
     let [mut remove, mut clusters, mut sizes] = [const { Vec::new() }; 3];
     let mut place = 0u32;
     each_page(file, options, progress, |document, member| {
@@ -296,7 +278,7 @@ fn of_datatrove(file: &Marks, options: &ReadOptions, progress: &dyn Progress) ->
 }
 
 /// What NumPy reads of a file.
-fn of_numpy(file: &Marks, options: &ReadOptions, progress: &dyn Progress) -> Result<[Ended; 1]> {
+fn of_numpy(file: &Marks<'_>, options: &ReadOptions, progress: &dyn Progress) -> Result<[Ended; 1]> {
     /// Magic, and version 1.0 of the format.
     const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
     let mut stays = Vec::new();
@@ -313,7 +295,12 @@ fn of_numpy(file: &Marks, options: &ReadOptions, progress: &dyn Progress) -> Res
 }
 
 /// Writes what Dolma reads.
-fn attributes(marks: &[Marks], options: &ReadOptions, folder: &Path, progress: &dyn Progress) -> Result<()> {
+fn attributes(
+    marks: &[Marks<'_>],
+    options: &ReadOptions,
+    folder: &Path,
+    progress: &dyn Progress,
+) -> Result<()> {
     let paths: Vec<&Path> = marks.iter().map(|file| &*file.input.path).collect();
     let names = below(&paths);
     let folder = folder.join("attributes/flipside");

@@ -21,15 +21,6 @@ pub fn printable_path(path: &Path) -> String {
     printable(&path.display().to_string()).into_owned()
 }
 
-/// That an input file of an earlier run is gone.
-pub(crate) fn not_there(path: &Path) -> String {
-    let from = match path.is_absolute() {
-        true => "",
-        false => " (it counts from the folder in which the run was started)",
-    };
-    format!("{} is not there{from}", printable_path(path))
-}
-
 /// JSON that gives a terminal no orders: of the characters in [`printable`], those that JSON may hold as they
 /// are stand as `\u009b` and the like. It says the same.
 pub fn printable_json(json: &str) -> Cow<'_, str> {

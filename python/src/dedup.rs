@@ -3,7 +3,7 @@
 use crate::errors::{of_library, of_refusal};
 use crate::run::run;
 use crate::table::{Column, Table};
-use crate::texts::{Data, Texts};
+use crate::texts::{Data, Texts, as_many};
 use arrow_array::{ArrayRef, BooleanArray, Float32Array, StringArray, UInt32Array};
 use flipside::cli::options::{OfTexts, Refused, now, of_files, of_texts, refused};
 use flipside::clusters::{Keep, Source};
@@ -244,10 +244,7 @@ pub fn dedup_of_texts<'py>(
     // The URLs are a column of the table, or a list of their own.
     let urls = url.map(|url| given.beside("url", url)).transpose()?;
     let urls = urls.as_ref().map(Texts::rows).transpose()?;
-    if let Some(urls) = urls.as_ref().filter(|urls| urls.len() != texts.len()) {
-        let expected = format!("as many as texts, {}", texts.len());
-        return Err(of_library(flipside::Error::parameter("url", urls.len(), expected)));
-    }
+    urls.as_ref().map_or(Ok(()), |urls| as_many("url", urls.len(), texts.len()))?;
     let urls: Vec<Option<&str>> = urls.map_or_else(Vec::new, |urls| {
         urls.into_iter().zip(&texts).filter(|(_, text)| text.is_some()).map(|(url, _)| url).collect()
     });

@@ -3,7 +3,7 @@
 use crate::errors::{of_core, of_library, of_refusal};
 use crate::run::run;
 use crate::sketches::pool;
-use crate::texts::{Data, Texts};
+use crate::texts::{Data, Texts, as_many};
 use flipside::cli::options::{OfSeen, of_seen, span, time, written_time};
 use flipside::pipeline::{Progress, Silent};
 use flipside::seen::{self, Reply, Request, Verdict};
@@ -205,17 +205,6 @@ impl Seen {
 
 fn closed() -> PyErr {
     PyValueError::new_err("the index is closed")
-}
-
-/// As many names as texts.
-fn as_many(what: &'static str, names: usize, texts: usize) -> PyResult<()> {
-    match names == texts {
-        true => Ok(()),
-        false => {
-            let expected = format!("as many as texts, {texts}");
-            Err(of_library(flipside::Error::parameter(what, names, expected)))
-        }
-    }
 }
 
 #[pymethods]

@@ -1,7 +1,7 @@
 //! Texts as Python has them: an iterable of `str`, or whatever speaks Arrow's PyCapsule interface. What Arrow has is
 //! not copied, save texts of dictionaries, of chunks in which something is no UTF-8, and of rows that are masked.
 
-use crate::errors::{of_arrow, of_stream};
+use crate::errors::{of_arrow, of_library, of_stream};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, LargeStringArray};
 use arrow_schema::{DataType, FieldRef};
@@ -187,6 +187,20 @@ impl<'py> Texts<'py> {
     }
 }
 
+/// Whether there are as many of `what` as texts.
+///
+/// # Errors
+/// `ValueError` if there are not.
+pub fn as_many(what: &'static str, given: usize, texts: usize) -> PyResult<()> {
+    match given == texts {
+        true => Ok(()),
+        false => {
+            let expected = format!("as many as texts, {texts}");
+            Err(of_library(flipside::Error::parameter(what, given, expected)))
+        }
+    }
+}
+
 /// A chunk of strings as it is, if all its rows are there and hold UTF-8, which Arrow promises and nobody checks; else
 /// a copy, without the rows that are not, with U+FFFD for what is no UTF-8. `mended` hears of strings with such.
 fn utf8(chunk: ArrayRef, is_row: impl Fn(usize) -> bool, mended: &mut u64) -> PyResult<ArrayRef> {
@@ -197,27 +211,27 @@ fn utf8(chunk: ArrayRef, is_row: impl Fn(usize) -> bool, mended: &mut u64) -> Py
         _ => arrow_cast::cast(&chunk, &DataType::BinaryView),
     };
     let bytes = bytes.map_err(of_arrow)?;
-    let rows: Box<dyn Iterator<Item = Option<&[u8]>>> = match bytes.data_type() {
-        DataType::Binary => Box::new(bytes.as_binary::<i32>().iter()),
-        DataType::LargeBinary => Box::new(bytes.as_binary::<i64>().iter()),
-        _ => Box::new(bytes.as_binary_view().iter()),
+    let rows = || -> Box<dyn Iterator<Item = Option<&[u8]>>> {
+        match bytes.data_type() {
+            DataType::Binary => Box::new(bytes.as_binary::<i32>().iter()),
+            DataType::LargeBinary => Box::new(bytes.as_binary::<i64>().iter()),
+            _ => Box::new(bytes.as_binary_view().iter()),
+        }
     };
-    let (mut is_same, mut wrong) = (true, 0);
-    let rows: Vec<Option<&[u8]>> = rows
-        .enumerate()
-        .map(|(row, bytes)| {
-            is_same &= bytes.is_none() || is_row(row);
-            let bytes = bytes.filter(|_| is_row(row))?;
-            wrong += u64::from(simdutf8::basic::from_utf8(bytes).is_err());
-            Some(bytes)
-        })
-        .collect();
-    if is_same && wrong == 0 {
+    let (mut masked, mut wrong) = (false, 0);
+    for (row, bytes) in rows().enumerate() {
+        let Some(bytes) = bytes else { continue };
+        match is_row(row) {
+            true => wrong += u64::from(simdutf8::basic::from_utf8(bytes).is_err()),
+            false => masked = true,
+        }
+    }
+    if !masked && wrong == 0 {
         return Ok(chunk);
     }
     *mended += wrong;
-    let rows = rows.into_iter().map(|bytes| bytes.map(String::from_utf8_lossy));
-    Ok(Arc::new(LargeStringArray::from_iter(rows)))
+    let rows = rows().enumerate().map(|(row, bytes)| bytes.filter(|_| is_row(row)));
+    Ok(Arc::new(LargeStringArray::from_iter(rows.map(|bytes| bytes.map(String::from_utf8_lossy)))))
 }
 
 /// The chunk, if it is one of strings.

@@ -462,7 +462,7 @@ impl Given<'_> {
             refuse(&[(name, given)], said, why)?;
         }
         self.refuse_contradictions(methods)?;
-        Ok(methods.iter().zip(nets).map(|(&method, net)| self.of(method, net, alone)).collect())
+        methods.iter().zip(nets).map(|(&method, net)| self.of(method, net, alone)).collect()
     }
 
     /// Whether one bit of each MinHash position is asked for, `alone` if no other method shares the arguments.
@@ -653,13 +653,6 @@ impl Given<'_> {
         if let Some(bytes) = search.sketch_bytes {
             anyhow::ensure!(bytes > 0 && bytes % 8 == 0, "--sketch-bytes {bytes}: expected a multiple of 8");
         }
-        if let (None, Some(recall)) = (search.bands, search.recall)
-            && methods
-                .iter()
-                .any(|&method| method == MethodName::Both || self.one_bit(method, methods.len() == 1))
-        {
-            Settings::keyed(search.similarity.unwrap_or(USUAL_SIMILARITY), recall)?;
-        }
         refuse(
             &[("save-frequencies", self.saves_frequencies && features.frequencies.is_some())],
             "with --frequencies",
@@ -694,7 +687,10 @@ impl Given<'_> {
     }
 
     /// The settings of a method with its net; `alone` tells whether no other method shares the arguments.
-    fn of(&self, method: MethodName, net: NetName, alone: bool) -> Settings {
+    ///
+    /// # Errors
+    /// If no bands reach the recall that is asked for.
+    fn of(&self, method: MethodName, net: NetName, alone: bool) -> anyhow::Result<Settings> {
         let Self { search, features, check, groups, .. } = self;
         let similarity = search.similarity.unwrap_or(USUAL_SIMILARITY);
         let mut settings = match (method, net, search.preset) {
@@ -713,10 +709,10 @@ impl Given<'_> {
                 Sketches::MinHash { permutations: search.permutations.unwrap_or(permutations), family }
             }
             Sketches::Both { bits, banding } => {
-                Sketches::Both { bits: self.bits_or(bits), banding: self.banding_or(banding, similarity) }
+                Sketches::Both { bits: self.bits_or(bits), banding: self.banding_or(banding, similarity)? }
             }
             Sketches::OneBit { bits, banding } => {
-                Sketches::OneBit { bits: self.bits_or(bits), banding: self.banding_or(banding, similarity) }
+                Sketches::OneBit { bits: self.bits_or(bits), banding: self.banding_or(banding, similarity)? }
             }
             _ => Sketches::SimHash { weighting },
         };
@@ -771,7 +767,7 @@ impl Given<'_> {
         }
         settings.all_pairs = self.all_pairs;
         settings.seed = search.seed;
-        settings
+        Ok(settings)
     }
 
     fn bits_or(&self, usual: usize) -> usize {
@@ -779,14 +775,14 @@ impl Given<'_> {
     }
 
     /// The bands of keys that are asked for.
-    fn banding_or(&self, usual: Banding, similarity: f64) -> Banding {
+    ///
+    /// # Errors
+    /// If no bands reach the recall.
+    fn banding_or(&self, usual: Banding, similarity: f64) -> anyhow::Result<Banding> {
         match (self.search.bands, self.search.recall) {
-            (Some((bands, rows)), _) => Banding { bands, rows },
-            // What no bands reach is refused with the settings.
-            (None, Some(recall)) => {
-                Settings::keyed(similarity, recall).unwrap_or(Banding { bands: 0, rows: 0 })
-            }
-            (None, None) => usual,
+            (Some((bands, rows)), _) => Ok(Banding { bands, rows }),
+            (None, Some(recall)) => Ok(Settings::keyed(similarity, recall)?),
+            (None, None) => Ok(usual),
         }
     }
 

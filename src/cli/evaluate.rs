@@ -3,7 +3,7 @@
 use super::arguments::{FieldArgs, parsed, refuse};
 use super::{Done, tell, tell_json};
 use anyhow::Context;
-use flipside::corpus::{DiscoverOptions, FileReading, ReadOptions, discover};
+use flipside::corpus::{DiscoverOptions, ReadOptions, discover};
 use flipside::evaluate::corpus::record_names;
 use flipside::evaluate::found::{Found, ListedPairs, Records};
 use flipside::evaluate::interval::Bootstrap;
@@ -12,8 +12,7 @@ use flipside::evaluate::truth::{Rule, Scope, TruthFile, TruthParams};
 use flipside::evaluate::{self, Evaluation};
 use flipside::report::model::{FileRow, Report};
 use flipside::wording::{counted, printable_path};
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Score a result: precision, recall and F1 on pairs and clusters, with counts and intervals.
 ///
@@ -137,10 +136,8 @@ impl Args {
                 printable_path(result)
             );
         }
-        let rows = report.files.iter();
-        let rows: HashMap<&Path, &FileRow> = rows.map(|row| (Path::new(&row.path), row)).collect();
-        let is_other = |file: &&FileReading| rows.get(&*file.path).is_some_and(|row| !row.is_same(file));
-        if let Some(other) = files.iter().find(is_other) {
+        let named = files.iter().map(|file| (file.path.to_string_lossy(), file));
+        if let Some(other) = FileRow::changed(&report.files, named) {
             anyhow::bail!(
                 "{} has other texts than {} was made from, or the same in another order; run dedup again",
                 printable_path(&other.path),

@@ -10,7 +10,7 @@ use memchr::{memchr, memchr3};
 use super::cut::{End, Step};
 use super::damage::DamageKind;
 use super::feed::Feed;
-use super::filetype::{Compression, StreamFormat, split_name};
+use super::filetype::{Compression, StreamFormat, is_called_tsv};
 use super::jsonl::{JsonlFields, Line};
 use super::options::ReadRules;
 use super::source::Source;
@@ -123,7 +123,7 @@ impl Header {
 /// What parts values: of those in use the one that the first line has most of, a comma if it has none; in a file
 /// called `.tsv` the tab.
 fn delimiter(path: &Path, header: &[u8]) -> u8 {
-    if split_name(path).0.ends_with(".tsv") {
+    if is_called_tsv(path) {
         return b'\t';
     }
     let line = header.split(|&byte| is_line_end(byte)).next().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! What was wrong in the input: counted, skipped and named, never the end of a run.
 
 use std::fmt;
+use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -255,8 +256,9 @@ pub struct FileReading {
 }
 
 /// A sum over the texts of a file and their places in it: files with the same sum have the same texts at the same
-/// places, but by a chance of one in 2⁶⁴.
+/// places, but by a chance of one in 2⁶⁴. JSON has it as sixteen hexadecimal digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct TextSum(u64);
 
 impl TextSum {
@@ -272,10 +274,17 @@ impl TextSum {
     }
 }
 
-impl fmt::Display for TextSum {
-    /// Sixteen hexadecimal digits.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+impl From<TextSum> for String {
+    fn from(sum: TextSum) -> Self {
+        format!("{:016x}", sum.0)
+    }
+}
+
+impl TryFrom<String> for TextSum {
+    type Error = ParseIntError;
+
+    fn try_from(digits: String) -> Result<Self, ParseIntError> {
+        u64::from_str_radix(&digits, 16).map(Self)
     }
 }
 

@@ -243,6 +243,11 @@ pub(crate) fn promises_compression(path: &Path) -> bool {
     split_name(path).1 != Compression::None
 }
 
+/// Whether a file is called as a table whose values a tab parts.
+pub(crate) fn is_called_tsv(path: &Path) -> bool {
+    split_name(path).0.ends_with(".tsv")
+}
+
 /// A file's name in small letters without the ending of a compression, and that compression.
 pub(crate) fn split_name(path: &Path) -> (String, Compression) {
     let mut name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();

@@ -176,17 +176,16 @@ fn read(job: &GatherJob, real: &Path, shown: &Path, cap: usize) -> Result<Page, 
 fn encoded(name: &str) -> String {
     let mut url = String::with_capacity(name.len());
     for (at, byte) in name.bytes().enumerate() {
-        let is_encoded = || {
-            let digits = name.as_bytes().get(at + 1..at + 3);
-            digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-        };
-        match byte {
-            b'%' if is_encoded() => url.push('%'),
-            b'%' | b'#' | b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => {
-                url += &format!("%{byte:02X}")
+        let stays = match byte {
+            b'%' => {
+                let digits = name.as_bytes().get(at + 1..at + 3);
+                digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
             }
-            b'!'..=b'~' => url.push(char::from(byte)),
-            _ => url += &format!("%{byte:02X}"),
+            _ => byte.is_ascii_graphic() && !br##"#"<>\^`{|}"##.contains(&byte),
+        };
+        match stays {
+            true => url.push(char::from(byte)),
+            false => url += &format!("%{byte:02X}"),
         }
     }
     url

@@ -720,6 +720,25 @@ pub fn discover_all(paths: &[PathBuf], options: &DiscoverOptions) -> Result<Disc
     Ok(Discovered { inputs, passed_over: found.passed_over })
 }
 
+/// Why an input of an earlier run cannot be read again, if that shows at once: what is at an address does not.
+pub(crate) fn gone(path: &Path) -> Option<String> {
+    if path == Path::new("-") {
+        return Some("the pages came by standard input, which is gone".to_owned());
+    }
+    if is_address(path) {
+        return None;
+    }
+    let error = fs::metadata(path).err()?;
+    let called = printable_path(path);
+    Some(match error.kind() {
+        io::ErrorKind::NotFound if path.is_absolute() => format!("{called} is not there"),
+        io::ErrorKind::NotFound => {
+            format!("{called} is not there (it counts from the folder in which the run was started)")
+        }
+        _ => format!("{called}: {error}"),
+    })
+}
+
 /// Whether a path is read once and gone: standard input, a pipe, a device.
 pub(crate) fn is_stream(path: &Path) -> bool {
     path == Path::new("-") || fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())

@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
-use super::damage::FileReading;
+use super::damage::{FileReading, TextSum};
 use super::document::Document;
 use super::inputs::Input;
 use super::options::ReadOptions;
 use super::reader::{Block, Reader};
+use crate::hash::text_digest;
 
 /// What [`read`] came to.
 #[derive(Debug)]
@@ -22,6 +23,33 @@ pub struct Reading<W> {
     pub workers: Vec<W>,
     /// One entry an input, in the order of the inputs.
     pub files: Vec<FileReading>,
+}
+
+/// [`read`], with the sum of each file's texts in [`FileReading::texts`].
+pub(crate) fn read_and_sum<W: Send>(
+    inputs: &[Input],
+    options: &ReadOptions,
+    make_worker: impl Fn() -> W + Sync,
+    each: impl Fn(&mut W, Document<'_>) + Sync,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Reading<W> {
+    let reading = read(
+        inputs,
+        options,
+        || (make_worker(), vec![TextSum::default(); inputs.len()]),
+        |(worker, sums), document| {
+            sums[document.id.shard as usize].add(document.id.row, text_digest(document.text));
+            each(worker, document);
+        },
+        progress,
+    );
+    let mut files = reading.files;
+    let mut workers = Vec::with_capacity(reading.workers.len());
+    for (worker, sums) in reading.workers {
+        workers.push(worker);
+        files.iter_mut().zip(sums).for_each(|(file, sum)| file.texts.get_or_insert_default().merge(sum));
+    }
+    Reading { workers, files }
 }
 
 /// A file as the threads share it.

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::csv::Header;
 use super::damage::{Damage, DamageKind};
 use super::fetch::{fetch, header_at};
-use super::filetype::{Compression, Format, StreamFormat, split_name, stem};
+use super::filetype::{Compression, Format, StreamFormat, is_called_tsv, stem};
 use super::inputs::Input;
 use super::kept::{Kept, KeptFile, KeptFiles, KeptPages, path_of, unnamed};
 use super::options::{ReadOptions, pool};
@@ -467,7 +467,8 @@ pub fn write_kept_as(
                     let compression = if all_zstd { Compression::Zstd } else { Compression::Gzip };
                     let number = if number == 1 { String::new() } else { format!("-{number}") };
                     targets.push(Target {
-                        path: dir.join(format!("kept{number}{}", ending(format.format(), compression))),
+                        path: dir
+                            .join(format!("kept{number}{}", ending(format.format(), false, compression))),
                         size,
                         format,
                         compression,
@@ -784,11 +785,12 @@ fn write_lines(
     Ok(())
 }
 
-/// The ending of the name of a file of kept pages.
-fn ending(format: Format, compression: Compression) -> String {
+/// The ending of the name of a file of kept pages; of CSV, `tsv` tells whether a tab parts its values.
+fn ending(format: Format, tsv: bool, compression: Compression) -> String {
     let of_format = match format {
         Format::Wet => ".warc.wet",
         Format::Jsonl => ".jsonl",
+        Format::Csv if tsv => ".tsv",
         Format::Csv => ".csv",
         Format::Parquet => return ".parquet".to_owned(),
     };
@@ -810,11 +812,7 @@ fn names(inputs: &[Input]) -> Vec<String> {
         let called = input.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let stem = stem(if called == "-" { "stdin" } else { &called });
         let stem = &stem[..stem.floor_char_boundary(LONGEST)];
-        let is_tabs = input.format == Format::Csv && split_name(&input.path).0.ends_with(".tsv");
-        let ending = match ending(input.format, input.compression) {
-            of_tabs if is_tabs => of_tabs.replacen(".csv", ".tsv", 1),
-            other => other,
-        };
+        let ending = ending(input.format, is_called_tsv(&input.path), input.compression);
         let numbered = (2u64..).map(|n| format!("kept.{stem}-{n}{ending}"));
         let mut names = std::iter::once(format!("kept.{stem}{ending}")).chain(numbered);
         // Some file systems do not tell small letters from large ones.

@@ -1,6 +1,6 @@
 //! The records of a corpus: what they are called in results, by number.
 
-use crate::corpus::{self, FileReading, Input, ReadOptions, TextSum};
+use crate::corpus::{self, FileReading, Input, ReadOptions};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash;
@@ -14,24 +14,14 @@ use hashbrown::HashSet;
 /// # Errors
 /// If there is no document.
 pub fn record_names(inputs: &[Input], options: &ReadOptions) -> Result<(Vec<String>, Vec<FileReading>)> {
-    let reading = corpus::read(
+    let reading = corpus::read_and_sum(
         inputs,
         options,
-        || (Vec::<(DocId, Option<String>)>::new(), vec![TextSum::default(); inputs.len()]),
-        |(names, texts), document| {
-            names.push((document.id, document.record_id.map(str::to_owned)));
-            texts[document.id.shard as usize].add(document.id.row, hash::text_digest(document.text));
-        },
+        Vec::<(DocId, Option<String>)>::new,
+        |names, document| names.push((document.id, document.record_id.map(str::to_owned))),
         &|_| (),
     );
-    let mut files = reading.files;
-    let mut named: Vec<(DocId, Option<String>)> = Vec::new();
-    for (names, texts) in reading.workers {
-        named.extend(names);
-        for (file, texts) in files.iter_mut().zip(texts) {
-            file.texts.get_or_insert_default().merge(texts);
-        }
-    }
+    let mut named = reading.workers.concat();
     if named.is_empty() {
         return Err(Error::NoDocuments(format!(
             "{} read",
@@ -50,7 +40,7 @@ pub fn record_names(inputs: &[Input], options: &ReadOptions) -> Result<(Vec<Stri
             names.push(own.unwrap_or_else(|| inputs[id.shard as usize].name_of(id.row)));
         }
     }
-    Ok((names, files))
+    Ok((names, reading.files))
 }
 
 #[cfg(test)]

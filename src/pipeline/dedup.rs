@@ -498,7 +498,7 @@ fn file_row(file: &corpus::FileReading, kept: u64) -> FileRow {
         path: file.path.display().to_string(),
         stored_bytes: file.stored_bytes,
         text_bytes: file.text_bytes,
-        texts: file.texts.map(|texts| texts.to_string()),
+        texts: file.texts,
         records: file.records,
         documents: file.documents,
         kept,

@@ -217,12 +217,11 @@ struct Side<'a> {
 }
 
 /// A side with what was made of its features, as measures see it.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Weighed<'a> {
     digest: u128,
     hashed: Hashed,
-    signature: Vec<u32>,
-    bits: Vec<u64>,
+    bits: &'a [u64],
     weights: &'a [(u64, i64)],
 }
 
@@ -241,7 +240,7 @@ impl Shows for &Weighed<'_> {
     }
 
     fn bits(&self) -> Option<Bits<'_>> {
-        Some(Bits::by_size(&self.bits, self.size()))
+        Some(Bits::by_size(self.bits, self.size()))
     }
 
     fn size(&self) -> u32 {
@@ -290,25 +289,27 @@ fn explanation(
         own.each_ref().map(|counts| weigher.weights(counts, documents, |feature| frequencies.get(feature)))
     });
     let sketches = [0, 1].map(|side| both.sketch(&features(side, &methods.both)));
-    let weighed = [0, 1].map(|side| {
+    let signatures = [0, 1].map(|side| {
         let mut signature = vec![0u32; params.permutations];
         hasher.sign(&features(side, &methods.minhash), &mut signature);
-        let (hashed, bits) = (Hashed::from(&hashes[side]), sketches[side].bits.clone());
-        Weighed { digest: sides[side].facts.digest, hashed, signature, bits, weights: &weights[side] }
+        signature
     });
-    let of_both = own_weights.as_ref().map(|own| {
-        let [a, b] = &weighed;
-        [Weighed { weights: &own[0], ..a.clone() }, Weighed { weights: &own[1], ..b.clone() }]
+    let [weighed, of_both] = [&weights, own_weights.as_ref().unwrap_or(&weights)].map(|weights| {
+        [0, 1].map(|side| Weighed {
+            digest: sides[side].facts.digest,
+            hashed: Hashed::from(&hashes[side]),
+            bits: &sketches[side].bits,
+            weights: &weights[side],
+        })
     });
-    let of_both = of_both.as_ref().unwrap_or(&weighed);
     let measure = |[a, b]: &[Weighed<'_>; 2], measure| f64::from(Anchor::new(measure, a).with(&b));
-    let measured = |by: Measure| measure(if by.is_estimated() { of_both } else { &weighed }, by);
+    let measured = |by: Measure| measure(if by.is_estimated() { &of_both } else { &weighed }, by);
     let keys = sketches[0].keys.iter().zip(&sketches[1].keys);
     let both = Both {
         features: own_counts.is_some().then_some(methods.both.features),
         keys: keys.len(),
         equal_keys: keys.filter(|(a, b)| a == b).count(),
-        similarity: methods.both.judge.measure().map_or(0.0, |by| measure(of_both, by)),
+        similarity: methods.both.judge.measure().map_or(0.0, |by| measure(&of_both, by)),
     };
     let psm = trace(&hashes)?;
     let texts = [sides[0].text, sides[1].text];
@@ -320,7 +321,7 @@ fn explanation(
         methods,
         d,
         &psm,
-        (&both, banded(&methods.minhash, &weighed)?),
+        (&both, banded(&methods.minhash, &signatures)?),
         overlap.jaccard(),
         same_text,
         measured,
@@ -453,9 +454,8 @@ fn differing_bits(
 }
 
 /// What the signatures of two pages have in common.
-fn banded(minhash: &Settings, weighed: &[Weighed<'_>; 2]) -> Result<Option<Banded>> {
+fn banded(minhash: &Settings, [a, b]: &[Vec<u32>; 2]) -> Result<Option<Banded>> {
     let Net::Bands { similarity, shape } = minhash.net else { return Ok(None) };
-    let [a, b] = weighed.each_ref().map(|side| &side.signature[..]);
     let positions = a.len();
     let equal = a.iter().zip(b).filter(|(a, b)| a == b).count();
     let banding = shape.banding(positions, similarity)?;

@@ -44,6 +44,8 @@ use pages::{Pages, count_frames};
 use serde::{Deserialize, Serialize};
 use stages::Stages;
 use std::collections::HashSet;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -274,23 +276,19 @@ fn hold_against(
             let kept = corpus::kept_files(path)?;
             let written = WrittenFile::listed_in(&path.join("report.json")).unwrap_or_default();
             let is_kept = |file: &&WrittenFile| corpus::is_kept_name(&file.name);
-            if let Some(gone) =
-                written.iter().filter(is_kept).find(|file| !kept.contains(&path.join(&file.name)))
-            {
-                let expected = format!("all kept pages of that result; {} is gone", gone.name);
+            for WrittenFile { name, bytes, .. } in written.iter().filter(is_kept) {
+                let file = path.join(name);
+                let why = match fs::metadata(&file) {
+                    Ok(found) if found.len() == *bytes => continue,
+                    Ok(found) => format!(
+                        "{name} has {} bytes, and {bytes} were written. To take it as it is, name the file",
+                        found.len()
+                    ),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => format!("{name} is gone"),
+                    Err(error) => return Err(Error::io(&file, error)),
+                };
+                let expected = format!("all kept pages of that result; {why}");
                 return Err(Error::parameter("against", path.display(), expected));
-            }
-            for file in written.iter().filter(is_kept) {
-                let path = path.join(&file.name);
-                let bytes = std::fs::metadata(&path).map_err(|error| Error::io(&path, error))?.len();
-                if bytes != file.bytes {
-                    let expected = format!(
-                        "all kept pages of that result; {} has {bytes} bytes, and {} were written. To take it as it is, \
-                         name the file",
-                        file.name, file.bytes
-                    );
-                    return Err(Error::parameter("against", path.display(), expected));
-                }
             }
             if kept.is_empty() {
                 let expected = "a result with its kept pages (--write kept), or the files that they are in";

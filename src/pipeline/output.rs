@@ -66,6 +66,20 @@ impl OutputFolder {
         Ok(real)
     }
 
+    /// Whether nothing is there yet, where an option names a folder that replaces nothing.
+    ///
+    /// # Errors
+    /// If something is there.
+    pub(crate) fn must_be_new(option: &'static str, place: &Path) -> Result<()> {
+        match fs::symlink_metadata(place) {
+            Ok(_) => {
+                let expected = "a new folder, but something is there already";
+                Err(Error::parameter(option, place.display(), expected))
+            }
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Where to write.
     pub fn path(&self) -> &Path {
         self.making.path()

@@ -173,13 +173,11 @@ impl Pages {
         };
         let repeated_ids = repeated_ids(&documents);
         let mut files = reading.files;
-        files.iter_mut().for_each(|file| file.texts = Some(TextSum::default()));
+        let mut sums = vec![TextSum::default(); files.len()];
         for (row, at) in documents.rows().iter().zip(0..) {
-            let texts = files[row.id.shard as usize].texts.as_mut();
-            texts
-                .into_iter()
-                .for_each(|texts| texts.add(row.id.row, collection.facts(Document::new(at)).digest));
+            sums[row.id.shard as usize].add(row.id.row, collection.facts(Document::new(at)).digest);
         }
+        files.iter_mut().zip(sums).for_each(|(file, sum)| file.texts = Some(sum));
         Ok(Self {
             inputs,
             new_files,

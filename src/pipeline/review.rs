@@ -3,22 +3,21 @@
 use super::pages::count_frames;
 use super::samples::LONGEST;
 use super::stages::{Progress, Stages};
-use crate::corpus::{self, DiscoverOptions, Input, JsonlFields, ReadOptions, ReadRules, TextSum, discover};
+use crate::corpus::{self, DiscoverOptions, Input, JsonlFields, ReadOptions, ReadRules, discover};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::evaluate::found::{FoundPair, ListedPairs};
 use crate::evaluate::judged::{Bands, ReviewSample, SampleParams};
 use crate::frames::{self, Framed};
-use crate::hash::text_digest;
 use crate::making::check_file;
 use crate::report::facts::RunFacts;
 use crate::report::html::title_of;
 use crate::report::model::{FileRow, FramesReport, Report, Tool};
 use crate::report::review::{ReviewHead, Side, TITLE, write};
-use crate::wording::{counted, not_there};
+use crate::wording::counted;
 use flipside_core::id::{Document, Id};
 use hashbrown::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A review to prepare.
 #[derive(Clone, Debug, Default)]
@@ -67,15 +66,10 @@ pub const SIMILARITY_CUTS: [f64; 8] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98
 /// or has changed since, or if the page cannot be written.
 pub fn review(job: &ReviewJob, progress: &dyn Progress) -> Result<ReviewSummary> {
     let mut stages = Stages::new(progress);
-    let report = job.result.join("report.json");
-    if !report.exists() {
-        let expected = "a folder of results, with the report.json that dedup writes";
-        return Err(Error::parameter("result", job.result.display(), expected));
-    }
+    let report = Report::of_result(&job.result)?;
     check_file("page", &job.page, "an earlier page of this kind", |page| {
         title_of(page).is_some_and(|title| title == TITLE)
     })?;
-    let report = Report::read_json(&report)?;
     let job = &ReviewJob { fields: report.fields(job.fields.clone()), ..job.clone() };
     let listed = stages.run("pairs", 0, "pairs", 0, |_| ListedPairs::read(&job.result))?;
     let (lists, wrote) = ((listed.near.len() + listed.copies.len()) as u64, report.outcome.pairs_written);
@@ -174,12 +168,11 @@ fn texts(
     };
     let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
     let reading = stages.run("read", 0, "pages", stored.max(1), |progress| {
-        corpus::read(
+        corpus::read_and_sum(
             &inputs,
             &options,
-            || (HashMap::<Document, FoundPage>::new(), vec![TextSum::default(); inputs.len()]),
-            |(pages, texts), document| {
-                texts[document.id.shard as usize].add(document.id.row, text_digest(document.text));
+            HashMap::<Document, FoundPage>::new,
+            |pages, document| {
                 let own = document.record_id.and_then(|id| wanted.get(id)).map(|&number| (number, false));
                 let place = by_place.get(&document.id).map(|&number| (number, true));
                 for (number, by_place) in own.into_iter().chain(place) {
@@ -199,19 +192,13 @@ fn texts(
             progress,
         )
     });
-    let mut now = reading.files;
     let mut pages: HashMap<Document, FoundPage> = HashMap::new();
-    for (found, texts) in reading.workers {
-        for (file, texts) in now.iter_mut().zip(texts) {
-            file.texts.get_or_insert_default().merge(texts);
-        }
-        for (number, page) in found {
-            if pages.get(&number).is_none_or(|known| page.rank < known.rank) {
-                pages.insert(number, page);
-            }
+    for (number, page) in reading.workers.into_iter().flatten() {
+        if pages.get(&number).is_none_or(|known| page.rank < known.rank) {
+            pages.insert(number, page);
         }
     }
-    unchanged(&files, &now, &called, job)?;
+    unchanged(&files, &reading.files, &called, job)?;
     let side = |document: Document| match pages.get(&document) {
         Some(page) => Ok(page.side.clone()),
         None => Err(Error::parameter(
@@ -235,16 +222,12 @@ fn inputs(job: &ReviewJob, files: &[FileRow]) -> Result<(Vec<Input>, Vec<String>
     let paths: Vec<PathBuf> = match &job.corpus[..] {
         [] => {
             // A file that gave no page is not missed.
-            let needed: Vec<&FileRow> = files.iter().filter(|file| file.documents > 0).collect();
-            for file in &needed {
-                if file.path == "-" {
-                    return Err(moved("the pages came by standard input, which is gone"));
-                }
-                if !Path::new(&file.path).exists() {
-                    return Err(moved(&not_there(Path::new(&file.path))));
-                }
+            let needed = files.iter().filter(|file| file.documents > 0);
+            let paths: Vec<PathBuf> = needed.map(|file| PathBuf::from(&file.path)).collect();
+            if let Some(why) = paths.iter().find_map(|path| corpus::gone(path)) {
+                return Err(moved(&why));
             }
-            needed.iter().map(|file| PathBuf::from(&file.path)).collect()
+            paths
         }
         corpus => corpus.to_vec(),
     };
@@ -268,16 +251,13 @@ fn unchanged(
 ) -> Result<()> {
     let was = before.iter().fold((0, 0), |sum, file| (sum.0 + file.documents, sum.1 + file.text_bytes));
     let is = now.iter().fold((0, 0), |sum, file| (sum.0 + file.documents, sum.1 + file.text_bytes));
-    let rows: HashMap<&str, &FileRow> = before.iter().map(|row| (&row.path[..], row)).collect();
-    let changed = now.iter().zip(called).find_map(|(file, called)| {
-        let is_other = !rows.get(&called[..])?.is_same(file);
-        is_other.then(|| file.path.display().to_string())
-    });
+    let named = called.iter().zip(now);
+    let changed = FileRow::changed(before, named);
     if was == is && changed.is_none() {
         return Ok(());
     }
     let other_texts = if was == is { ", but other texts or in another order" } else { "" };
-    let where_ = changed.map_or_else(String::new, |path| format!(", {path} among them"));
+    let where_ = changed.map_or_else(String::new, |file| format!(", {} among them", file.path.display()));
     Err(Error::parameter(
         "corpus",
         format!(

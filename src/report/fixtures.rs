@@ -1,7 +1,7 @@
 //! Reports to test with and to look at: a plausible one of each kind, and the worst ones.
 
 use super::model::*;
-use crate::corpus::{NotRead, Reason};
+use crate::corpus::{NotRead, Reason, TextSum};
 use crate::frames::Share;
 
 /// Text that must never reach a page as it is.
@@ -290,7 +290,7 @@ pub fn psm() -> Report {
                 path: format!("crawl/CC-MAIN-20260101-0000{n}.warc.wet.gz"),
                 stored_bytes: 140_445_706,
                 text_bytes: 364_740_039,
-                texts: Some("0123456789abcdef".into()),
+                texts: TextSum::try_from("0123456789abcdef".to_owned()).ok(),
                 records: 40_007,
                 documents: 40_001,
                 kept: 20_597,

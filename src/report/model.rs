@@ -4,6 +4,7 @@
 //! 0..=1. Every floating-point number must be finite, as JSON knows no other. Lists are in the order
 //! in which they are shown.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::facts::RunFacts;
 use super::snippet::{differences, opening};
 use super::tell;
-use crate::corpus::{FileReading, JsonlFields, NotRead};
+use crate::corpus::{FileReading, JsonlFields, NotRead, TextSum};
 use crate::frames::Share;
 use crate::search::bands::Banding;
 use crate::{Error, Result};
@@ -670,10 +671,10 @@ pub struct FileRow {
     pub stored_bytes: u64,
     /// Bytes of text in it.
     pub text_bytes: u64,
-    /// [`TextSum`](crate::corpus::TextSum) of its documents, by which it can be told later whether it is still the
+    /// [`TextSum`] of its documents, by which it can be told later whether it is still the
     /// same; none in reports of earlier versions.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub texts: Option<String>,
+    pub texts: Option<TextSum>,
     /// Records in it.
     pub records: u64,
     /// Documents in it.
@@ -694,11 +695,20 @@ pub struct FileRow {
 impl FileRow {
     /// Whether a file that was read again has as many pages with the same texts, as far as the report and reading tell.
     pub fn is_same(&self, now: &FileReading) -> bool {
-        let same_texts = match (&self.texts, now.texts) {
-            (Some(before), Some(now)) => *before == now.to_string(),
-            _ => true,
-        };
-        (self.documents, self.text_bytes) == (now.documents, now.text_bytes) && same_texts
+        let other_texts = self.texts.zip(now.texts).is_some_and(|(before, now)| before != now);
+        (self.documents, self.text_bytes) == (now.documents, now.text_bytes) && !other_texts
+    }
+
+    /// The first file that was read again, each with the name that it has in `rows`, and is [not the
+    /// same](Self::is_same). Files that no row names are passed over.
+    pub fn changed<'a, N: AsRef<str>>(
+        rows: &[Self],
+        now: impl IntoIterator<Item = (N, &'a FileReading)>,
+    ) -> Option<&'a FileReading> {
+        let rows: HashMap<&str, &Self> = rows.iter().map(|row| (&row.path[..], row)).collect();
+        let is_other =
+            |(name, file): &(N, &FileReading)| rows.get(name.as_ref()).is_some_and(|row| !row.is_same(file));
+        now.into_iter().find(is_other).map(|(_, file)| file)
     }
 }
 
@@ -768,6 +778,19 @@ impl PairSample {
 }
 
 impl Report {
+    /// The report of a folder of results, as the option `result` names one.
+    ///
+    /// # Errors
+    /// If the folder has none, or it cannot be read.
+    pub fn of_result(folder: &Path) -> Result<Self> {
+        let path = folder.join("report.json");
+        if !path.exists() {
+            let expected = "a folder of results, with the report.json that dedup writes";
+            return Err(Error::parameter("result", folder.display(), expected));
+        }
+        Self::read_json(&path)
+    }
+
     /// The rows of all files that were read, new ones and old ones.
     pub fn all_files(&self) -> Vec<FileRow> {
         let old = self.against.iter().flat_map(|against| &against.files);

@@ -6,12 +6,11 @@ use super::renumber::{self, Order};
 use super::sketches::Folder;
 use super::tables::{Tables, check_number, held_of};
 use super::{Budget, workplace};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::pipeline::output::OutputFolder;
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
 use std::cell::RefCell;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// How many rows tables have.
@@ -34,10 +33,7 @@ pub fn cluster_with_tables(
     out: &Path,
     progress: &dyn Progress,
 ) -> Result<(Clustered, Listed)> {
-    if fs::symlink_metadata(out).is_ok() {
-        let expected = "a new folder, but something is there already";
-        return Err(Error::parameter("tables", out.display(), expected));
-    }
+    OutputFolder::must_be_new("tables", out)?;
     OutputFolder::may_be(out, false)?;
     let folder = Folder::open_against(&job.sketches, &job.against)?;
     check_number(folder.pages())?;
