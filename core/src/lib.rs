@@ -103,6 +103,12 @@ pub mod internal {
     pub use crate::kernel::Level;
     pub use crate::weight::vocabulary::Vocabulary;
 
+    /// Large lists that are read at random places.
+    pub mod memory {
+        pub use crate::kernel::huge_pages::{untouched, with_room};
+        pub use crate::kernel::prefetch::read as prefetch;
+    }
+
     /// Keys of a dial that are chosen by the data.
     pub mod keys {
         pub use crate::search::keys::{FEWEST_SAMPLED, Keys, sample};

@@ -12,6 +12,7 @@ use crate::kernel::Level;
 use crate::kernel::differing::Head;
 use crate::minhash::{MinHasher, one_bit};
 use crate::settings::{Forms, MOST_PERMUTATIONS, Measure};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// Bits of a word.
@@ -204,6 +205,8 @@ pub(crate) struct Sieve<'a> {
     sets: Vec<Bits<'a>>,
     /// Of each half the first words.
     heads: [Vec<Head>; 2],
+    /// Sets whose bits are of one form, one run behind the other.
+    runs: Vec<(Form, Range<usize>)>,
 }
 
 impl<'a> Sieve<'a> {
@@ -214,7 +217,12 @@ impl<'a> Sieve<'a> {
     pub fn new(sets: Vec<Bits<'a>>) -> Self {
         debug_assert!(sets.is_sorted_by_key(|set| set.size));
         let (first, second) = sets.iter().map(Bits::heads).unzip();
-        Self { sets, heads: [first, second] }
+        let mut runs: Vec<(Form, Range<usize>)> = Vec::new();
+        for run in sets.chunk_by(|a, b| a.form() == b.form()) {
+            let start = runs.last().map_or(0, |(_, before)| before.end);
+            runs.push((run[0].form(), start..start + run.len()));
+        }
+        Self { sets, heads: [first, second], runs }
     }
 
     /// The places of the sets that pass the test with another set. `found` is for use again.
@@ -227,9 +235,12 @@ impl<'a> Sieve<'a> {
         let [first, second] = &self.heads;
         let (first_head, second_head) = set.heads();
         let words = set.words.len();
-        let mut start_of_run = from;
-        for run in self.sets[from..to].chunk_by(|a, b| a.form() == b.form()) {
-            let (start, at) = (found.len(), start_of_run..start_of_run + run.len());
+        for (form, run) in &self.runs {
+            let at = run.start.max(from)..run.end.min(to);
+            if at.is_empty() {
+                continue;
+            }
+            let (start, run) = (found.len(), &self.sets[at.clone()]);
             // The limits hold between the sizes at both ends: what a test asks for is least at one of them.
             let ends = [run[0].size, run[run.len() - 1].size].map(|size| [set.size, size]);
             let not_shared =
@@ -241,7 +252,7 @@ impl<'a> Sieve<'a> {
             let mut within = |head: &Head, heads: &[Head], most: u32| {
                 Level::in_use().within(head, &heads[at.clone()], most, found);
             };
-            match (set.form(), run[0].form()) {
+            match (set.form(), *form) {
                 // Two sketches tell at least as many elements as bits that differ in either.
                 (Form::Twice, Form::Twice) => within(&first_head, first, not_shared as u32),
                 (Form::Twice, Form::Half) | (Form::Half, Form::Twice) => {
@@ -263,11 +274,10 @@ impl<'a> Sieve<'a> {
                     }
                 }
             }
-            found[start..].iter_mut().for_each(|place| *place += start_of_run as u32);
+            found[start..].iter_mut().for_each(|place| *place += at.start as u32);
             // The two sketches of halves may both have brought up a set.
             found[start..].sort_unstable();
             found.dedup();
-            start_of_run += run.len();
         }
         found.retain(|&at| test.is_passed_by(set, self.sets[at as usize]));
     }

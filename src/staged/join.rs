@@ -19,6 +19,7 @@ use crate::resources::memory_share;
 use flipside_core::audit::Audit;
 use flipside_core::collection::Two;
 use flipside_core::company::{Companion, Company, Met};
+use flipside_core::internal::memory::untouched;
 use flipside_core::settings::{Judge, Settings};
 use flipside_core::sketch::Facts;
 use flipside_core::streamed::Bits;
@@ -26,6 +27,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{BufReader, BufWriter, Read, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// What is to be joined.
@@ -299,16 +301,14 @@ impl Joiner<'_> {
         }
         self.scan(advance, |columns, page, from, count| {
             columns.read(Column::Digests, from, count, &mut digests)?;
-            for (page, digest) in (page..).zip(digests.chunks_exact(16)) {
-                if !longs(&digest[..8]).all(|n| may_repeat(repeats.as_ref(), n)) {
-                    continue;
-                }
+            let digests = digests.as_chunks::<16>().0;
+            let numbers = |at: Range<usize>| digests[at].iter().flat_map(|digest| longs(&digest[..8]));
+            each_that_may_repeat(repeats.as_ref(), count, numbers, |at| {
                 let mut record = [0; 16 + PAGE];
-                record[..16].copy_from_slice(digest);
-                record[16..].copy_from_slice(&page_bytes(page));
-                texts.push(&record)?;
-            }
-            Ok(())
+                record[..16].copy_from_slice(&digests[at]);
+                record[16..].copy_from_slice(&page_bytes(page + at as u64));
+                texts.push(&record)
+            })
         })?;
         let mut edges = Sorter::new(Edge::WIDTH, self.budget.bytes / 4, work.path(), "edges");
         let mut first = None;
@@ -402,7 +402,8 @@ impl Joiner<'_> {
         let path = self.places.company(band);
         let work = workplace(&path)?;
         let least = self.folder.settings.min_features.max(1);
-        let mut keyed = Sorter::new(4 + PAGE, self.budget.bytes / 2, work.path(), "keys");
+        let pages = self.folder.pages();
+        let mut keyed = Sorter::new(4 + PAGE, self.budget.bytes / 2, work.path(), "keys").of_at_most(pages);
         let (mut features, mut keys, mut repeats) = (Vec::new(), Vec::new(), self.repeats());
         // New pages of a key come before its old ones, among which alone nobody asks for company.
         let last = self.folder.pages().saturating_sub(1);
@@ -417,16 +418,18 @@ impl Joiner<'_> {
         self.scan(advance, |columns, page, from, count| {
             columns.read(Column::Features, from, count, &mut features)?;
             columns.read(Column::Keys(band), from, count, &mut keys)?;
-            for (page, (features, key)) in (page..).zip(words(&features).zip(words(&keys))) {
-                let is_compared = features as usize >= least && !copies.get(page);
-                if is_compared && may_repeat(repeats.as_ref(), u64::from(key)) {
-                    let mut record = [0; 4 + PAGE];
-                    record[..4].copy_from_slice(&key.to_be_bytes());
-                    record[4..].copy_from_slice(&page_bytes(last - page));
-                    keyed.push(&record)?;
+            let [features, keys] = [&features, &keys].map(|column| column.as_chunks::<4>().0);
+            let numbers = |at: Range<usize>| keys[at].iter().map(|&key| u64::from(u32::from_le_bytes(key)));
+            each_that_may_repeat(repeats.as_ref(), count, numbers, |at| {
+                let page = page + at as u64;
+                if (u32::from_le_bytes(features[at]) as usize) < least || copies.get(page) {
+                    return Ok(());
                 }
-            }
-            Ok(())
+                let mut record = [0; 4 + PAGE];
+                record[..4].copy_from_slice(&u32::from_le_bytes(keys[at]).to_be_bytes());
+                record[4..].copy_from_slice(&page_bytes(last - page));
+                keyed.push(&record)
+            })
         })?;
         drop(repeats);
         let mut keyed = keyed.finish()?;
@@ -507,7 +510,8 @@ impl Joiner<'_> {
         let company = self.read_company(band)?;
         let work = workplace(path)?;
         let shape = Shape { bands: bands_of(self.folder), words: self.folder.files[0].layout.words, band };
-        let mut sketches = Sorter::new(shape.width(), self.budget.bytes / 2, work.path(), "sketches");
+        let mut sketches = Sorter::new(shape.width(), self.budget.bytes / 2, work.path(), "sketches")
+            .of_at_most(company.count());
         let mut gathered = Gathered::default();
         self.scan(advance, |columns, page, from, count| {
             let pages = page..page + count as u64;
@@ -587,10 +591,10 @@ impl Joiner<'_> {
     }
 }
 
-/// Which numbers may come again: a bit for each remainder that came, and one for each that came again.
+/// Which numbers may come again: for each remainder a bit that says that it came, and beside it one that says that it
+/// came again.
 struct Repeats {
-    once: Bits,
-    again: Bits,
+    words: Vec<u64>,
     mask: u64,
 }
 
@@ -598,22 +602,53 @@ impl Repeats {
     /// For so many numbers, in so many bytes; none if nearly all would look as if they came again.
     fn new(numbers: u64, memory: u64) -> Option<Self> {
         let most = 1 << (memory * 4).checked_ilog2()?;
-        let bits = numbers.saturating_mul(16).next_power_of_two().min(most);
-        (bits >= 2 * numbers).then(|| Self { once: Bits::new(bits), again: Bits::new(bits), mask: bits - 1 })
+        let remainders = numbers.saturating_mul(16).next_power_of_two().min(most);
+        let words = || untouched(remainders.div_ceil(Self::EACH) as usize);
+        (remainders >= 2 * numbers).then(|| Self { words: words(), mask: remainders - 1 })
     }
 
-    fn note(&mut self, number: u64) {
+    /// Remainders of a word.
+    const EACH: u64 = u64::BITS as u64 / 2;
+
+    /// The word of a number, and the first of its bits there.
+    fn place(&self, number: u64) -> (usize, u64) {
         let at = number & self.mask;
-        match self.once.get(at) {
-            true => self.again.set(at),
-            false => self.once.set(at),
-        }
+        ((at / Self::EACH) as usize, at % Self::EACH * 2)
+    }
+
+    // Without a branch, so that several words are on their way from memory at a time.
+    fn note(&mut self, number: u64) {
+        let (at, bit) = self.place(number);
+        let came = self.words[at] >> bit & 1;
+        self.words[at] |= (1 | came << 1) << bit;
+    }
+
+    fn may_repeat(&self, number: u64) -> bool {
+        let (at, bit) = self.place(number);
+        self.words[at] >> bit & 2 != 0
     }
 }
 
-/// Whether a number may come again, as far as is known.
-fn may_repeat(repeats: Option<&Repeats>, number: u64) -> bool {
-    repeats.is_none_or(|repeats| repeats.again.get(number & repeats.mask))
+/// Hands over the places of the numbers that may come again, as far as is known, of so many; `numbers` gives those of
+/// some places.
+fn each_that_may_repeat<N: Iterator<Item = u64>>(
+    repeats: Option<&Repeats>,
+    count: usize,
+    numbers: impl Fn(Range<usize>) -> N,
+    mut each: impl FnMut(usize) -> Result<()>,
+) -> Result<()> {
+    let Some(repeats) = repeats else { return (0..count).try_for_each(each) };
+    for from in (0..count).step_by(u64::BITS as usize) {
+        // All are asked before any is handed over: words on their way from memory do not wait for each other.
+        let asked = numbers(from..count.min(from + u64::BITS as usize));
+        let mut found =
+            asked.zip(0..).fold(0, |found, (n, at)| found | u64::from(repeats.may_repeat(n)) << at);
+        while found != 0 {
+            each(from + found.trailing_zeros() as usize)?;
+            found &= found - 1;
+        }
+    }
+    Ok(())
 }
 
 /// Little-endian words.
@@ -627,6 +662,13 @@ pub(super) fn longs(bytes: &[u8]) -> impl Iterator<Item = u64> {
         let [a, b, c, d, e, f, g, h] = [0, 1, 2, 3, 4, 5, 6, 7].map(|at| word[at]);
         u64::from_le_bytes([a, b, c, d, e, f, g, h])
     })
+}
+
+/// Adds the number at a place of a column of numbers of `N` bytes, the highest byte first.
+fn turned<const N: usize>(record: &mut Vec<u8>, column: &[u8], at: usize) {
+    let mut number = column.as_chunks::<N>().0[at];
+    number.reverse();
+    record.extend_from_slice(&number);
 }
 
 /// How a page's sketches are written to be sorted: first what they are sorted by, as
@@ -691,15 +733,15 @@ impl Gathered {
         let Self { digests, features, hashes, bits, keys, record } = self;
         let (behind, before) = (&keys[shape.band..], &keys[..shape.band]);
         record.clear();
-        let turned = |record: &mut Vec<u8>, bytes: &[u8]| record.extend(bytes.iter().rev());
-        behind.iter().for_each(|keys| turned(record, &keys[4 * at..][..4]));
-        let width = 8 * shape.words;
-        bits[width * at..][..width].chunks_exact(4).for_each(|half| turned(record, half));
-        before.iter().for_each(|keys| turned(record, &keys[4 * at..][..4]));
-        turned(record, &digests[16 * at..][..16]);
+        behind.iter().for_each(|keys| turned::<4>(record, keys, at));
+        for half in 2 * shape.words * at..2 * shape.words * (at + 1) {
+            turned::<4>(record, bits, half);
+        }
+        before.iter().for_each(|keys| turned::<4>(record, keys, at));
+        turned::<16>(record, digests, at);
         record.extend_from_slice(&page_bytes(page));
-        turned(record, &features[4 * at..][..4]);
-        turned(record, &hashes[8 * at..][..8]);
+        turned::<4>(record, features, at);
+        turned::<8>(record, hashes, at);
         record
     }
 }
@@ -842,7 +884,6 @@ pub(super) struct Records {
 
 impl Records {
     pub(super) fn of(group: &[u8], shape: Shape) -> Self {
-        let number = |bytes: &[u8]| bytes.iter().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte));
         let n = group.len() / shape.width();
         let mut records = Self {
             pages: Vec::with_capacity(n),
@@ -856,13 +897,15 @@ impl Records {
             let (digest, rest) = rest.split_at(16);
             let (page, rest) = rest.split_at(PAGE);
             let (features, hash) = rest.split_at(4);
-            records
-                .keys
-                .extend(before.chunks_exact(4).chain(behind.chunks_exact(4)).map(|key| number(key) as u32));
-            records.bits.extend(bits.chunks_exact(8).map(|word| number(word).rotate_left(32)));
-            let digest = u128::from(number(&digest[..8])) << 64 | u128::from(number(&digest[8..]));
-            let facts = Facts { digest, text_bytes: 0, features: number(features) as u32 };
-            records.pages.push((page_of(page), facts, number(hash)));
+            for keys in [before, behind] {
+                records.keys.extend(keys.as_chunks().0.iter().map(|&key| u32::from_be_bytes(key)));
+            }
+            let words = bits.as_chunks().0.iter().map(|&word| u64::from_be_bytes(word).rotate_left(32));
+            records.bits.extend(words);
+            let digest = digest.first_chunk().map_or(0, |&digest| u128::from_be_bytes(digest));
+            let features = features.first_chunk().map_or(0, |&features| u32::from_be_bytes(features));
+            let hash = hash.first_chunk().map_or(0, |&hash| u64::from_be_bytes(hash));
+            records.pages.push((page_of(page), Facts { digest, text_bytes: 0, features }, hash));
         }
         records
     }

@@ -2,6 +2,7 @@
 //! and otherwise in runs on disk that are merged.
 
 use crate::error::{Error, Result};
+use flipside_core::internal::memory::{prefetch, with_room};
 use rayon::prelude::*;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -23,12 +24,23 @@ pub const MERGE_MEMORY: u64 = (MOST_RUNS * RUN_BUFFER) as u64;
 /// Where a record stands, with its first bytes, which mostly decide.
 type Place = (u64, u32, u32);
 
+/// Records that wait to be sorted.
+enum Records {
+    /// Of at most [`NARROW`] bytes: numbers, the first byte highest.
+    Narrow(Vec<u128>),
+    /// One behind the other.
+    Wide(Vec<u8>),
+}
+
+/// Bytes of a number.
+const NARROW: usize = size_of::<u128>();
+
 /// Sorts records of `width` bytes.
 pub struct Sorter {
     width: usize,
     /// Records that are sorted in memory at once.
     room: usize,
-    records: Vec<u8>,
+    records: Records,
     folder: PathBuf,
     name: &'static str,
     runs: Vec<PathBuf>,
@@ -39,12 +51,13 @@ impl Sorter {
     /// A sorter that holds about `memory` bytes and puts what is more into files of `folder`, named after
     /// `name`. Records that are equal in all bytes come out once.
     pub fn new(width: usize, memory: u64, folder: &Path, name: &'static str) -> Self {
-        let each = width + size_of::<Place>();
+        let is_narrow = width <= NARROW;
+        let each = if is_narrow { NARROW } else { width + size_of::<Place>() };
         let room = (memory.max(LEAST_MEMORY) as usize / each).min(u32::MAX as usize);
         Self {
             width,
             room,
-            records: Vec::new(),
+            records: if is_narrow { Records::Narrow(Vec::new()) } else { Records::Wide(Vec::new()) },
             folder: folder.to_path_buf(),
             name,
             runs: Vec::new(),
@@ -52,43 +65,73 @@ impl Sorter {
         }
     }
 
+    /// Takes the memory for so many records at once, as far as they are held, in huge pages if there are such.
+    #[must_use]
+    pub fn of_at_most(mut self, records: u64) -> Self {
+        let most = records.min(self.room as u64) as usize;
+        self.records = match self.records {
+            Records::Narrow(_) => Records::Narrow(with_room(most)),
+            Records::Wide(_) => Records::Wide(with_room(most * self.width)),
+        };
+        self
+    }
+
     /// Adds a record.
     ///
     /// # Errors
     /// If a run cannot be written.
+    #[inline]
     pub fn push(&mut self, record: &[u8]) -> Result<()> {
         debug_assert_eq!(record.len(), self.width);
-        if self.records.len() / self.width >= self.room {
+        let held = self.held();
+        if held >= self.room {
             self.spill()?;
         }
         // Doubling would take twice the memory just before it is full.
-        if self.records.len() == self.records.capacity() {
-            let now = self.records.len() / self.width;
-            self.records.reserve_exact((self.room - now).min(now.max(1024)) * self.width);
+        let more = (self.room - held.min(self.room)).min(held.max(1024));
+        match &mut self.records {
+            Records::Narrow(numbers) => {
+                if numbers.len() == numbers.capacity() {
+                    numbers.reserve_exact(more);
+                }
+                let mut number = [0; NARROW];
+                number[..record.len()].copy_from_slice(record);
+                numbers.push(u128::from_be_bytes(number));
+            }
+            Records::Wide(bytes) => {
+                if bytes.len() == bytes.capacity() {
+                    bytes.reserve_exact(more * self.width);
+                }
+                bytes.extend_from_slice(record);
+            }
         }
-        self.records.extend_from_slice(record);
         Ok(())
     }
 
-    /// Puts what is in memory in order.
-    fn order(&self) -> Vec<u32> {
-        let head = |at: usize| {
-            let record = &self.records[at * self.width..][..self.width];
-            let mut first = [0; 12];
-            let n = record.len().min(12);
-            first[..n].copy_from_slice(&record[..n]);
-            let [a, b, c, d, e, f, g, h, i, j, k, l] = first;
-            (u64::from_be_bytes([a, b, c, d, e, f, g, h]), u32::from_be_bytes([i, j, k, l]), at as u32)
-        };
-        let mut places: Vec<Place> = (0..self.records.len() / self.width).into_par_iter().map(head).collect();
-        let rest = |place: &Place| &self.records[place.2 as usize * self.width..][..self.width];
-        places.par_sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| rest(a).cmp(rest(b))));
-        places.dedup_by(|a, b| (a.0, a.1) == (b.0, b.1) && rest(a) == rest(b));
-        places.into_iter().map(|place| place.2).collect()
+    /// Records that wait.
+    fn held(&self) -> usize {
+        match &self.records {
+            Records::Narrow(numbers) => numbers.len(),
+            Records::Wide(bytes) => bytes.len() / self.width,
+        }
     }
 
-    fn record(&self, at: u32) -> &[u8] {
-        &self.records[at as usize * self.width..][..self.width]
+    /// Takes what waits, in order.
+    fn ordered(&mut self) -> Ordered {
+        let (width, records) = (self.width, &mut self.records);
+        let ordered = match records {
+            Records::Narrow(numbers) => {
+                let mut numbers = std::mem::take(numbers);
+                numbers.par_sort_unstable();
+                numbers.dedup();
+                Held::Narrow(numbers)
+            }
+            Records::Wide(bytes) => {
+                let bytes = std::mem::take(bytes);
+                Held::Wide(order_of(&bytes, width), bytes)
+            }
+        };
+        Ordered { width, held: ordered, next: 0, last: [0; NARROW] }
     }
 
     fn next_run(&mut self) -> PathBuf {
@@ -99,11 +142,13 @@ impl Sorter {
     fn spill(&mut self) -> Result<()> {
         let path = self.next_run();
         let io = |error| Error::io(&path, error);
-        let order = self.order();
+        let mut ordered = self.ordered();
         let mut run = BufWriter::with_capacity(1 << 18, File::create(&path).map_err(io)?);
-        order.into_iter().try_for_each(|at| run.write_all(self.record(at))).map_err(io)?;
+        while let Some(record) = ordered.next() {
+            run.write_all(record).map_err(io)?;
+        }
         run.flush().map_err(io)?;
-        self.records.clear();
+        self.records = ordered.emptied();
         self.runs.push(path);
         if self.runs.len() >= MOST_RUNS {
             let path = self.next_run();
@@ -130,28 +175,90 @@ impl Sorter {
     /// If a run cannot be written or read.
     pub fn finish(mut self) -> Result<Sorted> {
         if self.runs.is_empty() {
-            let order = self.order();
-            return Ok(Sorted::InMemory { sorter: self, order, next: 0 });
+            return Ok(Sorted::InMemory(self.ordered()));
         }
-        if !self.records.is_empty() {
+        if self.held() > 0 {
             self.spill()?;
         }
-        self.records = Vec::new();
+        drop(self.records);
         Ok(Sorted::Merged(Merge::of_files(self.width, &self.runs)?))
+    }
+}
+
+/// The places of records of `width` bytes in ascending order, of equal ones the first place.
+fn order_of(bytes: &[u8], width: usize) -> Vec<u32> {
+    let record = |at: u32| &bytes[at as usize * width..][..width];
+    let head = |at: usize| {
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = *record(at as u32).first_chunk().unwrap_or(&[0; 12]);
+        (u64::from_be_bytes([a, b, c, d, e, f, g, h]), u32::from_be_bytes([i, j, k, l]), at as u32)
+    };
+    let mut places: Vec<Place> = with_room(bytes.len() / width);
+    places.par_extend((0..bytes.len() / width).into_par_iter().map(head));
+    let rest = |place: &Place| record(place.2);
+    places.par_sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| rest(a).cmp(rest(b))));
+    places.dedup_by(|a, b| (a.0, a.1) == (b.0, b.1) && rest(a) == rest(b));
+    places.into_iter().map(|place| place.2).collect()
+}
+
+enum Held {
+    Narrow(Vec<u128>),
+    /// The places of the records, and these.
+    Wide(Vec<u32>, Vec<u8>),
+}
+
+/// Records that are held, in order.
+pub struct Ordered {
+    width: usize,
+    held: Held,
+    /// The place of the next one in the order.
+    next: usize,
+    /// The last one, if it is narrow.
+    last: [u8; NARROW],
+}
+
+impl Ordered {
+    /// The next one.
+    #[inline]
+    fn next(&mut self) -> Option<&[u8]> {
+        /// Records that are asked for ahead.
+        const AHEAD: usize = 16;
+        let at = self.next;
+        self.next += 1;
+        match &self.held {
+            Held::Narrow(numbers) => {
+                self.last = numbers.get(at)?.to_be_bytes();
+                Some(&self.last[..self.width])
+            }
+            Held::Wide(order, bytes) => {
+                if let Some(&ahead) = order.get(at + AHEAD) {
+                    let start = ahead as usize * self.width;
+                    prefetch(bytes, start);
+                    prefetch(bytes, start + self.width - 1);
+                }
+                Some(&bytes[*order.get(at)? as usize * self.width..][..self.width])
+            }
+        }
+    }
+
+    /// The memory that held them.
+    fn emptied(self) -> Records {
+        match self.held {
+            Held::Narrow(mut numbers) => {
+                numbers.clear();
+                Records::Narrow(numbers)
+            }
+            Held::Wide(_, mut bytes) => {
+                bytes.clear();
+                Records::Wide(bytes)
+            }
+        }
     }
 }
 
 /// Records in order.
 pub enum Sorted {
     /// All of them fitted.
-    InMemory {
-        /// What holds them.
-        sorter: Sorter,
-        /// Their order.
-        order: Vec<u32>,
-        /// The next one.
-        next: usize,
-    },
+    InMemory(Ordered),
     /// They come from runs.
     Merged(Merge),
 }
@@ -163,11 +270,7 @@ impl Sorted {
     /// If a run cannot be read.
     pub fn next(&mut self) -> Result<Option<&[u8]>> {
         match self {
-            Self::InMemory { sorter, order, next } => {
-                let Some(&at) = order.get(*next) else { return Ok(None) };
-                *next += 1;
-                Ok(Some(sorter.record(at)))
-            }
+            Self::InMemory(ordered) => Ok(ordered.next()),
             Self::Merged(merge) => merge.next(),
         }
     }

@@ -129,13 +129,24 @@ fn advise(_: *mut u8, _: usize) {}
 /// pages where it is, if they are to be had.
 pub fn untouched<T: Clone + Default>(len: usize) -> Vec<T> {
     let mut list = vec![T::default(); len];
-    let bytes = size_of_val(&list[..]);
-    let start = list.as_mut_ptr().cast::<u8>();
+    advise_within(list.as_mut_ptr(), len);
+    list
+}
+
+/// An empty list with room for so many, in memory as that of [`untouched`] lists.
+pub fn with_room<T>(most: usize) -> Vec<T> {
+    let mut list = Vec::with_capacity(most);
+    advise_within(list.as_mut_ptr(), most);
+    list
+}
+
+/// Asks for huge pages under as much of a list of our own as fills whole ones.
+fn advise_within<T>(start: *mut T, len: usize) {
+    let (start, bytes) = (start.cast::<u8>(), len * size_of::<T>());
     let before = start.align_offset(HUGE);
     if before < bytes && bytes - before >= HUGE {
         advise(start.wrapping_add(before), (bytes - before) / HUGE * HUGE);
     }
-    list
 }
 
 #[cfg(test)]
@@ -150,6 +161,10 @@ mod tests {
             list.iter_mut().zip(1..).for_each(|(number, place)| *number = place);
             list.push(0);
             assert!(list.into_iter().take(len).eq(1..=len as u64));
+            let mut list = with_room(len);
+            assert!(list.is_empty() && list.capacity() >= len);
+            list.extend(0..=len as u64);
+            assert!(list.into_iter().eq(0..=len as u64));
         }
     }
 
