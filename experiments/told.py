@@ -575,8 +575,8 @@ def stages():
     body = []
     runs = {}
     for row in rows("stages/rows.csv"):
-        runs.setdefault((int(row["pages"]), int(row["of_one_template"])), {})[row["stage"]] = row
-    for (pages, template), of in runs.items():
+        runs.setdefault((int(row["pages"]), int(row["of_one_template"]), row["memory_mib"]), {})[row["stage"]] = row
+    for (pages, template, _), of in runs.items():
         what = f"{pages / 1e6:g} million"
         what += f", {template:,} of them of one template" if template else ""
         micros = [f'{float(of[stage]["microseconds_a_page"]):.1f}' for stage in ("sketch", "join", "star", "audit")]

@@ -1112,14 +1112,28 @@ mod tests {
         for memory in [3_000, 1 << 20] {
             let mut repeats = Repeats::new(3000, memory).unwrap();
             numbers.iter().for_each(|&number| repeats.note(number));
-            let again = |number: &u64| may_repeat(Some(&repeats), *number);
             let really = |number: &&u64| numbers.iter().filter(|other| other == number).count() > 1;
-            assert!(numbers.iter().filter(really).all(again));
-            told.push(numbers.iter().filter(|number| again(number)).count());
+            assert!(numbers.iter().filter(really).all(|&number| repeats.may_repeat(number)));
+            let mut places = Vec::new();
+            let some = |at: Range<usize>| numbers[at].iter().copied();
+            // Of a number of them that is no multiple of those asked at a time.
+            let put = |at| {
+                places.push(at);
+                Ok(())
+            };
+            each_that_may_repeat(Some(&repeats), 2900, some, put).unwrap();
+            assert!((0..2900).filter(|&at| repeats.may_repeat(numbers[at])).eq(places));
+            told.push(numbers.iter().filter(|&&number| repeats.may_repeat(number)).count());
         }
         // With room enough, each number has a bit of its own.
         let really = numbers.iter().filter(|n| numbers.iter().filter(|other| other == n).count() > 1).count();
         assert!(told[1] == really && told[0] > really && told[0] < 3000, "{told:?} {really}");
-        assert!(may_repeat(None, 1));
+        let mut all = Vec::new();
+        let put = |at| {
+            all.push(at);
+            Ok(())
+        };
+        each_that_may_repeat(None, 70, |_| std::iter::empty(), put).unwrap();
+        assert!(all.into_iter().eq(0..70));
     }
 }
