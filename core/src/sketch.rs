@@ -122,8 +122,7 @@ impl Counts {
         Self::Set { extractor: Box::new(FeatureExtractor::new(extraction)), set: FeatureSet::default() }
     }
 
-    /// What is made of the features of a text, in order of first occurrence, and of their numbers of
-    /// occurrences, if these are counted.
+    /// What is made of the features of a text, each once, and of their numbers of occurrences, if these are counted.
     fn take<R>(&mut self, text: &str, take: impl FnOnce(&[u64], Option<&[u16]>) -> R) -> R {
         match self {
             Self::Set { extractor, set } => {

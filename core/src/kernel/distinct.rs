@@ -1,122 +1,117 @@
-//! Which hashes of a list are new? A hash table of nothing but hashes, in buckets of one cache line, which are looked
-//! at whole: whether a hash is known, and where the next free place is, takes no branch that cannot be foreseen.
+//! Which hashes of a list are new? A hash table of places in the list of those that are known, four bytes each, so that
+//! the table of a common page fits in the nearest cache. No step of the loop is taken or not taken by what it finds: a
+//! hash whose place is taken by another one is put off to the end of its list.
 
-use super::cpu::{Isa, Level};
-use super::prefetch;
+use std::hint::select_unpredictable;
 
-/// Hashes of a bucket.
-pub const PLACES: usize = 8;
+/// Places per hash that a table should have at the least: fewer hashes are put off then.
+pub const SPREAD: usize = 2;
 
-/// A place that is free; no hash may be this number.
-pub const FREE: u64 = 0;
+/// The place of a hash that nobody has.
+const NOBODY: u64 = 0;
 
-/// Buckets are asked for so many hashes ahead, as the table of a long text is larger than the nearest cache.
-const AHEAD: usize = 12;
-
-/// Hashes side by side, and free places.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-pub struct Bucket([u64; PLACES]);
-
-impl Bucket {
-    /// A bucket without a hash.
-    pub const EMPTY: Self = Self([FREE; PLACES]);
+/// Distinct hashes, and a table to find them by.
+#[derive(Clone, Debug)]
+pub struct Distinct {
+    /// The first `places` of them are in use, a power of two; the others are left over from larger lists. Each is 0,
+    /// which is free, or a number below that of `hashes`.
+    table: Vec<u32>,
+    places: usize,
+    /// Behind one that stands for no hash.
+    hashes: Vec<u64>,
+    waiting: Vec<u64>,
 }
 
-impl Level {
-    /// Puts hashes into a table, and those that were not there behind `distinct`, in their order. Hashes are to be
-    /// evenly spread. The number of buckets is a power of two, 2 at the least, and there must be more places than
-    /// there will be hashes. One level fills a table from beginning to end: another would look in other places.
+impl Default for Distinct {
+    fn default() -> Self {
+        Self { table: vec![0; 2], places: 2, hashes: vec![NOBODY], waiting: Vec::new() }
+    }
+}
+
+impl Distinct {
+    /// None, in a table of so many places, which must be a power of two, 2 at the least.
     ///
     /// # Panics
-    /// For another number of buckets.
-    #[inline]
-    pub fn add_distinct(self, table: &mut [Bucket], hashes: &[u64], distinct: &mut Vec<u64>) {
-        assert!(table.len() > 1 && table.len().is_power_of_two(), "{} buckets", table.len());
-        debug_assert!(!hashes.contains(&FREE));
-        let known = distinct.len();
-        // Each is written whether it is new or not, and counted if it is: whether it is cannot be foreseen.
-        distinct.resize(known + hashes.len(), FREE);
-        let new = match self.isa() {
-            // SAFETY: the level is the proof that this processor has the features.
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                x86::avx2(table, hashes, &mut distinct[known..])
-            },
-            _ => portable(table, hashes, &mut distinct[known..]),
-        };
-        distinct.truncate(known + new);
-    }
-}
-
-/// One place after the other from where the leading bits of a hash say, across buckets. `new` has as many places as
-/// there are hashes. Gives the number of new ones.
-fn portable(table: &mut [Bucket], hashes: &[u64], new: &mut [u64]) -> usize {
-    let places = table.len() * PLACES;
-    let (shift, mask) = (u64::BITS - places.trailing_zeros(), places - 1);
-    let mut found = 0;
-    for (next, &hash) in hashes.iter().enumerate() {
-        if let Some(&next) = hashes.get(next + AHEAD) {
-            prefetch::read(table, (next >> shift) as usize / PLACES);
+    /// For another number of places.
+    pub fn clear(&mut self, places: usize) {
+        assert!(places > 1 && places.is_power_of_two() && places <= 1 << 31, "{places} places");
+        if self.table.len() < places {
+            self.table = vec![0; places];
+        } else {
+            self.table[..places].fill(0);
         }
-        let mut at = (hash >> shift) as usize;
-        let place = loop {
-            let place = &mut table[at / PLACES].0[at % PLACES];
-            // One question, not two: free or taken by itself, it goes on in the same way.
-            if (*place == FREE) | (*place == hash) {
-                break place;
-            }
-            at = (at + 1) & mask;
-        };
-        new[found] = hash;
-        found += usize::from(*place == FREE);
-        *place = hash;
+        self.places = places;
+        self.hashes.truncate(1);
     }
-    found
-}
 
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    use super::{AHEAD, Bucket, FREE, PLACES, prefetch};
-    use std::arch::x86_64::*;
+    /// The same hashes in a table of so many places.
+    ///
+    /// # Panics
+    /// As [`clear`](Self::clear) and [`add_all`](Self::add_all) do.
+    pub fn grow(&mut self, places: usize) {
+        let known = std::mem::replace(&mut self.hashes, vec![NOBODY]);
+        self.clear(places);
+        self.add_all(&known[1..]);
+    }
 
-    /// The bucket that the leading bits of a hash name, and those after it while they are full of others.
-    #[target_feature(enable = "avx2,bmi1,bmi2")]
-    pub(super) fn avx2(table: &mut [Bucket], hashes: &[u64], new: &mut [u64]) -> usize {
-        let (shift, mask) = (u64::BITS - table.len().trailing_zeros(), table.len() - 1);
-        let free = _mm256_set1_epi64x(FREE as i64);
-        let mut found = 0;
-        for (next, &hash) in hashes.iter().enumerate() {
-            if let Some(&next) = hashes.get(next + AHEAD) {
-                prefetch::read(table, (next >> shift) as usize);
+    /// Places of the table.
+    pub fn places(&self) -> usize {
+        self.places
+    }
+
+    /// The hashes, each once; which of them comes first follows from how they came.
+    pub fn hashes(&self) -> &[u64] {
+        &self.hashes[1..]
+    }
+
+    /// Adds hashes, some of which may be there. Hashes are to be evenly spread.
+    ///
+    /// # Panics
+    /// If the table would have fewer than [`SPREAD`] places a hash if all of them were new.
+    pub fn add_all(&mut self, hashes: &[u64]) {
+        let Self { table, places, hashes: known, waiting } = self;
+        let mut count = known.len();
+        assert!((count + hashes.len()) * SPREAD <= *places + SPREAD, "{count} and {} hashes", hashes.len());
+        let table = &mut table[..*places];
+        let (mask, shift) = (table.len() - 1, u64::BITS - table.len().trailing_zeros());
+        // Each is written in both lists, and counted where it belongs.
+        known.resize(count + hashes.len(), NOBODY);
+        if waiting.len() < hashes.len() {
+            waiting.resize(hashes.len(), NOBODY);
+        }
+        let mut put_off = 0;
+        for &hash in hashes {
+            let at = (hash >> shift) as usize;
+            // SAFETY: a number of as many bits as the table has places for is one of its places.
+            let place = unsafe { table.get_unchecked_mut(at) };
+            let index = *place as usize;
+            // SAFETY: what stands in the table is less than `count`, and both counts have risen by less than the
+            // number of hashes, by which both lists are longer than they were.
+            unsafe {
+                let (free, same) = (index == 0, *known.get_unchecked(index) == hash);
+                *known.get_unchecked_mut(count) = hash;
+                *place = select_unpredictable(free, count, index) as u32;
+                count += usize::from(free);
+                *waiting.get_unchecked_mut(put_off) = hash;
+                put_off += usize::from(!free & !same);
             }
-            let wanted = _mm256_set1_epi64x(hash as i64);
+        }
+        for &hash in &waiting[..put_off] {
             let mut at = (hash >> shift) as usize;
-            let (same, frees) = loop {
-                let halves = table[at & mask].0.as_chunks::<{ PLACES / 2 }>().0;
-                // SAFETY: the chunk has 32 bytes, and the load may be unaligned.
-                let [low, high] =
-                    [0, 1].map(|half| unsafe { _mm256_loadu_si256(halves[half].as_ptr().cast()) });
-                let equal = |to| {
-                    let [low, high] = [low, high].map(|half| {
-                        _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(half, to))) as u32
-                    });
-                    low | high << (PLACES / 2)
-                };
-                let (same, frees) = (equal(wanted), equal(free));
-                if same | frees != 0 {
-                    break (same, frees);
+            let index = loop {
+                at = (at + 1) & mask;
+                let index = table[at] as usize;
+                if index == 0 || known[index] == hash {
+                    break index;
                 }
-                at += 1;
             };
-            // Its own place if it is known, else the first that is free, without a branch between them.
-            let unknown = u32::from(same == 0);
-            let place = same | frees & unknown.wrapping_neg();
-            table[at & mask].0[place.trailing_zeros() as usize % PLACES] = hash;
-            new[found] = hash;
-            found += unknown as usize;
+            if index == 0 {
+                known[count] = hash;
+                table[at] = count as u32;
+                count += 1;
+            }
         }
-        found
+        known.truncate(count);
     }
 }
 
@@ -128,29 +123,40 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_level_knows_what_a_hash_set_knows(
-            lists in prop::collection::vec(
+        fn hashes_are_known_as_a_hash_set_knows_them(
+            documents in prop::collection::vec(
                 prop::collection::vec(
-                    prop_oneof![1u64..9, any::<u64>(), (1u64..40).prop_map(|f| f << 58), (1u64..40).prop_map(|f| !f)],
-                    0..200,
+                    prop::collection::vec(
+                        prop_oneof![0u64..9, any::<u64>(), (0u64..40).prop_map(|f| f << 58), (0u64..40).prop_map(|f| !f)],
+                        0..200,
+                    ),
+                    0..5,
                 ),
-                0..5,
+                1..4,
             ),
             spare in 0u32..3,
         ) {
-            let hashes: Vec<Vec<u64>> =
-                lists.iter().map(|list| list.iter().copied().filter(|&hash| hash != FREE).collect()).collect();
-            let mut known = HashSet::new();
-            let naive: Vec<u64> = hashes.concat().into_iter().filter(|&hash| known.insert(hash)).collect();
-            let buckets = ((naive.len() + PLACES) / PLACES).next_power_of_two().max(2) << spare;
-            for level in Level::available() {
-                let mut table = vec![Bucket::EMPTY; buckets];
-                let mut distinct = Vec::new();
-                for hashes in &hashes {
-                    level.add_distinct(&mut table, hashes, &mut distinct);
+            let mut distinct = Distinct::default();
+            for lists in &documents {
+                let all: usize = lists.iter().map(Vec::len).sum();
+                distinct.clear((all * SPREAD).next_power_of_two().max(2) << spare);
+                let mut naive = HashSet::new();
+                for list in lists {
+                    distinct.add_all(list);
+                    naive.extend(list);
+                    prop_assert_eq!(distinct.hashes().len(), naive.len());
+                    prop_assert_eq!(&distinct.hashes().iter().copied().collect::<HashSet<u64>>(), &naive);
                 }
-                prop_assert_eq!(&distinct, &naive, "{}", level.name());
+                let few = distinct.clone();
+                distinct.grow(2 * few.places());
+                prop_assert_eq!(distinct.hashes().iter().collect::<HashSet<_>>(), few.hashes().iter().collect());
             }
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "hashes")]
+    fn a_table_that_is_too_small_takes_none() {
+        Distinct::default().add_all(&[1, 2]);
     }
 }
