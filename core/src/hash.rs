@@ -72,6 +72,9 @@ impl FromStr for FeatureHash {
 
 /// What the loops over words ask of a hash, so that each hash has loops of its own.
 pub(crate) trait WordHash {
+    /// Which it is.
+    const HASH: FeatureHash;
+
     /// The hash of a word of at most [`ShortKey::MAX`] bytes.
     fn short(word: ShortKey) -> u64;
 
@@ -100,6 +103,8 @@ pub(crate) trait WordHash {
 pub(crate) struct Murmur3;
 
 impl WordHash for Murmur3 {
+    const HASH: FeatureHash = FeatureHash::Murmur3;
+
     #[inline]
     fn short(word: ShortKey) -> u64 {
         word.feature()
@@ -117,7 +122,7 @@ impl WordHash for Murmur3 {
 
     #[inline]
     fn shingle(rolling: u64) -> u64 {
-        fmix64(rolling ^ 0x5348_494e_474c_4521)
+        fmix64(rolling ^ SHINGLE_START)
     }
 }
 
@@ -125,7 +130,7 @@ impl WordHash for Murmur3 {
 pub(crate) struct Product;
 
 /// Digits of π, as are all that follow: factors must be odd.
-const PI: [u64; 5] = [
+pub(crate) const PI: [u64; 5] = [
     0x243f_6a88_85a3_08d3,
     0xa409_3822_299f_31d1,
     0x4528_21e6_38d0_1377,
@@ -141,6 +146,8 @@ fn folded(a: u64, b: u64) -> u64 {
 }
 
 impl WordHash for Product {
+    const HASH: FeatureHash = FeatureHash::Product;
+
     /// No word holds a zero byte, so a short word and the zeros behind it are no other word.
     #[inline(always)]
     fn short(word: ShortKey) -> u64 {
@@ -173,16 +180,21 @@ impl WordHash for Product {
 /// Bits of a feature's hash, and so of a SimHash.
 pub const BITS: usize = 64;
 
-const C1: u64 = 0x87c3_7b91_1142_53d5;
-const C2: u64 = 0x4cf5_ad43_2745_937f;
+/// The base of the polynomial over the words of a run: odd, so that multiplying by it loses nothing.
+pub(crate) const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+pub(crate) const C1: u64 = 0x87c3_7b91_1142_53d5;
+pub(crate) const C2: u64 = 0x4cf5_ad43_2745_937f;
+/// The factors of [`fmix64`].
+pub(crate) const FMIX: [u64; 2] = [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53];
 
 /// MurmurHash3's 64-bit finaliser: a bijection in which every input bit reaches every output bit.
 #[inline]
 pub const fn fmix64(mut k: u64) -> u64 {
     k ^= k >> 33;
-    k = k.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    k = k.wrapping_mul(FMIX[0]);
     k ^= k >> 33;
-    k = k.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    k = k.wrapping_mul(FMIX[1]);
     k ^ (k >> 33)
 }
 
@@ -250,7 +262,7 @@ pub fn feature(bytes: &[u8]) -> u64 {
 /// Appends a word to a hash of a sequence of words: order matters, and every word reaches every bit.
 #[inline]
 pub(crate) const fn extend_shingle(shingle: u64, word: u64) -> u64 {
-    fmix64(shingle.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(word))
+    fmix64(shingle.wrapping_mul(BASE).wrapping_add(word))
 }
 
 /// The hash of a shingle of no words.

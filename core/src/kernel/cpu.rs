@@ -28,7 +28,7 @@ pub(super) enum Isa {
     /// VPOPCNTDQ too, from Knights Mill on.
     #[cfg(target_arch = "x86_64")]
     Avx512Popcnt,
-    /// BW and VBMI too, from Ice Lake and Zen 4 on.
+    /// BW, DQ, VL, VBMI and VBMI2 too, from Ice Lake and Zen 4 on.
     #[cfg(target_arch = "x86_64")]
     Avx512Vbmi,
     #[cfg(target_arch = "aarch64")]
@@ -61,7 +61,11 @@ impl Level {
                 (Isa::Avx512Popcnt, is_x86_feature_detected!("avx512vpopcntdq")),
                 (
                     Isa::Avx512Vbmi,
-                    is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vbmi"),
+                    is_x86_feature_detected!("avx512bw")
+                        && is_x86_feature_detected!("avx512dq")
+                        && is_x86_feature_detected!("avx512vl")
+                        && is_x86_feature_detected!("avx512vbmi")
+                        && is_x86_feature_detected!("avx512vbmi2"),
                 ),
             ];
             levels.extend(steps.iter().take_while(|(_, reached)| *reached).map(|&(isa, _)| Self(isa)));

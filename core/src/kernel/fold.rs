@@ -1,8 +1,29 @@
-//! The tokeniser's inner loop: 64 bytes folded and classed at once, as far as they are ASCII.
+//! The tokeniser's inner loop: 64 bytes folded and classed at once, as far as a level can.
 
 use super::cpu::{Isa, Level};
 
-/// What 64 bytes are; bit `i` speaks of byte `i`.
+/// Bytes that are folded at once.
+pub const BLOCK: usize = 64;
+
+/// Bytes that are looked at: characters that begin in a block may end behind it.
+pub const WINDOW: usize = BLOCK + 2;
+
+/// Code points that a table knows.
+pub const TABLE: usize = 1 << 16;
+
+/// What the top two bits of a table's entry say of a code point; the other bits are what it folds to.
+pub mod class {
+    /// Parts words.
+    pub const SEPARATOR: u32 = 0;
+    /// Starts or continues a word.
+    pub const LETTER: u32 = 1;
+    /// Continues what stands before it.
+    pub const MARK: u32 = 2;
+    /// A unit of its own.
+    pub const UNSPACED: u32 = 3;
+}
+
+/// What the bytes of a block are; bit `i` speaks of byte `i`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes {
     /// ASCII letters and digits.
@@ -11,20 +32,57 @@ pub struct Bytes {
     pub other: u64,
 }
 
+/// What a block's characters are: each bit of a character's bytes says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Characters {
+    /// Bytes up to the character that the block cuts, if it does.
+    pub length: usize,
+    /// Letters and digits.
+    pub letters: u64,
+    /// Marks, whatever they stand behind.
+    pub marks: u64,
+    /// Characters of scripts without spaces.
+    pub units: u64,
+    /// Their first bytes.
+    pub unit_starts: u64,
+    /// Whether there is a character of three bytes.
+    pub wide: bool,
+}
+
 impl Level {
     /// Copies 64 bytes to `folded`, where ASCII capital letters become small ones, and says what they are.
     #[inline]
-    pub fn fold_ascii(self, bytes: &[u8; 64], folded: &mut [u8; 64]) -> Bytes {
+    pub fn fold_ascii(self, bytes: &[u8; BLOCK], folded: &mut [u8; BLOCK]) -> Bytes {
         match self.isa() {
             // SAFETY: the level is the proof that this processor has the features.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
-                x86::avx2(bytes, folded)
-            },
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt => unsafe { x86::avx2(bytes, folded) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vbmi => unsafe { x86::avx512(bytes, folded) },
             // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => unsafe { aarch64::neon(bytes, folded) },
             _ => portable(bytes, folded),
+        }
+    }
+
+    /// Folds the other characters that begin in the 64 bytes as well, and says what all are; `bytes` is what
+    /// [`fold_ascii`](Self::fold_ascii) has said of them. The text is UTF-8 from the first byte on, and the table has an
+    /// entry for each code point. `None`, with `folded` as it was, of a block that this level cannot fold.
+    #[inline]
+    pub fn fold_others(
+        self,
+        table: &[u32; TABLE],
+        text: &[u8; WINDOW],
+        bytes: Bytes,
+        folded: &mut [u8; BLOCK],
+    ) -> Option<Characters> {
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vbmi => unsafe { x86::others(table, text, bytes, folded) },
+            _ => None,
         }
     }
 }
@@ -53,7 +111,7 @@ fn portable(bytes: &[u8; 64], folded: &mut [u8; 64]) -> Bytes {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Bytes;
+    use super::{BLOCK, Bytes, Characters, TABLE, WINDOW, class};
     use std::arch::x86_64::*;
 
     /// Two registers of 32 bytes. Bytes are compared as signed numbers: those beyond ASCII are negative, and
@@ -79,6 +137,127 @@ mod x86 {
             what.other |= mask(word);
         }
         what
+    }
+
+    /// One register.
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(super) fn avx512(bytes: &[u8; BLOCK], folded: &mut [u8; BLOCK]) -> Bytes {
+        let each = |byte: u8| _mm512_set1_epi8(byte as i8);
+        // SAFETY: there are 64 bytes, and the load may be unaligned.
+        let bytes = unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) };
+        let between = |bytes, low: u8, high: u8| {
+            _mm512_cmple_epu8_mask(_mm512_sub_epi8(bytes, each(low)), each(high - low))
+        };
+        let space = each(0x20);
+        let letters = between(_mm512_or_si512(bytes, space), b'a', b'z');
+        let small = _mm512_mask_blend_epi8(letters, bytes, _mm512_or_si512(bytes, space));
+        // SAFETY: as above, for the store.
+        unsafe { _mm512_storeu_si512(folded.as_mut_ptr().cast(), small) };
+        Bytes { alphanumeric: letters | between(bytes, b'0', b'9'), other: _mm512_movepi8_mask(bytes) }
+    }
+
+    /// The characters of two and three bytes, 32 at most, side by side in a register of words. A block with one of four
+    /// bytes, or one whose folded form has another length, is left to the caller.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi2,bmi1,bmi2,popcnt")]
+    pub(super) fn others(
+        table: &[u32; TABLE],
+        text: &[u8; WINDOW],
+        ascii: Bytes,
+        folded: &mut [u8; BLOCK],
+    ) -> Option<Characters> {
+        // SAFETY: 64 bytes from there on are in the window, and the load may be unaligned.
+        let bytes = |at: usize| unsafe { _mm512_loadu_si512(text[at..].as_ptr().cast()) };
+        let first = bytes(0);
+        let at_least = |byte: u8| _mm512_cmpge_epu8_mask(first, _mm512_set1_epi8(byte as i8));
+        let (leads, long, longest) = (at_least(0xc0), at_least(0xe0), at_least(0xf0));
+        if longest != 0 {
+            return None;
+        }
+        let length = match () {
+            () if long >> (BLOCK - 2) & 1 == 1 => BLOCK - 2,
+            () if leads >> (BLOCK - 1) == 1 => BLOCK - 1,
+            () => BLOCK,
+        };
+        let leads = _bzhi_u64(leads, length as u32);
+        let wide =
+            |bytes| _mm512_cvtepu8_epi16(_mm512_castsi512_si256(_mm512_maskz_compress_epi8(leads, bytes)));
+        let [a, b, c] = [first, bytes(1), bytes(2)].map(wide);
+        let word = |word: u16| _mm512_set1_epi16(word as i16);
+        let low = |bytes| _mm512_and_si512(bytes, word(0x3f));
+        let is_long = _mm512_cmpge_epu16_mask(a, word(0xe0));
+        let two = _mm512_or_si512(_mm512_slli_epi16::<6>(_mm512_and_si512(a, word(0x1f))), low(b));
+        // The upper half of the first byte falls out of the word.
+        let three = _mm512_or_si512(
+            _mm512_slli_epi16::<12>(a),
+            _mm512_or_si512(_mm512_slli_epi16::<6>(low(b)), low(c)),
+        );
+        let codes = _mm512_mask_mov_epi16(two, is_long, three);
+        let count = leads.count_ones();
+        let known = _bzhi_u32(u32::MAX, count);
+        let entries = |codes, known: u32| {
+            // SAFETY: a code of 16 bits is one of the table's places.
+            unsafe {
+                _mm512_mask_i32gather_epi32::<4>(
+                    _mm512_setzero_si512(),
+                    known as u16,
+                    _mm512_cvtepu16_epi32(codes),
+                    table.as_ptr().cast(),
+                )
+            }
+        };
+        let head = entries(_mm512_castsi512_si256(codes), known);
+        let tail = match count {
+            0..=16 => _mm512_setzero_si512(),
+            _ => entries(_mm512_extracti64x4_epi64::<1>(codes), known >> 16),
+        };
+        let masks = |head: u16, tail: u16| u32::from(tail) << 16 | u32::from(head);
+        let bit = |bit: u32| {
+            let bit = _mm512_set1_epi32(1i32 << bit);
+            masks(_mm512_test_epi32_mask(head, bit), _mm512_test_epi32_mask(tail, bit))
+        };
+        let (upper, lower) = (bit(31), bit(30));
+        let words = |entries| _mm512_cvtepi32_epi16(entries);
+        let forms = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(words(head)), words(tail));
+        let changed = _mm512_cmpneq_epi16_mask(forms, codes) & known;
+        if changed != 0 {
+            let beyond = _mm512_set1_epi32(0x3fff_0000);
+            let beyond = masks(_mm512_test_epi32_mask(head, beyond), _mm512_test_epi32_mask(tail, beyond));
+            let is_three = _mm512_cmpge_epu16_mask(forms, word(0x800));
+            let is_one = _mm512_cmplt_epu16_mask(forms, word(0x80));
+            if (beyond | (is_three ^ is_long) | is_one) & known != 0 {
+                return None;
+            }
+            let narrow = |words| _mm512_cvtepi16_epi8(words);
+            let six = |words| _mm512_or_si512(low(words), word(0x80));
+            let [last, middle] = [six(forms), six(_mm512_srli_epi16::<6>(forms))];
+            let two = _mm512_or_si512(_mm512_srli_epi16::<6>(forms), word(0xc0));
+            let three = _mm512_or_si512(_mm512_srli_epi16::<12>(forms), word(0xe0));
+            let first = narrow(_mm512_mask_mov_epi16(two, is_long, three));
+            let second = narrow(_mm512_mask_mov_epi16(last, is_long, middle));
+            let third = _mm256_maskz_compress_epi8(is_long, narrow(last));
+            let put =
+                |bytes, places, what| _mm512_mask_expand_epi8(bytes, places, _mm512_castsi256_si512(what));
+            // SAFETY: there are 64 bytes, and the load may be unaligned.
+            let ascii = unsafe { _mm512_loadu_si512(folded.as_ptr().cast()) };
+            let all = put(put(put(ascii, leads, first), leads << 1, second), (leads & long) << 2, third);
+            // SAFETY: as above, for the store.
+            unsafe { _mm512_storeu_si512(folded.as_mut_ptr().cast(), all) };
+        }
+        let long = long & leads;
+        let bytes_of = |characters: u32| {
+            let starts = _pdep_u64(characters.into(), leads);
+            (starts, starts | starts << 1 | (starts & long) << 2)
+        };
+        const { assert!(class::LETTER == 1 && class::MARK == 2 && class::UNSPACED == 3) };
+        let (unit_starts, units) = bytes_of(upper & lower & known);
+        Some(Characters {
+            length,
+            letters: ascii.alphanumeric | bytes_of(!upper & lower & known).1,
+            marks: bytes_of(upper & !lower & known).1,
+            units,
+            unit_starts,
+            wide: long != 0,
+        })
     }
 }
 
@@ -114,38 +293,132 @@ mod aarch64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::fmix64;
     use proptest::prelude::*;
 
-    /// The twin: what the standard library says of each byte.
-    fn naive(bytes: &[u8; 64]) -> ([u8; 64], Bytes) {
-        let mask = |is: fn(&u8) -> bool| bytes.iter().enumerate().map(|(i, b)| u64::from(is(b)) << i).sum();
-        let what = Bytes { alphanumeric: mask(u8::is_ascii_alphanumeric), other: mask(|b| !b.is_ascii()) };
-        (bytes.map(|b| b.to_ascii_lowercase()), what)
+    /// A table of every class, where one letter in four folds to another, and one in 64 to one of another length.
+    fn table() -> Box<[u32; TABLE]> {
+        let entries: Vec<u32> = (0..TABLE as u32)
+            .map(|code| {
+                let drawn = fmix64(code.into());
+                let folded = match drawn >> 8 {
+                    _ if code < 0x80 || drawn & 3 != u64::from(class::LETTER) => code,
+                    other if other % 64 == 0 => (other >> 8) as u32 & 0xfff,
+                    other if other % 4 == 0 => code ^ 1,
+                    _ => code,
+                };
+                (drawn as u32 & 3) << 30 | folded
+            })
+            .collect();
+        entries.try_into().unwrap()
     }
 
-    fn check(bytes: &[u8; 64]) {
+    /// The twin: one character after the other. `None` for a block that a kernel may leave to its caller.
+    fn naive(table: &[u32; TABLE], text: &str) -> Option<(Characters, Vec<u8>)> {
+        let mut found = Characters { length: BLOCK, ..Characters::default() };
+        let mut folded = Vec::new();
+        for (at, c) in text.char_indices().take_while(|&(at, _)| at < BLOCK) {
+            let bytes = c.len_utf8();
+            let mask = (((1u128 << bytes) - 1) << at) as u64;
+            if c.is_ascii() {
+                folded.push(c.to_ascii_lowercase() as u8);
+                found.letters |= if c.is_ascii_alphanumeric() { mask } else { 0 };
+                continue;
+            }
+            let entry = table.get(c as usize)?;
+            if at + bytes > BLOCK {
+                found.length = at;
+                break;
+            }
+            found.wide |= bytes > 2;
+            match entry >> 30 {
+                class::LETTER => found.letters |= mask,
+                class::MARK => found.marks |= mask,
+                class::UNSPACED => {
+                    found.units |= mask;
+                    found.unit_starts |= 1 << at;
+                }
+                _ => {}
+            }
+            let form = char::from_u32(entry & 0x3fff_ffff).filter(|form| form.len_utf8() == bytes)?;
+            folded.extend_from_slice(form.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        Some((found, folded))
+    }
+
+    fn check(table: &[u32; TABLE], text: &str) {
+        let mut window = [b' '; WINDOW];
+        let known = text.len().min(WINDOW);
+        window[..known].copy_from_slice(&text.as_bytes()[..known]);
+        let mask = |is: fn(&u8) -> bool| {
+            (0..).zip(&window[..BLOCK]).map(|(at, byte)| u64::from(is(byte)) << at).sum()
+        };
+        let bytes =
+            Bytes { alphanumeric: mask(u8::is_ascii_alphanumeric), other: mask(|byte| !byte.is_ascii()) };
+        let padded = format!("{text}{}", " ".repeat(BLOCK));
         for level in Level::available() {
-            let mut folded = [0; 64];
-            let what = level.fold_ascii(bytes, &mut folded);
-            assert_eq!((folded, what), naive(bytes), "{level:?} {bytes:?}");
+            let mut folded = [0; BLOCK];
+            let found = level.fold_ascii(window.first_chunk().unwrap(), &mut folded);
+            assert_eq!(found, bytes, "{level:?} {text:?}");
+            let small = window[..BLOCK].to_ascii_lowercase();
+            assert_eq!(folded[..], small[..], "{level:?} {text:?}");
+            if let Some(found) = level.fold_others(table, &window, bytes, &mut folded) {
+                let (expected, bytes) = naive(table, &padded).expect("what has one length");
+                assert_eq!(found, expected, "{level:?} {text:?}");
+                assert_eq!(folded[..found.length], bytes[..found.length], "{level:?} {text:?}");
+            } else {
+                assert_eq!(folded[..], small[..], "{level:?} {text:?}");
+                assert!(level.name() != "avx512-vbmi" || naive(table, &padded).is_none(), "{text:?}");
+            }
         }
     }
 
     #[test]
-    fn every_byte_at_every_place() {
-        for byte in 0..=255u8 {
-            for place in 0..64 {
-                let mut bytes = [b' '; 64];
+    fn every_ascii_character_at_every_place() {
+        let table = table();
+        for byte in 0..128u8 {
+            for place in 0..BLOCK {
+                let mut bytes = [b' '; BLOCK];
                 bytes[place] = byte;
-                check(&bytes);
+                check(&table, std::str::from_utf8(&bytes).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn every_character_of_the_table_at_some_places() {
+        let table = table();
+        for c in ('\u{80}'..=char::MAX).filter(|c| (*c as usize) < TABLE || (*c as u32).is_multiple_of(997)) {
+            for place in [0, 1, 61, 62, 63] {
+                check(&table, &format!("{}{c}Zé", "B".repeat(place)));
             }
         }
     }
 
     proptest! {
         #[test]
-        fn random_bytes(bytes in prop::collection::vec(any::<u8>(), 64)) {
-            check(&bytes.try_into().unwrap());
+        fn mixed_characters_are_those_of_the_twin(
+            characters in prop::collection::vec(
+                prop_oneof![
+                    4 => prop::char::range(' ', '~'),
+                    4 => prop::char::range('\u{80}', '\u{7ff}'),
+                    4 => prop::char::range('\u{800}', '\u{ffff}'),
+                    1 => prop::char::range('\u{10000}', '\u{10200}'),
+                ],
+                0..70,
+            ),
+            narrow in any::<bool>(),
+        ) {
+            let text: String = characters.into_iter().filter(|c| !narrow || *c < '\u{800}').collect();
+            check(&table(), &text);
+        }
+
+        #[test]
+        fn what_is_no_text_harms_nobody(window in prop::collection::vec(any::<u8>(), WINDOW)) {
+            for level in Level::available() {
+                let bytes = level.fold_ascii(window.first_chunk().unwrap(), &mut [0; BLOCK]);
+                level.fold_others(&table(), window[..].try_into().unwrap(), bytes, &mut [0; BLOCK]);
+            }
         }
     }
 }

@@ -45,5 +45,6 @@ pub mod packed;
 pub mod prefetch;
 pub mod rank;
 pub mod weakest;
+pub mod words;
 
 pub use cpu::Level;

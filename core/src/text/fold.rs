@@ -1,19 +1,21 @@
 //! What a character is to the tokeniser, and what it folds to.
 
+use crate::kernel::fold::{TABLE, class};
 use std::sync::LazyLock;
 
 /// What a character does to words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
 pub(super) enum Class {
     /// Parts words.
     #[default]
-    Separator,
+    Separator = class::SEPARATOR,
     /// A letter or digit: starts or continues a word.
-    Letter,
+    Letter = class::LETTER,
     /// A combining mark or joiner: continues what stands before it, and starts nothing.
-    Mark,
+    Mark = class::MARK,
     /// A character of a script without spaces: a unit of its own.
-    Unspaced,
+    Unspaced = class::UNSPACED,
 }
 
 /// Scripts written without spaces between words: Han, Hiragana, Katakana, Bopomofo, Yi; Thai, Lao, Khmer,
@@ -156,25 +158,22 @@ fn classify_slowly(c: char) -> (Class, char) {
     if c.is_alphanumeric() { (Class::Letter, fold(c)) } else { (Class::Separator, c) }
 }
 
-/// Code points below this are looked up; the rest of the planes is rare in text.
-const TABLE: usize = 0x1_0000;
-
-/// For each code point of the basic plane, its class in the top two bits and its folded form in the rest.
-static CLASSES: LazyLock<Vec<u32>> = LazyLock::new(|| {
-    (0..TABLE as u32)
-        .map(|code| match char::from_u32(code) {
-            None => 0,
-            Some(c) => {
-                let (class, folded) = classify_slowly(c);
-                (class as u32) << 30 | folded as u32
-            }
-        })
-        .collect()
+/// For each code point of the basic plane, its class in the top two bits and its folded form in the rest. The rest of
+/// the planes is rare in text.
+static CLASSES: LazyLock<Box<[u32; TABLE]>> = LazyLock::new(|| {
+    let mut entries = vec![0; TABLE].into_boxed_slice();
+    for (code, entry) in (0..).zip(&mut entries) {
+        if let Some(c) = char::from_u32(code) {
+            let (class, folded) = classify_slowly(c);
+            *entry = (class as u32) << 30 | folded as u32;
+        }
+    }
+    entries.try_into().expect("as many as the table has")
 });
 
 /// The classification of every character; a handle to the table, so that the table is found once.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Classes(&'static [u32]);
+pub(super) struct Classes(pub(super) &'static [u32; TABLE]);
 
 impl Default for Classes {
     fn default() -> Self {
@@ -189,9 +188,9 @@ impl Classes {
         match self.0.get(code as usize) {
             Some(&entry) => {
                 let class = match entry >> 30 {
-                    0 => Class::Separator,
-                    1 => Class::Letter,
-                    2 => Class::Mark,
+                    class::SEPARATOR => Class::Separator,
+                    class::LETTER => Class::Letter,
+                    class::MARK => Class::Mark,
                     _ => Class::Unspaced,
                 };
                 (class, entry & 0x3fff_ffff)

@@ -15,6 +15,8 @@ use tokens::{Bytes, TokenKind};
 
 use crate::error::{Error, Result};
 use crate::hash::{FeatureHash, Murmur3, Product, WordHash};
+use crate::kernel::Level;
+use crate::kernel::words::polynomial;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -145,9 +147,6 @@ pub struct FeatureExtractor {
 /// Words, and features, that are listed at a time.
 const LIST: usize = 1 << 10;
 
-/// The base of the rolling shingle hash: odd, so that multiplying by it loses nothing.
-const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
-
 impl FeatureExtractor {
     /// An extractor of this kind of feature; a kind alone is hashed by MurmurHash3.
     pub fn new(extraction: impl Into<Extraction>) -> Self {
@@ -221,7 +220,7 @@ impl<E: FnMut(&[u64])> Lists<'_, E> {
                     let hash = token.bytes.hash::<H>();
                     match (token.kind, last) {
                         (TokenKind::Unit { joined: true }, Some((before, _))) => {
-                            features.push(H::shingle(before.wrapping_mul(BASE).wrapping_add(hash)));
+                            features.push(H::shingle(polynomial(&[before, hash])));
                             last = Some((hash, true));
                         }
                         (kind, before) => {
@@ -248,7 +247,7 @@ impl<E: FnMut(&[u64])> Lists<'_, E> {
     /// Runs of `w` words.
     fn of_shingles<H: WordHash>(self, w: usize) {
         let Self { tokenizer, words, features, text, mut each } = self;
-        let mut runs = Runs { rolling: Rolling::new(w), seen: 0, items: words, features };
+        let mut runs = Runs { width: w, any: false, items: words, features };
         tokenizer.stretches(text, |stretch| {
             stretch.hashes::<H>(runs.items);
             runs.flush::<H>(&mut each);
@@ -259,7 +258,7 @@ impl<E: FnMut(&[u64])> Lists<'_, E> {
     /// Runs of `n` characters.
     fn of_characters<H: WordHash>(self, n: usize) {
         let Self { tokenizer, words, features, text, mut each } = self;
-        let mut runs = Runs { rolling: Rolling::new(n), seen: 0, items: words, features };
+        let mut runs = Runs { width: n, any: false, items: words, features };
         let blank = H::word(b" ");
         let mut is_first = true;
         tokenizer.tokens(text, |token| {
@@ -286,8 +285,10 @@ impl<E: FnMut(&[u64])> Lists<'_, E> {
 
 /// The runs of a text's words or characters while these come, by their hashes.
 struct Runs<'a> {
-    rolling: Rolling,
-    seen: usize,
+    width: usize,
+    /// Whether there has been a run.
+    any: bool,
+    /// Those that no run has ended with, behind as many of the ones before as the next run begins with.
     items: &'a mut Vec<u64>,
     features: &'a mut Vec<u64>,
 }
@@ -303,66 +304,24 @@ impl Runs<'_> {
 
     /// The runs that end with the items at hand.
     fn flush<H: WordHash>(&mut self, each: &mut impl FnMut(&[u64])) {
-        for items in self.items.chunks(LIST) {
-            self.rolling.shingles::<H>(items, self.features);
+        let mut next = 0;
+        while self.items.len() - next >= self.width {
+            let runs = (self.items.len() - next - (self.width - 1)).min(LIST);
+            let items = &self.items[next..next + runs + self.width - 1];
+            Level::in_use().hash_runs::<H>(items, self.width, self.features);
             each(self.features);
             self.features.clear();
+            self.any = true;
+            next += runs;
         }
-        self.seen += self.items.len();
-        self.items.clear();
+        self.items.drain(..next);
     }
 
     fn finish<H: WordHash>(mut self, each: &mut impl FnMut(&[u64])) {
         self.flush::<H>(each);
-        if (1..self.rolling.width).contains(&self.seen) {
-            each(&[H::shingle(self.rolling.sum)]);
+        if !self.any && !self.items.is_empty() {
+            each(&[H::shingle(polynomial(self.items))]);
         }
-    }
-}
-
-/// A rolling polynomial over the hashes of the last words: O(1) a word for every width.
-struct Rolling {
-    sum: u64,
-    width: usize,
-    /// The base to the power of the width.
-    oldest: u64,
-    /// The words that will leave, at most as many as the width.
-    last: Vec<u64>,
-}
-
-impl Rolling {
-    fn new(width: usize) -> Self {
-        let oldest = (0..width).fold(1u64, |power, _| power.wrapping_mul(BASE));
-        Self { sum: 0, width, oldest, last: Vec::with_capacity(2 * width) }
-    }
-
-    /// Appends the shingles that end with these words.
-    fn shingles<H: WordHash>(&mut self, words: &[u64], features: &mut Vec<u64>) {
-        // The first words leave none, and then such as stood in the list before.
-        let first = words.len().min(self.width);
-        for &word in &words[..first] {
-            let leaving = if self.last.len() >= self.width { self.last.remove(0) } else { 0 };
-            self.last.push(word);
-            self.step(word, leaving);
-            if self.last.len() == self.width {
-                features.push(H::shingle(self.sum));
-            }
-        }
-        let leaving = words.iter().zip(&words[first..]);
-        features.extend(leaving.map(|(&leaving, &word)| {
-            self.step(word, leaving);
-            H::shingle(self.sum)
-        }));
-        if words.len() > self.width {
-            self.last.clear();
-            self.last.extend_from_slice(&words[words.len() - self.width..]);
-        }
-    }
-
-    #[inline(always)]
-    fn step(&mut self, word: u64, leaving: u64) {
-        let change = word.wrapping_sub(leaving.wrapping_mul(self.oldest));
-        self.sum = self.sum.wrapping_mul(BASE).wrapping_add(change);
     }
 }
 
@@ -388,7 +347,7 @@ mod tests {
         let words: Vec<u64> =
             Tokenizer::default().words(text).iter().map(|word| H::word(word.as_bytes())).collect();
         let one = |words: &[u64]| {
-            H::shingle(words.iter().fold(0u64, |sum, &t| sum.wrapping_mul(BASE).wrapping_add(t)))
+            H::shingle(words.iter().fold(0u64, |sum, &t| sum.wrapping_mul(hash::BASE).wrapping_add(t)))
         };
         if words.is_empty() {
             return Vec::new();
@@ -486,7 +445,7 @@ mod tests {
         let characters: Vec<u64> =
             cut.chars().map(|c| H::word(c.encode_utf8(&mut [0; 4]).as_bytes())).collect();
         let one = |run: &[u64]| {
-            let sum = run.iter().fold(0u64, |sum, &c| sum.wrapping_mul(BASE).wrapping_add(c));
+            let sum = run.iter().fold(0u64, |sum, &c| sum.wrapping_mul(hash::BASE).wrapping_add(c));
             H::shingle(sum)
         };
         match characters.len() {

@@ -5,6 +5,7 @@
 use super::fold::{Class, Classes};
 use crate::hash::{ShortKey, WordHash};
 use crate::kernel::Level;
+use crate::kernel::fold::{BLOCK, Bytes as Block, Characters, WINDOW};
 
 /// A piece of folded text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +50,6 @@ pub(crate) enum TokenKind {
 
 /// Bytes of text that are folded before they are cut.
 const STRETCH: usize = 1 << 13;
-
-/// Bytes that are folded at once.
-const BLOCK: usize = 64;
 
 /// Cuts texts into tokens. Holds buffers; make one per thread.
 #[derive(Clone, Debug, Default)]
@@ -134,15 +132,17 @@ impl Stretch<'_> {
     /// Appends the hash of every token in order, words and units alike.
     #[inline(always)]
     pub(crate) fn hashes<H: WordHash>(&self, hashes: &mut Vec<u64>) {
-        let (first, others) = self.places();
+        let (first, starts, ends) = self.places();
         hashes.extend(first.map(|to| self.bytes(0, to).hash::<H>()));
-        hashes.extend(others.map(|(from, to)| self.bytes(from, to).hash::<H>()));
+        Level::in_use().hash_words::<H>(&self.folded[self.base..], starts, ends, hashes);
     }
 
     /// Calls `each` with every token in order.
     #[inline(always)]
     pub(crate) fn tokens(self, mut each: impl FnMut(Token<'_>)) {
-        let (first, others) = self.places();
+        let (first, starts, ends) = self.places();
+        let others = starts.iter().zip(ends);
+        let others = others.map(|(&from, &to)| (self.base + from as usize, self.base + to as usize));
         let mut before = Before { ..*self.before };
         for (from, to) in first.map(|to| (0, to)).into_iter().chain(others) {
             let unit = self.wide && self.folded[from] >= 0xe0 && self.is_unit(from);
@@ -156,16 +156,14 @@ impl Stretch<'_> {
         *self.before = before;
     }
 
-    /// Where the token ends that was open, and where the others begin and end.
+    /// Where the token ends that was open, and where the others begin and end, counted from the base on.
     #[inline(always)]
-    fn places(&self) -> (Option<usize>, impl ExactSizeIterator<Item = (usize, usize)>) {
+    fn places(&self) -> (Option<usize>, &[u32], &[u32]) {
         let (first, ends) = match self.ends.split_first() {
             Some((first, others)) if self.open => (Some(self.base + *first as usize), others),
             _ => (None, self.ends),
         };
-        let base = self.base;
-        let others = self.starts.iter().zip(ends);
-        (first, others.map(move |(&from, &to)| (base + from as usize, base + to as usize)))
+        (first, &self.starts[..ends.len()], ends)
     }
 
     #[inline(always)]
@@ -268,22 +266,21 @@ impl Tokenizer {
     fn fold(&mut self, stretch: &str) {
         self.inside.clear();
         self.begins.clear();
-        let kernel = Level::in_use();
+        let (kernel, classes) = (Level::in_use(), self.classes);
         let mut rest = stretch.as_bytes();
-        let mut last = [b' '; BLOCK];
+        let mut last = [b' '; WINDOW];
         while !rest.is_empty() {
-            let (block, length) = match rest.first_chunk::<BLOCK>() {
-                Some(block) => (block, BLOCK),
-                None => {
-                    last[..rest.len()].copy_from_slice(rest);
-                    last[rest.len()..].fill(b' ');
-                    (&last, rest.len())
-                }
-            };
+            let window = rest.first_chunk().unwrap_or_else(|| {
+                last[..rest.len()].copy_from_slice(rest);
+                last[rest.len()..].fill(b' ');
+                &last
+            });
             if self.folded.len() < self.end + 2 * BLOCK {
                 self.folded.resize((self.folded.len() * 2).max(2 * STRETCH), 0);
             }
             let target = self.folded[self.end..].first_chunk_mut::<BLOCK>().expect("room behind the text");
+            let length = rest.len().min(BLOCK);
+            let block = window.first_chunk().expect("a block is shorter than a window");
             let bytes = kernel.fold_ascii(block, target);
             let carry = u64::from(self.before == Class::Letter);
             if bytes.other == 0 && length == BLOCK {
@@ -295,8 +292,10 @@ impl Tokenizer {
                 rest = &rest[BLOCK..];
                 continue;
             }
-            let found =
-                others(self.classes, block, target, length, bytes.alphanumeric, bytes.other, self.before);
+            let found = match kernel.fold_others(classes.0, window, bytes, target) {
+                Some(characters) => Found::of(characters, length, self.before),
+                None => others(classes, window, target, length, bytes, self.before),
+            };
             let Found { length, letters, units, unit_starts, before, wide, longer } = found;
             self.wide |= wide;
             self.inside.push(letters | units, length as u32);
@@ -353,14 +352,38 @@ struct Found {
     longer: Option<(usize, char)>,
 }
 
+impl Found {
+    /// The characters of a block of which so many bytes are text, behind a character of this class.
+    #[inline(always)]
+    fn of(characters: Characters, text: usize, before: Class) -> Self {
+        let Characters { length, mut letters, marks, mut units, unit_starts, wide } = characters;
+        let length = length.min(text);
+        if marks != 0 {
+            // Marks belong to what stands before them: an addition carries it through each run of marks.
+            let through = |class: u64, carry: bool| {
+                let first = (class << 1 | u64::from(carry)) & marks;
+                class | (first.wrapping_add(marks) ^ marks) & marks
+            };
+            letters = through(letters, before == Class::Letter);
+            units = through(units, before == Class::Unspaced);
+        }
+        let last = length - 1;
+        let before = match () {
+            () if letters >> last & 1 == 1 => Class::Letter,
+            () if units >> last & 1 == 1 => Class::Unspaced,
+            () => Class::Separator,
+        };
+        Self { length, letters, units, unit_starts, before, wide, longer: None }
+    }
+}
+
 /// Classes the characters of a block that are not ASCII and folds them in their place.
 fn others(
     classes: Classes,
-    block: &[u8; BLOCK],
+    block: &[u8; WINDOW],
     target: &mut [u8; BLOCK],
     length: usize,
-    ascii: u64,
-    mut other: u64,
+    Block { alphanumeric: ascii, mut other }: Block,
     before: Class,
 ) -> Found {
     let mut found =
