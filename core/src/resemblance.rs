@@ -89,6 +89,8 @@ pub struct BitSketcher {
     forms: Forms,
     minima: MinHasher,
     signature: Vec<u32>,
+    /// A byte for each bit of a sketch, whose lowest bit it is.
+    turned: Vec<u8>,
     seed: u64,
 }
 
@@ -96,7 +98,8 @@ impl BitSketcher {
     /// Bits as many as `minima` has positions: a multiple of 64. `seed` says which bit a feature turns over.
     pub(crate) fn new(forms: Forms, minima: MinHasher, seed: u64) -> Self {
         let signature = vec![0; minima.params().permutations];
-        Self { forms, minima, signature, seed }
+        let turned = vec![0; signature.len()];
+        Self { forms, minima, signature, turned, seed }
     }
 
     /// The bits of a set. Each feature stands there once.
@@ -109,18 +112,24 @@ impl BitSketcher {
     fn sketch_as(&mut self, form: Form, features: &[u64]) -> Vec<u64> {
         let mut words = vec![0; self.signature.len() / WORD];
         let (first, second) = words.split_at_mut(self.signature.len() / WORD / 2);
-        let turn = |sketch: &mut [u64], hash: u32| {
-            let at = ((u64::from(hash) * (sketch.len() * WORD) as u64) >> 32) as usize;
-            sketch[at / WORD] ^= 1 << (at % WORD);
-        };
         if form != Form::Minima {
-            for &feature in features {
-                let hash = fmix64(feature ^ self.seed);
-                turn(first, (hash >> 32) as u32);
-                if form == Form::Twice {
-                    turn(second, hash as u32);
-                }
+            // A byte for each bit, until all are turned: features seldom wait for the byte of another one.
+            self.turned.fill(0);
+            let (turned, turned_twice) = self.turned.split_at_mut(first.len() * WORD);
+            let turn = |bits: &mut [u8], hash: u32| {
+                bits[((u64::from(hash) * bits.len() as u64) >> 32) as usize] ^= 1
+            };
+            let hashes = features.iter().map(|feature| fmix64(feature ^ self.seed));
+            if form == Form::Twice {
+                hashes.for_each(|hash| {
+                    turn(turned, (hash >> 32) as u32);
+                    turn(turned_twice, hash as u32);
+                });
+                Level::in_use().pack_bytes(turned_twice, second);
+            } else {
+                hashes.for_each(|hash| turn(turned, (hash >> 32) as u32));
             }
+            Level::in_use().pack_bytes(turned, first);
         }
         if form != Form::Twice {
             self.minima.sign(features, &mut self.signature);

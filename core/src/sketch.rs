@@ -281,7 +281,7 @@ impl TwoSketcher {
         let Self { forms, minima, banding, signature, bits } = self;
         let bits = bits.sketch(features);
         let hash = match forms {
-            Forms::BySize => SimHasher::of_set(features, ONE).hash,
+            Forms::BySize => SimHasher::hash_of_set(features),
             Forms::Minima => bits[0],
         };
         minima.sign(features, signature);

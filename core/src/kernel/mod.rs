@@ -41,6 +41,7 @@ pub mod near;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 pub mod ones;
+pub mod pack;
 pub mod packed;
 pub mod prefetch;
 pub mod rank;

@@ -7,23 +7,13 @@ use crate::kernel::Level;
 /// Bits of a word.
 const WORD: usize = u64::BITS as usize;
 
-/// Writes one bit of each position, 64 to a word.
+/// Writes one bit of each position, 64 to a word. All bits of a position decide it, for minima of the same few features
+/// differ in some of them alone.
 ///
 /// # Panics
 /// If `signature` does not have as many positions as `bits` has bits.
 pub fn pack(signature: &[u32], bits: &mut [u64]) {
-    assert_eq!(signature.len(), bits.len() * WORD, "a bit for each position");
-    for (word, positions) in bits.iter_mut().zip(signature.chunks_exact(WORD)) {
-        *word = positions.iter().rev().fold(0, |word, &position| word << 1 | u64::from(bit(position)));
-    }
-}
-
-/// A bit of a position that all of its bits decide: minima of the same few features differ in some of them
-/// alone.
-#[inline]
-fn bit(position: u32) -> u32 {
-    let mixed = (position ^ position >> 15).wrapping_mul(0x2c1b_3c6d);
-    (mixed ^ mixed >> 12).wrapping_mul(0x297a_2d39) >> 31
+    Level::in_use().pack_mixed(signature, bits);
 }
 
 /// The Jaccard coefficient that bits of two signatures estimate, at least 0; 1 for equal ones. 0 without
@@ -52,6 +42,13 @@ mod tests {
     use super::*;
     use crate::hash::SplitMix64;
     use crate::minhash::{Family, MinHashParams, MinHasher};
+
+    /// The bit of a position.
+    fn bit(position: u32) -> u32 {
+        let mut word = [0];
+        pack(&[position; WORD], &mut word);
+        word[0] as u32 & 1
+    }
 
     #[test]
     fn bits_estimate_the_coefficient_with_the_error_of_theory() {

@@ -20,6 +20,14 @@ impl SimHasher {
         finished(counts.map(|count| count * weight), n * weight, n as u128 * square)
     }
 
+    /// The bits alone of the SimHash of a set of features of one weight above 0.
+    pub fn hash_of_set(features: &[u64]) -> u64 {
+        let mut counts = [0; BITS];
+        Level::in_use().count_bits(features, &mut counts);
+        let n = features.len() as i64;
+        (0..).zip(counts).fold(0, |hash, (bit, count)| hash | u64::from(2 * count > n) << bit)
+    }
+
     /// The SimHash of a document: feature hashes, each with its weight in multiples of 2⁻²⁴
     /// ([`crate::weight::Weigher`]), in any order.
     ///
@@ -125,6 +133,9 @@ mod tests {
         ) {
             let weighed = SimHasher::default().hash(features.iter().map(|&feature| (feature, weight)));
             prop_assert_eq!(SimHasher::of_set(&features, weight), weighed);
+            if weight > 0 {
+                prop_assert_eq!(SimHasher::hash_of_set(&features), weighed.hash);
+            }
         }
 
         #[test]
