@@ -17,14 +17,15 @@ pub struct Distinct {
     /// which is free, or a number below that of `hashes`.
     table: Vec<u32>,
     places: usize,
-    /// Behind one that stands for no hash.
+    /// The first `count` are known, behind one that stands for no hash; the others are room.
     hashes: Vec<u64>,
+    count: usize,
     waiting: Vec<u64>,
 }
 
 impl Default for Distinct {
     fn default() -> Self {
-        Self { table: vec![0; 2], places: 2, hashes: vec![NOBODY], waiting: Vec::new() }
+        Self { table: vec![0; 2], places: 2, hashes: vec![NOBODY], count: 1, waiting: Vec::new() }
     }
 }
 
@@ -41,7 +42,7 @@ impl Distinct {
             self.table[..places].fill(0);
         }
         self.places = places;
-        self.hashes.truncate(1);
+        self.count = 1;
     }
 
     /// The same hashes in a table of so many places.
@@ -50,8 +51,9 @@ impl Distinct {
     /// As [`clear`](Self::clear) and [`add_all`](Self::add_all) do.
     pub fn grow(&mut self, places: usize) {
         let known = std::mem::replace(&mut self.hashes, vec![NOBODY]);
+        let count = self.count;
         self.clear(places);
-        self.add_all(&known[1..]);
+        self.add_all(&known[1..count]);
     }
 
     /// Places of the table.
@@ -61,7 +63,7 @@ impl Distinct {
 
     /// The hashes, each once; which of them comes first follows from how they came.
     pub fn hashes(&self) -> &[u64] {
-        &self.hashes[1..]
+        &self.hashes[1..self.count]
     }
 
     /// Adds hashes, some of which may be there. Hashes are to be evenly spread.
@@ -69,15 +71,16 @@ impl Distinct {
     /// # Panics
     /// If the table would have fewer than [`SPREAD`] places a hash if all of them were new.
     pub fn add_all(&mut self, hashes: &[u64]) {
-        let Self { table, places, hashes: known, waiting } = self;
-        let mut count = known.len();
+        let Self { table, places, hashes: known, count: known_count, waiting } = self;
+        let mut count = *known_count;
         assert!((count + hashes.len()) * SPREAD <= *places + SPREAD, "{count} and {} hashes", hashes.len());
         let table = &mut table[..*places];
         let (mask, shift) = (table.len() - 1, u64::BITS - table.len().trailing_zeros());
         // Each is written in both lists, and counted where it belongs.
-        known.resize(count + hashes.len(), NOBODY);
-        if waiting.len() < hashes.len() {
-            waiting.resize(hashes.len(), NOBODY);
+        for (list, length) in [(&mut *known, count + hashes.len()), (&mut *waiting, hashes.len())] {
+            if list.len() < length {
+                list.resize(length, NOBODY);
+            }
         }
         let mut put_off = 0;
         for &hash in hashes {
@@ -111,7 +114,7 @@ impl Distinct {
                 count += 1;
             }
         }
-        known.truncate(count);
+        *known_count = count;
     }
 }
 

@@ -118,7 +118,9 @@ mod x86 {
         };
         let total: usize = words.iter().map(|word| word.count_ones() as usize).sum();
         // A step writes sixteen places, however many it knows.
-        places.resize(total + STEP, 0);
+        places.clear();
+        places.reserve(total + STEP);
+        let room = places.spare_capacity_mut();
         // SAFETY: there are 64 bytes, and the load may be unaligned.
         let numbers = unsafe { _mm512_loadu_si512(NUMBERS.as_ptr().cast()) };
         let mut first = _mm512_setzero_si512();
@@ -128,16 +130,16 @@ mod x86 {
             let end = written + word.count_ones() as usize;
             for written in (written..end).step_by(STEP) {
                 let wide = _mm512_cvtepu8_epi32(_mm512_castsi512_si128(known));
-                if let Some(places) = places[written..].first_chunk_mut::<STEP>() {
-                    // SAFETY: there are sixteen places, and the store may be unaligned.
-                    unsafe { _mm512_storeu_si512(places.as_mut_ptr().cast(), _mm512_add_epi32(wide, first)) };
-                }
+                let room = room[written..].first_chunk_mut::<STEP>().expect("places for a step more");
+                // SAFETY: there are sixteen places, and the store may be unaligned.
+                unsafe { _mm512_storeu_si512(room.as_mut_ptr().cast(), _mm512_add_epi32(wide, first)) };
                 known = _mm512_alignr_epi64::<2>(known, known);
             }
             written = end;
             first = _mm512_add_epi32(first, _mm512_set1_epi32(64));
         }
-        places.truncate(total);
+        // SAFETY: as many have been written, as the words have ones.
+        unsafe { places.set_len(total) };
     }
 }
 

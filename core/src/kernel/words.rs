@@ -91,8 +91,7 @@ mod x86 {
         let Some(last) = text.len().checked_sub(16) else {
             return super::words::<H>(text, starts, ends, hashes);
         };
-        let known = hashes.len();
-        hashes.resize(known + starts.len(), 0);
+        hashes.reserve(starts.len());
         let (starts, last_starts) = starts.as_chunks::<LANES>();
         let (ends, last_ends) = ends.as_chunks::<LANES>();
         let last = _mm256_set1_epi32(u32::try_from(last).unwrap_or(u32::MAX) as i32);
@@ -103,9 +102,8 @@ mod x86 {
             _mm512_set_epi64(d, d, c, c, b, b, a, a)
         };
         let (even_lengths, odd_lengths) = (lengths(0), lengths(8));
-        for ((starts, ends), hashes) in
-            starts.iter().zip(ends).zip(hashes[known..].as_chunks_mut::<LANES>().0)
-        {
+        let room = hashes.spare_capacity_mut().as_chunks_mut::<LANES>().0;
+        for ((starts, ends), hashes) in starts.iter().zip(ends).zip(room) {
             // SAFETY: both have 32 bytes, and the loads may be unaligned.
             let [from, to] =
                 [starts, ends].map(|places| unsafe { _mm256_loadu_si256(places.as_ptr().cast()) });
@@ -142,22 +140,23 @@ mod x86 {
             let mut long = _mm512_cmpgt_epu64_mask(length, _mm512_set1_epi64(ShortKey::MAX as i64));
             while long != 0 {
                 let at = long.trailing_zeros() as usize;
-                hashes[at] = H::long(&text[starts[at] as usize..ends[at] as usize]);
+                hashes[at].write(H::long(&text[starts[at] as usize..ends[at] as usize]));
                 long &= long - 1;
             }
         }
-        hashes.truncate(known + LANES * starts.len());
+        // SAFETY: as many have been written behind those that were there.
+        unsafe { hashes.set_len(hashes.len() + LANES * starts.len()) };
         super::words::<H>(text, last_starts, last_ends, hashes);
     }
 
     /// Each run by itself: no run waits for the one before.
     #[target_feature(enable = "avx512f,avx512dq")]
     pub(super) fn runs<H: WordHash>(words: &[u64], width: usize, features: &mut Vec<u64>) {
-        let known = features.len();
         let count = words.len() + 1 - width;
-        features.resize(known + count / LANES * LANES, 0);
+        features.reserve(count);
+        let room = &mut features.spare_capacity_mut().as_chunks_mut::<LANES>().0[..count / LANES];
         let base = _mm512_set1_epi64(BASE as i64);
-        for (at, features) in (0..).step_by(LANES).zip(features[known..].as_chunks_mut::<LANES>().0) {
+        for (at, features) in (0..).step_by(LANES).zip(room) {
             let mut sum = _mm512_setzero_si512();
             for words in words[at..at + LANES + width - 1].windows(LANES) {
                 // SAFETY: a window has 64 bytes, and the load may be unaligned.
@@ -176,6 +175,8 @@ mod x86 {
             // SAFETY: there are 64 bytes, and the store may be unaligned.
             unsafe { _mm512_storeu_si512(features.as_mut_ptr().cast(), hash) };
         }
+        // SAFETY: as many have been written behind those that were there.
+        unsafe { features.set_len(features.len() + count / LANES * LANES) };
         if !count.is_multiple_of(LANES) {
             super::runs::<H>(&words[count / LANES * LANES..], width, features);
         }

@@ -7,7 +7,7 @@ use crate::kernel::distinct::{Distinct, SPREAD};
 const LEAST: usize = 1 << 6;
 
 /// Places of the largest table that the length of a text alone calls for; a longer one grows as features come.
-const MOST: usize = 1 << 17;
+const MOST: usize = 1 << 20;
 
 /// The set of a document's features.
 #[derive(Clone, Debug, Default)]
