@@ -1,6 +1,6 @@
 //! A window that slides over a stored file: read ahead when asked, forget what is behind.
 
-use std::io::{self, Read};
+use std::io;
 
 use super::storage::StoredFile;
 
@@ -99,16 +99,8 @@ impl Window {
             let end = self.buffer.len();
             let want = self.read.max(n - self.bytes().len());
             self.read = (self.read * 2).min(READ);
-            // `take` bounds the read, so that a file that grows meanwhile is no matter.
-            match (&mut self.file).take(want as u64).read_to_end(&mut self.buffer) {
-                Ok(0) => self.eof = true,
-                Ok(_) => {}
-                Err(error) => {
-                    self.eof = true;
-                    self.failure = Some(error);
-                }
-            }
-            // Short of the wish: the end, unless something is appended, which is not waited for.
+            self.failure = self.file.append(&mut self.buffer, want as u64).err();
+            // Short of the wish: the end, or a failure, unless something is added, which is not waited for.
             self.eof |= self.buffer.len() - end < want;
         }
         self.bytes().len()

@@ -73,6 +73,8 @@ struct Output<'a> {
     full: Vec<KeptFile>,
     /// Of a part, where a size is set: stored bytes and documents of each piece that one file is to hold.
     pieces: Vec<(u64, u64)>,
+    /// Room for what is copied.
+    copied: Vec<u8>,
 }
 
 /// Where an output stood.
@@ -119,6 +121,7 @@ impl<'a> Output<'a> {
             shards: Vec::new(),
             full: Vec::new(),
             pieces: Vec::new(),
+            copied: Vec::new(),
         }
     }
 
@@ -671,7 +674,7 @@ fn copy_members(
     // By the decoder that read it: another may refuse what this one takes.
     output.begin(|| header_at(input, options, kept[0].1).map(|header| date(&header)))?;
     // Neighbours are copied in one piece, of bounded size.
-    const PIECE: u64 = 8 << 20;
+    const PIECE: u64 = 1 << 20;
     let mut piece = vec![kept[0].1.offset];
     for (_, place) in kept {
         let (start, end) = (piece[0], piece[piece.len() - 1]);
@@ -689,12 +692,16 @@ fn copy_members(
 /// Copies stored bytes from the first of these offsets to the last, from each to the next a document.
 fn copy_piece(file: &mut StoredFile, bounds: &[u64], output: &mut Output<'_>) -> io::Result<Result<()>> {
     let (start, end) = (bounds[0], bounds[bounds.len() - 1]);
-    let bytes = copy(file, start, end)?;
-    if output.target.size.is_none() {
-        return Ok(output.put(&bytes, bounds.len() as u64 - 1));
-    }
-    let documents = bounds.windows(2).map(|pair| (pair[0] - start) as usize..(pair[1] - start) as usize);
-    Ok(documents.into_iter().try_for_each(|document| output.put(&bytes[document], 1)))
+    let mut bytes = mem::take(&mut output.copied);
+    copy(file, start, end, &mut bytes)?;
+    let put = if output.target.size.is_none() {
+        output.put(&bytes, bounds.len() as u64 - 1)
+    } else {
+        let documents = bounds.windows(2).map(|pair| (pair[0] - start) as usize..(pair[1] - start) as usize);
+        documents.into_iter().try_for_each(|document| output.put(&bytes[document], 1))
+    };
+    output.copied = bytes;
+    Ok(put)
 }
 
 /// Reads a file again and writes what is kept of it, record by record.
@@ -852,13 +859,13 @@ fn records(bytes: &[u8], chosen: &[&Span], compression: Compression) -> Vec<Resu
     joined
 }
 
-/// Stored bytes from one offset to another.
-fn copy(file: &mut StoredFile, from: u64, to: u64) -> io::Result<Vec<u8>> {
+/// Stored bytes from one offset to another, in place of what is in `bytes`.
+fn copy(file: &mut StoredFile, from: u64, to: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+    bytes.clear();
     file.seek(SeekFrom::Start(from))?;
-    let mut bytes = Vec::new();
-    file.take(to - from).read_to_end(&mut bytes)?;
+    file.append(bytes, to - from)?;
     if (bytes.len() as u64) < to - from {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    Ok(bytes)
+    Ok(())
 }

@@ -81,15 +81,16 @@ impl Worker<'_> {
             scores.push(record.score.unwrap_or(f64::NEG_INFINITY));
         }
         self.documents.push(record.id, record.place, (record.record_id, record.url));
-        match (self.frames, record.url.and_then(host_of)) {
-            (Some(frames), Some(host)) => {
+        let framed = self.frames.and_then(|frames| Some((frames, record.url.and_then(host_of)?)));
+        match framed {
+            Some((frames, host)) => {
                 let (part, share) = frames.without(&mut self.lines, &host, record.text);
                 self.collection.push_part(record.text, part);
                 if let Some(share) = share {
                     self.shares.entry(host).or_default().add(&share);
                 }
             }
-            _ => {
+            None => {
                 self.collection.push(record.text);
             }
         }

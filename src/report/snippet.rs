@@ -4,6 +4,7 @@
 //! and only a window of what is left is cut into words and compared. Nothing depends on a clock, so an
 //! excerpt is always the same.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use similar::{Algorithm, DiffTag, DiffableStr, capture_diff_slices};
@@ -113,10 +114,16 @@ struct Stretch {
 }
 
 /// The texts as an alternation of common and different stretches.
-fn stretches(a: &[&str], b: &[&str]) -> Vec<Stretch> {
+fn stretches<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<Stretch> {
     let is_blank = |word: &str| word.trim().is_empty();
-    let keys = |words: &[&str]| -> Vec<String> {
-        words.iter().map(|&word| if is_blank(word) { " ".to_string() } else { word.to_string() }).collect()
+    // Numbers stand for words: they are compared over and over again.
+    let mut known = HashMap::new();
+    let mut keys = |words: &[&'a str]| -> Vec<usize> {
+        let key = |&word: &&'a str| {
+            let next = known.len();
+            *known.entry(if is_blank(word) { " " } else { word }).or_insert(next)
+        };
+        words.iter().map(key).collect()
     };
     let mut out: Vec<Stretch> = Vec::new();
     for op in capture_diff_slices(Algorithm::Myers, &keys(a), &keys(b)) {
