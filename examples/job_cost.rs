@@ -1,14 +1,19 @@
 //! What does a whole `dedup` cost against merely decompressing the same files with the same library?
 //!
 //! `cargo run --release --example job_cost -- FILE.warc.wet.gz…` prints processor seconds of both, and their
-//! ratio, for each method; one thread, the best of five runs each, in turns in one process.
+//! ratio, for each method; one thread, the best of five runs each, in turns in one process. Then it reads the files by
+//! two threads and says what share of the work was done under a file's lock: that share bounds how many threads one
+//! large file keeps busy.
 
+use flipside::corpus::{self, DiscoverOptions, FileReading, ReadOptions};
 use flipside::kernel::inflate::Inflater;
 use flipside::pipeline::{self, Job, Silent};
 use flipside::resources::{cpu_seconds, peak_memory_bytes};
 use flipside::settings::{Judge, Net, Recall, Settings};
+use flipside::sketch::Sketcher;
 use std::error::Error;
 use std::path::PathBuf;
+use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let inputs: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
@@ -51,6 +56,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     for ((name, _), whole) in methods.iter().zip(whole) {
         println!("dedup {name:16} {whole:8.3} s  {:.2} times decompressing", whole / plain);
     }
+    let found = corpus::discover(&inputs, &DiscoverOptions::default())?;
+    let options = ReadOptions { threads: 2, ..ReadOptions::default() };
+    let sketcher = || Sketcher::new(&Settings::default(), None);
+    sketcher()?;
+    let reading = corpus::read(
+        &found,
+        &options,
+        || sketcher().expect("as before"),
+        |sketcher, document| drop(sketcher.sketch(document.text)),
+        &|_| {},
+    );
+    let sum = |of: fn(&FileReading) -> Duration| reading.files.iter().map(of).sum::<Duration>().as_secs_f64();
+    let (locked, all) = (sum(|file| file.locked), sum(|file| file.decoding + file.processing));
+    let (share, threads) = (100.0 * locked / all, all / locked);
+    println!(
+        "under the lock   {share:8.2} % of reading and sketching: one file keeps up to {threads:.0} threads busy"
+    );
     if let Some(peak) = peak_memory_bytes() {
         println!("peak memory      {:8.1} MB of all these runs together", peak as f64 / 1e6);
     }

@@ -1,7 +1,7 @@
 //! The reader against a plain one, on good files in all packings, and against itself on damaged ones.
 
 use super::place::gz;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use flipside::corpus::{
@@ -441,5 +441,39 @@ fn large_members_are_streamed_and_large_texts_are_damage() {
         assert_eq!(damage.len(), 1, "{packing:?}: {damage:?}");
         assert_eq!(damage[0].kind.name(), "truncated");
         assert!(documents.len() >= 4, "{packing:?}: {} documents", documents.len());
+    }
+}
+
+#[test]
+fn members_that_stand_in_others_are_none() {
+    let stored = |bytes: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+        encoder.write_all(bytes).expect("memory");
+        encoder.finish().expect("memory")
+    };
+    let record = |i: usize, text: String| Record {
+        conversion: true,
+        url: format!("https://quay.example/{i}"),
+        language: None,
+        text,
+    };
+    // Each record has a whole member for a text, which reads as a record of its own where a thread begins amid it.
+    let mut bytes = Vec::new();
+    for i in 0..60 {
+        let inner = gz(&record(1_000 + i, format!("Berth {i} is somebody else's.\n")).warc("\r\n"));
+        let mut outer = record(i, "x".repeat(inner.len())).warc("\r\n");
+        let end = outer.len() - 4;
+        outer[end - inner.len()..end].copy_from_slice(&inner);
+        bytes.extend(stored(&outer));
+    }
+    let dir = tempfile::tempdir().expect("temp dir");
+    let path = write(dir.path(), "nested.warc.wet.gz", &bytes);
+    let inputs = discover(&[path], &DiscoverOptions::default()).expect("inputs");
+    let first = read_all(&inputs, 1, 1 << 20);
+    assert_eq!((first.0.len(), &first.1), (60, &vec![]));
+    for threads in [2, 3, 8] {
+        for block_bytes in [1, 100, 400, 1_000, 5_000, 20_000] {
+            assert_eq!(read_all(&inputs, threads, block_bytes), first, "{threads} {block_bytes}");
+        }
     }
 }

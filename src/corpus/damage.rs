@@ -249,8 +249,11 @@ pub struct FileReading {
     /// [`TextSum`] of the documents; none where it was not asked for.
     #[serde(default)]
     pub texts: Option<TextSum>,
-    /// Time spent under the file's lock: reading, decoding and cutting into records, summed over threads.
+    /// Time spent on reading, decoding and cutting into records, summed over threads.
     pub decoding: Duration,
+    /// The part of it that is spent under the file's lock, while no other thread is served.
+    #[serde(default)]
+    pub locked: Duration,
     /// Time spent on the records themselves, `each` included, summed over threads.
     pub processing: Duration,
 }
@@ -351,6 +354,7 @@ impl FileReading {
         self.records += part.records;
         self.documents += part.documents;
         self.decoding += part.decoding;
+        self.locked += part.locked;
         self.processing += part.processing;
         self.mended += part.mended;
         self.without_text += part.without_text;

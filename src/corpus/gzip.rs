@@ -9,6 +9,7 @@
 use flate2::{Decompress, FlushDecompress, Status};
 use memchr::memmem;
 
+use super::ahead::Inflated;
 use super::damage::DamageKind;
 use super::feed::{Feed, STEP};
 use super::filetype::{GZIP_MAGIC, StreamFormat};
@@ -22,7 +23,7 @@ pub(crate) const MEMBER_CAP: usize = 8 << 20;
 /// No member within [`MEMBER_CAP`] is stored in more bytes than this: stored blocks cost 5 bytes in 65535.
 const MEMBER_INPUT: usize = MEMBER_CAP + (1 << 20);
 /// Stored bytes to have at hand before a member is tried; a first member is tried with [`FIRST_AHEAD`].
-const AHEAD: usize = 256 << 10;
+pub(crate) const AHEAD: usize = 256 << 10;
 const FIRST_AHEAD: usize = 32 << 10;
 /// The longest gzip header that is believed, whichever decoder reads the member: an extra field, a name and a
 /// comment. Their lengths have no bound of their own.
@@ -53,6 +54,18 @@ pub(crate) struct GzipSource {
     scratch: Vec<u8>,
     full_probes: u32,
     ahead: usize,
+    ready: Option<Ready>,
+}
+
+/// Members that were inflated ahead, from the next one on.
+#[derive(Debug)]
+struct Ready {
+    inflated: Inflated,
+    /// Where the bytes of the next member stand: in `inflated`, or in the feed, if they were put there at once.
+    at: usize,
+    in_place: bool,
+    /// Whether one has been used.
+    used: bool,
 }
 
 /// The length of a gzip header.
@@ -114,7 +127,71 @@ impl GzipSource {
             scratch: Vec::new(),
             full_probes: 0,
             ahead: FIRST_AHEAD,
+            ready: None,
         }
+    }
+
+    /// Takes over what was inflated ahead, for a block that begins with `carry`, and gives room for the block. If the
+    /// first member is the next one, its bytes and those of the others stand in their place already.
+    pub fn take_over(&mut self, mut inflated: Inflated, carry: usize) -> Vec<u8> {
+        let offset = self.window.offset();
+        let in_place =
+            self.stream.is_none() && inflated.members.front().is_some_and(|member| member.stored.0 == offset);
+        let mut bytes = Vec::new();
+        if in_place || inflated.members.is_empty() {
+            bytes = std::mem::take(&mut inflated.bytes);
+        }
+        let mut at = 0;
+        if in_place && carry > 0 {
+            let length: usize = inflated.members.iter().map(|member| member.length).sum();
+            bytes.resize(bytes.len().max(length + carry), 0);
+            bytes.copy_within(..length, carry);
+            at = carry;
+        }
+        self.ready = Some(Ready { inflated, at, in_place, used: false });
+        bytes
+    }
+
+    /// Whether the next member was inflated ahead.
+    pub fn is_ready(&self) -> bool {
+        let next = self.ready.as_ref().and_then(|ready| ready.inflated.members.front());
+        self.stream.is_none() && next.is_some_and(|member| member.stored.0 == self.window.offset())
+    }
+
+    /// Whether all that was inflated ahead lies behind; false if nothing was.
+    pub fn is_used_up(&self) -> bool {
+        self.ready.as_ref().is_some_and(|ready| ready.inflated.members.is_empty())
+    }
+
+    /// Drops what is left of it; says whether any of it was used.
+    pub fn let_go(&mut self) -> Option<bool> {
+        self.ready.take().map(|ready| ready.used)
+    }
+
+    /// The next member, if it was inflated ahead.
+    fn fill_ready(&mut self, feed: &mut Feed) -> bool {
+        let offset = self.window.offset();
+        let Some(Ready { inflated: Inflated { members, bytes }, at, in_place, used }) = &mut self.ready
+        else {
+            return false;
+        };
+        while let Some(&member) = members.front().filter(|member| member.stored.0 <= offset) {
+            members.pop_front();
+            let from = *at;
+            *at += member.length;
+            let (start, end) = member.stored;
+            if start == offset {
+                if !*in_place {
+                    feed.room(member.length)[..member.length].copy_from_slice(&bytes[from..*at]);
+                }
+                *used = true;
+                feed.start(start, Some((feed.decoded() + member.length as u64, end)));
+                feed.filled += member.length;
+                self.window.skip_to(end);
+                return true;
+            }
+        }
+        false
     }
 
     pub fn stored(&self) -> u64 {
@@ -124,6 +201,9 @@ impl GzipSource {
     pub fn fill(&mut self, feed: &mut Feed) -> bool {
         if self.stream.is_some() {
             self.inflate_stream(feed);
+            return true;
+        }
+        if self.fill_ready(feed) {
             return true;
         }
         self.window.ensure(self.ahead);
@@ -175,7 +255,10 @@ impl GzipSource {
         let mut room = STEP;
         let suspect = loop {
             let bytes = self.window.bytes();
-            match self.inflater.gzip_member(bytes, feed.room(room)) {
+            let output = feed.room(room);
+            // Which members are taken whole depends on no buffer.
+            let had = output.len().min(MEMBER_CAP);
+            match self.inflater.gzip_member(bytes, &mut output[..had]) {
                 Ok(done) => {
                     let end = (feed.decoded() + done.produced as u64, start + done.consumed as u64);
                     feed.start(start, Some(end));
@@ -183,8 +266,7 @@ impl GzipSource {
                     return self.window.consume(done.consumed);
                 }
                 Err(InflateError::InsufficientSpace) => {
-                    let had = feed.bytes.len() - feed.filled;
-                    if had >= MEMBER_CAP {
+                    if had == MEMBER_CAP {
                         break false;
                     }
                     room = (had * 4).min(MEMBER_CAP);

@@ -7,6 +7,7 @@
 //! kind. How is a document found again? By its [`Place`]; [`fetch`] reads single documents,
 //! [`write_kept_as`] copies those to be kept.
 
+mod ahead;
 mod csv;
 mod cut;
 pub mod damage;

@@ -1,14 +1,17 @@
 //! Reading all inputs with several threads, one large file included.
 //!
 //! A thread takes the lock of a file, decodes and cuts the next block, gives the lock back and works
-//! on the block while the next thread decodes. Threads open files of their own as long as there are
-//! any, then help with the open ones. Nothing is decoded on speculation, so the outcome is that of
-//! reading file after file alone.
+//! on the block while the next thread decodes. Of a gzip file it first claims a stretch, and inflates the
+//! members there without the lock; when their turn comes they are cut under it ([`super::ahead`]). Threads
+//! open files of their own as long as there are any, then help with the open ones. What was inflated ahead
+//! is used where it is what comes next, so the outcome is that of reading file after file alone.
 
+use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
+use super::ahead::Scratch;
 use super::damage::{FileReading, TextSum};
 use super::document::Document;
 use super::inputs::Input;
@@ -53,10 +56,47 @@ pub(crate) fn read_and_sum<W: Send>(
 }
 
 /// A file as the threads share it.
+#[derive(Default)]
 struct Shared {
-    /// `None` before the first block and after the last.
-    reader: Mutex<Option<Reader>>,
+    turns: Mutex<Turns>,
+    /// Somebody's turn has ended.
+    turned: Condvar,
     reading: Mutex<FileReading>,
+}
+
+/// Whose turn it is with a file.
+#[derive(Default)]
+struct Turns {
+    /// `None` before the first block and after the last.
+    reader: Option<Reader>,
+    /// Stretches that were claimed, and those of them whose turn has ended.
+    claimed: u64,
+    ended: u64,
+    /// A thread panicked before its turn, which will not come.
+    is_broken: bool,
+}
+
+impl Shared {
+    /// Waits until the turns of so many stretches have ended; false if they never will.
+    fn wait<'a>(&'a self, mut turns: MutexGuard<'a, Turns>, claimed: u64) -> (MutexGuard<'a, Turns>, bool) {
+        while turns.ended < claimed && !turns.is_broken {
+            turns = self.turned.wait(turns).unwrap_or_else(PoisonError::into_inner);
+        }
+        let is_whole = !turns.is_broken;
+        (turns, is_whole)
+    }
+}
+
+/// Tells the others, should a thread panic before its turn has ended.
+struct Pending<'a>(&'a Shared);
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            lock(&self.0.turns).is_broken = true;
+            self.0.turned.notify_all();
+        }
+    }
 }
 
 /// A lock whose data is whole even if a thread panicked: the panic ends the scope anyway.
@@ -83,8 +123,8 @@ pub fn read<W: Send>(
     let files: Vec<Shared> = inputs
         .iter()
         .map(|input| Shared {
-            reader: Mutex::new(None),
             reading: Mutex::new(FileReading { path: input.path.clone(), ..FileReading::default() }),
+            ..Shared::default()
         })
         .collect();
     // Files below this one are opened; those below `finished` are read.
@@ -94,17 +134,41 @@ pub fn read<W: Send>(
     let work = || {
         let mut worker = make_worker();
         let mut block = Block::default();
+        let mut scratch = Scratch::default();
         // One block of file `index`; false if there is none any more.
-        let mut turn = |index: usize, mut held: MutexGuard<'_, Option<Reader>>| -> bool {
-            let Some(reader) = held.as_mut() else { return false };
+        let mut turn = |index: usize, mut held: MutexGuard<'_, Turns>| -> bool {
+            let file = &files[index];
+            let _pending = Pending(file);
+            let Some(reader) = held.reader.as_mut() else { return false };
             let before = Instant::now();
-            let more = reader.next_block(&mut block);
+            let claim = reader.claim();
+            let earlier = held.claimed;
+            let (held, ahead) = match claim {
+                Some(claim) => {
+                    held.claimed += 1;
+                    drop(held);
+                    let ahead = claim.inflate(&mut scratch, mem::take(&mut block.records.bytes));
+                    (lock(&file.turns), Some(ahead))
+                }
+                None => (held, None),
+            };
+            let inflating = before.elapsed();
+            // A block that is not of a claimed stretch comes behind all that are.
+            let (mut held, is_whole) = file.wait(held, earlier);
+            let before = Instant::now();
+            let has_claim = ahead.is_some();
+            let more = is_whole
+                && held.reader.as_mut().is_some_and(|reader| reader.next_block_of(ahead, &mut block));
             if !more {
-                *held = None;
+                held.reader = None;
                 states[index].store(DONE, Ordering::Release);
             }
+            if has_claim {
+                held.ended += 1;
+                file.turned.notify_all();
+            }
             drop(held);
-            let decoding = before.elapsed();
+            let locked = before.elapsed();
             if more {
                 let mut part = FileReading::default();
                 let before = Instant::now();
@@ -112,8 +176,9 @@ pub fn read<W: Send>(
                 let stored = block.tally.stored;
                 block.process(index as u32, input, options, &mut part, |d| each(&mut worker, d));
                 part.processing = before.elapsed().saturating_sub(part.decoding);
-                part.decoding += decoding;
-                lock(&files[index].reading).merge(part);
+                part.decoding += inflating + locked;
+                part.locked = locked;
+                lock(&file.reading).merge(part);
                 progress(stored);
             }
             more
@@ -123,12 +188,12 @@ pub fn read<W: Send>(
             if index >= inputs.len() {
                 break;
             }
-            let mut held = lock(&files[index].reader);
-            *held = Some(Reader::open(&inputs[index], index as u32, options));
+            let mut held = lock(&files[index].turns);
+            held.reader = Some(Reader::open(&inputs[index], index as u32, options));
             states[index].store(OPEN, Ordering::Release);
             let mut more = turn(index, held);
             while more {
-                more = turn(index, lock(&files[index].reader));
+                more = turn(index, lock(&files[index].turns));
             }
         }
         // No file of one's own is left: help where the lock is free, else wait for the first open file.
@@ -153,7 +218,7 @@ pub fn read<W: Send>(
                     }
                 }
                 all_done = false;
-                match files[index].reader.try_lock() {
+                match files[index].turns.try_lock() {
                     Ok(held) => helped |= turn(index, held),
                     Err(TryLockError::Poisoned(held)) => helped |= turn(index, held.into_inner()),
                     Err(TryLockError::WouldBlock) => waiting = waiting.or(Some(index)),
@@ -167,7 +232,7 @@ pub fn read<W: Send>(
             }
             match waiting {
                 Some(index) if !helped => {
-                    turn(index, lock(&files[index].reader));
+                    turn(index, lock(&files[index].turns));
                 }
                 None if !helped => std::thread::yield_now(),
                 _ => {}

@@ -1,5 +1,6 @@
 //! A file of any format being read, block by block, by whoever holds it.
 
+use super::ahead::{Claim, Inflated};
 use super::damage::{Damage, DamageKind, FileReading, Tally};
 use super::document::Document;
 use super::filetype::StreamFormat;
@@ -74,11 +75,25 @@ impl Reader {
         }
     }
 
+    /// A stretch of the file for a thread to inflate ahead, if that is worth while: what comes of it is for
+    /// [`next_block_of`](Self::next_block_of), in the order of the claims.
+    pub fn claim(&mut self) -> Option<Claim> {
+        match self {
+            Self::Stream(stream) => stream.claim(),
+            Self::Rows(_) | Self::Closed(_) => None,
+        }
+    }
+
     /// Makes the next block; false when there is none. The block's buffers are used again.
     pub fn next_block(&mut self, block: &mut Block) -> bool {
+        self.next_block_of(None, block)
+    }
+
+    /// The same of what was inflated ahead, with the block's own bytes as buffer.
+    pub fn next_block_of(&mut self, ahead: Option<Inflated>, block: &mut Block) -> bool {
         block.tally = Tally::default();
         match self {
-            Self::Stream(stream) => stream.next_block(&mut block.records, &mut block.tally),
+            Self::Stream(stream) => stream.next_block(&mut block.records, &mut block.tally, ahead),
             Self::Rows(rows) => rows.next_block(&mut block.rows, &mut block.tally),
             Self::Closed(damage) => {
                 block.records.spans.clear();

@@ -41,6 +41,16 @@ impl Source {
         }
     }
 
+    /// Whether what comes next was decoded ahead.
+    pub fn is_ready(&self) -> bool {
+        matches!(self, Self::Gzip(source) if source.is_ready())
+    }
+
+    /// Whether all that was decoded ahead lies behind; false if nothing was.
+    pub fn is_used_up(&self) -> bool {
+        matches!(self, Self::Gzip(source) if source.is_used_up())
+    }
+
     /// Stored bytes used up so far.
     pub fn stored(&self) -> u64 {
         match self {

@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use super::ahead::{Claim, Claims, Inflated};
 use super::cut::{Bounds, End, Step};
 use super::damage::{Damage, DamageKind, Tally};
 use super::feed::{Feed, Flaw, STEP};
@@ -13,6 +14,7 @@ use super::inputs::Input;
 use super::options::ReadOptions;
 use super::records::{Records, Span};
 use super::source::Source;
+use super::storage::StoredFile;
 use crate::document::{DocId, Place};
 use crate::wording::counted;
 
@@ -54,7 +56,12 @@ pub(crate) struct StreamReader {
     never_empty: bool,
     /// Damage known from the start.
     misnamed: Option<Damage>,
+    /// What threads inflate ahead of their turn, if there is more than one.
+    claims: Option<Claims>,
 }
+
+/// Decoded bytes of a record that is not whole, of which more are decoded in the next block's turn.
+const CARRY: usize = STEP;
 
 impl StreamReader {
     /// Opens an input whose records are of this format.
@@ -68,6 +75,14 @@ impl StreamReader {
         options: &ReadOptions,
     ) -> std::io::Result<Self> {
         let source = Source::new(input.open()?, input.compression, format, &options.rules)?;
+        let claims = match input.compression {
+            Compression::Gzip if options.threads > 1 => match input.open()? {
+                StoredFile::File(file) => Some(Claims::new(file, options.block_bytes)?),
+                // What is under way from a store is asked for in order.
+                StoredFile::Object(_) => None,
+            },
+            _ => None,
+        };
         let misnamed = input.misnamed.then(|| {
             let detail = "named as a compressed file, but plain; read as it is";
             Damage::new(&input.path, None, (0, 0), DamageKind::NotCompressed, detail)
@@ -92,21 +107,30 @@ impl StreamReader {
             zeros: false,
             never_empty: format == StreamFormat::Wet || promises_compression(&input.path),
             misnamed,
+            claims,
         })
     }
 
-    /// Makes the next block; false when there is none. The block's buffers are used again.
-    pub fn next_block(&mut self, records: &mut Records, tally: &mut Tally) -> bool {
+    /// A stretch for a thread to inflate ahead, for one of the next blocks.
+    pub fn claim(&mut self) -> Option<Claim> {
+        let from = self.source.as_ref()?.stored();
+        self.claims.as_mut()?.claim(from)
+    }
+
+    /// Makes the next block, of what was inflated ahead for it, if anything was; false when there is none. The block's
+    /// buffers are used again.
+    pub fn next_block(&mut self, records: &mut Records, tally: &mut Tally, ahead: Option<Inflated>) -> bool {
         records.spans.clear();
         let Some(mut source) = self.source.take() else { return false };
         tally.damage.extend(self.misnamed.take());
         let stored = source.stored();
-        let mut bytes = std::mem::take(&mut records.bytes);
-        // A buffer that had to grow for one large record is not kept at that size.
         let usual = self.block_bytes + 2 * STEP;
-        if bytes.len() > 4 * usual {
-            bytes = Vec::new();
-        }
+        let mut bytes = match (&mut source, ahead) {
+            (Source::Gzip(gzip), Some(inflated)) => gzip.take_over(inflated, self.carry.len()),
+            // A buffer that had to grow for one large record is not kept at that size.
+            _ if records.bytes.len() > 4 * usual => Vec::new(),
+            _ => std::mem::take(&mut records.bytes),
+        };
         if bytes.len() < self.carry.len().max(usual) {
             bytes.resize(self.carry.len().max(usual), 0);
         }
@@ -116,6 +140,11 @@ impl StreamReader {
         self.carry.clear();
 
         let (pos, more) = self.cut(&mut source, &mut records.spans, tally);
+        if let (Source::Gzip(gzip), Some(claims)) = (&mut source, &mut self.claims)
+            && let Some(used) = gzip.let_go()
+        {
+            claims.note(used);
+        }
 
         if pos > 0 {
             self.before = self.feed.bytes[pos - 1];
@@ -141,7 +170,8 @@ impl StreamReader {
         let mut pos = 0;
         // With fewer bytes than this nothing new can be said.
         let mut need = 0;
-        while pos < self.block_bytes {
+        // What was inflated ahead belongs to this block, whatever its size.
+        while pos < self.block_bytes || source.is_ready() {
             let (limit, end) = match self.feed.breaks.front() {
                 Some(gap) => ((gap.decoded - self.feed.base) as usize, End::Gap),
                 None if self.eof => (self.feed.filled, End::File),
@@ -149,6 +179,10 @@ impl StreamReader {
             };
             let at_hand = limit - pos;
             if end == End::Unknown && at_hand < need.max(1) {
+                // The next block goes on from here.
+                if source.is_used_up() && at_hand <= CARRY {
+                    return (pos, true);
+                }
                 self.fill(source, &mut need);
                 continue;
             }

@@ -1,6 +1,6 @@
 //! A window that slides over a stored file: read ahead when asked, forget what is behind.
 
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 
 use super::storage::StoredFile;
 
@@ -79,6 +79,20 @@ impl Window {
         self.keep = keep.min(self.offset());
     }
 
+    /// Moves on to an offset, without a look at what lies before it.
+    pub fn skip_to(&mut self, offset: u64) {
+        let ahead = offset.saturating_sub(self.offset());
+        if ahead <= self.bytes().len() as u64 {
+            return self.consume(ahead as usize);
+        }
+        self.buffer.clear();
+        (self.base, self.at, self.keep) = (offset, 0, offset);
+        if let Err(error) = self.file.seek(SeekFrom::Start(offset)) {
+            self.eof = true;
+            self.failure = Some(error);
+        }
+    }
+
     /// Stands at `offset` again, or at the first later byte that was kept.
     pub fn go_back(&mut self, offset: u64) {
         let end = self.base + self.buffer.len() as u64;
@@ -110,7 +124,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Seek, Write};
+    use std::io::Write;
 
     #[test]
     fn slides_and_goes_back() {
@@ -135,5 +149,22 @@ mod tests {
         assert_eq!(window.bytes(), &bytes[bytes.len() - 50..]);
         window.go_back(0);
         assert!(window.offset() >= end - 50, "what is forgotten cannot be had again");
+    }
+
+    #[test]
+    fn skips_what_others_have_read() {
+        let bytes: Vec<u8> = (0..3 * READ).map(|i| (i / 7 % 251) as u8).collect();
+        let mut file = tempfile::tempfile().expect("temp file");
+        file.write_all(&bytes).expect("writes");
+        file.rewind().expect("rewinds");
+        let mut window = Window::new(StoredFile::File(file));
+        for offset in [0, 10, 2 * READ + 5, 2 * READ + 6, 3 * READ - 1, 3 * READ] {
+            window.skip_to(offset as u64);
+            assert_eq!(window.offset(), offset as u64);
+            window.ensure(9);
+            let n = window.bytes().len().min(9);
+            assert_eq!(window.bytes()[..n], bytes[offset..(offset + 9).min(bytes.len())]);
+        }
+        assert!(window.complete() && window.failure.is_none());
     }
 }

@@ -322,14 +322,12 @@ pub(crate) fn pack(bytes: &[u8], compression: Compression) -> Result<Vec<u8>> {
     match compression {
         Compression::None => Ok(bytes.to_vec()),
         Compression::Zstd => zstd::bulk::compress(bytes, zstd::DEFAULT_COMPRESSION_LEVEL).map_err(failed),
-        Compression::Gzip => {
-            COMPRESSOR.with_borrow_mut(|compressor| {
-                let mut out = vec![0; compressor.gzip_compress_bound(bytes.len())];
-                let compressed = compressor.gzip_compress(bytes, &mut out);
-                out.truncate(compressed.map_err(|e| failed(io::Error::other(e.to_string())))?);
-                Ok(out)
-            })
-        }
+        Compression::Gzip => COMPRESSOR.with_borrow_mut(|compressor| {
+            let mut out = vec![0; compressor.gzip_compress_bound(bytes.len())];
+            let compressed = compressor.gzip_compress(bytes, &mut out);
+            out.truncate(compressed.map_err(|e| failed(io::Error::other(e.to_string())))?);
+            Ok(out)
+        }),
     }
 }
 

@@ -26,6 +26,7 @@ use flipside_core::dedup::{Cohesion, Context, Judged, Outcome, Pair, Prepared, S
 use flipside_core::id::{Cluster, Document, Id};
 use flipside_core::settings::Settings;
 use hashbrown::HashSet;
+use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -95,8 +96,11 @@ fn write(
     stays.truncate(outcome.new);
     stages.run("write tables", outcome.pairs.len() as u64, "pairs", 0, |_| {
         let rows = outcome.pairs.iter().map(|pair| Ok(pair_row(pages, pair, &job.settings)));
-        tables::write(&folder.path().join("pairs.csv"), rows)?;
-        tables::write(&folder.path().join("clusters.csv"), cluster_rows(pages, outcome))
+        let (pairs, clusters) = rayon::join(
+            || tables::write(&folder.path().join("pairs.csv"), rows),
+            || tables::write(&folder.path().join("clusters.csv"), cluster_rows(pages, outcome)),
+        );
+        pairs.and(clusters)
     })?;
     if job.writes.any_pages() {
         stages.run("write tables of pages", stays.len() as u64, "pages", 0, |_| {
@@ -355,7 +359,7 @@ pub(crate) fn told_first(lost: &[corpus::Damage]) -> impl Iterator<Item = String
 type Samples = (Vec<crate::report::model::PairSample>, Vec<ClusterSample>);
 
 /// Pairs and clusters for a person to look at.
-fn samples(job: &Job, pages: &impl Catalogue, findings: &Findings) -> Samples {
+fn samples(job: &Job, pages: &(impl Catalogue + Sync), findings: &Findings) -> Samples {
     let has_distance = job.settings.sketches.has_hash();
     let Findings { sample, largest, .. } = findings;
     let shown = sample
@@ -364,7 +368,7 @@ fn samples(job: &Job, pages: &impl Catalogue, findings: &Findings) -> Samples {
         .chain(largest.iter().flat_map(|large| large.shown.iter().copied()))
         .collect();
     let shown = Shown::fetch(pages, &job.read_options(), shown);
-    let pairs = sample.iter().map(|pair| shown.pair(pages, pair, has_distance)).collect();
+    let pairs = sample.par_iter().map(|pair| shown.pair(pages, pair, has_distance)).collect();
     let clusters = largest.iter().map(|large| ClusterSample {
         cluster: large.cluster.to_string(),
         size: large.size,

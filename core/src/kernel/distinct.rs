@@ -36,11 +36,11 @@ impl Distinct {
     /// For another number of places.
     pub fn clear(&mut self, places: usize) {
         assert!(places > 1 && places.is_power_of_two() && places <= 1 << 31, "{places} places");
-        if self.table.len() < places {
-            self.table = vec![0; places];
-        } else {
-            self.table[..places].fill(0);
-        }
+        // What is there and what is new alike are written to now: memory that is read first, and then written to, is given
+        // out twice, and the second time all threads wait.
+        let old = self.table.len().min(places);
+        self.table[..old].fill(0);
+        self.table.resize(self.table.len().max(places), 0);
         self.places = places;
         self.count = 1;
     }
