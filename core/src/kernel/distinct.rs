@@ -36,8 +36,8 @@ impl Distinct {
     /// For another number of places.
     pub fn clear(&mut self, places: usize) {
         assert!(places > 1 && places.is_power_of_two() && places <= 1 << 31, "{places} places");
-        // What is there and what is new alike are written to now: memory that is read first, and then written to, is given
-        // out twice, and the second time all threads wait.
+        // What is there and what is new alike are written to now: memory that is read first, and then written to, is
+        // given out twice, and the second time all threads wait.
         let old = self.table.len().min(places);
         self.table[..old].fill(0);
         self.table.resize(self.table.len().max(places), 0);
