@@ -100,7 +100,7 @@ impl Joiner<'_> {
     }
 
     fn pairs_path(&self, pass: usize) -> PathBuf {
-        self.folder.joined().join(format!("pass-{pass:03}.pairs"))
+        self.folder.joined().join(format!("block-{pass:03}.pairs"))
     }
 
     /// Makes the pairs of a part of the passes; how many there are in the part, and how many were there before.

@@ -13,7 +13,7 @@ use crate::pipeline::{Progress, Silent, with_threads};
 use crate::resources::{cpu_seconds, memory_share};
 use flipside_core::clusters::Linkage;
 use flipside_core::hash::SplitMix64;
-use flipside_core::search::join::model_nanoseconds;
+use flipside_core::search::join::{Parted, model_nanoseconds};
 use flipside_core::settings::{Settings, Sketches};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -266,7 +266,8 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
             let passes = u64::from(distance) + 1;
             let loads = (held / (bytes as f64 / 2.0).max(1.0)).ceil().max(1.0) as u64;
             let readings = passes * (1 + loads.min(FEW_LOADS as u64));
-            let growth = model_nanoseconds(documents, distance) - model_nanoseconds(rates.pages, distance);
+            let model = |pages| Parted::model_nanoseconds(pages, distance);
+            let growth = model(documents) - model(rates.pages);
             Join {
                 reads: "hashes",
                 passes: readings,

@@ -124,6 +124,29 @@ impl Level {
         }
     }
 
+    /// The same of each of many values, by a mask of 16 bits at the most.
+    ///
+    /// # Panics
+    /// For a mask of more bits, or lists of different lengths.
+    pub fn extract_all(self, values: &[u64], mask: u64, keys: &mut [u16]) {
+        assert!(mask.count_ones() <= u16::BITS && values.len() == keys.len(), "{mask:x}, {}", keys.len());
+        let shift = mask.trailing_zeros() % u64::BITS;
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 | Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
+                x86::extract_all_bmi2(values, mask, keys)
+            },
+            // Of neighbouring bits.
+            _ if (mask >> shift).wrapping_add(1).is_power_of_two() => {
+                extract_all_with(|value, mask| value >> shift & mask, values, mask >> shift, keys)
+            }
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => extract_all_with(aarch64::extract, values, mask, keys),
+            _ => extract_all_with(extract_portable, values, mask, keys),
+        }
+    }
+
     /// The low bits of `value` moved to the places that are set in `mask`: the reverse of
     /// [`extract`](Self::extract).
     #[inline]
@@ -215,6 +238,13 @@ fn up_to(bound: u8, below: impl Fn(u8) -> u64, among: u64, count: u32) -> u64 {
 fn split_with(extract: impl Fn(u64, u64) -> u64, hash: u64, masks: &[u64], splits: &mut [Split; MAX_TABLES]) {
     for (split, &mask) in splits.iter_mut().zip(masks) {
         *split = Split { key: extract(hash, mask), rest: extract(hash, !mask) };
+    }
+}
+
+#[inline(always)]
+fn extract_all_with(extract: impl Fn(u64, u64) -> u64, values: &[u64], mask: u64, keys: &mut [u16]) {
+    for (key, &value) in keys.iter_mut().zip(values) {
+        *key = extract(value, mask) as u16;
     }
 }
 
@@ -360,6 +390,11 @@ mod x86 {
     pub fn split_bmi2(hash: u64, masks: &[u64], splits: &mut [Split; MAX_TABLES]) {
         super::split_with(|value, mask| _pext_u64(value, mask), hash, masks, splits);
     }
+
+    #[target_feature(enable = "bmi2")]
+    pub fn extract_all_bmi2(values: &[u64], mask: u64, keys: &mut [u16]) {
+        super::extract_all_with(|value, mask| _pext_u64(value, mask), values, mask, keys);
+    }
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -436,8 +471,16 @@ mod tests {
         }
 
         #[test]
-        fn extracting_and_depositing(value: u64, mask: u64) {
+        fn extracting_and_depositing(value: u64, mask: u64, count in 0u32..=16) {
+            let few = (0..64).fold(mask, |rest, _| if rest.count_ones() > count { rest & (rest - 1) } else { rest });
+            let run = ((1u64 << count) - 1).rotate_left(value as u32 % 48);
             for kernel in Level::available() {
+                for mask in [few, run] {
+                    let mut keys = [7; 3];
+                    kernel.extract_all(&[value, !value, mask], mask, &mut keys);
+                    let expected = [value, !value, mask].map(|value| extract_portable(value, mask) as u16);
+                    prop_assert_eq!(keys, expected, "{:?} {:x}", kernel, mask);
+                }
                 let (key, rest) = (kernel.extract(value, mask), kernel.extract(value, !mask));
                 prop_assert_eq!(key, extract_portable(value, mask));
                 prop_assert_eq!(kernel.deposit(key, mask) | kernel.deposit(rest, !mask), value);

@@ -1,19 +1,25 @@
 //! The self-join: every two of a list of distinct hashes that lie within h bits of each other,
 //! without any index. Exact.
 //!
-//! Cut 64 bits into B > h blocks. Two hashes within h bits of each other agree in at least B − h blocks, so
-//! whoever looks into all groups of hashes that agree in some B − h blocks meets every pair (Manku et al.
-//! 2007 look queries up that way; Tabei, Uno, Sugiyama & Tsuda, *Single versus Multiple Sorting in All
-//! Pairs Similarity Search*, ACML 2010, join so). As in the latter, blocks are taken one after the other:
-//! the list is parted by one block, each part by a later block, and so on, so that all choices of blocks
-//! that begin alike share the work; and a pair counts only where the blocks that lie between those taken
-//! differ, which is true for one choice.
+//! It goes by masks such that any two hashes within h bits of each other agree in all bits of one of them, at
+//! the least: whoever looks into all groups of hashes that agree in the bits of a mask, mask by mask, meets every
+//! pair. Cut 64 bits into h + 1 blocks, and the blocks are such masks: h bits cannot differ in each. Pagh (*Locality-
+//! sensitive Hashing without False Negatives*, SODA 2016) has better ones. Give each bit a vector of 0 and 1, of k
+//! components. For each vector v there is a mask of the bits whose vectors are not orthogonal to v (modulo 2). To any
+//! k − 1 bits there is a v other than 0 that is orthogonal to the vectors of all of them; so two hashes within k − 1
+//! bits agree in one of these 2ᵏ − 1 masks, and each has about half of all bits. In general bits are cut into parts,
+//! and each part has a k of its own; if these add up to h + 1, one of the parts has fewer than its k bits that differ.
+//! With each k of 1, that is the blocks; with two parts of 32 bits it is, at 10 bits, 94 masks of 16 bits, where
+//! blocks, of which three of 13 must agree, make 286 groups of 15 bits for each hash.
 //!
-//! Ours: nothing is sorted. A list is parted by only as many bits as make its parts small, and small parts
-//! are compared all against all with vector instructions (`kernel::near`), which is cheaper than parting them
-//! further. B follows from a model of both costs. A part that stays large after all its blocks, because the
-//! data are skewed, is joined anew on those of its bits that vary. All parting but the first happens in the
-//! processor's caches, and the first goes through the list in pieces that fit there.
+//! A pair counts where it meets first, which is where it differs in each earlier mask.
+//!
+//! Ours: the vectors are chosen one by one, for the fewest comparisons; how many parts there are follows from a model
+//! of costs. Nothing is sorted: a list is parted by only as many bits of a mask as make its parts small, and small
+//! parts are compared all against all with vector instructions (`kernel::near`), which is cheaper than parting them
+//! further. A part that stays large when the bits of its mask are used up, because hashes are very many or the data
+//! skewed, is joined anew on those of its other bits that vary. All parting but the first happens in the processor's
+//! caches, and the first goes through the list in pieces that fit there.
 
 use std::ops::ControlFlow;
 use std::ops::Range;
@@ -45,7 +51,7 @@ const PIECE: usize = 1 << 16;
 /// Parts of the whole list that are joined before their pairs are handed on.
 const BATCH: usize = 64;
 
-/// How often a part may be joined anew on other blocks: every time multiplies the work on it, while what is
+/// How often a part may be joined anew on other masks: every time multiplies the work on it, while what is
 /// left in it is more and more alike.
 const MOST_REVISIONS: u32 = 2;
 
@@ -122,7 +128,8 @@ pub(crate) fn join_unless(
         let expected = "fewer than 2^32 distinct hashes in one join";
         return Err(Error::parameter("hashes", hashes.len(), expected));
     }
-    let parted = Parted { blocks: choose_blocks(hashes, u64::MAX, radius).unwrap_or_default(), radius };
+    let parted =
+        Parted { masks: choose(hashes, u64::MAX, radius, MOST_REVISIONS).unwrap_or_default(), radius };
     let passes = parted.passes();
     let (mut done, mut told) = (0, 0);
     let mut advance = |hashes: usize| {
@@ -162,20 +169,30 @@ pub(crate) fn join_unless(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parted {
     /// None where all are compared with all.
-    blocks: Vec<u64>,
+    masks: Vec<u64>,
     radius: u32,
 }
 
 impl Parted {
     /// For about so many distinct hashes that differ in bits of `varying` alone, and pairs within `radius` bits.
+    ///
+    /// The passes are the fewest that there can be: each is one over all that is on disk.
     pub fn new(hashes: u64, varying: u64, radius: u32) -> Self {
-        Self { blocks: cut(hashes as f64, varying, radius).unwrap_or_default(), radius }
+        let is_cut = cheapest(hashes as f64, varying.count_ones(), radius, MOST_REVISIONS).1.is_some();
+        Self { masks: if is_cut { cover(varying, radius + 1, radius) } else { Vec::new() }, radius }
+    }
+
+    /// What [`model_nanoseconds`] says of a join in memory, of all passes over so many hashes drawn at random.
+    pub fn model_nanoseconds(hashes: u64, radius: u32) -> f64 {
+        let blocks = f64::from(radius) + 1.0;
+        let width = f64::from(u64::BITS) / blocks;
+        let left = u64::BITS.saturating_sub(width as u32);
+        blocks * (MOVE + cheapest(hashes as f64 / width.exp2(), left, radius, MOST_REVISIONS - 1).0)
     }
 
     /// Passes over all hashes.
     pub fn passes(&self) -> usize {
-        // Each block that can be the first of B − h.
-        if self.blocks.is_empty() { 1 } else { self.radius as usize + 1 }
+        self.masks.len().max(1)
     }
 
     /// Bins of a pass.
@@ -194,7 +211,7 @@ impl Parted {
 
     fn digit(&self, pass: usize) -> Option<Digit> {
         assert!(pass < self.passes(), "no pass {pass}");
-        self.blocks.get(pass).map(|&block| Digit::of(block, MOST_FIRST_BITS))
+        self.masks.get(pass).map(|&mask| Digit::of(mask, MOST_FIRST_BITS))
     }
 
     /// Joins distinct hashes, whole bins of a pass: hands on the pairs that are found in this pass, by the places of
@@ -223,26 +240,18 @@ impl Parted {
         advance: &mut impl FnMut(usize),
         sink: &mut impl FnMut(&[NearPair]),
     ) -> bool {
-        let Some(&block) = self.blocks.get(pass) else {
+        let Some((earlier, &mask)) = self.masks.get(pass).map(|mask| (&self.masks[..pass], mask)) else {
             let limits = walk.watch.limits;
             let Some(cost) = scan_all(walk.hashes, self.radius, limits, sink) else { return false };
             walk.cost += cost;
             advance(walk.hashes.len());
             return true;
         };
-        let path = Path {
-            blocks: &self.blocks,
-            next: pass + 1,
-            taken: 1,
-            skipped: pass as u32,
-            chosen: block,
-            revisions: 0,
-        };
-        walk.through(path, advance, sink)
+        walk.through(earlier, mask, advance, sink)
     }
 }
 
-/// A list of hashes that is gone through block by block, by many threads.
+/// A list of hashes that is gone through mask by mask, by many threads.
 struct Walk<'a> {
     hashes: &'a [u64],
     radius: u32,
@@ -259,16 +268,17 @@ impl<'a> Walk<'a> {
         Self { hashes, radius, watch, workers, pieces, cost }
     }
 
-    /// Parts the list by the one block that a path has taken, and joins the parts; false if a limit was passed.
+    /// Parts the list by a mask, and joins the parts; false if a limit was passed.
     fn through(
         &mut self,
-        path: Path<'_>,
+        earlier: &[u64],
+        mask: u64,
         advance: &mut impl FnMut(usize),
         sink: &mut impl FnMut(&[NearPair]),
     ) -> bool {
         let (hashes, radius, watch, workers) = (self.hashes, self.radius, &self.watch, &self.workers);
         let (pieces, cost) = (&mut self.pieces, &mut self.cost);
-        let digit = Digit::of(path.chosen, bits_for(hashes.len(), MOST_FIRST_BITS));
+        let digit = Digit::of(mask, bits_for(hashes.len(), MOST_FIRST_BITS));
         pieces.part(hashes, digit);
         for from in (0..digit.parts()).step_by(BATCH) {
             let parts: Vec<(Vec<NearPair>, Cost)> = (from..digit.parts().min(from + BATCH))
@@ -280,11 +290,12 @@ impl<'a> Walk<'a> {
                         .and_then(|mut idle: std::sync::MutexGuard<'_, Vec<Worker>>| idle.pop());
                     let mut worker = idle.unwrap_or_else(|| Worker::new(radius, Arc::clone(watch)));
                     worker.differ.clear();
-                    worker.differ.extend(&path.blocks[..path.next - 1]);
+                    worker.differ.extend(earlier);
                     let mut levels = std::mem::take(&mut worker.levels);
                     if let Some((whole, deeper)) = levels.split_first_mut() {
                         pieces.gather(part, whole);
-                        worker.enter(deeper, &whole.hashes, &whole.slots, path, path.chosen & !digit.mask);
+                        let (path, rest) = (Path { chosen: mask, revisions: 0 }, mask & !digit.mask);
+                        worker.enter(deeper, &whole.hashes, &whole.slots, path, rest);
                     }
                     worker.levels = levels;
                     let found = (std::mem::take(&mut worker.found), std::mem::take(&mut worker.cost));
@@ -354,59 +365,134 @@ fn bits_for(n: usize, most: u32) -> u32 {
     (n / AIM).max(1).ilog2().saturating_add(1).min(most)
 }
 
-/// Cuts the bits of `free` that vary among the hashes into the blocks that the model of costs likes best;
-/// none where to compare all hashes with all is cheaper than any.
-fn choose_blocks(hashes: &[u64], free: u64, radius: u32) -> Option<Vec<u64>> {
-    let varying = match hashes.split_first() {
-        Some((first, others)) => others.iter().fold(0, |all, hash| all | (hash ^ first)) & free,
-        None => 0,
+/// Masks, in the bits of `free` that vary among the hashes, by which the model of costs would have them joined; none
+/// where to compare all hashes with all is cheaper than any.
+fn choose(hashes: &[u64], free: u64, radius: u32, deeper: u32) -> Option<Vec<u64>> {
+    // Of many groups it is clear without a look at their bits.
+    if all_against_all(hashes.len() as f64) <= (f64::from(radius) + 1.0) * LEAST {
+        return None;
+    }
+    let (first, others) = hashes.split_first()?;
+    let varying = others.iter().fold(0, |all, hash| all | (hash ^ first)) & free;
+    let parts = cheapest(hashes.len() as f64, varying.count_ones(), radius, deeper).1?;
+    Some(cover(varying, parts, radius))
+}
+
+/// Masks in the bits of `varying` such that two hashes that differ in at most `radius` of these bits agree in all bits
+/// of one of them: those of so many parts, at most one for each bit, and `radius` + 1 at most.
+fn cover(varying: u64, parts: u32, radius: u32) -> Vec<u64> {
+    let (all, parts) = (radius + 1, parts as usize);
+    let dimensions: Vec<u32> = (0..parts as u32).map(|part| (all + part) / parts as u32).collect();
+    // Bits are dealt out one by one, to where they save most.
+    let mut widths: Vec<u32> = vec![1; parts];
+    let pairs = |part: usize, width: u32| {
+        let dimensions = dimensions[part];
+        f64::from((1u32 << dimensions) - 1) * (-f64::from(width) * share(dimensions)).exp2()
     };
-    cut(hashes.len() as f64, varying, radius)
-}
-
-/// The same of so many hashes, of which these bits vary.
-fn cut(hashes: f64, varying: u64, radius: u32) -> Option<Vec<u64>> {
-    let bits = varying.count_ones();
-    let blocks = cheapest(hashes, bits, radius).1?;
-    // From the top, so that leading blocks are runs of leading bits.
+    for _ in parts..varying.count_ones() as usize {
+        let saved = |part: usize| pairs(part, widths[part]) - pairs(part, widths[part] + 1);
+        let most = (0..parts).max_by(|&a, &b| saved(a).total_cmp(&saved(b)).then(b.cmp(&a))).unwrap_or(0);
+        widths[most] += 1;
+    }
+    // From the top, so that the first blocks are runs of leading bits.
     let mut rest = varying;
-    let masks = (0..blocks).map(|block| {
-        let width = bits * (block + 1) / blocks - bits * block / blocks;
-        let mask = leading(rest, width);
-        rest &= !mask;
-        mask
-    });
-    Some(masks.collect())
+    let mut masks = Vec::new();
+    for (&dimensions, &width) in dimensions.iter().zip(&widths) {
+        let bits = leading(rest, width);
+        rest &= !bits;
+        masks.extend(cover_part(bits, dimensions));
+    }
+    masks
 }
 
-/// The time for each of so many hashes, of which so many bits vary, and into how many blocks these are best cut; none
-/// where all are best compared with all.
-fn cheapest(hashes: f64, bits: u32, radius: u32) -> (f64, Option<u32>) {
+/// The masks of one part: for each vector but 0, the bits whose own vectors are not orthogonal to it.
+fn cover_part(bits: u64, dimensions: u32) -> Vec<u64> {
+    let vectors = 1usize << dimensions;
+    let mut masks = vec![0u64; vectors];
+    // The share of all pairs that agree in a mask.
+    let mut shares = vec![1.0f64; vectors];
+    shares[0] = 0.0;
+    let mut rest = bits;
+    while rest != 0 {
+        let bit = leading(rest, 1);
+        rest &= !bit;
+        // For each vector that the bit could have, the sum of shares that stay less that of those that are halved.
+        let mut sums = shares.clone();
+        for step in (0..dimensions).map(|dimension| 1 << dimension) {
+            for from in (0..vectors).filter(|from| from & step == 0) {
+                let (even, odd) = (sums[from], sums[from | step]);
+                (sums[from], sums[from | step]) = (even + odd, even - odd);
+            }
+        }
+        let own = (1..vectors).min_by(|&a, &b| sums[a].total_cmp(&sums[b])).unwrap_or(0);
+        for vector in (1..vectors).filter(|vector| (vector & own).count_ones() % 2 == 1) {
+            masks[vector] |= bit;
+            shares[vector] /= 2.0;
+        }
+    }
+    masks.split_off(1)
+}
+
+/// The share of the bits of a part that are in one of its masks.
+fn share(dimensions: u32) -> f64 {
+    let half = f64::from(1u32 << (dimensions - 1));
+    half / (2.0 * half - 1.0)
+}
+
+/// Most dimensions of the vectors of a part.
+const MOST_DIMENSIONS: u32 = 8;
+
+/// The time for each of so many hashes, of which so many bits vary, and how many parts these are best cut into; none
+/// where all are best compared with all. Groups that stay large may be joined anew, so many times.
+fn cheapest(hashes: f64, bits: u32, radius: u32, deeper: u32) -> (f64, Option<u32>) {
     let mut best = (all_against_all(hashes), None);
-    for blocks in radius.saturating_add(1)..=bits.min(radius.saturating_add(MOST_TAKEN)) {
-        let cost = parting(hashes, f64::from(bits) / f64::from(blocks), blocks - radius, radius);
+    if radius >= bits {
+        // All are near one another.
+        return best;
+    }
+    let all = radius + 1;
+    for parts in all.div_ceil(MOST_DIMENSIONS)..=all {
+        // Some parts have one dimension more, and bits for masks of one bit more.
+        let (dimensions, more) = (all / parts, all % parts);
+        let fewer = parts - more;
+        let vectors = |dimensions: u32| f64::from((1u32 << dimensions) - 1);
+        let masks = f64::from(more) * vectors(dimensions + 1) + f64::from(fewer) * vectors(dimensions);
+        let of_more = f64::from(more) / share(dimensions + 1);
+        let width = (f64::from(bits) - of_more) / (of_more + f64::from(fewer) / share(dimensions));
+        let width = width + f64::from(more) * vectors(dimensions + 1) / masks;
+        if width < 1.0 || masks * LEAST >= best.0 {
+            continue;
+        }
+        let needed = (hashes / AIM as f64).log2().max(1.0);
+        let used = needed.min(width);
+        let size = hashes / used.exp2();
+        let left = bits.saturating_sub(width.ceil() as u32);
+        let each = match size > SMALL as f64 && deeper > 0 {
+            true => cheapest(size, left, radius, deeper - 1).0,
+            false => all_against_all(size),
+        };
+        // The first takes more bits at once.
+        let moves = 1.0 + ((used - f64::from(MOST_FIRST_BITS)) / f64::from(MOST_BITS)).ceil().max(0.0);
+        let cost = masks * (MOVE * moves + each);
         if cost < best.0 {
-            best = (cost, Some(blocks));
+            best = (cost, Some(parts));
         }
     }
     best
 }
 
 /// Time that [`join`] takes for each of so many hashes drawn at random, in nanoseconds on a processor of 2023, by the
-/// model that it cuts their bits by: it tells how the time grows.
+/// model that it chooses its masks by: it tells how the time grows.
 ///
 /// ```
 /// use flipside_core::search::join::model_nanoseconds;
 ///
 /// let growth = model_nanoseconds(16_000_000, 8) / model_nanoseconds(4_000_000, 8);
-/// assert!((1.3..4.0).contains(&growth));
+/// assert!((1.1..4.0).contains(&growth));
 /// ```
 pub fn model_nanoseconds(hashes: u64, radius: u32) -> f64 {
-    cheapest(hashes as f64, u64::BITS, radius).0
+    cheapest(hashes as f64, u64::BITS, radius, MOST_REVISIONS).0
 }
-
-/// Most blocks that a pair must agree in.
-const MOST_TAKEN: u32 = 6;
 
 /// The `count` highest of the bits of `mask`.
 fn leading(mask: u64, count: u32) -> u64 {
@@ -417,50 +503,31 @@ fn leading(mask: u64, count: u32) -> u64 {
     mask & !rest
 }
 
-/// Time, in nanoseconds on a processor of 2023, to compare one hash of a group of `size` with all later ones.
-fn all_against_all(size: f64) -> f64 {
-    /// Of a comparison, and of a row of them.
-    const COMPARISON: f64 = 0.06;
-    const ROW: f64 = 1.5;
-    ROW + size / 2.0 * COMPARISON
-}
+/// Time, in nanoseconds on a processor of 2023, of a comparison, of a row of them, and of moving a hash to its part.
+const COMPARISON: f64 = 0.1;
+const ROW: f64 = 4.0;
+const MOVE: f64 = 3.0;
 
-/// Time for each of `n` hashes if all choices of `taken` of `taken + radius` blocks of
-/// `width` bits are gone through.
-fn parting(n: f64, width: f64, taken: u32, radius: u32) -> f64 {
-    /// Of moving a hash to its part.
-    const MOVE: f64 = 3.0;
-    let (mut size, mut paths, mut cost) = (n, 1.0, 0.0);
-    for level in 1..=taken {
-        paths *= f64::from(level + radius) / f64::from(level);
-        let needed = (size / AIM as f64).log2().max(1.0);
-        let used = needed.min(width);
-        cost += paths * MOVE * (used / f64::from(MOST_BITS)).ceil();
-        size /= used.exp2();
-        if size <= SMALL as f64 {
-            break;
-        }
-    }
-    cost + paths * all_against_all(size)
+/// What a mask takes for each hash at the least.
+const LEAST: f64 = MOVE + ROW;
+
+/// Time to compare one hash of a group of `size` with all later ones.
+fn all_against_all(size: f64) -> f64 {
+    ROW + size / 2.0 * COMPARISON
 }
 
 /// Bits of a hash by which a list is parted.
 #[derive(Clone, Copy, Debug)]
 struct Digit {
     mask: u64,
-    shift: u32,
-    /// Whether the bits are neighbours.
-    run: bool,
     kernel: kernel::Level,
 }
 
 impl Digit {
-    /// The leading bits of a block, `most` of them if it has as many.
-    fn of(block: u64, most: u32) -> Self {
-        let mask = leading(block, most.min(block.count_ones()));
-        let shift = mask.trailing_zeros() % 64;
-        let run = (mask >> shift).wrapping_add(1).is_power_of_two();
-        Self { mask, shift, run, kernel: kernel::Level::in_use() }
+    /// The leading bits of a mask, `most` of them if it has as many.
+    fn of(mask: u64, most: u32) -> Self {
+        let mask = leading(mask, most.min(mask.count_ones()));
+        Self { mask, kernel: kernel::Level::in_use() }
     }
 
     fn parts(&self) -> usize {
@@ -468,55 +535,44 @@ impl Digit {
     }
 
     /// Parts a list into `to`, keeping the order within parts. `starts` gets the place where each
-    /// part begins, and the end.
+    /// part begins, and the end; `keys` is room to work in.
     fn part(
         &self,
         hashes: &[u64],
         slot: impl Fn(usize) -> u32,
-        to: (&mut [u64], &mut [u32]),
+        (to_hashes, to_slots): (&mut [u64], &mut [u32]),
         starts: &mut Vec<u32>,
+        keys: &mut Vec<u16>,
     ) {
-        if self.run {
-            let (mask, shift) = (self.parts() as u64 - 1, self.shift);
-            part_by(hashes, slot, |hash| (hash >> shift & mask) as usize, self.parts(), to, starts);
-        } else {
-            part_by(hashes, slot, |hash| self.key(hash), self.parts(), to, starts);
+        if keys.len() < hashes.len() {
+            keys.resize(hashes.len(), 0);
+        }
+        let keys = &mut keys[..hashes.len()];
+        self.kernel.extract_all(hashes, self.mask, keys);
+        let mut next = [0u32; 1 << MOST_FIRST_BITS];
+        let next = &mut next[..self.parts()];
+        for &key in &*keys {
+            next[key as usize] += 1;
+        }
+        starts.clear();
+        starts.reserve(self.parts() + 1);
+        let mut sum = 0;
+        for next in next.iter_mut() {
+            starts.push(sum);
+            sum += std::mem::replace(next, sum);
+        }
+        starts.push(sum);
+        for ((at, &hash), &key) in hashes.iter().enumerate().zip(&*keys) {
+            let place = &mut next[key as usize];
+            to_hashes[*place as usize] = hash;
+            to_slots[*place as usize] = slot(at);
+            *place += 1;
         }
     }
 
     /// The part of a hash.
     fn key(&self, hash: u64) -> usize {
         self.kernel.extract(hash, self.mask) as usize
-    }
-}
-
-#[inline(always)]
-fn part_by(
-    hashes: &[u64],
-    slot: impl Fn(usize) -> u32,
-    key: impl Fn(u64) -> usize,
-    parts: usize,
-    (to_hashes, to_slots): (&mut [u64], &mut [u32]),
-    starts: &mut Vec<u32>,
-) {
-    let mut next = [0u32; 1 << MOST_FIRST_BITS];
-    let next = &mut next[..parts];
-    for &hash in hashes {
-        next[key(hash)] += 1;
-    }
-    starts.clear();
-    starts.reserve(parts + 1);
-    let mut sum = 0;
-    for next in next.iter_mut() {
-        starts.push(sum);
-        sum += std::mem::replace(next, sum);
-    }
-    starts.push(sum);
-    for (at, &hash) in hashes.iter().enumerate() {
-        let place = &mut next[key(hash)];
-        to_hashes[*place as usize] = hash;
-        to_slots[*place as usize] = slot(at);
-        *place += 1;
     }
 }
 
@@ -544,9 +600,9 @@ impl Pieces {
             .zip(self.slots.par_chunks_mut(PIECE))
             .zip(&mut self.starts)
             .enumerate()
-            .for_each(|(piece, (((hashes, to_hashes), to_slots), starts))| {
+            .for_each_init(Vec::new, |keys, (piece, (((hashes, to_hashes), to_slots), starts))| {
                 let first = piece * PIECE;
-                digit.part(hashes, |at| (first + at) as u32, (to_hashes, to_slots), starts);
+                digit.part(hashes, |at| (first + at) as u32, (to_hashes, to_slots), starts, keys);
             });
         let size = |part: usize| self.starts.iter().map(|s| (s[part + 1] - s[part]) as usize).sum();
         self.sizes = (0..digit.parts()).map(size).collect();
@@ -572,29 +628,13 @@ struct Level {
     starts: Vec<u32>,
 }
 
-/// Which blocks a group agrees in, and which may follow.
+/// What the hashes of a group agree in.
 #[derive(Clone, Copy)]
-struct Path<'a> {
-    blocks: &'a [u64],
-    /// The first block that may follow.
-    next: usize,
-    /// Number of blocks taken.
-    taken: usize,
-    /// Number of blocks before `next` that were not.
-    skipped: u32,
+struct Path {
     /// Bits that pairs must agree in. Groups may be parted by fewer.
     chosen: u64,
-    /// How often blocks have been cut anew.
+    /// How often masks have been chosen anew.
     revisions: u32,
-}
-
-impl Path<'_> {
-    /// The path that goes on behind a block, having passed over those before it.
-    fn after(mut self, number: usize) -> Self {
-        self.skipped += (number - self.next) as u32;
-        self.next = number + 1;
-        self
-    }
 }
 
 /// What a thread works with.
@@ -602,8 +642,9 @@ struct Worker {
     radius: u32,
     kernel: kernel::Level,
     levels: Vec<Level>,
-    /// Masks of blocks in each of which a pair must differ, because it is reported elsewhere if it does not.
+    /// Masks in each of which a pair must differ, because it is reported elsewhere if it does not.
     differ: Vec<u64>,
+    keys: Vec<u16>,
     groups: Vec<Range<usize>>,
     positions: Vec<(u32, u32)>,
     found: Vec<NearPair>,
@@ -619,6 +660,7 @@ impl Worker {
             kernel: kernel::Level::in_use(),
             levels: std::iter::repeat_with(Level::default).take(MOST_LEVELS).collect(),
             differ: Vec::new(),
+            keys: Vec::new(),
             groups: Vec::new(),
             positions: Vec::new(),
             found: Vec::new(),
@@ -626,8 +668,8 @@ impl Worker {
         }
     }
 
-    /// Goes on with a group that has been parted by all bits of its last block but `rest`.
-    fn enter(&mut self, levels: &mut [Level], hashes: &[u64], slots: &[u32], path: Path<'_>, rest: u64) {
+    /// Goes on with a group that has been parted by all bits of its last mask but `rest`.
+    fn enter(&mut self, levels: &mut [Level], hashes: &[u64], slots: &[u32], path: Path, rest: u64) {
         if self.watch.is_over() {
             // Nothing of this will count.
         } else if hashes.len() <= SMALL {
@@ -635,12 +677,12 @@ impl Worker {
         } else if rest != 0 {
             self.part(levels, hashes, slots, path, rest);
         } else {
-            self.choose(levels, hashes, slots, path);
+            self.join_anew(levels, hashes, slots, path);
         }
     }
 
-    /// Parts a group by bits of `rest`, which are of the block that was taken last.
-    fn part(&mut self, levels: &mut [Level], hashes: &[u64], slots: &[u32], path: Path<'_>, rest: u64) {
+    /// Parts a group by bits of `rest`, which are of the mask that was taken last.
+    fn part(&mut self, levels: &mut [Level], hashes: &[u64], slots: &[u32], path: Path, rest: u64) {
         let digit = Digit::of(rest, bits_for(hashes.len(), MOST_BITS));
         let (level, deeper) = levels.split_first_mut().expect("a level for each bit of a hash");
         if level.hashes.len() < hashes.len() {
@@ -648,7 +690,7 @@ impl Worker {
             level.slots.resize(hashes.len(), 0);
         }
         let to = (&mut level.hashes[..hashes.len()], &mut level.slots[..hashes.len()]);
-        digit.part(hashes, |at| slots[at], to, &mut level.starts);
+        digit.part(hashes, |at| slots[at], to, &mut level.starts, &mut self.keys);
         let mut groups = std::mem::take(&mut self.groups);
         groups.clear();
         let parts = || level.starts.windows(2).map(|ends| ends[0] as usize..ends[1] as usize);
@@ -661,30 +703,18 @@ impl Worker {
         }
     }
 
-    /// Takes each of the blocks that may follow; if there are enough, compares.
-    fn choose(&mut self, levels: &mut [Level], hashes: &[u64], slots: &[u32], path: Path<'_>) {
-        let again;
-        let mut path = path;
-        if path.taken + self.radius as usize == path.blocks.len() {
-            let more = (path.revisions < MOST_REVISIONS)
-                .then(|| choose_blocks(hashes, !path.chosen, self.radius))
-                .flatten();
-            let Some(blocks) = more else {
-                return self.compare(hashes, slots, std::slice::from_ref(&(0..hashes.len())), path.chosen);
-            };
-            again = blocks;
-            let revisions = path.revisions + 1;
-            path = Path { blocks: &again, next: 0, taken: 0, skipped: 0, revisions, ..path };
-        }
+    /// Goes on with a group whose hashes agree in all bits of its masks: by other masks, if it is large.
+    fn join_anew(&mut self, levels: &mut [Level], hashes: &[u64], slots: &[u32], path: Path) {
+        let deeper = MOST_REVISIONS - path.revisions;
+        let masks = (deeper > 0).then(|| choose(hashes, !path.chosen, self.radius, deeper - 1)).flatten();
+        let Some(masks) = masks else {
+            return self.compare(hashes, slots, std::slice::from_ref(&(0..hashes.len())), path.chosen);
+        };
         let before = self.differ.len();
-        for number in path.next..path.blocks.len() {
-            let (block, after) = (path.blocks[number], path.after(number));
-            if after.skipped > self.radius {
-                break;
-            }
-            let longer = Path { taken: path.taken + 1, chosen: path.chosen | block, ..after };
-            self.part(levels, hashes, slots, longer, block);
-            self.differ.push(block);
+        for mask in masks {
+            let path = Path { chosen: path.chosen | mask, revisions: path.revisions + 1 };
+            self.part(levels, hashes, slots, path, mask);
+            self.differ.push(mask);
         }
         self.differ.truncate(before);
     }
@@ -700,7 +730,7 @@ impl Worker {
         self.kernel.pairs(hashes, groups, self.radius, |i, j| {
             met += 1;
             let differing = hashes[i] ^ hashes[j];
-            if differing & chosen == 0 && differ.iter().all(|block| differing & block != 0) {
+            if differing & chosen == 0 && differ.iter().all(|mask| differing & mask != 0) {
                 kept += 1;
                 if kept <= watch.limits.waiting {
                     positions.push((i as u32, j as u32));
@@ -901,24 +931,28 @@ mod tests {
         }
     }
 
+    /// Bits, one in each mask but `own`, which has none of them.
+    fn all_but(masks: &[u64], own: u64) -> u64 {
+        masks.iter().fold(0, |bits, &mask| match mask & bits == 0 && mask != own {
+            true => bits | leading(mask & !own, 1),
+            false => bits,
+        })
+    }
+
     #[test]
-    fn pairs_that_agree_in_any_two_blocks_are_found() {
-        // So many hashes are cut into two blocks more than may differ.
-        let (radius, n) = (8, 200_000);
-        let blocks = cut(n as f64, u64::MAX, radius).unwrap();
-        assert_eq!(blocks.len(), 10);
-        // More than are compared at once agree in two blocks; each is near one other, with a bit in every other block.
+    fn pairs_are_found_whichever_mask_they_agree_in() {
+        // So many hashes are cut into three parts.
+        let (radius, n) = (8, 300_000);
+        let masks = cover(u64::MAX, 3, radius);
+        assert_eq!(masks.len(), 3 * 7);
+        // More than are compared at once agree in a mask; each is near one other, with a bit in every other mask.
         let mut rng = SplitMix64::new(9);
         let mut hashes = Vec::new();
-        for (first, second) in
-            (0..blocks.len()).flat_map(|second| (0..second).map(move |first| (first, second)))
-        {
-            let agreed = blocks[first] | blocks[second];
-            let common = rng.next_u64() & agreed;
-            let others = blocks.iter().filter(|&block| block & agreed == 0);
-            let apart: u64 = others.map(|block| 1 << block.trailing_zeros()).sum();
+        for &mask in &masks {
+            let (common, apart) = (rng.next_u64() & mask, all_but(&masks, mask));
+            assert_eq!(apart.count_ones(), radius);
             for _ in 0..SMALL {
-                let hash = rng.next_u64() & !agreed | common;
+                let hash = rng.next_u64() & !mask | common;
                 hashes.extend([hash, hash ^ apart]);
             }
         }
@@ -926,7 +960,7 @@ mod tests {
         hashes.extend(random(n - planted.len(), 21));
         hashes.sort_unstable();
         hashes.dedup();
-        assert_eq!(choose_blocks(&hashes, u64::MAX, radius).unwrap(), blocks);
+        assert_eq!(choose(&hashes, u64::MAX, radius, MOST_REVISIONS).unwrap(), masks);
         let found: std::collections::HashSet<[u64; 2]> = joined(&hashes, radius)
             .iter()
             .map(|pair| [pair.a, pair.b].map(|slot| hashes[slot.index()]))
@@ -1040,6 +1074,15 @@ mod tests {
     }
 
     #[test]
+    fn comparisons_stay_few_at_wide_distances() {
+        let mut hashes = random(100_000, 5);
+        hashes.sort_unstable();
+        let cost = join(&hashes, 10, &|_| {}, |_| ()).unwrap();
+        // All with all are 50,000 for each hash.
+        assert!(cost.candidates < 2_000 * hashes.len() as u64, "{cost:?}");
+    }
+
+    #[test]
     fn the_leading_bits_of_a_mask() {
         for mask in [0, 1, 1 << 63, 0b1011_0100, u64::MAX, 0x8000_0000_0000_0001] {
             for count in 0..=64 {
@@ -1063,8 +1106,9 @@ mod tests {
             let digit = Digit::of(block, most);
             assert_eq!(digit.mask.count_ones(), most.min(block.count_ones()));
             let hashes = random(500, most.into());
-            let (mut parted, mut slots, mut starts) = (vec![0; 500], vec![0; 500], vec![7]);
-            digit.part(&hashes, |at| at as u32, (&mut parted, &mut slots), &mut starts);
+            let (mut parted, mut slots, mut starts, mut keys) =
+                (vec![0; 500], vec![0; 500], vec![7], vec![3]);
+            digit.part(&hashes, |at| at as u32, (&mut parted, &mut slots), &mut starts, &mut keys);
             let key = |hash: u64| kernel::Level::in_use().extract(hash, digit.mask);
             let mut want: Vec<u32> = (0..500).collect();
             want.sort_by_key(|&at| key(hashes[at as usize]));
@@ -1078,17 +1122,19 @@ mod tests {
     }
 
     #[test]
-    fn more_hashes_take_more_blocks() {
-        let blocks =
-            |n: usize, radius| choose_blocks(&random(n, 1), u64::MAX, radius).map(|blocks| blocks.len());
-        assert_eq!(blocks(10, 3), None);
-        assert!(blocks(100_000, 3) >= Some(4) && blocks(100_000, 3) <= blocks(1_000_000, 3));
-        assert_eq!(blocks(100_000, 64), None);
-        for radius in 0..20 {
-            let Some(blocks) = choose_blocks(&random(50_000, 1), u64::MAX, radius) else { continue };
-            assert_eq!(blocks.iter().fold(0, |all, block| all | block), u64::MAX);
-            assert_eq!(blocks.iter().map(|block| block.count_ones()).sum::<u32>(), 64);
-        }
+    fn more_hashes_take_more_masks() {
+        let masks = |n: usize, radius| {
+            choose(&random(n, 1), u64::MAX, radius, MOST_REVISIONS).map(|masks| masks.len())
+        };
+        assert_eq!(masks(10, 3), None);
+        assert_eq!(masks(100_000, 3), Some(4));
+        assert!(masks(20_000, 8) >= Some(9) && masks(20_000, 8) < masks(1_000_000, 8));
+        assert_eq!(masks(100_000, 64), None);
+        // Of a part of 32 bits, masks have 16 or nearly so.
+        let ones: Vec<u32> = cover(u64::MAX, 2, 10).iter().map(|mask| mask.count_ones()).collect();
+        assert_eq!(ones.len(), 63 + 31);
+        assert!(ones.iter().all(|&ones| ones >= 15), "{ones:?}");
+        assert!(ones.iter().map(|&ones| (-f64::from(ones)).exp2()).sum::<f64>() < 94.5 / 65536.0);
     }
 
     proptest! {
@@ -1099,6 +1145,48 @@ mod tests {
             mask in prop_oneof![Just(u64::MAX), any::<u64>(), Just(0xffff), (any::<u64>(), any::<u64>()).prop_map(|(a, b)| a & b)],
         ) {
             check(skewed(n, seed).iter().map(|hash| hash & mask).collect(), radius);
+        }
+
+        #[test]
+        fn every_pair_once_by_any_masks(
+            seed: u64, n in 1usize..400, radius in 0u32..12, parts in 1u32..12,
+            free in prop_oneof![Just(u64::MAX), any::<u64>()],
+        ) {
+            let mut hashes: Vec<u64> = skewed(n, seed).iter().map(|hash| hash & free).collect();
+            hashes.sort_unstable();
+            hashes.dedup();
+            let varying = hashes.iter().fold(0, |all, hash| all | hash ^ hashes[0]);
+            prop_assume!(varying.count_ones() > radius && radius / parts < MOST_DIMENSIONS);
+            let masks = cover(varying, parts.min(radius + 1), radius);
+            let parted = Parted { masks, radius };
+            let mut pairs = Vec::new();
+            for pass in 0..parted.passes() {
+                parted.join(pass, &hashes, u64::MAX, |found| pairs.extend_from_slice(found)).unwrap();
+            }
+            pairs.sort_unstable();
+            prop_assert_eq!(pairs, all_pairs(&hashes, radius));
+        }
+
+        #[test]
+        fn whatever_differs_a_mask_agrees(
+            varying in prop_oneof![Just(u64::MAX), any::<u64>(), (any::<u64>(), any::<u64>()).prop_map(|(a, b)| a & b)],
+            radius in 0u32..20, parts in 1u32..20, seed: u64,
+        ) {
+            prop_assume!(varying.count_ones() > radius && radius / parts < MOST_DIMENSIONS);
+            let masks = cover(varying, parts.min(radius + 1), radius);
+            prop_assert_eq!(masks.iter().fold(0, |all, mask| all | mask), varying);
+            let mut rng = SplitMix64::new(seed);
+            for _ in 0..50 {
+                let mut differing = 0u64;
+                while differing.count_ones() < radius {
+                    differing |= 1 << rng.below(64) & varying;
+                }
+                prop_assert!(masks.iter().any(|mask| mask & differing == 0));
+            }
+            // The worst there is: a bit in each other mask.
+            for &own in &masks {
+                prop_assert!(all_but(&masks, own).count_ones() <= radius);
+            }
         }
     }
 }
