@@ -178,7 +178,7 @@ impl Parted {
     ///
     /// The passes are the fewest that there can be: each is one over all that is on disk.
     pub fn new(hashes: u64, varying: u64, radius: u32) -> Self {
-        let is_cut = cheapest(hashes as f64, varying.count_ones(), radius, MOST_REVISIONS).1.is_some();
+        let is_cut = cheapest(hashes as f64, 0.0, varying.count_ones(), radius, MOST_REVISIONS).1.is_some();
         Self { masks: if is_cut { cover(varying, radius + 1, radius) } else { Vec::new() }, radius }
     }
 
@@ -187,7 +187,7 @@ impl Parted {
         let blocks = f64::from(radius) + 1.0;
         let width = f64::from(u64::BITS) / blocks;
         let left = u64::BITS.saturating_sub(width as u32);
-        blocks * (MOVE + cheapest(hashes as f64 / width.exp2(), left, radius, MOST_REVISIONS - 1).0)
+        blocks * (MOVE + cheapest(hashes as f64 / width.exp2(), 0.0, left, radius, MOST_REVISIONS - 1).0)
     }
 
     /// Passes over all hashes.
@@ -369,13 +369,25 @@ fn bits_for(n: usize, most: u32) -> u32 {
 /// where to compare all hashes with all is cheaper than any.
 fn choose(hashes: &[u64], free: u64, radius: u32, deeper: u32) -> Option<Vec<u64>> {
     // Of many groups it is clear without a look at their bits.
-    if all_against_all(hashes.len() as f64) <= (f64::from(radius) + 1.0) * LEAST {
+    if all_against_all(hashes.len() as f64, 0.0) <= (f64::from(radius) + 1.0) * LEAST {
         return None;
     }
     let (first, others) = hashes.split_first()?;
     let varying = others.iter().fold(0, |all, hash| all | (hash ^ first)) & free;
-    let parts = cheapest(hashes.len() as f64, varying.count_ones(), radius, deeper).1?;
+    let near = near_share(hashes, radius);
+    let parts = cheapest(hashes.len() as f64, near, varying.count_ones(), radius, deeper).1?;
     Some(cover(varying, parts, radius))
+}
+
+/// The share of near pairs among some of a list.
+fn near_share(hashes: &[u64], radius: u32) -> f64 {
+    const SAMPLED: usize = 256;
+    let is_near = |nth: usize| {
+        // Any two but the same, and all distances between them alike.
+        let (a, b) = (nth * hashes.len() / SAMPLED, (nth * nth + 1) % hashes.len());
+        a != b && (hashes[a] ^ hashes[b]).count_ones() <= radius
+    };
+    (0..SAMPLED).filter(|&nth| is_near(nth)).count() as f64 / SAMPLED as f64
 }
 
 /// Masks in the bits of `varying` such that two hashes that differ in at most `radius` of these bits agree in all bits
@@ -443,9 +455,10 @@ fn share(dimensions: u32) -> f64 {
 const MOST_DIMENSIONS: u32 = 8;
 
 /// The time for each of so many hashes, of which so many bits vary, and how many parts these are best cut into; none
-/// where all are best compared with all. Groups that stay large may be joined anew, so many times.
-fn cheapest(hashes: f64, bits: u32, radius: u32, deeper: u32) -> (f64, Option<u32>) {
-    let mut best = (all_against_all(hashes), None);
+/// where all are best compared with all. Of all pairs, a share of `near` is near. Groups that stay large may be joined
+/// anew, so many times.
+fn cheapest(hashes: f64, near: f64, bits: u32, radius: u32, deeper: u32) -> (f64, Option<u32>) {
+    let mut best = (all_against_all(hashes, near), None);
     if radius >= bits {
         // All are near one another.
         return best;
@@ -468,12 +481,13 @@ fn cheapest(hashes: f64, bits: u32, radius: u32, deeper: u32) -> (f64, Option<u3
         let size = hashes / used.exp2();
         let left = bits.saturating_sub(width.ceil() as u32);
         let each = match size > SMALL as f64 && deeper > 0 {
-            true => cheapest(size, left, radius, deeper - 1).0,
-            false => all_against_all(size),
+            true => cheapest(size, 0.0, left, radius, deeper - 1).0,
+            false => all_against_all(size, 0.0),
         };
         // The first takes more bits at once.
         let moves = 1.0 + ((used - f64::from(MOST_FIRST_BITS)) / f64::from(MOST_BITS)).ceil().max(0.0);
-        let cost = masks * (MOVE * moves + each);
+        let met = hashes / 2.0 * near * MET * (masks * AGREE).max(1.0);
+        let cost = masks * (MOVE * moves + each) + met;
         if cost < best.0 {
             best = (cost, Some(parts));
         }
@@ -491,7 +505,7 @@ fn cheapest(hashes: f64, bits: u32, radius: u32, deeper: u32) -> (f64, Option<u3
 /// assert!((1.1..4.0).contains(&growth));
 /// ```
 pub fn model_nanoseconds(hashes: u64, radius: u32) -> f64 {
-    cheapest(hashes as f64, u64::BITS, radius, MOST_REVISIONS).0
+    cheapest(hashes as f64, 0.0, u64::BITS, radius, MOST_REVISIONS).0
 }
 
 /// The `count` highest of the bits of `mask`.
@@ -503,17 +517,22 @@ fn leading(mask: u64, count: u32) -> u64 {
     mask & !rest
 }
 
-/// Time, in nanoseconds on a processor of 2023, of a comparison, of a row of them, and of moving a hash to its part.
+/// Time, in nanoseconds on a processor of 2023, of a comparison, of a row of them, of moving a hash to its part, and of
+/// each time that a near pair is met.
 const COMPARISON: f64 = 0.1;
 const ROW: f64 = 4.0;
 const MOVE: f64 = 3.0;
+const MET: f64 = 4.0;
+
+/// The share of all masks in which a near pair agrees, about.
+const AGREE: f64 = 0.125;
 
 /// What a mask takes for each hash at the least.
 const LEAST: f64 = MOVE + ROW;
 
-/// Time to compare one hash of a group of `size` with all later ones.
-fn all_against_all(size: f64) -> f64 {
-    ROW + size / 2.0 * COMPARISON
+/// Time to compare one hash of a group of `size` with all later ones, a share of which is near.
+fn all_against_all(size: f64, near: f64) -> f64 {
+    ROW + size / 2.0 * (COMPARISON + near * MET)
 }
 
 /// Bits of a hash by which a list is parted.
