@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex};
 use rayon::prelude::*;
 
 use super::{Cost, NearPair};
+use crate::hash::fmix64;
 use crate::id::Slot;
 use crate::kernel::{self, huge_pages::HugeList};
 use crate::{Error, Result};
@@ -381,13 +382,13 @@ fn choose(hashes: &[u64], free: u64, radius: u32, deeper: u32) -> Option<Vec<u64
 
 /// The share of near pairs among some of a list.
 fn near_share(hashes: &[u64], radius: u32) -> f64 {
-    const SAMPLED: usize = 256;
-    let is_near = |nth: usize| {
-        // Any two but the same, and all distances between them alike.
-        let (a, b) = (nth * hashes.len() / SAMPLED, (nth * nth + 1) % hashes.len());
+    const SAMPLED: u64 = 256;
+    let drawn = |draw: u64| (fmix64(draw) % hashes.len() as u64) as usize;
+    let is_near = |nth: &u64| {
+        let (a, b) = (drawn(2 * nth), drawn(2 * nth + 1));
         a != b && (hashes[a] ^ hashes[b]).count_ones() <= radius
     };
-    (0..SAMPLED).filter(|&nth| is_near(nth)).count() as f64 / SAMPLED as f64
+    (0..SAMPLED).filter(is_near).count() as f64 / SAMPLED as f64
 }
 
 /// Masks in the bits of `varying` such that two hashes that differ in at most `radius` of these bits agree in all bits
@@ -1099,6 +1100,20 @@ mod tests {
         let cost = join(&hashes, 10, &|_| {}, |_| ()).unwrap();
         // All with all are 50,000 for each hash.
         assert!(cost.candidates < 2_000 * hashes.len() as u64, "{cost:?}");
+    }
+
+    #[test]
+    fn where_many_pairs_are_near_each_is_met_once() {
+        let mut rng = SplitMix64::new(3);
+        let near = |base: u64| (0..6).fold(base, |hash, _| hash ^ 1 << rng.below(64));
+        let mut hashes: Vec<u64> = std::iter::repeat_n(0x1234_5678_9abc_def0, 3_000).map(near).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        let mut pairs = 0;
+        let cost = join(&hashes, 10, &|_| {}, |part| pairs += part.len() as u64).unwrap();
+        let all = (hashes.len() * (hashes.len() - 1) / 2) as u64;
+        assert!(pairs > all / 2);
+        assert_eq!(cost, Cost { probes: 1, candidates: all, verified: pairs });
     }
 
     #[test]
