@@ -788,11 +788,15 @@ def plans():
 
 
 def jobs():
-    of = {r["what"]: float(r["times_decompressing"]) for r in rows("job-cost/rows.csv")}
+    of, all_sets = (
+        {r["what"]: float(r["times_decompressing"]) for r in rows("job-cost/rows.csv") if r["corpus"] == corpus}
+        for corpus in ("debian-docs", "five sets")
+    )
     assert 0.28 < 1 / of["both"] < 0.38
     yield "ARCHITECTURE.md", "Inflating, a third of the work, is done before"
     yield "README.md", f"""the default {of["both"]:.1f} times, `--method simhash` {of["simhash"]:.1f}, `minhash` {of["minhash"]:.1f}, `psm` {of["psm"]:.1f},
         `bphs` {of["bphs"]:.1f}, and `minhash` with `--verify jaccard` {of["minhash, counted"]:.1f}"""
+    yield "README.md", f"""default {all_sets["both"]:.1f} times, `simhash` {all_sets["simhash"]:.1f}, `minhash` {all_sets["minhash"]:.1f}"""
 
 
 def searches():
