@@ -266,7 +266,10 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
             let passes = u64::from(distance) + 1;
             let loads = (held / (bytes as f64 / 2.0).max(1.0)).ceil().max(1.0) as u64;
             let readings = passes * (1 + loads.min(FEW_LOADS as u64));
-            let model = |pages| Parted::model_nanoseconds(pages, distance);
+            let model = |pages| match on_disk {
+                true => Parted::model_nanoseconds(pages, distance),
+                false => model_nanoseconds(pages, distance),
+            };
             let growth = model(documents) - model(rates.pages);
             Join {
                 reads: "hashes",

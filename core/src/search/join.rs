@@ -179,16 +179,15 @@ impl Parted {
     ///
     /// The passes are the fewest that there can be: each is one over all that is on disk.
     pub fn new(hashes: u64, varying: u64, radius: u32) -> Self {
-        let is_cut = cheapest(hashes as f64, 0.0, varying.count_ones(), radius, MOST_REVISIONS).1.is_some();
+        let is_cut = Task::random(hashes, varying.count_ones(), radius).cheapest().1.is_some();
         Self { masks: if is_cut { cover(varying, radius + 1, radius) } else { Vec::new() }, radius }
     }
 
     /// What [`model_nanoseconds`] says of a join in memory, of all passes over so many hashes drawn at random.
     pub fn model_nanoseconds(hashes: u64, radius: u32) -> f64 {
-        let blocks = f64::from(radius) + 1.0;
-        let width = f64::from(u64::BITS) / blocks;
-        let left = u64::BITS.saturating_sub(width as u32);
-        blocks * (MOVE + cheapest(hashes as f64 / width.exp2(), 0.0, left, radius, MOST_REVISIONS - 1).0)
+        let task = Task::random(hashes, u64::BITS, radius);
+        let (least, parts) = task.cheapest();
+        parts.and_then(|_| task.in_parts(radius + 1, f64::INFINITY)).unwrap_or(least)
     }
 
     /// Passes over all hashes.
@@ -375,8 +374,8 @@ fn choose(hashes: &[u64], free: u64, radius: u32, deeper: u32) -> Option<Vec<u64
     }
     let (first, others) = hashes.split_first()?;
     let varying = others.iter().fold(0, |all, hash| all | (hash ^ first)) & free;
-    let near = near_share(hashes, radius);
-    let parts = cheapest(hashes.len() as f64, near, varying.count_ones(), radius, deeper).1?;
+    let (near, bits) = (near_share(hashes, radius), varying.count_ones());
+    let parts = Task { hashes: hashes.len() as f64, near, bits, radius, deeper }.cheapest().1?;
     Some(cover(varying, parts, radius))
 }
 
@@ -400,7 +399,7 @@ fn cover(varying: u64, parts: u32, radius: u32) -> Vec<u64> {
     let mut widths: Vec<u32> = vec![1; parts];
     let pairs = |part: usize, width: u32| {
         let dimensions = dimensions[part];
-        f64::from((1u32 << dimensions) - 1) * (-f64::from(width) * share(dimensions)).exp2()
+        masks_of(dimensions) * (-f64::from(width) * share(dimensions)).exp2()
     };
     for _ in parts..varying.count_ones() as usize {
         let saved = |part: usize| pairs(part, widths[part]) - pairs(part, widths[part] + 1);
@@ -446,54 +445,83 @@ fn cover_part(bits: u64, dimensions: u32) -> Vec<u64> {
     masks.split_off(1)
 }
 
+/// How many masks a part of so many dimensions has: one for each vector but 0.
+fn masks_of(dimensions: u32) -> f64 {
+    f64::from((1u32 << dimensions) - 1)
+}
+
 /// The share of the bits of a part that are in one of its masks.
 fn share(dimensions: u32) -> f64 {
-    let half = f64::from(1u32 << (dimensions - 1));
-    half / (2.0 * half - 1.0)
+    f64::from(1u32 << (dimensions - 1)) / masks_of(dimensions)
 }
 
 /// Most dimensions of the vectors of a part.
 const MOST_DIMENSIONS: u32 = 8;
 
-/// The time for each of so many hashes, of which so many bits vary, and how many parts these are best cut into; none
-/// where all are best compared with all. Of all pairs, a share of `near` is near. Groups that stay large may be joined
-/// anew, so many times.
-fn cheapest(hashes: f64, near: f64, bits: u32, radius: u32, deeper: u32) -> (f64, Option<u32>) {
-    let mut best = (all_against_all(hashes, near), None);
-    if radius >= bits {
-        // All are near one another.
-        return best;
+/// What the model of costs is asked about.
+#[derive(Clone, Copy)]
+struct Task {
+    hashes: f64,
+    /// The share of near pairs among all.
+    near: f64,
+    /// Bits that vary.
+    bits: u32,
+    radius: u32,
+    /// How often groups that stay large may be joined anew.
+    deeper: u32,
+}
+
+impl Task {
+    /// Hashes drawn at random.
+    fn random(hashes: u64, bits: u32, radius: u32) -> Self {
+        Self { hashes: hashes as f64, near: 0.0, bits, radius, deeper: MOST_REVISIONS }
     }
-    let all = radius + 1;
-    for parts in all.div_ceil(MOST_DIMENSIONS)..=all {
-        // Some parts have one dimension more, and bits for masks of one bit more.
-        let (dimensions, more) = (all / parts, all % parts);
-        let fewer = parts - more;
-        let vectors = |dimensions: u32| f64::from((1u32 << dimensions) - 1);
-        let masks = f64::from(more) * vectors(dimensions + 1) + f64::from(fewer) * vectors(dimensions);
-        let of_more = f64::from(more) / share(dimensions + 1);
-        let width = (f64::from(bits) - of_more) / (of_more + f64::from(fewer) / share(dimensions));
-        let width = width + f64::from(more) * vectors(dimensions + 1) / masks;
-        if width < 1.0 || masks * LEAST >= best.0 {
-            continue;
+
+    /// Time for each hash, and how many parts the bits are best cut into; none where all are best compared with all.
+    fn cheapest(self) -> (f64, Option<u32>) {
+        let mut best = (all_against_all(self.hashes, self.near), None);
+        if self.radius >= self.bits {
+            // All are near one another.
+            return best;
         }
-        let needed = (hashes / AIM as f64).log2().max(1.0);
+        let all = self.radius + 1;
+        for parts in all.div_ceil(MOST_DIMENSIONS)..=all {
+            if let Some(time) = self.in_parts(parts, best.0) {
+                best = (time, Some(parts));
+            }
+        }
+        best
+    }
+
+    /// Time for each hash in so many parts, if it is less than `most`.
+    fn in_parts(self, parts: u32, most: f64) -> Option<f64> {
+        // Some parts have one dimension more, and bits for masks of one bit more.
+        let all = self.radius + 1;
+        let (dimensions, more) = (all / parts, all % parts);
+        let [more, fewer] = [more, parts - more].map(f64::from);
+        let masks_of_more = more * masks_of(dimensions + 1);
+        let masks = masks_of_more + fewer * masks_of(dimensions);
+        let of_more = more / share(dimensions + 1);
+        let width = (f64::from(self.bits) - of_more) / (of_more + fewer / share(dimensions));
+        let width = width + masks_of_more / masks;
+        if width < 1.0 || masks * LEAST >= most {
+            return None;
+        }
+        let needed = (self.hashes / AIM as f64).log2().max(1.0);
         let used = needed.min(width);
-        let size = hashes / used.exp2();
-        let left = bits.saturating_sub(width.ceil() as u32);
-        let each = match size > SMALL as f64 && deeper > 0 {
-            true => cheapest(size, 0.0, left, radius, deeper - 1).0,
+        let size = self.hashes / used.exp2();
+        let each = match size > SMALL as f64 && self.deeper > 0 {
+            true => {
+                let bits = self.bits.saturating_sub(width.ceil() as u32);
+                Self { hashes: size, near: 0.0, bits, deeper: self.deeper - 1, ..self }.cheapest().0
+            }
             false => all_against_all(size, 0.0),
         };
         // The first takes more bits at once.
         let moves = 1.0 + ((used - f64::from(MOST_FIRST_BITS)) / f64::from(MOST_BITS)).ceil().max(0.0);
-        let met = hashes / 2.0 * near * MET * (masks * AGREE).max(1.0);
-        let cost = masks * (MOVE * moves + each) + met;
-        if cost < best.0 {
-            best = (cost, Some(parts));
-        }
+        let met = self.hashes / 2.0 * self.near * MET * (masks * AGREE).max(1.0);
+        Some(masks * (MOVE * moves + each) + met).filter(|&time| time < most)
     }
-    best
 }
 
 /// Time that [`join`] takes for each of so many hashes drawn at random, in nanoseconds on a processor of 2023, by the
@@ -503,10 +531,10 @@ fn cheapest(hashes: f64, near: f64, bits: u32, radius: u32, deeper: u32) -> (f64
 /// use flipside_core::search::join::model_nanoseconds;
 ///
 /// let growth = model_nanoseconds(16_000_000, 8) / model_nanoseconds(4_000_000, 8);
-/// assert!((1.1..4.0).contains(&growth));
+/// assert!((1.3..4.0).contains(&growth));
 /// ```
 pub fn model_nanoseconds(hashes: u64, radius: u32) -> f64 {
-    cheapest(hashes as f64, 0.0, u64::BITS, radius, MOST_REVISIONS).0
+    Task::random(hashes, u64::BITS, radius).cheapest().0
 }
 
 /// The `count` highest of the bits of `mask`.
@@ -1164,6 +1192,13 @@ mod tests {
         assert_eq!(masks(100_000, 3), Some(4));
         assert!(masks(20_000, 8) >= Some(9) && masks(20_000, 8) < masks(1_000_000, 8));
         assert_eq!(masks(100_000, 64), None);
+        // In most parts, masks are blocks that share no bit.
+        for radius in 0..20 {
+            let blocks = cover(u64::MAX, radius + 1, radius);
+            assert_eq!(blocks.len() as u32, radius + 1);
+            assert_eq!(blocks.iter().fold(0, |all, block| all | block), u64::MAX);
+            assert_eq!(blocks.iter().map(|block| block.count_ones()).sum::<u32>(), 64);
+        }
         // Of a part of 32 bits, masks have 16 or nearly so.
         let ones: Vec<u32> = cover(u64::MAX, 2, 10).iter().map(|mask| mask.count_ones()).collect();
         assert_eq!(ones.len(), 63 + 31);
