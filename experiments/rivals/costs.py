@@ -5,7 +5,8 @@
 `cargo run --release -p flipside-experiments -- rivals --corpus FILE.warc.wet.gz` builds flipside and calls it. The
 conversion records become lines of JSON once. A job is a process that begins with these lines and ends with a file of the
 pages that it keeps; its processor time is that of all its threads and children, the interpreter's own start included, and
-the least of several runs counts. The Python tools get virtual environments in WORK_FOLDER; a tool that cannot be had is
+the least of several runs counts. What the others take is told as a multiple of the first row, flipside writing kept pages as they
+do, as plain lines. The Python tools get virtual environments in WORK_FOLDER; a tool that cannot be had is
 named with the reason and left out.
 
 Each tool is used as its documentation shows, so the jobs are not quite the same: column `work` says what a job does, and what it
@@ -219,15 +220,17 @@ def main():
             print(f"{tool} {version}: {seconds:.2f} s, {times:.2f} times; {kept} of {number} pages kept", file=sys.stderr)
 
         version = subprocess.run([flipside, "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
-        for tool, options, did in [
-            ("flipside", "", "both sketches of runs of five words, candidates judged at .8; pairs, clusters, an audit of what was missed, a report, kept pages packed"),
-            ("flipside --method minhash", "--method minhash", "MinHash of runs of five words, 128 positions of 32 bits, candidates checked by the estimate at .8; the same output without the audit"),
+        # The others write plain lines, as `each` does for an input of plain lines.
+        for tool, options, kept, did in [
+            ("flipside --kept-files each", "--kept-files each", f"kept.{pages.name}", "both sketches of runs of five words, candidates judged at .8; pairs, clusters, an audit of what was missed, a report, kept pages as plain lines"),
+            ("flipside", "", "kept.jsonl.gz", "the same, kept pages packed"),
+            ("flipside --method minhash", "--method minhash", "kept.jsonl.gz", "MinHash of runs of five words, 128 positions of 32 bits, candidates checked by the estimate at .8; the same output without the audit, kept pages packed"),
         ]:
             out = folder / "result"
             # Clusters as the others have them.
             options += " --clusters connected"
             seconds = timed([flipside, "dedup", pages, "--out", out, "--threads", "1", "--quiet", *options.split()], given.runs, folder)
-            row(tool, version, did, seconds, number_of_lines(out / "kept.jsonl.gz"))
+            row(tool, version, did, seconds, number_of_lines(out / kept))
         for tool, why in NOT_PACKAGED.items():
             print(f"{tool}: left out: {why}", file=sys.stderr)
         for tool, (package, program, did) in PYTHON_TOOLS.items():
