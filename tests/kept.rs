@@ -133,6 +133,27 @@ fn each_input_has_a_file_of_its_own_stored_as_it_is() {
 }
 
 #[test]
+fn a_long_line_in_a_member_of_its_own_goes_with_its_checksum() {
+    let place = Place::new();
+    let mut members: Vec<Vec<u8>> = (0..6)
+        .map(|page| {
+            let text = words(page * 1_000, if page % 2 == 0 { 300 } else { 150_000 });
+            gz((serde_json::json!({ "id": format!("{page}"), "text": text }).to_string() + "\n").as_bytes())
+        })
+        .collect();
+    let checksum = members[3].len() - 6;
+    members[3][checksum] ^= 1;
+    place.put("in.jsonl.gz", members.concat());
+    for threads in [1, 4] {
+        let told = place.told(&format!("dedup in.jsonl.gz --out t{threads} --threads {threads}"), 1);
+        assert!(told.contains("in.jsonl.gz: record 3, offset"), "{told}");
+        assert_eq!(place.report(&format!("t{threads}"))["damage"]["pages_lost"], 1);
+        let (bytes, _) = unpacked(&place.at(&format!("t{threads}/kept.jsonl.gz")));
+        assert_eq!(bytes.split_inclusive(|&byte| byte == b'\n').count(), 5, "{threads} threads");
+    }
+}
+
+#[test]
 fn one_file_of_many_inputs_is_the_same_for_any_threads_and_stays_zstd() {
     let place = Place::new();
     for file in 0..9 {

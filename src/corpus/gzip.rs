@@ -1,9 +1,9 @@
 //! gzip files member by member.
 //!
-//! A member is inflated whole with libdeflate. One that is larger than [`MEMBER_CAP`] ([`LINES_CAP`] where records
-//! are lines), or that libdeflate refuses, is inflated as a stream, which yields what stands before the damage.
-//! After damage the next member is looked for: bytes that look like a gzip header and inflate to the start of a
-//! record, or inflate without fault. Neither the length at the end of a member nor anything else in the file is
+//! A member is inflated whole with libdeflate. One that is larger than [`MEMBER_CAP`], or that libdeflate
+//! refuses, is inflated as a stream, which yields what stands before the damage. After damage the next
+//! member is looked for: bytes that look like a gzip header and inflate to the start of a record, or
+//! inflate without fault. Neither the length at the end of a member nor anything else in the file is
 //! trusted for the size of a buffer.
 
 use flate2::{Decompress, FlushDecompress, Status};
@@ -20,9 +20,9 @@ use crate::wording::counted;
 
 /// Members above this many decoded bytes are inflated as a stream.
 pub(crate) const MEMBER_CAP: usize = 8 << 20;
-/// The same where records are lines: there a member is most often a whole file, and what is inflated of it before it
-/// turns out to be too large is inflated in vain.
-const LINES_CAP: usize = 1 << 20;
+/// Members above so many are not tried whole where records are lines: there one is most often a whole file, and what
+/// is inflated of it before it turns out to be too large is inflated in vain. No line can be copied as stored.
+const LINES_TRY: usize = 1 << 20;
 /// No member within [`MEMBER_CAP`] is stored in more bytes than this: stored blocks cost 5 bytes in 65535.
 const MEMBER_INPUT: usize = MEMBER_CAP + (1 << 20);
 /// Stored bytes to have at hand before a member is tried; a first member is tried with [`FIRST_AHEAD`].
@@ -42,7 +42,8 @@ struct Stream {
     produced: u64,
     /// Stored offset of the member.
     start: u64,
-    /// libdeflate refused it: it is inflated up to the damage before anything of it is used.
+    /// libdeflate refused it, or gave it up below [`MEMBER_CAP`]: it is inflated up to the damage, or to that size,
+    /// before anything of it is used.
     suspect: bool,
 }
 
@@ -255,16 +256,16 @@ impl GzipSource {
                 return self.lose(feed, start, DamageKind::CorruptMember, true, "no gzip header".into());
             }
         };
-        let cap = match self.format {
+        let most = match self.format {
             StreamFormat::Wet => MEMBER_CAP,
-            StreamFormat::Jsonl | StreamFormat::Csv => LINES_CAP,
+            StreamFormat::Jsonl | StreamFormat::Csv => LINES_TRY,
         };
         let mut room = STEP;
         let suspect = loop {
             let bytes = self.window.bytes();
             let output = feed.room(room);
             // Which members are taken whole depends on no buffer.
-            let had = output.len().min(cap);
+            let had = output.len().min(most);
             match self.inflater.gzip_member(bytes, &mut output[..had]) {
                 Ok(done) => {
                     let end = (feed.decoded() + done.produced as u64, start + done.consumed as u64);
@@ -273,10 +274,10 @@ impl GzipSource {
                     return self.window.consume(done.consumed);
                 }
                 Err(InflateError::InsufficientSpace) => {
-                    if had == cap {
-                        break false;
+                    if had == most {
+                        break most < MEMBER_CAP;
                     }
-                    room = (had * 4).min(cap);
+                    room = (had * 4).min(most);
                 }
                 Err(InflateError::BadData) => {
                     if self.window.complete() || bytes.len() >= MEMBER_INPUT {
