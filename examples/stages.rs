@@ -23,7 +23,7 @@ use flipside::pipeline::{Progress, Silent};
 use flipside::resources::{cpu_seconds, peak_memory_bytes};
 use flipside::search::join;
 use flipside::settings::{Net, Settings};
-use flipside::staged::{self, ClusterJob, JoinJob, Shard, SketchJob};
+use flipside::staged::{self, ClusterJob, Grouping, JoinJob, Shard, SketchJob};
 use made_up::Vocabulary;
 use std::error::Error;
 use std::fs::{self, File};
@@ -270,7 +270,10 @@ fn stage(name: &str, sketches: &Path, memory: u64) -> Result<(), Box<dyn Error>>
         }
         _ => {
             let linkage = if name == "star" { Linkage::Star } else { Linkage::Connected };
-            let done = staged::cluster(&ClusterJob { sketches, against, linkage, memory, threads }, &Silent)?;
+            let done = staged::cluster(
+                &ClusterJob { sketches, against, grouping: Grouping::of(linkage), memory, threads },
+                &Silent,
+            )?;
             format!(
                 "{} pages go by {} clusters; the largest has {}",
                 done.removed, done.clusters, done.largest

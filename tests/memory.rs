@@ -4,7 +4,7 @@ use crate::cli::{corpus, flipside};
 #[cfg(target_os = "linux")]
 use crate::place::ends_by;
 use crate::staged::{ONE, contents, quick, sketch_job, texts, write_files};
-use flipside::clusters::Linkage;
+use flipside::clusters::{Linkage, Quota, Source};
 use flipside::corpus::KeptFiles;
 use flipside::hash::SplitMix64;
 use flipside::pipeline::{self, Job, Progress, Silent, Writes};
@@ -169,6 +169,77 @@ proptest! {
     }
 }
 
+/// Moves the files of a folder into two below it, and gives their pages URLs of few hosts, of few lengths, some of them
+/// twice or missing, and scores, of which some are equal, missing, or no numbers.
+fn with_urls_and_scores(folder: &Path, paths: &[PathBuf], seed: u64) -> Vec<PathBuf> {
+    let mut rng = SplitMix64::new(seed);
+    let inner = ["one", "two"].map(|name| folder.join(name));
+    inner.iter().for_each(|inner| fs::create_dir_all(inner).unwrap());
+    for (at, path) in paths.iter().enumerate() {
+        let lines = fs::read_to_string(path).unwrap();
+        let line = |line: &str| {
+            let Ok(mut page) = serde_json::from_str::<Value>(line) else { return line.to_owned() + "\n" };
+            let host = rng.below(3);
+            let end = ["", "/a", "/b", "/a\u{0}", "/a\u{0}\u{1}", "/\u{e4}/long"][rng.below(6) as usize];
+            page["url"] = match rng.below(9) {
+                0 => Value::Null,
+                1 => "".into(),
+                _ => format!("https://h{host}.example{end}").into(),
+            };
+            page["score"] = match rng.below(6) {
+                0 => Value::Null,
+                1 => "none".into(),
+                2 => "-0.0".into(),
+                3 => 0.into(),
+                _ => (rng.below(4) as f64 - 1.5).into(),
+            };
+            page.to_string() + "\n"
+        };
+        let lines: String = lines.lines().map(line).collect();
+        fs::write(inner[at % 2].join(path.file_name().unwrap()), lines).unwrap();
+        fs::remove_file(path).unwrap();
+    }
+    // Not in the order of their names.
+    inner.into_iter().rev().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn whoever_is_to_stay_stays_on_disk_as_in_memory(
+        pages in 8usize..250, old in 0usize..60, files in 2usize..5, seed: u64, connected: bool,
+        keep in prop::sample::select(vec!["first", "longest", "shortest-url", "score:score", "input-order"]),
+        count in 1u32..4, each in prop::option::of(prop::sample::select(vec![Source::Host, Source::File, Source::Folder])),
+        distance in prop::option::of(Just(9u32)), threads in 1usize..4,
+    ) {
+        let top = tempfile::tempdir().unwrap();
+        let texts = texts(pages, 0, seed);
+        let (new, old) = texts.split_at(pages - (pages * old / 100).min(pages - 1));
+        let [to_new, to_old] = ["crawl", "old"].map(|name| top.path().join(name));
+        let paths = write_files(&to_new, new, files);
+        let inputs = with_urls_and_scores(&to_new, &paths, seed);
+        let mut against = Vec::new();
+        if !old.is_empty() {
+            let paths = write_files(&to_old, old, 2);
+            against = with_urls_and_scores(&to_old, &paths, seed + 1);
+        }
+        let settings = settings(false, distance).with(|s| {
+            s.linkage = if connected { Linkage::Connected } else { Linkage::Star };
+            s.keep = keep.parse().unwrap();
+            s.quota = Quota { count, each };
+        });
+        let job = job(&inputs, &top.path().join("out"), settings);
+        // Few pages may have no score at all: the two say the same of it.
+        let at_disk = Job { out: top.path().join("no"), against: against.clone(), ..job.clone() };
+        if let Err(held) = pipeline::dedup(&at_disk, &Silent) {
+            let staged = staged::dedup_on_disk(&at_disk, &Silent).unwrap_err();
+            prop_assert_eq!(held.to_string(), staged.to_string());
+            return Ok(());
+        }
+        assert_same(&Job { against, ..job }, threads, false);
+    }
+}
+
 #[test]
 fn results_of_earlier_runs_are_held_against_on_disk_as_in_memory() {
     let top = tempfile::tempdir().unwrap();
@@ -279,6 +350,14 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
             assert!((0.75..1.25).contains(&ratio), "{expected} expected, {fact}");
         }
     }
+    // Ranks take no more.
+    let keep = ["--keep", "shortest-url", "--keep-each", "host"];
+    let held = run("held by URL", &[&["--memory", "2GiB"], &keep[..]].concat());
+    let staged = run("staged by URL", &[&["--memory", "48MiB"], &keep[..]].concat());
+    for name in ["pairs.csv", "clusters.csv", "kept.jsonl.gz"] {
+        assert!(held[name] == staged[name], "{name}");
+    }
+    assert_eq!(of(&staged)["memory"]["on_disk"], true);
     // What cannot go on disk is refused before anything is read.
     let refused = |options: &[&str], needed: &str| {
         let out = top.path().join("refused");
@@ -289,8 +368,6 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
         assert!(!out.exists());
     };
     refused(&["--method", "minhash"], "search bands: expected keys");
-    refused(&["--keep", "longest"], "keep longest");
-    refused(&["--keep-each", "host"], "keep-count 1 of each host in a cluster");
     refused(&["--clusters", "complete"], "--clusters complete");
     refused(&["--all-pairs"], "--all-pairs");
     refused(&["--without-frames"], "--without-frames");
@@ -662,6 +739,92 @@ fn the_tables_of_sketches_are_those_of_a_run_in_memory() {
         assert!(told.contains("--tables") && told.contains("something is there already"), "{told}");
     }
     assert!(listed(&sketches).iter().all(|name| !name.contains("unfinished")));
+}
+
+#[test]
+fn stages_keep_the_pages_that_one_says() {
+    let top = tempfile::tempdir().unwrap();
+    let top = fs::canonicalize(top.path()).unwrap();
+    let paths = write_files(&top.join("crawl"), &texts(200, 0, 12), 4);
+    let inputs = with_urls_and_scores(&top.join("crawl"), &paths, 2);
+    let sketches = top.join("sketches");
+    let run = |command: &str, arguments: &[&OsStr], code: i32| -> String {
+        let mut flipside = flipside();
+        let output = flipside.arg(command).args(arguments).assert().code(code).get_output().clone();
+        String::from_utf8_lossy(if code == 0 { &output.stdout } else { &output.stderr }).into_owned()
+    };
+    let inputs: Vec<&OsStr> = inputs.iter().map(|input| input.as_os_str()).collect();
+    let sketched =
+        [&inputs[..], &["--out".as_ref(), sketches.as_ref(), "--bands".as_ref(), "4x3".as_ref()]].concat();
+    run("sketch", &[&sketched[..], &["--score".as_ref(), "score".as_ref()]].concat(), 0);
+    run("join", &[sketches.as_ref()], 0);
+    for (at, options) in [
+        "--keep longest",
+        "--keep shortest-url --keep-each host --clusters connected",
+        "--keep score:score --keep-count 2",
+        "--keep-each folder",
+        "",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let options: Vec<&OsStr> = options.split_whitespace().map(OsStr::new).collect();
+        let [held, tables, kept] = ["held", "tables", "kept"].map(|name| top.join(format!("{name} {at}")));
+        let dedup =
+            [&inputs[..], &["--out".as_ref(), held.as_ref(), "--bands".as_ref(), "4x3".as_ref()]].concat();
+        run("dedup", &[&dedup[..], &["--write".as_ref(), "kept,removed".as_ref()], &options].concat(), 0);
+        run(
+            "cluster",
+            &[&[sketches.as_ref(), "--tables".as_ref(), tables.as_ref()], &options[..]].concat(),
+            0,
+        );
+        for table in ["pairs.csv", "clusters.csv"] {
+            assert!(
+                fs::read(tables.join(table)).unwrap() == fs::read(held.join(table)).unwrap(),
+                "{table} {options:?}"
+            );
+        }
+        let apply =
+            [&[sketches.as_os_str()], &inputs[..], &["--out".as_ref(), kept.as_ref()], &options].concat();
+        let told = run("apply", &apply, 0);
+        let report: Value = serde_json::from_slice(&fs::read(held.join("report.json")).unwrap()).unwrap();
+        assert!(told.starts_with(&format!("{} of ", report["outcome"]["kept"])), "{told}");
+        let removed = |path: &Path| -> Vec<String> {
+            let mut table = csv::Reader::from_path(path).unwrap();
+            table.records().map(|row| row.unwrap().iter().take(4).collect::<Vec<_>>().join(",")).collect()
+        };
+        let mut of_files = listed(&kept);
+        of_files.retain(|name| name.ends_with(".removed.csv"));
+        let mut got: Vec<String> = of_files.iter().flat_map(|name| removed(&kept.join(name))).collect();
+        let mut expected = removed(&held.join("removed.csv"));
+        got.sort();
+        expected.sort();
+        assert!(got == expected && !got.is_empty(), "{options:?}");
+    }
+    for path in contents(&sketches).keys().map(|name| sketches.join(name)) {
+        let (inspection, name) = (flipside::inspect::inspect(&path).unwrap(), path.display());
+        assert!(inspection.problems.is_empty(), "{name}: {:?}", inspection.problems);
+    }
+    for (keep, told) in [
+        ("input-order", "sketches have no order of inputs"),
+        ("score:other", "flipside sketch --score other reads them"),
+    ] {
+        let message = run("cluster", &[sketches.as_ref(), "--keep".as_ref(), keep.as_ref()], 2);
+        assert!(message.contains(told), "{message}");
+    }
+    let message = run(
+        "apply",
+        &[
+            sketches.as_os_str(),
+            inputs[0],
+            "--out".as_ref(),
+            "no".as_ref(),
+            "--keep-count".as_ref(),
+            "3".as_ref(),
+        ],
+        2,
+    );
+    assert!(message.contains("has not made it yet"), "{message}");
 }
 
 #[test]

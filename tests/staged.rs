@@ -11,7 +11,7 @@ use flipside::pipeline::Silent;
 use flipside::search::bands::Banding;
 use flipside::settings::{Net, Settings, Sketches};
 use flipside::staged::{
-    self, ApplyJob, ClusterJob, Clustered, JoinJob, Joined, Outputs, Shard, SketchJob, pairs,
+    self, ApplyJob, ClusterJob, Clustered, Grouping, JoinJob, Joined, Outputs, Shard, SketchJob, pairs,
 };
 use flipside::{Document, Error, Id};
 use proptest::prelude::*;
@@ -163,7 +163,9 @@ fn clusters_and_kept(
 ) -> Clustered {
     let Machine { shards, threads, memory } = machine;
     let (of, against, memory) = (sketches.to_path_buf(), against.to_vec(), Some(memory));
-    let job = ClusterJob { sketches: of, against: against.clone(), linkage, memory, threads };
+    let grouping = Grouping::of(linkage);
+    let job =
+        ClusterJob { sketches: of, against: against.clone(), grouping: grouping.clone(), memory, threads };
     let clustered = staged::cluster(&job, &Silent).unwrap();
     for number in 0..shards {
         let job = ApplyJob {
@@ -171,7 +173,7 @@ fn clusters_and_kept(
             against: against.clone(),
             inputs: paths.to_vec(),
             out: out.to_path_buf(),
-            linkage,
+            grouping: grouping.clone(),
             writes: Outputs { kept: true, removed: true },
             threads,
             shard: format!("{}/{shards}", number + 1).parse().unwrap(),
@@ -423,7 +425,7 @@ fn new_pages_of_an_old_template_go() {
     let job = ClusterJob {
         sketches: sketches.clone(),
         against: Vec::new(),
-        linkage: Linkage::Star,
+        grouping: Grouping::of(Linkage::Star),
         memory: None,
         threads: 1,
     };
@@ -572,7 +574,7 @@ fn what_does_not_fit_is_named_and_stays() {
     let cluster = |memory| ClusterJob {
         sketches: sketches.clone(),
         against: Vec::new(),
-        linkage: Linkage::Star,
+        grouping: Grouping::of(Linkage::Star),
         memory,
         threads: 1,
     };
@@ -585,14 +587,14 @@ fn what_does_not_fit_is_named_and_stays() {
     let message = told(staged::cluster(&cluster(None), &Silent).unwrap_err());
     assert!(message.contains("band-001.edges") && message.contains("flipside join"), "{message}");
     staged::join(&join, &Silent).unwrap();
-    let complete = ClusterJob { linkage: Linkage::Complete, ..cluster(None) };
+    let complete = ClusterJob { grouping: Grouping::of(Linkage::Complete), ..cluster(None) };
     assert!(told(staged::cluster(&complete, &Silent).unwrap_err()).contains("star or connected"));
     let apply = ApplyJob {
         sketches: sketches.clone(),
         against: Vec::new(),
         inputs: paths.clone(),
         out: top.path().join("kept"),
-        linkage: Linkage::Star,
+        grouping: Grouping::of(Linkage::Star),
         writes: Outputs { kept: true, removed: true },
         threads: 1,
         shard: Shard::default(),

@@ -378,6 +378,13 @@ pub(crate) struct GroupArgs {
     #[arg(long, value_name = "RULE", default_value_t, value_parser = parsed::<Keep>, help_heading = "Results")]
     keep: Keep,
 
+    #[command(flatten)]
+    quota: QuotaArgs,
+}
+
+/// How many pages of a cluster stay.
+#[derive(Debug, clap::Args)]
+pub(crate) struct QuotaArgs {
     /// How many pages of a cluster stay, the best by --keep
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Results")]
     keep_count: u32,
@@ -386,6 +393,12 @@ pub(crate) struct GroupArgs {
     /// file, or folder
     #[arg(long, value_enum, value_name = "SOURCE", help_heading = "Results")]
     keep_each: Option<SourceName>,
+}
+
+impl QuotaArgs {
+    pub(crate) fn quota(&self) -> Quota {
+        Quota { count: self.keep_count, each: self.keep_each.map(Source::from) }
+    }
 }
 
 /// The arguments of a command that looks for near-duplicates, as far as it has them.
@@ -763,7 +776,7 @@ impl Given<'_> {
         if let Some(groups) = groups {
             settings.linkage = groups.clusters.into();
             settings.keep = groups.keep.clone();
-            settings.quota = Quota { count: groups.keep_count, each: groups.keep_each.map(Source::from) };
+            settings.quota = groups.quota.quota();
         }
         settings.all_pairs = self.all_pairs;
         settings.seed = search.seed;

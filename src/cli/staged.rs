@@ -1,14 +1,15 @@
 //! `flipside sketch`, `join`, `cluster` and `apply`: a run in stages, for more pages than memory holds.
 
 use super::arguments::{
-    CheckArgs, FeatureArgs, Given, InputArgs, MethodName, SearchArgs, bytes, parsed, threads,
+    CheckArgs, FeatureArgs, Given, InputArgs, MethodName, QuotaArgs, SearchArgs, bytes, parsed, threads,
 };
 use super::progress::Bars;
 use super::{Done, tell};
-use flipside::clusters::Linkage;
+use flipside::clusters::{Keep, Linkage};
+use flipside::corpus::JsonlFields;
 use flipside::report::tell::audited;
 use flipside::resources::peak_memory_bytes;
-use flipside::staged::{self, Outputs, Shard};
+use flipside::staged::{self, Grouping, Outputs, Shard};
 use flipside::wording::counted;
 use std::path::PathBuf;
 
@@ -60,6 +61,10 @@ pub(crate) struct SketchArgs {
 
     #[command(flatten)]
     features: FeatureArgs,
+
+    /// Keep the numbers of this JSONL field or CSV or Parquet column with the sketches, for cluster --keep score:FIELD
+    #[arg(long, value_name = "FIELD")]
+    score: Option<String>,
 }
 
 impl SketchArgs {
@@ -82,7 +87,7 @@ impl SketchArgs {
         let settings = given.settings(method, &self.search.said(method))?;
         let job = staged::SketchJob {
             inputs: self.input.inputs.clone(),
-            fields: self.input.names.fields(),
+            fields: JsonlFields { score: self.score, ..self.input.names.fields() },
             longest_page: self.input.names.longest_page(),
             rules: self.input.names.rules(),
             out: self.out,
@@ -220,6 +225,29 @@ impl From<LinkageName> for Linkage {
     }
 }
 
+/// Which clusters, and who stays.
+#[derive(Debug, clap::Args)]
+struct GroupingArgs {
+    /// How pairs form clusters. star takes a bit of memory for each page, connected 4 bytes for each page that is near
+    /// another
+    #[arg(long, value_enum, default_value_t = LinkageName::Star)]
+    clusters: LinkageName,
+
+    /// Which copy of a cluster stays: first (in the order of sorted files), longest, shortest-url, or score:FIELD (the
+    /// highest number in the field that flipside sketch --score has read)
+    #[arg(long, value_name = "RULE", default_value_t, value_parser = parsed::<Keep>)]
+    keep: Keep,
+
+    #[command(flatten)]
+    quota: QuotaArgs,
+}
+
+impl GroupingArgs {
+    fn grouping(self) -> Grouping {
+        Grouping { linkage: self.clusters.into(), keep: self.keep, quota: self.quota.quota() }
+    }
+}
+
 /// Make clusters of the pairs that join found: the third stage.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -232,10 +260,8 @@ pub(crate) struct ClusterArgs {
     #[command(flatten)]
     old: AgainstArgs,
 
-    /// How pairs form clusters; the first page of a cluster stays. star takes a bit of memory for each page,
-    /// connected 4 bytes for each page that is near another
-    #[arg(long, value_enum, default_value_t = LinkageName::Star)]
-    clusters: LinkageName,
+    #[command(flatten)]
+    groups: GroupingArgs,
 
     /// Write pairs.csv and clusters.csv, as dedup does, into this new folder, with input files by their real paths
     #[arg(long, value_name = "DIR")]
@@ -249,7 +275,8 @@ impl ClusterArgs {
     pub(crate) fn run(self) -> anyhow::Result<Done> {
         let MachineArgs { memory, threads, quiet } = self.machine;
         let (sketches, against) = (self.sketches, self.old.against);
-        let job = staged::ClusterJob { sketches, against, linkage: self.clusters.into(), memory, threads };
+        let grouping = self.groups.grouping();
+        let job = staged::ClusterJob { sketches, against, grouping, memory, threads };
         let bars = Bars::new(quiet);
         let (done, listed) = match &self.tables {
             Some(folder) => {
@@ -288,9 +315,8 @@ pub(crate) struct ApplyArgs {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
-    /// Which clusters
-    #[arg(long, value_enum, default_value_t = LinkageName::Star)]
-    clusters: LinkageName,
+    #[command(flatten)]
+    groups: GroupingArgs,
 
     /// What to write of each input file, as a list
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT", default_value = "kept,removed")]
@@ -326,7 +352,7 @@ impl ApplyArgs {
             against: self.old.against,
             inputs: self.inputs,
             out: self.out,
-            linkage: self.clusters.into(),
+            grouping: self.groups.grouping(),
             writes: Outputs { kept: asks(OutputName::Kept), removed: asks(OutputName::Removed) },
             threads: self.threads,
             shard: self.shard,

@@ -36,27 +36,11 @@ impl<'a> Scores<'a> {
             keep @ Keep::Score(_) => {
                 let scores = pages.scores.as_deref().unwrap_or_default();
                 if scores.iter().all(|score| score.is_infinite()) {
-                    let expected = "a field or column in which some page has a number; none has";
-                    return Err(Error::parameter("keep", keep, expected));
+                    return Err(no_score(keep));
                 }
                 Ok(Self::OfPages(scores))
             }
-            Keep::InputOrder => {
-                let real = |path: &PathBuf| match is_address(path) {
-                    true => Some(path.clone()),
-                    false => fs::canonicalize(path).ok(),
-                };
-                let named: Vec<_> = job.inputs.iter().map(|path| (path, real(path))).collect();
-                let place = |input: &Input| {
-                    named.iter().position(|(path, real)| {
-                        **path == input.path
-                            || real.as_ref().is_some_and(|real| input.stored().starts_with(real))
-                    })
-                };
-                // Every new file comes from a path that was named; among old ones the order is theirs.
-                let score = |input| place(input).map_or(f64::NEG_INFINITY, |place| -(place as f64));
-                Ok(Self::OfFiles(pages.inputs.iter().map(score).collect()))
-            }
+            Keep::InputOrder => Ok(Self::OfFiles(scores_of_files(&job.inputs, &pages.inputs))),
             _ => Ok(Self::None),
         }
     }
@@ -74,14 +58,38 @@ impl<'a> Scores<'a> {
     pub fn warning(&self, keep: &Keep, new_pages: usize) -> Option<String> {
         let Self::OfPages(scores) = self else { return None };
         let none = scores.iter().take(new_pages).filter(|score| score.is_infinite()).count();
-        (none > 0).then(|| {
-            let pages = counted(none as u64, "page has", "pages have");
-            format!(
-                "{pages} no number in {:?}, and so the lowest score.",
-                keep.score_field().unwrap_or_default()
-            )
-        })
+        unscored_warning(keep, none as u64)
     }
+}
+
+/// The error of a run in which no page has a score.
+pub(crate) fn no_score(keep: &Keep) -> Error {
+    Error::parameter("keep", keep, "a field or column in which some page has a number; none has")
+}
+
+/// What the user should know of so many new pages without a score.
+pub(crate) fn unscored_warning(keep: &Keep, pages: u64) -> Option<String> {
+    (pages > 0).then(|| {
+        let pages = counted(pages, "page has", "pages have");
+        format!("{pages} no number in {:?}, and so the lowest score.", keep.score_field().unwrap_or_default())
+    })
+}
+
+/// The scores of files: of those that come from the path named first the highest.
+pub(crate) fn scores_of_files(named: &[PathBuf], files: &[Input]) -> Vec<f64> {
+    let real = |path: &PathBuf| match is_address(path) {
+        true => Some(path.clone()),
+        false => fs::canonicalize(path).ok(),
+    };
+    let named: Vec<_> = named.iter().map(|path| (path, real(path))).collect();
+    let place = |input: &Input| {
+        named.iter().position(|(path, real)| {
+            **path == input.path || real.as_ref().is_some_and(|real| input.stored().starts_with(real))
+        })
+    };
+    // Every new file comes from a path that was named; among old ones the order is theirs.
+    let score = |input| place(input).map_or(f64::NEG_INFINITY, |place| -(place as f64));
+    files.iter().map(score).collect()
 }
 
 /// Number of the source of each page, of the kind of which [`Quota::each`](flipside_core::clusters::Quota::each)
@@ -99,7 +107,7 @@ impl<'a> SourceNumbers<'a> {
         let mut numbers: HashMap<String, u64> = HashMap::new();
         let mut number = |input: &Input| {
             let next = numbers.len() as u64;
-            *numbers.entry(folder_of_input(input)).or_insert(next)
+            *numbers.entry(folder_name(&input.path)).or_insert(next)
         };
         let each = settings.quota.each;
         let folders = match each {
@@ -122,13 +130,13 @@ impl<'a> SourceNumbers<'a> {
 }
 
 /// A number for the host of a URL; one for all that have none.
-pub(super) fn number_of_host(url: Option<&str>) -> u64 {
+pub(crate) fn number_of_host(url: Option<&str>) -> u64 {
     url.and_then(host_of).map_or(0, |host| feature(host.as_bytes()))
 }
 
-/// The folder that an input is in, as its path says it.
-fn folder_of_input(input: &Input) -> String {
-    let folder = input.path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+/// The folder that a file is in, as its path says it.
+pub(crate) fn folder_name(path: &Path) -> String {
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     folder.display().to_string()
 }
 
@@ -147,7 +155,7 @@ pub fn lost_by_source(pages: &Pages, stays: &[bool]) -> Vec<Sources> {
     let mut of_files = Vec::new();
     for (shard, row) in files {
         let input = &pages.inputs[shard as usize];
-        let folder = folders.entry(folder_of_input(input)).or_default();
+        let folder = folders.entry(folder_name(&input.path)).or_default();
         folder.pages += row.pages;
         folder.kept += row.kept;
         of_files.push(SourceRow { source: input.path.display().to_string(), ..row });

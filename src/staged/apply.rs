@@ -1,6 +1,6 @@
 //! The last stage: for each input file the pages that stay, and a list of the others.
 
-use super::cluster::{self, fates_of};
+use super::cluster::{self, Grouping, fates_of};
 use super::record::Fate;
 use super::sketch::{Shard, tell_broken};
 use super::sketches::{Column, Folder, InputMark, SketchFile};
@@ -14,7 +14,6 @@ use crate::inspection::Inspection;
 use crate::making::{check_is_here, is_unfinished, sweep};
 use crate::pipeline::{Progress, with_threads};
 use crate::tables::{self, PageRow};
-use flipside_core::clusters::Linkage;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -34,7 +33,7 @@ pub struct ApplyJob {
     /// The folder to write to.
     pub out: PathBuf,
     /// Which clusters.
-    pub linkage: Linkage,
+    pub grouping: Grouping,
     /// What is written of each file.
     pub writes: Outputs,
     /// Threads; 0 for as many as the machine has.
@@ -72,7 +71,8 @@ pub struct Applied {
 struct Note {
     /// The sketches.
     sketches: String,
-    linkage: Linkage,
+    #[serde(flatten)]
+    grouping: Grouping,
     writes: Outputs,
     /// None in the note of the folder.
     file: Option<FileNote>,
@@ -104,16 +104,19 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
         found.inputs.iter().partition(|input| input.cannot_open().is_none());
     tell_broken(&broken, progress);
     let places = match_inputs(&folder, &inputs)?;
-    let (_, fates) = cluster::open(&folder, job.linkage).map_err(|error| match error {
+    let (_, fates) = cluster::open(&folder, &job.grouping).map_err(|error| match error {
         Error::Io { source, path } if source.kind() == std::io::ErrorKind::NotFound => {
-            let linkage = job.linkage.name();
-            let told =
-                format!("{}: flipside cluster --clusters {linkage} has not made it yet", path.display());
+            let linkage = job.grouping.linkage.name();
+            let told = format!(
+                "{}: flipside cluster --clusters {linkage}, with the same pages to stay, has not made it yet",
+                path.display()
+            );
             Error::NoDocuments(told)
         }
         error => error,
     })?;
-    let note = Note { sketches: folder.id.clone(), linkage: job.linkage, writes: job.writes, file: None };
+    let note =
+        Note { sketches: folder.id.clone(), grouping: job.grouping.clone(), writes: job.writes, file: None };
     begin(&job.out, &note)?;
     let part: Vec<(&Input, usize)> = (0..)
         .zip(inputs.into_iter().zip(places))
@@ -357,7 +360,7 @@ pub fn check(path: &Path) -> Result<Inspection> {
     body.check()?;
     let mut inspection = Inspection::of(APPLIED.name);
     inspection.fact("sketches", &note.sketches);
-    inspection.fact("clusters", note.linkage.name());
+    inspection.fact("clusters", note.grouping.linkage.name());
     if let Some(file) = &note.file {
         inspection.fact("input", &file.input.path);
         inspection.fact("kept pages", file.kept);

@@ -1,21 +1,24 @@
 //! The third stage: clusters from all edges, in order of their later pages.
 //!
-//! The page that stays is the first of its cluster, and of copies the first stands for all, so that one pass
-//! over the edges is enough: for stars with a bit a page, for connected clusters with four bytes for each page
-//! that is near another. Copies then follow their first one.
+//! Pages are told by numbers in whose order they are kept ([`Graph`]): the page that stays is the first of its cluster,
+//! and of copies the first stands for all, so that one pass over the edges is enough: for stars with a bit a page, for
+//! connected clusters with four bytes for each page that is near another. Copies then follow their first one.
 
-use super::join::{all_edges, in_range, source};
+use super::join::{all_edges, bits_bytes, in_range};
+use super::ranking::{Graph, OfFiles};
 use super::record::{Edge, Fate, PAGE, page_bytes, page_of, similarity_bytes, similarity_of};
+use super::renumber::by_first_page;
 use super::sketches::Folder;
 use super::sorter::{Merge, Sorted, Sorter};
 use super::{Budget, belongs_to, odd_length, workplace};
 use crate::error::{Error, Result};
 use crate::format::{self, Body, BodyReader, FATES, NewBinary};
+use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::making::sweep;
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
-use flipside_core::clusters::{Keep, Linkage};
+use flipside_core::clusters::{Keep, Linkage, Quota};
 use flipside_core::settings::Settings;
 use flipside_core::streamed::{Bits, Chains, Star};
 use serde::{Deserialize, Serialize};
@@ -30,12 +33,62 @@ pub struct ClusterJob {
     pub sketches: PathBuf,
     /// The folders that they were joined against.
     pub against: Vec<PathBuf>,
-    /// How pairs form clusters: star or connected.
-    pub linkage: Linkage,
+    /// How pairs form clusters, and who stays.
+    pub grouping: Grouping,
     /// Bytes of memory that are not exceeded; `None` for a share of what the machine has.
     pub memory: Option<u64>,
     /// Threads; 0 for as many as the machine has.
     pub threads: usize,
+}
+
+/// How pairs form clusters, and which pages of a cluster stay.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grouping {
+    /// How pairs form clusters: star or connected.
+    pub linkage: Linkage,
+    /// Which page of a cluster stays.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub keep: Keep,
+    /// How many of them do.
+    #[serde(default, skip_serializing_if = "Quota::is_one")]
+    pub quota: Quota,
+}
+
+/// Whether the first page of a cluster stays, as usual.
+fn is_first(keep: &Keep) -> bool {
+    *keep == Keep::First
+}
+
+impl Grouping {
+    /// Clusters of which the first page stays.
+    pub fn of(linkage: Linkage) -> Self {
+        Self { linkage, ..Self::default() }
+    }
+
+    /// That of a run's settings.
+    pub fn of_settings(settings: &Settings) -> Self {
+        Self { linkage: settings.linkage, keep: settings.keep.clone(), quota: settings.quota }
+    }
+
+    /// Whether the order of pages says all that decides.
+    pub(super) fn goes_by_number(&self) -> bool {
+        is_first(&self.keep) && self.quota.each.is_none()
+    }
+
+    /// What a file of such clusters is called.
+    fn name(&self) -> String {
+        let linkage = self.linkage.name();
+        match is_first(&self.keep) && self.quota.is_one() {
+            true => linkage.to_owned(),
+            // A field of scores may be called anything.
+            false => format!("{linkage}-{:016x}", text_digest(&self.stays()) as u64),
+        }
+    }
+
+    /// Who stays, in words.
+    fn stays(&self) -> String {
+        format!("{}, {}", self.quota, self.keep)
+    }
 }
 
 /// What the stage came to.
@@ -62,28 +115,15 @@ pub struct Header {
     /// The sketches.
     pub sketches: String,
     settings: Settings,
-    linkage: Linkage,
+    #[serde(flatten)]
+    grouping: Grouping,
     /// What it came to.
     pub counts: Clustered,
 }
 
-/// Refuses settings by which other pages stay than the first of a cluster.
-pub fn check_keep(settings: &Settings) -> Result<()> {
-    if !settings.quota.is_one() {
-        let expected = "1 of each cluster: stages keep the first page";
-        return Err(Error::parameter("keep-count", settings.quota, expected));
-    }
-    match &settings.keep {
-        Keep::First => Ok(()),
-        keep => {
-            Err(Error::parameter("keep", keep, "first: stages take pages in their order, and keep the first"))
-        }
-    }
-}
-
 /// Where the clusters of some sketches are.
-pub fn place(folder: &Folder, linkage: Linkage) -> PathBuf {
-    folder.joined().join(format!("{}.fates", linkage.name()))
+pub fn place(folder: &Folder, grouping: &Grouping) -> PathBuf {
+    folder.joined().join(format!("{}.fates", grouping.name()))
 }
 
 /// Clusters the pages whose edges are in a folder of sketches, unless that was done.
@@ -93,8 +133,34 @@ pub fn place(folder: &Folder, linkage: Linkage) -> PathBuf {
 /// a cluster at once.
 pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
     let folder = Folder::open_against(&job.sketches, &job.against)?;
+    check_keep(&folder, &job.grouping)?;
     let memory = job.memory.unwrap_or_else(memory_share);
-    with_threads(job.threads, || cluster_folder(&folder, job.linkage, memory, progress))?
+    let files = OfFiles::of(&folder);
+    with_threads(job.threads, || cluster_folder(&folder, &job.grouping, &files, memory, progress))?
+}
+
+/// Refuses what sketches alone do not tell.
+///
+/// # Errors
+/// If pages are to stay by the order of inputs, or by a score that was not read.
+pub(super) fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
+    let refuse = |expected: String| Err(Error::parameter("keep", &grouping.keep, expected));
+    match &grouping.keep {
+        Keep::InputOrder => {
+            refuse("first, longest, shortest-url or score:FIELD: sketches have no order of inputs".to_owned())
+        }
+        Keep::Score(field) => {
+            let new = &folder.files[folder.old_files..];
+            match new.iter().find(|file| file.header.reading.fields.score.as_ref() != Some(field)) {
+                None => Ok(()),
+                Some(file) => refuse(format!(
+                    "a field that was read: {} has no scores of it; flipside sketch --score {field} reads them",
+                    file.path().display()
+                )),
+            }
+        }
+        Keep::First | Keep::Longest | Keep::ShortestUrl => Ok(()),
+    }
 }
 
 /// The same of a folder that is open, on the threads of the pool that it is called in.
@@ -103,25 +169,29 @@ pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
 /// As [`cluster`].
 pub(super) fn cluster_folder(
     folder: &Folder,
-    linkage: Linkage,
+    grouping: &Grouping,
+    files: &OfFiles,
     memory: u64,
     progress: &dyn Progress,
 ) -> Result<Clustered> {
-    if linkage == Linkage::Complete {
+    if grouping.linkage == Linkage::Complete {
         let expected = "star or connected: complete clusters need all pairs at hand";
-        return Err(Error::parameter("clusters", linkage.name(), expected));
+        return Err(Error::parameter("clusters", grouping.linkage.name(), expected));
     }
-    check_keep(&folder.settings)?;
-    let path = place(folder, linkage);
+    let path = place(folder, grouping);
     sweep(&folder.joined());
     if fs::symlink_metadata(&path).is_ok() {
-        return open(folder, linkage).map(|(header, _)| header.counts);
+        return open(folder, grouping).map(|(header, _)| header.counts);
     }
-    let (bodies, edges) = all_edges(folder)?;
-    let work = workplace(&path)?;
-    let clusterer = Clusterer { folder, bodies, memory, work: work.path(), path: &path };
+    let (_, edges) = all_edges(folder)?;
+    let (work, bits) = (workplace(&path)?, bits_bytes(folder.pages()));
     progress.begin("cluster", edges, "pairs");
-    let done = clusterer.run(linkage, &|pairs| progress.advance(pairs));
+    let done = Budget::beside(memory, bits)
+        .and_then(|budget| Graph::new(folder, grouping, files, work.path(), &budget))
+        .and_then(|graph| {
+            let clusterer = Clusterer { folder, grouping, graph, memory, work: work.path(), path: &path };
+            clusterer.run(&|pairs| progress.advance(pairs))
+        });
     progress.end();
     done
 }
@@ -130,10 +200,10 @@ pub(super) fn cluster_folder(
 ///
 /// # Errors
 /// If there are none yet, or they are damaged or of other sketches.
-pub fn open(folder: &Folder, linkage: Linkage) -> Result<(Header, Body)> {
-    let path = place(folder, linkage);
+pub fn open(folder: &Folder, grouping: &Grouping) -> Result<(Header, Body)> {
+    let path = place(folder, grouping);
     let (header, body): (Header, Body) = format::open(&path, FATES)?;
-    belongs_to(&path, header.sketches == folder.id && header.linkage == linkage)?;
+    belongs_to(&path, header.sketches == folder.id && header.grouping == *grouping)?;
     check_length(&header, &body)?;
     body.check()?;
     Ok((header, body))
@@ -148,7 +218,8 @@ fn check_length(header: &Header, body: &Body) -> Result<()> {
 
 struct Clusterer<'a> {
     folder: &'a Folder,
-    bodies: Vec<Body>,
+    grouping: &'a Grouping,
+    graph: Graph,
     memory: u64,
     work: &'a Path,
     path: &'a Path,
@@ -168,10 +239,9 @@ pub(super) fn follower(page: u64, leader: u64, similarity: Option<f32>) -> [u8; 
 }
 
 impl Clusterer<'_> {
-    fn run(&self, linkage: Linkage, advance: &dyn Fn(u64)) -> Result<Clustered> {
-        let pages = self.folder.pages();
-        let bits = pages.div_ceil(64) * 8;
-        let (followers, copies, budget) = match linkage {
+    fn run(&self, advance: &dyn Fn(u64)) -> Result<Clustered> {
+        let bits = bits_bytes(self.graph.numbers());
+        let (followers, copies, budget) = match self.grouping.linkage {
             Linkage::Star => {
                 let budget = Budget::beside(self.memory, bits)?;
                 let (followers, copies) = self.star(&budget, advance)?;
@@ -179,14 +249,13 @@ impl Clusterer<'_> {
             }
             _ => self.connected(bits, advance)?,
         };
-        self.fates(linkage, &followers, copies, &budget)
+        self.fates(&followers, copies, &budget)
     }
 
     /// The edges of all bands and copies, by their later pages, each once.
     fn edges(&self) -> Result<Edges> {
-        let merge = Merge::of(Edge::WIDTH, self.bodies.iter().map(source).collect::<Result<Vec<_>>>()?)?;
-        let (pages, first_new) = (self.folder.pages(), self.folder.first_new());
-        Ok(Edges { merge, next: None, pages, first_new })
+        let (pages, first_new) = (self.graph.numbers(), self.graph.first_new());
+        Ok(Edges { merge: self.graph.edges()?, next: None, pages, first_new })
     }
 
     /// Copies by the first one of each text.
@@ -195,7 +264,7 @@ impl Clusterer<'_> {
     }
 
     fn star(&self, budget: &Budget, advance: &dyn Fn(u64)) -> Result<(PathBuf, Sorted)> {
-        let mut star = Star::new(self.folder.pages());
+        let mut star = Star::new(self.graph.numbers());
         let mut copies = self.copies(budget);
         let mut followers = self.list("followers")?;
         let (mut edges, mut group) = (self.edges()?, Vec::new());
@@ -213,7 +282,7 @@ impl Clusterer<'_> {
     }
 
     fn connected(&self, bits: u64, advance: &dyn Fn(u64)) -> Result<(PathBuf, Sorted, Budget)> {
-        let mut paired = Bits::new(self.folder.pages());
+        let mut paired = Bits::new(self.graph.numbers());
         // What it takes is known once the pages with pairs are counted; so much is needed anyway.
         Budget::beside(self.memory, 2 * bits)?;
         let (mut edges, mut group) = (self.edges()?, Vec::new());
@@ -290,13 +359,7 @@ impl Clusterer<'_> {
 
     /// From the pages that follow others, ascending, and the copies of each text, by the first one, to what
     /// becomes of every page of a cluster.
-    fn fates(
-        &self,
-        linkage: Linkage,
-        followers: &Path,
-        mut copies: Sorted,
-        budget: &Budget,
-    ) -> Result<Clustered> {
+    fn fates(&self, followers: &Path, mut copies: Sorted, budget: &Budget) -> Result<Clustered> {
         // Every page by the one that leads it.
         let mut members = Sorter::new(MEMBER, budget.bytes / 4, self.work, "members");
         let mut near = Follow::open(followers)?;
@@ -318,10 +381,13 @@ impl Clusterer<'_> {
         }
         drop(members);
         let list = list.finish()?;
+        let mut beside = self.beside(&list, budget)?;
         let (mut ahead, mut behind) = (Follow::open(&list)?, Follow::open(&list)?);
-        let mut fates = Sorter::new(Fate::WIDTH, budget.bytes / 4, self.work, "fates");
+        let sorter = |name| Sorter::new(Fate::WIDTH, budget.bytes / 4, self.work, name);
+        let mut fates = sorter("fates");
         let (pages, first_new) = (self.folder.pages(), self.folder.first_new());
         let mut counts = Clustered { pages: pages - first_new, old: first_new, ..Clustered::default() };
+        let first_new = self.graph.first_new();
         while let Some((leader, ..)) = ahead.next {
             let (mut size, mut has_new) = (1, leader >= first_new);
             while let Some((_, page, _)) = ahead.next.filter(|&(of, ..)| of == leader) {
@@ -334,13 +400,15 @@ impl Clusterer<'_> {
                 (1..size).try_for_each(|_| behind.take().map(|_| ()))?;
                 continue;
             }
-            let cluster = counts.clusters;
-            fates.push(&Fate { page: leader, stays: leader, cluster, size, similarity: None }.bytes())?;
-            for _ in 1..size {
+            let (cluster, similarity) = (counts.clusters, None);
+            let leads = Fate { page: leader, stays: leader, cluster, size, similarity, beside: false };
+            fates.push(&leads.bytes())?;
+            for place in 1..size {
                 if let Some((_, page, similarity)) = behind.take()? {
-                    let fate = match page < first_new {
-                        true => Fate { page, stays: page, cluster, size, similarity: None },
-                        false => Fate { page, stays: leader, cluster, size, similarity },
+                    // Members come in the order in which they are kept.
+                    let fate = match page < first_new || beside.has(leader, page, place)? {
+                        true => Fate { page, stays: page, similarity: None, beside: true, ..leads },
+                        false => Fate { page, similarity, ..leads },
                     };
                     counts.removed += u64::from(fate.stays != page);
                     fates.push(&fate.bytes())?;
@@ -351,14 +419,93 @@ impl Clusterer<'_> {
             counts.largest = counts.largest.max(size);
         }
         let sketches = self.folder.id.clone();
-        let header = Header { sketches, settings: self.folder.settings.clone(), linkage, counts };
-        let mut file = NewBinary::begin(self.path, FATES, &header)?;
+        let (settings, grouping) = (self.folder.settings.clone(), self.grouping.clone());
+        let header = Header { sketches, settings, grouping, counts };
         let mut fates = fates.finish()?;
+        if !self.graph.is_by_number() {
+            // From numbers back to pages: of the page, then of the one that stays.
+            for name in ["fates by who stays", "fates of pages"] {
+                let (mut pages, mut turned) = (self.graph.pages()?, sorter(name));
+                while let Some(fate) = fates.next()? {
+                    let page = pages.of(page_of(fate))?;
+                    turned.push(&[&fate[PAGE..2 * PAGE], &page_bytes(page), &fate[2 * PAGE..]].concat())?;
+                }
+                fates = turned.finish()?;
+            }
+            fates = by_first_page(|| Ok(fates.next()?.map(Fate::of)), self.work, budget)?;
+        }
+        let mut file = NewBinary::begin(self.path, FATES, &header)?;
         while let Some(fate) = fates.next()? {
             file.write_all(fate).map_err(|error| Error::io(self.path, error))?;
         }
         file.finish()?;
         Ok(counts)
+    }
+}
+
+/// The members of clusters that stay beside the first one.
+struct Beside {
+    /// So many of each cluster, the first one among them; none where sources count.
+    count: Option<u64>,
+    /// Those that stay of their source, by the leader.
+    of_sources: Option<(Sorted, Option<(u64, u64)>)>,
+}
+
+impl Beside {
+    /// Whether a member stays that stands at a place of its cluster; members are asked for in order.
+    fn has(&mut self, leader: u64, page: u64, place: u64) -> Result<bool> {
+        let Some((sorted, next)) = &mut self.of_sources else {
+            return Ok(self.count.is_some_and(|count| place < count));
+        };
+        while next.is_some_and(|next| next < (leader, page)) {
+            *next = sorted.next()?.map(|record| (page_of(record), page_of(&record[PAGE..])));
+        }
+        Ok(*next == Some((leader, page)))
+    }
+}
+
+impl Clusterer<'_> {
+    /// Which members of clusters stay beside the first one, of a list of all others.
+    fn beside(&self, list: &Path, budget: &Budget) -> Result<Beside> {
+        let Quota { count, each } = self.grouping.quota;
+        if each.is_none() {
+            return Ok(Beside { count: Some(u64::from(count)), of_sources: None });
+        }
+        let sorter = |width, name| Sorter::new(width, budget.bytes / 4, self.work, name);
+        // Page, leader.
+        let (mut by_page, mut last) = (sorter(2 * PAGE, "sources by page"), None);
+        let mut members = Follow::open(list)?;
+        while let Some((leader, page, _)) = members.take()? {
+            if last.replace(leader) != Some(leader) {
+                by_page.push(&pair(leader, leader))?;
+            }
+            by_page.push(&pair(page, leader))?;
+        }
+        // Leader, source, page.
+        let (mut by_page, mut pages) = (by_page.finish()?, self.graph.pages()?);
+        let mut by_source = sorter(2 * PAGE + 8, "sources");
+        while let Some(record) = by_page.next()? {
+            let (_, source) = pages.with_source(page_of(record))?;
+            by_source.push(&[&record[PAGE..], &source.to_be_bytes(), &record[..PAGE]].concat())?;
+        }
+        drop(by_page);
+        let (mut by_source, mut stay) = (by_source.finish()?, sorter(2 * PAGE, "sources that stay"));
+        let (mut last, mut number) = ([0; PAGE + 8], 0);
+        while let Some(record) = by_source.next()? {
+            let (source, page) = record.split_at(PAGE + 8);
+            if source != last {
+                last.copy_from_slice(source);
+                number = 0;
+            }
+            number += 1;
+            if number <= count {
+                stay.push(&[&record[..PAGE], page].concat())?;
+            }
+        }
+        drop(by_source);
+        let mut stay = stay.finish()?;
+        let next = stay.next()?.map(|record| (page_of(record), page_of(&record[PAGE..])));
+        Ok(Beside { count: None, of_sources: Some((stay, next)) })
     }
 }
 
@@ -455,6 +602,11 @@ impl Records {
         let file = File::open(path).map_err(|error| Error::io(path, error))?;
         let file = BufReader::with_capacity(1 << 18, file);
         Ok(Self { path: path.to_path_buf(), file, record: vec![0; width] })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The next one.
@@ -565,7 +717,8 @@ pub fn check(path: &Path) -> Result<Inspection> {
     check_length(&header, &body)?;
     let counts = header.counts;
     let mut inspection = Inspection::of(FATES.name);
-    inspection.fact("clusters", header.linkage.name());
+    inspection.fact("clusters", header.grouping.linkage.name());
+    inspection.fact("who stays", header.grouping.stays());
     inspection.fact("sketches", &header.sketches);
     inspection.fact("pages", counts.pages);
     if counts.old > 0 {
@@ -581,8 +734,10 @@ pub fn check(path: &Path) -> Result<Inspection> {
         reader.read_exact(&mut record).map_err(|error| Error::io(path, error))?;
         let fate = Fate::of(&record);
         removed += u64::from(fate.stays != fate.page);
-        let is_right = fate.stays <= fate.page
-            && fate.page < counts.old.saturating_add(counts.pages)
+        let pages = counts.old.saturating_add(counts.pages);
+        let is_right = (fate.stays <= fate.page || !is_first(&header.grouping.keep))
+            && fate.page.max(fate.stays) < pages
+            && (!fate.beside || fate.stays == fate.page)
             && (fate.page >= counts.old || fate.stays == fate.page)
             && fate.cluster < counts.clusters
             && (2..=counts.largest).contains(&fate.size)

@@ -1,15 +1,16 @@
 //! `dedup` where memory does not hold it: the stages one after the other in a working folder, and of what they
 //! come to the folder of results that a run in memory makes.
 
-use super::cluster::{check_keep, cluster_folder, fates_of};
+use super::cluster::{Grouping, cluster_folder, fates_of};
 use super::estimate::{Estimate, in_any_case};
 use super::exact::{company_of, distance_of};
 use super::join::join_folder;
 use super::lookup::{Called, Lookup};
+use super::ranking::{Graph, OfFiles};
 use super::renumber::{self, Order};
 use super::sketch::{Read, Shard, SketchJob, sketch_files};
 use super::sketches::{Column, Folder};
-use super::tables::{ClusterCounts, Tables, check_number, held_of, lost_by_file};
+use super::tables::{ClusterCounts, CopiesGone, Tables, check_number, held_of, lost_by_file};
 use super::working::{FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
 use super::{Budget, told_bytes, workplace};
 use crate::corpus::{self, Input, KeptPages, Place};
@@ -23,6 +24,7 @@ use crate::pipeline::dedup::{
 };
 use crate::pipeline::output::{self, OutputFolder};
 use crate::pipeline::samples::{Catalogue, Sampler};
+use crate::pipeline::sources::{no_score, scores_of_files, unscored_warning};
 use crate::pipeline::stages::Stages;
 use crate::pipeline::{Against, Job, Progress, Summary, Upload, all_inputs};
 use crate::report::model::{AgainstReport, MemoryReport, Outcome as Counts};
@@ -32,7 +34,7 @@ use crate::tables::{PAGES, PAGES_JSONL, REMOVED, write_pages_jsonl};
 #[cfg(feature = "parquet")]
 use crate::tables::{PAGES_PARQUET, write_pages_parquet};
 use crate::wording::printable_path;
-use flipside_core::clusters::Linkage;
+use flipside_core::clusters::{Keep, Linkage};
 use flipside_core::dedup::Judged;
 use flipside_core::id::{Document, Id};
 use std::borrow::Cow;
@@ -150,8 +152,7 @@ fn expected(job: &Job) -> Result<Option<(Against, Estimate)>> {
 /// Why a job cannot go in stages, if so.
 fn can_be_staged(job: &Job) -> Result<(), String> {
     let settings = &job.settings;
-    let staged = company_of(settings).and_then(|_| check_keep(settings));
-    staged.map_err(|error| format!("on disk it cannot go: {error}"))?;
+    company_of(settings).map_err(|error| format!("on disk it cannot go: {error}"))?;
     let refusals = [
         (settings.linkage == Linkage::Complete, "--clusters complete, which needs all pairs at hand"),
         (settings.all_pairs, "--all-pairs"),
@@ -332,20 +333,22 @@ impl Run<'_> {
         let (read, opened) = self.sketch(at_once, stages)?;
         let pages = opened.pages();
         check_number(pages)?;
+        let scores = self.scores(&opened)?;
         part(2);
         let joined = stages.timed("join", pages, "pages", || {
             join_folder(&opened, self.limit, Shard::default(), self.watching)
         })?;
         part(3);
-        let linkage = settings.linkage;
+        let (grouping, of_files) = (Grouping::of_settings(settings), self.of_files(&opened));
         let clustered = stages.timed("clusters", pages, "pages", || {
-            cluster_folder(&opened, linkage, self.limit, self.watching)
+            cluster_folder(&opened, &grouping, &of_files, self.limit, self.watching)
         })?;
         part(4);
         let (order, folder) = (Order::of(&opened), opened.new_first());
         let called = self.called(&folder)?;
         let budget = Budget::beside(self.limit, held_of(pages))?;
-        let fates = renumber::fates(&opened, linkage, self.scratch, &budget)?;
+        let fates = renumber::fates(&opened, &grouping, self.scratch, &budget)?;
+        let graph = Graph::new(&opened, &grouping, &of_files, self.scratch, &budget)?;
         let new = order.new_pages();
         let lookup = stages.run("names", pages, "pages", 0, |_| {
             Lookup::new(&folder, &called, new, self.scratch, budget.bytes / 2)
@@ -353,8 +356,16 @@ impl Run<'_> {
         let repeated = lookup.repeated();
         let budget = Budget { bytes: budget.bytes / 2 };
         let lookup = RefCell::new(lookup);
-        let tables =
-            Tables { folder: &folder, order, settings, fates: &fates, lookup, budget, work: self.scratch };
+        let tables = Tables {
+            folder: &folder,
+            order,
+            settings,
+            graph: &graph,
+            fates: &fates,
+            lookup,
+            budget,
+            work: self.scratch,
+        };
         let mut sampler = Sampler::new(SHOWN_PAIRS, settings.seed);
         let (pairs, mut clusters) = stages.run("write tables", joined.pairs, "pairs", 0, |_| {
             let pairs = tables.pairs(Some(&out.path().join("pairs.csv")), |pair| sampler.add(pair))?;
@@ -409,14 +420,17 @@ impl Run<'_> {
         let paths = inputs[..new_files].iter().enumerate();
         let paths = paths.map(|(at, input)| (&*input.path, of_file(at), kept[at]));
         let lost_by_source = lost_by_file(paths).into_iter().chain(counted.hosts).collect();
-        let exact = joined.copies;
+        let copies = match settings.quota.is_one() && job.against.is_empty() {
+            true => CopiesGone { all: joined.copies, of_old: 0 },
+            false => tables.copies_gone()?,
+        };
+        let exact = copies.all;
         let against = (!job.against.is_empty()).then(|| {
-            let exact = tables.copies_of_old()?;
             Ok::<_, Error>(AgainstReport {
                 named: job.against.clone(),
                 documents: order.old_pages(),
-                exact,
-                near: old.gone - exact,
+                exact: copies.of_old,
+                near: old.gone - copies.of_old,
                 clusters: old.clusters,
                 documents_in_clusters: old.members,
                 both: *both,
@@ -458,7 +472,7 @@ impl Run<'_> {
             lost,
             frames: None,
             against: against.transpose()?,
-            scores: None,
+            scores,
             memory: Some(MemoryReport {
                 on_disk: true,
                 expected_disk_bytes: Some(expected.disk(settings, self.limit)),
@@ -512,7 +526,7 @@ impl Run<'_> {
         let job = self.job;
         let sketch = SketchJob {
             inputs: job.inputs.clone(),
-            fields: job.fields.clone(),
+            fields: job.read_options().fields,
             longest_page: job.longest_page,
             rules: job.rules,
             out: folder.to_path_buf(),
@@ -523,6 +537,49 @@ impl Run<'_> {
             settings: job.settings.clone(),
         };
         sketch_files(&sketch, inputs, at_once, self.watching)
+    }
+
+    /// What the user should know of pages without a score.
+    ///
+    /// # Errors
+    /// If scores are asked for and no page has one.
+    fn scores(&self, folder: &Folder) -> Result<Option<String>> {
+        let keep = &self.job.settings.keep;
+        if keep.score_field().is_none() {
+            return Ok(None);
+        }
+        let ([mut none, mut scored], mut scores) = ([0; 2], Vec::new());
+        folder.scan(&|_| (), |columns, page, from, count| {
+            columns.read(Column::Scores, from, count, &mut scores)?;
+            for &score in scores.as_chunks::<8>().0 {
+                match f64::from_le_bytes(score).is_infinite() {
+                    true => none += u64::from(page >= folder.first_new()),
+                    false => scored += 1,
+                }
+            }
+            Ok(())
+        })?;
+        match scored {
+            0 => Err(no_score(keep)),
+            _ => Ok(unscored_warning(keep, none)),
+        }
+    }
+
+    /// What is known of the files of sketches, in their order, from the inputs.
+    fn of_files(&self, folder: &Folder) -> OfFiles {
+        let inputs = &self.files.inputs;
+        let by_path: BTreeMap<_, _> =
+            inputs.iter().map(|input| (input.stored().to_string_lossy(), input)).collect();
+        let inputs: Vec<Input> = folder
+            .files
+            .iter()
+            .filter_map(|file| by_path.get(&file.header.input.path[..]).copied().cloned())
+            .collect();
+        let scores = match self.job.settings.keep {
+            Keep::InputOrder => scores_of_files(&self.job.inputs, &inputs),
+            _ => Vec::new(),
+        };
+        OfFiles::new(inputs.iter().map(|input| &*input.path), scores)
     }
 
     /// What results call each file of sketches.

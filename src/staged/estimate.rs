@@ -120,7 +120,10 @@ fn files_at_once(each: u64, memory: u64) -> Option<u64> {
 /// Bytes of a page in a file of sketches.
 pub fn sketch_bytes(settings: &Settings) -> u64 {
     match settings.sketches {
-        Sketches::Both { bits, banding } => 32 + bits as u64 / 8 + 4 * banding.bands as u64,
+        Sketches::Both { bits, banding } => {
+            let score = if settings.keep.score_field().is_some() { 8 } else { 0 };
+            32 + bits as u64 / 8 + 4 * banding.bands as u64 + score
+        }
         _ => 0,
     }
 }

@@ -1,7 +1,8 @@
 //! The tables of pairs and clusters of a folder of sketches, as `dedup` writes them.
 
-use super::cluster::{ClusterJob, Clustered, cluster_folder};
+use super::cluster::{ClusterJob, Clustered, check_keep, cluster_folder};
 use super::lookup::{Called, Lookup};
+use super::ranking::{Graph, OfFiles};
 use super::renumber::{self, Order};
 use super::sketches::Folder;
 use super::tables::{Tables, check_number, held_of};
@@ -37,12 +38,14 @@ pub fn cluster_with_tables(
     OutputFolder::may_be(out, false)?;
     let folder = Folder::open_against(&job.sketches, &job.against)?;
     check_number(folder.pages())?;
+    check_keep(&folder, &job.grouping)?;
+    let files = OfFiles::of(&folder);
     let memory = job.memory.unwrap_or_else(memory_share);
     let budget = Budget::beside(memory, held_of(folder.pages()))?;
     with_threads(job.threads, || {
-        let clustered = cluster_folder(&folder, job.linkage, memory, progress)?;
+        let clustered = cluster_folder(&folder, &job.grouping, &files, memory, progress)?;
         let making = OutputFolder::begin(out, false)?;
-        let listed = write(&folder, job, budget, making.path(), progress)?;
+        let listed = write(&folder, job, &files, budget, making.path(), progress)?;
         making.finish()?;
         Ok((clustered, listed))
     })?
@@ -51,6 +54,7 @@ pub fn cluster_with_tables(
 fn write(
     folder: &Folder,
     job: &ClusterJob,
+    files: &OfFiles,
     budget: Budget,
     out: &Path,
     progress: &dyn Progress,
@@ -58,7 +62,8 @@ fn write(
     let work = workplace(&folder.joined().join("tables"))?;
     let work = work.path();
     let (order, new_first) = (Order::of(folder), folder.new_first());
-    let fates = renumber::fates(folder, job.linkage, work, &budget)?;
+    let fates = renumber::fates(folder, &job.grouping, work, &budget)?;
+    let graph = Graph::new(folder, &job.grouping, files, work, &budget)?;
     let name = |file: &super::sketches::SketchFile| PathBuf::from(&file.header.input.path);
     let called: Vec<Called> =
         (0..).zip(&new_first.files).map(|(shard, file)| Called { name: name(file), shard }).collect();
@@ -67,7 +72,8 @@ fn write(
     progress.end();
     let (lookup, settings) = (RefCell::new(lookup?), &folder.settings);
     let budget = Budget { bytes: budget.bytes / 2 };
-    let tables = Tables { folder: &new_first, order, settings, fates: &fates, lookup, budget, work };
+    let (folder, graph, fates) = (&new_first, &graph, &fates);
+    let tables = Tables { folder, order, settings, graph, fates, lookup, budget, work };
     progress.begin("write tables", 0, "pairs");
     let written = (|| {
         let pairs = tables.pairs(Some(&out.join("pairs.csv")), |_| ())?.written;

@@ -27,6 +27,7 @@ mod lookup;
 mod names;
 mod pages;
 mod plan;
+mod ranking;
 mod record;
 mod renumber;
 pub mod shuffled;
@@ -38,7 +39,7 @@ mod working;
 
 pub use apply::{Applied, ApplyJob, Outputs, apply};
 pub use check::check;
-pub use cluster::{ClusterJob, Clustered, cluster};
+pub use cluster::{ClusterJob, Clustered, Grouping, cluster};
 pub use dedup::{dedup, dedup_on_disk};
 pub use join::{JoinJob, Joined, PagePair, join, pairs};
 pub use listing::{Listed, cluster_with_tables};

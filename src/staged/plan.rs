@@ -1,7 +1,7 @@
 //! What a job of so many pages will take: stages, hours, memory and disk, from rates that were measured.
 
 use super::apply::{ApplyJob, Outputs, apply};
-use super::cluster::{ClusterJob, cluster};
+use super::cluster::{ClusterJob, Grouping, cluster};
 use super::estimate::{Estimate, HELD_ANYWAY, in_any_case, sketch_bytes};
 use super::exact::{FEW_LOADS, HELD, LISTED, company_of, distance_of};
 use super::join::{JoinJob, bits_bytes, join};
@@ -431,13 +431,19 @@ impl Rates {
         let against = Vec::new();
         join(&JoinJob { sketches: sketches.clone(), against, memory, threads, shard }, &audit)?;
         let joined = seconds();
-        let linkage = Linkage::Star;
-        let against = Vec::new();
-        cluster(&ClusterJob { sketches: sketches.clone(), against, linkage, memory, threads }, &Silent)?;
+        let grouping = Grouping::of(Linkage::Star);
+        let cluster_job = ClusterJob {
+            sketches: sketches.clone(),
+            against: Vec::new(),
+            grouping: grouping.clone(),
+            memory,
+            threads,
+        };
+        cluster(&cluster_job, &Silent)?;
         let clustered = seconds();
         let (out, writes) = (folder.path().join("kept"), Outputs { kept: true, removed: true });
         let against = Vec::new();
-        apply(&ApplyJob { sketches, against, inputs, out, linkage, writes, threads, shard }, &Silent)?;
+        apply(&ApplyJob { sketches, against, inputs, out, grouping, writes, threads, shard }, &Silent)?;
         let applied = seconds();
         let (pages, audit) = (PAGES as f64, audit.taken());
         Ok(Self {

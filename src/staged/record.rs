@@ -72,7 +72,7 @@ impl From<Near> for Edge {
 }
 
 /// What becomes of a page in a cluster: page 5, the page that stays 5, number of the cluster 5, pages in it 5,
-/// similarity with the page that stays 4.
+/// similarity with the page that stays 4, which also tells whether a page stays beside that one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fate {
     /// The page.
@@ -85,7 +85,12 @@ pub struct Fate {
     pub size: u64,
     /// The similarity with the page that stays, where the two were compared.
     pub similarity: Option<f32>,
+    /// Whether it stays itself, beside the page that others of the cluster go for.
+    pub beside: bool,
 }
+
+/// A number that is none, for the similarity of what stays beside.
+const BESIDE: u32 = 0x7fc0_0001;
 
 impl Fate {
     /// Bytes of a record.
@@ -97,7 +102,11 @@ impl Fate {
         for (at, number) in [self.page, self.stays, self.cluster, self.size].into_iter().enumerate() {
             bytes[at * PAGE..][..PAGE].copy_from_slice(&page_bytes(number));
         }
-        bytes[4 * PAGE..].copy_from_slice(&similarity_bytes(self.similarity));
+        let similarity = match self.beside {
+            true => BESIDE.to_be_bytes(),
+            false => similarity_bytes(self.similarity),
+        };
+        bytes[4 * PAGE..].copy_from_slice(&similarity);
         bytes
     }
 
@@ -110,6 +119,7 @@ impl Fate {
             cluster: number(2),
             size: number(3),
             similarity: similarity_of(&bytes[4 * PAGE..]),
+            beside: bytes[4 * PAGE..].starts_with(&BESIDE.to_be_bytes()),
         }
     }
 }
@@ -139,8 +149,8 @@ mod tests {
             let similarity = f32::from(similarity) / 255.0;
             let edge = Edge { later, earlier, distance, similarity };
             prop_assert_eq!(Edge::of(&edge.bytes()), edge);
-            for similarity in [None, Some(similarity)] {
-                let fate = Fate { page: later, stays: earlier, cluster, size, similarity };
+            for (similarity, beside) in [(None, false), (Some(similarity), false), (None, true)] {
+                let fate = Fate { page: later, stays: earlier, cluster, size, similarity, beside };
                 prop_assert_eq!(Fate::of(&fate.bytes()), fate);
             }
             let swapped = Edge { later: earlier, earlier: later, ..edge };

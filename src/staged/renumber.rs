@@ -1,13 +1,12 @@
 //! From the order of stages, which have old pages first, to that of results, which have new ones first.
 
 use super::Budget;
-use super::cluster::{self, Fates};
+use super::cluster::{self, Fates, Grouping};
 use super::record::{Fate, PAGE, page_bytes, page_of};
 use super::sketches::Folder;
-use super::sorter::Sorter;
+use super::sorter::{Sorted, Sorter};
 use crate::error::{Error, Result};
 use crate::format::{self, Body, FATES, NewBinary};
-use flipside_core::clusters::Linkage;
 use std::io::Write;
 use std::path::Path;
 
@@ -56,19 +55,42 @@ impl Order {
 ///
 /// # Errors
 /// If there are no clusters yet, they are damaged, or the file cannot be written.
-pub fn fates(folder: &Folder, linkage: Linkage, work: &Path, budget: &Budget) -> Result<Body> {
-    let (header, body) = cluster::open(folder, linkage)?;
+pub fn fates(folder: &Folder, grouping: &Grouping, work: &Path, budget: &Budget) -> Result<Body> {
+    let (header, body) = cluster::open(folder, grouping)?;
     if folder.old_files == 0 {
         return Ok(body);
     }
-    let order = Order::of(folder);
+    let (order, mut fates) = (Order::of(folder), Fates::open(&body)?);
+    let renumbered = |fate: Fate| {
+        let [page, stays] = [fate.page, fate.stays].map(|page| order.in_results(page));
+        Fate { page, stays, ..fate }
+    };
+    let mut by_page = by_first_page(|| Ok(fates.take()?.map(renumbered)), work, budget)?;
+    let path = work.join("results.fates");
+    let mut file = NewBinary::begin(&path, FATES, &header)?;
+    while let Some(fate) = by_page.next()? {
+        file.write_all(fate).map_err(|error| Error::io(&path, error))?;
+    }
+    file.finish()?;
+    let (_, body): (cluster::Header, Body) = format::open(&path, FATES)?;
+    Ok(body)
+}
+
+/// These fates by their pages, with clusters numbered in order of their first pages.
+///
+/// # Errors
+/// If `next` fails, or the folder cannot be written to.
+pub fn by_first_page(
+    mut next: impl FnMut() -> Result<Option<Fate>>,
+    work: &Path,
+    budget: &Budget,
+) -> Result<Sorted> {
     let sorter = |name| Sorter::new(Fate::WIDTH, budget.bytes / 4, work, name);
     // Cluster and page first, so that the first page of a cluster is known when the others come.
     let mut by_cluster = sorter("fates by cluster");
-    let mut fates = Fates::open(&body)?;
-    while let Some(Fate { page, stays, cluster, size, similarity }) = fates.take()? {
-        let [page, stays] = [page, stays].map(|page| order.in_results(page));
-        by_cluster.push(&Fate { page: cluster, stays: page, cluster: stays, size, similarity }.bytes())?;
+    while let Some(fate) = next()? {
+        by_cluster
+            .push(&Fate { page: fate.cluster, stays: fate.page, cluster: fate.stays, ..fate }.bytes())?;
     }
     let (mut by_cluster, mut by_first) = (by_cluster.finish()?, sorter("fates by first"));
     let (mut last, mut first) = (None, [0; PAGE]);
@@ -89,14 +111,7 @@ pub fn fates(folder: &Folder, linkage: Linkage, work: &Path, budget: &Budget) ->
         by_page.push(&[page, stays, &page_bytes(cluster), &record[3 * PAGE..]].concat())?;
     }
     drop(by_first);
-    let path = work.join("results.fates");
-    let (mut file, mut by_page) = (NewBinary::begin(&path, FATES, &header)?, by_page.finish()?);
-    while let Some(fate) = by_page.next()? {
-        file.write_all(fate).map_err(|error| Error::io(&path, error))?;
-    }
-    file.finish()?;
-    let (_, body): (cluster::Header, Body) = format::open(&path, FATES)?;
-    Ok(body)
+    by_page.finish()
 }
 
 #[cfg(test)]

@@ -106,7 +106,6 @@ pub struct Sketched {
 pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     // Whatever the other stages would refuse is refused before hours of reading.
     super::exact::company_of(&job.settings)?;
-    super::cluster::check_keep(&job.settings)?;
     check_is_here("out", &job.out)?;
     let discovery = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
     let found = discover_all(&job.inputs, &discovery)?;

@@ -128,6 +128,8 @@ pub struct Layout {
     pub words: usize,
     /// Keys of a page.
     pub bands: usize,
+    /// Whether pages have scores.
+    pub scored: bool,
 }
 
 /// A column of a body.
@@ -145,17 +147,20 @@ pub enum Column {
     Bits,
     /// 4: keys of a band.
     Keys(usize),
+    /// 8, where a field of scores was named: scores, negative infinity where a page has no number there.
+    Scores,
 }
 
 impl Layout {
     fn of(header: &Header) -> Option<Self> {
         let Sketches::Both { bits, banding } = header.settings.sketches else { return None };
-        Some(Self { pages: header.pages, words: bits / 64, bands: banding.bands })
+        let scored = header.reading.fields.score.is_some();
+        Some(Self { pages: header.pages, words: bits / 64, bands: banding.bands, scored })
     }
 
     /// Bytes of a page.
     pub fn width(&self) -> u64 {
-        32 + 8 * self.words as u64 + 4 * self.bands as u64
+        32 + 8 * self.words as u64 + 4 * self.bands as u64 + if self.scored { 8 } else { 0 }
     }
 
     /// Where a column begins, and its bytes a page.
@@ -168,6 +173,7 @@ impl Layout {
             Column::Hashes => (24, 8),
             Column::Bits => (32, 8 * self.words),
             Column::Keys(band) => (32 + bits + 4 * band as u64, 4),
+            Column::Scores => (32 + bits + 4 * self.bands as u64, 8),
         };
         (self.pages * before, width)
     }
@@ -228,6 +234,10 @@ pub fn write(
         twos.iter().flat_map(|two| two.bits).try_for_each(|word| file.write_all(&word.to_le_bytes()))?;
         for band in 0..layout.bands {
             twos.iter().try_for_each(|two| file.write_all(&two.keys[band].to_le_bytes()))?;
+        }
+        if layout.scored {
+            let scores = pages.scores.iter().flatten();
+            scores.take(collection.len()).try_for_each(|score| file.write_all(&score.to_le_bytes()))?;
         }
         Ok(())
     })();
@@ -536,6 +546,9 @@ pub fn check(path: &Path) -> Result<Inspection> {
     inspection.fact("feature hash", &header.feature_hash);
     let settings = serde_json::to_value(&header.settings).unwrap_or_default();
     inspection.header_field("settings".to_owned(), &settings);
+    if let Some(field) = &header.reading.fields.score {
+        inspection.fact("scores", field);
+    }
     if let Err(error) = file.names() {
         inspection.problem(error.to_string());
     }

@@ -1,5 +1,5 @@
-//! Records of one width in order of their bytes, more than memory holds: sorted in memory as far as they fit,
-//! and otherwise in runs on disk that are merged.
+//! Records in order of their bytes, more than memory holds: sorted in memory as far as they fit, and otherwise in runs on
+//! disk that are merged.
 
 use crate::error::{Error, Result};
 use flipside_core::internal::memory::{prefetch, with_room};
@@ -151,19 +151,8 @@ impl Sorter {
         self.records = ordered.emptied();
         self.runs.push(path);
         if self.runs.len() >= MOST_RUNS {
-            let path = self.next_run();
-            let io = |error| Error::io(&path, error);
-            let runs = std::mem::take(&mut self.runs);
-            let mut merged = BufWriter::with_capacity(1 << 18, File::create(&path).map_err(io)?);
-            let mut all = Merge::of_files(self.width, &runs)?;
-            while let Some(record) = all.next()? {
-                merged.write_all(record).map_err(io)?;
-            }
-            merged.flush().map_err(io)?;
-            drop(all);
-            for run in runs {
-                std::fs::remove_file(&run).map_err(|error| Error::io(&run, error))?;
-            }
+            let (path, runs) = (self.next_run(), std::mem::take(&mut self.runs));
+            merge_into(&path, runs, Width::Of(self.width))?;
             self.runs.push(path);
         }
         Ok(())
@@ -181,7 +170,96 @@ impl Sorter {
             self.spill()?;
         }
         drop(self.records);
-        Ok(Sorted::Merged(Merge::of_files(self.width, &self.runs)?))
+        Ok(Sorted::Merged(Merge::of_files(Width::Of(self.width), &self.runs)?))
+    }
+}
+
+/// Makes one run of several, which it removes.
+fn merge_into(path: &Path, runs: Vec<PathBuf>, width: Width) -> Result<()> {
+    let io = |error| Error::io(path, error);
+    let mut merged = BufWriter::with_capacity(1 << 18, File::create(path).map_err(io)?);
+    let mut all = Merge::of_files(width, &runs)?;
+    while let Some(record) = all.next()? {
+        width.write(record, &mut merged).map_err(io)?;
+    }
+    merged.flush().map_err(io)?;
+    drop(all);
+    runs.iter().try_for_each(|run| std::fs::remove_file(run).map_err(|error| Error::io(run, error)))
+}
+
+/// Sorts records of any lengths, none of which is the beginning of another.
+pub struct LongSorter {
+    /// The first eight bytes of each record that waits, where it begins, and its length.
+    places: Vec<(u64, usize, usize)>,
+    bytes: Vec<u8>,
+    /// Bytes that may wait.
+    room: usize,
+    folder: PathBuf,
+    name: &'static str,
+    runs: Vec<PathBuf>,
+    made: usize,
+}
+
+impl LongSorter {
+    /// As [`Sorter::new`].
+    pub fn new(memory: u64, folder: &Path, name: &'static str) -> Self {
+        let (places, bytes, runs) = (Vec::new(), Vec::new(), Vec::new());
+        // What grows is held twice for a moment.
+        let room = memory.max(LEAST_MEMORY) as usize / 2;
+        Self { places, bytes, room, folder: folder.to_path_buf(), name, runs, made: 0 }
+    }
+
+    /// Adds a record.
+    ///
+    /// # Errors
+    /// If a run cannot be written.
+    pub fn push(&mut self, record: &[u8]) -> Result<()> {
+        let waiting = self.bytes.len() + self.places.len() * size_of::<(u64, usize, usize)>();
+        if waiting >= self.room {
+            self.spill()?;
+        }
+        let mut head = [0; 8];
+        let known = record.len().min(8);
+        head[..known].copy_from_slice(&record[..known]);
+        self.places.push((u64::from_be_bytes(head), self.bytes.len(), record.len()));
+        self.bytes.extend_from_slice(record);
+        Ok(())
+    }
+
+    fn next_run(&mut self) -> PathBuf {
+        self.made += 1;
+        self.folder.join(format!("{}-{}.run", self.name, self.made))
+    }
+
+    fn spill(&mut self) -> Result<()> {
+        let path = self.next_run();
+        let io = |error| Error::io(&path, error);
+        let bytes = &self.bytes;
+        let record = |&(_, at, length): &(u64, usize, usize)| &bytes[at..at + length];
+        self.places.par_sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| record(a).cmp(record(b))));
+        let mut run = BufWriter::with_capacity(1 << 18, File::create(&path).map_err(io)?);
+        for place in &self.places {
+            Width::Told.write(record(place), &mut run).map_err(io)?;
+        }
+        run.flush().map_err(io)?;
+        self.places.clear();
+        self.bytes.clear();
+        self.runs.push(path);
+        if self.runs.len() >= MOST_RUNS {
+            let (path, runs) = (self.next_run(), std::mem::take(&mut self.runs));
+            merge_into(&path, runs, Width::Told)?;
+            self.runs.push(path);
+        }
+        Ok(())
+    }
+
+    /// All records, ascending, each once.
+    ///
+    /// # Errors
+    /// If a run cannot be written or read.
+    pub fn finish(mut self) -> Result<Merge> {
+        self.spill()?;
+        Merge::of_files(Width::Told, &self.runs)
     }
 }
 
@@ -276,8 +354,28 @@ impl Sorted {
     }
 }
 
+/// How long records of a run are.
+#[derive(Clone, Copy)]
+enum Width {
+    /// All as long.
+    Of(usize),
+    /// In four bytes before each.
+    Told,
+}
+
+impl Width {
+    fn write(self, record: &[u8], to: &mut impl Write) -> std::io::Result<()> {
+        if matches!(self, Self::Told) {
+            let length = u32::try_from(record.len()).map_err(|_| std::io::ErrorKind::InvalidData)?;
+            to.write_all(&length.to_le_bytes())?;
+        }
+        to.write_all(record)
+    }
+}
+
 /// A list of records that is read from its beginning.
 struct Run {
+    width: Width,
     record: Vec<u8>,
     source: Box<dyn Read + Send>,
     path: PathBuf,
@@ -286,18 +384,30 @@ struct Run {
 impl Run {
     /// Reads the next record; false at the end.
     fn advance(&mut self) -> Result<bool> {
-        let mut filled = 0;
-        while filled < self.record.len() {
-            match self.source.read(&mut self.record[filled..]) {
-                Ok(0) if filled == 0 => return Ok(false),
-                Ok(0) => return Err(Error::io(&self.path, std::io::ErrorKind::UnexpectedEof.into())),
-                Ok(n) => filled += n,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::io(&self.path, error)),
+        if matches!(self.width, Width::Told) {
+            let mut length = [0; 4];
+            if !fill(&mut length, &mut *self.source, &self.path)? {
+                return Ok(false);
             }
+            self.record.resize(u32::from_le_bytes(length) as usize, 0);
         }
-        Ok(true)
+        fill(&mut self.record, &mut *self.source, &self.path)
     }
+}
+
+/// Reads as many bytes; false at the end of the source.
+fn fill(bytes: &mut [u8], source: &mut dyn Read, path: &Path) -> Result<bool> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match source.read(&mut bytes[filled..]) {
+            Ok(0) if filled == 0 => return Ok(false),
+            Ok(0) => return Err(Error::io(path, std::io::ErrorKind::UnexpectedEof.into())),
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::io(path, error)),
+        }
+    }
+    Ok(true)
 }
 
 impl Ord for Run {
@@ -321,6 +431,9 @@ impl PartialEq for Run {
 
 impl Eq for Run {}
 
+/// What is merged, and its path for messages.
+pub type Source = (PathBuf, Box<dyn Read + Send>);
+
 /// Merges lists of records that ascend.
 pub struct Merge {
     heap: BinaryHeap<Run>,
@@ -329,27 +442,32 @@ pub struct Merge {
 }
 
 impl Merge {
-    fn of_files(width: usize, paths: &[PathBuf]) -> Result<Self> {
+    fn of_files(width: Width, paths: &[PathBuf]) -> Result<Self> {
         let open = |path: &PathBuf| {
             let file = File::open(path).map_err(|error| Error::io(path, error))?;
             Ok((path.clone(), Box::new(BufReader::with_capacity(RUN_BUFFER, file)) as Box<dyn Read + Send>))
         };
-        Self::of(width, paths.iter().map(open).collect::<Result<Vec<_>>>()?)
+        Self::of_runs(width, paths.iter().map(open).collect::<Result<Vec<_>>>()?)
     }
 
     /// Merges what these sources hold, each ascending, of `width` bytes a record; the paths are for messages.
     ///
     /// # Errors
     /// If a source cannot be read.
-    pub fn of(width: usize, sources: Vec<(PathBuf, Box<dyn Read + Send>)>) -> Result<Self> {
+    pub fn of(width: usize, sources: Vec<Source>) -> Result<Self> {
+        Self::of_runs(Width::Of(width), sources)
+    }
+
+    fn of_runs(width: Width, sources: Vec<Source>) -> Result<Self> {
         let mut heap = BinaryHeap::with_capacity(sources.len());
         for (path, source) in sources {
-            let mut run = Run { record: vec![0; width], source, path };
+            let record = vec![0; if let Width::Of(width) = width { width } else { 0 }];
+            let mut run = Run { width, record, source, path };
             if run.advance()? {
                 heap.push(run);
             }
         }
-        Ok(Self { heap, last: vec![0; width], begun: false })
+        Ok(Self { heap, last: Vec::new(), begun: false })
     }
 
     /// The next record; equal ones come once.
@@ -361,7 +479,8 @@ impl Merge {
             let Some(mut first) = self.heap.peek_mut() else { return Ok(None) };
             let is_new = !self.begun || first.record != self.last;
             if is_new {
-                self.last.copy_from_slice(&first.record);
+                self.last.clear();
+                self.last.extend_from_slice(&first.record);
                 self.begun = true;
             }
             if !first.advance()? {
@@ -415,5 +534,30 @@ mod tests {
         let mut merge = Merge::of(2, sources).unwrap();
         assert_eq!(merge.next().unwrap(), Some(&[1, 2][..]));
         assert!(merge.next().is_err());
+    }
+
+    #[test]
+    fn records_of_any_lengths_ascend() {
+        let mut rng = SplitMix64::new(6);
+        let folder = tempfile::tempdir().unwrap();
+        // Ended by a zero, none begins another.
+        let record = |_| (0..rng.below(30)).map(|_| 1 + rng.below(3) as u8).chain([0]).collect();
+        let records: Vec<Vec<u8>> = (0..3000).map(record).collect();
+        let mut expected = records.clone();
+        expected.sort();
+        expected.dedup();
+        // From one run to so many that some are merged beforehand.
+        for room in [usize::MAX, 9999, 300] {
+            let mut sorter = LongSorter::new(1 << 20, folder.path(), "test");
+            sorter.room = room;
+            records.iter().for_each(|record| sorter.push(record).unwrap());
+            let (mut merge, mut got) = (sorter.finish().unwrap(), Vec::new());
+            while let Some(record) = merge.next().unwrap() {
+                got.push(record.to_vec());
+            }
+            assert!(got == expected, "{room}");
+        }
+        let mut none = LongSorter::new(1 << 20, folder.path(), "none").finish().unwrap();
+        assert_eq!(none.next().unwrap(), None);
     }
 }

@@ -5,6 +5,7 @@ use super::Budget;
 use super::cluster::{Fates, List, Records};
 use super::join::{all_edges, bits_bytes, source};
 use super::lookup::Lookup;
+use super::ranking::Graph;
 use super::record::{Edge, Fate, PAGE, page_bytes, page_of};
 use super::renumber::Order;
 use super::sketches::{Column, Folder};
@@ -35,6 +36,8 @@ pub struct Tables<'a> {
     pub folder: &'a Folder,
     pub order: Order,
     pub settings: &'a Settings,
+    /// All pairs.
+    pub graph: &'a Graph,
     /// As results number pages and clusters.
     pub fates: &'a Body,
     pub lookup: RefCell<Lookup<'a>>,
@@ -73,6 +76,14 @@ pub struct OldCounts {
     pub gone: u64,
 }
 
+/// New pages that go because their text stays in another page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopiesGone {
+    pub all: u64,
+    /// Those whose text an old page has.
+    pub of_old: u64,
+}
+
 /// What all pages come to.
 #[derive(Clone, Debug, Default)]
 pub struct PageCounts {
@@ -96,17 +107,17 @@ impl Tables<'_> {
         Sorter::new(width, self.budget.bytes / 4, self.work, name)
     }
 
-    /// A list of the pages that have copies, as stages number them, each with the number of pages of its text, and of
+    /// A list of the pages that have copies, as pairs number them, each with the number of pages of its text, and of
     /// old ones among these.
-    fn copies(&self, edges: &Body) -> Result<PathBuf> {
+    fn copies(&self) -> Result<PathBuf> {
         let mut by_first = self.sorter(2 * PAGE, "first");
-        let mut copies = Merge::of(Edge::WIDTH, vec![source(edges)?])?;
+        let mut copies = self.graph.copies()?;
         while let Some(edge) = copies.next()? {
             let Edge { later, earlier, .. } = Edge::of(edge);
             by_first.push(&[page_bytes(earlier), page_bytes(later)].concat())?;
         }
         let (mut list, mut by_first) = (List::create(self.work.join("copies.list"))?, by_first.finish()?);
-        let is_old = |page| u64::from(page < self.order.old_pages());
+        let is_old = |page| u64::from(page < self.graph.first_new());
         let mut last: Option<[u64; 3]> = None;
         loop {
             let record = by_first.next()?.map(|record| (page_of(record), page_of(&record[PAGE..])));
@@ -127,12 +138,11 @@ impl Tables<'_> {
     /// If what is there cannot be read, or the table cannot be written.
     pub fn pairs(&self, path: Option<&Path>, mut each: impl FnMut(&Pair)) -> Result<PairCounts> {
         const WIDTH: usize = Edge::WIDTH + 2 * PAGE;
-        let (bodies, _) = all_edges(self.folder)?;
-        let copies = self.copies(&bodies[0])?;
-        // Both pages as stages number them, the earlier one first; and what the later one's text has of pages.
+        let copies = self.copies()?;
+        let first_new = self.graph.first_new();
+        // Both pages as pairs number them, the earlier one first; and what the later one's text has of pages.
         let mut by_earlier = self.sorter(WIDTH, "pairs by earlier");
-        let mut edges = Merge::of(Edge::WIDTH, bodies.iter().map(source).collect::<Result<Vec<_>>>()?)?;
-        let mut of_later = Sizes::open(&copies, self.order)?;
+        let (mut edges, mut of_later) = (self.graph.edges()?, Sizes::open(&copies, first_new)?);
         while let Some(bytes) = edges.next()? {
             let sizes = of_later.of(page_of(bytes))?;
             let (later, earlier) = (&bytes[..PAGE], &bytes[PAGE..2 * PAGE]);
@@ -140,10 +150,10 @@ impl Tables<'_> {
                 .push(&[earlier, later, &bytes[2 * PAGE..], &sizes.map(page_bytes).concat()].concat())?;
         }
         drop(edges);
-        let (mut by_earlier, mut of_earlier) = (by_earlier.finish()?, Sizes::open(&copies, self.order)?);
-        // Both as results number them.
-        let mut listed = self.sorter(Edge::WIDTH, "pairs");
-        let mut counts = PairCounts::default();
+        let (mut by_earlier, mut of_earlier) = (by_earlier.finish()?, Sizes::open(&copies, first_new)?);
+        // The later one as pairs number them, and the earlier one as stages do.
+        let mut by_later = self.sorter(Edge::WIDTH, "pairs by later");
+        let (mut counts, mut pages) = (PairCounts::default(), self.graph.pages()?);
         while let Some(record) = by_earlier.next()? {
             let Edge { later: earlier, earlier: later, distance, similarity } = Edge::of(record);
             if distance.is_some() {
@@ -151,12 +161,20 @@ impl Tables<'_> {
                 let [others, old_others] = [0, 1].map(|at| page_of(&record[Edge::WIDTH + at * PAGE..]));
                 counts.found += pages * others - old * old_others;
             }
-            let [a, b] = [earlier, later].map(|page| self.order.in_results(page));
-            if !(self.order.is_old(a) && self.order.is_old(b)) {
-                listed.push(&Edge { later: a.min(b), earlier: a.max(b), distance, similarity }.bytes())?;
+            // The later one is old only if both are.
+            if later >= first_new {
+                by_later.push(&Edge { later, earlier: pages.of(earlier)?, distance, similarity }.bytes())?;
             }
         }
         drop(by_earlier);
+        // Both as results number them.
+        let (mut by_later, mut pages) = (by_later.finish()?, self.graph.pages()?);
+        let mut listed = self.sorter(Edge::WIDTH, "pairs");
+        while let Some(edge) = by_later.next()?.map(Edge::of) {
+            let [a, b] = [edge.earlier, pages.of(edge.later)?].map(|page| self.order.in_results(page));
+            listed.push(&Edge { later: a.min(b), earlier: a.max(b), ..edge }.bytes())?;
+        }
+        drop(by_later);
         let mut listed = listed.finish()?;
         let mut next = || -> Result<Option<Pair>> {
             let Some(record) = listed.next()? else { return Ok(None) };
@@ -176,26 +194,63 @@ impl Tables<'_> {
             }
             None => while next()?.is_some() {},
         }
-        let (mut copies, pairs_of) =
-            (Sizes::open(&copies, self.order)?, |n: u64| n * n.saturating_sub(1) / 2);
+        let (mut copies, pairs_of) = (Sizes::open(&copies, first_new)?, |n: u64| n * n.saturating_sub(1) / 2);
         while let Some([_, pages, old]) = copies.take()? {
             counts.found += pairs_of(pages) - pairs_of(old);
         }
         Ok(counts)
     }
 
-    /// New pages whose text an old one has.
+    /// New pages that go because their text stays in another page.
     ///
     /// # Errors
     /// If what is there cannot be read.
-    pub fn copies_of_old(&self) -> Result<u64> {
+    pub fn copies_gone(&self) -> Result<CopiesGone> {
         let (bodies, _) = all_edges(self.folder)?;
-        let (mut copies, mut number) = (Merge::of(Edge::WIDTH, vec![source(&bodies[0])?])?, 0);
-        let first_new = self.order.old_pages();
-        while let Some(edge) = copies.next()?.map(Edge::of) {
-            number += u64::from(edge.later >= first_new && edge.earlier < first_new);
+        // As results number pages, each with the first page of its text.
+        let (mut copies, mut by_page) =
+            (Merge::of(Edge::WIDTH, vec![source(&bodies[0])?])?, self.sorter(2 * PAGE, "copies by page"));
+        while let Some(Edge { later, earlier, .. }) = copies.next()?.map(Edge::of) {
+            for page in [later, earlier] {
+                by_page.push(&[self.order.in_results(page), earlier].map(page_bytes).concat())?;
+            }
         }
-        Ok(number)
+        let (mut by_page, mut by_text) = (by_page.finish()?, self.sorter(2 * PAGE + 1, "copies by text"));
+        let mut fates = Fates::open(self.fates)?;
+        let mut next = fates.take()?;
+        while let Some(record) = by_page.next()? {
+            let page = page_of(record);
+            while next.is_some_and(|fate| fate.page < page) {
+                next = fates.take()?;
+            }
+            // Old pages of no new cluster have no fate.
+            let stays = next.is_none_or(|fate| fate.page != page || fate.stays == page);
+            by_text.push(&[&record[PAGE..], &record[..PAGE], &[u8::from(stays)]].concat())?;
+        }
+        drop(by_page);
+        let (mut by_text, mut gone) = (by_text.finish()?, CopiesGone::default());
+        // Of a text, its new pages, those of them that stay, and whether an old page has it.
+        let mut text: Option<(u64, u64, u64, bool)> = None;
+        loop {
+            let record = by_text.next()?;
+            let first = record.map(page_of);
+            if let Some((_, new, stay, has_old)) = text.take_if(|(of, ..)| first != Some(*of)) {
+                // One that goes for another text is no copy.
+                let copies = new.saturating_sub(stay.max(u64::from(!has_old)));
+                gone.all += copies;
+                gone.of_old += if has_old { copies } else { 0 };
+            }
+            let Some(record) = record else { break };
+            let (_, new, stay, has_old) = text.get_or_insert((page_of(record), 0, 0, false));
+            match self.order.is_old(page_of(&record[PAGE..])) {
+                true => *has_old = true,
+                false => {
+                    *new += 1;
+                    *stay += u64::from(record[2 * PAGE]);
+                }
+            }
+        }
+        Ok(gone)
     }
 
     fn pair_row(&self, pair: &Pair) -> Result<PairRow<'_>> {
@@ -222,11 +277,13 @@ impl Tables<'_> {
     /// # Errors
     /// As [`pairs`](Self::pairs).
     pub fn clusters(&self, path: Option<&Path>) -> Result<ClusterCounts> {
-        const WIDTH: usize = 4 * PAGE;
+        const WIDTH: usize = 4 * PAGE + 1;
         let mut by_cluster = self.sorter(WIDTH, "clusters");
         let mut fates = Fates::open(self.fates)?;
-        while let Some(Fate { page, stays, cluster, size, .. }) = fates.take()? {
-            by_cluster.push(&[cluster, page, stays, size].map(page_bytes).concat())?;
+        while let Some(Fate { page, stays, cluster, size, beside, .. }) = fates.take()? {
+            by_cluster.push(
+                &[&[cluster, page, stays, size].map(page_bytes).concat()[..], &[u8::from(beside)]].concat(),
+            )?;
         }
         let mut by_cluster = by_cluster.finish()?;
         let (mut sizes, mut counts): (BTreeMap<u64, u64>, _) = (BTreeMap::new(), ClusterCounts::default());
@@ -236,7 +293,7 @@ impl Tables<'_> {
         let mut next = || -> Result<Option<[u64; 4]>> {
             let Some(record) = by_cluster.next()? else { return Ok(None) };
             let member = [0, 1, 2, 3].map(|at| page_of(&record[at * PAGE..]));
-            let [cluster, page, stays, size] = member;
+            let ([cluster, page, stays, size], beside) = (member, record[4 * PAGE] == 1);
             if last.replace(cluster) != Some(cluster) {
                 (others, is_kept_there) = (size - 1, false);
                 *sizes.entry(size).or_default() += 1;
@@ -247,8 +304,8 @@ impl Tables<'_> {
                 largest.insert(place, Large { cluster: of, size, shown: Vec::new(), cohesion: None });
                 largest.truncate(SHOWN_CLUSTERS);
             }
-            // All old pages stay; the first of them is the one that the others of the cluster go for.
-            let is_kept = page == stays && !is_kept_there;
+            // Several may stay; files of earlier versions do not tell the one that others go for, which is the first.
+            let is_kept = page == stays && !beside && !is_kept_there;
             is_kept_there |= is_kept;
             old.members += u64::from(self.order.is_old(page));
             old.clusters += u64::from(is_kept && self.order.is_old(page));
@@ -298,7 +355,7 @@ impl Tables<'_> {
     pub fn cohesion(&self, mut each: impl FnMut(Cluster, Cohesion, Document)) -> Result<()> {
         let (measure, floor) = self.settings.cohesion();
         let words = self.folder.files.first().map_or(0, |file| file.layout.words);
-        let width = 2 * PAGE + 16 + 4 + 8 * words;
+        let width = 2 * PAGE + 1 + 16 + 4 + 8 * words;
         let mut by_cluster = self.sorter(width, "cohesion");
         let mut fates = Fates::open(self.fates)?;
         let mut next = fates.take()?;
@@ -314,9 +371,12 @@ impl Tables<'_> {
             while let Some(fate) = next.filter(|fate| fate.page < end) {
                 let at = (fate.page - start) as usize;
                 record.clear();
-                // By the numbers of stages, by which the page that stays comes first.
+                // The page that others go for comes first; where that is not told, as in files of earlier versions, it is
+                // the first that stays, by the numbers of stages.
                 let page = self.order.in_stages(fate.page);
-                [fate.cluster, page].iter().for_each(|&n| record.extend(page_bytes(n)));
+                record.extend(page_bytes(fate.cluster));
+                record.push(u8::from(fate.stays != fate.page || fate.beside));
+                record.extend(page_bytes(page));
                 record.extend_from_slice(&digests[16 * at..][..16]);
                 record.extend_from_slice(&features[4 * at..][..4]);
                 record.extend_from_slice(&bits[8 * words * at..][..8 * words]);
@@ -329,8 +389,8 @@ impl Tables<'_> {
         let mut by_similarity = self.sorter(3 * PAGE + 4, "similarities");
         let (mut by_cluster, mut kept): (_, Option<(u64, u64, Owned)>) = (by_cluster.finish()?, None);
         while let Some(record) = by_cluster.next()? {
-            let (cluster, page) = (page_of(record), self.order.in_results(page_of(&record[PAGE..])));
-            let sketch = Owned::of(&record[2 * PAGE..]);
+            let (cluster, page) = (page_of(record), self.order.in_results(page_of(&record[PAGE + 1..])));
+            let sketch = Owned::of(&record[2 * PAGE + 1..]);
             match &kept {
                 Some((of, stays, first)) if *of == cluster => {
                     let first = first.companion();
@@ -557,12 +617,12 @@ impl Tables<'_> {
 struct Sizes {
     list: Records,
     next: Option<[u64; 3]>,
-    order: Order,
+    first_new: u64,
 }
 
 impl Sizes {
-    fn open(path: &Path, order: Order) -> Result<Self> {
-        let mut sizes = Self { list: Records::open(path, 3 * PAGE)?, next: None, order };
+    fn open(path: &Path, first_new: u64) -> Result<Self> {
+        let mut sizes = Self { list: Records::open(path, 3 * PAGE)?, next: None, first_new };
         sizes.take()?;
         Ok(sizes)
     }
@@ -574,12 +634,12 @@ impl Sizes {
     }
 
     /// How many pages the text of a page has, and how many of them are old; pages are asked for in ascending order, as
-    /// stages number them.
+    /// pairs number them.
     fn of(&mut self, page: u64) -> Result<[u64; 2]> {
         while self.next.is_some_and(|[at, ..]| at < page) {
             self.take()?;
         }
-        let alone = [1, u64::from(page < self.order.old_pages())];
+        let alone = [1, u64::from(page < self.first_new)];
         Ok(self.next.filter(|&[at, ..]| at == page).map_or(alone, |[_, pages, old]| [pages, old]))
     }
 }

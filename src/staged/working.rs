@@ -13,6 +13,7 @@ use crate::inspection::Inspection;
 use crate::making::{self, Unfinished, is_unfinished, keep, take_leftovers_away, with};
 use crate::pipeline::{Against, Job};
 use crate::wording::printable_path;
+use flipside_core::clusters::Keep;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
@@ -46,8 +47,10 @@ impl Mark {
             .iter()
             .map(|input| fs::metadata(input.stored()).and_then(|found| found.modified()).ok())
             .collect();
-        let decides =
-            (&job.settings, &job.fields, job.longest_page, job.rules, files.new_files, paths, marks, written);
+        // In which order inputs are named decides where it is said to.
+        let named = (job.settings.keep == Keep::InputOrder).then_some(&job.inputs);
+        let read = (&job.fields, job.longest_page, job.rules);
+        let decides = (&job.settings, read, files.new_files, paths, marks, written, named);
         let bytes = serde_json::to_vec(&decides).map_err(|error| Error::io(&job.out, error.into()))?;
         let (low, high) = murmur3_x64_128(&bytes, 0);
         let flipside = env!("CARGO_PKG_VERSION").to_owned();

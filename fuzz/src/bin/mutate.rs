@@ -134,7 +134,7 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
     use flipside::corpus::{JsonlFields, ReadRules};
     use flipside::format::{KINDS, read_any};
     use flipside::pipeline::Silent;
-    use flipside::staged::{self, ApplyJob, ClusterJob, JoinJob, Outputs, Shard, SketchJob};
+    use flipside::staged::{self, ApplyJob, ClusterJob, Grouping, JoinJob, Outputs, Shard, SketchJob};
     let words = ["a page of a few words that stands twice", "a page of a few words that stands alone, or so"];
     let pages: String =
         (0..9).map(|n| serde_json::json!({"text": words[n % 2]}).to_string() + "\n").collect();
@@ -154,15 +154,21 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
     staged::sketch(&sketch, &Silent).expect("sketches");
     let join = JoinJob { sketches: sketches.clone(), against: Vec::new(), memory: None, threads: 1, shard: Shard::default() };
     staged::join(&join, &Silent).expect("pairs");
-    let linkage = Linkage::Star;
-    let cluster = ClusterJob { sketches: sketches.clone(), against: Vec::new(), linkage, memory: None, threads: 1 };
+    let grouping = Grouping::of(Linkage::Star);
+    let cluster = ClusterJob {
+        sketches: sketches.clone(),
+        against: Vec::new(),
+        grouping: grouping.clone(),
+        memory: None,
+        threads: 1,
+    };
     staged::cluster(&cluster, &Silent).expect("clusters");
     let apply = ApplyJob {
         sketches: sketches.clone(),
         against: Vec::new(),
         inputs: vec![input],
         out: folder.join("kept"),
-        linkage,
+        grouping,
         writes: Outputs { kept: true, removed: true },
         threads: 1,
         shard: Shard::default(),

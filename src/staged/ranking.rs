@@ -1,0 +1,430 @@
+//! Pages in the order in which they are kept. Where that is not the order of their numbers, pages that are near others
+//! have ranks, and pairs are told by ranks: the page that stays comes first, as it does where pages are told by numbers.
+
+use super::Budget;
+use super::cluster::{Grouping, List, Records};
+use super::join::{all_edges, in_range, source, words};
+use super::record::{Edge, PAGE, page_bytes, page_of};
+use super::sketches::{CHUNK, Column, Folder};
+use super::sorter::{LongSorter, Merge, Sorted, Sorter, Source};
+use crate::error::{Error, Result};
+use crate::format::Body;
+use crate::pipeline::sources::{folder_name, number_of_host};
+use flipside_core::clusters::{Keep, Source as SourceKind};
+use flipside_core::streamed::Bits;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+/// What is known of files of sketches beside what is in them, in their order.
+#[derive(Clone, Debug, Default)]
+pub struct OfFiles {
+    /// The number of the folder that each is in.
+    folders: Vec<u64>,
+    /// The score of each file's pages, where the order in which inputs were named decides.
+    scores: Vec<f64>,
+}
+
+impl OfFiles {
+    /// Of files of these paths, all of them with these scores, if there are any.
+    pub fn new<'a>(paths: impl Iterator<Item = &'a Path>, scores: Vec<f64>) -> Self {
+        let mut numbers = hashbrown::HashMap::new();
+        let number = |path| {
+            let next = numbers.len() as u64;
+            *numbers.entry(folder_name(path)).or_insert(next)
+        };
+        Self { folders: paths.map(number).collect(), scores }
+    }
+
+    /// By the paths that sketches tell.
+    pub fn of(folder: &Folder) -> Self {
+        Self::new(folder.files.iter().map(|file| Path::new(&file.header.input.path)), Vec::new())
+    }
+}
+
+/// All pairs of a folder of sketches that was joined, by numbers in whose order pages are kept. Copies come with the one
+/// of them that stays for all; only such ones are near others.
+pub struct Graph {
+    pairs: Pairs,
+    /// How many numbers there are.
+    numbers: u64,
+    first_new: u64,
+}
+
+enum Pairs {
+    /// By the numbers of pages.
+    ByNumber(Vec<Body>),
+    /// By ranks.
+    ByRank { copies: PathBuf, near: PathBuf, ranked: PathBuf },
+}
+
+/// A page of a rank, and the number of its source.
+const RANKED: usize = PAGE + 8;
+
+impl Graph {
+    /// The pairs of a folder, as somebody is to stay of each cluster. What is sorted for it is in `work`.
+    ///
+    /// # Errors
+    /// If a band is not joined yet, a file is damaged, or the disk is full.
+    pub fn new(
+        folder: &Folder,
+        grouping: &Grouping,
+        files: &OfFiles,
+        work: &Path,
+        budget: &Budget,
+    ) -> Result<Self> {
+        let (bodies, _) = all_edges(folder)?;
+        if grouping.goes_by_number() {
+            let (numbers, first_new) = (folder.pages(), folder.first_new());
+            return Ok(Self { pairs: Pairs::ByNumber(bodies), numbers, first_new });
+        }
+        Ranking { folder, grouping, files, work, budget }.graph(&bodies)
+    }
+
+    /// How many numbers there are: of pages, or ranks.
+    pub fn numbers(&self) -> u64 {
+        self.numbers
+    }
+
+    /// The first number of a new page.
+    pub fn first_new(&self) -> u64 {
+        self.first_new
+    }
+
+    /// All pairs, by their later pages, each once.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn edges(&self) -> Result<Merge> {
+        let sources = match &self.pairs {
+            Pairs::ByNumber(bodies) => bodies.iter().map(source).collect::<Result<_>>()?,
+            Pairs::ByRank { copies, near, .. } => vec![list(copies)?, list(near)?],
+        };
+        Merge::of(Edge::WIDTH, sources)
+    }
+
+    /// Copies alone.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn copies(&self) -> Result<Merge> {
+        let copies = match &self.pairs {
+            Pairs::ByNumber(bodies) => source(&bodies[0])?,
+            Pairs::ByRank { copies, .. } => list(copies)?,
+        };
+        Merge::of(Edge::WIDTH, vec![copies])
+    }
+
+    /// What turns ascending numbers back into pages.
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    pub fn pages(&self) -> Result<PagesOf> {
+        match &self.pairs {
+            Pairs::ByNumber(_) => Ok(PagesOf { ranked: None, next: 0, last: (0, 0) }),
+            Pairs::ByRank { ranked, .. } => {
+                Ok(PagesOf { ranked: Some(Records::open(ranked, RANKED)?), next: 0, last: (0, 0) })
+            }
+        }
+    }
+
+    /// Whether numbers are those of pages.
+    pub fn is_by_number(&self) -> bool {
+        matches!(self.pairs, Pairs::ByNumber(_))
+    }
+}
+
+fn list(path: &Path) -> Result<Source> {
+    let file = File::open(path).map_err(|error| Error::io(path, error))?;
+    Ok((path.to_path_buf(), Box::new(BufReader::with_capacity(1 << 16, file))))
+}
+
+/// Pages by their numbers in a [`Graph`], which are asked for in ascending order.
+pub struct PagesOf {
+    ranked: Option<Records>,
+    /// The rank that is read next.
+    next: u64,
+    last: (u64, u64),
+}
+
+impl PagesOf {
+    /// The page of a number.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn of(&mut self, number: u64) -> Result<u64> {
+        Ok(self.with_source(number)?.0)
+    }
+
+    /// The page of a number, and the number of its source; 0 where nobody asked for sources.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn with_source(&mut self, number: u64) -> Result<(u64, u64)> {
+        let Some(ranked) = &mut self.ranked else { return Ok((number, 0)) };
+        while self.next <= number {
+            let Some(record) = ranked.next()? else {
+                return Err(Error::io(ranked.path(), std::io::ErrorKind::UnexpectedEof.into()));
+            };
+            let source = record[PAGE..].first_chunk().map_or(0, |&source| u64::from_be_bytes(source));
+            self.last = (page_of(record), source);
+            self.next += 1;
+        }
+        Ok(self.last)
+    }
+}
+
+/// Two numbers, the second looked up by the first.
+struct ByPage {
+    list: Records,
+    next: Option<(u64, u64)>,
+}
+
+impl ByPage {
+    fn open(path: &Path) -> Result<Self> {
+        let mut by_page = Self { list: Records::open(path, 2 * PAGE)?, next: None };
+        by_page.take()?;
+        Ok(by_page)
+    }
+
+    fn take(&mut self) -> Result<Option<(u64, u64)>> {
+        let next = self.list.next()?.map(two);
+        Ok(std::mem::replace(&mut self.next, next))
+    }
+
+    /// What a page has; pages are asked for in ascending order.
+    fn of(&mut self, page: u64) -> Result<Option<u64>> {
+        while self.next.is_some_and(|(at, _)| at < page) {
+            self.take()?;
+        }
+        Ok(self.next.filter(|&(at, _)| at == page).map(|(_, of)| of))
+    }
+
+    /// The same where each page that is asked for is there.
+    fn must(&mut self, page: u64) -> Result<u64> {
+        let of = self.of(page)?;
+        of.ok_or_else(|| Error::io(self.list.path(), std::io::ErrorKind::InvalidData.into()))
+    }
+}
+
+fn two(record: &[u8]) -> (u64, u64) {
+    (page_of(record), page_of(&record[PAGE..]))
+}
+
+struct Ranking<'a> {
+    folder: &'a Folder,
+    grouping: &'a Grouping,
+    files: &'a OfFiles,
+    work: &'a Path,
+    budget: &'a Budget,
+}
+
+impl Ranking<'_> {
+    fn sorter(&self, width: usize, name: &'static str) -> Sorter {
+        Sorter::new(width, self.budget.bytes / 4, self.work, name)
+    }
+
+    fn list(&self, name: &str) -> Result<List> {
+        List::create(self.work.join(name))
+    }
+
+    fn graph(&self, bodies: &[Body]) -> Result<Graph> {
+        let mut keyed = self.keyed(&self.paired(bodies)?)?;
+        let (mut list, mut by_page) = (self.list("ranked")?, self.sorter(2 * PAGE, "ranks"));
+        let (mut numbers, mut first_new) = (0, 0);
+        while let Some(record) = keyed.next()? {
+            // Page and source stand behind the key.
+            let ranked = &record[record.len() - RANKED..];
+            list.put(ranked)?;
+            by_page.push(&[&ranked[..PAGE], &page_bytes(numbers)].concat())?;
+            numbers += 1;
+            first_new += u64::from(page_of(ranked) < self.folder.first_new());
+        }
+        let ranked = list.finish()?;
+        drop(keyed);
+        let ranks = self.put_away("ranks.by-page", by_page.finish()?)?;
+        let (copies, leaders) = self.copies(&bodies[0], &ranks)?;
+        let near = self.near(&bodies[1..], &leaders)?;
+        Ok(Graph { pairs: Pairs::ByRank { copies, near, ranked }, numbers, first_new })
+    }
+
+    fn put_away(&self, name: &str, mut sorted: Sorted) -> Result<PathBuf> {
+        let mut list = self.list(name)?;
+        while let Some(record) = sorted.next()? {
+            list.put(record)?;
+        }
+        list.finish()
+    }
+
+    /// The pages that have pairs.
+    fn paired(&self, bodies: &[Body]) -> Result<Bits> {
+        let pages = self.folder.pages();
+        let mut paired = Bits::new(pages);
+        for body in bodies {
+            let mut edges = Merge::of(Edge::WIDTH, vec![source(body)?])?;
+            while let Some(edge) = edges.next()? {
+                let (later, earlier) = two(edge);
+                paired.set(in_range(body.path(), later, pages)?);
+                paired.set(in_range(body.path(), earlier, later)?);
+            }
+        }
+        Ok(paired)
+    }
+
+    /// These pages in order, each as bytes that end with its number and the number of its source.
+    fn keyed(&self, pages: &Bits) -> Result<Merge> {
+        let Grouping { keep, quota, .. } = self.grouping;
+        let mut keyed = LongSorter::new(self.budget.bytes / 4, self.work, "keys");
+        let needs_names =
+            !matches!(keep, Keep::First | Keep::InputOrder) || quota.each == Some(SourceKind::Host);
+        let (mut digests, mut lengths, mut scores, mut record) = (vec![], vec![], vec![], vec![]);
+        for (at, file) in self.folder.files.iter().enumerate() {
+            let (start, end) = (self.folder.starts[at], self.folder.starts[at + 1]);
+            if !(start..end).any(|page| pages.get(page)) {
+                continue;
+            }
+            let names = if needs_names { file.names()? } else { Vec::new() };
+            let (mut columns, is_new) = (file.reader()?, at >= self.folder.old_files);
+            for from in (0..file.header.pages).step_by(CHUNK as usize) {
+                let count = (file.header.pages - from).min(CHUNK) as usize;
+                columns.read(Column::Digests, from, count, &mut digests)?;
+                columns.read(Column::Lengths, from, count, &mut lengths)?;
+                scores.clear();
+                if keep.score_field().is_some() && file.layout.scored {
+                    columns.read(Column::Scores, from, count, &mut scores)?;
+                }
+                for (place, length) in words(&lengths).enumerate() {
+                    let row = from + place as u64;
+                    let page = start + row;
+                    if !pages.get(page) {
+                        continue;
+                    }
+                    let url = names.get(row as usize).and_then(|named| named.url.as_deref());
+                    record.clear();
+                    record.push(u8::from(is_new));
+                    match keep {
+                        Keep::First => {}
+                        Keep::InputOrder => put_score(self.files.scores.get(at).copied(), &mut record),
+                        Keep::Score(_) => put_score(score_at(&scores, place), &mut record),
+                        Keep::Longest => record.extend_from_slice(&(!length).to_be_bytes()),
+                        Keep::ShortestUrl => {
+                            let url = url.filter(|url| !url.is_empty());
+                            record.extend(url.map_or(u64::MAX, |url| url.len() as u64).to_be_bytes());
+                            put_text(url, &mut record);
+                        }
+                    }
+                    if !matches!(keep, Keep::First | Keep::InputOrder) {
+                        record.extend(digests[16 * place..][..16].iter().rev());
+                        put_text(url, &mut record);
+                    }
+                    record.extend_from_slice(&page_bytes(page));
+                    let source = match quota.each {
+                        None => 0,
+                        Some(SourceKind::File) => at as u64,
+                        Some(SourceKind::Folder) => self.files.folders.get(at).copied().unwrap_or_default(),
+                        Some(SourceKind::Host) => number_of_host(url),
+                    };
+                    record.extend_from_slice(&source.to_be_bytes());
+                    keyed.push(&record)?;
+                }
+            }
+        }
+        keyed.finish()
+    }
+
+    /// Copies by rank, each with the one that stays for all, and of every page that has a pair the rank of the page that
+    /// stays for its text, by page.
+    fn copies(&self, body: &Body, ranks: &Path) -> Result<(PathBuf, PathBuf)> {
+        // First page of the text, rank.
+        let mut texts = self.sorter(2 * PAGE, "texts");
+        let (mut edges, mut rank) = (Merge::of(Edge::WIDTH, vec![source(body)?])?, ByPage::open(ranks)?);
+        while let Some(edge) = edges.next()? {
+            let (page, first) = two(edge);
+            texts.push(&[page_bytes(first), page_bytes(rank.must(page)?)].concat())?;
+        }
+        drop(edges);
+        let (mut texts, mut rank) = (texts.finish()?, ByPage::open(ranks)?);
+        let (mut copies, mut leaders) =
+            (self.sorter(Edge::WIDTH, "copies by rank"), self.list("leaders.copied")?);
+        let mut last = None;
+        while let Some((first, copy)) = texts.next()?.map(two) {
+            let leader = match last {
+                Some((of, leader)) if of == first => leader,
+                _ => {
+                    // The copies of a text ascend.
+                    let of_first = rank.must(first)?;
+                    let leader = copy.min(of_first);
+                    if of_first != leader {
+                        copies.push(&Edge::copy(of_first, leader).bytes())?;
+                    }
+                    leaders.put(&[page_bytes(first), page_bytes(leader)].concat())?;
+                    last = Some((first, leader));
+                    leader
+                }
+            };
+            if copy != leader {
+                copies.push(&Edge::copy(copy, leader).bytes())?;
+            }
+        }
+        drop(texts);
+        let copied = leaders.finish()?;
+        let (mut copied, mut ranks) = (ByPage::open(&copied)?, ByPage::open(ranks)?);
+        let mut leaders = self.list("leaders")?;
+        while let Some((page, rank)) = ranks.take()? {
+            let leader = copied.of(page)?.unwrap_or(rank);
+            leaders.put(&[page_bytes(page), page_bytes(leader)].concat())?;
+        }
+        Ok((self.put_away("copies.edges", copies.finish()?)?, leaders.finish()?))
+    }
+
+    /// Near pairs, each by the ranks of the pages that stay for the two texts.
+    fn near(&self, bodies: &[Body], leaders: &Path) -> Result<PathBuf> {
+        let (mut edges, mut leader) = (
+            Merge::of(Edge::WIDTH, bodies.iter().map(source).collect::<Result<Vec<_>>>()?)?,
+            ByPage::open(leaders)?,
+        );
+        let mut by_earlier = self.sorter(Edge::WIDTH, "near by earlier");
+        while let Some(edge) = edges.next()? {
+            let (later, earlier) = two(edge);
+            let rank = leader.must(later)?;
+            by_earlier.push(&[&page_bytes(earlier)[..], &page_bytes(rank), &edge[2 * PAGE..]].concat())?;
+        }
+        drop(edges);
+        let (mut by_earlier, mut leader) = (by_earlier.finish()?, ByPage::open(leaders)?);
+        let mut near = self.sorter(Edge::WIDTH, "near by rank");
+        while let Some(record) = by_earlier.next()? {
+            let (earlier, rank) = two(record);
+            let other = leader.must(earlier)?;
+            let [later, earlier] = [rank.max(other), rank.min(other)].map(page_bytes);
+            near.push(&[&later[..], &earlier, &record[2 * PAGE..]].concat())?;
+        }
+        drop(by_earlier);
+        self.put_away("near.edges", near.finish()?)
+    }
+}
+
+/// Bytes that ascend as numbers fall; those that are none come last.
+fn put_score(score: Option<f64>, record: &mut Vec<u8>) {
+    // Of zeros there is one.
+    let score = score.filter(|score| !score.is_nan()).unwrap_or(f64::NEG_INFINITY) + 0.0;
+    let bits = score.to_bits();
+    let ascending = if bits >> 63 == 1 { !bits } else { bits ^ 1 << 63 };
+    record.extend_from_slice(&(!ascending).to_be_bytes());
+}
+
+/// Bytes in the order of texts, of which none begins another; no text comes before all.
+fn put_text(text: Option<&str>, record: &mut Vec<u8>) {
+    let Some(text) = text else { return record.push(0) };
+    record.push(1);
+    for &byte in text.as_bytes() {
+        record.push(byte);
+        if byte == 0 {
+            record.push(1);
+        }
+    }
+    record.extend_from_slice(&[0, 0]);
+}
+
+fn score_at(scores: &[u8], place: usize) -> Option<f64> {
+    scores.as_chunks::<8>().0.get(place).map(|&score| f64::from_le_bytes(score))
+}
