@@ -828,6 +828,72 @@ fn stages_keep_the_pages_that_one_says() {
 }
 
 #[test]
+fn stages_write_kept_pages_in_as_many_files_as_one_says() {
+    let top = tempfile::tempdir().unwrap();
+    let at = |name: &str| top.path().join(name);
+    let crawl = at("crawl");
+    write_files(&crawl, &texts(600, 0, 3), 9);
+    for entry in fs::read_dir(corpus()).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, crawl.join(path.file_name().unwrap())).unwrap();
+    }
+    let sketches = at("sketches");
+    let settings = quick(0.6).with(|s| s.linkage = Linkage::Star);
+    staged::sketch(&sketch_job(std::slice::from_ref(&crawl), &sketches, &settings, ONE), &Silent).unwrap();
+    flipside().arg("join").arg(&sketches).assert().success();
+    flipside().arg("cluster").arg(&sketches).assert().success();
+    let apply = |name: &str, options: &str| {
+        let mut command = flipside();
+        command.args(["apply", "-q"]).args([&sketches, &crawl]).arg("--out").arg(at(name));
+        let output = command.args(options.split_whitespace()).assert().success().get_output().clone();
+        (contents(&at(name)), String::from_utf8(output.stdout).unwrap())
+    };
+    // The kept pages of some files as text, in the order of their names.
+    let pages = |files: &BTreeMap<String, Vec<u8>>, end: &str| -> Vec<String> {
+        let files = files.iter().filter(|(name, _)| name.ends_with(end) && !name.contains("removed"));
+        let text =
+            |bytes: &Vec<u8>| std::io::read_to_string(flate2::read::MultiGzDecoder::new(&bytes[..])).unwrap();
+        files.flat_map(|(_, bytes)| text(bytes).lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+    };
+    let held = Job {
+        writes: Writes { pages_parquet: false, ..ALL },
+        ..job(std::slice::from_ref(&crawl), &at("held"), settings)
+    };
+    pipeline::dedup(&held, &Silent).unwrap();
+    let kept = contents(&held.out);
+    let (one, _) = apply("one", "--kept-files one");
+    assert!(!kept["kept.jsonl.gz"].is_empty() && kept["kept.jsonl.gz"] == one["part-00001.jsonl.gz"]);
+    let (sized, told) = apply("sized", "--kept-files 5kB --threads 3");
+    assert_eq!(pages(&sized, ".jsonl.gz"), pages(&one, ".jsonl.gz"));
+    // Pages of the other formats may be larger alone.
+    let is_kept = |name: &&String| name.ends_with(".jsonl.gz");
+    assert!(sized.iter().filter(|(name, _)| is_kept(name)).all(|(_, bytes)| bytes.len() <= 5000));
+    // In several units, of which some have several files.
+    let parts =
+        |end: &str| sized.keys().filter(|name| name.starts_with("part-") && name.ends_with(end)).count();
+    assert!(parts(".note") >= 3 && parts(".jsonl.gz") > parts(".note"), "{:?}", sized.keys());
+    // Every list of pages that go is there, by the file that they are of.
+    let lists = |files: &BTreeMap<String, Vec<u8>>| -> Vec<Vec<u8>> {
+        let lists = files.iter().filter(|(name, _)| name.ends_with(".removed.csv"));
+        lists.map(|(_, bytes)| bytes.clone()).collect()
+    };
+    let (each, told_of_each) = apply("each", "");
+    assert!(lists(&sized) == lists(&each) && told == told_of_each, "{told} {told_of_each}");
+    // Dealt out, and begun again.
+    apply("shards", "--kept-files 5kB --shard 2/2");
+    let (shards, told) = apply("shards", "--kept-files 5kB");
+    assert!(shards == sized && told.contains("had been written before"), "{told}");
+    for path in sized.keys().filter(|name| name.ends_with(".note")).map(|name| at("sized").join(name)) {
+        assert!(flipside::inspect::inspect(&path).unwrap().problems.is_empty());
+    }
+    // What was written in other files stays.
+    let mut command = flipside();
+    command.args(["apply", "-q"]).args([&sketches, &crawl]).arg("--out").arg(at("sized"));
+    let told = command.args(["--kept-files", "6kB"]).assert().code(2).get_output().stderr.clone();
+    assert!(String::from_utf8(told).unwrap().contains("name another folder"));
+}
+
+#[test]
 fn a_plan_says_what_the_job_takes() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl");

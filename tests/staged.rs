@@ -5,7 +5,7 @@ use crate::cli::{corpus, flipside};
 use crate::place::{ends_by, is_caught};
 use flipside::clusters::Linkage;
 use flipside::core::dedup::{Context, Deduper, Kind, Outcome};
-use flipside::corpus::{DiscoverOptions, JsonlFields, ReadOptions, ReadRules, discover, read};
+use flipside::corpus::{DiscoverOptions, JsonlFields, KeptFiles, ReadOptions, ReadRules, discover, read};
 use flipside::hash::SplitMix64;
 use flipside::pipeline::Silent;
 use flipside::search::bands::Banding;
@@ -175,6 +175,7 @@ fn clusters_and_kept(
             out: out.to_path_buf(),
             grouping: grouping.clone(),
             writes: Outputs { kept: true, removed: true },
+            kept_files: KeptFiles::Each,
             threads,
             shard: format!("{}/{shards}", number + 1).parse().unwrap(),
         };
@@ -596,6 +597,7 @@ fn what_does_not_fit_is_named_and_stays() {
         out: top.path().join("kept"),
         grouping: Grouping::of(Linkage::Star),
         writes: Outputs { kept: true, removed: true },
+        kept_files: KeptFiles::Each,
         threads: 1,
         shard: Shard::default(),
     };

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use flipside::Error;
 use flipside::clusters::{Keep, Linkage, Quota, Source};
-use flipside::corpus::{JsonlFields, LONGEST_WINDOW, ReadRules};
+use flipside::corpus::{JsonlFields, KeptFiles, LONGEST_WINDOW, ReadRules};
 use flipside::hash::FeatureHash;
 use flipside::search::bands::Banding;
 use flipside::search::psm::Reading;
@@ -380,6 +380,18 @@ pub(crate) struct GroupArgs {
 
     #[command(flatten)]
     quota: QuotaArgs,
+}
+
+/// Parses in how many files kept pages are written. A number without a unit may be meant as one of files.
+pub(crate) fn kept_files(text: &str) -> Result<KeptFiles, String> {
+    let has_unit = text.ends_with(|last: char| !last.is_ascii_digit());
+    match text {
+        "one" => Ok(KeptFiles::One),
+        "each" => Ok(KeptFiles::Each),
+        size => bytes(size).ok().filter(|_| has_unit).map(KeptFiles::OfSize).ok_or_else(|| {
+            "expected one, each, or the size of a file with its unit, such as 256MiB".to_owned()
+        }),
+    }
 }
 
 /// How many pages of a cluster stay.

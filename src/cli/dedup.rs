@@ -2,7 +2,7 @@
 
 use super::arguments::{
     CheckArgs, FeatureArgs, FieldArgs, FrameArgs, Given, GroupArgs, InputArgs, MethodName, RunArgs,
-    SearchArgs, bytes, refuse,
+    SearchArgs, bytes, kept_files, refuse,
 };
 use super::progress::Bars;
 use super::{Done, tell};
@@ -123,18 +123,6 @@ enum WriteName {
     PagesParquet,
     /// Nothing
     None,
-}
-
-/// Parses in how many files kept pages are written. A number without a unit may be meant as one of files.
-fn kept_files(text: &str) -> Result<KeptFiles, String> {
-    let has_unit = text.ends_with(|last: char| !last.is_ascii_digit());
-    match text {
-        "one" => Ok(KeptFiles::One),
-        "each" => Ok(KeptFiles::Each),
-        size => bytes(size).ok().filter(|_| has_unit).map(KeptFiles::OfSize).ok_or_else(|| {
-            "expected one, each, or the size of a file with its unit, such as 256MiB".to_owned()
-        }),
-    }
 }
 
 impl Args {

@@ -1,12 +1,13 @@
 //! `flipside sketch`, `join`, `cluster` and `apply`: a run in stages, for more pages than memory holds.
 
 use super::arguments::{
-    CheckArgs, FeatureArgs, Given, InputArgs, MethodName, QuotaArgs, SearchArgs, bytes, parsed, threads,
+    CheckArgs, FeatureArgs, Given, InputArgs, MethodName, QuotaArgs, SearchArgs, bytes, kept_files, parsed,
+    threads,
 };
 use super::progress::Bars;
 use super::{Done, tell};
 use flipside::clusters::{Keep, Linkage};
-use flipside::corpus::JsonlFields;
+use flipside::corpus::{JsonlFields, KeptFiles};
 use flipside::report::tell::audited;
 use flipside::resources::peak_memory_bytes;
 use flipside::staged::{self, Grouping, Outputs, Shard};
@@ -322,6 +323,11 @@ pub(crate) struct ApplyArgs {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT", default_value = "kept,removed")]
     write: Vec<OutputName>,
 
+    /// In how many files the pages that stay are written: one for each input; one for all inputs of a format; or as many
+    /// as it takes for none to be larger than a size, as stored, such as 256MiB
+    #[arg(long, value_name = "one|each|BYTES", value_parser = kept_files, default_value = "each")]
+    kept_files: KeptFiles,
+
     /// The part of the input files to write, such as 17/1000, counted from 1: for many machines
     #[arg(long, value_name = "PART", default_value_t, value_parser = parsed::<Shard>)]
     shard: Shard,
@@ -354,6 +360,7 @@ impl ApplyArgs {
             out: self.out,
             grouping: self.groups.grouping(),
             writes: Outputs { kept: asks(OutputName::Kept), removed: asks(OutputName::Removed) },
+            kept_files: self.kept_files,
             threads: self.threads,
             shard: self.shard,
         };

@@ -1,19 +1,19 @@
 //! The last stage: for each input file the pages that stay, and a list of the others.
 
 use super::cluster::{self, Grouping, fates_of};
+use super::kept::Kept;
 use super::record::Fate;
 use super::sketch::{Shard, tell_broken};
-use super::sketches::{Column, Folder, InputMark, SketchFile};
+use super::sketches::{Folder, InputMark, SketchFile};
 use super::{names, workplace};
-use crate::corpus::{self, Damage, DiscoverOptions, Input, Place, ReadOptions, discover_all};
+use crate::corpus::{self, Damage, DiscoverOptions, Input, KeptFiles, ReadOptions, discover_all};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::format::{self, APPLIED, Body, NOTE, wrong};
-use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::making::{check_is_here, is_unfinished, sweep};
 use crate::pipeline::{Progress, with_threads};
-use crate::tables::{self, PageRow};
+use crate::tables::{self, PageRow, REMOVED};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -36,6 +36,9 @@ pub struct ApplyJob {
     pub grouping: Grouping,
     /// What is written of each file.
     pub writes: Outputs,
+    /// In how many files the pages that stay are written: one for each input, one for all of a format, or so many that
+    /// none is larger than a size.
+    pub kept_files: KeptFiles,
     /// Threads; 0 for as many as the machine has.
     pub threads: usize,
     /// The part of the files that is written.
@@ -74,13 +77,26 @@ struct Note {
     #[serde(flatten)]
     grouping: Grouping,
     writes: Outputs,
+    #[serde(default = "each", skip_serializing_if = "is_each")]
+    kept_files: KeptFiles,
     /// None in the note of the folder.
     file: Option<FileNote>,
+}
+
+fn each() -> KeptFiles {
+    KeptFiles::Each
+}
+
+fn is_each(kept_files: &KeptFiles) -> bool {
+    *kept_files == KeptFiles::Each
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct FileNote {
     input: InputMark,
+    /// Other inputs that were written with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    others: Vec<InputMark>,
     kept: u64,
     removed: u64,
     lost: u64,
@@ -115,37 +131,42 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
         }
         error => error,
     })?;
-    let note =
-        Note { sketches: folder.id.clone(), grouping: job.grouping.clone(), writes: job.writes, file: None };
+    let note = Note {
+        sketches: folder.id.clone(),
+        grouping: job.grouping.clone(),
+        writes: job.writes,
+        kept_files: job.kept_files,
+        file: None,
+    };
     begin(&job.out, &note)?;
-    let part: Vec<(&Input, usize)> = (0..)
-        .zip(inputs.into_iter().zip(places))
-        .filter(|&(at, _)| job.shard.has(at))
-        .map(|(_, of)| of)
-        .collect();
-    progress.begin("apply", part.iter().map(|(input, _)| input.stored_bytes()).sum::<u64>().max(1), "bytes");
-    let sum = Mutex::new(Applied { files: part.len() as u64, ..Applied::default() });
+    let all: Vec<(&Input, usize)> = inputs.into_iter().zip(places).collect();
+    let part: Vec<(usize, &[(&Input, usize)])> =
+        units(&all, job.kept_files).into_iter().enumerate().filter(|&(at, _)| job.shard.has(at)).collect();
+    let stored = |unit: &[(&Input, usize)]| unit.iter().map(|(input, _)| input.stored_bytes()).sum::<u64>();
+    progress.begin("apply", part.iter().map(|(_, unit)| stored(unit)).sum::<u64>().max(1), "bytes");
+    let files = part.iter().map(|(_, unit)| unit.len() as u64).sum();
+    let sum = Mutex::new(Applied { files, ..Applied::default() });
     let done = with_threads(job.threads, || {
         let threads = (rayon::current_num_threads() / part.len().max(1)).max(1);
         let options = ReadOptions {
             threads,
             ..ReadOptions::new(reading.fields.clone(), Some(reading.longest_page), reading.rules)
         };
-        part.par_iter().try_for_each(|&(input, place)| {
-            let one = One {
+        part.par_iter().try_for_each(|&(number, inputs)| {
+            let unit = Unit {
                 job,
                 folder: &folder,
-                place,
-                input,
+                number,
+                inputs,
                 fates: &fates,
                 options: &options,
                 note: &note,
                 progress,
             };
-            let (there, note) = one.apply()?;
-            progress.advance(input.stored_bytes());
+            let (there, note) = unit.apply()?;
+            progress.advance(stored(inputs));
             let mut sum = sum.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            sum.there += u64::from(there);
+            sum.there += if there { inputs.len() as u64 } else { 0 };
             sum.kept += note.kept;
             sum.removed += note.removed;
             sum.lost += note.lost;
@@ -155,6 +176,25 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     progress.end();
     done??;
     Ok(sum.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+/// The inputs that are written together: each by itself, all, or so many that their files of a size are mostly full.
+fn units<'a, 'i>(inputs: &'a [(&'i Input, usize)], kept_files: KeptFiles) -> Vec<&'a [(&'i Input, usize)]> {
+    /// Stored bytes of a unit for each that a file may have.
+    const FILES: u64 = 16;
+    let most = match kept_files {
+        KeptFiles::Each => 0,
+        KeptFiles::One => u64::MAX,
+        KeptFiles::OfSize(size) => size.saturating_mul(FILES),
+    };
+    let mut bytes = 0;
+    let is_with_the_next = |a: &(&Input, usize), _: &(&Input, usize)| {
+        bytes += a.0.stored_bytes();
+        let is_full = bytes >= most;
+        bytes = if is_full { 0 } else { bytes };
+        !is_full
+    };
+    inputs.chunk_by(is_with_the_next).collect()
 }
 
 /// The file of sketches of each input: the one of its path, or, where files have moved, the only one of a file
@@ -219,51 +259,59 @@ fn begin(out: &Path, note: &Note) -> Result<()> {
     format::write(&path, APPLIED, note, &[])
 }
 
-/// One input file.
-struct One<'a> {
+/// Inputs that are written together, of which there is one at least.
+struct Unit<'a> {
     job: &'a ApplyJob,
     folder: &'a Folder,
-    /// Its file of sketches.
-    place: usize,
-    input: &'a Input,
+    number: usize,
+    /// Each with its file of sketches.
+    inputs: &'a [(&'a Input, usize)],
     fates: &'a Body,
     options: &'a ReadOptions,
     note: &'a Note,
     progress: &'a dyn Progress,
 }
 
-impl One<'_> {
+impl Unit<'_> {
+    /// What its files are called, without an ending.
+    fn stem(&self) -> String {
+        match self.job.kept_files {
+            // By the file that was sketched, wherever it is now.
+            KeptFiles::Each => self.folder.files[self.inputs[0].1].stem(),
+            KeptFiles::One | KeptFiles::OfSize(_) => format!("part-{:05}", self.number + 1),
+        }
+    }
+
     fn apply(&self) -> Result<(bool, FileNote)> {
-        let Self { job, folder, place, fates, options, note, progress, .. } = *self;
-        let file = &folder.files[place];
-        // By the file that was sketched, wherever it is now.
-        let stem = file.stem();
+        let Self { job, folder, inputs, note, progress, .. } = *self;
+        let stem = self.stem();
         let path = job.out.join(format!("{stem}.note"));
-        let mark = &file.header.input;
+        let mark = |&(_, place): &(&Input, usize)| folder.files[place].header.input.clone();
+        let (input, others): (_, Vec<_>) = (mark(&inputs[0]), inputs[1..].iter().map(mark).collect());
         if fs::symlink_metadata(&path).is_ok() {
             let (stored, _): (Note, Body) = format::open(&path, APPLIED)?;
             let same = Note { file: None, ..stored.clone() } == *note;
-            if let Some(stored) = stored.file.filter(|stored| same && stored.input == *mark) {
+            let is_of = |stored: &FileNote| same && stored.input == input && stored.others == others;
+            if let Some(stored) = stored.file.filter(is_of) {
                 return Ok((true, stored));
             }
             let (expected, got) = ("those of this run".to_owned(), "others".to_owned());
-            return Err(wrong(&path, "the clusters or the input", expected, got, "name another folder"));
+            return Err(wrong(&path, "the clusters or the inputs", expected, got, "name another folder"));
         }
-        let pages = file.header.pages;
-        let named = file.names()?;
-        let start = folder.starts[place];
-        let fates = fates_of(fates, start..start + pages)?;
-        let goes: Vec<&Fate> = fates.iter().filter(|fate| fate.stays != fate.page).collect();
         let work = workplace(&path)?;
-        let mut lost = Vec::new();
-        if job.writes.kept {
-            lost = self.write_kept(file, &named, &goes, start, options, work.path())?;
+        let (mut pages, mut removed, mut kept) = (0, 0, Vec::with_capacity(inputs.len()));
+        for &(_, place) in inputs {
+            let of_file = folder.files[place].header.pages;
+            let fates = fates_of(self.fates, folder.starts[place]..folder.starts[place] + of_file)?;
+            let goes: Vec<&Fate> = fates.iter().filter(|fate| fate.stays != fate.page).collect();
+            pages += of_file;
+            removed += goes.len() as u64;
+            kept.push(of_file - goes.len() as u64);
+            if job.writes.removed {
+                self.write_removed(place, &goes, work.path())?;
+            }
         }
-        if job.writes.removed {
-            let row = |fate: &&Fate| Ok(self.row(fate, &named[(fate.page - start) as usize]));
-            let rows = goes.iter().map(row);
-            tables::write(&work.path().join("removed.csv"), rows)?;
-        }
+        let lost = if job.writes.kept { self.write_kept(&kept, work.path())? } else { Vec::new() };
         let mut files = Vec::new();
         for (from, to) in moved(work.path(), &stem)? {
             File::open(&from).and_then(|file| file.sync_all()).map_err(|error| Error::io(&from, error))?;
@@ -272,9 +320,10 @@ impl One<'_> {
         }
         lost.iter().take(3).for_each(|damage| progress.note(&damage.to_string()));
         let written = FileNote {
-            input: mark.clone(),
-            kept: pages - goes.len() as u64 - lost.len() as u64,
-            removed: goes.len() as u64,
+            input,
+            others,
+            kept: pages - removed - lost.len() as u64,
+            removed,
             lost: lost.len() as u64,
             files,
         };
@@ -285,39 +334,38 @@ impl One<'_> {
         Ok((false, written))
     }
 
-    /// Writes the pages that stay, and tells of those that cannot be read any more.
-    fn write_kept(
-        &self,
-        file: &SketchFile,
-        named: &[names::Named],
-        goes: &[&Fate],
-        start: u64,
-        options: &ReadOptions,
-        to: &Path,
-    ) -> Result<Vec<Damage>> {
-        let mut digests = Vec::new();
-        file.check()?;
-        file.reader()?.read(Column::Digests, 0, named.len(), &mut digests)?;
-        let is_same = |id: DocId, text: &str| {
-            let at = named.binary_search_by_key(&id.row, |named| named.row);
-            at.is_ok_and(|at| digests[16 * at..].starts_with(&text_digest(text).to_le_bytes()))
+    /// Writes the pages that stay, so many of each input, and tells of those that cannot be read any more.
+    fn write_kept(&self, numbers: &[u64], to: &Path) -> Result<Vec<Damage>> {
+        let places = self.inputs.iter().map(|&(_, place)| place);
+        places.clone().try_for_each(|place| self.folder.files[place].check())?;
+        let kept = Kept::new(self.folder, places.map(Some).collect(), self.fates, numbers);
+        let is_same = |id: DocId, text: &str| kept.is_same(id, text);
+        let inputs: Vec<Input> = self.inputs.iter().map(|(input, _)| (*input).clone()).collect();
+        // One input has one file, whatever it is stored as.
+        let files =
+            if let KeptFiles::OfSize(_) = self.job.kept_files { self.job.kept_files } else { KeptFiles::One };
+        Ok(corpus::write_kept_as(files, &inputs, self.options, &kept, &is_same, to)?.lost)
+    }
+
+    /// Writes the list of pages of an input that can go.
+    fn write_removed(&self, place: usize, goes: &[&Fate], to: &Path) -> Result<()> {
+        let (named, start) = (self.folder.files[place].names()?, self.folder.starts[place]);
+        let row = |fate: &&Fate| Ok(self.row(place, fate, &named[(fate.page - start) as usize]));
+        let name = match self.job.kept_files {
+            KeptFiles::Each => REMOVED.to_owned(),
+            KeptFiles::One | KeptFiles::OfSize(_) => format!("{}.{REMOVED}", self.folder.files[place].stem()),
         };
-        let mut goes = goes.iter().map(|fate| fate.page - start).peekable();
-        let stays = (0u64..).zip(named).filter(|(at, _)| goes.next_if_eq(at).is_none());
-        let kept: Vec<(DocId, Place)> =
-            stays.map(|(_, named)| (DocId::new(0, named.row), named.place)).collect();
-        let inputs = [self.input.clone()];
-        Ok(corpus::write_kept(&inputs, options, &kept, &is_same, to)?.lost)
+        tables::write(&to.join(name), goes.iter().map(row)).map(drop)
     }
 
     /// A row of the list of pages that can go. The page that stays is told by its file and its place there,
     /// which takes no look into other files of names.
-    fn row<'n>(&self, fate: &Fate, named: &'n names::Named) -> PageRow<'n> {
+    fn row<'n>(&self, place: usize, fate: &Fate, named: &'n names::Named) -> PageRow<'n> {
         let row = named.row;
         let (file, kept_at) = self.folder.place(fate.stays);
         let file = &self.folder.files[file];
         let stays = place_name(&file.header.input.path, file.row(kept_at));
-        let path = &self.folder.files[self.place].header.input.path;
+        let path = &self.folder.files[place].header.input.path;
         PageRow {
             file: Cow::Owned(path.clone()),
             row,
@@ -346,8 +394,12 @@ fn moved(from: &Path, stem: &str) -> Result<Vec<(PathBuf, String)>> {
     for entry in fs::read_dir(from).map_err(|error| Error::io(from, error))? {
         let path = entry.map_err(|error| Error::io(from, error))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let end = name.strip_prefix("kept").unwrap_or(&name);
-        let to = if end.starts_with(['.', '-']) { format!("{stem}{end}") } else { format!("{stem}.{end}") };
+        let to = match name.strip_prefix("kept") {
+            Some(end) if end.starts_with(['.', '-']) => format!("{stem}{end}"),
+            _ if name == REMOVED => format!("{stem}.{name}"),
+            // Of one of several inputs.
+            _ => name,
+        };
         moved.push((path, to));
     }
     moved.sort();
@@ -362,7 +414,9 @@ pub fn check(path: &Path) -> Result<Inspection> {
     inspection.fact("sketches", &note.sketches);
     inspection.fact("clusters", note.grouping.linkage.name());
     if let Some(file) = &note.file {
-        inspection.fact("input", &file.input.path);
+        for mark in std::iter::once(&file.input).chain(&file.others) {
+            inspection.fact("input", &mark.path);
+        }
         inspection.fact("kept pages", file.kept);
         inspection.fact("removed pages", file.removed);
         for name in &file.files {

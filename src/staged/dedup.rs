@@ -1,10 +1,11 @@
 //! `dedup` where memory does not hold it: the stages one after the other in a working folder, and of what they
 //! come to the folder of results that a run in memory makes.
 
-use super::cluster::{Grouping, cluster_folder, fates_of};
+use super::cluster::{Grouping, cluster_folder};
 use super::estimate::{Estimate, in_any_case};
 use super::exact::{company_of, distance_of};
 use super::join::join_folder;
+use super::kept::Kept;
 use super::lookup::{Called, Lookup};
 use super::ranking::{Graph, OfFiles};
 use super::renumber::{self, Order};
@@ -13,10 +14,9 @@ use super::sketches::{Column, Folder};
 use super::tables::{ClusterCounts, CopiesGone, Tables, check_number, held_of, lost_by_file};
 use super::working::{FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
 use super::{Budget, told_bytes, workplace};
-use crate::corpus::{self, Input, KeptPages, Place};
+use crate::corpus::{self, Input, Place};
 use crate::document::DocId;
 use crate::error::{Error, Result};
-use crate::format::Body;
 use crate::hash::text_digest;
 use crate::making::{keep, kept_told, sweep};
 use crate::pipeline::dedup::{
@@ -41,8 +41,8 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Finds the near-duplicates of a corpus as [`pipeline::dedup`](crate::pipeline::dedup()) does, in memory where that
@@ -391,7 +391,13 @@ impl Run<'_> {
                 *kept = stays;
             }
         }
-        let all = Kept::new(&folder, &called, &fates, &kept);
+        let mut files = vec![None; new_files];
+        for (at, called) in called.iter().enumerate() {
+            if let Some(file) = files.get_mut(called.shard as usize) {
+                *file = Some(at);
+            }
+        }
+        let all = Kept::new(&folder, files, &fates, &kept);
         let corpus::Kept { lost, files } = match job.writes.kept {
             true => stages.run("write kept pages", kept.iter().sum(), "pages", 0, |_| {
                 tables.lookup.borrow_mut().release();
@@ -621,76 +627,6 @@ impl Run<'_> {
             tables.removed(&out.path().join(REMOVED))?;
         }
         Ok(())
-    }
-}
-
-/// The pages that stay, file by file.
-struct Kept<'a> {
-    folder: &'a Folder,
-    /// The file of sketches of each input, if it has one.
-    files: Vec<Option<usize>>,
-    fates: &'a Body,
-    /// How many of each input.
-    numbers: &'a [u64],
-    /// Rows and digests of the file that was asked for last.
-    last: Mutex<Option<Digests>>,
-    /// Held by who reads the names of a file, which take more memory than what is wanted of them.
-    reading: Mutex<()>,
-}
-
-/// Rows of the pages of a file, and the digests of their texts, 16 bytes each.
-struct Digests {
-    shard: u32,
-    rows: Vec<u32>,
-    digests: Vec<u8>,
-}
-
-impl<'a> Kept<'a> {
-    fn new(folder: &'a Folder, called: &[Called], fates: &'a Body, numbers: &'a [u64]) -> Self {
-        let mut files = vec![None; numbers.len()];
-        for (at, called) in called.iter().enumerate() {
-            if let Some(file) = files.get_mut(called.shard as usize) {
-                *file = Some(at);
-            }
-        }
-        Self { folder, files, fates, numbers, last: Mutex::default(), reading: Mutex::default() }
-    }
-
-    /// Whether a text is the one that was read of a page.
-    fn is_same(&self, id: DocId, text: &str) -> bool {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.as_ref().is_none_or(|last| last.shard != id.shard) {
-            *last = self.digests(id.shard).ok().flatten();
-        }
-        let Some(Digests { rows, digests, .. }) = &*last else { return false };
-        let at = rows.binary_search(&id.row);
-        at.is_ok_and(|at| digests[16 * at..].starts_with(&text_digest(text).to_le_bytes()))
-    }
-
-    fn digests(&self, shard: u32) -> Result<Option<Digests>> {
-        let Some(at) = self.files[shard as usize] else { return Ok(None) };
-        let file = &self.folder.files[at];
-        let _one = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let rows: Vec<u32> = file.names()?.iter().map(|named| named.row).collect();
-        let mut digests = Vec::new();
-        file.reader()?.read(Column::Digests, 0, rows.len(), &mut digests)?;
-        Ok(Some(Digests { shard, rows, digests }))
-    }
-}
-
-impl KeptPages for Kept<'_> {
-    fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
-        let Some(at) = self.files[shard as usize] else { return Ok(Cow::Borrowed(&[])) };
-        let (file, start) = (&self.folder.files[at], self.folder.starts[at]);
-        let _one = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let fates = fates_of(self.fates, start..start + file.header.pages)?;
-        let mut goes = fates.iter().filter(|fate| fate.stays != fate.page).map(|fate| fate.page).peekable();
-        let stays = (start..).zip(file.names()?).filter(|(page, _)| goes.next_if_eq(page).is_none());
-        Ok(Cow::Owned(stays.map(|(_, named)| (DocId::new(shard, named.row), named.place)).collect()))
-    }
-
-    fn number(&self, shard: u32) -> Result<u64> {
-        Ok(self.numbers[shard as usize])
     }
 }
 

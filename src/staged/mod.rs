@@ -22,6 +22,7 @@ mod dedup;
 mod estimate;
 mod exact;
 mod join;
+mod kept;
 mod listing;
 mod lookup;
 mod names;

@@ -7,7 +7,7 @@ use super::exact::{FEW_LOADS, HELD, LISTED, company_of, distance_of};
 use super::join::{JoinJob, bits_bytes, join};
 use super::sketch::{Shard, SketchJob, sketch};
 use super::{Budget, told_bytes};
-use crate::corpus::{DiscoverOptions, JsonlFields, ReadOptions, ReadRules, discover_all};
+use crate::corpus::{DiscoverOptions, JsonlFields, KeptFiles, ReadOptions, ReadRules, discover_all};
 use crate::error::{Error, Result};
 use crate::pipeline::{Progress, Silent, with_threads};
 use crate::resources::{cpu_seconds, memory_share};
@@ -443,7 +443,11 @@ impl Rates {
         let clustered = seconds();
         let (out, writes) = (folder.path().join("kept"), Outputs { kept: true, removed: true });
         let against = Vec::new();
-        apply(&ApplyJob { sketches, against, inputs, out, grouping, writes, threads, shard }, &Silent)?;
+        let kept_files = KeptFiles::Each;
+        apply(
+            &ApplyJob { sketches, against, inputs, out, grouping, writes, kept_files, threads, shard },
+            &Silent,
+        )?;
         let applied = seconds();
         let (pages, audit) = (PAGES as f64, audit.taken());
         Ok(Self {

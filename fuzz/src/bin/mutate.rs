@@ -131,7 +131,7 @@ fn binaries() -> Vec<Vec<u8>> {
 /// The files of a small run in stages: the place of each one's kind among all, its header and its body.
 fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
     use flipside::clusters::Linkage;
-    use flipside::corpus::{JsonlFields, ReadRules};
+    use flipside::corpus::{JsonlFields, KeptFiles, ReadRules};
     use flipside::format::{KINDS, read_any};
     use flipside::pipeline::Silent;
     use flipside::staged::{self, ApplyJob, ClusterJob, Grouping, JoinJob, Outputs, Shard, SketchJob};
@@ -170,6 +170,7 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
         out: folder.join("kept"),
         grouping,
         writes: Outputs { kept: true, removed: true },
+            kept_files: KeptFiles::Each,
         threads: 1,
         shard: Shard::default(),
     };

@@ -1,0 +1,76 @@
+//! The pages of stages that stay, file by file, as they are written.
+
+use super::cluster::fates_of;
+use super::sketches::{Column, Folder};
+use crate::corpus::{KeptPages, Place};
+use crate::document::DocId;
+use crate::error::Result;
+use crate::format::Body;
+use crate::hash::text_digest;
+use std::borrow::Cow;
+use std::sync::{Mutex, PoisonError};
+
+/// The pages that stay, file by file.
+pub struct Kept<'a> {
+    folder: &'a Folder,
+    /// The file of sketches of each input, if it has one.
+    files: Vec<Option<usize>>,
+    fates: &'a Body,
+    /// How many of each input.
+    numbers: &'a [u64],
+    /// Rows and digests of the file that was asked for last.
+    last: Mutex<Option<Digests>>,
+    /// Held by who reads the names of a file, which take more memory than what is wanted of them.
+    reading: Mutex<()>,
+}
+
+/// Rows of the pages of a file, and the digests of their texts, 16 bytes each.
+struct Digests {
+    shard: u32,
+    rows: Vec<u32>,
+    digests: Vec<u8>,
+}
+
+impl<'a> Kept<'a> {
+    /// Of inputs that have these files of sketches, if they have one, and so many pages that stay.
+    pub fn new(folder: &'a Folder, files: Vec<Option<usize>>, fates: &'a Body, numbers: &'a [u64]) -> Self {
+        Self { folder, files, fates, numbers, last: Mutex::default(), reading: Mutex::default() }
+    }
+
+    /// Whether a text is the one that was read of a page.
+    pub fn is_same(&self, id: DocId, text: &str) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref().is_none_or(|last| last.shard != id.shard) {
+            *last = self.digests(id.shard).ok().flatten();
+        }
+        let Some(Digests { rows, digests, .. }) = &*last else { return false };
+        let at = rows.binary_search(&id.row);
+        at.is_ok_and(|at| digests[16 * at..].starts_with(&text_digest(text).to_le_bytes()))
+    }
+
+    fn digests(&self, shard: u32) -> Result<Option<Digests>> {
+        let Some(at) = self.files[shard as usize] else { return Ok(None) };
+        let file = &self.folder.files[at];
+        let _one = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows: Vec<u32> = file.names()?.iter().map(|named| named.row).collect();
+        let mut digests = Vec::new();
+        file.reader()?.read(Column::Digests, 0, rows.len(), &mut digests)?;
+        Ok(Some(Digests { shard, rows, digests }))
+    }
+}
+
+impl KeptPages for Kept<'_> {
+    fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
+        let Some(at) = self.files[shard as usize] else { return Ok(Cow::Borrowed(&[])) };
+        let (file, start) = (&self.folder.files[at], self.folder.starts[at]);
+        let _one = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let fates = fates_of(self.fates, start..start + file.header.pages)?;
+        let mut goes = fates.iter().filter(|fate| fate.stays != fate.page).map(|fate| fate.page).peekable();
+        let stays = (start..).zip(file.names()?).filter(|(page, _)| goes.next_if_eq(page).is_none());
+        Ok(Cow::Owned(stays.map(|(_, named)| (DocId::new(shard, named.row), named.place)).collect()))
+    }
+
+    fn number(&self, shard: u32) -> Result<u64> {
+        Ok(self.numbers[shard as usize])
+    }
+}
