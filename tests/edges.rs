@@ -289,7 +289,7 @@ fn changed_meanwhile(place: &Place, change: impl Fn(&Place) + Sync) -> flipside:
     struct Changing<F>(F, std::sync::Once);
     impl<F: Fn() + Sync> flipside::pipeline::Progress for Changing<F> {
         fn begin(&self, stage: &str, _: u64, _: &str) {
-            if stage == "write tables" {
+            if stage == "write results" {
                 self.1.call_once(&self.0);
             }
         }

@@ -7,6 +7,7 @@ use crate::hash::fmix64;
 use crate::id::{Document, Id, Lists, Slot, Text};
 use crate::judge::Evidence;
 use crate::kernel::Level;
+use crate::kernel::huge_pages::untouched;
 use crate::minhash::{DistinctSignatures, MinHashParams, MinHasher, Signatures};
 use crate::plan::{self, Kind, Model, NearPair, Task};
 use crate::progress::{Progress, Step, run};
@@ -636,11 +637,12 @@ fn by_keys(evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Caught> {
     };
     let width = keys + 2 * bits;
     let distinct = run(progress, Step::Group, texts.len(), |_| {
-        let mut values = Vec::with_capacity(texts.len() * width);
-        for two in texts.iter().filter_map(|&text| evidence.two(text)) {
-            values.extend_from_slice(two.keys);
-            values.extend(two.bits.iter().flat_map(|&word| [word as u32, (word >> 32) as u32]));
-        }
+        let mut values = untouched::<u32>(texts.len() * width);
+        values.par_chunks_exact_mut(width).zip(&texts).for_each(|(values, &text)| {
+            let Some(two) = evidence.two(text) else { return };
+            let halves = two.bits.iter().flat_map(|&word| [word as u32, (word >> 32) as u32]);
+            values.iter_mut().zip(two.keys.iter().copied().chain(halves)).for_each(|(to, value)| *to = value);
+        });
         Signatures::from_values(width, values).map(|sketches| DistinctSignatures::of(sketches, &texts))
     })?;
     let params = JoinParams::new(Banding { bands: keys, rows: 1 }, 1);

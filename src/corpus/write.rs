@@ -7,6 +7,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use libdeflater::{CompressionLvl, Compressor};
 use rayon::prelude::*;
@@ -77,6 +78,10 @@ struct Output<'a> {
     pieces: Vec<(u64, u64)>,
     /// Room for what is copied.
     copied: Vec<u8>,
+    /// Bytes that nobody has sent to the disk yet.
+    unsynced: u64,
+    /// Sends what was written to the disk.
+    syncing: Option<thread::JoinHandle<io::Result<()>>>,
 }
 
 /// Where an output stood.
@@ -124,6 +129,8 @@ impl<'a> Output<'a> {
             full: Vec::new(),
             pieces: Vec::new(),
             copied: Vec::new(),
+            unsynced: 0,
+            syncing: None,
         }
     }
 
@@ -206,7 +213,33 @@ impl<'a> Output<'a> {
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.stored_bytes += bytes.len() as u64;
-        self.writer.write_all(bytes).map_err(|e| Error::io(&self.partial, e))
+        let written = self.writer.write_all(bytes).and_then(|()| self.sync_meanwhile(bytes.len() as u64));
+        written.map_err(|e| Error::io(&self.partial, e))
+    }
+
+    /// Has what is written go to the disk now and then while more is written, so that the end need not wait for all.
+    fn sync_meanwhile(&mut self, bytes: u64) -> io::Result<()> {
+        /// Bytes that are worth it.
+        const ENOUGH: u64 = 16 << 20;
+        self.unsynced += bytes;
+        if self.is_part
+            || self.unsynced < ENOUGH
+            || self.syncing.as_ref().is_some_and(|sync| !sync.is_finished())
+        {
+            return Ok(());
+        }
+        self.synced()?;
+        self.writer.flush()?;
+        let file = self.writer.get_ref().try_clone()?;
+        self.syncing = Some(thread::spawn(move || file.sync_data()));
+        self.unsynced = 0;
+        Ok(())
+    }
+
+    /// Waits for what is on its way to the disk.
+    fn synced(&mut self) -> io::Result<()> {
+        let ended = self.syncing.take().map(thread::JoinHandle::join);
+        ended.unwrap_or(Ok(Ok(()))).unwrap_or_else(|_| Err(io::Error::other("a thread ended")))
     }
 
     /// Ends the file and begins the next one.
@@ -220,8 +253,11 @@ impl<'a> Output<'a> {
 
     /// Puts the file behind those that are full.
     fn end_file(&mut self) -> Result<()> {
-        let flushed = self.writer.flush().and_then(|()| self.writer.get_ref().sync_all());
+        let synced = self.synced();
+        let flushed =
+            synced.and_then(|()| self.writer.flush()).and_then(|()| self.writer.get_ref().sync_all());
         flushed.map_err(|e| Error::io(&self.partial, e))?;
+        self.unsynced = 0;
         let Target { size, format, shards, .. } = self.target;
         self.full.push(KeptFile {
             path: self.target.path(self.full.len() + 1),

@@ -75,6 +75,8 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
 struct Written {
     /// For each new page, whether it stays.
     stays: Vec<bool>,
+    /// What each source loses.
+    lost_by_source: Vec<Sources>,
     /// Bytes of text of the pages that can go.
     removed_text_bytes: u64,
     /// Input that turned out to be lost when kept pages were copied.
@@ -83,7 +85,7 @@ struct Written {
     files: Vec<corpus::KeptFile>,
 }
 
-/// Writes the tables and the kept pages.
+/// Writes the tables and the kept pages, side by side, for these wait for the disk.
 fn write(
     job: &Job,
     pages: &Pages,
@@ -94,51 +96,16 @@ fn write(
     let mut stays = outcome.stays();
     // What becomes of old pages is not asked.
     stays.truncate(outcome.new);
-    stages.run("write tables", outcome.pairs.len() as u64, "pairs", 0, |_| {
-        let rows = outcome.pairs.iter().map(|pair| Ok(pair_row(pages, pair, &job.settings)));
-        let (pairs, clusters) = rayon::join(
-            || tables::write(&folder.path().join("pairs.csv"), rows),
-            || tables::write(&folder.path().join("clusters.csv"), cluster_rows(pages, outcome)),
-        );
-        pairs.and(clusters)
-    })?;
-    if job.writes.any_pages() {
-        stages.run("write tables of pages", stays.len() as u64, "pages", 0, |_| {
-            let fates = Fates::new(pages, outcome);
-            let all = || Document::all(stays.len());
-            if job.writes.pages {
-                tables::write(&folder.path().join(PAGES), all().map(|page| Ok(fates.row(page))))?;
-            }
-            if job.writes.pages_jsonl {
-                tables::write_pages_jsonl(
-                    &folder.path().join(PAGES_JSONL),
-                    all().map(|page| fates.row(page)),
-                )?;
-            }
-            #[cfg(feature = "parquet")]
-            if job.writes.pages_parquet {
-                let path = folder.path().join(PAGES_PARQUET);
-                let settings =
-                    serde_json::to_string(&job.settings).map_err(|e| Error::io(&path, e.into()))?;
-                write_pages_parquet(&path, &settings, all().map(|page| fates.row(page)))?;
-            }
-            if job.writes.removed {
-                let removed = all().filter(|page| !stays[page.index()]);
-                tables::write(&folder.path().join(REMOVED), removed.map(|page| Ok(fates.row(page))))?;
-            }
-            Ok::<_, Error>(())
-        })?;
-    }
     let (kept, removed): (Vec<Document>, Vec<Document>) =
         Document::all(stays.len()).partition(|document| stays[document.index()]);
     let text_bytes = |documents: &[Document]| -> u64 {
         documents.iter().map(|&document| pages.collection.facts(document).text_bytes).sum()
     };
     let (kept_bytes, removed_text_bytes) = (text_bytes(&kept), text_bytes(&removed));
-    if !job.writes.kept {
-        return Ok(Written { stays, removed_text_bytes, lost: Vec::new(), files: Vec::new() });
-    }
-    let kept_in = stages.run("write kept pages", kept.len() as u64, "pages", kept_bytes.max(1), |_| {
+    let write_kept = || {
+        if !job.writes.kept {
+            return Ok(corpus::Kept::default());
+        }
         let places = kept.iter().map(|&document| pages.documents.row(document));
         let places: Vec<_> = places.map(|row| (row.id, row.place)).collect();
         let is_same = |id, text: &str| pages.is_same(id, text);
@@ -150,10 +117,58 @@ fn write(
             &is_same,
             folder.path(),
         )
-    })?;
-    let corpus::Kept { lost, files } = kept_in;
+    };
+    let write_tables = || {
+        let tables = || write_tables(job, pages, outcome, &stays, folder);
+        rayon::join(tables, || lost_by_source(pages, &stays))
+    };
+    let bytes = if job.writes.kept { kept_bytes.max(1) } else { 0 };
+    let (kept_in, (tables, lost_by_source)) =
+        stages.run("write results", kept.len() as u64, "pages", bytes, |_| {
+            rayon::join(write_kept, write_tables)
+        });
+    tables?;
+    let corpus::Kept { lost, files } = kept_in?;
     told_first(&lost).for_each(|line| stages.progress().note(&line));
-    Ok(Written { stays, removed_text_bytes, lost, files })
+    Ok(Written { stays, removed_text_bytes, lost, files, lost_by_source })
+}
+
+/// Writes pairs, clusters, and the tables of pages that are asked for.
+fn write_tables(
+    job: &Job,
+    pages: &Pages,
+    outcome: &Outcome,
+    stays: &[bool],
+    folder: &OutputFolder,
+) -> Result<()> {
+    let rows = outcome.pairs.iter().map(|pair| Ok(pair_row(pages, pair, &job.settings)));
+    let (pairs, clusters) = rayon::join(
+        || tables::write(&folder.path().join("pairs.csv"), rows),
+        || tables::write(&folder.path().join("clusters.csv"), cluster_rows(pages, outcome)),
+    );
+    pairs.and(clusters)?;
+    if !job.writes.any_pages() {
+        return Ok(());
+    }
+    let fates = Fates::new(pages, outcome);
+    let all = || Document::all(stays.len());
+    if job.writes.pages {
+        tables::write(&folder.path().join(PAGES), all().map(|page| Ok(fates.row(page))))?;
+    }
+    if job.writes.pages_jsonl {
+        tables::write_pages_jsonl(&folder.path().join(PAGES_JSONL), all().map(|page| fates.row(page)))?;
+    }
+    #[cfg(feature = "parquet")]
+    if job.writes.pages_parquet {
+        let path = folder.path().join(PAGES_PARQUET);
+        let settings = serde_json::to_string(&job.settings).map_err(|e| Error::io(&path, e.into()))?;
+        write_pages_parquet(&path, &settings, all().map(|page| fates.row(page)))?;
+    }
+    if job.writes.removed {
+        let removed = all().filter(|page| !stays[page.index()]);
+        tables::write(&folder.path().join(REMOVED), removed.map(|page| Ok(fates.row(page))))?;
+    }
+    Ok(())
 }
 
 /// What a run has come to, as far as the report tells of it.
@@ -218,7 +233,7 @@ pub(crate) struct Large {
 
 impl Findings {
     fn of(job: &Job, pages: &Pages, outcome: &Outcome, written: Written) -> Result<Self> {
-        let Written { stays, removed_text_bytes, lost, files } = written;
+        let Written { stays, removed_text_bytes, lost, files, lost_by_source } = written;
         let large = |(cluster, shown): (Cluster, Vec<Document>)| Large {
             cluster,
             size: outcome.clusters.get(cluster).len() as u64,
@@ -241,7 +256,7 @@ impl Findings {
             searched: outcome.searched.clone(),
             judged: outcome.judged,
             audit: outcome.audit,
-            lost_by_source: lost_by_source(pages, &stays),
+            lost_by_source,
             rows: file_rows(pages, &stays, &files),
             lost,
             frames: pages.left_out.as_ref().map(|left_out| {

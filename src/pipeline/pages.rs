@@ -168,11 +168,12 @@ impl Pages {
             options.fields.score.as_ref().map(|_| {
                 order.iter().map(|&(part, at)| scores[part as usize][at.index()]).collect::<Vec<f64>>()
             });
-        let collection = match collections.is_empty() {
-            true => collection()?,
-            false => Collection::gather(collections, &order)?,
+        let gather = || match collections.is_empty() {
+            true => collection(),
+            false => Collection::gather(collections, &order),
         };
-        let repeated_ids = repeated_ids(&documents);
+        let (collection, repeated_ids) = rayon::join(gather, || repeated_ids(&documents));
+        let collection = collection?;
         let mut files = reading.files;
         let mut sums = vec![TextSum::default(); files.len()];
         for (row, at) in documents.rows().iter().zip(0..) {

@@ -177,7 +177,7 @@ impl<K: Copy + Ord + Send + Sync> DistinctSignatures<K> {
         let mut members = Lists::with_capacity(0, n);
         for run in order.chunk_by_mut(|a, b| a.0 == b.0) {
             // Equal hashes of different signatures are possible, if hardly ever seen.
-            if run.iter().any(|&(_, place)| values(place) != values(run[0].1)) {
+            if run[1..].iter().any(|&(_, place)| values(place) != values(run[0].1)) {
                 run.sort_by(|a, b| values(a.1).cmp(values(b.1)));
             }
             for same in run.chunk_by(|a, b| values(a.1) == values(b.1)) {
