@@ -235,6 +235,36 @@ fn results_are_those_of_files() {
     assert_eq!(fs::read_dir(out.path()).expect("a folder").count(), 6);
 }
 
+/// Google's stores answer the same requests as S3 does, but for who asks.
+#[test]
+fn addresses_of_google_are_read_and_written() {
+    let (files, out) = (Files::new(), tempfile::tempdir().expect("a folder"));
+    let server = Server::open_to_all(files.root.path());
+    let account = out.path().join("account.json");
+    let said = serde_json::json!({
+        "gcs_base_url": format!("http://{}", server.address), "disable_oauth": true,
+        "client_email": "", "private_key": "", "private_key_id": "",
+    });
+    fs::write(&account, said.to_string()).expect("a file");
+    let google = |arguments: &[&str], code: i32| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flipside-stores"));
+        let command = command.env("GOOGLE_SERVICE_ACCOUNT", &account).current_dir(out.path());
+        let output = command.args(arguments).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", told(&output));
+        told(&output)
+    };
+    let local = files.prefix() + "crawl";
+    google(&[&["dedup", &local, "--out", "here"], &WRITES[..]].concat(), 0);
+    let upload = ["--upload", "gs://bucket/results/first/"];
+    google(&[&["dedup", "gs://bucket/crawl/", "--out", "there"], &WRITES[..], &upload].concat(), 0);
+    assert_same(&out.path().join("here"), &out.path().join("there"), ["gs://bucket/", &files.prefix()]);
+    assert!(uploaded(&files) == content(&out.path().join("there"), ["", ""]));
+    let told = google(&["upload", "here", "gs://bucket/results/first/"], 2);
+    assert!(told.contains("objects are there") && told.contains("--force"), "{told}");
+    let told = google(&["dedup", "gs://bucket/nothing/", "--out", "no"], 2);
+    assert!(told.contains("gs://bucket/nothing/"), "{told}");
+}
+
 #[test]
 fn stages_come_to_the_same_and_read_each_byte_once() {
     let (files, out) = (Files::new(), tempfile::tempdir().expect("a folder"));
