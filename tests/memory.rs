@@ -358,6 +358,32 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
         assert!(held[name] == staged[name], "{name}");
     }
     assert_eq!(of(&staged)["memory"]["on_disk"], true);
+    // Nor do the names of a large file.
+    let (large, sketches) = (top.path().join("large"), top.path().join("sketches"));
+    long_names(&large, 40_000, 1);
+    let files = contents(&large);
+    fs::remove_dir_all(&large).unwrap();
+    fs::create_dir(&large).unwrap();
+    fs::write(large.join("one.jsonl"), files.into_values().flatten().collect::<Vec<u8>>()).unwrap();
+    let told = |arguments: &[&OsStr]| {
+        let output = flipside().args(arguments).assert().success().get_output().stdout.clone();
+        String::from_utf8(output).unwrap()
+    };
+    told(&[
+        "sketch".as_ref(),
+        large.as_ref(),
+        "--out".as_ref(),
+        sketches.as_ref(),
+        "--bands".as_ref(),
+        "4x3".as_ref(),
+    ]);
+    let memory: [&OsStr; 2] = ["--memory".as_ref(), "48MiB".as_ref()];
+    told(&[&["join".as_ref(), sketches.as_os_str()], &memory[..]].concat());
+    let (keep, tables) = (["--keep".as_ref(), "shortest-url".as_ref()], top.path().join("tables"));
+    let tables: [&OsStr; 2] = ["--tables".as_ref(), tables.as_ref()];
+    let said = told(&[&["cluster".as_ref(), sketches.as_os_str()], &memory[..], &keep, &tables].concat());
+    let peak = said.split("Peak memory ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+    assert!(peak.is_some_and(|peak| peak <= 48), "{said}");
     // What cannot go on disk is refused before anything is read.
     let refused = |options: &[&str], needed: &str| {
         let out = top.path().join("refused");
@@ -805,6 +831,24 @@ fn stages_keep_the_pages_that_one_says() {
         let (inspection, name) = (flipside::inspect::inspect(&path).unwrap(), path.display());
         assert!(inspection.problems.is_empty(), "{name}: {:?}", inspection.problems);
     }
+    // What was damaged since the join does not decide who stays.
+    let damaged = listed(&sketches).into_iter().find(|name| name.ends_with(".sketches")).unwrap();
+    let whole = fs::read(sketches.join(&damaged)).unwrap();
+    let mut bytes = whole.clone();
+    let at = bytes.len() - 40;
+    bytes[at] ^= 1;
+    fs::write(sketches.join(&damaged), bytes).unwrap();
+    let message = run("cluster", &[sketches.as_ref(), "--keep".as_ref(), "shortest-url".as_ref()], 2);
+    assert!(message.contains(&damaged) && message.contains("checksum"), "{message}");
+    fs::write(sketches.join(&damaged), whole).unwrap();
+    // Scores that nobody has decide nothing.
+    let other = top.join("other");
+    let named =
+        [&inputs[..], &["--out".as_ref(), other.as_ref(), "--score".as_ref(), "scroe".as_ref()]].concat();
+    run("sketch", &named, 0);
+    run("join", &[other.as_ref()], 0);
+    let message = run("cluster", &[other.as_ref(), "--keep".as_ref(), "score:scroe".as_ref()], 2);
+    assert!(message.contains("some page has a number; none has"), "{message}");
     for (keep, told) in [
         ("input-order", "sketches have no order of inputs"),
         ("score:other", "flipside sketch --score other reads them"),
@@ -886,6 +930,20 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
     for path in sized.keys().filter(|name| name.ends_with(".note")).map(|name| at("sized").join(name)) {
         assert!(flipside::inspect::inspect(&path).unwrap().problems.is_empty());
     }
+    // Units are counted through all inputs: fewer of them are refused, and one of them twice.
+    let refused = |inputs: &[&Path], out: &str, options: &[&str]| {
+        let mut command = flipside();
+        command.args(["apply", "-q"]).arg(&sketches).args(inputs).arg("--out").arg(at(out)).args(options);
+        String::from_utf8(command.assert().code(2).get_output().stderr.clone()).unwrap()
+    };
+    let told = refused(&[&crawl.join("pages 1.jsonl")], "sized", &["--kept-files", "5kB", "--shard", "2/2"]);
+    assert!(told.contains("name the same inputs, or another folder"), "{told}");
+    assert!(contents(&at("sized")) == sized);
+    fs::create_dir(at("moved")).unwrap();
+    fs::copy(crawl.join("pages 1.jsonl"), at("moved/pages 1.jsonl")).unwrap();
+    let told = refused(&[&crawl, &at("moved")], "twice", &[]);
+    assert!(told.contains("one input of its pages") && !at("twice").exists(), "{told}");
+    assert!(refused(&[&crawl], "twice", &["--keep", "input-order"]).contains("no order of inputs"));
     // What was written in other files stays.
     let mut command = flipside();
     command.args(["apply", "-q"]).args([&sketches, &crawl]).arg("--out").arg(at("sized"));

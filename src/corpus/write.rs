@@ -231,7 +231,8 @@ impl<'a> Output<'a> {
         self.synced()?;
         self.writer.flush()?;
         let file = self.writer.get_ref().try_clone()?;
-        self.syncing = Some(thread::spawn(move || file.sync_data()));
+        // Where no thread is to be had, the end waits for all.
+        self.syncing = thread::Builder::new().spawn(move || file.sync_data()).ok();
         self.unsynced = 0;
         Ok(())
     }

@@ -10,6 +10,7 @@ use crate::corpus::{self, Damage, DiscoverOptions, Input, KeptFiles, ReadOptions
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::format::{self, APPLIED, Body, NOTE, wrong};
+use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::making::{check_is_here, is_unfinished, sweep};
 use crate::pipeline::{Progress, with_threads};
@@ -79,6 +80,9 @@ struct Note {
     writes: Outputs,
     #[serde(default = "each", skip_serializing_if = "is_each")]
     kept_files: KeptFiles,
+    /// A hash of all inputs, where units are counted through them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inputs: Option<String>,
     /// None in the note of the folder.
     file: Option<FileNote>,
 }
@@ -112,6 +116,7 @@ struct FileNote {
 pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     check_is_here("out", &job.out)?;
     let folder = Folder::open_against(&job.sketches, &job.against)?;
+    cluster::check_keep(&folder, &job.grouping)?;
     let reading = folder.files[folder.old_files].header.reading.clone();
     let discovery = DiscoverOptions { fields: reading.fields.clone(), ..DiscoverOptions::default() };
     let found = discover_all(&job.inputs, &discovery)?;
@@ -136,6 +141,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
         grouping: job.grouping.clone(),
         writes: job.writes,
         kept_files: job.kept_files,
+        inputs: (job.kept_files != KeptFiles::Each).then(|| hash_of(&folder, &places)),
         file: None,
     };
     begin(&job.out, &note)?;
@@ -176,6 +182,13 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     progress.end();
     done??;
     Ok(sum.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+/// A hash of the inputs that have these files of sketches, in order.
+fn hash_of(folder: &Folder, places: &[usize]) -> String {
+    let marks = places.iter().map(|&place| &folder.files[place].header.input);
+    let named: String = marks.map(|mark| format!("{}\n{}\n", mark.path, mark.mark)).collect();
+    format!("{:016x}", text_digest(&named) as u64)
 }
 
 /// The inputs that are written together: each by itself, all, or so many that their files of a size are mostly full.
@@ -230,6 +243,10 @@ fn match_inputs(folder: &Folder, inputs: &[&Input]) -> Result<Vec<usize>> {
             let advice = "put back the file, or sketch, join and cluster again";
             return Err(wrong(folder.files[at].path(), "the input", expected, got, advice));
         }
+        if let Some(other) = places.iter().position(|&place| place == at) {
+            let expected = format!("one input of its pages; {} is the same", inputs[other].path.display());
+            return Err(Error::parameter("input", input.path.display(), expected));
+        }
         places.push(at);
     }
     Ok(places)
@@ -246,8 +263,11 @@ fn begin(out: &Path, note: &Note) -> Result<()> {
             return Ok(());
         }
         let expected = "the ones that are to be written".to_owned();
-        let advice = "name another folder";
-        return Err(wrong(&path, "the clusters or outputs", expected, "others".to_owned(), advice));
+        let advice = match (&stored.inputs, &note.inputs) {
+            (Some(stored), Some(inputs)) if stored != inputs => "name the same inputs, or another folder",
+            _ => "name another folder",
+        };
+        return Err(wrong(&path, "the clusters, outputs or inputs", expected, "others".to_owned(), advice));
     }
     let mut entries =
         fs::read_dir(out).map_err(|error| Error::io(out, error))?.filter_map(std::io::Result::ok);
@@ -312,6 +332,9 @@ impl Unit<'_> {
             }
         }
         let lost = if job.writes.kept { self.write_kept(&kept, work.path())? } else { Vec::new() };
+        if job.kept_files != KeptFiles::Each {
+            take_away(&job.out, &format!("{stem}-"))?;
+        }
         let mut files = Vec::new();
         for (from, to) in moved(work.path(), &stem)? {
             File::open(&from).and_then(|file| file.sync_all()).map_err(|error| Error::io(&from, error))?;
@@ -388,6 +411,20 @@ fn place_name(path: &str, row: u64) -> String {
     format!("{path}:{row}")
 }
 
+/// Takes away the files of a unit that was not finished, which may have been more than there are now.
+fn take_away(folder: &Path, start: &str) -> Result<()> {
+    for entry in fs::read_dir(folder).map_err(|error| Error::io(folder, error))?.flatten() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(start)?.split_once('.'));
+        if number
+            .is_some_and(|(number, _)| number.len() >= 5 && number.bytes().all(|byte| byte.is_ascii_digit()))
+        {
+            fs::remove_file(entry.path()).map_err(|error| Error::io(entry.path(), error))?;
+        }
+    }
+    Ok(())
+}
+
 /// The files of a folder, and what they are called in the folder of all.
 fn moved(from: &Path, stem: &str) -> Result<Vec<(PathBuf, String)>> {
     let mut moved = Vec::new();
@@ -395,7 +432,7 @@ fn moved(from: &Path, stem: &str) -> Result<Vec<(PathBuf, String)>> {
         let path = entry.map_err(|error| Error::io(from, error))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let to = match name.strip_prefix("kept") {
-            Some(end) if end.starts_with(['.', '-']) => format!("{stem}{end}"),
+            Some(end) if end.starts_with(['.', '-']) && !name.ends_with(REMOVED) => format!("{stem}{end}"),
             _ if name == REMOVED => format!("{stem}.{name}"),
             // Of one of several inputs.
             _ => name,

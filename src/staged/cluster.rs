@@ -5,7 +5,7 @@
 //! connected clusters with four bytes for each page that is near another. Copies then follow their first one.
 
 use super::join::{all_edges, bits_bytes, in_range};
-use super::ranking::{Graph, OfFiles};
+use super::ranking::{Graph, OfFiles, unscored};
 use super::record::{Edge, Fate, PAGE, page_bytes, page_of, similarity_bytes, similarity_of};
 use super::renumber::by_first_page;
 use super::sketches::Folder;
@@ -134,6 +134,7 @@ pub fn place(folder: &Folder, grouping: &Grouping) -> PathBuf {
 pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
     let folder = Folder::open_against(&job.sketches, &job.against)?;
     check_keep(&folder, &job.grouping)?;
+    unscored(&folder, &job.grouping.keep)?.iter().for_each(|told| progress.note(told));
     let memory = job.memory.unwrap_or_else(memory_share);
     let files = OfFiles::of(&folder);
     with_threads(job.threads, || cluster_folder(&folder, &job.grouping, &files, memory, progress))?
@@ -183,11 +184,11 @@ pub(super) fn cluster_folder(
     if fs::symlink_metadata(&path).is_ok() {
         return open(folder, grouping).map(|(header, _)| header.counts);
     }
-    let (_, edges) = all_edges(folder)?;
+    let (bodies, edges) = all_edges(folder)?;
     let (work, bits) = (workplace(&path)?, bits_bytes(folder.pages()));
     progress.begin("cluster", edges, "pairs");
     let done = Budget::beside(memory, bits)
-        .and_then(|budget| Graph::new(folder, grouping, files, work.path(), &budget))
+        .and_then(|budget| Graph::new(folder, bodies, grouping, files, work.path(), &budget))
         .and_then(|graph| {
             let clusterer = Clusterer { folder, grouping, graph, memory, work: work.path(), path: &path };
             clusterer.run(&|pairs| progress.advance(pairs))

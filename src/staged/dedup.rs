@@ -4,10 +4,10 @@
 use super::cluster::{Grouping, cluster_folder};
 use super::estimate::{Estimate, in_any_case};
 use super::exact::{company_of, distance_of};
-use super::join::join_folder;
+use super::join::{all_edges, join_folder};
 use super::kept::Kept;
 use super::lookup::{Called, Lookup};
-use super::ranking::{Graph, OfFiles};
+use super::ranking::{Graph, OfFiles, unscored};
 use super::renumber::{self, Order};
 use super::sketch::{Read, Shard, SketchJob, sketch_files};
 use super::sketches::{Column, Folder};
@@ -24,7 +24,7 @@ use crate::pipeline::dedup::{
 };
 use crate::pipeline::output::{self, OutputFolder};
 use crate::pipeline::samples::{Catalogue, Sampler};
-use crate::pipeline::sources::{no_score, scores_of_files, unscored_warning};
+use crate::pipeline::sources::scores_of_files;
 use crate::pipeline::stages::Stages;
 use crate::pipeline::{Against, Job, Progress, Summary, Upload, all_inputs};
 use crate::report::model::{AgainstReport, MemoryReport, Outcome as Counts};
@@ -333,7 +333,7 @@ impl Run<'_> {
         let (read, opened) = self.sketch(at_once, stages)?;
         let pages = opened.pages();
         check_number(pages)?;
-        let scores = self.scores(&opened)?;
+        let scores = unscored(&opened, &settings.keep)?;
         part(2);
         let joined = stages.timed("join", pages, "pages", || {
             join_folder(&opened, self.limit, Shard::default(), self.watching)
@@ -348,7 +348,8 @@ impl Run<'_> {
         let called = self.called(&folder)?;
         let budget = Budget::beside(self.limit, held_of(pages))?;
         let fates = renumber::fates(&opened, &grouping, self.scratch, &budget)?;
-        let graph = Graph::new(&opened, &grouping, &of_files, self.scratch, &budget)?;
+        let (edges, _) = all_edges(&opened)?;
+        let graph = Graph::new(&opened, edges, &grouping, &of_files, self.scratch, &budget)?;
         let new = order.new_pages();
         let lookup = stages.run("names", pages, "pages", 0, |_| {
             Lookup::new(&folder, &called, new, self.scratch, budget.bytes / 2)
@@ -543,32 +544,6 @@ impl Run<'_> {
             settings: job.settings.clone(),
         };
         sketch_files(&sketch, inputs, at_once, self.watching)
-    }
-
-    /// What the user should know of pages without a score.
-    ///
-    /// # Errors
-    /// If scores are asked for and no page has one.
-    fn scores(&self, folder: &Folder) -> Result<Option<String>> {
-        let keep = &self.job.settings.keep;
-        if keep.score_field().is_none() {
-            return Ok(None);
-        }
-        let ([mut none, mut scored], mut scores) = ([0; 2], Vec::new());
-        folder.scan(&|_| (), |columns, page, from, count| {
-            columns.read(Column::Scores, from, count, &mut scores)?;
-            for &score in scores.as_chunks::<8>().0 {
-                match f64::from_le_bytes(score).is_infinite() {
-                    true => none += u64::from(page >= folder.first_new()),
-                    false => scored += 1,
-                }
-            }
-            Ok(())
-        })?;
-        match scored {
-            0 => Err(no_score(keep)),
-            _ => Ok(unscored_warning(keep, none)),
-        }
     }
 
     /// What is known of the files of sketches, in their order, from the inputs.

@@ -1,8 +1,9 @@
 //! The tables of pairs and clusters of a folder of sketches, as `dedup` writes them.
 
 use super::cluster::{ClusterJob, Clustered, check_keep, cluster_folder};
+use super::join::all_edges;
 use super::lookup::{Called, Lookup};
-use super::ranking::{Graph, OfFiles};
+use super::ranking::{Graph, OfFiles, unscored};
 use super::renumber::{self, Order};
 use super::sketches::Folder;
 use super::tables::{Tables, check_number, held_of};
@@ -39,6 +40,7 @@ pub fn cluster_with_tables(
     let folder = Folder::open_against(&job.sketches, &job.against)?;
     check_number(folder.pages())?;
     check_keep(&folder, &job.grouping)?;
+    unscored(&folder, &job.grouping.keep)?.iter().for_each(|told| progress.note(told));
     let files = OfFiles::of(&folder);
     let memory = job.memory.unwrap_or_else(memory_share);
     let budget = Budget::beside(memory, held_of(folder.pages()))?;
@@ -63,7 +65,7 @@ fn write(
     let work = work.path();
     let (order, new_first) = (Order::of(folder), folder.new_first());
     let fates = renumber::fates(folder, &job.grouping, work, &budget)?;
-    let graph = Graph::new(folder, &job.grouping, files, work, &budget)?;
+    let graph = Graph::new(folder, all_edges(folder)?.0, &job.grouping, files, work, &budget)?;
     let name = |file: &super::sketches::SketchFile| PathBuf::from(&file.header.input.path);
     let called: Vec<Called> =
         (0..).zip(&new_first.files).map(|(shard, file)| Called { name: name(file), shard }).collect();

@@ -75,7 +75,8 @@ impl<'a> Lookup<'a> {
         let (mut to_starts, mut to_names) = (create(&starts)?, create(&names)?);
         let (mut at, mut page, mut bytes) = (0u64, 0u64, Vec::new());
         for file in &folder.files {
-            for named in file.names()? {
+            for named in file.each_name()? {
+                let named = named?;
                 bytes.clear();
                 named.put(&mut bytes);
                 to_starts.write_all(&at.to_le_bytes()).map_err(|error| Error::io(&starts, error))?;

@@ -3,10 +3,10 @@
 
 use crate::document::Place;
 use crate::error::{Error, Result};
-use crate::format::{self, Body, NAMES, wrong};
+use crate::format::{self, Body, BodyReader, NAMES, wrong};
 use crate::inspection::Inspection;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The most pages of a block.
 const BLOCK: usize = 4096;
@@ -148,9 +148,17 @@ impl Names {
 /// # Errors
 /// If it cannot be read, is damaged, or is of another input file or number of pages.
 pub fn read(path: &Path, input: &str, pages: u64) -> Result<Vec<Named>> {
+    each(path, input, pages)?.collect()
+}
+
+/// The same one after the other, with a block in memory at a time.
+///
+/// # Errors
+/// As [`read`]; of damage within a block when that is come to.
+pub fn each(path: &Path, input: &str, pages: u64) -> Result<Blocks> {
     let (header, body) = open(path, input, pages)?;
     body.check()?;
-    all(&header, &body)
+    Blocks::open(header, &body)
 }
 
 /// Opens a file of names, without a look at its body.
@@ -169,28 +177,82 @@ pub fn open(path: &Path, input: &str, pages: u64) -> Result<(Header, Body)> {
     Ok((header, body))
 }
 
-fn all(header: &Header, body: &Body) -> Result<Vec<Named>> {
-    let path = body.path();
-    let broken = || {
-        let (expected, got) = ("names of as many pages as the header says".to_owned(), "others".to_owned());
-        wrong(path, "the body", expected, got, "the file is damaged; sketch the input again")
-    };
-    let mut reader = body.reader()?;
-    let (mut names, mut start) = (Vec::new(), 0);
-    for &end in &header.ends {
-        if end < start || end > body.len() {
+fn all(header: Header, body: &Body) -> Result<Vec<Named>> {
+    Blocks::open(header, body)?.collect()
+}
+
+/// The names of the pages of a file, in order, of which a block is in memory at a time. They have no rows yet.
+pub struct Blocks {
+    header: Header,
+    path: PathBuf,
+    reader: BodyReader,
+    /// Bytes of the body.
+    length: u64,
+    /// The block that is read next, and where it begins.
+    next: (usize, u64),
+    block: std::vec::IntoIter<Named>,
+    pages: u64,
+}
+
+impl Blocks {
+    /// Of a body that was checked.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn open(header: Header, body: &Body) -> Result<Self> {
+        let (path, length, block) = (body.path().to_path_buf(), body.len(), Vec::new().into_iter());
+        Ok(Self { header, path, reader: body.reader()?, length, next: (0, 0), block, pages: 0 })
+    }
+
+    /// The next block; none at the end.
+    fn next_block(&mut self) -> Result<Option<Vec<Named>>> {
+        let broken = || {
+            let (expected, got) =
+                ("names of as many pages as the header says".to_owned(), "others".to_owned());
+            wrong(&self.path, "the body", expected, got, "the file is damaged; sketch the input again")
+        };
+        let (at, start) = self.next;
+        let Some(&end) = self.header.ends.get(at) else {
+            return if self.pages == self.header.pages && start == self.length {
+                Ok(None)
+            } else {
+                Err(broken())
+            };
+        };
+        if end < start || end > self.length {
             return Err(broken());
         }
         let mut packed = vec![0; (end - start) as usize];
-        reader.fill(&mut packed)?;
-        start = end;
+        self.reader.fill(&mut packed)?;
         let block = zstd::decode_all(&packed[..]).map_err(|_| broken())?;
+        let mut names = Vec::new();
         read_block(&block, &mut names).ok_or_else(broken)?;
+        self.pages += names.len() as u64;
+        self.next = (at + 1, end);
+        Ok(Some(names))
     }
-    if names.len() as u64 != header.pages || start != body.len() {
-        return Err(broken());
+}
+
+impl Iterator for Blocks {
+    type Item = Result<Named>;
+
+    fn next(&mut self) -> Option<Result<Named>> {
+        loop {
+            if let Some(named) = self.block.next() {
+                return Some(Ok(named));
+            }
+            match self.next_block() {
+                Ok(Some(block)) => self.block = block.into_iter(),
+                Ok(None) => return None,
+                Err(error) => {
+                    // Nothing comes behind what is broken.
+                    self.header.ends.clear();
+                    (self.next, self.pages, self.header.pages) = ((0, self.length), 0, 0);
+                    return Some(Err(error));
+                }
+            }
+        }
     }
-    Ok(names)
 }
 
 fn read_block(mut block: &[u8], names: &mut Vec<Named>) -> Option<()> {
@@ -212,7 +274,7 @@ pub fn check(path: &Path) -> Result<Inspection> {
     let mut inspection = Inspection::of(NAMES.name);
     inspection.fact("input", &header.input);
     inspection.fact("pages", header.pages);
-    if let Err(error) = all(&header, &body) {
+    if let Err(error) = all(header, &body) {
         inspection.problem(error.to_string());
     }
     Ok(inspection)

@@ -3,13 +3,13 @@
 
 use super::Budget;
 use super::cluster::{Grouping, List, Records};
-use super::join::{all_edges, in_range, source, words};
+use super::join::{in_range, source, words};
 use super::record::{Edge, PAGE, page_bytes, page_of};
 use super::sketches::{CHUNK, Column, Folder};
 use super::sorter::{LongSorter, Merge, Sorted, Sorter, Source};
 use crate::error::{Error, Result};
 use crate::format::Body;
-use crate::pipeline::sources::{folder_name, number_of_host};
+use crate::pipeline::sources::{folder_name, no_score, number_of_host, unscored_warning};
 use flipside_core::clusters::{Keep, Source as SourceKind};
 use flipside_core::streamed::Bits;
 use std::fs::File;
@@ -42,6 +42,39 @@ impl OfFiles {
     }
 }
 
+/// What the user should know of new pages without a score, where scores decide who stays.
+///
+/// # Errors
+/// If no page has a score, or a file cannot be read.
+pub fn unscored(folder: &Folder, keep: &Keep) -> Result<Option<String>> {
+    if keep.score_field().is_none() {
+        return Ok(None);
+    }
+    let ([mut none, mut scored], mut scores) = ([0; 2], Vec::new());
+    for (at, file) in folder.files.iter().enumerate() {
+        let is_new = at >= folder.old_files;
+        if file.header.reading.fields.score.as_deref() != keep.score_field() {
+            none += if is_new { file.header.pages } else { 0 };
+            continue;
+        }
+        let mut columns = file.reader()?;
+        for from in (0..file.header.pages).step_by(CHUNK as usize) {
+            columns.read(
+                Column::Scores,
+                from,
+                (file.header.pages - from).min(CHUNK) as usize,
+                &mut scores,
+            )?;
+            let without =
+                scores.as_chunks().0.iter().filter(|&&score| f64::from_le_bytes(score).is_infinite());
+            let without = without.count() as u64;
+            scored += scores.len() as u64 / 8 - without;
+            none += if is_new { without } else { 0 };
+        }
+    }
+    if scored == 0 { Err(no_score(keep)) } else { Ok(unscored_warning(keep, none)) }
+}
+
 /// All pairs of a folder of sketches that was joined, by numbers in whose order pages are kept. Copies come with the one
 /// of them that stays for all; only such ones are near others.
 pub struct Graph {
@@ -62,18 +95,19 @@ enum Pairs {
 const RANKED: usize = PAGE + 8;
 
 impl Graph {
-    /// The pairs of a folder, as somebody is to stay of each cluster. What is sorted for it is in `work`.
+    /// The pairs of a folder, which are [`all_edges`](super::join::all_edges), as somebody is to stay of each cluster. What
+    /// is sorted for it is in `work`.
     ///
     /// # Errors
-    /// If a band is not joined yet, a file is damaged, or the disk is full.
+    /// If a file is damaged, or the disk is full.
     pub fn new(
         folder: &Folder,
+        bodies: Vec<Body>,
         grouping: &Grouping,
         files: &OfFiles,
         work: &Path,
         budget: &Budget,
     ) -> Result<Self> {
-        let (bodies, _) = all_edges(folder)?;
         if grouping.goes_by_number() {
             let (numbers, first_new) = (folder.pages(), folder.first_new());
             return Ok(Self { pairs: Pairs::ByNumber(bodies), numbers, first_new });
@@ -283,23 +317,27 @@ impl Ranking<'_> {
             if !(start..end).any(|page| pages.get(page)) {
                 continue;
             }
-            let names = if needs_names { file.names()? } else { Vec::new() };
+            // What was damaged since the join must not decide who stays.
+            file.check()?;
+            let mut names = if needs_names { Some(file.each_name()?) } else { None };
             let (mut columns, is_new) = (file.reader()?, at >= self.folder.old_files);
             for from in (0..file.header.pages).step_by(CHUNK as usize) {
                 let count = (file.header.pages - from).min(CHUNK) as usize;
                 columns.read(Column::Digests, from, count, &mut digests)?;
                 columns.read(Column::Lengths, from, count, &mut lengths)?;
                 scores.clear();
-                if keep.score_field().is_some() && file.layout.scored {
+                if keep.score_field().is_some()
+                    && file.header.reading.fields.score.as_deref() == keep.score_field()
+                {
                     columns.read(Column::Scores, from, count, &mut scores)?;
                 }
                 for (place, length) in words(&lengths).enumerate() {
-                    let row = from + place as u64;
-                    let page = start + row;
+                    let page = start + from + place as u64;
+                    let named = names.as_mut().and_then(Iterator::next).transpose()?;
                     if !pages.get(page) {
                         continue;
                     }
-                    let url = names.get(row as usize).and_then(|named| named.url.as_deref());
+                    let url = named.as_ref().and_then(|named| named.url.as_deref());
                     record.clear();
                     record.push(u8::from(is_new));
                     match keep {

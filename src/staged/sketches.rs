@@ -294,15 +294,22 @@ impl SketchFile {
     /// # Errors
     /// If they cannot be read, or are damaged.
     pub fn names(&self) -> Result<Vec<Named>> {
-        let mut names = names::read(&self.names_path(), &self.header.input.path, self.header.pages)?;
+        self.each_name()?.collect()
+    }
+
+    /// The same one after the other, with a few in memory at a time.
+    ///
+    /// # Errors
+    /// As [`names`](Self::names).
+    pub fn each_name(&self) -> Result<impl Iterator<Item = Result<Named>>> {
+        let names = names::each(&self.names_path(), &self.header.input.path, self.header.pages)?;
         let (mut before, mut skipped) = (0u32, self.header.skipped.iter().peekable());
-        for (page, named) in (0u64..).zip(&mut names) {
+        Ok((0u64..).zip(names).map(move |(page, named)| {
             while let Some((_, records)) = skipped.next_if(|&&(at, _)| at <= page) {
                 before = before.saturating_add(*records);
             }
-            named.row = (page as u32).saturating_add(before);
-        }
-        Ok(names)
+            named.map(|named| Named { row: (page as u32).saturating_add(before), ..named })
+        }))
     }
 
     /// The place of a page among the records of its input that may be pages.

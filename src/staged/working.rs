@@ -13,7 +13,7 @@ use crate::inspection::Inspection;
 use crate::making::{self, Unfinished, is_unfinished, keep, take_leftovers_away, with};
 use crate::pipeline::{Against, Job};
 use crate::wording::printable_path;
-use flipside_core::clusters::Keep;
+use flipside_core::clusters::{Keep, Source};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
@@ -47,8 +47,11 @@ impl Mark {
             .iter()
             .map(|input| fs::metadata(input.stored()).and_then(|found| found.modified()).ok())
             .collect();
-        // In which order inputs are named decides where it is said to.
-        let named = (job.settings.keep == Keep::InputOrder).then_some(&job.inputs);
+        // In which order inputs are named decides where it is said to, and so does the folder that they are named in.
+        let by_name =
+            job.settings.keep == Keep::InputOrder || job.settings.quota.each == Some(Source::Folder);
+        let called = || files.inputs.iter().map(|input| input.path.clone()).collect::<Vec<_>>();
+        let named = by_name.then(|| (&job.inputs, called()));
         let read = (&job.fields, job.longest_page, job.rules);
         let decides = (&job.settings, read, files.new_files, paths, marks, written, named);
         let bytes = serde_json::to_vec(&decides).map_err(|error| Error::io(&job.out, error.into()))?;
