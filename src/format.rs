@@ -123,10 +123,32 @@ pub const NOTE: &str = "flipside.note";
 /// The name of the report of a folder of results.
 pub(crate) const REPORT: &str = "report.json";
 
-/// Whether a folder is one of results, by its `report.json` or its note.
+/// What a folder of results is one of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Results {
+    /// A run, by its `report.json`.
+    Whole,
+    /// The last of several stages, by its note.
+    OfStages,
+}
+
+impl Results {
+    /// By the file that marks them.
+    pub(crate) fn marked_by(name: &str) -> Self {
+        if name == NOTE { Self::OfStages } else { Self::Whole }
+    }
+}
+
+/// Whether a folder is one of results, and of which.
+pub fn results_of(folder: &Path) -> Option<Results> {
+    let marks =
+        |name: &&str| marks_result(name, || std::fs::read(folder.join(name))).is_ok_and(|marks| marks);
+    [NOTE, REPORT].into_iter().find(marks).map(Results::marked_by)
+}
+
+/// Whether a folder is one of results.
 pub fn is_result_folder(folder: &Path) -> bool {
-    let marks = |name: &str| marks_result(name, || std::fs::read(folder.join(name)));
-    [NOTE, REPORT].into_iter().any(|name| marks(name).is_ok_and(|marks| marks))
+    results_of(folder).is_some()
 }
 
 /// Whether a file of this name makes its folder one of results; its content is looked at if the name may.

@@ -923,6 +923,23 @@ fn stages_write_kept_pages_in_as_many_files_as_one_says() {
     };
     let (each, told_of_each) = apply("each", "");
     assert!(lists(&sized) == lists(&each) && told == told_of_each, "{told} {told_of_each}");
+    // Its pages are read as those of any folder, and no list of others; and held against.
+    for folder in ["sized", "each", "one"] {
+        let dedup = |arguments: &[&OsStr]| {
+            let mut command = flipside();
+            let output =
+                command.arg("dedup").arg("-q").args(arguments).assert().success().get_output().clone();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let [read, against] = ["read", "against"].map(|name| at(&format!("{name} {folder}")));
+        let folder = at(folder);
+        let number = told.split(' ').next().unwrap();
+        let said = dedup(&[folder.as_ref(), "--out".as_ref(), read.as_ref()]);
+        assert!(said.starts_with(&format!("{number} pages: ")), "{said} {told}");
+        dedup(&[crawl.as_ref(), "--against".as_ref(), folder.as_ref(), "--out".as_ref(), against.as_ref()]);
+        let report: Value = serde_json::from_slice(&fs::read(against.join("report.json")).unwrap()).unwrap();
+        assert_eq!(report["against"]["documents"].to_string(), number);
+    }
     // Dealt out, and begun again.
     apply("shards", "--kept-files 5kB --shard 2/2");
     let (shards, told) = apply("shards", "--kept-files 5kB");

@@ -323,8 +323,8 @@ pub(crate) struct ApplyArgs {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT", default_value = "kept,removed")]
     write: Vec<OutputName>,
 
-    /// In how many files the pages that stay are written: one for each input; one for all inputs of a format; or as many
-    /// as it takes for none to be larger than a size, as stored, such as 256MiB
+    /// In how many files the pages that stay are written: one for each input; one for all inputs of a format; or as
+    /// many as it takes for none to be larger than a size, as stored, such as 256MiB
     #[arg(long, value_name = "one|each|BYTES", value_parser = kept_files, default_value = "each")]
     kept_files: KeptFiles,
 

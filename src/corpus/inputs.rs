@@ -18,11 +18,12 @@ use super::filetype::{
 use super::gather::holds_pages;
 use super::gzip;
 use super::jsonl::{self, JsonlFields};
-use super::kept::is_kept_name;
+use super::kept::is_kept_of;
 use super::object::{self, Object};
 use super::options::{ReadRules, pool};
 use super::source::Source;
 use super::storage::{Stamp, Storage, StoredFile};
+use crate::format::Results;
 use crate::making::{Unfinished, is_address, is_being_made, is_unfinished};
 use crate::wording::{counted, printable_path};
 use crate::{Error, Result, format};
@@ -491,17 +492,17 @@ impl<'a> Found<'a> {
         let objects: Vec<Arc<Object>> =
             object::list(address).map_err(failed)?.into_iter().map(Arc::new).collect();
         // Folders that are not read as others are, by a file in them.
-        let (mut results, mut works) = (HashSet::new(), HashSet::new());
+        let (mut results, mut works) = (HashMap::new(), HashSet::new());
         for object in &objects {
             let Some(folder) = object.address().parent() else { continue };
             let name = object.address().file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if format::marks_result(name, || object.head(object.length())).map_err(failed)? {
-                results.insert(folder.to_path_buf());
+                results.insert(folder.to_path_buf(), Results::marked_by(name));
             } else if format::marks_working(folder, name, || object.head(64)).map_err(failed)? {
                 works.insert(folder.to_path_buf());
             }
         }
-        let is_result = results.contains(address);
+        let of_result = results.get(address).copied();
         for object in objects {
             let path = object.address();
             let below = path.components().count() - address.components().count();
@@ -510,11 +511,12 @@ impl<'a> Found<'a> {
             let passed_over = above.iter().rev().find_map(|part| {
                 let name = part.file_name().unwrap_or_default();
                 let is_first = part.parent() == Some(address);
-                if is_result && is_first && !is_kept_name(name.to_str().unwrap_or_default()) {
+                let is_kept = |results| is_kept_of(results, name.to_str().unwrap_or_default());
+                if is_first && of_result.is_some_and(|results| !is_kept(results)) {
                     Some((part.to_path_buf(), Some(Reason::OfResult)))
                 } else if is_unfinished(name) {
                     Some((part.to_path_buf(), Some(Reason::Unfinished)))
-                } else if results.contains(*part) {
+                } else if results.contains_key(*part) {
                     Some((part.to_path_buf(), Some(Reason::EarlierResult)))
                 } else {
                     works.contains(*part).then(|| (part.to_path_buf(), None))
@@ -570,10 +572,10 @@ impl<'a> Found<'a> {
         }
         paths.sort();
         // Of a result that is named itself, the pages that it kept are read, and no table of pages.
-        let is_result = format::is_result_folder(path);
+        let of_result = format::results_of(path);
         for path in paths {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            if is_result && !is_kept_name(name) {
+            if of_result.is_some_and(|results| !is_kept_of(results, name)) {
                 self.passed_over.push(path, Reason::OfResult);
                 continue;
             }

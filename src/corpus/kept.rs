@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::damage::Damage;
 use super::filetype::{Compression, Format, GZIP_MAGIC};
 use crate::document::{DocId, Place};
+use crate::format::{self, Results};
 use crate::making::with;
+use crate::tables::REMOVED;
 use crate::{Error, Result};
 
 /// A file of kept documents.
@@ -95,10 +97,12 @@ impl KeptPages for Vec<(DocId, Place)> {
 /// [`Error::Io`] if the folder cannot be read.
 pub(crate) fn kept_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let io = |error| Error::io(folder, error);
+    let results = format::results_of(folder).unwrap_or(Results::Whole);
+    let is_kept = |name: &str| is_kept_of(results, name);
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(io)? {
         let path = entry.map_err(io)?.path();
-        if path.file_name().and_then(|name| name.to_str()).is_some_and(is_kept_name) {
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(is_kept) {
             files.push(path);
         }
     }
@@ -106,23 +110,35 @@ pub(crate) fn kept_files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+const ENDINGS: [&str; 13] = [
+    ".warc.wet",
+    ".warc.wet.gz",
+    ".warc.wet.zst",
+    ".jsonl",
+    ".jsonl.gz",
+    ".jsonl.zst",
+    ".csv",
+    ".csv.gz",
+    ".csv.zst",
+    ".tsv",
+    ".tsv.gz",
+    ".tsv.zst",
+    ".parquet",
+];
+
+/// Whether a file of a folder of results is one of kept documents, by its name; those of a run in stages are called
+/// after their inputs.
+pub(crate) fn is_kept_of(results: Results, name: &str) -> bool {
+    match results {
+        Results::Whole => is_kept_name(name),
+        Results::OfStages => {
+            ENDINGS.iter().any(|ending| name.ends_with(ending)) && !name.ends_with(&format!(".{REMOVED}"))
+        }
+    }
+}
+
 /// Whether a file of kept documents may be called so.
 pub(crate) fn is_kept_name(name: &str) -> bool {
-    const ENDINGS: [&str; 13] = [
-        ".warc.wet",
-        ".warc.wet.gz",
-        ".warc.wet.zst",
-        ".jsonl",
-        ".jsonl.gz",
-        ".jsonl.zst",
-        ".csv",
-        ".csv.gz",
-        ".csv.zst",
-        ".tsv",
-        ".tsv.gz",
-        ".tsv.zst",
-        ".parquet",
-    ];
     let of_one_input = name.starts_with("kept.") && ENDINGS.iter().any(|ending| name.ends_with(ending));
     let of_columns = |name: &str| matches!(numbered(name), Some("csv.gz" | "csv.zst"));
     let of_size = without_number(name).is_some_and(|name| {

@@ -1,5 +1,6 @@
-//! Pages in the order in which they are kept. Where that is not the order of their numbers, pages that are near others
-//! have ranks, and pairs are told by ranks: the page that stays comes first, as it does where pages are told by numbers.
+//! Pages in the order in which they are kept. Where that is not the order of their numbers, pages that are near
+//! others have ranks, and pairs are told by ranks: the page that stays comes first, as it does where pages are told
+//! by numbers.
 
 use super::Budget;
 use super::cluster::{Grouping, List, Records};
@@ -75,8 +76,8 @@ pub fn unscored(folder: &Folder, keep: &Keep) -> Result<Option<String>> {
     if scored == 0 { Err(no_score(keep)) } else { Ok(unscored_warning(keep, none)) }
 }
 
-/// All pairs of a folder of sketches that was joined, by numbers in whose order pages are kept. Copies come with the one
-/// of them that stays for all; only such ones are near others.
+/// All pairs of a folder of sketches that was joined, by numbers in whose order pages are kept. Copies come with the
+/// one of them that stays for all; only such ones are near others.
 pub struct Graph {
     pairs: Pairs,
     /// How many numbers there are.
@@ -95,8 +96,8 @@ enum Pairs {
 const RANKED: usize = PAGE + 8;
 
 impl Graph {
-    /// The pairs of a folder, which are [`all_edges`](super::join::all_edges), as somebody is to stay of each cluster. What
-    /// is sorted for it is in `work`.
+    /// The pairs of a folder, which are [`all_edges`](super::join::all_edges), as somebody is to stay of each
+    /// cluster. What is sorted for it is in `work`.
     ///
     /// # Errors
     /// If a file is damaged, or the disk is full.
@@ -370,8 +371,8 @@ impl Ranking<'_> {
         keyed.finish()
     }
 
-    /// Copies by rank, each with the one that stays for all, and of every page that has a pair the rank of the page that
-    /// stays for its text, by page.
+    /// Copies by rank, each with the one that stays for all, and of every page that has a pair the rank of the page
+    /// that stays for its text, by page.
     fn copies(&self, body: &Body, ranks: &Path) -> Result<(PathBuf, PathBuf)> {
         // First page of the text, rank.
         let mut texts = self.sorter(2 * PAGE, "texts");

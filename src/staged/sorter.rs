@@ -1,5 +1,5 @@
-//! Records in order of their bytes, more than memory holds: sorted in memory as far as they fit, and otherwise in runs on
-//! disk that are merged.
+//! Records in order of their bytes, more than memory holds: sorted in memory as far as they fit, and otherwise in
+//! runs on disk that are merged.
 
 use crate::error::{Error, Result};
 use flipside_core::internal::memory::{prefetch, with_room};

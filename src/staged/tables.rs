@@ -371,8 +371,8 @@ impl Tables<'_> {
             while let Some(fate) = next.filter(|fate| fate.page < end) {
                 let at = (fate.page - start) as usize;
                 record.clear();
-                // The page that others go for comes first; where that is not told, as in files of earlier versions, it is
-                // the first that stays, by the numbers of stages.
+                // The page that others go for comes first; where that is not told, as in files of earlier versions,
+                // it is the first that stays, by the numbers of stages.
                 let page = self.order.in_stages(fate.page);
                 record.extend(page_bytes(fate.cluster));
                 record.push(u8::from(fate.stays != fate.page || fate.beside));
