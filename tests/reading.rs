@@ -477,3 +477,28 @@ fn members_that_stand_in_others_are_none() {
         }
     }
 }
+
+#[test]
+fn a_text_that_ends_with_a_line_is_whole_wherever_the_bytes_behind_it_are_cut() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let of = |text: &str| Record { conversion: true, url: String::new(), language: None, text: text.into() };
+    let records = [of("\na WARC/1.0\n\nWARC/1.0"), of("a\n\n\n\nWARC/1.0\r\n"), of("b\r\n"), of("c\r\n\r\n")];
+    for line_end in ["\r\n", "\n"] {
+        let records: Vec<Vec<u8>> = records.iter().map(|r| r.warc(line_end)).collect();
+        let whole = records.concat().len();
+        for size in (1..200).chain(whole - 9..=whole) {
+            for packing in [Packing::Chunks(size), Packing::Frames(size)] {
+                let (bytes, ending) = pack(&records, packing);
+                let path = write(dir.path(), &format!("x.warc.wet{ending}"), &bytes);
+                let inputs =
+                    discover(std::slice::from_ref(&path), &DiscoverOptions::default()).expect("inputs");
+                let (documents, damage, _) = read_all(&inputs, 1, 1 << 20);
+                assert_eq!(damage, [], "{packing:?}");
+                let texts: Vec<String> = documents.into_iter().map(|document| document.text).collect();
+                let expected: Vec<String> =
+                    read_plainly(&path, Format::Wet).into_iter().map(|(.., text)| text).collect();
+                assert_eq!(texts, expected, "{packing:?}");
+            }
+        }
+    }
+}

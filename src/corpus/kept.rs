@@ -13,7 +13,7 @@ use super::filetype::{Compression, Format, GZIP_MAGIC};
 use crate::document::{DocId, Place};
 use crate::format::{self, Results};
 use crate::making::with;
-use crate::tables::REMOVED;
+
 use crate::{Error, Result};
 
 /// A file of kept documents.
@@ -132,7 +132,7 @@ pub(crate) fn is_kept_of(results: Results, name: &str) -> bool {
     match results {
         Results::Whole => is_kept_name(name),
         Results::OfStages => {
-            ENDINGS.iter().any(|ending| name.ends_with(ending)) && !name.ends_with(&format!(".{REMOVED}"))
+            ENDINGS.iter().any(|ending| name.ends_with(ending)) && !name.ends_with(".removed.csv")
         }
     }
 }

@@ -343,6 +343,9 @@ fn ending(bytes: &[u8], content: Range<usize>, crlf: bool, end: End, bounds: &Bo
     if after.starts_with(separator) {
         return Ending::At(content_end + separator.len());
     }
+    if end == End::Unknown && separator.starts_with(after) {
+        return Ending::Unknown;
+    }
     let blank = after.iter().take_while(|b| is_blank(**b)).count();
     let next = content_end + blank;
     // Too large by some of the line ends behind the record: they would be taken for text.
