@@ -375,13 +375,7 @@ impl Clusterer<'_> {
             members.push(&follower(leader, page, similarity))?;
         }
         // One list to count and one to number by: a cluster may be larger than memory.
-        let mut list = self.list("clusters")?;
-        let mut members = members.finish()?;
-        while let Some(record) = members.next()? {
-            list.put(record)?;
-        }
-        drop(members);
-        let list = list.finish()?;
+        let list = List::of(self.work.join("clusters"), members.finish()?)?;
         let mut beside = self.beside(&list, budget)?;
         let (mut ahead, mut behind) = (Follow::open(&list)?, Follow::open(&list)?);
         let sorter = |name| Sorter::new(Fate::WIDTH, budget.bytes / 4, self.work, name);
@@ -515,7 +509,7 @@ fn copy_of(group: &[Edge]) -> Option<u64> {
     group.iter().find(|edge| edge.distance.is_none()).map(|edge| edge.earlier)
 }
 
-fn pair(first: u64, second: u64) -> [u8; 2 * PAGE] {
+pub(super) fn pair(first: u64, second: u64) -> [u8; 2 * PAGE] {
     let mut record = [0; 2 * PAGE];
     record[..PAGE].copy_from_slice(&page_bytes(first));
     record[PAGE..].copy_from_slice(&page_bytes(second));
@@ -578,6 +572,15 @@ impl List {
         Ok(Self { file: BufWriter::with_capacity(1 << 18, file), path })
     }
 
+    /// All of these records.
+    pub fn of(path: PathBuf, mut sorted: Sorted) -> Result<PathBuf> {
+        let mut list = Self::create(path)?;
+        while let Some(record) = sorted.next()? {
+            list.put(record)?;
+        }
+        list.finish()
+    }
+
     pub fn put(&mut self, record: &[u8]) -> Result<()> {
         self.file.write_all(record).map_err(|error| Error::io(&self.path, error))
     }
@@ -617,6 +620,40 @@ impl Records {
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
             Err(error) => Err(Error::io(&self.path, error)),
         }
+    }
+}
+
+/// A list of `N` pages or numbers each, ascending by the first of them, read from its beginning.
+pub(super) struct Numbers<const N: usize> {
+    list: Records,
+    next: Option<[u64; N]>,
+}
+
+impl<const N: usize> Numbers<N> {
+    pub fn open(path: &Path) -> Result<Self> {
+        let mut numbers = Self { list: Records::open(path, N * PAGE)?, next: None };
+        numbers.take()?;
+        Ok(numbers)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.list.path()
+    }
+
+    /// Takes the next one.
+    pub fn take(&mut self) -> Result<Option<[u64; N]>> {
+        let numbers = |record: &[u8]| std::array::from_fn(|at| page_of(&record[at * PAGE..]));
+        let next = self.list.next()?.map(numbers);
+        Ok(std::mem::replace(&mut self.next, next))
+    }
+
+    /// The one of a page; pages are asked for in ascending order.
+    pub fn of(&mut self, page: u64) -> Result<Option<[u64; N]>> {
+        while self.next.is_some_and(|next| next[0] < page) {
+            self.take()?;
+        }
+        Ok(self.next.filter(|next| next[0] == page))
     }
 }
 

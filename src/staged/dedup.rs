@@ -546,16 +546,18 @@ impl Run<'_> {
         sketch_files(&sketch, inputs, at_once, self.watching)
     }
 
+    /// The inputs of the files of sketches, in the order of these, each with its number.
+    fn inputs_of(&self, folder: &Folder) -> Vec<(u32, &Input)> {
+        let shards: BTreeMap<Cow<'_, str>, (u32, &Input)> = (0..)
+            .zip(&self.files.inputs)
+            .map(|(at, input)| (input.stored().to_string_lossy(), (at, input)))
+            .collect();
+        folder.files.iter().filter_map(|file| shards.get(&file.header.input.path[..]).copied()).collect()
+    }
+
     /// What is known of the files of sketches, in their order, from the inputs.
     fn of_files(&self, folder: &Folder) -> OfFiles {
-        let inputs = &self.files.inputs;
-        let by_path: BTreeMap<_, _> =
-            inputs.iter().map(|input| (input.stored().to_string_lossy(), input)).collect();
-        let inputs: Vec<Input> = folder
-            .files
-            .iter()
-            .filter_map(|file| by_path.get(&file.header.input.path[..]).copied().cloned())
-            .collect();
+        let inputs: Vec<Input> = self.inputs_of(folder).into_iter().map(|(_, input)| input.clone()).collect();
         let scores = match self.job.settings.keep {
             Keep::InputOrder => scores_of_files(&self.job.inputs, &inputs),
             _ => Vec::new(),
@@ -565,16 +567,9 @@ impl Run<'_> {
 
     /// What results call each file of sketches.
     fn called(&self, folder: &Folder) -> Result<Vec<Called>> {
-        let shards: BTreeMap<Cow<'_, str>, (u32, &Input)> = (0..)
-            .zip(&self.files.inputs)
-            .map(|(at, input)| (input.stored().to_string_lossy(), (at, input)))
-            .collect();
-        let called: Vec<Called> = folder
-            .files
-            .iter()
-            .filter_map(|file| shards.get(&file.header.input.path[..]))
-            .map(|&(shard, input)| Called { name: input.path.clone(), shard })
-            .collect();
+        let called = self.inputs_of(folder).into_iter();
+        let called: Vec<Called> =
+            called.map(|(shard, input)| Called { name: input.path.clone(), shard }).collect();
         // Names that are no UTF-8 may lose their order, and then pages would be numbered otherwise.
         if called.len() < folder.files.len() || !called.is_sorted_by_key(|called| called.shard) {
             let expected = "paths in UTF-8, where memory does not hold all pages";

@@ -192,6 +192,8 @@ pub struct Blocks {
     next: (usize, u64),
     block: std::vec::IntoIter<Named>,
     pages: u64,
+    /// Nothing comes behind what is broken.
+    is_broken: bool,
 }
 
 impl Blocks {
@@ -201,7 +203,16 @@ impl Blocks {
     /// If it cannot be opened.
     pub fn open(header: Header, body: &Body) -> Result<Self> {
         let (path, length, block) = (body.path().to_path_buf(), body.len(), Vec::new().into_iter());
-        Ok(Self { header, path, reader: body.reader()?, length, next: (0, 0), block, pages: 0 })
+        Ok(Self {
+            header,
+            path,
+            reader: body.reader()?,
+            length,
+            next: (0, 0),
+            block,
+            pages: 0,
+            is_broken: false,
+        })
     }
 
     /// The next block; none at the end.
@@ -237,21 +248,19 @@ impl Iterator for Blocks {
     type Item = Result<Named>;
 
     fn next(&mut self) -> Option<Result<Named>> {
-        loop {
+        while !self.is_broken {
             if let Some(named) = self.block.next() {
                 return Some(Ok(named));
             }
             match self.next_block() {
-                Ok(Some(block)) => self.block = block.into_iter(),
-                Ok(None) => return None,
+                Ok(block) => self.block = block?.into_iter(),
                 Err(error) => {
-                    // Nothing comes behind what is broken.
-                    self.header.ends.clear();
-                    (self.next, self.pages, self.header.pages) = ((0, self.length), 0, 0);
+                    self.is_broken = true;
                     return Some(Err(error));
                 }
             }
         }
+        None
     }
 }
 

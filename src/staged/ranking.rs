@@ -3,11 +3,11 @@
 //! by numbers.
 
 use super::Budget;
-use super::cluster::{Grouping, List, Records};
+use super::cluster::{Grouping, List, Numbers, Records, pair};
 use super::join::{in_range, source, words};
 use super::record::{Edge, PAGE, page_bytes, page_of};
 use super::sketches::{CHUNK, Column, Folder};
-use super::sorter::{LongSorter, Merge, Sorted, Sorter, Source};
+use super::sorter::{LongSorter, Merge, Sorter, Source};
 use crate::error::{Error, Result};
 use crate::format::Body;
 use crate::pipeline::sources::{folder_name, no_score, number_of_host, unscored_warning};
@@ -209,37 +209,10 @@ impl PagesOf {
     }
 }
 
-/// Two numbers, the second looked up by the first.
-struct ByPage {
-    list: Records,
-    next: Option<(u64, u64)>,
-}
-
-impl ByPage {
-    fn open(path: &Path) -> Result<Self> {
-        let mut by_page = Self { list: Records::open(path, 2 * PAGE)?, next: None };
-        by_page.take()?;
-        Ok(by_page)
-    }
-
-    fn take(&mut self) -> Result<Option<(u64, u64)>> {
-        let next = self.list.next()?.map(two);
-        Ok(std::mem::replace(&mut self.next, next))
-    }
-
-    /// What a page has; pages are asked for in ascending order.
-    fn of(&mut self, page: u64) -> Result<Option<u64>> {
-        while self.next.is_some_and(|(at, _)| at < page) {
-            self.take()?;
-        }
-        Ok(self.next.filter(|&(at, _)| at == page).map(|(_, of)| of))
-    }
-
-    /// The same where each page that is asked for is there.
-    fn must(&mut self, page: u64) -> Result<u64> {
-        let of = self.of(page)?;
-        of.ok_or_else(|| Error::io(self.list.path(), std::io::ErrorKind::InvalidData.into()))
-    }
+/// What a page has in a list of all that are asked for.
+fn must(list: &mut Numbers<2>, page: u64) -> Result<u64> {
+    let of = list.of(page)?;
+    of.map(|[_, of]| of).ok_or_else(|| Error::io(list.path(), std::io::ErrorKind::InvalidData.into()))
 }
 
 fn two(record: &[u8]) -> (u64, u64) {
@@ -277,18 +250,10 @@ impl Ranking<'_> {
         }
         let ranked = list.finish()?;
         drop(keyed);
-        let ranks = self.put_away("ranks.by-page", by_page.finish()?)?;
+        let ranks = List::of(self.work.join("ranks.by-page"), by_page.finish()?)?;
         let (copies, leaders) = self.copies(&bodies[0], &ranks)?;
         let near = self.near(&bodies[1..], &leaders)?;
         Ok(Graph { pairs: Pairs::ByRank { copies, near, ranked }, numbers, first_new })
-    }
-
-    fn put_away(&self, name: &str, mut sorted: Sorted) -> Result<PathBuf> {
-        let mut list = self.list(name)?;
-        while let Some(record) = sorted.next()? {
-            list.put(record)?;
-        }
-        list.finish()
     }
 
     /// The pages that have pairs.
@@ -376,13 +341,13 @@ impl Ranking<'_> {
     fn copies(&self, body: &Body, ranks: &Path) -> Result<(PathBuf, PathBuf)> {
         // First page of the text, rank.
         let mut texts = self.sorter(2 * PAGE, "texts");
-        let (mut edges, mut rank) = (Merge::of(Edge::WIDTH, vec![source(body)?])?, ByPage::open(ranks)?);
+        let (mut edges, mut rank) = (Merge::of(Edge::WIDTH, vec![source(body)?])?, Numbers::open(ranks)?);
         while let Some(edge) = edges.next()? {
             let (page, first) = two(edge);
-            texts.push(&[page_bytes(first), page_bytes(rank.must(page)?)].concat())?;
+            texts.push(&[page_bytes(first), page_bytes(must(&mut rank, page)?)].concat())?;
         }
         drop(edges);
-        let (mut texts, mut rank) = (texts.finish()?, ByPage::open(ranks)?);
+        let (mut texts, mut rank) = (texts.finish()?, Numbers::open(ranks)?);
         let (mut copies, mut leaders) =
             (self.sorter(Edge::WIDTH, "copies by rank"), self.list("leaders.copied")?);
         let mut last = None;
@@ -391,12 +356,12 @@ impl Ranking<'_> {
                 Some((of, leader)) if of == first => leader,
                 _ => {
                     // The copies of a text ascend.
-                    let of_first = rank.must(first)?;
+                    let of_first = must(&mut rank, first)?;
                     let leader = copy.min(of_first);
                     if of_first != leader {
                         copies.push(&Edge::copy(of_first, leader).bytes())?;
                     }
-                    leaders.put(&[page_bytes(first), page_bytes(leader)].concat())?;
+                    leaders.put(&pair(first, leader))?;
                     last = Some((first, leader));
                     leader
                 }
@@ -407,38 +372,38 @@ impl Ranking<'_> {
         }
         drop(texts);
         let copied = leaders.finish()?;
-        let (mut copied, mut ranks) = (ByPage::open(&copied)?, ByPage::open(ranks)?);
+        let (mut copied, mut ranks) = (Numbers::open(&copied)?, Numbers::open(ranks)?);
         let mut leaders = self.list("leaders")?;
-        while let Some((page, rank)) = ranks.take()? {
-            let leader = copied.of(page)?.unwrap_or(rank);
-            leaders.put(&[page_bytes(page), page_bytes(leader)].concat())?;
+        while let Some([page, rank]) = ranks.take()? {
+            let leader = copied.of(page)?.map_or(rank, |[_, leader]| leader);
+            leaders.put(&pair(page, leader))?;
         }
-        Ok((self.put_away("copies.edges", copies.finish()?)?, leaders.finish()?))
+        Ok((List::of(self.work.join("copies.edges"), copies.finish()?)?, leaders.finish()?))
     }
 
     /// Near pairs, each by the ranks of the pages that stay for the two texts.
     fn near(&self, bodies: &[Body], leaders: &Path) -> Result<PathBuf> {
         let (mut edges, mut leader) = (
             Merge::of(Edge::WIDTH, bodies.iter().map(source).collect::<Result<Vec<_>>>()?)?,
-            ByPage::open(leaders)?,
+            Numbers::open(leaders)?,
         );
         let mut by_earlier = self.sorter(Edge::WIDTH, "near by earlier");
         while let Some(edge) = edges.next()? {
             let (later, earlier) = two(edge);
-            let rank = leader.must(later)?;
+            let rank = must(&mut leader, later)?;
             by_earlier.push(&[&page_bytes(earlier)[..], &page_bytes(rank), &edge[2 * PAGE..]].concat())?;
         }
         drop(edges);
-        let (mut by_earlier, mut leader) = (by_earlier.finish()?, ByPage::open(leaders)?);
+        let (mut by_earlier, mut leader) = (by_earlier.finish()?, Numbers::open(leaders)?);
         let mut near = self.sorter(Edge::WIDTH, "near by rank");
         while let Some(record) = by_earlier.next()? {
             let (earlier, rank) = two(record);
-            let other = leader.must(earlier)?;
+            let other = must(&mut leader, earlier)?;
             let [later, earlier] = [rank.max(other), rank.min(other)].map(page_bytes);
             near.push(&[&later[..], &earlier, &record[2 * PAGE..]].concat())?;
         }
         drop(by_earlier);
-        self.put_away("near.edges", near.finish()?)
+        List::of(self.work.join("near.edges"), near.finish()?)
     }
 }
 

@@ -41,10 +41,7 @@ pub struct Sorter {
     /// Records that are sorted in memory at once.
     room: usize,
     records: Records,
-    folder: PathBuf,
-    name: &'static str,
-    runs: Vec<PathBuf>,
-    made: usize,
+    runs: Runs,
 }
 
 impl Sorter {
@@ -58,10 +55,7 @@ impl Sorter {
             width,
             room,
             records: if is_narrow { Records::Narrow(Vec::new()) } else { Records::Wide(Vec::new()) },
-            folder: folder.to_path_buf(),
-            name,
-            runs: Vec::new(),
-            made: 0,
+            runs: Runs::new(Width::Of(width), folder, name),
         }
     }
 
@@ -134,27 +128,15 @@ impl Sorter {
         Ordered { width, held: ordered, next: 0, last: [0; NARROW] }
     }
 
-    fn next_run(&mut self) -> PathBuf {
-        self.made += 1;
-        self.folder.join(format!("{}-{}.run", self.name, self.made))
-    }
-
     fn spill(&mut self) -> Result<()> {
-        let path = self.next_run();
-        let io = |error| Error::io(&path, error);
         let mut ordered = self.ordered();
-        let mut run = BufWriter::with_capacity(1 << 18, File::create(&path).map_err(io)?);
-        while let Some(record) = ordered.next() {
-            run.write_all(record).map_err(io)?;
-        }
-        run.flush().map_err(io)?;
+        self.runs.add(|put| {
+            while let Some(record) = ordered.next() {
+                put(record)?;
+            }
+            Ok(())
+        })?;
         self.records = ordered.emptied();
-        self.runs.push(path);
-        if self.runs.len() >= MOST_RUNS {
-            let (path, runs) = (self.next_run(), std::mem::take(&mut self.runs));
-            merge_into(&path, runs, Width::Of(self.width))?;
-            self.runs.push(path);
-        }
         Ok(())
     }
 
@@ -163,28 +145,65 @@ impl Sorter {
     /// # Errors
     /// If a run cannot be written or read.
     pub fn finish(mut self) -> Result<Sorted> {
-        if self.runs.is_empty() {
+        if self.runs.paths.is_empty() {
             return Ok(Sorted::InMemory(self.ordered()));
         }
         if self.held() > 0 {
             self.spill()?;
         }
         drop(self.records);
-        Ok(Sorted::Merged(Merge::of_files(Width::Of(self.width), &self.runs)?))
+        Ok(Sorted::Merged(self.runs.merge()?))
     }
 }
 
-/// Makes one run of several, which it removes.
-fn merge_into(path: &Path, runs: Vec<PathBuf>, width: Width) -> Result<()> {
-    let io = |error| Error::io(path, error);
-    let mut merged = BufWriter::with_capacity(1 << 18, File::create(path).map_err(io)?);
-    let mut all = Merge::of_files(width, &runs)?;
-    while let Some(record) = all.next()? {
-        width.write(record, &mut merged).map_err(io)?;
+/// Files of sorted records.
+struct Runs {
+    width: Width,
+    folder: PathBuf,
+    name: &'static str,
+    paths: Vec<PathBuf>,
+    made: usize,
+}
+
+impl Runs {
+    fn new(width: Width, folder: &Path, name: &'static str) -> Self {
+        Self { width, folder: folder.to_path_buf(), name, paths: Vec::new(), made: 0 }
     }
-    merged.flush().map_err(io)?;
-    drop(all);
-    runs.iter().try_for_each(|run| std::fs::remove_file(run).map_err(|error| Error::io(run, error)))
+
+    /// Adds a run of the records that `write` puts into it.
+    fn write(&mut self, write: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>) -> Result<()> {
+        self.made += 1;
+        let path = self.folder.join(format!("{}-{}.run", self.name, self.made));
+        let io = |error| Error::io(&path, error);
+        let mut run = BufWriter::with_capacity(1 << 18, File::create(&path).map_err(io)?);
+        write(&mut |record| self.width.write(record, &mut run).map_err(io))?;
+        run.flush().map_err(io)?;
+        self.paths.push(path);
+        Ok(())
+    }
+
+    /// The same, and makes one run of all if there are too many.
+    fn add(&mut self, write: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>) -> Result<()> {
+        self.write(write)?;
+        if self.paths.len() < MOST_RUNS {
+            return Ok(());
+        }
+        let mut all = self.merge()?;
+        let merged = std::mem::take(&mut self.paths);
+        self.write(|put| {
+            while let Some(record) = all.next()? {
+                put(record)?;
+            }
+            Ok(())
+        })?;
+        drop(all);
+        merged.iter().try_for_each(|run| std::fs::remove_file(run).map_err(|error| Error::io(run, error)))
+    }
+
+    /// All records of them, ascending, each once.
+    fn merge(&self) -> Result<Merge> {
+        Merge::of_files(self.width, &self.paths)
+    }
 }
 
 /// Sorts records of any lengths, none of which is the beginning of another.
@@ -194,19 +213,15 @@ pub struct LongSorter {
     bytes: Vec<u8>,
     /// Bytes that may wait.
     room: usize,
-    folder: PathBuf,
-    name: &'static str,
-    runs: Vec<PathBuf>,
-    made: usize,
+    runs: Runs,
 }
 
 impl LongSorter {
     /// As [`Sorter::new`].
     pub fn new(memory: u64, folder: &Path, name: &'static str) -> Self {
-        let (places, bytes, runs) = (Vec::new(), Vec::new(), Vec::new());
         // What grows is held twice for a moment.
         let room = memory.max(LEAST_MEMORY) as usize / 2;
-        Self { places, bytes, room, folder: folder.to_path_buf(), name, runs, made: 0 }
+        Self { places: Vec::new(), bytes: Vec::new(), room, runs: Runs::new(Width::Told, folder, name) }
     }
 
     /// Adds a record.
@@ -226,30 +241,13 @@ impl LongSorter {
         Ok(())
     }
 
-    fn next_run(&mut self) -> PathBuf {
-        self.made += 1;
-        self.folder.join(format!("{}-{}.run", self.name, self.made))
-    }
-
     fn spill(&mut self) -> Result<()> {
-        let path = self.next_run();
-        let io = |error| Error::io(&path, error);
         let bytes = &self.bytes;
         let record = |&(_, at, length): &(u64, usize, usize)| &bytes[at..at + length];
         self.places.par_sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| record(a).cmp(record(b))));
-        let mut run = BufWriter::with_capacity(1 << 18, File::create(&path).map_err(io)?);
-        for place in &self.places {
-            Width::Told.write(record(place), &mut run).map_err(io)?;
-        }
-        run.flush().map_err(io)?;
+        self.runs.add(|put| self.places.iter().try_for_each(|place| put(record(place))))?;
         self.places.clear();
         self.bytes.clear();
-        self.runs.push(path);
-        if self.runs.len() >= MOST_RUNS {
-            let (path, runs) = (self.next_run(), std::mem::take(&mut self.runs));
-            merge_into(&path, runs, Width::Told)?;
-            self.runs.push(path);
-        }
         Ok(())
     }
 
@@ -259,7 +257,7 @@ impl LongSorter {
     /// If a run cannot be written or read.
     pub fn finish(mut self) -> Result<Merge> {
         self.spill()?;
-        Merge::of_files(Width::Told, &self.runs)
+        self.runs.merge()
     }
 }
 

@@ -2,7 +2,7 @@
 //! the same names, and a bounded part of it in memory.
 
 use super::Budget;
-use super::cluster::{Fates, List, Records};
+use super::cluster::{Fates, List, Numbers, Records};
 use super::join::{all_edges, bits_bytes, source};
 use super::lookup::Lookup;
 use super::ranking::Graph;
@@ -194,7 +194,7 @@ impl Tables<'_> {
             }
             None => while next()?.is_some() {},
         }
-        let (mut copies, pairs_of) = (Sizes::open(&copies, first_new)?, |n: u64| n * n.saturating_sub(1) / 2);
+        let (mut copies, pairs_of) = (Numbers::<3>::open(&copies)?, |n: u64| n * n.saturating_sub(1) / 2);
         while let Some([_, pages, old]) = copies.take()? {
             counts.found += pairs_of(pages) - pairs_of(old);
         }
@@ -406,11 +406,7 @@ impl Tables<'_> {
         }
         drop(by_cluster);
         // One list to count and one to tell by: a cluster may be larger than memory.
-        let (mut by_similarity, mut list) = (by_similarity.finish()?, List::create(self.work.join("alike"))?);
-        while let Some(record) = by_similarity.next()? {
-            list.put(record)?;
-        }
-        let list = list.finish()?;
+        let list = List::of(self.work.join("alike"), by_similarity.finish()?)?;
         let (mut ahead, mut behind) = (Similar::open(&list)?, Similar::open(&list)?);
         while let Some((cluster, ..)) = ahead.next {
             let mut number = 0;
@@ -615,32 +611,21 @@ impl Tables<'_> {
 
 /// A list of how many pages the texts of pages have, and how many of them are old, read from its beginning.
 struct Sizes {
-    list: Records,
-    next: Option<[u64; 3]>,
+    /// A page that has copies, pages of its text, and old ones among them.
+    list: Numbers<3>,
     first_new: u64,
 }
 
 impl Sizes {
     fn open(path: &Path, first_new: u64) -> Result<Self> {
-        let mut sizes = Self { list: Records::open(path, 3 * PAGE)?, next: None, first_new };
-        sizes.take()?;
-        Ok(sizes)
-    }
-
-    /// Takes the next one: a page that has copies, pages of its text, and old ones among them.
-    fn take(&mut self) -> Result<Option<[u64; 3]>> {
-        let next = self.list.next()?.map(|record| [0, 1, 2].map(|at| page_of(&record[at * PAGE..])));
-        Ok(std::mem::replace(&mut self.next, next))
+        Ok(Self { list: Numbers::open(path)?, first_new })
     }
 
     /// How many pages the text of a page has, and how many of them are old; pages are asked for in ascending order, as
     /// pairs number them.
     fn of(&mut self, page: u64) -> Result<[u64; 2]> {
-        while self.next.is_some_and(|[at, ..]| at < page) {
-            self.take()?;
-        }
         let alone = [1, u64::from(page < self.first_new)];
-        Ok(self.next.filter(|&[at, ..]| at == page).map_or(alone, |[_, pages, old]| [pages, old]))
+        Ok(self.list.of(page)?.map_or(alone, |[_, pages, old]| [pages, old]))
     }
 }
 
