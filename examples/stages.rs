@@ -11,7 +11,8 @@
 //! alone. With `TEMPLATE`, so many pages more, strewn among the others, are of one template and differ in six words.
 //!
 //! With `join:DISTANCE` in the place of `TEMPLATE` no page is of a template, and all hashes are joined within so many
-//! bits, exactly. Beside it stands the join of the same hashes in memory.
+//! bits, exactly; a row of its own says what the passes over the hashes took, of the time of the join. Beside it stands
+//! the join of the same hashes in memory.
 
 mod made_up;
 
@@ -31,7 +32,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Pages of a file.
@@ -154,18 +155,21 @@ fn measure(
             output
         })?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let numbers: Vec<&str> = said.trim().splitn(6, ' ').collect();
-        let [cpu, wall, audit_cpu, audit_wall, peak, said] = numbers[..] else {
+        let numbers: Vec<&str> = said.trim().splitn(8, ' ').collect();
+        let [times @ .., peak, said] = &numbers[..] else {
             return Err(format!("{stage}: {}", String::from_utf8_lossy(&output.stderr)).into());
         };
-        let (peak, most) = (peak.parse()?, most.into_inner());
-        let [cpu, wall, audit_cpu, audit_wall] = [cpu, wall, audit_cpu, audit_wall].map(str::parse::<f64>);
-        let (audit_cpu, audit_wall) = (audit_cpu?, audit_wall?);
-        let name = match distance.filter(|_| stage == "join") {
-            Some(distance) => format!("join:{distance}"),
-            None => stage.to_owned(),
+        let times = times.iter().map(|time| time.parse()).collect::<Result<Vec<f64>, _>>()?;
+        let &[cpu, wall, audit_cpu, audit_wall, passes_cpu, passes_wall] = &times[..] else {
+            return Err(format!("{stage}: {} times", times.len()).into());
         };
-        row(&name, cpu? - audit_cpu, wall? - audit_wall, peak, most, said);
+        let (peak, most) = (peak.parse()?, most.into_inner());
+        let exactly = distance.filter(|_| stage == "join");
+        let name = exactly.map_or(stage.to_owned(), |distance| format!("join:{distance}"));
+        row(&name, cpu - audit_cpu, wall - audit_wall, peak, most, said);
+        if let Some(distance) = exactly {
+            row(&format!("passes:{distance}"), passes_cpu, passes_wall, peak, most, "");
+        }
         if stage == "join" {
             row("audit", audit_cpu, audit_wall, peak, most, "");
         }
@@ -222,42 +226,55 @@ fn sketch_job(input: &Path, out: &Path, settings: &Settings) -> SketchJob {
     }
 }
 
-/// Takes the time of the audit.
+/// Takes the times of the audit and of the passes of an exact join: processor time and time on the clock, in seconds.
 #[derive(Default)]
-struct Audit {
-    begun: Mutex<Option<(f64, Instant)>>,
-    taken: Mutex<[f64; 2]>,
+struct Steps(Mutex<Times>);
+
+#[derive(Default)]
+struct Times {
+    begun: Option<(usize, f64, Instant)>,
+    taken: [[f64; 2]; 2],
 }
 
-impl Progress for Audit {
+impl Steps {
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress for Steps {
     fn begin(&self, stage: &str, _: u64, _: &str) {
-        let is_audit = ["draw", "audit"].contains(&stage);
-        let now = is_audit.then(|| (cpu_seconds().unwrap_or(0.0), Instant::now()));
-        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        let which = match stage {
+            "draw" | "audit" => Some(0),
+            _ if stage.starts_with("join ") => Some(1),
+            _ => None,
+        };
+        self.times().begun = which.map(|which| (which, cpu_seconds().unwrap_or(0.0), Instant::now()));
     }
 
     fn advance(&self, _: u64) {}
 
     fn end(&self) {
-        if let Some((cpu, wall)) = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-            taken[0] += cpu_seconds().unwrap_or(0.0) - cpu;
-            taken[1] += wall.elapsed().as_secs_f64();
+        let mut times = self.times();
+        if let Some((which, cpu, wall)) = times.begun.take() {
+            times.taken[which][0] += cpu_seconds().unwrap_or(0.0) - cpu;
+            times.taken[which][1] += wall.elapsed().as_secs_f64();
         }
     }
 
     fn note(&self, _: &str) {}
 }
 
-/// One stage; says processor seconds, seconds, both of the audit alone, the peak of memory, and what came of it.
+/// One stage; says processor seconds and seconds, both of the audit alone and of passes alone, the peak of memory, and
+/// what came of it.
 fn stage(name: &str, sketches: &Path, memory: u64) -> Result<(), Box<dyn Error>> {
-    let (begun, audit) = (Instant::now(), Audit::default());
+    let (begun, steps) = (Instant::now(), Steps::default());
     let (sketches, against, memory, threads) = (sketches.to_path_buf(), Vec::new(), Some(memory), 0);
     let said = match name {
         "join" => {
             let done = staged::join(
                 &JoinJob { sketches, against, memory, threads, shard: Shard::default() },
-                &audit,
+                &steps,
             )?;
             format!(
                 "{} copies; {} pairs found of {} compared; {} left out in crowds of up to {} pages",
@@ -281,7 +298,8 @@ fn stage(name: &str, sketches: &Path, memory: u64) -> Result<(), Box<dyn Error>>
         }
     };
     let (cpu, peak) = (cpu_seconds().unwrap_or(0.0), peak_memory_bytes().unwrap_or(0));
-    let [audit_cpu, audit_wall] = *audit.taken.lock().unwrap_or_else(PoisonError::into_inner);
-    println!("{cpu} {} {audit_cpu} {audit_wall} {peak} {said}", begun.elapsed().as_secs_f64());
+    let [[audit_cpu, audit_wall], [passes_cpu, passes_wall]] = steps.times().taken;
+    let wall = begun.elapsed().as_secs_f64();
+    println!("{cpu} {wall} {audit_cpu} {audit_wall} {passes_cpu} {passes_wall} {peak} {said}");
     Ok(())
 }

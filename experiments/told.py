@@ -596,18 +596,15 @@ def exact_join():
     for made in rows("stages/exact.csv"):
         runs.setdefault((int(made["pages"]), made["memory_mib"], made["limit_mib"]), {})[made["stage"].split(":")[0]] = made
     for (pages, memory, limit), of in runs.items():
-        joined, held = of["join"], of["in memory"]
-        [distance] = [made["stage"].split(":")[1] for made in [joined]]
-        both = float(joined["cpu_seconds"]) / float(held["cpu_seconds"])
+        joined, passes, held = of["join"], of["passes"], of["in memory"]
+        times = float(passes["cpu_seconds"]) / float(held["cpu_seconds"])
+        micros = (f'{float(made["microseconds_a_page"]):.2f}' for made in (joined, passes, held))
         body.append([
-            f"{pages / 1e6:g} million", f"{memory} of {limit} MiB", distance, f'{float(joined["microseconds_a_page"]):.1f}',
-            f'{float(held["microseconds_a_page"]):.1f}', f"{both:.1f}", f'{int(joined["peak_bytes"]) / 1e6:.0f} MB',
-            f'{float(joined["disk_bytes_a_page"]):.0f}',
+            f"{pages / 1e6:g} million", f"{memory} of {limit} MiB", joined["stage"].split(":")[1], *micros, f"{times:.1f}",
+            f'{int(joined["peak_bytes"]) / 1e6:.0f} MB', f'{float(joined["disk_bytes_a_page"]):.0f}',
         ])
-    return table(
-        ("pages", "memory, of an address space", "bits", "`join`", "hashes alone, in memory", "times", "most memory held", "disk a page, bytes"),
-        body,
-    )
+    head = ("pages", "memory, of an address space", "bits", "`join`", "its passes", "in memory", "times", "most memory held", "disk a page, bytes")
+    return table(head, body)
 
 
 def rivals_costs():

@@ -234,10 +234,15 @@ struct GroupingArgs {
     #[arg(long, value_enum, default_value_t = LinkageName::Star)]
     clusters: LinkageName,
 
-    /// Which copy of a cluster stays: first (in the order of sorted files), longest, shortest-url, or score:FIELD (the
-    /// highest number in the field that flipside sketch --score has read)
+    /// Which copy of a cluster stays: first (in the order of sorted files), longest, shortest-url, score:FIELD (the
+    /// highest number in the field that flipside sketch --score has read), or input-order (that of --priority)
     #[arg(long, value_name = "RULE", default_value_t, value_parser = parsed::<Keep>)]
     keep: Keep,
+
+    /// With --keep input-order: an input file or folder whose pages stay before others. May be given several times, the
+    /// most important first; pages of inputs that are in none come last
+    #[arg(long, value_name = "PATH")]
+    priority: Vec<PathBuf>,
 
     #[command(flatten)]
     quota: QuotaArgs,
@@ -245,7 +250,12 @@ struct GroupingArgs {
 
 impl GroupingArgs {
     fn grouping(self) -> Grouping {
-        Grouping { linkage: self.clusters.into(), keep: self.keep, quota: self.quota.quota() }
+        Grouping {
+            linkage: self.clusters.into(),
+            keep: self.keep,
+            quota: self.quota.quota(),
+            priority: staged::priority_of(&self.priority),
+        }
     }
 }
 

@@ -77,19 +77,24 @@ pub(crate) fn unscored_warning(keep: &Keep, pages: u64) -> Option<String> {
 
 /// The scores of files: of those that come from the path named first the highest.
 pub(crate) fn scores_of_files(named: &[PathBuf], files: &[Input]) -> Vec<f64> {
-    let real = |path: &PathBuf| match is_address(path) {
-        true => Some(path.clone()),
-        false => fs::canonicalize(path).ok(),
-    };
-    let named: Vec<_> = named.iter().map(|path| (path, real(path))).collect();
+    let named: Vec<_> = named.iter().map(|path| (path, real_path(path))).collect();
     let place = |input: &Input| {
         named.iter().position(|(path, real)| {
             **path == input.path || real.as_ref().is_some_and(|real| input.stored().starts_with(real))
         })
     };
     // Every new file comes from a path that was named; among old ones the order is theirs.
-    let score = |input| place(input).map_or(f64::NEG_INFINITY, |place| -(place as f64));
-    files.iter().map(score).collect()
+    files.iter().map(|input| score_of_place(place(input))).collect()
+}
+
+/// The real path of what was named, if it is there; an address is its own.
+pub(crate) fn real_path(path: &Path) -> Option<PathBuf> {
+    if is_address(path) { Some(path.to_path_buf()) } else { fs::canonicalize(path).ok() }
+}
+
+/// The score of a file by which of the named paths it comes from; it is the lowest if it comes from none.
+pub(crate) fn score_of_place(place: Option<usize>) -> f64 {
+    place.map_or(f64::NEG_INFINITY, |place| -(place as f64))
 }
 
 /// Number of the source of each page, of the kind of which [`Quota::each`](flipside_core::clusters::Quota::each)

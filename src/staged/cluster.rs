@@ -16,6 +16,7 @@ use crate::format::{self, Body, BodyReader, FATES, NewBinary};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::making::sweep;
+use crate::pipeline::sources::real_path;
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
 use flipside_core::clusters::{Keep, Linkage, Quota};
@@ -52,6 +53,20 @@ pub struct Grouping {
     /// How many of them do.
     #[serde(default, skip_serializing_if = "Quota::is_one")]
     pub quota: Quota,
+    /// With [`Keep::InputOrder`], the input files and folders whose pages stay first, as [`priority_of`] has them; those
+    /// of others come last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub priority: Vec<String>,
+}
+
+/// Paths of input files and folders as sketches tell them: real ones.
+pub fn priority_of(paths: &[PathBuf]) -> Vec<String> {
+    let real = |path: &PathBuf| {
+        // What was sketched may be gone.
+        let path = real_path(path).or_else(|| std::path::absolute(path).ok()).unwrap_or_else(|| path.clone());
+        path.to_string_lossy().into_owned()
+    };
+    paths.iter().map(real).collect()
 }
 
 /// Whether the first page of a cluster stays, as usual.
@@ -67,7 +82,12 @@ impl Grouping {
 
     /// That of a run's settings.
     pub fn of_settings(settings: &Settings) -> Self {
-        Self { linkage: settings.linkage, keep: settings.keep.clone(), quota: settings.quota }
+        Self {
+            linkage: settings.linkage,
+            keep: settings.keep.clone(),
+            quota: settings.quota,
+            priority: Vec::new(),
+        }
     }
 
     /// Whether the order of pages says all that decides.
@@ -87,7 +107,8 @@ impl Grouping {
 
     /// Who stays, in words.
     fn stays(&self) -> String {
-        format!("{}, {}", self.quota, self.keep)
+        let priority: String = self.priority.iter().map(|path| format!("\0{path}")).collect();
+        format!("{}, {}{priority}", self.quota, self.keep)
     }
 }
 
@@ -136,7 +157,7 @@ pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
     check_keep(&folder, &job.grouping)?;
     unscored(&folder, &job.grouping.keep)?.iter().for_each(|told| progress.note(told));
     let memory = job.memory.unwrap_or_else(memory_share);
-    let files = OfFiles::of(&folder);
+    let files = OfFiles::of(&folder, &job.grouping)?;
     with_threads(job.threads, || cluster_folder(&folder, &job.grouping, &files, memory, progress))?
 }
 
@@ -147,8 +168,11 @@ pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
 pub(super) fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
     let refuse = |expected: String| Err(Error::parameter("keep", &grouping.keep, expected));
     match &grouping.keep {
-        Keep::InputOrder => {
-            refuse("first, longest, shortest-url or score:FIELD: sketches have no order of inputs".to_owned())
+        Keep::InputOrder if grouping.priority.is_empty() => {
+            refuse("--priority with it: sketches have no order of inputs".to_owned())
+        }
+        keep if *keep != Keep::InputOrder && !grouping.priority.is_empty() => {
+            refuse("input-order, where --priority says which inputs come first".to_owned())
         }
         Keep::Score(field) => {
             let new = &folder.files[folder.old_files..];
@@ -160,7 +184,7 @@ pub(super) fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
                 )),
             }
         }
-        Keep::First | Keep::Longest | Keep::ShortestUrl => Ok(()),
+        Keep::First | Keep::Longest | Keep::ShortestUrl | Keep::InputOrder => Ok(()),
     }
 }
 

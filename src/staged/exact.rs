@@ -1,25 +1,26 @@
 //! The second stage where the search is an exact join: every two pages whose SimHashes lie within a distance.
 //!
 //! First a list of the distinct hashes, ascending, each with its pages; pages of one hash are the pairs of pass 0.
-//! Then for each pass of the join ([`Parted`]) as many of the pass's bins are joined at a time as memory holds; where
-//! that takes many times, the list is dealt out to them beforehand ([`Dealt`]). At last the pairs of all passes are
-//! judged, in order of their pages, by the sketches. Pages of one hash stand for each other as they do in memory
-//! ([`Company::WITHIN`], [`Company::BETWEEN`]).
+//! Then the passes of the join ([`Parted`]): all of them over the hashes in memory, if it holds them; otherwise the
+//! list is read once for every few passes and dealt out on disk ([`Dealing`]) to loads, each some of the bins of these
+//! passes, as many as memory holds at a time. At last the pairs of all passes are judged, in order of their pages, by
+//! the sketches. Pages of one hash stand for each other as they do in memory ([`Company::WITHIN`],
+//! [`Company::BETWEEN`]).
 
-use super::join::{Gathered, Joiner, Records, Shape, source, there};
+use super::join::{Gathered, Joiner, Records, Shape, in_range, long, source, there};
 use super::record::{Edge, PAGE, page_bytes, page_of};
 use super::sketch::Shard;
 use super::sketches::Column;
 use super::sorter::{Merge, Sorted, Sorter};
 use super::{belongs_to, odd_length, told_bytes, workplace};
 use crate::error::{Error, Result};
-use crate::format::{self, Body, HASHES, NewBinary, PAIRS, wrong};
+use crate::format::{self, Body, BodyReader, HASHES, NewBinary, PAIRS, wrong};
 use crate::inspection::Inspection;
+use crate::making::Unfinished;
 use flipside_core::company::{Company, Met};
-use flipside_core::search::join::Parted;
+use flipside_core::search::join::{Parted, Room};
 use flipside_core::settings::{Net, Settings, Sketches};
 use flipside_core::streamed::Bits;
-use hashbrown::HashMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -38,6 +39,9 @@ struct HashesHeader {
     compared: u64,
     /// Bits in which hashes differ.
     varying: u64,
+    /// What the passes follow from, as [`Parted::parts`] says; none in files of earlier versions, which are made again.
+    #[serde(default)]
+    parts: Option<u32>,
 }
 
 /// What stands in front of the pairs of a pass.
@@ -47,6 +51,9 @@ struct PairsHeader {
     sketches: String,
     settings: Settings,
     pages: u64,
+    /// That of the list.
+    #[serde(default)]
+    parts: Option<u32>,
     /// 0 for pages of one hash.
     pass: usize,
     /// What the pass took, and what it left out. Judging is not in it.
@@ -82,14 +89,26 @@ pub(super) fn company_of(settings: &Settings) -> Result<Company> {
     })
 }
 
-/// Passes of a join within so many bits, that of equal hashes among them.
-fn passes_of(distance: u32) -> usize {
-    distance as usize + 2
+/// Memory for each hash that is joined: hash 8, where its pages are 8, and a parted copy with slots 12.
+pub(super) const HELD: u64 = 28;
+
+/// Passes in groups for which hashes that take more than `memory` are dealt out together.
+fn groups(parted: &Parted, passes: &[usize], held: u64, memory: u64) -> Vec<Vec<usize>> {
+    // Bins of which about two, and rarely less than one, fill the memory.
+    parted.together(passes, held.div_ceil(memory.max(1)).ilog2() + 2)
 }
 
-/// Memory for each hash that is joined, besides its pages: hash 8, where its pages begin 4, and a parted copy
-/// with slots 12.
-pub(super) const HELD: u64 = 24;
+/// How often an exact join reads so many hashes if it has so much memory for them.
+pub(super) fn readings(hashes: u64, distance: u32, memory: u64) -> u64 {
+    if hashes.saturating_mul(HELD) <= memory {
+        return 1;
+    }
+    let parted = Parted::new(hashes, u64::MAX, distance);
+    let passes: Vec<usize> = (0..parted.passes()).collect();
+    let groups = groups(&parted, &passes, hashes.saturating_mul(HELD), memory).len();
+    // To count them, to deal them out, and dealt.
+    (1 + groups.div_ceil(DEALT_AT_ONCE) + groups) as u64
+}
 
 /// Bytes of a hash in the list, if it has one page.
 pub(super) const LISTED: f64 = 14.0;
@@ -105,53 +124,71 @@ impl Joiner<'_> {
 
     /// Makes the pairs of a part of the passes; how many there are in the part, and how many were there before.
     pub(super) fn passes(&self, distance: u32, copies: &Bits, shard: Shard) -> Result<[u64; 2]> {
-        if self.list()?.is_none() || self.pairs_there(0)?.is_none() {
-            self.step("hashes", |advance| self.make_list(copies, advance))?;
-        }
-        let number = passes_of(distance);
-        let [mut own, mut before] = [0; 2];
+        let there = match self.list()? {
+            Some(list) => self.pairs_there(0, list.parts)?.map(|_| list),
+            None => None,
+        };
+        let list = match there {
+            Some(list) => list,
+            None => {
+                self.step("hashes", |advance| self.make_list(distance, copies, advance))?;
+                self.list()?
+                    .ok_or_else(|| Error::io(self.list_path(), std::io::ErrorKind::NotFound.into()))?
+            }
+        };
+        let number = 1 + list.parted(distance).passes();
+        let (mut own, mut missing) = (0, Vec::new());
         for pass in (0..number).filter(|&pass| shard.has(pass)) {
             own += 1;
-            if self.pairs_there(pass)?.is_some() {
-                // Pairs of equal hashes come with the list.
-                before += u64::from(pass > 0);
-                continue;
+            if self.pairs_there(pass, list.parts)?.is_none() {
+                missing.push(pass);
             }
-            self.step(&format!("join {pass}/{}", number - 1), |advance| {
-                self.pass(pass, distance, self.budget.bytes / 2, advance)
-            })?;
         }
-        Ok([own, before])
+        self.join_passes(&list, distance, &missing, self.budget.bytes / 2)?;
+        // Pairs of equal hashes come with the list.
+        let of_list = u64::from(shard.has(0));
+        Ok([own, own - of_list - missing.len() as u64])
     }
 
-    /// Whether the pairs of all passes are there.
-    pub(super) fn has_all_passes(&self, distance: u32) -> bool {
-        (0..passes_of(distance)).all(|pass| fs::symlink_metadata(self.pairs_path(pass)).is_ok())
+    /// How many of a part of the passes have their pairs, twice: as [`passes`](Self::passes) says it.
+    pub(super) fn passes_there(&self, shard: Shard) -> [u64; 2] {
+        let is_there = |&pass: &usize| fs::symlink_metadata(self.pairs_path(pass)).is_ok();
+        let own = (0..).take_while(is_there).filter(|&pass| shard.has(pass)).count() as u64;
+        [own, own.saturating_sub(u64::from(shard.has(0)))]
     }
 
-    fn list(&self) -> Result<Option<(HashesHeader, Body)>> {
+    /// The pairs of all passes, once they are all there.
+    pub(super) fn all_passes(&self, distance: u32) -> Result<Option<Vec<(Body, Met)>>> {
+        let Some(list) = self.list()? else { return Ok(None) };
+        (0..=list.parted(distance).passes()).map(|pass| self.pairs_there(pass, list.parts)).collect()
+    }
+
+    fn list(&self) -> Result<Option<List>> {
         let path = self.list_path();
         let Some((header, body)) = there::<HashesHeader>(&path, HASHES)? else { return Ok(None) };
         belongs_to(&path, header.sketches == self.folder.id && header.pages == self.folder.pages())?;
-        Ok(Some((header, body)))
+        Ok(header.parts.map(|parts| List { header, parts, body }))
     }
 
-    fn pairs_there(&self, pass: usize) -> Result<Option<(Body, Met)>> {
+    fn pairs_there(&self, pass: usize, parts: u32) -> Result<Option<(Body, Met)>> {
         let path = self.pairs_path(pass);
         let Some((header, body)) = there::<PairsHeader>(&path, PAIRS)? else { return Ok(None) };
-        belongs_to(&path, header == self.pairs_header(pass, header.met))?;
+        if header.parts.is_none() {
+            return Ok(None);
+        }
+        belongs_to(&path, header == self.pairs_header(pass, parts, header.met))?;
         pairs_of(&body)?;
         Ok(Some((body, header.met)))
     }
 
-    fn pairs_header(&self, pass: usize, met: Met) -> PairsHeader {
+    fn pairs_header(&self, pass: usize, parts: u32, met: Met) -> PairsHeader {
         let (sketches, settings) = (self.folder.id.clone(), self.folder.settings.clone());
-        PairsHeader { sketches, settings, pages: self.folder.pages(), pass, met }
+        PairsHeader { sketches, settings, pages: self.folder.pages(), parts: Some(parts), pass, met }
     }
 
-    fn write_pairs(&self, pass: usize, pairs: Sorter, met: Met) -> Result<()> {
+    fn write_pairs(&self, pass: usize, parts: u32, pairs: Sorter, met: Met) -> Result<()> {
         let path = self.pairs_path(pass);
-        let mut file = NewBinary::begin(&path, PAIRS, &self.pairs_header(pass, met))?;
+        let mut file = NewBinary::begin(&path, PAIRS, &self.pairs_header(pass, parts, met))?;
         let mut pairs = pairs.finish()?;
         while let Some(pair) = pairs.next()? {
             file.write_all(pair).map_err(|error| Error::io(&path, error))?;
@@ -166,7 +203,7 @@ impl Joiner<'_> {
 
     /// Lists the distinct hashes with their pages, those with the least digests first, and the pairs of pages of one
     /// hash.
-    fn make_list(&self, copies: &Bits, advance: &dyn Fn(u64)) -> Result<()> {
+    fn make_list(&self, distance: u32, copies: &Bits, advance: &dyn Fn(u64)) -> Result<()> {
         let path = self.list_path();
         let work = workplace(&path)?;
         let least = self.folder.settings.min_features.max(1);
@@ -194,7 +231,9 @@ impl Joiner<'_> {
             Ok(())
         })?;
         let (sketches, settings) = (self.folder.id.clone(), self.folder.settings.clone());
-        let header = HashesHeader { sketches, settings, pages: self.folder.pages(), compared, varying };
+        let parts = Parted::new(compared, varying, distance).parts();
+        let pages = self.folder.pages();
+        let header = HashesHeader { sketches, settings, pages, compared, varying, parts: Some(parts) };
         let mut sorted = sorter.finish()?;
         let mut pairs = Sorter::new(PAIR, self.budget.bytes / 4, work.path(), "pairs");
         let mut file = NewBinary::begin(&path, HASHES, &header)?;
@@ -229,157 +268,197 @@ impl Joiner<'_> {
         }
         put(&mut file, hash, &pages, number)?;
         met.skipped = met.distances.iter().map(|(_, pairs)| pairs).sum::<u64>() - found;
-        self.write_pairs(0, pairs, met)?;
+        self.write_pairs(0, parts, pairs, met)?;
         file.finish()
     }
 
-    /// Joins the hashes in a pass, as many bins at a time as so much memory holds.
-    fn pass(&self, pass: usize, distance: u32, memory: u64, advance: &dyn Fn(u64)) -> Result<()> {
-        let Some((header, body)) = self.list()? else {
-            return Err(Error::io(self.list_path(), std::io::ErrorKind::NotFound.into()));
-        };
-        body.check()?;
-        let parted = Parted::new(header.compared, header.varying, distance);
-        let work = workplace(&self.pairs_path(pass))?;
-        let mut pairs = Sorter::new(PAIR, self.budget.bytes / 4, work.path(), "pairs");
-        // Where all are compared with all, one pass has them all.
-        let pass_of_join = pass - 1;
-        if pass_of_join >= parted.passes() {
-            return self.write_pairs(pass, pairs, Met::default());
+    /// Joins the hashes of a list in some passes, as many at a time as so much memory holds.
+    fn join_passes(&self, list: &List, distance: u32, passes: &[usize], memory: u64) -> Result<()> {
+        if passes.is_empty() {
+            return Ok(());
         }
-        let bin_of = parted.bin(pass_of_join);
-        // Hashes and pages of each bin.
-        let mut counts = vec![[0u64; 2]; parted.bins(pass_of_join)];
-        self.each_hash(&body, |hash, pages, _| {
-            let [hashes, with_pages] = &mut counts[bin_of(hash)];
-            *hashes += 1;
-            *with_pages += pages.len() as u64;
-            Ok(())
-        })?;
-        let sizes: Vec<u64> = counts.iter().map(|[hashes, pages]| HELD * hashes + 8 * pages).collect();
-        let loads = loads(&sizes, memory)?;
-        let dealt = match loads.len() > FEW_LOADS {
-            true => Some(self.deal(&body, &loads, (&bin_of, counts.len()), work.path())?),
-            false => None,
-        };
-        let most_pairs = MOST_PAIRS + header.compared * MOST_PAIRS_A_PAGE;
-        let (mut found, mut met) = (0, Met::default());
-        let advice = "as pages of one template do. Or take --search keys, or a smaller --distance (in stages, sketch again)";
-        // One list for all, as long as the longest: to give back and to ask anew leaves gaps.
-        let sums = loads
-            .iter()
-            .map(|bins| counts[bins.clone()].iter().fold([0, 0], |sum, of| [sum[0] + of[0], sum[1] + of[1]]));
-        let most = sums.fold([0, 0], |most, sum| [most[0].max(sum[0]), most[1].max(sum[1])]);
-        let mut load = Load::of(most.map(|most| most as usize));
-        for (at, bins) in loads.iter().enumerate() {
-            load.clear();
-            match &dealt {
-                Some(dealt) => {
-                    let mut list = dealt.list(at, self.folder.pages())?;
-                    while let Some((hash, pages, number)) = list.next()? {
-                        load.add(hash, pages, number);
-                    }
-                }
-                None => self.each_hash(&body, |hash, pages, number| {
-                    if bins.contains(&bin_of(hash)) {
-                        load.add(hash, pages, number);
-                    }
-                    Ok(())
-                })?,
+        list.body.check()?;
+        let (parted, held) = (list.parted(distance), list.header.compared.saturating_mul(HELD));
+        let passes: Vec<usize> = passes.iter().map(|pass| pass - 1).collect();
+        let name = |done: usize| format!("join {done}/{}", passes.len());
+        if held <= memory {
+            let most = list.header.compared as usize;
+            let (mut load, mut room) = (Load::of(most), Room::of(most));
+            self.each_block(list, |hashes, places| {
+                load.hashes.extend_from_slice(hashes);
+                load.places.extend_from_slice(places);
+                Ok(())
+            })?;
+            for (done, &pass) in (1..).zip(&passes) {
+                self.step(&name(done), |advance| {
+                    let mut found = self.found(list, pass, self.budget.bytes / 4)?;
+                    self.join_load(list, &load, &parted, (&mut room, memory), &mut found)?;
+                    advance(self.folder.pages());
+                    self.write_found(list, found)
+                })?;
             }
-            let mut put: Result<()> = Ok(());
-            let joined = parted.join(pass_of_join, &load.hashes, memory / 32, |near| {
-                if put.is_ok() {
-                    put = near.iter().try_for_each(|pair| {
-                        let slots = [pair.a, pair.b].map(|slot| slot.0 as usize);
-                        let [first, second] = slots.map(|slot| load.pages_of(slot));
-                        let [most_first, most_second] = Company::shares(first.len(), second.len());
-                        let before = found;
-                        for &a in &first[..most_first] {
-                            for &b in second[..most_second].iter().filter(|&&b| self.is_asked(a, b)) {
-                                found += 1;
-                                pairs.push(&pair_bytes(a, b))?;
-                            }
+            return Ok(());
+        }
+        let mut groups = groups(&parted, &passes, held, memory);
+        let mut sizes = self.sizes(list, &parted, &groups)?;
+        if sizes.iter().flatten().any(|&size| size > memory) {
+            groups = passes.iter().map(|&pass| vec![pass]).collect();
+            sizes = self.sizes(list, &parted, &groups)?;
+        }
+        let dealings: Vec<Dealing> = groups
+            .into_iter()
+            .zip(&sizes)
+            .map(|(group, sizes)| Dealing::new(group, sizes, memory))
+            .collect::<Result<_>>()?;
+        let most = dealings.iter().flat_map(|dealing| &dealing.hashes).max().copied().unwrap_or(0);
+        let (mut load, mut room, mut done) = (Load::of(most), Room::of(most), 0);
+        for dealings in dealings.chunks(DEALT_AT_ONCE) {
+            done += dealings.iter().map(|dealing| dealing.passes.len()).sum::<usize>();
+            self.step(&name(done), |advance| {
+                let work = workplace(&self.list_path())?;
+                let loads = self.deal(list, &parted, dealings, work.path())?;
+                let (all, mut joined) = (loads.iter().map(Vec::len).sum::<usize>() as u64, 0);
+                for (dealing, loads) in dealings.iter().zip(loads) {
+                    let room_for_pairs = self.budget.bytes / 4 / dealing.passes.len() as u64;
+                    let begin = |&pass: &usize| self.found(list, pass, room_for_pairs);
+                    let mut found = dealing.passes.iter().map(begin).collect::<Result<Vec<_>>>()?;
+                    for dealt in loads {
+                        dealt.take(&mut load)?;
+                        for found in &mut found {
+                            self.join_load(list, &load, &parted, (&mut room, memory), found)?;
                         }
-                        let [first, second] =
-                            slots.map(|slot| load.number(slot, self.folder.first_compared()));
-                        let asked = first.pairs_with(second);
-                        met.distances.count(pair.distance, asked);
-                        met.skipped += asked.saturating_sub(found - before);
-                        Ok(())
-                    });
+                        let share = |part: u64| self.folder.pages() * part / all;
+                        advance(share(joined + 1) - share(joined));
+                        joined += 1;
+                    }
+                    found.into_iter().try_for_each(|found| self.write_found(list, found))?;
                 }
-            });
-            put?;
-            if joined.is_none() {
-                let more = told_bytes(self.memory + 3 * self.budget.bytes);
-                let expected = format!(
-                    "{more} or more: very many hashes lie within {distance} bits of each other, {advice}"
-                );
-                return Err(Error::parameter("memory", told_bytes(self.memory), expected));
-            }
-            if found > most_pairs {
-                let expected = format!(
-                    "keys: more than {most_pairs} pairs of pages lie within {distance} bits of each other, {advice}"
-                );
-                return Err(Error::parameter("search", "join", expected));
-            }
-            let share = |part: usize| self.folder.pages() * part as u64 / loads.len() as u64;
-            advance(share(at + 1) - share(at));
-        }
-        self.write_pairs(pass, pairs, met)
-    }
-
-    /// Deals the list out to loads, each of which is some of the bins.
-    fn deal(
-        &self,
-        body: &Body,
-        loads: &[Range<usize>],
-        (bin_of, bins): (impl Fn(u64) -> usize, usize),
-        folder: &Path,
-    ) -> Result<Dealt> {
-        let mut load_of = vec![0; bins];
-        (0..).zip(loads).for_each(|(load, bins)| load_of[bins.clone()].fill(load));
-        let path = |load| folder.join(format!("load-{load}"));
-        let mut dealt = Dealt((0..loads.len()).map(|load| (path(load), 0)).collect());
-        // The loads themselves, which take more, come later.
-        let room = (self.budget.bytes as usize / 4 / loads.len()).clamp(1 << 12, 1 << 18);
-        let mut waiting: Vec<Vec<u8>> = loads.iter().map(|_| Vec::with_capacity(room)).collect();
-        let mut list = HashList::open(body, self.folder.pages())?;
-        while let Some((hash, ..)) = list.next()? {
-            let load: usize = load_of[bin_of(hash)];
-            let record = list.record();
-            if waiting[load].len() + record.len() > room {
-                dealt.append(load, &mut waiting[load])?;
-            }
-            waiting[load].extend_from_slice(record);
-        }
-        waiting.iter_mut().enumerate().try_for_each(|(load, waiting)| dealt.append(load, waiting))?;
-        Ok(dealt)
-    }
-
-    /// Goes through the list: each hash, its first pages, and how many it has, if those are not all.
-    fn each_hash(
-        &self,
-        body: &Body,
-        mut each: impl FnMut(u64, &[u64], Option<Number>) -> Result<()>,
-    ) -> Result<()> {
-        let mut list = HashList::open(body, self.folder.pages())?;
-        while let Some((hash, pages, number)) = list.next()? {
-            each(hash, pages, number)?;
+                Ok(())
+            })?;
         }
         Ok(())
     }
 
+    fn found(&self, list: &List, pass: usize, memory: u64) -> Result<Found> {
+        let work = workplace(&self.pairs_path(pass + 1))?;
+        let pages = ListedPages::open(&list.body, self.folder.pages(), self.folder.first_compared())?;
+        let pairs = Sorter::new(PAIR, memory, work.path(), "pairs");
+        Ok(Found {
+            pass,
+            pages,
+            first: Vec::new(),
+            second: Vec::new(),
+            pairs,
+            number: 0,
+            met: Met::default(),
+            _work: work,
+        })
+    }
+
+    fn write_found(&self, list: &List, found: Found) -> Result<()> {
+        let Found { pass, pairs, met, _work, .. } = found;
+        self.write_pairs(pass + 1, list.parts, pairs, met)
+    }
+
+    /// Joins hashes, whole bins of a pass, where so much memory is for loads.
+    fn join_load(
+        &self,
+        list: &List,
+        load: &Load,
+        parted: &Parted,
+        (room, memory): (&mut Room, u64),
+        found: &mut Found,
+    ) -> Result<()> {
+        let mut put: Result<()> = Ok(());
+        let joined = parted.join(room, found.pass, &load.hashes, memory / 32, |near| {
+            if put.is_ok() {
+                put = near.iter().try_for_each(|pair| {
+                    let places = [pair.a, pair.b].map(|slot| load.places[slot.0 as usize]);
+                    found.add(places, pair.distance, |a, b| self.is_asked(a, b))
+                });
+            }
+        });
+        put?;
+        let distance = parted.radius();
+        let advice = "as pages of one template do. Or take --search keys, or a smaller --distance (in stages, sketch again)";
+        if joined.is_none() {
+            let more = told_bytes(self.memory + 3 * self.budget.bytes);
+            let expected = format!(
+                "{more} or more: very many hashes lie within {distance} bits of each other, {advice}"
+            );
+            return Err(Error::parameter("memory", told_bytes(self.memory), expected));
+        }
+        let most_pairs = MOST_PAIRS + list.header.compared * MOST_PAIRS_A_PAGE;
+        if found.number > most_pairs {
+            let expected = format!(
+                "keys: more than {most_pairs} pairs of pages lie within {distance} bits of each other, {advice}"
+            );
+            return Err(Error::parameter("search", "join", expected));
+        }
+        Ok(())
+    }
+
+    /// What the hashes of each bin take, of each group of passes.
+    fn sizes(&self, list: &List, parted: &Parted, groups: &[Vec<usize>]) -> Result<Vec<Vec<u64>>> {
+        let mut sizes: Vec<Vec<u64>> = groups.iter().map(|group| vec![0; parted.bins(group)]).collect();
+        self.step("bins", |advance| {
+            self.each_block(list, |hashes, _| {
+                sizes.par_iter_mut().zip(groups).for_each_init(Vec::new, |bins, (sizes, group)| {
+                    parted.bins_of(group, hashes, bins);
+                    bins.iter().for_each(|&bin| sizes[usize::from(bin)] += HELD);
+                });
+                advance(hashes.len() as u64);
+                Ok(())
+            })
+        })?;
+        Ok(sizes)
+    }
+
+    /// Deals the list out: the loads of each dealing.
+    fn deal(
+        &self,
+        list: &List,
+        parted: &Parted,
+        dealings: &[Dealing],
+        folder: &Path,
+    ) -> Result<Vec<Vec<Dealt>>> {
+        // The loads themselves, which take more, come later.
+        let loads = dealings.iter().map(|dealing| dealing.hashes.len()).sum::<usize>().max(1);
+        let room = (self.budget.bytes as usize / 4 / loads).clamp(1 << 12, 1 << 18);
+        let mut hands: Vec<Hand> = dealings.iter().map(|dealing| Hand::new(dealing, room, folder)).collect();
+        self.each_block(list, |hashes, places| {
+            hands.par_iter_mut().try_for_each(|hand| hand.deal(parted, hashes, places))
+        })?;
+        hands.into_iter().map(Hand::finish).collect()
+    }
+
+    /// Goes through a list block by block: hashes, and where the pages of each are.
+    fn each_block(&self, list: &List, mut each: impl FnMut(&[u64], &[u64]) -> Result<()>) -> Result<()> {
+        let mut records = ListReader::open(&list.body, self.folder.pages())?;
+        let [mut hashes, mut places] = [Vec::with_capacity(BLOCK), Vec::with_capacity(BLOCK)];
+        loop {
+            let next = records.next()?;
+            if next.is_none() || hashes.len() == BLOCK {
+                each(&hashes, &places)?;
+                hashes.clear();
+                places.clear();
+            }
+            let Some((hash, place)) = next else { return Ok(()) };
+            hashes.push(hash);
+            places.push(place);
+        }
+    }
+
     /// Judges the pairs of all passes: how many are near, and what it took.
-    pub(super) fn judge(&self, path: &Path, advance: &dyn Fn(u64)) -> Result<(u64, Met)> {
-        let Some(distance) = distance_of(&self.folder.settings) else { return Ok((0, Met::default())) };
+    pub(super) fn judge(
+        &self,
+        path: &Path,
+        passes: Vec<(Body, Met)>,
+        advance: &dyn Fn(u64),
+    ) -> Result<(u64, Met)> {
         let work = workplace(path)?;
         let (mut sources, mut of_passes) = (Vec::new(), Met::default());
-        for pass in 0..passes_of(distance) {
-            let path = self.pairs_path(pass);
-            let there = self.pairs_there(pass)?;
-            let (body, met) = there.ok_or_else(|| Error::io(&path, std::io::ErrorKind::NotFound.into()))?;
+        for (body, met) in passes {
             body.check()?;
             of_passes = of_passes.and(met);
             sources.push(source(&body)?);
@@ -390,9 +469,8 @@ impl Joiner<'_> {
         let mut halves = Sorter::new(PAGE + shape.width(), self.budget.bytes / 4, work.path(), "halves");
         let (mut gathered, mut record) = (Gathered::default(), Vec::new());
         let pages = self.folder.pages();
-        let of = |pair: &[u8]| {
-            super::join::in_range(path, page_of(pair), pages).map(|page| (page, page_of(&pair[PAGE..])))
-        };
+        let of =
+            |pair: &[u8]| in_range(path, page_of(pair), pages).map(|page| (page, page_of(&pair[PAGE..])));
         let mut next = pairs.next()?.map(of).transpose()?;
         self.scan(&|_| (), |columns, page, from, count| {
             let end = page + count as u64;
@@ -488,78 +566,173 @@ fn loads(sizes: &[u64], memory: u64) -> Result<Vec<Range<usize>>> {
     Ok(loads)
 }
 
-/// The list is read again for each load, if they are no more than these: dealing it out is to read, write and read it.
-pub(super) const FEW_LOADS: usize = 2;
+/// The list is dealt out for so many groups of passes while it is read once; each takes as much disk as the list.
+pub(super) const DEALT_AT_ONCE: usize = 4;
 
-/// The list of hashes dealt out to loads: for each a file of records as those of the list, and its length. Files are
-/// open while they are written to or read alone, for there may be many.
-struct Dealt(Vec<(PathBuf, u64)>);
+/// Hashes of a list that are taken at a time.
+const BLOCK: usize = 1 << 14;
 
-impl Dealt {
-    /// Puts records behind those of a load, and takes them away.
-    fn append(&mut self, load: usize, records: &mut Vec<u8>) -> Result<()> {
-        let (path, length) = &mut self.0[load];
-        let file = File::options().create(true).append(true).open(&*path);
-        file.and_then(|mut file| file.write_all(records)).map_err(|error| Error::io(&*path, error))?;
-        *length += records.len() as u64;
-        records.clear();
+/// A hash that is dealt out: 8 bytes, and where its pages are 6.
+const DEALT: usize = 14;
+
+/// How hashes are dealt out to loads for a group of passes.
+struct Dealing {
+    passes: Vec<usize>,
+    /// Of each bin, which load it is in.
+    load_of: Vec<u32>,
+    /// How many hashes each load has.
+    hashes: Vec<usize>,
+}
+
+impl Dealing {
+    /// From what the hashes of each bin take, so that each load takes so much memory at most.
+    fn new(passes: Vec<usize>, sizes: &[u64], memory: u64) -> Result<Self> {
+        let (mut load_of, mut hashes) = (vec![0; sizes.len()], Vec::new());
+        for (load, bins) in (0..).zip(loads(sizes, memory)?) {
+            load_of[bins.clone()].fill(load);
+            hashes.push((sizes[bins].iter().sum::<u64>() / HELD) as usize);
+        }
+        Ok(Self { passes, load_of, hashes })
+    }
+}
+
+/// Deals hashes out. Files are open while they are written to alone, for there may be many.
+struct Hand<'a> {
+    dealing: &'a Dealing,
+    /// Of each load what has been written, and what has not.
+    loads: Vec<(Dealt, Waiting)>,
+    bins: Vec<u16>,
+}
+
+impl<'a> Hand<'a> {
+    /// For files in a folder; of each, so many bytes are held until they are written.
+    fn new(dealing: &'a Dealing, room: usize, folder: &Path) -> Self {
+        let of = |(load, &hashes): (usize, &usize)| {
+            let path = folder.join(format!("load-{}-{load}", dealing.passes[0]));
+            (Dealt { path, hashes }, Waiting { bytes: vec![0; room], used: 0 })
+        };
+        Self { dealing, loads: dealing.hashes.iter().enumerate().map(of).collect(), bins: Vec::new() }
+    }
+
+    fn deal(&mut self, parted: &Parted, hashes: &[u64], places: &[u64]) -> Result<()> {
+        parted.bins_of(&self.dealing.passes, hashes, &mut self.bins);
+        for ((&bin, &hash), &place) in self.bins.iter().zip(hashes).zip(places) {
+            let (dealt, waiting) = &mut self.loads[self.dealing.load_of[usize::from(bin)] as usize];
+            if waiting.push(hash, place) {
+                dealt.append(waiting)?;
+            }
+        }
         Ok(())
     }
 
-    fn list(&self, load: usize, all_pages: u64) -> Result<HashList> {
-        let (path, length) = &self.0[load];
-        let file = File::open(path).map_err(|error| Error::io(path, error))?;
-        Ok(HashList::of((path.clone(), Box::new(file)), *length, all_pages))
+    fn finish(self) -> Result<Vec<Dealt>> {
+        let finish = |(dealt, mut waiting): (Dealt, Waiting)| dealt.append(&mut waiting).map(|()| dealt);
+        self.loads.into_iter().map(finish).collect()
     }
 }
 
-/// Hashes that are joined at a time, with their pages.
+/// Hashes of a load that have not been written yet.
+struct Waiting {
+    bytes: Vec<u8>,
+    used: usize,
+}
+
+impl Waiting {
+    /// Adds a hash; whether there is no room for another.
+    fn push(&mut self, hash: u64, place: u64) -> bool {
+        // More than a record, for that is quicker to copy.
+        let record = u128::from(hash) | u128::from(place) << 64;
+        if let Some(to) = self.bytes[self.used..].first_chunk_mut() {
+            *to = record.to_le_bytes();
+            self.used += DEALT;
+        }
+        self.used + size_of::<u128>() > self.bytes.len()
+    }
+}
+
+/// A file of the hashes of a load, and how many it has in the end.
+struct Dealt {
+    path: PathBuf,
+    hashes: usize,
+}
+
+impl Dealt {
+    /// Puts hashes behind those that are there, and takes them away.
+    fn append(&self, waiting: &mut Waiting) -> Result<()> {
+        let file = File::options().create(true).append(true).open(&self.path);
+        let put = file.and_then(|mut file| file.write_all(&waiting.bytes[..waiting.used]));
+        waiting.used = 0;
+        put.map_err(|error| Error::io(&self.path, error))
+    }
+
+    /// Reads the hashes into the place of others, and takes the file away.
+    fn take(self, load: &mut Load) -> Result<()> {
+        let io = |error| Error::io(&self.path, error);
+        let mut file = File::open(&self.path).map_err(io)?;
+        load.hashes.clear();
+        load.places.clear();
+        let mut piece = vec![0; DEALT * self.hashes.min(BLOCK)];
+        for from in (0..self.hashes).step_by(BLOCK) {
+            let piece = &mut piece[..DEALT * (self.hashes - from).min(BLOCK)];
+            file.read_exact(piece).map_err(io)?;
+            let records = piece.as_chunks::<DEALT>().0;
+            load.hashes.extend(records.iter().map(|record| long(record)));
+            // The last eight bytes of a record are two of its hash, then the place.
+            load.places.extend(records.iter().map(|record| long(&record[DEALT - 8..]) >> 16));
+        }
+        drop(file);
+        fs::remove_file(&self.path).map_err(io)
+    }
+}
+
+/// Hashes that are joined at a time, and where the pages of each are.
 struct Load {
     hashes: Vec<u64>,
-    /// Where the pages of each begin.
-    starts: Vec<u32>,
-    pages: Vec<u64>,
-    /// Of those with more pages than these, how many they have.
-    numbers: HashMap<usize, Number>,
+    places: Vec<u64>,
 }
 
 impl Load {
-    /// With room for so many hashes and pages, and no more.
-    fn of([hashes, pages]: [usize; 2]) -> Self {
-        let (of_hashes, starts) = (Vec::with_capacity(hashes), Vec::with_capacity(hashes));
-        Self { hashes: of_hashes, starts, pages: Vec::with_capacity(pages), numbers: HashMap::new() }
+    fn of(hashes: usize) -> Self {
+        Self { hashes: Vec::with_capacity(hashes), places: Vec::with_capacity(hashes) }
     }
+}
 
-    fn clear(&mut self) {
-        let Self { hashes, starts, pages, numbers } = self;
-        hashes.clear();
-        starts.clear();
-        pages.clear();
-        numbers.clear();
-    }
+/// What a pass has found.
+struct Found {
+    /// That of the join, which has none for equal hashes.
+    pass: usize,
+    pages: ListedPages,
+    first: Vec<u64>,
+    second: Vec<u64>,
+    pairs: Sorter,
+    number: u64,
+    met: Met,
+    /// The sorter's folder, which goes with this.
+    _work: Unfinished,
+}
 
-    fn add(&mut self, hash: u64, pages: &[u64], number: Option<Number>) {
-        if let Some(number) = number {
-            self.numbers.insert(self.hashes.len(), number);
+impl Found {
+    /// Adds those pairs of the pages of two hashes, by where these are, that are asked for.
+    fn add(
+        &mut self,
+        [first, second]: [u64; 2],
+        distance: u32,
+        is_asked: impl Fn(u64, u64) -> bool,
+    ) -> Result<()> {
+        let number_first = self.pages.at(first, &mut self.first)?;
+        let number_second = self.pages.at(second, &mut self.second)?;
+        let [most_first, most_second] = Company::shares(self.first.len(), self.second.len());
+        let before = self.number;
+        for &a in &self.first[..most_first] {
+            for &b in self.second[..most_second].iter().filter(|&&b| is_asked(a, b)) {
+                self.number += 1;
+                self.pairs.push(&pair_bytes(a, b))?;
+            }
         }
-        self.hashes.push(hash);
-        self.starts.push(self.pages.len() as u32);
-        self.pages.extend_from_slice(pages);
-    }
-
-    fn pages_of(&self, slot: usize) -> &[u64] {
-        let end = self.starts.get(slot + 1).map_or(self.pages.len(), |&end| end as usize);
-        &self.pages[self.starts[slot] as usize..end]
-    }
-
-    /// How many pages a hash has; those before `first_compared` are old.
-    fn number(&self, slot: usize, first_compared: u64) -> Number {
-        let count = || {
-            let mut number = Number::default();
-            self.pages_of(slot).iter().for_each(|&page| number.add(page < first_compared));
-            number
-        };
-        self.numbers.get(&slot).copied().unwrap_or_else(count)
+        let asked = number_first.pairs_with(number_second);
+        self.met.distances.count(distance, asked);
+        self.met.skipped += asked.saturating_sub(self.number - before);
+        Ok(())
     }
 }
 
@@ -614,99 +787,169 @@ fn listed(hash: u64, pages: &[u64], number: Number) -> Option<Vec<u8>> {
 /// Stands for a number of pages of which [`Company::BETWEEN`] are listed.
 const MANY: u8 = Company::BETWEEN as u8 + 1;
 
-/// A hash, its first pages, and how many it has, if those are not all.
-type Listed<'a> = (u64, &'a [u64], Option<Number>);
+/// The list of hashes.
+struct List {
+    header: HashesHeader,
+    /// What its header says, of a version that says it.
+    parts: u32,
+    body: Body,
+}
 
-/// The list of hashes while it is read.
-struct HashList {
+impl List {
+    /// How its hashes are joined.
+    fn parted(&self, distance: u32) -> Parted {
+        Parted::in_parts(self.header.varying, self.parts, distance)
+    }
+}
+
+/// A record of the list.
+struct Listed<'a> {
+    hash: u64,
+    /// The first pages, [`PAGE`] bytes each.
+    pages: &'a [u8],
+    /// How many it has, if those are not all.
+    number: Option<Number>,
+    /// Bytes of the record.
+    length: usize,
+}
+
+impl<'a> Listed<'a> {
+    /// Most bytes of a record.
+    const MOST: usize = 9 + 8 + PAGE * Company::BETWEEN;
+
+    /// The record that some bytes begin with.
+    fn of(bytes: &'a [u8]) -> Option<Self> {
+        let (head, rest) = bytes.split_first_chunk::<9>()?;
+        let (count, number, rest, length) = match head[8] {
+            MANY => {
+                let (numbers, rest) = rest.split_first_chunk::<8>()?;
+                let [all, old] =
+                    [0, 4].map(|at| u32::from_le_bytes([at, at + 1, at + 2, at + 3].map(|at| numbers[at])));
+                if all as usize <= Company::BETWEEN || old > all {
+                    return None;
+                }
+                (Company::BETWEEN, Some(Number { all, old }), rest, 17)
+            }
+            count => (usize::from(count), None, rest, 9),
+        };
+        let pages = rest.get(..PAGE * count).filter(|_| (1..=Company::BETWEEN).contains(&count))?;
+        Some(Self { hash: long(head), pages, number, length: length + PAGE * count })
+    }
+}
+
+/// Stands in the number of a hash's page for the place of its record in the list, for it has several pages.
+const IN_LIST: u64 = 1 << 47;
+
+/// Reads the list of hashes.
+struct ListReader {
     path: PathBuf,
-    reader: Box<dyn Read + Send>,
+    reader: BodyReader,
     /// Bytes of the body that are not in the buffer yet.
     left: u64,
     buffer: Vec<u8>,
-    /// The bytes in the buffer of the record that was read last; what is left begins behind them.
-    record: Range<usize>,
+    /// What has been read of the buffer, and of the body.
+    at: usize,
+    place: u64,
     all_pages: u64,
     last: Option<u64>,
-    pages: Vec<u64>,
 }
 
-impl HashList {
+impl ListReader {
     fn open(body: &Body, all_pages: u64) -> Result<Self> {
-        Ok(Self::of(source(body)?, body.len(), all_pages))
-    }
-
-    /// A list of so many bytes.
-    fn of((path, reader): (PathBuf, Box<dyn Read + Send>), left: u64, all_pages: u64) -> Self {
-        Self {
+        let (path, reader) = (body.path().to_path_buf(), body.reader()?);
+        Ok(Self {
             path,
             reader,
-            left,
+            left: body.len(),
             buffer: Vec::new(),
-            record: 0..0,
+            at: 0,
+            place: 0,
             all_pages,
             last: None,
-            pages: Vec::new(),
-        }
+        })
     }
 
-    /// The record that was read last, as it stands in the list.
-    fn record(&self) -> &[u8] {
-        &self.buffer[self.record.clone()]
-    }
-
-    fn next(&mut self) -> Result<Option<Listed<'_>>> {
-        const MOST: usize = 9 + 8 + PAGE * Company::BETWEEN;
-        if self.buffer.len() - self.record.end < MOST && self.left > 0 {
+    /// The next hash, and its page, or what [`ListedPages`] finds its pages by.
+    fn next(&mut self) -> Result<Option<(u64, u64)>> {
+        if self.buffer.len() - self.at < Listed::MOST && self.left > 0 {
             self.fill()?;
         }
-        let at = self.record.end;
-        let Some((head, rest)) = self.buffer[at..].split_at_checked(9) else {
-            return match at == self.buffer.len() {
-                true => Ok(None),
-                false => Err(self.damaged()),
-            };
-        };
-        let hash =
-            u64::from_le_bytes([head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7]]);
-        let (mut number, mut many, mut rest, mut used) = (usize::from(head[8]), None, rest, 9);
-        if head[8] == MANY {
-            let Some((numbers, behind)) = rest.split_at_checked(8) else { return Err(self.damaged()) };
-            let [all, old] =
-                [0, 4].map(|at| u32::from_le_bytes([at, at + 1, at + 2, at + 3].map(|at| numbers[at])));
-            if all as usize <= Company::BETWEEN || old > all {
-                return Err(self.damaged());
-            }
-            (number, many, rest, used) = (Company::BETWEEN, Some(Number { all, old }), behind, 17);
+        let rest = &self.buffer[self.at..];
+        if rest.is_empty() {
+            return Ok(None);
         }
-        let pages = rest.get(..PAGE * number).filter(|_| (1..=Company::BETWEEN).contains(&number));
-        let Some(pages) = pages.filter(|_| self.last.is_none_or(|last| last < hash)) else {
-            return Err(self.damaged());
+        let is_next = |listed: &Listed<'_>| {
+            self.last.is_none_or(|last| last < listed.hash)
+                && listed.pages.chunks_exact(PAGE).all(|page| page_of(page) < self.all_pages)
         };
-        self.pages.clear();
-        self.pages.extend(pages.chunks_exact(PAGE).map(page_of));
-        self.record = at..at + used + PAGE * number;
+        let Some(listed) = Listed::of(rest).filter(is_next) else { return Err(damaged_list(&self.path)) };
+        let place = match listed.pages.len() {
+            PAGE => page_of(listed.pages),
+            _ => IN_LIST | self.place,
+        };
+        let (hash, length) = (listed.hash, listed.length);
         self.last = Some(hash);
-        match self.pages.iter().all(|&page| page < self.all_pages) {
-            true => Ok(Some((hash, &self.pages, many))),
-            false => Err(self.damaged()),
-        }
+        self.at += length;
+        self.place += length as u64;
+        Ok(Some((hash, place)))
     }
 
     /// Reads more behind what is left of the buffer.
     fn fill(&mut self) -> Result<()> {
-        const PIECE: u64 = 1 << 16;
-        self.buffer.drain(..self.record.end);
+        const PIECE: u64 = 1 << 18;
+        self.buffer.drain(..self.at);
         let (from, more) = (self.buffer.len(), self.left.min(PIECE));
         self.buffer.resize(from + more as usize, 0);
-        self.reader.read_exact(&mut self.buffer[from..]).map_err(|error| Error::io(&self.path, error))?;
-        (self.record, self.left) = (0..0, self.left - more);
+        self.reader.fill(&mut self.buffer[from..])?;
+        (self.at, self.left) = (0, self.left - more);
         Ok(())
     }
+}
 
-    fn damaged(&self) -> Error {
-        let (expected, got) = ("hashes with their pages, ascending", "something else".to_owned());
-        wrong(&self.path, "the body", expected.to_owned(), got, "the file is damaged; make it again")
+fn damaged_list(path: &Path) -> Error {
+    let (expected, got) = ("hashes with their pages, ascending", "something else".to_owned());
+    wrong(path, "the body", expected.to_owned(), got, "the file is damaged; make it again")
+}
+
+/// Finds the pages of hashes in the list.
+struct ListedPages {
+    path: PathBuf,
+    reader: BodyReader,
+    length: u64,
+    all_pages: u64,
+    /// Pages before this one are old.
+    first_compared: u64,
+}
+
+impl ListedPages {
+    fn open(body: &Body, all_pages: u64, first_compared: u64) -> Result<Self> {
+        let (path, reader) = (body.path().to_path_buf(), body.reader()?);
+        Ok(Self { path, reader, length: body.len(), all_pages, first_compared })
+    }
+
+    /// The pages that [`ListReader`] told the place of, and how many there are.
+    fn at(&mut self, place: u64, pages: &mut Vec<u64>) -> Result<Number> {
+        pages.clear();
+        let mut number = None;
+        if place & IN_LIST == 0 {
+            pages.push(place);
+        } else {
+            let (place, mut bytes) = (place & !IN_LIST, [0; Listed::MOST]);
+            let bytes = &mut bytes[..self.length.saturating_sub(place).min(Listed::MOST as u64) as usize];
+            self.reader.seek(place)?;
+            self.reader.fill(bytes)?;
+            let listed = Listed::of(bytes).ok_or_else(|| damaged_list(&self.path))?;
+            for page in listed.pages.chunks_exact(PAGE) {
+                pages.push(in_range(&self.path, page_of(page), self.all_pages)?);
+            }
+            number = listed.number;
+        }
+        let count = || {
+            let mut number = Number::default();
+            pages.iter().for_each(|&page| number.add(page < self.first_compared));
+            number
+        };
+        Ok(number.unwrap_or_else(count))
     }
 }
 
@@ -774,7 +1017,7 @@ fn pairs_of(body: &Body) -> Result<u64> {
 pub fn check_list(path: &Path) -> Result<Inspection> {
     let (header, body): (HashesHeader, Body) = format::open(path, HASHES)?;
     body.check()?;
-    let mut list = HashList::open(&body, header.pages)?;
+    let mut list = ListReader::open(&body, header.pages)?;
     let (mut hashes, mut varying, mut first) = (0u64, 0, None);
     while let Some((hash, ..)) = list.next()? {
         hashes += 1;
@@ -824,14 +1067,19 @@ mod tests {
     use crate::pipeline::Silent;
     use flipside_core::hash::SplitMix64;
 
-    /// What the passes write of some pages when so much is joined at a time.
-    fn passes(sketches: &Path, distance: u32, memory: u64) -> Vec<Vec<u8>> {
-        let folder = Folder::open(sketches).unwrap();
-        let joiner = Joiner::new(&folder, 1 << 30, &Silent).unwrap();
-        fs::create_dir_all(folder.joined()).unwrap();
-        joiner.make_list(&Bits::new(folder.pages()), &|_| ()).unwrap();
-        (1..passes_of(distance)).for_each(|pass| joiner.pass(pass, distance, memory, &|_| ()).unwrap());
-        (0..passes_of(distance)).map(|pass| fs::read(joiner.pairs_path(pass)).unwrap()).collect()
+    /// The pairs that each pass finds when bits are cut into so many parts, and so much is joined at a time.
+    fn passes(joiner: &Joiner<'_>, (distance, parts): (u32, u32), memory: u64) -> Vec<Vec<u8>> {
+        let list = List { parts, ..joiner.list().unwrap().unwrap() };
+        let passes: Vec<usize> = (1..=list.parted(distance).passes()).collect();
+        assert!(passes.len() > DEALT_AT_ONCE, "{}", passes.len());
+        joiner.join_passes(&list, distance, &passes, memory).unwrap();
+        let pairs = |&pass: &usize| {
+            let (body, _) = joiner.pairs_there(pass, parts).unwrap().unwrap();
+            let mut pairs = vec![0; body.len() as usize];
+            body.reader().unwrap().fill(&mut pairs).unwrap();
+            pairs
+        };
+        passes.iter().map(pairs).collect()
     }
 
     #[test]
@@ -842,8 +1090,10 @@ mod tests {
         let families: Vec<Vec<String>> = (0..900).map(|_| (0..40).map(|_| word(5000)).collect()).collect();
         let page = |at: usize| {
             let mut words = families[at % families.len()].clone();
-            let changed = at % words.len();
-            words[changed] = word(5000);
+            if !(at % families.len()).is_multiple_of(7) {
+                let changed = at % words.len();
+                words[changed] = word(5000);
+            }
             serde_json::json!({"id": at, "text": words.join(" ")}).to_string() + "\n"
         };
         let input = top.path().join("pages.jsonl");
@@ -863,30 +1113,44 @@ mod tests {
             settings,
         };
         sketch(&job, &Silent).unwrap();
-        let at_once = passes(&sketches, distance, 1 << 30);
-        assert!(passes(&sketches, distance, 32 << 10) == at_once);
-
-        // By its definition, from the list.
         let folder = Folder::open(&sketches).unwrap();
         let joiner = Joiner::new(&folder, 1 << 30, &Silent).unwrap();
+        fs::create_dir_all(folder.joined()).unwrap();
+        joiner.make_list(distance, &Bits::new(folder.pages()), &|_| ()).unwrap();
+        let list = joiner.list().unwrap().unwrap();
+
+        // By its definition, from the list.
         let mut pages = Vec::new();
-        let (_, body) = joiner.list().unwrap().unwrap();
-        let add = |hash, of: &[u64], _| {
-            pages.extend(of.iter().map(|&page| (hash, page)));
-            Ok(())
-        };
-        joiner.each_hash(&body, add).unwrap();
-        let mut expected = 0;
-        for (at, (hash, _)) in pages.iter().enumerate() {
-            expected +=
-                pages[..at].iter().filter(|(other, _)| (hash ^ other).count_ones() <= distance).count();
+        let (mut reader, mut listed, mut of_hash) = (
+            ListReader::open(&list.body, folder.pages()).unwrap(),
+            ListedPages::open(&list.body, folder.pages(), 0).unwrap(),
+            Vec::new(),
+        );
+        let mut of_several = 0;
+        while let Some((hash, place)) = reader.next().unwrap() {
+            let number = listed.at(place, &mut of_hash).unwrap();
+            assert_eq!(number.all as usize, of_hash.len());
+            of_several += usize::from(of_hash.len() > 1);
+            pages.extend(of_hash.iter().map(|&page| (hash, page)));
         }
-        let found: u64 = (0..passes_of(distance))
-            .map(|pass| pairs_of(&joiner.pairs_there(pass).unwrap().unwrap().0).unwrap())
-            .sum();
-        assert_eq!(found, expected as u64);
-        assert!(found > 1000, "{found}");
-        let told = joiner.pass(1, distance, 100, &|_| ()).unwrap_err().to_string();
+        assert!(of_several > 50, "{of_several}");
+        let mut expected = std::collections::BTreeSet::new();
+        for (at, &(hash, page)) in pages.iter().enumerate() {
+            let near = |&&(other, _): &&(u64, u64)| (1..=distance).contains(&(hash ^ other).count_ones());
+            expected.extend(pages[..at].iter().filter(near).map(|&(_, other)| pair_bytes(page, other)));
+        }
+        assert!(expected.len() > 1000, "{}", expected.len());
+
+        for parts in [2, 3, distance + 1] {
+            let at_once = passes(&joiner, (distance, parts), 1 << 30);
+            let pairs = at_once.concat();
+            let found: std::collections::BTreeSet<[u8; PAIR]> = pairs.as_chunks().0.iter().copied().collect();
+            assert!(found == expected && pairs.len() == PAIR * found.len(), "{parts}: {}", found.len());
+            for memory in [64 << 10, 30 << 10, 8 << 10] {
+                assert!(passes(&joiner, (distance, parts), memory) == at_once, "{parts} {memory}");
+            }
+        }
+        let told = joiner.join_passes(&list, distance, &[1], 20).unwrap_err().to_string();
         assert!(told.contains("more"), "{told}");
     }
 

@@ -253,14 +253,21 @@ impl Joiner<'_> {
 
     /// Joins all hashes within a distance, and judges what that brings up once all passes are there.
     fn run_exactly(&self, distance: u32, copies: &Bits, number: u64, shard: Shard) -> Result<Joined> {
-        let mut joined = self.begun(number);
-        [joined.bands, joined.there] = self.passes(distance, copies, shard)?;
-        if self.has_all_passes(distance) {
-            let path = self.places.edges(0);
-            (joined.pairs, joined.met) = match self.edges_there(&path, Some(0))? {
-                Some(there) => there,
-                None => self.step("judge", |advance| self.judge(&path, advance))?,
-            };
+        let (mut joined, path) = (self.begun(number), self.places.edges(0));
+        let there = self.edges_there(&path, Some(0))?;
+        [joined.bands, joined.there] = match there {
+            Some(_) => self.passes_there(shard),
+            None => self.passes(distance, copies, shard)?,
+        };
+        let made = match there {
+            None => self
+                .all_passes(distance)?
+                .map(|passes| self.step("judge", |advance| self.judge(&path, passes, advance)))
+                .transpose()?,
+            there => there,
+        };
+        if let Some((pairs, met)) = made {
+            (joined.pairs, joined.met) = (pairs, met);
             joined.audit = self.audit(copies)?;
         }
         Ok(joined)
@@ -658,10 +665,12 @@ pub(super) fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
 
 /// Little-endian words of eight bytes.
 pub(super) fn longs(bytes: &[u8]) -> impl Iterator<Item = u64> {
-    bytes.chunks_exact(8).map(|word| {
-        let [a, b, c, d, e, f, g, h] = [0, 1, 2, 3, 4, 5, 6, 7].map(|at| word[at]);
-        u64::from_le_bytes([a, b, c, d, e, f, g, h])
-    })
+    bytes.as_chunks::<8>().0.iter().map(|&word| u64::from_le_bytes(word))
+}
+
+/// The one that some bytes begin with.
+pub(super) fn long(bytes: &[u8]) -> u64 {
+    longs(bytes).next().unwrap_or_default()
 }
 
 /// Adds the number at a place of a column of numbers of `N` bytes, the highest byte first.

@@ -40,7 +40,7 @@ mod working;
 
 pub use apply::{Applied, ApplyJob, Outputs, apply};
 pub use check::check;
-pub use cluster::{ClusterJob, Clustered, Grouping, cluster};
+pub use cluster::{ClusterJob, Clustered, Grouping, cluster, priority_of};
 pub use dedup::{dedup, dedup_on_disk};
 pub use join::{JoinJob, Joined, PagePair, join, pairs};
 pub use listing::{Listed, cluster_with_tables};

@@ -3,7 +3,7 @@
 use super::apply::{ApplyJob, Outputs, apply};
 use super::cluster::{ClusterJob, Grouping, cluster};
 use super::estimate::{Estimate, HELD_ANYWAY, in_any_case, sketch_bytes};
-use super::exact::{FEW_LOADS, HELD, LISTED, company_of, distance_of};
+use super::exact::{DEALT_AT_ONCE, HELD, LISTED, company_of, distance_of, readings};
 use super::join::{JoinJob, bits_bytes, join};
 use super::sketch::{Shard, SketchJob, sketch};
 use super::{Budget, told_bytes};
@@ -64,7 +64,10 @@ pub fn disk_bytes(pages: f64, [names, packed]: [f64; 2], settings: &Settings, me
     let (sorted, joined) = match distance_of(settings) {
         // The list of hashes, as it is and dealt out, pairs that are to be judged, and with the sketch of one page of
         // each.
-        Some(_) => (usual::MET * (width + 5.0), 2.0 * LISTED + 10.0 * usual::MET),
+        Some(_) => {
+            let dealt = if pages * HELD as f64 > memory / 2.0 { DEALT_AT_ONCE as f64 } else { 0.0 };
+            (usual::MET * (width + 5.0), (1.0 + dealt) * LISTED + 10.0 * usual::MET)
+        }
         None => (usual::COMPANY * (width + 5.0), banding.bands as f64 / 8.0),
     };
     let sorted = pages * sorted;
@@ -258,16 +261,14 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
             cpu: n * (rates.join + rates.audit),
             sorted: (n * usual::COMPANY * (width + 21.0)) as u64,
         },
-        // Digests twice, and with hashes for the list; that in each pass, once to count, and then for what memory holds
-        // at a time, or once to deal it out and once dealt; all columns for either side of the pairs, and for the
-        // audit.
+        // Digests twice, and with hashes for the list; that once, or once to count, for every few passes to deal it
+        // out, and dealt; all columns for either side of the pairs, and for the audit.
         Some(distance) => {
-            let held = n * (HELD + 8) as f64;
-            let passes = u64::from(distance) + 1;
-            let loads = (held / (bytes as f64 / 2.0).max(1.0)).ceil().max(1.0) as u64;
-            let readings = passes * (1 + loads.min(FEW_LOADS as u64));
+            let (held, for_loads) = (n * HELD as f64, bytes / 2);
+            let readings = readings(documents, distance, for_loads);
+            let are_held = |pages: u64| pages.saturating_mul(HELD) <= for_loads;
             let model = |pages| match on_disk {
-                true => Parted::model_nanoseconds(pages, distance),
+                true => Parted::model_nanoseconds(pages, distance, are_held(pages)),
                 false => model_nanoseconds(pages, distance),
             };
             let growth = model(documents) - model(rates.pages);

@@ -10,7 +10,7 @@ use super::sketches::{CHUNK, Column, Folder};
 use super::sorter::{LongSorter, Merge, Sorter, Source};
 use crate::error::{Error, Result};
 use crate::format::Body;
-use crate::pipeline::sources::{folder_name, no_score, number_of_host, unscored_warning};
+use crate::pipeline::sources::{folder_name, no_score, number_of_host, score_of_place, unscored_warning};
 use flipside_core::clusters::{Keep, Source as SourceKind};
 use flipside_core::streamed::Bits;
 use std::fs::File;
@@ -38,8 +38,22 @@ impl OfFiles {
     }
 
     /// By the paths that sketches tell.
-    pub fn of(folder: &Folder) -> Self {
-        Self::new(folder.files.iter().map(|file| Path::new(&file.header.input.path)), Vec::new())
+    ///
+    /// # Errors
+    /// If no file comes from one of the inputs that have priority.
+    pub fn of(folder: &Folder, grouping: &Grouping) -> Result<Self> {
+        let paths = || folder.files.iter().map(|file| Path::new(&file.header.input.path));
+        let mut scores = Vec::new();
+        if !grouping.priority.is_empty() {
+            let place = |path: &Path| grouping.priority.iter().position(|first| path.starts_with(first));
+            scores.extend(paths().map(|path| score_of_place(place(path))));
+            if let Some(none) =
+                grouping.priority.iter().find(|first| !paths().any(|path| path.starts_with(first)))
+            {
+                return Err(Error::parameter("priority", none, "an input file or folder that was sketched"));
+            }
+        }
+        Ok(Self::new(paths(), scores))
     }
 }
 

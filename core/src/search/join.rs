@@ -129,18 +129,18 @@ pub(crate) fn join_unless(
         let expected = "fewer than 2^32 distinct hashes in one join";
         return Err(Error::parameter("hashes", hashes.len(), expected));
     }
-    let parted =
-        Parted { masks: choose(hashes, u64::MAX, radius, MOST_REVISIONS).unwrap_or_default(), radius };
-    let passes = parted.passes();
+    let masks = choose(hashes, u64::MAX, radius, MOST_REVISIONS).unwrap_or_default();
+    let passes = masks.len().max(1);
     let (mut done, mut told) = (0, 0);
     let mut advance = |hashes: usize| {
         done += hashes;
         progress((done / passes - told) as u64);
         told = done / passes;
     };
-    let mut walk = Walk::new(hashes, radius, limits);
+    let mut room = Room::default();
+    let mut walk = Walk::new(hashes, radius, limits, &mut room);
     for pass in 0..passes {
-        if !parted.go_through(pass, &mut walk, &mut advance, &mut sink) {
+        if !walk.pass(&masks, pass, &mut advance, &mut sink) {
             return Ok(None);
         }
     }
@@ -151,18 +151,18 @@ pub(crate) fn join_unless(
 /// whatever holds whole bins is joined by itself. Every near pair is found in one pass, and in one bin of it.
 ///
 /// ```
-/// use flipside_core::search::join::Parted;
+/// use flipside_core::search::join::{Parted, Room};
 ///
 /// let hashes: Vec<u64> = (1..=5000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
 /// let near = [hashes[17], hashes[17] ^ 0b101];
 /// let all: Vec<u64> = hashes.into_iter().chain([near[1]]).collect();
 /// let parted = Parted::new(all.len() as u64, u64::MAX, 2);
-/// let mut found = 0;
+/// let (mut room, mut found, mut bins) = (Room::default(), 0, Vec::new());
 /// for pass in 0..parted.passes() {
-///     let bin_of = parted.bin(pass);
-///     for bin in 0..parted.bins(pass) {
-///         let part: Vec<u64> = all.iter().copied().filter(|&hash| bin_of(hash) == bin).collect();
-///         parted.join(pass, &part, 1000, |pairs| found += pairs.len()).unwrap();
+///     parted.bins_of(&[pass], &all, &mut bins);
+///     for bin in 0..parted.bins(&[pass]) as u16 {
+///         let part: Vec<u64> = all.iter().zip(&bins).filter(|of| *of.1 == bin).map(|of| *of.0).collect();
+///         parted.join(&mut room, pass, &part, 1000, |pairs| found += pairs.len()).unwrap();
 ///     }
 /// }
 /// assert_eq!(found, 1);
@@ -171,23 +171,47 @@ pub(crate) fn join_unless(
 pub struct Parted {
     /// None where all are compared with all.
     masks: Vec<u64>,
+    /// What the masks were made by, as [`parts`](Self::parts) says.
+    parts: u32,
     radius: u32,
 }
 
 impl Parted {
     /// For about so many distinct hashes that differ in bits of `varying` alone, and pairs within `radius` bits.
-    ///
-    /// The passes are the fewest that there can be: each is one over all that is on disk.
     pub fn new(hashes: u64, varying: u64, radius: u32) -> Self {
-        let is_cut = Task::random(hashes, varying.count_ones(), radius).cheapest().1.is_some();
-        Self { masks: if is_cut { cover(varying, radius + 1, radius) } else { Vec::new() }, radius }
+        let parts = Task::random(hashes, varying.count_ones(), radius).dealt().cheapest().1;
+        Self::in_parts(varying, parts.unwrap_or(0), radius)
     }
 
-    /// What [`model_nanoseconds`] says of a join in memory, of all passes over so many hashes drawn at random.
-    pub fn model_nanoseconds(hashes: u64, radius: u32) -> f64 {
-        let task = Task::random(hashes, u64::BITS, radius);
-        let (least, parts) = task.cheapest();
-        parts.and_then(|_| task.in_parts(radius + 1, f64::INFINITY)).unwrap_or(least)
+    /// The one of the same bits and radius whose [`parts`](Self::parts) are these.
+    pub fn in_parts(varying: u64, parts: u32, radius: u32) -> Self {
+        let masks = match (radius.checked_add(1), parts) {
+            (None, _) | (_, 0) => Vec::new(),
+            (Some(all), _) => cover(varying, parts.clamp(all.div_ceil(MOST_DIMENSIONS), all), radius),
+        };
+        Self { masks, parts, radius }
+    }
+
+    /// Into how many parts the bits are cut, of which the passes follow; 0 where all hashes are compared with all.
+    pub fn parts(&self) -> u32 {
+        self.parts
+    }
+
+    /// Time for each of so many hashes drawn at random, in nanoseconds as those of [`model_nanoseconds`]: all passes
+    /// over them in memory, and where that does not hold them all, what it takes to deal them out to each.
+    pub fn model_nanoseconds(hashes: u64, radius: u32, are_held: bool) -> f64 {
+        let task = Task::random(hashes, u64::BITS, radius).dealt();
+        match task.cheapest() {
+            (_, Some(parts)) if are_held => {
+                Task { bring: 0.0, ..task }.in_parts(parts, f64::INFINITY).unwrap_or(0.0)
+            }
+            (time, _) => time,
+        }
+    }
+
+    /// Bits within which pairs are near.
+    pub fn radius(&self) -> u32 {
+        self.radius
     }
 
     /// Passes over all hashes.
@@ -195,32 +219,60 @@ impl Parted {
         self.masks.len().max(1)
     }
 
-    /// Bins of a pass.
+    /// Groups of the passes: of a group the masks have so many bits in common, so that hashes need to be dealt into
+    /// bins but once for all of it. A pass that finds no company is a group by itself.
+    pub fn together(&self, passes: &[usize], bits: u32) -> Vec<Vec<usize>> {
+        let mut left = passes.to_vec();
+        let mut groups = Vec::new();
+        while !left.is_empty() {
+            let mut group = vec![left.remove(0)];
+            let common =
+                |group: &[usize], pass: usize| (self.common(group) & self.common(&[pass])).count_ones();
+            while let Some(at) = (0..left.len()).rev().max_by_key(|&at| common(&group, left[at]))
+                && common(&group, left[at]) >= bits.max(1)
+            {
+                group.push(left.remove(at));
+            }
+            groups.push(group);
+        }
+        groups
+    }
+
+    /// The bits that the masks of some passes have in common.
+    fn common(&self, passes: &[usize]) -> u64 {
+        assert!(passes.iter().all(|&pass| pass < self.passes()), "no passes {passes:?}");
+        passes.iter().fold(u64::MAX, |common, &pass| common & self.masks.get(pass).unwrap_or(&0))
+    }
+
+    /// Bins of some passes that are dealt out together.
     ///
     /// # Panics
-    /// If there is no such pass; so do [`bin`](Self::bin) and [`join`](Self::join).
-    pub fn bins(&self, pass: usize) -> usize {
-        self.digit(pass).map_or(1, |digit| digit.parts())
+    /// If there is no such pass; so do [`bins_of`](Self::bins_of) and [`join`](Self::join).
+    pub fn bins(&self, passes: &[usize]) -> usize {
+        self.digit(passes).parts()
     }
 
-    /// What says which bin of a pass a hash is in.
-    pub fn bin(&self, pass: usize) -> impl Fn(u64) -> usize + use<> {
-        let digit = self.digit(pass);
-        move |hash| digit.map_or(0, |digit| digit.key(hash))
+    /// The bin of some passes that each hash is in.
+    pub fn bins_of(&self, passes: &[usize], hashes: &[u64], bins: &mut Vec<u16>) {
+        bins.clear();
+        bins.resize(hashes.len(), 0);
+        let digit = self.digit(passes);
+        digit.kernel.extract_all(hashes, digit.mask, bins);
     }
 
-    fn digit(&self, pass: usize) -> Option<Digit> {
-        assert!(pass < self.passes(), "no pass {pass}");
-        self.masks.get(pass).map(|&mask| Digit::of(mask, MOST_FIRST_BITS))
+    fn digit(&self, passes: &[usize]) -> Digit {
+        Digit::of(self.common(passes), MOST_FIRST_BITS)
     }
 
     /// Joins distinct hashes, whole bins of a pass: hands on the pairs that are found in this pass, by the places of
     /// their hashes, as [`join`] does. None if more than `waiting` pairs, of twelve bytes each, come at once.
+    /// `room` may have been used by any other join.
     ///
     /// # Panics
     /// For 2³² hashes or more.
     pub fn join(
         &self,
+        room: &mut Room,
         pass: usize,
         hashes: &[u64],
         waiting: u64,
@@ -228,26 +280,24 @@ impl Parted {
     ) -> Option<Cost> {
         assert!(pass < self.passes(), "no pass {pass}");
         assert!(u32::try_from(hashes.len()).is_ok(), "{} hashes", hashes.len());
-        let mut walk = Walk::new(hashes, self.radius, Limits { met: u64::MAX, waiting });
-        self.go_through(pass, &mut walk, &mut |_| (), &mut sink).then_some(walk.cost)
+        let mut walk = Walk::new(hashes, self.radius, Limits { met: u64::MAX, waiting }, room);
+        walk.pass(&self.masks, pass, &mut |_| (), &mut sink).then_some(walk.cost)
     }
+}
 
-    /// Goes through the walk's hashes in a pass; false if a limit was passed.
-    fn go_through(
-        &self,
-        pass: usize,
-        walk: &mut Walk<'_>,
-        advance: &mut impl FnMut(usize),
-        sink: &mut impl FnMut(&[NearPair]),
-    ) -> bool {
-        let Some((earlier, &mask)) = self.masks.get(pass).map(|mask| (&self.masks[..pass], mask)) else {
-            let limits = walk.watch.limits;
-            let Some(cost) = scan_all(walk.hashes, self.radius, limits, sink) else { return false };
-            walk.cost += cost;
-            advance(walk.hashes.len());
-            return true;
-        };
-        walk.through(earlier, mask, advance, sink)
+/// The memory that joins work in; who joins many lists needs it but once.
+#[derive(Default)]
+pub struct Room {
+    workers: Mutex<Vec<Worker>>,
+    pieces: Pieces,
+}
+
+impl Room {
+    /// Room for so many hashes, that it need not grow while lists of other lengths come and go.
+    pub fn of(hashes: usize) -> Self {
+        let mut room = Self::default();
+        room.pieces.grow(hashes);
+        room
     }
 }
 
@@ -256,16 +306,33 @@ struct Walk<'a> {
     hashes: &'a [u64],
     radius: u32,
     watch: Arc<Watch>,
-    workers: Mutex<Vec<Worker>>,
-    pieces: Pieces,
+    room: &'a mut Room,
     cost: Cost,
 }
 
 impl<'a> Walk<'a> {
-    fn new(hashes: &'a [u64], radius: u32, limits: Limits) -> Self {
+    fn new(hashes: &'a [u64], radius: u32, limits: Limits, room: &'a mut Room) -> Self {
         let watch = Arc::new(Watch { limits, met: AtomicU64::new(0), waiting: AtomicU64::new(0) });
-        let (workers, pieces, cost) = (Mutex::new(Vec::new()), Pieces::default(), Cost::default());
-        Self { hashes, radius, watch, workers, pieces, cost }
+        Self { hashes, radius, watch, room, cost: Cost::default() }
+    }
+
+    /// Goes through the list by one of some masks, or compares all with all if there are none; false if a limit was
+    /// passed.
+    fn pass(
+        &mut self,
+        masks: &[u64],
+        pass: usize,
+        advance: &mut impl FnMut(usize),
+        sink: &mut impl FnMut(&[NearPair]),
+    ) -> bool {
+        if let Some(&mask) = masks.get(pass) {
+            return self.through(&masks[..pass], mask, advance, sink);
+        }
+        let limits = self.watch.limits;
+        let Some(cost) = scan_all(self.hashes, self.radius, limits, sink) else { return false };
+        self.cost += cost;
+        advance(self.hashes.len());
+        true
     }
 
     /// Parts the list by a mask, and joins the parts; false if a limit was passed.
@@ -276,8 +343,9 @@ impl<'a> Walk<'a> {
         advance: &mut impl FnMut(usize),
         sink: &mut impl FnMut(&[NearPair]),
     ) -> bool {
-        let (hashes, radius, watch, workers) = (self.hashes, self.radius, &self.watch, &self.workers);
-        let (pieces, cost) = (&mut self.pieces, &mut self.cost);
+        let (hashes, radius, watch, cost) = (self.hashes, self.radius, &self.watch, &mut self.cost);
+        let Room { workers, pieces } = &mut *self.room;
+        let workers = &*workers;
         let digit = Digit::of(mask, bits_for(hashes.len(), MOST_FIRST_BITS));
         pieces.part(hashes, digit);
         for from in (0..digit.parts()).step_by(BATCH) {
@@ -288,7 +356,10 @@ impl<'a> Walk<'a> {
                         .lock()
                         .ok()
                         .and_then(|mut idle: std::sync::MutexGuard<'_, Vec<Worker>>| idle.pop());
-                    let mut worker = idle.unwrap_or_else(|| Worker::new(radius, Arc::clone(watch)));
+                    let mut worker = match idle {
+                        Some(worker) => Worker { radius, watch: Arc::clone(watch), ..worker },
+                        None => Worker::new(radius, Arc::clone(watch)),
+                    };
                     worker.differ.clear();
                     worker.differ.extend(earlier);
                     let mut levels = std::mem::take(&mut worker.levels);
@@ -375,7 +446,7 @@ fn choose(hashes: &[u64], free: u64, radius: u32, deeper: u32) -> Option<Vec<u64
     let (first, others) = hashes.split_first()?;
     let varying = others.iter().fold(0, |all, hash| all | (hash ^ first)) & free;
     let (near, bits) = (near_share(hashes, radius), varying.count_ones());
-    let parts = Task { hashes: hashes.len() as f64, near, bits, radius, deeper }.cheapest().1?;
+    let parts = Task { hashes: hashes.len() as f64, near, bits, radius, deeper, bring: 0.0 }.cheapest().1?;
     Some(cover(varying, parts, radius))
 }
 
@@ -469,12 +540,19 @@ struct Task {
     radius: u32,
     /// How often groups that stay large may be joined anew.
     deeper: u32,
+    /// What it takes for each mask to bring a hash to where it is joined.
+    bring: f64,
 }
 
 impl Task {
     /// Hashes drawn at random.
     fn random(hashes: u64, bits: u32, radius: u32) -> Self {
-        Self { hashes: hashes as f64, near: 0.0, bits, radius, deeper: MOST_REVISIONS }
+        Self { hashes: hashes as f64, near: 0.0, bits, radius, deeper: MOST_REVISIONS, bring: 0.0 }
+    }
+
+    /// The same with hashes that are on disk, and dealt out to each mask.
+    fn dealt(self) -> Self {
+        Self { bring: DEAL, ..self }
     }
 
     /// Time for each hash, and how many parts the bits are best cut into; none where all are best compared with all.
@@ -513,14 +591,16 @@ impl Task {
         let each = match size > SMALL as f64 && self.deeper > 0 {
             true => {
                 let bits = self.bits.saturating_sub(width.ceil() as u32);
-                Self { hashes: size, near: 0.0, bits, deeper: self.deeper - 1, ..self }.cheapest().0
+                Self { hashes: size, near: 0.0, bits, deeper: self.deeper - 1, bring: 0.0, ..self }
+                    .cheapest()
+                    .0
             }
             false => all_against_all(size, 0.0),
         };
         // The first takes more bits at once.
         let moves = 1.0 + ((used - f64::from(MOST_FIRST_BITS)) / f64::from(MOST_BITS)).ceil().max(0.0);
         let met = self.hashes / 2.0 * self.near * MET * (masks * AGREE).max(1.0);
-        Some(masks * (MOVE * moves + each) + met).filter(|&time| time < most)
+        Some(masks * (self.bring + MOVE * moves + each) + met).filter(|&time| time < most)
     }
 }
 
@@ -546,11 +626,12 @@ fn leading(mask: u64, count: u32) -> u64 {
     mask & !rest
 }
 
-/// Time, in nanoseconds on a processor of 2023, of a comparison, of a row of them, of moving a hash to its part, and of
-/// each time that a near pair is met.
+/// Time, in nanoseconds on a processor of 2023, of a comparison, of a row of them, of moving a hash to its part, of
+/// dealing it out on disk and reading it from there, and of each time that a near pair is met.
 const COMPARISON: f64 = 0.1;
 const ROW: f64 = 4.0;
 const MOVE: f64 = 3.0;
+const DEAL: f64 = 16.0;
 const MET: f64 = 4.0;
 
 /// The share of all masks in which a near pair agrees, about.
@@ -617,11 +698,6 @@ impl Digit {
             *place += 1;
         }
     }
-
-    /// The part of a hash.
-    fn key(&self, hash: u64) -> usize {
-        self.kernel.extract(hash, self.mask) as usize
-    }
 }
 
 /// The whole list, parted piece by piece.
@@ -637,15 +713,12 @@ struct Pieces {
 
 impl Pieces {
     fn part(&mut self, hashes: &[u64], digit: Digit) {
-        if self.hashes.is_empty() {
-            self.hashes = HugeList::filled(hashes.len(), 0);
-            self.slots = HugeList::filled(hashes.len(), 0);
-            self.starts.resize_with(hashes.len().div_ceil(PIECE), Vec::new);
-        }
+        self.grow(hashes.len());
+        self.starts.resize_with(hashes.len().div_ceil(PIECE), Vec::new);
         hashes
             .par_chunks(PIECE)
-            .zip(self.hashes.par_chunks_mut(PIECE))
-            .zip(self.slots.par_chunks_mut(PIECE))
+            .zip(self.hashes[..hashes.len()].par_chunks_mut(PIECE))
+            .zip(self.slots[..hashes.len()].par_chunks_mut(PIECE))
             .zip(&mut self.starts)
             .enumerate()
             .for_each_init(Vec::new, |keys, (piece, (((hashes, to_hashes), to_slots), starts))| {
@@ -654,6 +727,15 @@ impl Pieces {
             });
         let size = |part: usize| self.starts.iter().map(|s| (s[part + 1] - s[part]) as usize).sum();
         self.sizes = (0..digit.parts()).map(size).collect();
+    }
+
+    /// Makes room for so many hashes.
+    fn grow(&mut self, hashes: usize) {
+        if self.hashes.len() < hashes {
+            // What is there goes first.
+            (self.hashes, self.slots) = Default::default();
+            (self.hashes, self.slots) = (HugeList::filled(hashes, 0), HugeList::filled(hashes, 0));
+        }
     }
 
     /// Puts a part together.
@@ -841,23 +923,29 @@ mod tests {
     }
 
     /// The pairs of hashes that are found bin by bin, some bins at a time; counts each as often as it is found.
-    fn joined_in_bins(hashes: &[u64], radius: u32, at_once: usize) -> Vec<[u64; 2]> {
-        let varying = hashes.iter().fold(0, |all, hash| all | hash ^ hashes[0]);
-        let parted = Parted::new(hashes.len() as u64, varying, radius);
-        let mut pairs = Vec::new();
-        for pass in 0..parted.passes() {
-            let bin_of = parted.bin(pass);
-            for from in (0..parted.bins(pass)).step_by(at_once) {
-                let is_of = |hash: &u64| (from..from + at_once).contains(&bin_of(*hash));
-                let part: Vec<u64> = hashes.iter().copied().filter(is_of).collect();
-                let found = parted.join(pass, &part, u64::MAX, |found| {
-                    pairs.extend(found.iter().map(|pair| {
-                        let [a, b] = [pair.a, pair.b].map(|slot| part[slot.index()]);
-                        assert_eq!(pair.distance, distance(a, b));
-                        [a.min(b), a.max(b)]
-                    }));
-                });
-                assert!(found.is_some());
+    fn joined_in_bins(hashes: &[u64], parted: &Parted, at_once: usize) -> Vec<[u64; 2]> {
+        let (mut pairs, mut bins) = (Vec::new(), Vec::new());
+        let passes: Vec<usize> = (0..parted.passes()).collect();
+        let groups = parted.together(&passes, 2);
+        let mut grouped = groups.concat();
+        grouped.sort_unstable();
+        assert_eq!(grouped, passes);
+        for group in groups {
+            parted.bins_of(&group, hashes, &mut bins);
+            for from in (0..parted.bins(&group)).step_by(at_once) {
+                let is_of = |bin: u16| (from..from + at_once).contains(&usize::from(bin));
+                let part: Vec<u64> =
+                    hashes.iter().zip(&bins).filter(|of| is_of(*of.1)).map(|of| *of.0).collect();
+                for &pass in &group {
+                    let found = parted.join(&mut Room::default(), pass, &part, u64::MAX, |found| {
+                        pairs.extend(found.iter().map(|pair| {
+                            let [a, b] = [pair.a, pair.b].map(|slot| part[slot.index()]);
+                            assert_eq!(pair.distance, distance(a, b));
+                            [a.min(b), a.max(b)]
+                        }));
+                    });
+                    assert!(found.is_some());
+                }
             }
         }
         pairs.sort_unstable();
@@ -882,22 +970,30 @@ mod tests {
                 });
                 expected.sort_unstable();
                 cost.unwrap();
-                for at_once in [1, 7, 1 << 10] {
-                    assert_eq!(joined_in_bins(&hashes, radius, at_once), expected, "{radius} {at_once}");
+                let varying = hashes.iter().fold(0, |all, hash| all | hash ^ hashes[0]);
+                let by_model = Parted::new(hashes.len() as u64, varying, radius);
+                assert_eq!(by_model, Parted::in_parts(varying, by_model.parts(), radius));
+                // Within 40 bits all are near, in every mask.
+                let parts = if radius < 40 { radius.div_ceil(4) + 1 } else { by_model.parts() };
+                for parted in [by_model, Parted::in_parts(varying, parts, radius)] {
+                    for at_once in [1, 7, 1 << 10] {
+                        let found = joined_in_bins(&hashes, &parted, at_once);
+                        assert_eq!(found, expected, "{radius} {at_once} {}", parted.parts());
+                    }
                 }
             }
         }
         // Whoever holds some of the bins holds but some of the hashes.
-        let (parted, hashes) = (Parted::new(6000, u64::MAX, 3), random(6000, 1));
+        let (parted, hashes, mut bins) = (Parted::new(6000, u64::MAX, 3), random(6000, 1), Vec::new());
         for pass in 0..parted.passes() {
-            let mut sizes = vec![0; parted.bins(pass)];
-            let bin_of = parted.bin(pass);
-            hashes.iter().for_each(|&hash| sizes[bin_of(hash)] += 1);
+            let mut sizes = vec![0; parted.bins(&[pass])];
+            parted.bins_of(&[pass], &hashes, &mut bins);
+            bins.iter().for_each(|&bin| sizes[usize::from(bin)] += 1);
             assert!(sizes.iter().all(|&size| size < hashes.len() / 100), "{pass}: {}", sizes.len());
         }
         // Everything is near everything.
         let parted = Parted::new(100, u64::MAX, 64);
-        assert!(parted.join(0, &random(100, 3), 10, |_| ()).is_none());
+        assert!(parted.join(&mut Room::default(), 0, &random(100, 3), 10, |_| ()).is_none());
     }
 
     fn random(n: usize, seed: u64) -> Vec<u64> {
@@ -1226,11 +1322,11 @@ mod tests {
             hashes.dedup();
             let varying = hashes.iter().fold(0, |all, hash| all | hash ^ hashes[0]);
             prop_assume!(varying.count_ones() > radius && radius / parts < MOST_DIMENSIONS);
-            let masks = cover(varying, parts.min(radius + 1), radius);
-            let parted = Parted { masks, radius };
-            let mut pairs = Vec::new();
+            let parted = Parted::in_parts(varying, parts, radius);
+            prop_assert!(parted.passes() > 1 || radius == 0);
+            let (mut room, mut pairs) = (Room::default(), Vec::new());
             for pass in 0..parted.passes() {
-                parted.join(pass, &hashes, u64::MAX, |found| pairs.extend_from_slice(found)).unwrap();
+                parted.join(&mut room, pass, &hashes, u64::MAX, |found| pairs.extend_from_slice(found)).unwrap();
             }
             pairs.sort_unstable();
             prop_assert_eq!(pairs, all_pairs(&hashes, radius));
