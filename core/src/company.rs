@@ -296,12 +296,11 @@ impl Company {
         &self,
         first: &Companion<'_>,
         others: &[Companion<'_>],
+        met: &mut Met,
         mut found: impl FnMut(Near),
-    ) -> Met {
-        let mut met = Met::default();
+    ) {
         let anchor = Anchor::new(self.measure, first);
-        others.iter().for_each(|second| self.judge(&anchor, first, second, &mut met, &mut found));
-        met
+        others.iter().for_each(|second| self.judge(&anchor, first, second, met, &mut found));
     }
 
     /// Pages of one key from which on it may be that not all of them are compared with each other.
@@ -309,7 +308,8 @@ impl Company {
         self.params.full_bucket + 1
     }
 
-    /// Compares the pages of one key of a band, sorting them, and hands on those that are near.
+    /// Compares the pages of one key of a band, sorting them, and hands on those that are near. What it takes is added
+    /// to `met`.
     ///
     /// `is_crowded` says whether an earlier band's key may have [`crowd`](Self::crowd) pages: a pair that shares
     /// a key without a crowd in an earlier band has met there, and is not compared again.
@@ -321,13 +321,14 @@ impl Company {
         band: usize,
         pages: &mut [Companion<'_>],
         is_crowded: impl Fn(usize, u32) -> bool,
+        met: &mut Met,
         mut found: impl FnMut(Near),
-    ) -> Met {
-        let mut met =
-            Met { groups: u64::from(pages.len() > 1), largest: pages.len() as u64, ..Met::default() };
+    ) {
+        met.largest = met.largest.max(pages.len() as u64);
         if pages.len() < 2 {
-            return met;
+            return;
         }
+        met.groups += 1;
         pages.sort_unstable_by(|a, b| {
             a.compare_after(b, band).then_with(|| (a.facts.digest, a.page).cmp(&(b.facts.digest, b.page)))
         });
@@ -340,7 +341,7 @@ impl Company {
                     let anchor = Anchor::new(self.measure, first);
                     texts[at + 1..]
                         .iter()
-                        .for_each(|second| self.judge(&anchor, first, second, &mut met, &mut found));
+                        .for_each(|second| self.judge(&anchor, first, second, met, &mut found));
                 }
                 met.skipped += pairs_of(texts.len()) - (met.compared - before);
                 met.repeats += texts.len() as u64 - 1;
@@ -351,12 +352,13 @@ impl Company {
         let JoinParams { full_bucket, neighbours, .. } = self.params;
         let is_crowd = n > full_bucket && n - 1 > neighbours;
         let followers = if is_crowd { neighbours } else { n };
-        met.buckets = u64::from(n > 1);
-        met.candidates = match is_crowd {
+        met.buckets += u64::from(n > 1);
+        let candidates = match is_crowd {
             true => (n - neighbours) as u64 * neighbours as u64 + pairs_of(neighbours),
             false => pairs_of(n),
         };
-        met.crowded += pairs_of(n) - met.candidates;
+        met.candidates += candidates;
+        met.crowded += pairs_of(n) - candidates;
         // The one with the least digest stands for all.
         let hashes: Vec<u64> = sketches.iter().map(|texts| texts[0].two.hash).collect();
         for (at, firsts) in sketches.iter().enumerate() {
@@ -369,7 +371,7 @@ impl Company {
                 for first in &firsts[..most_first] {
                     let anchor = Anchor::new(self.measure, first);
                     for second in &seconds[..most_second] {
-                        self.judge(&anchor, first, second, &mut met, &mut found);
+                        self.judge(&anchor, first, second, met, &mut found);
                     }
                 }
                 let pairs = (firsts.len() * seconds.len()) as u64;
@@ -377,7 +379,6 @@ impl Company {
                 met.skipped += pairs - (most_first * most_second) as u64;
             }
         }
-        met
     }
 
     /// Begins to compare the pages of one key that come one by one, however many they are: in the order in which
@@ -763,7 +764,8 @@ mod tests {
                     pages.reverse();
                     let is_crowded = |band: usize, key| crowded[band].contains(&key);
                     let from = got.len();
-                    let part = company.meet(band, pages, is_crowded, |near| got.push(near));
+                    let mut part = Met::default();
+                    company.meet(band, pages, is_crowded, &mut part, |near| got.push(near));
                     // The same one by one.
                     let sketches = pages.chunk_by(|a, b| a.has_sketch_of(b)).count() as u64;
                     let mut one_by_one = Vec::new();

@@ -150,7 +150,7 @@ impl Joiner<'_> {
         Ok([own, own - of_list - missing.len() as u64])
     }
 
-    /// How many of a part of the passes have their pairs, twice: as [`passes`](Self::passes) says it.
+    /// What [`passes`](Self::passes) says where edges have been made of all pairs, by whichever version.
     pub(super) fn passes_there(&self, shard: Shard) -> [u64; 2] {
         let is_there = |&pass: &usize| fs::symlink_metadata(self.pairs_path(pass)).is_ok();
         let own = (0..).take_while(is_there).filter(|&pass| shard.has(pass)).count() as u64;
@@ -979,22 +979,26 @@ impl Batch {
     }
 
     fn judge(&self, company: Company) -> Vec<(Vec<Edge>, Met)> {
-        let ends = self.starts.iter().skip(1).copied().chain([self.others.len()]);
-        let parts: Vec<(&[u8], &[u8])> = self
-            .firsts
-            .chunks_exact(self.shape.width())
-            .zip(self.starts.iter().zip(ends))
-            .map(|(first, (&start, end))| (first, &self.others[start..end]))
-            .collect();
-        let judge = |(first, others): (&[u8], &[u8])| {
-            let [first, others] = [first, others].map(|records| Records::of(records, self.shape));
-            let mut found = Vec::new();
-            let first = first.companions(self.shape)[0];
-            let met =
-                company.compare(&first, &others.companions(self.shape), |near| found.push(Edge::from(near)));
+        /// Most have one page or two to be compared with.
+        const FIRSTS: usize = 128;
+        let width = self.shape.width();
+        let of_some = |(nth, starts): (usize, &[usize])| {
+            let end = self.starts.get((nth + 1) * FIRSTS).map_or(self.others.len(), |&start| start);
+            let firsts = &self.firsts[nth * FIRSTS * width..][..starts.len() * width];
+            let [firsts, others] =
+                [firsts, &self.others[starts[0]..end]].map(|records| Records::of(records, self.shape));
+            let [firsts, others] = [&firsts, &others].map(|records| records.companions(self.shape));
+            let (mut found, mut met, mut rest) = (Vec::new(), Met::default(), &others[..]);
+            for (first, (&start, &end)) in
+                firsts.iter().zip(starts.iter().zip(starts[1..].iter().chain([&end])))
+            {
+                let (own, behind) = rest.split_at((end - start) / width);
+                company.compare(first, own, &mut met, |near| found.push(Edge::from(near)));
+                rest = behind;
+            }
             (found, met)
         };
-        parts.into_par_iter().map(judge).collect()
+        self.starts.par_chunks(FIRSTS).enumerate().map(of_some).collect()
     }
 
     fn clear(&mut self) {

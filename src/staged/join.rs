@@ -546,18 +546,10 @@ impl Joiner<'_> {
             })
         };
         let judge = |batch: &mut Batch, put: &mut dyn FnMut(&[u8], Met) -> Result<()>| -> Result<()> {
-            let judged: Vec<(Vec<u8>, Met)> = batch
-                .groups()
-                .into_par_iter()
-                .map(|group| {
-                    let mut found = Vec::new();
-                    let records = Records::of(group, shape);
-                    let mut pages = records.companions(shape);
-                    let add = |near| found.extend_from_slice(&Edge::from(near).bytes());
-                    let met = self.company.meet(band, &mut pages, is_crowded, add);
-                    (found, met)
-                })
-                .collect();
+            let judged = batch.judge(|group, met, found| {
+                let add = |near| found.extend_from_slice(&Edge::from(near).bytes());
+                self.company.meet(band, group, is_crowded, met, add);
+            });
             judged.into_iter().try_for_each(|(found, part)| put(&found, part))?;
             batch.clear();
             Ok(())
@@ -673,11 +665,11 @@ pub(super) fn long(bytes: &[u8]) -> u64 {
     longs(bytes).next().unwrap_or_default()
 }
 
-/// Adds the number at a place of a column of numbers of `N` bytes, the highest byte first.
-fn turned<const N: usize>(record: &mut Vec<u8>, column: &[u8], at: usize) {
+/// The number at a place of a column of numbers of `N` bytes, the highest byte first.
+fn turned<const N: usize>(column: &[u8], at: usize) -> [u8; N] {
     let mut number = column.as_chunks::<N>().0[at];
     number.reverse();
-    record.extend_from_slice(&number);
+    number
 }
 
 /// How a page's sketches are written to be sorted: first what they are sorted by, as
@@ -740,17 +732,28 @@ impl Gathered {
 
     pub(super) fn record(&mut self, at: usize, page: u64, shape: Shape) -> &[u8] {
         let Self { digests, features, hashes, bits, keys, record } = self;
-        let (behind, before) = (&keys[shape.band..], &keys[..shape.band]);
-        record.clear();
-        behind.iter().for_each(|keys| turned::<4>(record, keys, at));
-        for half in 2 * shape.words * at..2 * shape.words * (at + 1) {
-            turned::<4>(record, bits, half);
+        record.resize(shape.width(), 0);
+        let (halves, rest) = record.split_at_mut(4 * shape.bands + 8 * shape.words);
+        let halves = halves.as_chunks_mut().0;
+        let (behind, others) = halves.split_at_mut(shape.behind());
+        let (of_bits, before) = others.split_at_mut(2 * shape.words);
+        for (half, keys) in
+            behind.iter_mut().chain(before).zip(keys[shape.band..].iter().chain(&keys[..shape.band]))
+        {
+            *half = turned::<4>(keys, at);
         }
-        before.iter().for_each(|keys| turned::<4>(record, keys, at));
-        turned::<16>(record, digests, at);
-        record.extend_from_slice(&page_bytes(page));
-        turned::<4>(record, features, at);
-        turned::<8>(record, hashes, at);
+        let bits = &bits.as_chunks::<4>().0[2 * shape.words * at..];
+        for (half, of_column) in of_bits.iter_mut().zip(bits) {
+            *half = *of_column;
+            half.reverse();
+        }
+        let (digest, rest) = rest.split_at_mut(16);
+        let (number, rest) = rest.split_at_mut(PAGE);
+        let (of_features, hash) = rest.split_at_mut(4);
+        digest.copy_from_slice(&turned::<16>(digests, at));
+        number.copy_from_slice(&page_bytes(page));
+        of_features.copy_from_slice(&turned::<4>(features, at));
+        hash.copy_from_slice(&turned::<8>(hashes, at));
         record
     }
 }
@@ -798,9 +801,27 @@ impl Batch {
         self.records.extend_from_slice(record);
     }
 
-    fn groups(&self) -> Vec<&[u8]> {
-        let ends = self.starts.iter().skip(1).copied().chain([self.records.len()]);
-        self.starts.iter().zip(ends).map(|(&start, end)| &self.records[start..end]).collect()
+    /// Judges each group: the edges that are found, in the order of groups, and what it took, of so many groups at a
+    /// time.
+    fn judge(
+        &self,
+        judge: impl Fn(&mut [Companion<'_>], &mut Met, &mut Vec<u8>) + Sync,
+    ) -> Vec<(Vec<u8>, Met)> {
+        /// Most have two or three pages.
+        const GROUPS: usize = 128;
+        let of_some = |(nth, starts): (usize, &[usize])| {
+            let end = self.starts.get((nth + 1) * GROUPS).map_or(self.records.len(), |&start| start);
+            let records = Records::of(&self.records[starts[0]..end], self.shape);
+            let mut pages = records.companions(self.shape);
+            let (mut met, mut found, mut rest) = (Met::default(), Vec::new(), &mut pages[..]);
+            for (&start, &end) in starts.iter().zip(starts[1..].iter().chain([&end])) {
+                let (group, behind) = rest.split_at_mut((end - start) / self.shape.width());
+                judge(group, &mut met, &mut found);
+                rest = behind;
+            }
+            (found, met)
+        };
+        self.starts.par_chunks(GROUPS).enumerate().map(of_some).collect()
     }
 
     fn clear(&mut self) {

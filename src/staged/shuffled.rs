@@ -412,7 +412,8 @@ impl Groups {
                 let records = Records::of(&self.group, shape);
                 let mut pages = records.companions(shape);
                 let group = &self.group;
-                let met = form.company.meet(band, &mut pages, is_crowded, |near| {
+                let mut met = Met::default();
+                form.company.meet(band, &mut pages, is_crowded, &mut met, |near| {
                     let edge = Edge::from(near);
                     found(pair(
                         edge,
