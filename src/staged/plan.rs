@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::{Progress, Silent, with_threads};
 use crate::resources::{cpu_seconds, memory_share};
 use flipside_core::clusters::Linkage;
+use flipside_core::company::Drawn;
 use flipside_core::hash::SplitMix64;
 use flipside_core::search::join::{Parted, model_nanoseconds};
 use flipside_core::settings::{Settings, Sketches};
@@ -168,12 +169,12 @@ pub struct Rates {
     pub pages: u64,
     /// To sketch a byte of text.
     pub sketch: f64,
-    /// To join a page, the audit aside.
+    /// To join a page, the audit aside; where hashes are joined exactly, without the passes over them.
     pub join: f64,
     /// Joining hashes exactly, as a multiple of what the model of its growth says; 0 where keys are joined.
     #[serde(default)]
     pub hashes: f64,
-    /// To hold a page against those that are drawn.
+    /// To hold a page against one that is drawn.
     pub audit: f64,
     /// To cluster a page.
     pub cluster: f64,
@@ -181,7 +182,7 @@ pub struct Rates {
     pub apply: f64,
 }
 
-/// Says what a job will take. The rates are measured, in about a second; shares of pages that are near others are
+/// Says what a job will take. The rates are measured, in a second or two; shares of pages that are near others are
 /// assumed.
 ///
 /// # Errors
@@ -251,6 +252,8 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let of_file = |pages: u64| Estimate::new(pages, names, text, 1).in_memory(settings);
     let texts = n * text;
     let bytes = Budget::beside(memory, 2 * bits).map_or(0, |budget| budget.bytes);
+    let audit = rates.audit * Drawn::number(documents) as f64;
+    let join = rates.join * (1.0 + EACH_DOUBLING * (n / rates.pages.max(1) as f64).log2().max(0.0));
     let join = match distance_of(settings) {
         // Digests twice, of each band the keys twice and with them sizes, then all columns; and once more for the
         // audit.
@@ -258,7 +261,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
             reads: "sketches",
             passes: bands + 1,
             read: n * (32.0 + bands as f64 * (12.0 + width) + width + 20.0),
-            cpu: n * (rates.join + rates.audit),
+            cpu: n * (join + audit),
             sorted: (n * usual::COMPANY * (width + 21.0)) as u64,
         },
         // Digests twice, and with hashes for the list; that once, or once to count, for every few passes to deal it
@@ -266,17 +269,16 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
         Some(distance) => {
             let (held, for_loads) = (n * HELD as f64, bytes / 2);
             let readings = readings(documents, distance, for_loads);
-            let are_held = |pages: u64| pages.saturating_mul(HELD) <= for_loads;
-            let model = |pages| match on_disk {
-                true => Parted::model_nanoseconds(pages, distance, are_held(pages)),
-                false => model_nanoseconds(pages, distance),
+            let are_held = documents.saturating_mul(HELD) <= for_loads;
+            let passes = match on_disk {
+                true => Parted::model_nanoseconds(documents, distance, are_held),
+                false => model_nanoseconds(documents, distance),
             };
-            let growth = model(documents) - model(rates.pages);
             Join {
                 reads: "hashes",
                 passes: readings,
                 read: n * (60.0 + LISTED * readings as f64 + 3.0 * (width + 20.0)),
-                cpu: n * (rates.join + rates.audit + (rates.hashes * growth * 1e-9).max(0.0)),
+                cpu: n * (join + audit + rates.hashes * passes * 1e-9),
                 sorted: held as u64,
             }
         }
@@ -360,6 +362,10 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     })
 }
 
+/// The share by which joining a page takes longer when there are twice as many: more is sorted, and less of it is in
+/// the processor's caches. By `experiments/results/stages/rows.csv`, between a million pages and 50.
+const EACH_DOUBLING: f64 = 0.06;
+
 /// What the second stage takes.
 struct Join {
     reads: &'static str,
@@ -387,15 +393,46 @@ fn hashes_rate(distance: u32) -> Result<f64> {
 }
 
 impl Rates {
-    /// Runs all stages over pages of about 1 kB, three in ten of which are like others.
+    /// Runs all stages over few pages and over more: the difference is what pages take, without what a stage takes
+    /// however few there are.
     fn measure(settings: &Settings) -> Result<Self> {
-        const PAGES: u64 = 12_000;
+        const PAGES: [u64; 2] = [5_000, 30_000];
+        let [few, many] = [Taken::measure(settings, PAGES[0])?, Taken::measure(settings, PAGES[1])?];
+        let pages = (PAGES[1] - PAGES[0]) as f64;
+        let drawn = PAGES.map(|pages| pages as f64 * Drawn::number(pages) as f64);
+        let each = |of: fn(&Taken) -> f64, more: f64| (of(&many) - of(&few)).max(0.0) / more;
+        Ok(Self {
+            pages: PAGES.iter().sum(),
+            sketch: each(|taken| taken.sketch, many.text_bytes - few.text_bytes),
+            join: each(|taken| taken.join, pages),
+            hashes: distance_of(settings).map_or(Ok(0.0), hashes_rate)?,
+            audit: each(|taken| taken.audit, drawn[1] - drawn[0]),
+            cluster: each(|taken| taken.cluster, pages),
+            apply: each(|taken| taken.apply, many.text_bytes - few.text_bytes),
+        })
+    }
+}
+
+/// Processor seconds that the stages take.
+struct Taken {
+    text_bytes: f64,
+    sketch: f64,
+    /// Without the audit and the passes of an exact join.
+    join: f64,
+    audit: f64,
+    cluster: f64,
+    apply: f64,
+}
+
+impl Taken {
+    /// Runs all stages over so many pages of about 1 kB, three in ten of which are like others.
+    fn measure(settings: &Settings, pages: u64) -> Result<Self> {
         const WORDS: u64 = 150;
         let io = |error| Error::io("a temporary folder", error);
         let folder = tempfile::tempdir().map_err(io)?;
         let path = folder.path().join("pages.jsonl");
         let (mut lines, mut text_bytes) = (String::new(), 0);
-        for page in 0..PAGES {
+        for page in 0..pages {
             let family = if page % 10 < 3 { page / 30 } else { page };
             let (mut draws, mut own) = (SplitMix64::new(family), SplitMix64::new(!page));
             let changed = own.below(WORDS);
@@ -411,7 +448,7 @@ impl Rates {
         }
         std::fs::write(&path, &lines).map_err(|error| Error::io(&path, error))?;
         let (sketches, inputs) = (folder.path().join("sketches"), vec![path]);
-        let (audit, text_bytes) = (AuditTime::default(), text_bytes as f64);
+        let steps = Steps::default();
         let seconds = || cpu_seconds().unwrap_or(0.0);
         let (threads, shard, memory) = (1, Shard::default(), Some(1 << 30));
         let begun = seconds();
@@ -430,7 +467,7 @@ impl Rates {
         sketch(&sketch_job, &Silent)?;
         let sketched = seconds();
         let against = Vec::new();
-        join(&JoinJob { sketches: sketches.clone(), against, memory, threads, shard }, &audit)?;
+        join(&JoinJob { sketches: sketches.clone(), against, memory, threads, shard }, &steps)?;
         let joined = seconds();
         let grouping = Grouping::of(Linkage::Star);
         let cluster_job = ClusterJob {
@@ -450,45 +487,49 @@ impl Rates {
             &Silent,
         )?;
         let applied = seconds();
-        let (pages, audit) = (PAGES as f64, audit.taken());
+        let [audit, passes] = steps.taken();
+        let passes = if distance_of(settings).is_some() { passes } else { 0.0 };
         Ok(Self {
-            pages: PAGES,
-            sketch: (sketched - begun) / text_bytes,
-            join: (joined - sketched - audit).max(0.0) / pages,
-            hashes: distance_of(settings).map_or(Ok(0.0), hashes_rate)?,
-            audit: audit / pages,
-            cluster: (clustered - joined) / pages,
-            apply: (applied - clustered) / text_bytes,
+            text_bytes: text_bytes as f64,
+            sketch: sketched - begun,
+            join: joined - sketched - audit - passes,
+            audit,
+            cluster: clustered - joined,
+            apply: applied - clustered,
         })
     }
 }
 
-/// Takes the processor time of a join's audit.
+/// Takes the processor time of a join's audit, and of its bands or passes.
 #[derive(Default)]
-struct AuditTime {
-    begun: Mutex<Option<f64>>,
-    taken: Mutex<f64>,
+struct Steps {
+    begun: Mutex<Option<(usize, f64)>>,
+    taken: Mutex<[f64; 2]>,
 }
 
-impl AuditTime {
-    fn taken(&self) -> f64 {
+impl Steps {
+    fn taken(&self) -> [f64; 2] {
         *self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Progress for AuditTime {
+impl Progress for Steps {
     fn begin(&self, stage: &str, _: u64, _: &str) {
-        let is_audit = [super::audit::DRAW, super::audit::COMPARE].contains(&stage);
+        let which = match stage {
+            super::audit::DRAW | super::audit::COMPARE => Some(0),
+            _ if stage.starts_with("join ") => Some(1),
+            _ => None,
+        };
         *self.begun.lock().unwrap_or_else(PoisonError::into_inner) =
-            is_audit.then(|| cpu_seconds().unwrap_or(0.0));
+            which.map(|which| (which, cpu_seconds().unwrap_or(0.0)));
     }
 
     fn advance(&self, _: u64) {}
 
     fn end(&self) {
-        if let Some(begun) = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some((which, begun)) = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let taken = cpu_seconds().unwrap_or(0.0) - begun;
-            *self.taken.lock().unwrap_or_else(PoisonError::into_inner) += taken;
+            self.taken.lock().unwrap_or_else(PoisonError::into_inner)[which] += taken;
         }
     }
 
