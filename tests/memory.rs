@@ -858,6 +858,23 @@ fn stages_keep_the_pages_that_one_says() {
     run("join", &[other.as_ref()], 0);
     let message = run("cluster", &[other.as_ref(), "--keep".as_ref(), "score:scroe".as_ref()], 2);
     assert!(message.contains("some page has a number; none has"), "{message}");
+    // A folder that is gone since has priority as before.
+    let gone = fs::canonicalize(Path::new(inputs[0])).unwrap();
+    let inside = gone.parent().unwrap().join("none/../").join(gone.file_name().unwrap());
+    let away = gone.with_extension("away");
+    fs::rename(&gone, &away).unwrap();
+    run(
+        "cluster",
+        &[
+            sketches.as_os_str(),
+            "--keep".as_ref(),
+            "input-order".as_ref(),
+            "--priority".as_ref(),
+            inside.as_ref(),
+        ],
+        0,
+    );
+    fs::rename(&away, &gone).unwrap();
     for (keep, told) in [
         ("input-order", "sketches have no order of inputs"),
         ("score:other", "flipside sketch --score other reads them"),

@@ -77,7 +77,11 @@ pub(crate) fn unscored_warning(keep: &Keep, pages: u64) -> Option<String> {
 
 /// The scores of files: of those that come from the path named first the highest.
 pub(crate) fn scores_of_files(named: &[PathBuf], files: &[Input]) -> Vec<f64> {
-    let named: Vec<_> = named.iter().map(|path| (path, real_path(path))).collect();
+    let real = |path: &PathBuf| match is_address(path) {
+        true => Some(path.clone()),
+        false => fs::canonicalize(path).ok(),
+    };
+    let named: Vec<_> = named.iter().map(|path| (path, real(path))).collect();
     let place = |input: &Input| {
         named.iter().position(|(path, real)| {
             **path == input.path || real.as_ref().is_some_and(|real| input.stored().starts_with(real))
@@ -85,11 +89,6 @@ pub(crate) fn scores_of_files(named: &[PathBuf], files: &[Input]) -> Vec<f64> {
     };
     // Every new file comes from a path that was named; among old ones the order is theirs.
     files.iter().map(|input| score_of_place(place(input))).collect()
-}
-
-/// The real path of what was named, if it is there; an address is its own.
-pub(crate) fn real_path(path: &Path) -> Option<PathBuf> {
-    if is_address(path) { Some(path.to_path_buf()) } else { fs::canonicalize(path).ok() }
 }
 
 /// The score of a file by which of the named paths it comes from; it is the lowest if it comes from none.

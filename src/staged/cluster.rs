@@ -15,8 +15,7 @@ use crate::error::{Error, Result};
 use crate::format::{self, Body, BodyReader, FATES, NewBinary};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
-use crate::making::sweep;
-use crate::pipeline::sources::real_path;
+use crate::making::{is_address, sweep};
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
 use flipside_core::clusters::{Keep, Linkage, Quota};
@@ -25,7 +24,7 @@ use flipside_core::streamed::{Bits, Chains, Star};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// What is to be clustered.
 #[derive(Clone, Debug)]
@@ -53,20 +52,28 @@ pub struct Grouping {
     /// How many of them do.
     #[serde(default, skip_serializing_if = "Quota::is_one")]
     pub quota: Quota,
-    /// With [`Keep::InputOrder`], the input files and folders whose pages stay first, as [`priority_of`] has them; those
-    /// of others come last.
+    /// With [`Keep::InputOrder`], the input files and folders whose pages stay first, as [`priority_of`] has them; the
+    /// pages of others come last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub priority: Vec<String>,
 }
 
-/// Paths of input files and folders as sketches tell them: real ones.
+/// Paths of input files and folders as sketches tell them: real ones, and of what is gone, real as far as they are there.
 pub fn priority_of(paths: &[PathBuf]) -> Vec<String> {
     let real = |path: &PathBuf| {
-        // What was sketched may be gone.
-        let path = real_path(path).or_else(|| std::path::absolute(path).ok()).unwrap_or_else(|| path.clone());
-        path.to_string_lossy().into_owned()
+        if is_address(path) {
+            return path.clone();
+        }
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        absolute.components().fold(PathBuf::new(), |mut real, part| {
+            match part {
+                Component::ParentDir => drop(real.pop()),
+                _ => real.push(part),
+            }
+            fs::canonicalize(&real).unwrap_or(real)
+        })
     };
-    paths.iter().map(real).collect()
+    paths.iter().map(|path| real(path).to_string_lossy().into_owned()).collect()
 }
 
 /// Whether the first page of a cluster stays, as usual.
@@ -157,7 +164,7 @@ pub fn cluster(job: &ClusterJob, progress: &dyn Progress) -> Result<Clustered> {
     check_keep(&folder, &job.grouping)?;
     unscored(&folder, &job.grouping.keep)?.iter().for_each(|told| progress.note(told));
     let memory = job.memory.unwrap_or_else(memory_share);
-    let files = OfFiles::of(&folder, &job.grouping)?;
+    let files = OfFiles::of(&folder, &job.grouping);
     with_threads(job.threads, || cluster_folder(&folder, &job.grouping, &files, memory, progress))?
 }
 
@@ -184,7 +191,18 @@ pub(super) fn check_keep(folder: &Folder, grouping: &Grouping) -> Result<()> {
                 )),
             }
         }
-        Keep::First | Keep::Longest | Keep::ShortestUrl | Keep::InputOrder => Ok(()),
+        Keep::InputOrder => {
+            let is_of = |first: &String| {
+                folder.files.iter().any(|file| Path::new(&file.header.input.path).starts_with(first))
+            };
+            match grouping.priority.iter().find(|first| !is_of(first)) {
+                None => Ok(()),
+                Some(none) => {
+                    Err(Error::parameter("priority", none, "an input file or folder that was sketched"))
+                }
+            }
+        }
+        Keep::First | Keep::Longest | Keep::ShortestUrl => Ok(()),
     }
 }
 

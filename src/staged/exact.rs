@@ -384,7 +384,7 @@ impl Joiner<'_> {
         if joined.is_none() {
             let more = told_bytes(self.memory + 3 * self.budget.bytes);
             let expected = format!(
-                "{more} or more: very many hashes lie within {distance} bits of each other, {advice}"
+                "more, such as {more}: very many hashes lie within {distance} bits of each other, {advice}"
             );
             return Err(Error::parameter("memory", told_bytes(self.memory), expected));
         }

@@ -41,7 +41,7 @@ pub fn cluster_with_tables(
     check_number(folder.pages())?;
     check_keep(&folder, &job.grouping)?;
     unscored(&folder, &job.grouping.keep)?.iter().for_each(|told| progress.note(told));
-    let files = OfFiles::of(&folder, &job.grouping)?;
+    let files = OfFiles::of(&folder, &job.grouping);
     let memory = job.memory.unwrap_or_else(memory_share);
     let budget = Budget::beside(memory, held_of(folder.pages()))?;
     with_threads(job.threads, || {

@@ -38,22 +38,14 @@ impl OfFiles {
     }
 
     /// By the paths that sketches tell.
-    ///
-    /// # Errors
-    /// If no file comes from one of the inputs that have priority.
-    pub fn of(folder: &Folder, grouping: &Grouping) -> Result<Self> {
+    pub fn of(folder: &Folder, grouping: &Grouping) -> Self {
         let paths = || folder.files.iter().map(|file| Path::new(&file.header.input.path));
-        let mut scores = Vec::new();
-        if !grouping.priority.is_empty() {
-            let place = |path: &Path| grouping.priority.iter().position(|first| path.starts_with(first));
-            scores.extend(paths().map(|path| score_of_place(place(path))));
-            if let Some(none) =
-                grouping.priority.iter().find(|first| !paths().any(|path| path.starts_with(first)))
-            {
-                return Err(Error::parameter("priority", none, "an input file or folder that was sketched"));
-            }
-        }
-        Ok(Self::new(paths(), scores))
+        let place = |path: &Path| grouping.priority.iter().position(|first| path.starts_with(first));
+        let scores = match grouping.priority.is_empty() {
+            true => Vec::new(),
+            false => paths().map(|path| score_of_place(place(path))).collect(),
+        };
+        Self::new(paths(), scores)
     }
 }
 
