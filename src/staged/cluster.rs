@@ -58,7 +58,7 @@ pub struct Grouping {
     pub priority: Vec<String>,
 }
 
-/// Paths of input files and folders as sketches tell them: real ones, and of what is gone, real as far as they are there.
+/// Paths of input files and folders as sketches tell them: real ones, or as far real as they are there.
 pub fn priority_of(paths: &[PathBuf]) -> Vec<String> {
     let real = |path: &PathBuf| {
         if is_address(path) {
