@@ -315,6 +315,18 @@ fn a_template_comes_to_the_same_pages() {
 }
 
 #[test]
+fn a_template_whose_hashes_are_joined_comes_to_the_same_pages() {
+    let top = tempfile::tempdir().unwrap();
+    let paths = write_files(&top.path().join("crawl"), &texts(200, 900, 4), 3);
+    let job = job(&paths, &top.path().join("out"), settings(false, Some(12)));
+    assert_same(&job, 2, false);
+    // Most of the template have more neighbours than a search by hashes alone brings in.
+    pipeline::dedup(&job, &Silent).unwrap();
+    let pairs = fs::read_to_string(job.out.join("pairs.csv")).unwrap().lines().count();
+    assert!(2 * pairs > 400 * 900, "{pairs}");
+}
+
+#[test]
 fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     let top = tempfile::tempdir().unwrap();
     let crawl = top.path().join("crawl");

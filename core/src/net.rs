@@ -18,9 +18,9 @@ use crate::search::dial::{Dial, DialParams};
 use crate::search::distinct::DistinctHashes;
 use crate::search::join::BYTES_PER_HASH as JOIN_BYTES_PER_HASH;
 use crate::search::psm::{Psm, PsmParams};
-use crate::search::selfjoin::{SlotJoin, SlotPair, join_exactly, self_join};
+use crate::search::selfjoin::{SlotJoin, SlotPair, Thinning, join_exactly, self_join};
 use crate::search::{self, Cost, HammingIndex, Hit, Mode, Query, Scratch, TableSet};
-use crate::settings::{BandShape, Judge, Net, Recall, Settings, USUAL_RECALL};
+use crate::settings::{BandShape, Judge, Net, Recall, Settings, Sketches, USUAL_RECALL};
 use crate::simhash::BITS;
 use hashbrown::HashMap;
 use rayon::prelude::*;
@@ -193,7 +193,7 @@ pub(crate) fn cast(settings: &Settings, evidence: &Evidence<'_>, progress: &dyn 
             by_bands(params, similarity, shape, settings.judge, evidence, progress)
         }
         Net::Keys => by_keys(evidence, progress),
-        net => by_hashes(&net, settings.seed, evidence, progress),
+        _ => by_hashes(settings, evidence, progress),
     }
 }
 
@@ -227,7 +227,8 @@ impl<'a> Hashes<'a> {
     }
 }
 
-fn by_hashes(net: &Net, seed: u64, evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Caught> {
+fn by_hashes(settings: &Settings, evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Caught> {
+    let (net, seed) = (&settings.net, settings.seed);
     let hashes = Hashes::new(evidence, progress);
     let slots = hashes.distinct.len();
     let distance = net.distance().unwrap_or_default();
@@ -235,7 +236,13 @@ fn by_hashes(net: &Net, seed: u64, evidence: &Evidence<'_>, progress: &dyn Progr
     let index: Box<dyn HammingIndex>;
     let tables_of: Box<dyn Fn(u64, u64) -> TableSet + Sync + '_>;
     if let Net::Join { .. } = net {
-        join = run(progress, Step::Join, slots, |done| join_exactly(&hashes.distinct, distance, done))?;
+        // Both sketches are joined on disk, too, where no hash is asked for its nearest neighbours.
+        let thinning = match settings.sketches {
+            Sketches::Both { .. } => Thinning::OfTooMany,
+            _ => Thinning::Always,
+        };
+        let joined = |done: &(dyn Fn(u64) + Sync)| join_exactly(&hashes.distinct, distance, thinning, done);
+        join = run(progress, Step::Join, slots, joined)?;
         (index_bytes, ran, recall) = (JOIN_BYTES_PER_HASH * slots, Ran::Join { distance }, None);
         (tables, tables_of) = (vec![None], Box::new(|_, _| 1));
     } else {

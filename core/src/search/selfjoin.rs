@@ -126,6 +126,7 @@ pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
 pub(crate) fn join_exactly<K: Copy + Ord + Send>(
     distinct: &DistinctHashes<K>,
     radius: u32,
+    thinning: Thinning,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<SlotJoin> {
     /// Pairs that may be met for each hash, and besides; real corpora without a crowd met 190 at distance 10.
@@ -136,16 +137,17 @@ pub(crate) fn join_exactly<K: Copy + Ord + Send>(
     const WAITING: u64 = 1 << 24;
     let n = distinct.len() as u64;
     let limits = Limits { met: n * MET_A_HASH + MET, waiting: n * WAITING_A_HASH + WAITING };
-    join_within(distinct.hashes(), radius, limits, progress)
+    join_within(distinct.hashes(), radius, limits, thinning, progress)
 }
 
 fn join_within(
     hashes: &[u64],
     radius: u32,
     limits: Limits,
+    thinning: Thinning,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<SlotJoin> {
-    let mut nearest = Nearest::new(hashes.len(), MOST_LISTED);
+    let mut nearest = Nearest { thinning, ..Nearest::new(hashes.len(), MOST_LISTED) };
     let cost = join::join_unless(hashes, radius, limits, progress, |pairs| nearest.add(pairs))?;
     if let Some(cost) = cost {
         let (pairs, crowded, passed_over) = nearest.finish();
@@ -272,6 +274,15 @@ impl Crowds {
 /// Pairs that are listed before those that no crowded slot brings in are struck out.
 const MOST_LISTED: usize = 1 << 24;
 
+/// When a slot brings in no more than its [`MOST_NEIGHBOURS`] nearest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Thinning {
+    /// Always.
+    Always,
+    /// If all pairs are more than can be listed ([`MOST_LISTED`]).
+    OfTooMany,
+}
+
 /// The pairs that stay when each slot brings in its [`MOST_NEIGHBOURS`] nearest, out of a stream of any
 /// length.
 struct Nearest {
@@ -280,11 +291,15 @@ struct Nearest {
     pairs: Vec<NearPair>,
     /// How many may be listed.
     most: usize,
+    thinning: Thinning,
+    /// Whether there were more.
+    were_too_many: bool,
 }
 
 impl Nearest {
     fn new(slots: usize, most: usize) -> Self {
-        Self { neighbours: vec![0; slots], pairs: Vec::new(), most }
+        let thinning = Thinning::Always;
+        Self { neighbours: vec![0; slots], pairs: Vec::new(), most, thinning, were_too_many: false }
     }
 
     fn add(&mut self, pairs: &[NearPair]) {
@@ -296,6 +311,7 @@ impl Nearest {
         }
         self.pairs.extend_from_slice(pairs);
         if self.pairs.len() > self.most {
+            self.were_too_many = true;
             self.strike();
             // What is left must be little beside what may come, or striking would take longer than finding.
             self.most = self.most.max(2 * self.pairs.len());
@@ -326,6 +342,10 @@ impl Nearest {
 
     /// The pairs, ascending; how many slots are crowded; and how many neighbours they passed over.
     fn finish(mut self) -> (Vec<NearPair>, u64, u64) {
+        if self.thinning == Thinning::OfTooMany && !self.were_too_many {
+            self.pairs.par_sort_unstable();
+            return (self.pairs, 0, 0);
+        }
         let beyond = |&n: &u32| (n as usize).saturating_sub(MOST_NEIGHBOURS) as u64;
         let crowded = self.neighbours.iter().filter(|n| beyond(n) > 0).count() as u64;
         let passed_over = self.neighbours.iter().map(beyond).sum();
@@ -351,7 +371,7 @@ mod tests {
         let index = Linear::new(distinct.hashes(), radius).unwrap();
         let weights = vec![QuantisedWeights::new(&[1.0; BITS]); distinct.len()];
         let by_queries = self_join(&index, &distinct, &weights, &|_| ());
-        let join = join_exactly(&distinct, radius, &|_| ()).unwrap();
+        let join = join_exactly(&distinct, radius, Thinning::Always, &|_| ()).unwrap();
         assert_eq!(join.pairs, by_queries.pairs);
         assert_eq!((join.crowded, join.passed_over), (by_queries.crowded, by_queries.passed_over));
         // Struck out now and then, as for pairs that do not fit the memory.
@@ -388,7 +408,7 @@ mod tests {
             let of = |hashes: &[u64]| {
                 let distinct = DistinctHashes::new(hashes);
                 let limits = Limits { met, waiting: u64::MAX };
-                let join = join_within(distinct.hashes(), 7, limits, &|_| ()).unwrap();
+                let join = join_within(distinct.hashes(), 7, limits, Thinning::Always, &|_| ()).unwrap();
                 let pairs: Vec<_> = join.pairs.iter().map(|p| (distinct.hash(p.a), distinct.hash(p.b))).collect();
                 (pairs, join.cost, join.crowded, join.passed_over, join.sampled)
             };
@@ -412,6 +432,18 @@ mod tests {
             partition.join(pair.a, pair.b);
         });
         assert_eq!(partition.clusters().len(), 1);
+        // They stay whole where no more are thinned than must be.
+        let distinct = DistinctHashes::new(&hashes);
+        let whole = join_exactly(&distinct, 4, Thinning::OfTooMany, &|_| ()).unwrap();
+        assert_eq!((whole.pairs.len(), whole.crowded, whole.passed_over), (1001 * 1000 / 2, 0, 0));
+        for most in [1001 * 1000 / 2, 1001 * 1000 / 2 - 1] {
+            let mut nearest = Nearest { thinning: Thinning::OfTooMany, ..Nearest::new(hashes.len(), most) };
+            join::join(distinct.hashes(), 4, &|_| (), |pairs| nearest.add(pairs)).unwrap();
+            let expected = if most < 1001 * 1000 / 2 { &join } else { &whole };
+            let (pairs, crowded, passed_over) = nearest.finish();
+            assert_eq!((crowded, passed_over), (expected.crowded, expected.passed_over));
+            assert!(pairs.iter().map(|p| (p.a, p.b)).eq(expected.pairs.iter().map(|p| (p.a, p.b))), "{most}");
+        }
     }
 
     #[test]
@@ -426,12 +458,12 @@ mod tests {
         hashes.dedup();
         let in_crowd = |slot: Slot| (hashes[slot.index()] ^ 0xfeed_f00d_dead_beef).count_ones() <= 4;
         let limits = Limits { met: 400_000, waiting: u64::MAX };
-        let join = join_within(&hashes, 8, limits, &|_| ()).unwrap();
+        let join = join_within(&hashes, 8, limits, Thinning::Always, &|_| ()).unwrap();
         let crowd = Slot::all(hashes.len()).filter(|&slot| in_crowd(slot)).count() as u64;
         assert_eq!((join.sampled, join.crowded), (1024, crowd));
         assert!(join.pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
         // Pairs of others are all there.
-        let exact = join_within(&hashes, 8, Limits::NONE, &|_| ()).unwrap();
+        let exact = join_within(&hashes, 8, Limits::NONE, Thinning::Always, &|_| ()).unwrap();
         assert_eq!(exact.sampled, 0);
         let of_others = |join: &SlotJoin| {
             let pairs = join.pairs.iter().filter(|pair| !in_crowd(pair.a) && !in_crowd(pair.b));
@@ -452,10 +484,11 @@ mod tests {
         }
         assert!(partition.clusters().iter().any(|members| members.len() as u64 >= crowd));
         // Too dense for any threshold: what the sample shows.
-        let least = join_within(&hashes, 8, Limits { met: 0, waiting: 0 }, &|_| ()).unwrap();
+        let least =
+            join_within(&hashes, 8, Limits { met: 0, waiting: 0 }, Thinning::Always, &|_| ()).unwrap();
         assert!(least.sampled == 1024 && !least.pairs.is_empty());
         let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        let again = one.install(|| join_within(&hashes, 8, limits, &|_| ())).unwrap();
+        let again = one.install(|| join_within(&hashes, 8, limits, Thinning::Always, &|_| ())).unwrap();
         assert_eq!(again.pairs, join.pairs);
     }
 
