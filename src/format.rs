@@ -349,6 +349,11 @@ pub struct BodyReader {
 }
 
 impl BodyReader {
+    /// What is read.
+    pub fn body(&self) -> &Body {
+        &self.body
+    }
+
     /// Goes to a place in the body.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 //! the sketches. Pages of one hash stand for each other as they do in memory ([`Company::WITHIN`],
 //! [`Company::BETWEEN`]).
 
-use super::join::{Gathered, Joiner, Records, Shape, in_range, long, source, there};
+use super::join::{Gathered, Joiner, Portion, Records, Shape, in_range, long, portions, source, there};
 use super::record::{Edge, PAGE, page_bytes, page_of};
 use super::sketch::Shard;
 use super::sketches::Column;
@@ -278,32 +278,41 @@ impl Joiner<'_> {
             return Ok(());
         }
         list.body.check()?;
-        let (parted, held) = (list.parted(distance), list.header.compared.saturating_mul(HELD));
+        let parted = list.parted(distance);
         let passes: Vec<usize> = passes.iter().map(|pass| pass - 1).collect();
-        let name = |done: usize| format!("join {done}/{}", passes.len());
-        if held <= memory {
-            let most = list.header.compared as usize;
-            let (mut load, mut room) = (Load::of(most), Room::of(most));
-            self.each_block(list, |hashes, places| {
-                load.hashes.extend_from_slice(hashes);
-                load.places.extend_from_slice(places);
-                Ok(())
-            })?;
-            for (done, &pass) in (1..).zip(&passes) {
-                self.step(&name(done), |advance| {
-                    let mut found = self.found(list, pass, self.budget.bytes / 4)?;
-                    self.join_load(list, &load, &parted, (&mut room, memory), &mut found)?;
-                    advance(self.folder.pages());
-                    self.write_found(list, found)
-                })?;
-            }
-            return Ok(());
+        match list.header.compared.saturating_mul(HELD) <= memory {
+            true => self.join_held(list, &parted, &passes, memory),
+            false => self.join_dealt(list, &parted, &passes, memory),
         }
-        let mut groups = groups(&parted, &passes, held, memory);
-        let mut sizes = self.sizes(list, &parted, &groups)?;
+    }
+
+    /// The same with all hashes in memory.
+    fn join_held(&self, list: &List, parted: &Parted, passes: &[usize], memory: u64) -> Result<()> {
+        let most = list.header.compared as usize;
+        let (mut load, mut room) = (Load::of(most), Room::of(most));
+        self.each_block(list, |hashes, places| {
+            load.hashes.extend_from_slice(hashes);
+            load.places.extend_from_slice(places);
+            Ok(())
+        })?;
+        for (done, &pass) in (1..).zip(passes) {
+            self.step(&step_name(done, passes), |advance| {
+                let mut found = self.found(list, pass, self.budget.bytes / 4)?;
+                self.join_load(list, &load, parted, (&mut room, memory), &mut found)?;
+                advance(self.folder.pages());
+                self.write_found(list, found)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The same with hashes dealt out on disk.
+    fn join_dealt(&self, list: &List, parted: &Parted, passes: &[usize], memory: u64) -> Result<()> {
+        let mut groups = groups(parted, passes, list.header.compared.saturating_mul(HELD), memory);
+        let mut sizes = self.sizes(list, parted, &groups)?;
         if sizes.iter().flatten().any(|&size| size > memory) {
             groups = passes.iter().map(|&pass| vec![pass]).collect();
-            sizes = self.sizes(list, &parted, &groups)?;
+            sizes = self.sizes(list, parted, &groups)?;
         }
         let dealings: Vec<Dealing> = groups
             .into_iter()
@@ -314,9 +323,9 @@ impl Joiner<'_> {
         let (mut load, mut room, mut done) = (Load::of(most), Room::of(most), 0);
         for dealings in dealings.chunks(DEALT_AT_ONCE) {
             done += dealings.iter().map(|dealing| dealing.passes.len()).sum::<usize>();
-            self.step(&name(done), |advance| {
+            self.step(&step_name(done, passes), |advance| {
                 let work = workplace(&self.list_path())?;
-                let loads = self.deal(list, &parted, dealings, work.path())?;
+                let loads = self.deal(list, parted, dealings, work.path())?;
                 let (all, mut joined) = (loads.iter().map(Vec::len).sum::<usize>() as u64, 0);
                 for (dealing, loads) in dealings.iter().zip(loads) {
                     let room_for_pairs = self.budget.bytes / 4 / dealing.passes.len() as u64;
@@ -325,7 +334,7 @@ impl Joiner<'_> {
                     for dealt in loads {
                         dealt.take(&mut load)?;
                         for found in &mut found {
-                            self.join_load(list, &load, &parted, (&mut room, memory), found)?;
+                            self.join_load(list, &load, parted, (&mut room, memory), found)?;
                         }
                         let share = |part: u64| self.folder.pages() * part / all;
                         advance(share(joined + 1) - share(joined));
@@ -525,6 +534,11 @@ impl Joiner<'_> {
         self.write_edges(path, Some(0), met, near.finish()?)?;
         Ok((number, met))
     }
+}
+
+/// What the step is called that ends with so many of some passes.
+fn step_name(done: usize, passes: &[usize]) -> String {
+    format!("join {done}/{}", passes.len())
 }
 
 /// Takes the next record, if there is one.
@@ -842,7 +856,6 @@ const IN_LIST: u64 = 1 << 47;
 
 /// Reads the list of hashes.
 struct ListReader {
-    path: PathBuf,
     reader: BodyReader,
     /// Bytes of the body that are not in the buffer yet.
     left: u64,
@@ -856,17 +869,8 @@ struct ListReader {
 
 impl ListReader {
     fn open(body: &Body, all_pages: u64) -> Result<Self> {
-        let (path, reader) = (body.path().to_path_buf(), body.reader()?);
-        Ok(Self {
-            path,
-            reader,
-            left: body.len(),
-            buffer: Vec::new(),
-            at: 0,
-            place: 0,
-            all_pages,
-            last: None,
-        })
+        let (reader, left) = (body.reader()?, body.len());
+        Ok(Self { reader, left, buffer: Vec::new(), at: 0, place: 0, all_pages, last: None })
     }
 
     /// The next hash, and its page, or what [`ListedPages`] finds its pages by.
@@ -882,7 +886,7 @@ impl ListReader {
             self.last.is_none_or(|last| last < listed.hash)
                 && listed.pages.chunks_exact(PAGE).all(|page| page_of(page) < self.all_pages)
         };
-        let Some(listed) = Listed::of(rest).filter(is_next) else { return Err(damaged_list(&self.path)) };
+        let Some(listed) = Listed::of(rest).filter(is_next) else { return Err(damaged(self.reader.body())) };
         let place = match listed.pages.len() {
             PAGE => page_of(listed.pages),
             _ => IN_LIST | self.place,
@@ -906,16 +910,14 @@ impl ListReader {
     }
 }
 
-fn damaged_list(path: &Path) -> Error {
+fn damaged(list: &Body) -> Error {
     let (expected, got) = ("hashes with their pages, ascending", "something else".to_owned());
-    wrong(path, "the body", expected.to_owned(), got, "the file is damaged; make it again")
+    wrong(list.path(), "the body", expected.to_owned(), got, "the file is damaged; make it again")
 }
 
 /// Finds the pages of hashes in the list.
 struct ListedPages {
-    path: PathBuf,
     reader: BodyReader,
-    length: u64,
     all_pages: u64,
     /// Pages before this one are old.
     first_compared: u64,
@@ -923,8 +925,7 @@ struct ListedPages {
 
 impl ListedPages {
     fn open(body: &Body, all_pages: u64, first_compared: u64) -> Result<Self> {
-        let (path, reader) = (body.path().to_path_buf(), body.reader()?);
-        Ok(Self { path, reader, length: body.len(), all_pages, first_compared })
+        Ok(Self { reader: body.reader()?, all_pages, first_compared })
     }
 
     /// The pages that [`ListReader`] told the place of, and how many there are.
@@ -935,12 +936,14 @@ impl ListedPages {
             pages.push(place);
         } else {
             let (place, mut bytes) = (place & !IN_LIST, [0; Listed::MOST]);
-            let bytes = &mut bytes[..self.length.saturating_sub(place).min(Listed::MOST as u64) as usize];
+            let left = self.reader.body().len().saturating_sub(place);
+            let bytes = &mut bytes[..left.min(Listed::MOST as u64) as usize];
             self.reader.seek(place)?;
             self.reader.fill(bytes)?;
-            let listed = Listed::of(bytes).ok_or_else(|| damaged_list(&self.path))?;
+            let list = self.reader.body();
+            let listed = Listed::of(bytes).ok_or_else(|| damaged(list))?;
             for page in listed.pages.chunks_exact(PAGE) {
-                pages.push(in_range(&self.path, page_of(page), self.all_pages)?);
+                pages.push(in_range(list.path(), page_of(page), self.all_pages)?);
             }
             number = listed.number;
         }
@@ -979,26 +982,21 @@ impl Batch {
     }
 
     fn judge(&self, company: Company) -> Vec<(Vec<Edge>, Met)> {
-        /// Most have one page or two to be compared with.
-        const FIRSTS: usize = 128;
         let width = self.shape.width();
-        let of_some = |(nth, starts): (usize, &[usize])| {
-            let end = self.starts.get((nth + 1) * FIRSTS).map_or(self.others.len(), |&start| start);
-            let firsts = &self.firsts[nth * FIRSTS * width..][..starts.len() * width];
+        let of_some = |groups: Portion<'_>| {
+            let firsts = &self.firsts[groups.first * width..][..groups.starts.len() * width];
             let [firsts, others] =
-                [firsts, &self.others[starts[0]..end]].map(|records| Records::of(records, self.shape));
+                [firsts, &self.others[groups.whole()]].map(|records| Records::of(records, self.shape));
             let [firsts, others] = [&firsts, &others].map(|records| records.companions(self.shape));
             let (mut found, mut met, mut rest) = (Vec::new(), Met::default(), &others[..]);
-            for (first, (&start, &end)) in
-                firsts.iter().zip(starts.iter().zip(starts[1..].iter().chain([&end])))
-            {
-                let (own, behind) = rest.split_at((end - start) / width);
+            for (first, length) in firsts.iter().zip(groups.lengths()) {
+                let (own, behind) = rest.split_at(length / width);
                 company.compare(first, own, &mut met, |near| found.push(Edge::from(near)));
                 rest = behind;
             }
             (found, met)
         };
-        self.starts.par_chunks(FIRSTS).enumerate().map(of_some).collect()
+        portions(&self.starts, self.others.len()).map(of_some).collect()
     }
 
     fn clear(&mut self) {

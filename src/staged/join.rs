@@ -758,6 +758,38 @@ impl Gathered {
     }
 }
 
+/// Some groups of a list of bytes, judged together: most have two or three pages.
+pub(super) struct Portion<'a> {
+    /// The number of the first group.
+    pub(super) first: usize,
+    /// Where each begins.
+    pub(super) starts: &'a [usize],
+    /// Where the last one ends.
+    end: usize,
+}
+
+impl Portion<'_> {
+    /// Where all of them stand.
+    pub(super) fn whole(&self) -> Range<usize> {
+        self.starts[0]..self.end
+    }
+
+    /// How long each is.
+    pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
+        let ends = self.starts[1..].iter().chain([&self.end]);
+        self.starts.iter().zip(ends).map(|(start, end)| end - start)
+    }
+}
+
+/// The groups that begin at these places of a list of so many bytes.
+pub(super) fn portions(starts: &[usize], bytes: usize) -> impl IndexedParallelIterator<Item = Portion<'_>> {
+    const GROUPS: usize = 128;
+    starts.par_chunks(GROUPS).enumerate().map(move |(nth, of)| {
+        let first = nth * GROUPS;
+        Portion { first, starts: of, end: starts.get(first + GROUPS).map_or(bytes, |&start| start) }
+    })
+}
+
 /// Groups of records, each of one key.
 struct Batch {
     shape: Shape,
@@ -807,21 +839,18 @@ impl Batch {
         &self,
         judge: impl Fn(&mut [Companion<'_>], &mut Met, &mut Vec<u8>) + Sync,
     ) -> Vec<(Vec<u8>, Met)> {
-        /// Most have two or three pages.
-        const GROUPS: usize = 128;
-        let of_some = |(nth, starts): (usize, &[usize])| {
-            let end = self.starts.get((nth + 1) * GROUPS).map_or(self.records.len(), |&start| start);
-            let records = Records::of(&self.records[starts[0]..end], self.shape);
+        let of_some = |groups: Portion<'_>| {
+            let records = Records::of(&self.records[groups.whole()], self.shape);
             let mut pages = records.companions(self.shape);
             let (mut met, mut found, mut rest) = (Met::default(), Vec::new(), &mut pages[..]);
-            for (&start, &end) in starts.iter().zip(starts[1..].iter().chain([&end])) {
-                let (group, behind) = rest.split_at_mut((end - start) / self.shape.width());
+            for group in groups.lengths() {
+                let (group, behind) = rest.split_at_mut(group / self.shape.width());
                 judge(group, &mut met, &mut found);
                 rest = behind;
             }
             (found, met)
         };
-        self.starts.par_chunks(GROUPS).enumerate().map(of_some).collect()
+        portions(&self.starts, self.records.len()).map(of_some).collect()
     }
 
     fn clear(&mut self) {

@@ -269,7 +269,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
         Some(distance) => {
             let (held, for_loads) = (n * HELD as f64, bytes / 2);
             let readings = readings(documents, distance, for_loads);
-            let are_held = documents.saturating_mul(HELD) <= for_loads;
+            let are_held = readings == 1;
             let passes = match on_disk {
                 true => Parted::model_nanoseconds(documents, distance, are_held),
                 false => model_nanoseconds(documents, distance),

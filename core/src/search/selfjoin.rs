@@ -119,7 +119,8 @@ pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
 /// that grow with the square of their number. Such a join is given up, and crowds are thinned: a hash with
 /// more than some dozens of neighbours in a sample of all hashes is joined with the nearest of those alone
 /// ([`SlotJoin::sampled`]). Every pair of two others is found as before. Whether and what is thinned
-/// depends on the hashes alone.
+/// depends on the hashes alone. When it is not given up, `thinning` says whether a hash with very many neighbours
+/// brings in the nearest of them alone.
 ///
 /// # Errors
 /// For 2³² distinct hashes or more.
