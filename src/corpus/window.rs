@@ -33,6 +33,8 @@ pub(crate) struct Window {
     /// Bytes before this offset will not be asked for again.
     keep: u64,
     eof: bool,
+    /// The file stands elsewhere than at the end of `buffer`, to where it is to be moved before it is read again.
+    is_moved: bool,
     read: usize,
     /// What the operating system said when it stopped reading; the file counts as ended there.
     pub failure: Option<io::Error>,
@@ -47,6 +49,7 @@ impl Window {
             at: 0,
             keep: 0,
             eof: false,
+            is_moved: false,
             read: FIRST_READ,
             failure: None,
         }
@@ -87,10 +90,7 @@ impl Window {
         }
         self.buffer.clear();
         (self.base, self.at, self.keep) = (offset, 0, offset);
-        if let Err(error) = self.file.seek(SeekFrom::Start(offset)) {
-            self.eof = true;
-            self.failure = Some(error);
-        }
+        self.is_moved = true;
     }
 
     /// Stands at `offset` again, or at the first later byte that was kept.
@@ -104,6 +104,13 @@ impl Window {
     /// Reads until `n` bytes stand ready or the file ends; returns how many do.
     pub fn ensure(&mut self, n: usize) -> usize {
         while self.bytes().len() < n && !self.eof {
+            if std::mem::take(&mut self.is_moved)
+                && let Err(error) = self.file.seek(SeekFrom::Start(self.base))
+            {
+                self.eof = true;
+                self.failure = Some(error);
+                break;
+            }
             let dead = (self.keep - self.base) as usize;
             if dead > 0 {
                 self.buffer.drain(..dead);

@@ -13,6 +13,8 @@ use super::model::Piece;
 
 /// Bytes of each text that are compared word by word, from shortly before the first difference.
 const WINDOW_BYTES: usize = 6 << 10;
+/// Bytes that are compared first: they most often show enough, in a fraction of the time.
+const FIRST_BYTES: usize = WINDOW_BYTES / 4;
 /// Characters of common text shown on either side of a difference.
 const CONTEXT_CHARS: usize = 60;
 /// Characters shown of one difference.
@@ -53,21 +55,34 @@ pub fn differences(a: &str, b: &str) -> (Vec<Piece>, Vec<Piece>) {
     }
     let (start, end) = common_ends(a, b);
     let from = back_up(a, start);
-    let (window_a, window_b) = (window(a, from, end), window(b, from, end));
+    let (first, is_enough) = differences_within(a, b, from, end, FIRST_BYTES);
+    if is_enough { first } else { differences_within(a, b, from, end, WINDOW_BYTES).0 }
+}
+
+/// The same within so many bytes from a place on, before the common end; and whether more bytes would show no more.
+fn differences_within(
+    a: &str,
+    b: &str,
+    from: usize,
+    common_end: usize,
+    bytes: usize,
+) -> ((Vec<Piece>, Vec<Piece>), bool) {
+    let (window_a, window_b) = (window(a, from, common_end, bytes), window(b, from, common_end, bytes));
     let (words_a, words_b) = (window_a.tokenize_unicode_words(), window_b.tokenize_unicode_words());
     let mut stretches = stretches(&words_a, &words_b);
     // Where a window was cut short of a text's last difference, its last stretch differs by accident.
-    let cut = |text: &str, window: &str| from + window.len() < text.len() - end;
-    let accident = cut(a, window_a) || cut(b, window_b);
-    if accident && stretches.len() > 2 {
+    let cut = |text: &str, window: &str| from + window.len() < text.len() - common_end;
+    let is_cut = cut(a, window_a) || cut(b, window_b);
+    if is_cut && stretches.len() > 2 {
         stretches.pop_if(|last| last.differs);
     }
     let shown = shown(&stretches);
     let ends = |text: &str, window: &str| (from > 0, from + window.len() < text.len());
-    (
+    let excerpts = (
         excerpt(&words_a, shown, ends(a, window_a), |stretch| stretch.a.clone()),
         excerpt(&words_b, shown, ends(b, window_b), |stretch| stretch.b.clone()),
-    )
+    );
+    (excerpts, !is_cut || shown.len() < stretches.len())
 }
 
 /// Bytes that two texts share at the start, and at the end of what is then left; both at character
@@ -96,9 +111,9 @@ fn back_up(text: &str, start: usize) -> usize {
 }
 
 /// The part of a text that is compared.
-fn window(text: &str, from: usize, common_end: usize) -> &str {
+fn window(text: &str, from: usize, common_end: usize, bytes: usize) -> &str {
     // Some of the common end is kept as context.
-    let mut to = (text.len() - common_end + 8 * CONTEXT_CHARS).min(text.len()).min(from + WINDOW_BYTES);
+    let mut to = (text.len() - common_end + 8 * CONTEXT_CHARS).min(text.len()).min(from + bytes);
     while !text.is_char_boundary(to) {
         to -= 1;
     }
@@ -113,39 +128,68 @@ struct Stretch {
     differs: bool,
 }
 
-/// The texts as an alternation of common and different stretches.
+/// The texts as an alternation of common and different stretches. Only words are compared; a blank between a common word
+/// and one that differs is common.
 fn stretches<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<Stretch> {
-    let is_blank = |word: &str| word.trim().is_empty();
-    // Numbers stand for words: they are compared over and over again.
     let mut known = HashMap::new();
-    let mut keys = |words: &[&'a str]| -> Vec<usize> {
-        let key = |&word: &&'a str| {
-            let next = known.len();
-            *known.entry(if is_blank(word) { " " } else { word }).or_insert(next)
-        };
-        words.iter().map(key).collect()
-    };
+    let (mut side_a, mut side_b) = (Side::new(a, &mut known), Side::new(b, &mut known));
+    let ops = capture_diff_slices(Algorithm::Myers, &side_a.words, &side_b.words);
     let mut out: Vec<Stretch> = Vec::new();
-    for op in capture_diff_slices(Algorithm::Myers, &keys(a), &keys(b)) {
+    for op in ops {
         let (tag, in_a, in_b) = op.as_tag_tuple();
-        let only =
-            |test: fn(&str) -> bool| a[in_a.clone()].iter().chain(&b[in_b.clone()]).all(|word| test(word));
-        let differs = if tag == DiffTag::Equal {
-            // A blank or a comma between two differences does not part them.
-            let last = in_a.end == a.len() || in_b.end == b.len();
-            !last && out.last().is_some_and(|o| o.differs) && only(|w| !w.chars().any(char::is_alphanumeric))
-        } else {
-            !only(|word| word.trim().is_empty())
+        let differs = tag != DiffTag::Equal || {
+            // A comma between two differences does not part them.
+            let is_last = in_a.end == side_a.words.len() || in_b.end == side_b.words.len();
+            let joins = |o: &Stretch| o.differs && !is_last && !side_a.has_letters(in_a.clone());
+            out.last().is_some_and(joins)
         };
+        let (a, b) = (side_a.take(in_a, differs), side_b.take(in_b, differs));
         match out.last_mut() {
-            Some(last) if last.differs == differs => {
-                last.a.end = in_a.end;
-                last.b.end = in_b.end;
-            }
-            _ => out.push(Stretch { a: in_a, b: in_b, differs }),
+            Some(last) if last.differs == differs => (last.a.end, last.b.end) = (a.end, b.end),
+            _ => out.push(Stretch { a, b, differs }),
         }
     }
     out
+}
+
+/// A text whose words are parted into stretches.
+struct Side<'p, 't> {
+    pieces: &'p [&'t str],
+    /// Where the words are among the pieces; the others are blanks.
+    places: Vec<usize>,
+    /// Numbers that stand for the words: they are compared over and over again.
+    words: Vec<usize>,
+    /// Pieces of the stretches so far.
+    taken: usize,
+}
+
+impl<'p, 't> Side<'p, 't> {
+    fn new(pieces: &'p [&'t str], known: &mut HashMap<&'t str, usize>) -> Self {
+        let words = pieces.iter().enumerate().filter(|(_, piece)| !piece.trim().is_empty());
+        let numbered = words.map(|(at, &word)| {
+            let next = known.len();
+            (at, *known.entry(word).or_insert(next))
+        });
+        let (places, words) = numbered.unzip();
+        Self { pieces, places, words, taken: 0 }
+    }
+
+    fn has_letters(&self, words: Range<usize>) -> bool {
+        let mut words = self.places[words].iter().map(|&at| self.pieces[at]);
+        words.any(|word| word.chars().any(char::is_alphanumeric))
+    }
+
+    /// The pieces of the next words.
+    fn take(&mut self, words: Range<usize>, differs: bool) -> Range<usize> {
+        let from = self.taken;
+        self.taken = match self.places.get(words.end) {
+            _ if words.is_empty() => from,
+            Some(_) if differs => self.places[words.end - 1] + 1,
+            Some(&next) => next,
+            None => self.pieces.len(),
+        };
+        from..self.taken
+    }
 }
 
 /// The stretches up to the last difference that is shown, and the common one after it;
@@ -257,7 +301,7 @@ mod tests {
     #[test]
     fn insertions_mark_one_side() {
         let (a, b) = both("one two four", "one two three four");
-        assert_eq!((a.as_str(), b.as_str()), ("one two four", "one two [three ]four"));
+        assert_eq!((a.as_str(), b.as_str()), ("one two four", "one two [three] four"));
     }
 
     #[test]

@@ -1,11 +1,14 @@
-//! Which hashes of a list are new? A hash table of places in the list of those that are known, four bytes each, so that
-//! the table of a common page fits in the nearest cache. No step of the loop is taken or not taken by what it finds: a
-//! hash whose place is taken by another one is put off to the end of its list.
+//! Which hashes of a list are new? A hash table of places in the list of those that are known, two bytes each as long as
+//! these tell them apart, so that the table of a common page fits in the nearest cache. No step of the loop is taken or
+//! not taken by what it finds: a hash whose place is taken by another one is put off to the end of its list.
 
 use std::hint::select_unpredictable;
 
 /// Places per hash that a table should have at the least: fewer hashes are put off then.
 pub const SPREAD: usize = 2;
+
+/// Places of a table whose entries have two bytes, at the most: it takes [`SPREAD`] times fewer hashes.
+const NARROW: usize = 1 << 16;
 
 /// The place of a hash that nobody has.
 const NOBODY: u64 = 0;
@@ -13,9 +16,10 @@ const NOBODY: u64 = 0;
 /// Distinct hashes, and a table to find them by.
 #[derive(Clone, Debug)]
 pub struct Distinct {
-    /// The first `places` of them are in use, a power of two; the others are left over from larger lists. Each is 0,
-    /// which is free, or a number below that of `hashes`.
-    table: Vec<u32>,
+    /// The table of at most [`NARROW`] places, and that of more. The first `places` are in use, a power of two; the others
+    /// are left over from larger lists. Each is 0, which is free, or a number below that of `hashes`.
+    narrow: Vec<u16>,
+    wide: Vec<u32>,
     places: usize,
     /// The first `count` are known, behind one that stands for no hash; the others are room.
     hashes: Vec<u64>,
@@ -25,7 +29,14 @@ pub struct Distinct {
 
 impl Default for Distinct {
     fn default() -> Self {
-        Self { table: vec![0; 2], places: 2, hashes: vec![NOBODY], count: 1, waiting: Vec::new() }
+        Self {
+            narrow: vec![0; 2],
+            wide: Vec::new(),
+            places: 2,
+            hashes: vec![NOBODY],
+            count: 1,
+            waiting: Vec::new(),
+        }
     }
 }
 
@@ -36,11 +47,10 @@ impl Distinct {
     /// For another number of places.
     pub fn clear(&mut self, places: usize) {
         assert!(places > 1 && places.is_power_of_two() && places <= 1 << 31, "{places} places");
-        // What is there and what is new alike are written to now: memory that is read first, and then written to, is
-        // given out twice, and the second time all threads wait.
-        let old = self.table.len().min(places);
-        self.table[..old].fill(0);
-        self.table.resize(self.table.len().max(places), 0);
+        match places <= NARROW {
+            true => clear(&mut self.narrow, places),
+            false => clear(&mut self.wide, places),
+        }
         self.places = places;
         self.count = 1;
     }
@@ -71,56 +81,107 @@ impl Distinct {
     /// # Panics
     /// If the table would have fewer than [`SPREAD`] places a hash if all of them were new.
     pub fn add_all(&mut self, hashes: &[u64]) {
-        let Self { table, places, hashes: known, count: known_count, waiting } = self;
-        let mut count = *known_count;
-        assert!((count + hashes.len()) * SPREAD <= *places + SPREAD, "{count} and {} hashes", hashes.len());
-        let table = &mut table[..*places];
-        let (mask, shift) = (table.len() - 1, u64::BITS - table.len().trailing_zeros());
-        // Each is written in both lists, and counted where it belongs.
-        for (list, length) in [(&mut *known, count + hashes.len()), (&mut *waiting, hashes.len())] {
-            if list.len() < length {
-                list.resize(length, NOBODY);
-            }
-        }
-        let mut put_off = 0;
-        for &hash in hashes {
-            let at = (hash >> shift) as usize;
-            // SAFETY: a number of as many bits as the table has places for is one of its places.
-            let place = unsafe { table.get_unchecked_mut(at) };
-            let index = *place as usize;
-            // SAFETY: what stands in the table is less than `count`, and both counts have risen by less than the
-            // number of hashes, by which both lists are longer than they were.
-            unsafe {
-                let (free, same) = (index == 0, *known.get_unchecked(index) == hash);
-                *known.get_unchecked_mut(count) = hash;
-                *place = select_unpredictable(free, count, index) as u32;
-                count += usize::from(free);
-                *waiting.get_unchecked_mut(put_off) = hash;
-                put_off += usize::from(!free & !same);
-            }
-        }
-        for &hash in &waiting[..put_off] {
-            let mut at = (hash >> shift) as usize;
-            let index = loop {
-                at = (at + 1) & mask;
-                let index = table[at] as usize;
-                if index == 0 || known[index] == hash {
-                    break index;
-                }
-            };
-            if index == 0 {
-                known[count] = hash;
-                table[at] = count as u32;
-                count += 1;
-            }
-        }
-        *known_count = count;
+        let (places, count) = (self.places, self.count);
+        assert!((count + hashes.len()) * SPREAD <= places + SPREAD, "{count} and {} hashes", hashes.len());
+        let lists = (&mut self.hashes, &mut self.waiting);
+        self.count = match places <= NARROW {
+            true => add_all(&mut self.narrow[..places], lists, count, hashes),
+            false => add_all(&mut self.wide[..places], lists, count, hashes),
+        };
     }
+}
+
+/// A number below that of the hashes a table takes.
+trait Entry: Copy + Default {
+    fn new(index: usize) -> Self;
+    fn index(self) -> usize;
+}
+
+impl Entry for u16 {
+    #[inline(always)]
+    fn new(index: usize) -> Self {
+        index as Self
+    }
+
+    #[inline(always)]
+    fn index(self) -> usize {
+        self.into()
+    }
+}
+
+impl Entry for u32 {
+    #[inline(always)]
+    fn new(index: usize) -> Self {
+        index as Self
+    }
+
+    #[inline(always)]
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// Frees so many places. What is there and what is new alike are written to now: memory that is read first, and then
+/// written to, is given out twice, and the second time all threads wait.
+fn clear<E: Entry>(table: &mut Vec<E>, places: usize) {
+    let old = table.len().min(places);
+    table[..old].fill(E::default());
+    table.resize(table.len().max(places), E::default());
+}
+
+/// Adds hashes to the `count` that are known in a table that has room for them; says how many are known then.
+fn add_all<E: Entry>(
+    table: &mut [E],
+    (known, waiting): (&mut Vec<u64>, &mut Vec<u64>),
+    mut count: usize,
+    hashes: &[u64],
+) -> usize {
+    let (mask, shift) = (table.len() - 1, u64::BITS - table.len().trailing_zeros());
+    // Each is written in both lists, and counted where it belongs.
+    for (list, length) in [(&mut *known, count + hashes.len()), (&mut *waiting, hashes.len())] {
+        if list.len() < length {
+            list.resize(length, NOBODY);
+        }
+    }
+    let mut put_off = 0;
+    for &hash in hashes {
+        let at = (hash >> shift) as usize;
+        // SAFETY: a number of as many bits as the table has places for is one of its places.
+        let place = unsafe { table.get_unchecked_mut(at) };
+        let index = place.index();
+        // SAFETY: what stands in the table is less than `count`, and both counts have risen by less than the
+        // number of hashes, by which both lists are longer than they were.
+        unsafe {
+            let (free, same) = (index == 0, *known.get_unchecked(index) == hash);
+            *known.get_unchecked_mut(count) = hash;
+            *place = E::new(select_unpredictable(free, count, index));
+            count += usize::from(free);
+            *waiting.get_unchecked_mut(put_off) = hash;
+            put_off += usize::from(!free & !same);
+        }
+    }
+    for &hash in &waiting[..put_off] {
+        let mut at = (hash >> shift) as usize;
+        let index = loop {
+            at = (at + 1) & mask;
+            let index = table[at].index();
+            if index == 0 || known[index] == hash {
+                break index;
+            }
+        };
+        if index == 0 {
+            known[count] = hash;
+            table[at] = E::new(count);
+            count += 1;
+        }
+    }
+    count
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::fmix64;
     use proptest::prelude::*;
     use std::collections::HashSet;
 
@@ -154,6 +215,21 @@ mod tests {
                 distinct.grow(2 * few.places());
                 prop_assert_eq!(distinct.hashes().iter().collect::<HashSet<_>>(), few.hashes().iter().collect());
             }
+        }
+    }
+
+    #[test]
+    fn full_tables_of_two_bytes_and_of_four() {
+        let mut distinct = Distinct::default();
+        for places in [NARROW, 2 * NARROW, NARROW] {
+            let hashes: Vec<u64> = (0..(places / SPREAD) as u64).map(fmix64).collect();
+            distinct.clear(places);
+            distinct.add_all(&hashes);
+            assert!(distinct.hashes().iter().collect::<HashSet<_>>() == hashes.iter().collect());
+            distinct.grow(2 * places);
+            distinct.add_all(&hashes[1000..]);
+            assert!(distinct.hashes().len() == hashes.len());
+            assert!(distinct.hashes().iter().collect::<HashSet<_>>() == hashes.iter().collect());
         }
     }
 

@@ -1,5 +1,5 @@
-//! The inner loops of MinHash: the least value of many affine functions over a set, and counting equal
-//! positions.
+//! The inner loops of MinHash: throwing a set into bins, the least value of many affine functions over a set, and
+//! counting equal positions.
 //!
 //! Every kernel gives the same bits.
 
@@ -25,7 +25,68 @@ pub struct Affine<T> {
     pub b: [T; BLOCK],
 }
 
+/// Bits of a value that is thrown; the round stands above them, so that an earlier round is less.
+pub const VALUE_BITS: u32 = 28;
+
+/// What stands in a bin before anything is thrown into it.
+pub const EMPTY: u32 = u32::MAX;
+
+/// How a round throws features into bins: by a hash, one multiplication whose product's halves are folded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Throw {
+    /// What a feature is combined with.
+    pub key: u64,
+    /// What that is multiplied by.
+    pub factor: u64,
+}
+
+impl Throw {
+    /// The hash of a feature.
+    #[inline(always)]
+    fn hash(self, feature: u64) -> u64 {
+        let product = u128::from(feature ^ self.key) * u128::from(self.factor);
+        product as u64 ^ (product >> 64) as u64
+    }
+
+    /// The bin of a feature, and its value there.
+    #[inline(always)]
+    pub fn place(self, feature: u64, bins: usize) -> (usize, u32) {
+        place(self.hash(feature), bins)
+    }
+}
+
+#[inline(always)]
+fn place(hash: u64, bins: usize) -> (usize, u32) {
+    ((((hash >> 32) * bins as u64) >> 32) as usize, hash as u32 & ((1 << VALUE_BITS) - 1))
+}
+
+/// Lowers each bin to the least value of what is put there.
+#[inline(always)]
+fn put(hashes: impl Iterator<Item = u64>, before: u32, signature: &mut [u32]) {
+    for hash in hashes {
+        let (bin, value) = place(hash, signature.len());
+        let least = &mut signature[bin];
+        *least = (*least).min(before | value);
+    }
+}
+
 impl Level {
+    /// Gives each [`EMPTY`] bin the least `round << VALUE_BITS | value` of the features that are thrown into it; one
+    /// without any stays empty. What is in the other bins must be of an earlier round.
+    ///
+    /// # Panics
+    /// For a signature of no bins, unless there is no feature.
+    pub fn throw(self, throw: Throw, round: u32, features: &[u64], signature: &mut [u32]) {
+        match self.isa() {
+            // SAFETY: the level is the proof that this processor has the features.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 | Isa::Avx512Popcnt | Isa::Avx512Vbmi => unsafe {
+                x86_64::avx512::throw(throw, round, features, signature)
+            },
+            _ => portable::throw(throw, round, features, signature),
+        }
+    }
+
     /// The least `a·x + b mod 2³²`, where `x` is the low half of a feature; `u32::MAX` of none.
     pub fn minimum32(self, a: u32, b: u32, features: &[u64]) -> u32 {
         match self.isa() {
@@ -103,7 +164,12 @@ pub(crate) fn reduce61(x: u64) -> u64 {
 }
 
 mod portable {
-    use super::{Affine, BLOCK, PRIME, reduce61};
+    use super::{Affine, BLOCK, PRIME, Throw, VALUE_BITS, put, reduce61};
+
+    pub(super) fn throw(throw: Throw, round: u32, features: &[u64], signature: &mut [u32]) {
+        let hashes = features.iter().map(|&feature| throw.hash(feature));
+        put(hashes, round << VALUE_BITS, signature);
+    }
 
     pub(super) fn minima32(functions: &[Affine<u32>], features: &[u64], minima: &mut [u32]) {
         for (Affine { a, b }, out) in functions.iter().zip(minima.chunks_mut(BLOCK)) {
@@ -212,7 +278,40 @@ mod tests {
         prop::collection::vec(extreme, 0..20)
     }
 
+    /// The definition: bin by bin the least of what lands there.
+    fn naive_throw(throw: Throw, round: u32, features: &[u64], signature: &[u32]) -> Vec<u32> {
+        let bins = signature.len();
+        let least = |bin| {
+            let places = features.iter().map(|&feature| throw.place(feature, bins));
+            places.filter(|&(at, _)| at == bin).map(|(_, value)| round << VALUE_BITS | value).min()
+        };
+        let of = |(bin, &had)| if had == EMPTY { least(bin).unwrap_or(EMPTY) } else { had };
+        signature.iter().enumerate().map(of).collect()
+    }
+
     proptest! {
+        #[test]
+        fn every_kernel_throws_into_empty_bins(
+            features in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..4, (0u64..4).prop_map(|x| !x)], 0..700),
+            bins in prop_oneof![1usize..1200, Just(64), Just(512), Just(1024), Just(1025)],
+            filled in 0u64..=8,
+            round in 1u32..6,
+            keys: (u64, u64),
+            seed: u64,
+        ) {
+            let throw = Throw { key: keys.0, factor: keys.1 };
+            let mut rng = SplitMix64::new(seed);
+            let earlier: Vec<u32> = (0..bins)
+                .map(|_| if rng.below(8) < filled { rng.below(1 << VALUE_BITS) as u32 } else { EMPTY })
+                .collect();
+            let expected = naive_throw(throw, round, &features, &earlier);
+            for kernel in Level::available() {
+                let mut signature = earlier.clone();
+                kernel.throw(throw, round, &features, &mut signature);
+                prop_assert_eq!(&signature, &expected, "{}", kernel.name());
+            }
+        }
+
         #[test]
         fn every_kernel_computes_the_definition(seed: u64, features in features(), m in 0usize..300) {
             let (f32s, f61s) = (functions32(m.div_ceil(BLOCK), seed), functions61(m.div_ceil(BLOCK), seed));

@@ -3,13 +3,10 @@
 use super::EMPTY;
 use crate::hash::SplitMix64;
 use crate::kernel::Level;
-use crate::kernel::minhash::{Affine, BLOCK};
+use crate::kernel::minhash::{Affine, BLOCK, Throw};
 
 /// Rounds in which every feature is thrown into a bin.
 const ROUNDS: usize = 6;
-
-/// Bits of a value besides the round: the round stands above them, so that an earlier round is less.
-const VALUE_BITS: u32 = 28;
 
 /// Bins that are left over for the end of a signature and get their least feature one by one.
 const FEW: usize = 6;
@@ -24,28 +21,6 @@ pub(super) struct FastSimilarity {
     orders: Vec<Affine<u32>>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Throw {
-    key: u64,
-    factor: u64,
-}
-
-impl Throw {
-    /// A hash of a feature: one multiplication, both halves of the product.
-    #[inline(always)]
-    fn hash(self, feature: u64) -> u64 {
-        let product = u128::from(feature ^ self.key) * u128::from(self.factor);
-        product as u64 ^ (product >> 64) as u64
-    }
-
-    /// The bin of a feature, and its value there.
-    #[inline(always)]
-    fn place(self, feature: u64, bins: u64) -> (usize, u32) {
-        let hash = self.hash(feature);
-        ((((hash >> 32) * bins) >> 32) as usize, hash as u32 & ((1 << VALUE_BITS) - 1))
-    }
-}
-
 impl FastSimilarity {
     pub(super) fn new(bins: usize, rng: &mut SplitMix64) -> Self {
         let rounds = std::array::from_fn(|_| Throw { key: rng.next_u64(), factor: rng.next_u64() | 1 });
@@ -57,14 +32,8 @@ impl FastSimilarity {
         if features.is_empty() {
             return;
         }
-        let bins = signature.len() as u64;
         for (round, throw) in (0u32..).zip(self.rounds) {
-            let before = round << VALUE_BITS;
-            for &feature in features {
-                let (bin, value) = throw.place(feature, bins);
-                let least = &mut signature[bin];
-                *least = (*least).min(before | value);
-            }
+            kernel.throw(throw, round, features, signature);
             // No later round can put anything below what all bins have.
             if !signature.contains(&EMPTY) {
                 return;
@@ -126,13 +95,14 @@ pub(super) fn same_round(bins: usize, features: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::minhash::VALUE_BITS;
     use proptest::prelude::*;
 
     /// The definition, bin by bin: the first round that throws a feature there decides, else the bin's order.
     fn naive(sketch: &FastSimilarity, features: &[u64], bins: usize) -> Vec<u32> {
         let of = |bin: usize| {
             let thrown = (0u32..).zip(sketch.rounds).find_map(|(round, throw)| {
-                let places = features.iter().map(|&feature| throw.place(feature, bins as u64));
+                let places = features.iter().map(|&feature| throw.place(feature, bins));
                 let least = places.filter(|&(at, _)| at == bin).map(|(_, value)| value).min()?;
                 Some(round << VALUE_BITS | least)
             });

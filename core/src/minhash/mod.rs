@@ -35,7 +35,7 @@ pub(crate) use signatures::hash_positions;
 pub use signatures::{DistinctSignatures, Signatures};
 
 /// The value at every position of the empty set's signature.
-pub const EMPTY: u32 = u32::MAX;
+pub const EMPTY: u32 = crate::kernel::minhash::EMPTY;
 
 /// The longest signature: a mistyped length must not ask for all the memory there is.
 pub const MAX_PERMUTATIONS: usize = 1 << 20;

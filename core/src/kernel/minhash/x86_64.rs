@@ -4,7 +4,7 @@
 //! both below 2⁶¹, and 2⁶⁴ ≡ 8, the sum 8·a₁x₁ + fold(a₁x₀ + a₀x₁ at 2³²) + fold(a₀x₀) + b is congruent to
 //! a·x + b and below 2⁶³ + 2³⁴, so nothing is lost in 64 bits.
 
-use super::{Affine, BLOCK, PRIME, reduce61};
+use super::{Affine, BLOCK, EMPTY, PRIME, Throw, VALUE_BITS, put, reduce61};
 
 /// Low 29 bits: the part of the middle product that stays below 2⁶¹ when moved up by 32.
 const LOW_29: i64 = (1 << 29) - 1;
@@ -134,6 +134,69 @@ pub(super) mod avx512 {
             // SAFETY: the array has the 64 bytes that are read, and the load needs no alignment.
             unsafe { _mm512_loadu_si512(vector.as_ptr().cast()) }
         })
+    }
+
+    /// Bins of which two registers have a bit each.
+    const BINS: usize = 1024;
+
+    /// Hashes that are found before they are put into their bins.
+    const FOUND: usize = 256;
+
+    /// Where most bins have a value, most features need not be put anywhere: eight at a time are hashed, and the hashes
+    /// of those for empty bins gathered. To put all of them costs twice as much as to hash them.
+    #[target_feature(enable = "avx512f,popcnt")]
+    pub(in super::super) fn throw(throw: Throw, round: u32, features: &[u64], signature: &mut [u32]) {
+        let mut empty = [0u64; BINS / 64];
+        for (word, bins) in empty.iter_mut().zip(signature.chunks(64)) {
+            for (at, bins) in bins.chunks(LANES_32).enumerate() {
+                // SAFETY: as many lanes are read as there are bins.
+                let bins = unsafe {
+                    _mm512_maskz_loadu_epi32(((1u32 << bins.len()) - 1) as u16, bins.as_ptr().cast())
+                };
+                let mask = _mm512_cmpeq_epi32_mask(bins, _mm512_set1_epi32(EMPTY as i32));
+                *word |= u64::from(mask) << (LANES_32 * at);
+            }
+        }
+        let count: u32 = empty.iter().map(|word| word.count_ones()).sum();
+        if signature.len() > BINS || count as usize == signature.len() {
+            return super::super::portable::throw(throw, round, features, signature);
+        }
+        let [first, second] = load(&empty);
+        let each = |number: u64| _mm512_set1_epi64(number as i64);
+        let (key, low, high) = (each(throw.key), each(throw.factor), each(throw.factor >> 32));
+        let (bins, half) = (each(signature.len() as u64), each(u64::from(u32::MAX)));
+        let upper = |numbers| _mm512_srli_epi64::<32>(numbers);
+        let mut found = [0u64; FOUND + LANES_64];
+        let mut count = 0;
+        let (eights, rest) = features.as_chunks::<LANES_64>();
+        for eight in eights {
+            let [features] = load(eight);
+            let x = _mm512_xor_si512(features, key);
+            // The product of 128 bits, from those of halves.
+            let (lowest, highest) = (_mm512_mul_epu32(x, low), _mm512_mul_epu32(upper(x), high));
+            let (one, other) = (_mm512_mul_epu32(x, high), _mm512_mul_epu32(upper(x), low));
+            let middle =
+                _mm512_add_epi64(_mm512_add_epi64(upper(lowest), _mm512_and_si512(one, half)), other);
+            let above = _mm512_add_epi64(_mm512_add_epi64(highest, upper(one)), upper(middle));
+            let below = _mm512_mask_blend_epi32(0x5555, _mm512_slli_epi64::<32>(middle), lowest);
+            let hashes = _mm512_xor_si512(above, below);
+            let bin = upper(_mm512_mul_epu32(upper(hashes), bins));
+            let words = _mm512_permutex2var_epi64(first, _mm512_srli_epi64::<6>(bin), second);
+            let bits = _mm512_srlv_epi64(words, _mm512_and_si512(bin, each(63)));
+            let wanted = _mm512_test_epi64_mask(bits, each(1));
+            let room: &mut [u64; LANES_64] = found[count..].first_chunk_mut().expect("room for eight");
+            // SAFETY: the eight numbers are written.
+            unsafe {
+                _mm512_storeu_si512(room.as_mut_ptr().cast(), _mm512_maskz_compress_epi64(wanted, hashes));
+            }
+            count += wanted.count_ones() as usize;
+            if count > FOUND {
+                put(found[..count].iter().copied(), round << VALUE_BITS, signature);
+                count = 0;
+            }
+        }
+        put(found[..count].iter().copied(), round << VALUE_BITS, signature);
+        super::super::portable::throw(throw, round, rest, signature);
     }
 
     #[target_feature(enable = "avx512f")]
