@@ -1,9 +1,9 @@
 //! What does a whole `dedup` cost against merely decompressing the same files with the same library?
 //!
 //! `cargo run --release --example job_cost -- FILE.warc.wet.gz…` prints processor seconds of both, and their
-//! ratio, for each method; one thread, the best of five runs each, in turns in one process. Then it reads the files by
-//! two threads and says what share of the work was done under a file's lock: that share bounds how many threads one
-//! large file keeps busy.
+//! ratio, for each method; one thread, the best of five runs each, in turns in one process. Then it takes the time of the
+//! default by one thread and by two, and reads the files by two threads to say what share of the work was done under a
+//! file's lock: that share bounds how many threads one large file keeps busy.
 
 use flipside::corpus::{self, DiscoverOptions, FileReading, ReadOptions};
 use flipside::kernel::inflate::Inflater;
@@ -13,7 +13,7 @@ use flipside::settings::{Judge, Net, Recall, Settings};
 use flipside::sketch::Sketcher;
 use std::error::Error;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let inputs: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
@@ -32,6 +32,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("minhash", Settings::minhash(0.8)),
         ("minhash, counted", Settings::minhash(0.8).with(|settings| settings.judge = Judge::Jaccard(0.8))),
     ];
+    let dedup = |name: &str, settings: &Settings, threads: usize| -> Result<(), Box<dyn Error>> {
+        let job = Job {
+            inputs: inputs.clone(),
+            out: folder.path().join(name),
+            force: true,
+            threads,
+            settings: settings.clone(),
+            ..Job::default()
+        };
+        pipeline::dedup(&job, &Silent)?;
+        Ok(())
+    };
     // In turns, so that a slower minute is a slower minute for all.
     let (mut plain, mut whole, mut decoded) = (f64::INFINITY, [f64::INFINITY; 6], 0);
     for _ in 0..ROUNDS {
@@ -39,16 +51,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         decoded = stored.iter().map(|file| inflate(file)).sum::<Result<u64, _>>()?;
         plain = plain.min(seconds()? - before);
         for ((name, settings), least) in methods.iter().zip(&mut whole) {
-            let job = Job {
-                inputs: inputs.clone(),
-                out: folder.path().join(name),
-                force: true,
-                threads: 1,
-                settings: settings.clone(),
-                ..Job::default()
-            };
             let before = seconds()?;
-            pipeline::dedup(&job, &Silent)?;
+            dedup(name, settings, 1)?;
             *least = least.min(seconds()? - before);
         }
     }
@@ -56,6 +60,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     for ((name, _), whole) in methods.iter().zip(whole) {
         println!("dedup {name:16} {whole:8.3} s  {:.2} times decompressing", whole / plain);
     }
+    // Wall time and processor time by one thread and by two.
+    let mut taken = [(f64::INFINITY, f64::INFINITY); 2];
+    for _ in 0..ROUNDS {
+        for (threads, (wall, cpu)) in (1..).zip(&mut taken) {
+            let (before, began) = (seconds()?, Instant::now());
+            dedup("both", &Settings::default(), threads)?;
+            (*wall, *cpu) = (wall.min(began.elapsed().as_secs_f64()), cpu.min(seconds()? - before));
+        }
+    }
+    let [one, two] = taken;
+    println!(
+        "two threads      {:8.3} s after {:.3} s by one: {:.1} % of their time, and {:.2} times the processor's",
+        two.0,
+        one.0,
+        50.0 * one.0 / two.0,
+        two.1 / one.1
+    );
     let found = corpus::discover(&inputs, &DiscoverOptions::default())?;
     let options = ReadOptions { threads: 2, ..ReadOptions::default() };
     let sketcher = || Sketcher::new(&Settings::default(), None);
