@@ -128,8 +128,8 @@ struct Stretch {
     differs: bool,
 }
 
-/// The texts as an alternation of common and different stretches. Only words are compared; a blank between a common word
-/// and one that differs is common.
+/// The texts as an alternation of common and different stretches. Only words are compared; a blank between a common
+/// word and one that differs is common.
 fn stretches<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<Stretch> {
     let mut known = HashMap::new();
     let (mut side_a, mut side_b) = (Side::new(a, &mut known), Side::new(b, &mut known));

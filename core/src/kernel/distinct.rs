@@ -1,6 +1,6 @@
-//! Which hashes of a list are new? A hash table of places in the list of those that are known, two bytes each as long as
-//! these tell them apart, so that the table of a common page fits in the nearest cache. No step of the loop is taken or
-//! not taken by what it finds: a hash whose place is taken by another one is put off to the end of its list.
+//! Which hashes of a list are new? A hash table of places in the list of those that are known, two bytes each as long
+//! as these tell them apart, so that the table of a common page fits in the nearest cache. No step of the loop is taken
+//! or not taken by what it finds: a hash whose place is taken by another one is put off to the end of its list.
 
 use std::hint::select_unpredictable;
 
@@ -16,8 +16,8 @@ const NOBODY: u64 = 0;
 /// Distinct hashes, and a table to find them by.
 #[derive(Clone, Debug)]
 pub struct Distinct {
-    /// The table of at most [`NARROW`] places, and that of more. The first `places` are in use, a power of two; the others
-    /// are left over from larger lists. Each is 0, which is free, or a number below that of `hashes`.
+    /// The table of at most [`NARROW`] places, and that of more. The first `places` are in use, a power of two; the
+    /// others are left over from larger lists. Each is 0, which is free, or a number below that of `hashes`.
     narrow: Vec<u16>,
     wide: Vec<u32>,
     places: usize,
