@@ -140,7 +140,7 @@ pub(crate) const PI: [u64; 5] = [
 
 /// Both halves of a product, put together.
 #[inline(always)]
-fn folded(a: u64, b: u64) -> u64 {
+pub(crate) fn folded(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }

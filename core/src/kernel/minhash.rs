@@ -9,6 +9,7 @@ mod aarch64;
 mod x86_64;
 
 use super::cpu::{Isa, Level};
+use crate::hash::folded;
 
 /// Functions that are evaluated together: their minima fit the registers of every kernel.
 pub const BLOCK: usize = 32;
@@ -44,8 +45,7 @@ impl Throw {
     /// The hash of a feature.
     #[inline(always)]
     fn hash(self, feature: u64) -> u64 {
-        let product = u128::from(feature ^ self.key) * u128::from(self.factor);
-        product as u64 ^ (product >> 64) as u64
+        folded(feature ^ self.key, self.factor)
     }
 
     /// The bin of a feature, and its value there.

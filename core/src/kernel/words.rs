@@ -77,7 +77,7 @@ pub(crate) fn polynomial(words: &[u64]) -> u64 {
 }
 
 #[cfg(target_arch = "x86_64")]
-mod x86 {
+pub(super) mod x86 {
     use crate::hash::{BASE, C1, C2, FMIX, FeatureHash, PI, SHINGLE_START, ShortKey, WordHash};
     use std::arch::x86_64::*;
 
@@ -185,7 +185,7 @@ mod x86 {
     /// Both halves of the products of 64 by 64 bits, put together: schoolbook multiplication by halves.
     #[target_feature(enable = "avx512f")]
     #[inline]
-    pub(super) fn folded(a: __m512i, b: __m512i) -> __m512i {
+    pub(in crate::kernel) fn folded(a: __m512i, b: __m512i) -> __m512i {
         let low = _mm512_set1_epi64(u32::MAX.into());
         let (a_high, b_high) = (_mm512_srli_epi64::<32>(a), _mm512_srli_epi64::<32>(b));
         let lowest = _mm512_mul_epu32(a, b);

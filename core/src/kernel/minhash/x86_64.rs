@@ -116,6 +116,7 @@ pub(super) mod avx2 {
 
 pub(super) mod avx512 {
     use super::*;
+    use crate::kernel::words::x86::folded;
     use std::arch::x86_64::*;
 
     const LANES_32: usize = 16;
@@ -146,6 +147,9 @@ pub(super) mod avx512 {
     /// of those for empty bins gathered. To put all of them costs twice as much as to hash them.
     #[target_feature(enable = "avx512f,popcnt")]
     pub(in super::super) fn throw(throw: Throw, round: u32, features: &[u64], signature: &mut [u32]) {
+        if signature.len() > BINS {
+            return super::super::portable::throw(throw, round, features, signature);
+        }
         let mut empty = [0u64; BINS / 64];
         for (word, bins) in empty.iter_mut().zip(signature.chunks(64)) {
             for (at, bins) in bins.chunks(LANES_32).enumerate() {
@@ -158,28 +162,19 @@ pub(super) mod avx512 {
             }
         }
         let count: u32 = empty.iter().map(|word| word.count_ones()).sum();
-        if signature.len() > BINS || count as usize == signature.len() {
+        if count as usize == signature.len() {
             return super::super::portable::throw(throw, round, features, signature);
         }
         let [first, second] = load(&empty);
         let each = |number: u64| _mm512_set1_epi64(number as i64);
-        let (key, low, high) = (each(throw.key), each(throw.factor), each(throw.factor >> 32));
-        let (bins, half) = (each(signature.len() as u64), each(u64::from(u32::MAX)));
+        let (key, factor, bins) = (each(throw.key), each(throw.factor), each(signature.len() as u64));
         let upper = |numbers| _mm512_srli_epi64::<32>(numbers);
         let mut found = [0u64; FOUND + LANES_64];
         let mut count = 0;
         let (eights, rest) = features.as_chunks::<LANES_64>();
         for eight in eights {
             let [features] = load(eight);
-            let x = _mm512_xor_si512(features, key);
-            // The product of 128 bits, from those of halves.
-            let (lowest, highest) = (_mm512_mul_epu32(x, low), _mm512_mul_epu32(upper(x), high));
-            let (one, other) = (_mm512_mul_epu32(x, high), _mm512_mul_epu32(upper(x), low));
-            let middle =
-                _mm512_add_epi64(_mm512_add_epi64(upper(lowest), _mm512_and_si512(one, half)), other);
-            let above = _mm512_add_epi64(_mm512_add_epi64(highest, upper(one)), upper(middle));
-            let below = _mm512_mask_blend_epi32(0x5555, _mm512_slli_epi64::<32>(middle), lowest);
-            let hashes = _mm512_xor_si512(above, below);
+            let hashes = folded(_mm512_xor_si512(features, key), factor);
             let bin = upper(_mm512_mul_epu32(upper(hashes), bins));
             let words = _mm512_permutex2var_epi64(first, _mm512_srli_epi64::<6>(bin), second);
             let bits = _mm512_srlv_epi64(words, _mm512_and_si512(bin, each(63)));
