@@ -3,6 +3,7 @@
 
 use crate::clusters::Partition;
 use crate::id::{Document, Id};
+use std::ops::Range;
 
 /// A bit for each page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +47,27 @@ impl Bits {
     /// How many bits are set.
     pub fn count(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    /// How many bits of these pages are set; pages beyond the last have none.
+    pub fn count_in(&self, pages: Range<u64>) -> u64 {
+        let words = (pages.start / WORD)..pages.end.div_ceil(WORD);
+        let of = |at: u64| {
+            // Those from a page on, of a word.
+            let from = |page: u64| u64::MAX.checked_shl(page.saturating_sub(at * WORD) as u32).unwrap_or(0);
+            let word = self.words.get(at as usize).copied().unwrap_or(0);
+            u64::from((word & from(pages.start) & !from(pages.end)).count_ones())
+        };
+        words.map(of).sum()
+    }
+
+    /// Sets the bits that are set in others.
+    ///
+    /// # Panics
+    /// If there are not as many of them.
+    pub fn add(&mut self, others: &Self) {
+        assert_eq!(self.words.len(), others.words.len(), "bits of as many pages");
+        self.words.iter_mut().zip(&others.words).for_each(|(word, other)| *word |= other);
     }
 }
 
@@ -166,6 +188,22 @@ mod tests {
     use crate::clusters::Linkage;
     use crate::id::Group;
     use proptest::prelude::*;
+
+    #[test]
+    fn bits_are_counted_between_pages() {
+        let mut bits = Bits::new(200);
+        [0, 3, 63, 64, 127, 128, 199].into_iter().for_each(|page| bits.set(page));
+        for start in 0..300 {
+            for end in 0..300 {
+                let counted = (start..end).filter(|&page| bits.get(page)).count();
+                assert_eq!(bits.count_in(start..end), counted as u64, "{start}..{end}");
+            }
+        }
+        let mut others = Bits::new(200);
+        others.set(5);
+        others.add(&bits);
+        assert!((0..200).all(|page| others.get(page) == (page == 5 || bits.get(page))));
+    }
 
     proptest! {
         #[test]

@@ -1,6 +1,6 @@
 //! How much a join missed: some pages drawn, and compared with all others by the bits that judge.
 
-use super::join::{Gathered, Joiner, Records, Shape, all_edges, source, there, words};
+use super::join::{Gathered, Joiner, Records, all_edges, source, there, words};
 use super::record::{Edge, PAGE, page_bytes, page_of};
 use super::sketches::{CHUNK, Column};
 use super::sorter::{Merge, Sorted, Sorter};
@@ -53,7 +53,7 @@ impl Joiner<'_> {
         let (mut pages, mut pairs) = (Vec::new(), 0);
         for ranks in Drawn::steps(drawn.len()) {
             pages.extend(drawn[ranks.clone()].iter().map(|&(_, page)| page));
-            let step = Drawn::new(self.company, &self.fetch(&drawn[ranks])?.companions(self.shape()));
+            let step = Drawn::new(self.company, &self.fetch(&drawn[ranks])?.companions(self.shape(0)));
             pairs += self.step(COMPARE, |advance| self.compare(&step, copies, &mut near, advance))?;
             if Drawn::is_enough(pairs) {
                 break;
@@ -65,12 +65,6 @@ impl Joiner<'_> {
         let (sketches, settings) = (self.folder.id.clone(), self.folder.settings.clone());
         format::write(&path, AUDIT, &Header { sketches, settings, audit }, &[])?;
         Ok(Some(audit))
-    }
-
-    /// A shape in which keys stand in their order.
-    fn shape(&self) -> Shape {
-        let layout = self.folder.files[0].layout;
-        Shape { bands: layout.bands, words: layout.words, band: 0 }
     }
 
     /// Pages whose pairs are asked for by what they are drawn by, the least of all; how many there are to draw from,
@@ -90,9 +84,13 @@ impl Joiner<'_> {
                 if is_compared && page >= self.folder.first_compared() {
                     all += 1;
                     let digest = digest.iter().rev().fold(0u128, |sum, &byte| sum << 8 | u128::from(byte));
-                    drawn.push((Drawn::key(digest, seed), page));
-                    if drawn.len() > Drawn::MOST {
-                        drawn.pop();
+                    let draw = (Drawn::key(digest, seed), page);
+                    if drawn.len() < Drawn::MOST {
+                        drawn.push(draw);
+                    } else if let Some(mut greatest) = drawn.peek_mut()
+                        && draw < *greatest
+                    {
+                        *greatest = draw;
                     }
                 }
             }
@@ -107,7 +105,7 @@ impl Joiner<'_> {
     fn fetch(&self, drawn: &[Draw]) -> Result<Records> {
         let mut pages: Vec<u64> = drawn.iter().map(|&(_, page)| page).collect();
         pages.sort_unstable();
-        let (mut gathered, mut group, shape) = (Gathered::default(), Vec::new(), self.shape());
+        let (mut gathered, mut group, shape) = (Gathered::default(), Vec::new(), self.shape(0));
         let mut open: Option<(usize, super::sketches::Columns)> = None;
         for page in pages {
             let (file, row) = self.folder.place(page);
@@ -125,7 +123,7 @@ impl Joiner<'_> {
     fn compare(&self, drawn: &Drawn, copies: &Bits, near: &mut Sorter, advance: &dyn Fn(u64)) -> Result<u64> {
         let mut pairs = 0;
         let least = self.folder.settings.min_features.max(1);
-        let (mut gathered, mut group, shape) = (Gathered::default(), Vec::new(), self.shape());
+        let (mut gathered, mut group, shape) = (Gathered::default(), Vec::new(), self.shape(0));
         // However many of them are near, they take no more than this.
         let most = self.budget.bytes as usize / 8 / size_of::<(u64, u64)>() / drawn.len().max(1);
         let block = most.clamp(64, CHUNK as usize) * shape.width();

@@ -1,6 +1,6 @@
 //! Whether a file of a stage is in order.
 
-use super::{apply, audit, cluster, exact, join, names, sketches, working};
+use super::{apply, audit, cluster, company, exact, join, names, sketches, working};
 use crate::error::Result;
 use crate::format::{
     APPLIED, AUDIT, COMPANY, EDGES, FATES, HASHES, Kind, NAMES, PAIRS, READING, SKETCHES, WORKING,
@@ -16,7 +16,7 @@ pub fn check(kind: Kind, path: &Path) -> Option<Result<Inspection>> {
     Some(match kind {
         SKETCHES => sketches::check(path),
         NAMES => names::check(path),
-        COMPANY => join::check_company_file(path),
+        COMPANY => company::check_file(path),
         EDGES => join::check_edge_file(path),
         HASHES => exact::check_list(path),
         PAIRS => exact::check_pairs(path),

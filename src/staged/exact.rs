@@ -1062,10 +1062,9 @@ pub fn check_pairs(path: &Path) -> Result<Inspection> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{SketchJob, sketch};
+    use super::super::sketch::sketched;
     use super::super::sketches::Folder;
     use super::*;
-    use crate::corpus::{JsonlFields, ReadRules};
     use crate::pipeline::Silent;
     use flipside_core::hash::SplitMix64;
 
@@ -1090,31 +1089,17 @@ mod tests {
         let mut rng = SplitMix64::new(3);
         let mut word = |n: u64| format!("w{}", rng.below(n));
         let families: Vec<Vec<String>> = (0..900).map(|_| (0..40).map(|_| word(5000)).collect()).collect();
-        let page = |at: usize| {
+        let text = |at: usize| {
             let mut words = families[at % families.len()].clone();
             if !(at % families.len()).is_multiple_of(7) {
                 let changed = at % words.len();
                 words[changed] = word(5000);
             }
-            serde_json::json!({"id": at, "text": words.join(" ")}).to_string() + "\n"
+            words.join(" ")
         };
-        let input = top.path().join("pages.jsonl");
-        fs::write(&input, (0..4000).map(page).collect::<String>()).unwrap();
         let distance = 9;
         let settings = Settings::default().with(|settings| settings.net = Net::Join { distance });
-        let sketches = top.path().join("sketches");
-        let job = SketchJob {
-            inputs: vec![input],
-            fields: JsonlFields::default(),
-            longest_page: None,
-            rules: ReadRules::default(),
-            out: sketches.clone(),
-            force: false,
-            threads: 1,
-            shard: Shard::default(),
-            settings,
-        };
-        sketch(&job, &Silent).unwrap();
+        let sketches = sketched(top.path(), "pages", (0..4000).map(text), settings);
         let folder = Folder::open(&sketches).unwrap();
         let joiner = Joiner::new(&folder, 1 << 30, &Silent).unwrap();
         fs::create_dir_all(folder.joined()).unwrap();

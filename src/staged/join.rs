@@ -3,17 +3,19 @@
 //! First the digests of all texts: a page whose text stands in an earlier page is a copy, and only first copies
 //! are compared. Then for each band which pages have company: others that share the key. At last, for each band,
 //! the sketches of these pages, sorted so that those of a key lie together, and within a key as a crowd is
-//! compared: what is near is written down by its later page.
+//! compared: what is near is written down by its later page. Memory holds these sketches for as many bands at a
+//! time as it has room for; where it has none for those of a single band, they are sorted on disk.
 
+use super::held::{Held, OfBand};
 use super::record::{Edge, PAGE, page_bytes, page_of};
 use super::sketch::Shard;
 use super::sketches::{Column, Columns, Folder};
 use super::sorter::{Merge, Sorted, Sorter};
 use super::{Budget, belongs_to, exact, odd_length, workplace};
 use crate::error::{Error, Result};
-use crate::format::{self, Body, COMPANY, EDGES, Kind, NewBinary, wrong};
+use crate::format::{self, Body, EDGES, Kind, NewBinary, wrong};
 use crate::inspection::Inspection;
-use crate::making::sweep;
+use crate::making::{Unfinished, sweep};
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
 use flipside_core::audit::Audit;
@@ -71,6 +73,15 @@ pub struct Joined {
     pub judge: Judge,
 }
 
+impl Joined {
+    /// Adds a band.
+    fn add(&mut self, (pairs, met): (u64, Met)) {
+        self.bands += 1;
+        self.pairs += pairs;
+        self.met = self.met.and(met);
+    }
+}
+
 /// What stands in front of a file of edges.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct EdgesHeader {
@@ -81,20 +92,6 @@ struct EdgesHeader {
     /// None for copies of texts.
     band: Option<usize>,
     met: Met,
-}
-
-/// What stands in front of a file of company.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct CompanyHeader {
-    /// The sketches.
-    sketches: String,
-    settings: Settings,
-    pages: u64,
-    band: usize,
-    /// Pages that share their key.
-    with_company: u64,
-    /// Keys of so many pages that not all of them may be compared with each other.
-    crowded: u64,
 }
 
 /// The files that follow from a folder of sketches.
@@ -114,7 +111,7 @@ impl Places {
         self.folder.join("copies.edges")
     }
 
-    fn company(&self, band: usize) -> PathBuf {
+    pub(super) fn company(&self, band: usize) -> PathBuf {
         self.folder.join(format!("band-{band:03}.company"))
     }
 
@@ -170,7 +167,7 @@ pub(super) struct Joiner<'a> {
     pub(super) budget: Budget,
     /// Of which the budget is what is left.
     pub(super) memory: u64,
-    places: Places,
+    pub(super) places: Places,
     progress: &'a dyn Progress,
 }
 
@@ -204,29 +201,22 @@ impl Joiner<'_> {
         if let Some(distance) = exact::distance_of(&self.folder.settings) {
             return self.run_exactly(distance, &copies, number, shard);
         }
-        for band in 0..bands {
-            if self.company_there(band)?.is_none() {
-                self.step(&format!("company {}/{bands}", band + 1), |advance| {
-                    self.company(band, &copies, advance)
-                })?;
-            }
-        }
+        self.all_company(&copies)?;
         let mut joined = self.begun(number);
         let crowded = (0..bands).map(|band| self.read_crowded(band)).collect::<Result<Vec<_>>>()?;
+        let mut missing = Vec::new();
         for band in (0..bands).filter(|&band| shard.has(band)) {
-            let path = self.places.edges(band);
-            let (edges, met) = match self.edges_there(&path, Some(band))? {
-                Some(there) => {
-                    joined.there += 1;
-                    there
-                }
-                None => self.step(&format!("join {}/{bands}", band + 1), |advance| {
-                    self.edges(band, &crowded, &path, advance)
-                })?,
-            };
-            joined.bands += 1;
-            joined.pairs += edges;
-            joined.met = joined.met.and(met);
+            match self.edges_there(&self.places.edges(band), Some(band))? {
+                Some(there) => joined.add(there),
+                None => missing.push(band),
+            }
+        }
+        joined.there = joined.bands;
+        while !missing.is_empty() {
+            for (band, made) in self.join_some(&missing, &crowded)? {
+                joined.add(made);
+                missing.retain(|&other| other != band);
+            }
         }
         let missing = (0..bands).find(|&band| fs::symlink_metadata(self.places.edges(band)).is_err());
         if missing.is_none() {
@@ -279,7 +269,35 @@ impl Joiner<'_> {
         name: &str,
         work: impl FnOnce(&(dyn Fn(u64) + Sync)) -> Result<R>,
     ) -> Result<R> {
-        self.progress.begin(name, self.folder.pages(), "pages");
+        self.step_of(name, self.folder.pages(), work)
+    }
+
+    /// Works through all pages once for each of some bands, of which there is at least one.
+    pub(super) fn step_of_bands<R>(
+        &self,
+        name: &str,
+        bands: &[usize],
+        work: impl FnOnce(&(dyn Fn(u64) + Sync)) -> Result<R>,
+    ) -> Result<R> {
+        self.step_of(&self.told(name, bands), self.folder.pages() * bands.len() as u64, work)
+    }
+
+    /// A step's name, and for which bands it is.
+    fn told(&self, name: &str, bands: &[usize]) -> String {
+        let numbers = match bands {
+            [first, .., last] if last - first + 1 == bands.len() => format!("{}-{}", first + 1, last + 1),
+            _ => bands.iter().map(|band| (band + 1).to_string()).collect::<Vec<_>>().join(","),
+        };
+        format!("{name} {numbers}/{}", bands_of(self.folder))
+    }
+
+    fn step_of<R>(
+        &self,
+        name: &str,
+        pages: u64,
+        work: impl FnOnce(&(dyn Fn(u64) + Sync)) -> Result<R>,
+    ) -> Result<R> {
+        self.progress.begin(name, pages, "pages");
         let done = work(&|pages| self.progress.advance(pages));
         self.progress.end();
         done
@@ -298,7 +316,10 @@ impl Joiner<'_> {
     fn copies(&self, path: &Path, advance: &dyn Fn(u64)) -> Result<()> {
         let work = workplace(path)?;
         let mut texts = Sorter::new(16 + PAGE, self.budget.bytes / 2, work.path(), "texts");
-        let (mut digests, mut repeats) = (Vec::new(), self.repeats());
+        // What tells most of what comes once from what comes again, before anything is sorted; none where the memory is
+        // too little for it.
+        let (mut digests, mut repeats) =
+            (Vec::new(), Repeats::new(self.folder.pages(), self.budget.bytes / 4));
         if let Some(repeats) = &mut repeats {
             self.scan(&|_| (), |columns, _, from, count| {
                 columns.read(Column::Digests, from, count, &mut digests)?;
@@ -335,12 +356,6 @@ impl Joiner<'_> {
         self.write_edges(path, None, Met::default(), edges.finish()?)
     }
 
-    /// What tells most of what comes once from what comes again, before anything is sorted; none where the
-    /// memory is too little for it.
-    fn repeats(&self) -> Option<Repeats> {
-        Repeats::new(self.folder.pages(), self.budget.bytes / 4)
-    }
-
     fn header(&self, band: Option<usize>, met: Met) -> EdgesHeader {
         EdgesHeader {
             sketches: self.folder.id.clone(),
@@ -373,23 +388,6 @@ impl Joiner<'_> {
         Ok(Some((edges_of(&body)?, header.met)))
     }
 
-    fn company_there(&self, band: usize) -> Result<Option<(CompanyHeader, Body)>> {
-        let path = self.places.company(band);
-        let Some((header, body)) = there::<CompanyHeader>(&path, COMPANY)? else { return Ok(None) };
-        let CompanyHeader { with_company, crowded, .. } = header;
-        let expected = CompanyHeader {
-            sketches: self.folder.id.clone(),
-            settings: self.folder.settings.clone(),
-            pages: self.folder.pages(),
-            band,
-            with_company,
-            crowded,
-        };
-        belongs_to(&path, header == expected)?;
-        check_company(&header, &body)?;
-        Ok(Some((header, body)))
-    }
-
     /// Which pages are copies, and how many of them are new.
     fn read_copies(&self, path: &Path) -> Result<(Bits, u64)> {
         let (_, body): (EdgesHeader, Body) = format::open(path, EDGES)?;
@@ -405,120 +403,82 @@ impl Joiner<'_> {
         Ok((copies, number))
     }
 
-    fn company(&self, band: usize, copies: &Bits, advance: &dyn Fn(u64)) -> Result<()> {
-        let path = self.places.company(band);
-        let work = workplace(&path)?;
-        let least = self.folder.settings.min_features.max(1);
-        let pages = self.folder.pages();
-        let mut keyed = Sorter::new(4 + PAGE, self.budget.bytes / 2, work.path(), "keys").of_at_most(pages);
-        let (mut features, mut keys, mut repeats) = (Vec::new(), Vec::new(), self.repeats());
-        // New pages of a key come before its old ones, among which alone nobody asks for company.
-        let last = self.folder.pages().saturating_sub(1);
-        if let Some(repeats) = &mut repeats {
-            // Pages that are not compared may make others look as if they had company: they are told apart below.
-            self.scan(&|_| (), |columns, _, from, count| {
-                columns.read(Column::Keys(band), from, count, &mut keys)?;
-                words(&keys).for_each(|key| repeats.note(u64::from(key)));
-                Ok(())
-            })?;
-        }
-        self.scan(advance, |columns, page, from, count| {
-            columns.read(Column::Features, from, count, &mut features)?;
-            columns.read(Column::Keys(band), from, count, &mut keys)?;
-            let [features, keys] = [&features, &keys].map(|column| column.as_chunks::<4>().0);
-            let numbers = |at: Range<usize>| keys[at].iter().map(|&key| u64::from(u32::from_le_bytes(key)));
-            each_that_may_repeat(repeats.as_ref(), count, numbers, |at| {
-                let page = page + at as u64;
-                if (u32::from_le_bytes(features[at]) as usize) < least || copies.get(page) {
-                    return Ok(());
-                }
-                let mut record = [0; 4 + PAGE];
-                record[..4].copy_from_slice(&u32::from_le_bytes(keys[at]).to_be_bytes());
-                record[4..].copy_from_slice(&page_bytes(last - page));
-                keyed.push(&record)
-            })
-        })?;
-        drop(repeats);
-        let mut keyed = keyed.finish()?;
-        let mut company = Bits::new(self.folder.pages());
-        let (mut with_company, mut crowded) = (0u64, Vec::new());
-        let (mut at, mut first, mut size) = (None, 0, 0usize);
-        while let Some(record) = keyed.next()? {
-            let key = u32::from_be_bytes([record[0], record[1], record[2], record[3]]);
-            let page = last - page_of(&record[4..]);
-            if at == Some(key) {
-                size += 1;
-                if first >= self.folder.first_compared() {
-                    company.set(page);
-                    with_company += 1;
-                    if size == 2 {
-                        company.set(first);
-                        with_company += 1;
-                    }
-                }
-                if size == self.company.crowd() {
-                    crowded.extend_from_slice(&key.to_le_bytes());
-                }
-            } else {
-                (at, first, size) = (Some(key), page, 1);
+    /// The shape of records for a band.
+    pub(super) fn shape(&self, band: usize) -> Shape {
+        let layout = self.folder.files[0].layout;
+        Shape { bands: layout.bands, words: layout.words, band }
+    }
+
+    /// Chooses bands that memory holds all sketches of together, the first of these and those that have most pages in
+    /// common with it; none if not even those of the first.
+    fn holdable(&self, bands: &[usize]) -> Result<Together> {
+        let (pages, threads) = (self.folder.pages(), rayon::current_num_threads() as u64);
+        let bits = bits_bytes(pages);
+        let room = (self.budget.bytes - self.budget.bytes / 8)
+            .saturating_sub(bits + Held::read_bytes(pages, threads, self.shape(0)));
+        let (mut together, mut left, mut most) =
+            (Together { bands: Vec::new(), pages: Bits::new(pages), at_once: 1 }, bands.to_vec(), 0);
+        while !left.is_empty() {
+            let with = |(at, &band): (usize, &usize)| {
+                let [own, all] = self.count_company(band, &together.pages)?;
+                Ok((all, at, own))
+            };
+            let asked = if together.bands.is_empty() { &left[..1] } else { &left[..] };
+            let found = asked.par_iter().enumerate().map(with).collect::<Result<Vec<_>>>()?;
+            let Some(&(all, at, own)) = found.iter().min() else { break };
+            most = own.max(most);
+            // What each band takes besides; an eighth of the room is for those at once.
+            let each = Held::order_bytes(most) + bits;
+            let at_once = (room / 8 / each.max(1)).clamp(1, threads);
+            if all > Held::MOST || Held::bytes(all, self.shape(0)) + at_once * each > room {
+                break;
             }
+            let band = left.remove(at);
+            together.pages.add(&self.read_company(band)?);
+            together.bands.push(band);
+            together.at_once = at_once as usize;
         }
-        let header = CompanyHeader {
-            sketches: self.folder.id.clone(),
-            settings: self.folder.settings.clone(),
-            pages: self.folder.pages(),
-            band,
-            with_company,
-            crowded: crowded.len() as u64 / 4,
-        };
-        let mut file = NewBinary::begin(&path, COMPANY, &header)?;
-        let written = company.words().iter().try_for_each(|word| file.write_all(&word.to_le_bytes()));
-        written.and_then(|()| file.write_all(&crowded)).map_err(|error| Error::io(&path, error))?;
-        file.finish()
+        together.bands.sort_unstable();
+        Ok(together)
     }
 
-    /// The keys of a band of which not all pages may be compared with each other, ascending.
-    fn read_crowded(&self, band: usize) -> Result<Vec<u32>> {
-        let Some((header, body)) = self.company_there(band)? else {
-            return Err(gone(&self.places.company(band)));
-        };
-        body.check()?;
-        let mut reader = body.reader()?;
-        reader.seek(bits_bytes(header.pages))?;
-        let mut keys = vec![0; header.crowded as usize * 4];
-        reader.fill(&mut keys)?;
-        Ok(words(&keys).collect())
-    }
-
-    fn read_company(&self, band: usize) -> Result<Bits> {
-        let Some((header, body)) = self.company_there(band)? else {
-            return Err(gone(&self.places.company(band)));
-        };
-        let mut reader = body.reader()?;
-        let mut bits = Vec::with_capacity((bits_bytes(header.pages) / 8) as usize);
-        let mut piece = [0; 1 << 13];
-        let mut left = bits_bytes(header.pages) as usize;
-        while left > 0 {
-            let n = left.min(piece.len());
-            reader.fill(&mut piece[..n])?;
-            bits.extend(longs(&piece[..n]));
-            left -= n;
+    /// Joins some of these bands, as many as can be joined together, and tells what each has come to.
+    fn join_some(&self, bands: &[usize], crowded: &[Vec<u32>]) -> Result<Vec<(usize, (u64, Met))>> {
+        let Together { bands: chosen, pages, at_once } = self.holdable(bands)?;
+        if chosen.is_empty() {
+            drop(pages);
+            let band = bands[0];
+            return self.step_of_bands("join", &bands[..1], |advance| {
+                let work = workplace(&self.places.edges(band))?;
+                let records = InOrder::Sorted(self.sorted_records(band, work.path(), advance)?);
+                Ok(vec![(band, self.edges(band, crowded, records, work, self.budget.bytes / 4)?)])
+            });
         }
-        Ok(Bits::from_words(bits))
+        let held = self.step(&self.told("sketches", &chosen), |advance| {
+            Held::read(self.folder, pages, self.shape(0), advance)
+        })?;
+        let mut made = Vec::new();
+        for some in chosen.chunks(at_once) {
+            let of_band = |advance: &(dyn Fn(u64) + Sync), band: usize| {
+                let work = workplace(&self.places.edges(band))?;
+                let records = InOrder::Held(held.of_band(band, &self.read_company(band)?));
+                let made =
+                    self.edges(band, crowded, records, work, self.budget.bytes / 16 / at_once as u64)?;
+                advance(self.folder.pages());
+                Ok((band, made))
+            };
+            made.extend(self.step_of_bands("join", some, |advance| {
+                some.par_iter().map(|&band| of_band(advance, band)).collect::<Result<Vec<_>>>()
+            })?);
+        }
+        Ok(made)
     }
 
-    fn edges(
-        &self,
-        band: usize,
-        crowded: &[Vec<u32>],
-        path: &Path,
-        advance: &dyn Fn(u64),
-    ) -> Result<(u64, Met)> {
-        let company = self.read_company(band)?;
-        let work = workplace(path)?;
-        let shape = Shape { bands: bands_of(self.folder), words: self.folder.files[0].layout.words, band };
-        let mut sketches = Sorter::new(shape.width(), self.budget.bytes / 2, work.path(), "sketches")
-            .of_at_most(company.count());
+    /// The records of the pages that have company in a band, sorted on disk as far as memory does not hold them.
+    pub(super) fn sorted_records(&self, band: usize, work: &Path, advance: &dyn Fn(u64)) -> Result<Sorted> {
+        let (company, shape) = (self.read_company(band)?, self.shape(band));
+        let mut sketches =
+            Sorter::new(shape.width(), self.budget.bytes / 2, work, "sketches").of_at_most(company.count());
         let mut gathered = Gathered::default();
         self.scan(advance, |columns, page, from, count| {
             let pages = page..page + count as u64;
@@ -532,11 +492,23 @@ impl Joiner<'_> {
             Ok(())
         })?;
         drop((company, gathered));
-        let mut sorted = sketches.finish()?;
-        let mut near = Sorter::new(Edge::WIDTH, self.budget.bytes / 4, work.path(), "edges");
+        sketches.finish()
+    }
+
+    /// Judges the groups of a band's records, and writes down what is near.
+    fn edges(
+        &self,
+        band: usize,
+        crowded: &[Vec<u32>],
+        mut records: InOrder<'_>,
+        work: Unfinished,
+        memory: u64,
+    ) -> Result<(u64, Met)> {
+        let shape = self.shape(band);
+        let mut near = Sorter::new(Edge::WIDTH, memory, work.path(), "edges");
         let (mut met, mut number) = (Met::default(), 0);
         let is_crowded = |band: usize, key: u32| crowded[band].binary_search(&key).is_ok();
-        let mut batch = Batch::new(shape, self.budget.bytes / 8);
+        let mut batch = Batch::new(shape, memory / 2);
         let mut put = |found: &[u8], part: Met| {
             met = met.and(part);
             let is_asked = |edge: &&[u8]| page_of(edge) >= self.folder.first_compared();
@@ -555,7 +527,7 @@ impl Joiner<'_> {
             Ok(())
         };
         let mut throng: Option<Throng> = None;
-        while let Some(record) = sorted.next()? {
+        while let Some(record) = records.next()? {
             if let Some(large) = throng.take_if(|large| !large.has_key_of(record)) {
                 large.judge(self.company, is_crowded, &mut put)?;
             }
@@ -583,16 +555,43 @@ impl Joiner<'_> {
             large.judge(self.company, is_crowded, &mut put)?;
         }
         judge(&mut batch, &mut put)?;
-        drop(sorted);
+        drop(records);
         // A band brings a pair up once.
-        self.write_edges(path, Some(band), met, near.finish()?)?;
+        self.write_edges(&self.places.edges(band), Some(band), met, near.finish()?)?;
         Ok((number, met))
+    }
+}
+
+/// Bands whose sketches memory holds together.
+struct Together {
+    bands: Vec<usize>,
+    /// The pages with company in any of them.
+    pages: Bits,
+    /// How many of the bands may be joined at once.
+    at_once: usize,
+}
+
+/// The records of a band, in order.
+enum InOrder<'a> {
+    /// Memory holds them for several bands.
+    Held(OfBand<'a>),
+    /// They were sorted for the band.
+    Sorted(Sorted),
+}
+
+impl InOrder<'_> {
+    fn next(&mut self) -> Result<Option<&[u8]>> {
+        match self {
+            Self::Held(records) => Ok(records.next()),
+            Self::Sorted(records) => records.next(),
+        }
     }
 }
 
 /// Which numbers may come again: for each remainder a bit that says that it came, and beside it one that says that it
 /// came again.
-struct Repeats {
+#[derive(Default)]
+pub(super) struct Repeats {
     words: Vec<u64>,
     mask: u64,
 }
@@ -601,9 +600,22 @@ impl Repeats {
     /// For so many numbers, in so many bytes; none if nearly all would look as if they came again.
     fn new(numbers: u64, memory: u64) -> Option<Self> {
         let most = 1 << (memory * 4).checked_ilog2()?;
-        let remainders = numbers.saturating_mul(16).next_power_of_two().min(most);
+        let remainders = Self::remainders(numbers).min(most);
         let words = || untouched(remainders.div_ceil(Self::EACH) as usize);
         (remainders >= 2 * numbers).then(|| Self { words: words(), mask: remainders - 1 })
+    }
+
+    /// How many take nearly each of so many numbers to be what it is.
+    fn remainders(numbers: u64) -> u64 {
+        numbers.saturating_mul(16).next_power_of_two()
+    }
+
+    /// Begins anew for so many numbers, each below the limit, which is a power of two.
+    pub(super) fn begin(&mut self, numbers: u64, limit: u64) {
+        let remainders = Self::remainders(numbers).min(limit);
+        self.words.clear();
+        self.words.resize(remainders.div_ceil(Self::EACH) as usize, 0);
+        self.mask = remainders - 1;
     }
 
     /// Remainders of a word.
@@ -616,13 +628,13 @@ impl Repeats {
     }
 
     // Without a branch, so that several words are on their way from memory at a time.
-    fn note(&mut self, number: u64) {
+    pub(super) fn note(&mut self, number: u64) {
         let (at, bit) = self.place(number);
         let came = self.words[at] >> bit & 1;
         self.words[at] |= (1 | came << 1) << bit;
     }
 
-    fn may_repeat(&self, number: u64) -> bool {
+    pub(super) fn may_repeat(&self, number: u64) -> bool {
         let (at, bit) = self.place(number);
         self.words[at] >> bit & 2 != 0
     }
@@ -693,6 +705,18 @@ impl Shape {
     fn behind(self) -> usize {
         self.bands - self.band
     }
+
+    /// Bytes of all that stands before the digest, which is the sketch.
+    fn sketch(self) -> usize {
+        4 * self.bands + 8 * self.words
+    }
+
+    /// The parts of a page's record for the first band, in the order in which they stand in that of this one.
+    pub(super) fn turned(self, first: &[u8]) -> [&[u8]; 3] {
+        let (sketch, rest) = first.split_at(self.sketch());
+        let (before, behind) = sketch.split_at(4 * self.band);
+        [behind, before, rest]
+    }
 }
 
 /// The columns of some pages.
@@ -731,9 +755,17 @@ impl Gathered {
     }
 
     pub(super) fn record(&mut self, at: usize, page: u64, shape: Shape) -> &[u8] {
-        let Self { digests, features, hashes, bits, keys, record } = self;
+        let mut record = std::mem::take(&mut self.record);
         record.resize(shape.width(), 0);
-        let (halves, rest) = record.split_at_mut(4 * shape.bands + 8 * shape.words);
+        self.write(at, page, shape, &mut record);
+        self.record = record;
+        &self.record
+    }
+
+    /// Writes a record over as many bytes.
+    pub(super) fn write(&self, at: usize, page: u64, shape: Shape, record: &mut [u8]) {
+        let Self { digests, features, hashes, bits, keys, .. } = self;
+        let (halves, rest) = record.split_at_mut(shape.sketch());
         let halves = halves.as_chunks_mut().0;
         let (behind, others) = halves.split_at_mut(shape.behind());
         let (of_bits, before) = others.split_at_mut(2 * shape.words);
@@ -754,7 +786,6 @@ impl Gathered {
         number.copy_from_slice(&page_bytes(page));
         of_features.copy_from_slice(&turned::<4>(features, at));
         hash.copy_from_slice(&turned::<8>(hashes, at));
-        record
     }
 }
 
@@ -796,10 +827,15 @@ struct Batch {
     records: Vec<u8>,
     /// Where each group begins.
     starts: Vec<usize>,
+    /// Bytes of one group, at most.
     most: usize,
 }
 
 impl Batch {
+    /// Bytes of records that are judged together, at least: groups enough for all threads, and what a cache still
+    /// holds when they are.
+    const FULL: usize = 1 << 22;
+
     fn new(shape: Shape, memory: u64) -> Self {
         // Companions take as much again.
         let most = (memory as usize / 2).clamp(1 << 16, 1 << 26);
@@ -816,7 +852,7 @@ impl Batch {
         let last = self.starts.last().map_or(0, |&start| self.records.len() - start);
         match self.is_next_of_group(record) {
             true if last >= self.most => Room::GroupTooLarge,
-            false if self.records.len() >= self.most => Room::Full,
+            false if self.records.len() >= self.most.min(Self::FULL) => Room::Full,
             _ => Room::Free,
         }
     }
@@ -896,8 +932,7 @@ impl Throng {
     }
 
     pub(super) fn push(&mut self, record: &[u8]) -> Result<()> {
-        // All that stands before the digest is the sketch.
-        let sketch = &record[..4 * self.shape.bands + 8 * self.shape.words];
+        let sketch = &record[..self.shape.sketch()];
         self.sketches += u64::from(!self.last.starts_with(sketch));
         self.pages += 1;
         self.last.clear();
@@ -987,7 +1022,7 @@ pub(super) fn there<H: serde::de::DeserializeOwned>(path: &Path, kind: Kind) -> 
     }
 }
 
-fn gone(path: &Path) -> Error {
+pub(super) fn gone(path: &Path) -> Error {
     Error::io(path, std::io::ErrorKind::NotFound.into())
 }
 
@@ -1011,14 +1046,6 @@ fn edges_of(body: &Body) -> Result<u64> {
     match body.len() % Edge::WIDTH as u64 {
         0 => Ok(body.len() / Edge::WIDTH as u64),
         _ => Err(odd_length(body.path(), EDGES, body.len())),
-    }
-}
-
-fn check_company(header: &CompanyHeader, body: &Body) -> Result<()> {
-    let crowded = header.crowded.checked_mul(4);
-    match crowded.and_then(|crowded| crowded.checked_add(bits_bytes(header.pages))) == Some(body.len()) {
-        true => Ok(()),
-        false => Err(odd_length(body.path(), COMPANY, body.len())),
     }
 }
 
@@ -1134,33 +1161,46 @@ pub fn check_edge_file(path: &Path) -> Result<Inspection> {
     Ok(inspection)
 }
 
-/// What [`inspect`](crate::inspect) tells of a file of company.
-pub fn check_company_file(path: &Path) -> Result<Inspection> {
-    let (header, body): (CompanyHeader, Body) = format::open(path, COMPANY)?;
-    body.check()?;
-    check_company(&header, &body)?;
-    let mut inspection = Inspection::of(COMPANY.name);
-    inspection.fact("band", header.band);
-    inspection.fact("sketches", &header.sketches);
-    inspection.fact("pages", header.pages);
-    inspection.fact("with company", header.with_company);
-    inspection.fact("crowded keys", header.crowded);
-    let mut reader = body.reader()?;
-    let (mut set, mut word) = (0, [0; 8]);
-    for _ in 0..bits_bytes(header.pages) / 8 {
-        reader.fill(&mut word)?;
-        set += u64::from(u64::from_le_bytes(word).count_ones());
-    }
-    if set != header.with_company {
-        inspection.problem(format!("{set} pages have company, but {} are counted", header.with_company));
-    }
-    Ok(inspection)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::sketch::sketched;
     use super::*;
+    use crate::pipeline::Silent;
     use flipside_core::hash::SplitMix64;
+
+    #[test]
+    fn a_join_comes_to_the_same_however_many_bands_memory_holds() {
+        let mut rng = SplitMix64::new(7);
+        let text = |at: usize| {
+            let mut of_family = SplitMix64::new(at as u64 / 4);
+            let mut words: Vec<String> = (0..50).map(|_| format!("w{}", of_family.below(9000))).collect();
+            words[at % 50] = format!("w{}", rng.below(9000));
+            words.join(" ")
+        };
+        let top = tempfile::tempdir().unwrap();
+        let sketches = sketched(top.path(), "pages", (0..1000).map(text), Settings::default());
+        let folder = Folder::open(&sketches).unwrap();
+        let bands: Vec<usize> = (0..bands_of(&folder)).collect();
+        let (mut results, mut held) = (Vec::new(), Vec::new());
+        for bytes in [1 << 10, 500 << 10, 600 << 10, 2 << 20] {
+            let mut joiner = Joiner::new(&folder, 1 << 30, &Silent).unwrap();
+            joiner.budget.bytes = bytes;
+            let joined = with_threads(2, || joiner.run(Shard::default())).unwrap().unwrap();
+            assert!(joined.pairs > 200, "{joined:?}");
+            let edges = bands.iter().map(|&band| fs::read(joiner.places.edges(band)).unwrap());
+            results.push((joined, edges.collect::<Vec<_>>()));
+            let Together { bands: together, pages, at_once } =
+                with_threads(2, || joiner.holdable(&bands)).unwrap().unwrap();
+            assert!(pages.count() <= 1000 && (1..=2).contains(&at_once));
+            assert!(together.is_sorted() && (together.is_empty() || together[0] == 0), "{together:?}");
+            held.push(together.len());
+            fs::remove_dir_all(folder.joined()).unwrap();
+        }
+        assert!(results.windows(2).all(|two| two[0] == two[1]));
+        // None, some and all of them.
+        assert!(held[0] == 0 && held.is_sorted() && held[1] > 0 && held[1] < bands.len(), "{held:?}");
+        assert_eq!(held[3], bands.len());
+    }
 
     #[test]
     fn what_comes_again_is_never_taken_for_what_comes_once() {

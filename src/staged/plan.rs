@@ -45,8 +45,9 @@ impl Disk {
 /// What pages come to that is not known before they are joined, and is assumed. The generated crawl whose rows are in
 /// `experiments/results/stages` has 0.19 pairs a page, and a fifth of its pages go.
 mod usual {
-    /// Of a page, the share that shares a key of a band with others.
+    /// Of all pages, those that share a key of a band with others; and those that share one of any of all bands.
     pub const COMPANY: f64 = 0.3;
+    pub const COMPANY_OF_ANY: f64 = 0.6;
     /// Pairs of a page, over all bands.
     pub const PAIRS: f64 = 0.25;
     /// Pairs of a page that an exact join brings up to be judged.
@@ -76,7 +77,7 @@ pub fn disk_bytes(pages: f64, [names, packed]: [f64; 2], settings: &Settings, me
         sketches: pages * width,
         names: pages * (packed + PLACE[0]),
         joined: pages * (joined + 16.0 * usual::PAIRS),
-        sorted: if sorted > memory / 2.0 { sorted } else { 0.0 },
+        sorted: if sorted > memory * 0.75 { sorted } else { 0.0 },
         looked_up: pages * (names + PLACE[1]),
     }
 }
@@ -255,15 +256,25 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let audit = rates.audit * Drawn::number(documents) as f64;
     let join = rates.join * (1.0 + EACH_DOUBLING * (n / rates.pages.max(1) as f64).log2().max(0.0));
     let join = match distance_of(settings) {
-        // Digests twice, of each band the keys twice and with them sizes, then all columns; and once more for the
-        // audit.
-        None => Join {
-            reads: "sketches",
-            passes: bands + 1,
-            read: n * (32.0 + bands as f64 * (12.0 + width) + width + 20.0),
-            cpu: n * (join + audit),
-            sorted: (n * usual::COMPANY * (width + 21.0)) as u64,
-        },
+        // Digests twice, of each band the keys and with them sizes twice, then all columns for as many bands as memory
+        // holds the pages with company of; and once more for the audit.
+        None => {
+            let held = |together: u64| {
+                let more = (together - 1) as f64 / (bands - 1).max(1) as f64;
+                let share = usual::COMPANY + more * (usual::COMPANY_OF_ANY - usual::COMPANY);
+                n * share * width + n * usual::COMPANY * 16.0 * together.min(threads as u64) as f64
+            };
+            let together =
+                (2..=bands).rev().find(|&together| held(together) < bytes as f64 * 0.875).unwrap_or(1);
+            let readings = bands.div_ceil(together);
+            Join {
+                reads: "sketches",
+                passes: readings + 1,
+                read: n * (32.0 + bands as f64 * 16.0 + readings as f64 * width + width + 20.0),
+                cpu: n * (join + audit),
+                sorted: held(together) as u64,
+            }
+        }
         // Digests twice, and with hashes for the list; that once, or once to count, for every few passes to deal it
         // out, and dealt; all columns for either side of the pairs, and for the audit.
         Some(distance) => {

@@ -79,10 +79,7 @@ impl RecordForm {
     /// If it is no record of this form, or there is no such band.
     pub fn turn(&self, first: &[u8], band: usize, record: &mut Vec<u8>) -> Result<()> {
         self.check(band, first)?;
-        let (keys, rest) = first.split_at(4 * self.bands);
-        let (bits, rest) = rest.split_at(8 * self.words);
-        let (before, behind) = keys.split_at(4 * band);
-        [behind, bits, before, rest].iter().for_each(|part| record.extend_from_slice(part));
+        self.shape(band).turned(first).iter().for_each(|part| record.extend_from_slice(part));
         Ok(())
     }
 

@@ -328,3 +328,29 @@ mod tests {
         }
     }
 }
+
+/// Sketches texts, for tests: the folder of the sketches, which is named after what they are.
+#[cfg(test)]
+pub(super) fn sketched(
+    top: &Path,
+    name: &str,
+    texts: impl Iterator<Item = String>,
+    settings: Settings,
+) -> PathBuf {
+    let line = |(at, text): (usize, String)| serde_json::json!({"id": at, "text": text}).to_string() + "\n";
+    let (input, out) = (top.join(format!("{name}.jsonl")), top.join(name));
+    fs::write(&input, texts.enumerate().map(line).collect::<String>()).unwrap();
+    let job = SketchJob {
+        inputs: vec![input],
+        fields: JsonlFields::default(),
+        longest_page: None,
+        rules: ReadRules::default(),
+        out: out.clone(),
+        force: false,
+        threads: 1,
+        shard: Shard::default(),
+        settings,
+    };
+    sketch(&job, &crate::pipeline::Silent).unwrap();
+    out
+}

@@ -18,6 +18,7 @@ use flipside_core::sketch::Facts;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// How files of sketches end.
@@ -359,6 +360,15 @@ impl Columns {
     }
 }
 
+/// A part of a file of sketches.
+#[derive(Clone, Debug)]
+pub struct Span {
+    /// The file, by its number.
+    file: usize,
+    /// Which of its pages.
+    rows: Range<u64>,
+}
+
 /// Pages of which columns are read at once.
 pub const CHUNK: u64 = 1 << 14;
 
@@ -490,18 +500,47 @@ impl Folder {
         advance: &dyn Fn(u64),
         mut each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
     ) -> Result<()> {
-        for (file, &start) in self.files.iter().zip(&self.starts) {
-            if file.header.pages == 0 {
-                continue;
-            }
-            let mut columns = file.reader()?;
-            for from in (0..file.header.pages).step_by(CHUNK as usize) {
-                let count = (file.header.pages - from).min(CHUNK);
-                each(&mut columns, start + from, from, count as usize)?;
-                advance(count);
-            }
+        let whole = self.files.iter().enumerate().map(|(file, of)| Span { file, rows: 0..of.header.pages });
+        whole.into_iter().try_for_each(|span| self.scan_span(span, advance, &mut each))
+    }
+
+    /// Hands over the columns of a part of a file, as [`scan`](Self::scan) does of all.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, or what is done with a piece fails.
+    pub fn scan_span(
+        &self,
+        Span { file, rows }: Span,
+        advance: &dyn Fn(u64),
+        mut each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
+    ) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut columns = self.files[file].reader()?;
+        for from in rows.clone().step_by(CHUNK as usize) {
+            let count = (rows.end - from).min(CHUNK);
+            each(&mut columns, self.starts[file] + from, from, count as usize)?;
+            advance(count);
         }
         Ok(())
+    }
+
+    /// All files in order, in parts that several threads can work on.
+    pub fn spans(&self) -> Vec<Span> {
+        const ROWS: u64 = 8 * CHUNK;
+        let of_file = |(file, of): (usize, &SketchFile)| {
+            let pages = of.header.pages;
+            let span = move |from| Span { file, rows: from..pages.min(from + ROWS) };
+            (0..pages).step_by(ROWS as usize).map(span)
+        };
+        self.files.iter().enumerate().flat_map(of_file).collect()
+    }
+
+    /// The numbers of the pages of a part of a file.
+    pub fn numbers(&self, span: &Span) -> Range<u64> {
+        let start = self.starts[span.file];
+        start + span.rows.start..start + span.rows.end
     }
 
     /// The file that a page is in, and its place there.

@@ -21,8 +21,19 @@ pub const LEAST_MEMORY: u64 = 1 << 20;
 /// What a merge holds in memory besides.
 pub const MERGE_MEMORY: u64 = (MOST_RUNS * RUN_BUFFER) as u64;
 
-/// Where a record stands, with its first bytes, which mostly decide.
-type Place = (u64, u32, u32);
+/// Where a record stands, behind its first bytes, which mostly decide.
+pub type Place = (u64, u32, u32);
+
+/// The first bytes of a record as its [`Place`] has them; zeros for one that has not as many.
+pub fn begins(record: &[u8]) -> (u64, u32) {
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = *record.first_chunk().unwrap_or(&[0; 12]);
+    (u64::from_be_bytes([a, b, c, d, e, f, g, h]), u32::from_be_bytes([i, j, k, l]))
+}
+
+/// Sorts places by what [`begins`] says of the records, and by `compare` where that is the same.
+pub fn put_in_order(places: &mut [Place], compare: impl Fn(u32, u32) -> Ordering + Sync) {
+    places.par_sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| compare(a.2, b.2)));
+}
 
 /// Records that wait to be sorted.
 enum Records {
@@ -264,15 +275,14 @@ impl LongSorter {
 /// The places of records of `width` bytes in ascending order, of equal ones the first place.
 fn order_of(bytes: &[u8], width: usize) -> Vec<u32> {
     let record = |at: u32| &bytes[at as usize * width..][..width];
-    let head = |at: usize| {
-        let [a, b, c, d, e, f, g, h, i, j, k, l] = *record(at as u32).first_chunk().unwrap_or(&[0; 12]);
-        (u64::from_be_bytes([a, b, c, d, e, f, g, h]), u32::from_be_bytes([i, j, k, l]), at as u32)
+    let place = |at: usize| {
+        let (first, second) = begins(record(at as u32));
+        (first, second, at as u32)
     };
     let mut places: Vec<Place> = with_room(bytes.len() / width);
-    places.par_extend((0..bytes.len() / width).into_par_iter().map(head));
-    let rest = |place: &Place| record(place.2);
-    places.par_sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| rest(a).cmp(rest(b))));
-    places.dedup_by(|a, b| (a.0, a.1) == (b.0, b.1) && rest(a) == rest(b));
+    places.par_extend((0..bytes.len() / width).into_par_iter().map(place));
+    put_in_order(&mut places, |a, b| record(a).cmp(record(b)));
+    places.dedup_by(|a, b| (a.0, a.1) == (b.0, b.1) && record(a.2) == record(b.2));
     places.into_iter().map(|place| place.2).collect()
 }
 
