@@ -46,7 +46,7 @@ impl Disk {
 /// `experiments/results/stages` has 0.19 pairs a page, and a fifth of its pages go.
 mod usual {
     /// Of all pages, those that share a key of a band with others; and those that share one of any of all bands.
-    pub const COMPANY: f64 = 0.3;
+    pub const COMPANY: f64 = 0.2;
     pub const COMPANY_OF_ANY: f64 = 0.6;
     /// Pairs of a page, over all bands.
     pub const PAIRS: f64 = 0.25;

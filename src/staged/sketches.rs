@@ -370,7 +370,7 @@ pub struct Span {
 }
 
 /// Pages of which columns are read at once.
-pub const CHUNK: u64 = 1 << 14;
+pub const CHUNK: u64 = 1 << 12;
 
 /// All files of sketches of a folder, in order of the paths of their inputs, behind those of old pages, if new ones
 /// are held against such; pages are numbered through them.
@@ -528,7 +528,7 @@ impl Folder {
 
     /// All files in order, in parts that several threads can work on.
     pub fn spans(&self) -> Vec<Span> {
-        const ROWS: u64 = 8 * CHUNK;
+        const ROWS: u64 = 32 * CHUNK;
         let of_file = |(file, of): (usize, &SketchFile)| {
             let pages = of.header.pages;
             let span = move |from| Span { file, rows: from..pages.min(from + ROWS) };
