@@ -89,6 +89,15 @@ impl Dealing {
     }
 }
 
+/// A band, and the pages whose keys are looked at.
+#[derive(Clone, Copy)]
+struct Keyed<'a> {
+    band: usize,
+    dealing: Dealing,
+    /// Pages that are not.
+    copies: &'a Bits,
+}
+
 /// What a part of the pages comes to.
 #[derive(Default)]
 struct Found {
@@ -177,8 +186,9 @@ impl Joiner<'_> {
         let path = self.places.company(band);
         let work = workplace(&path)?;
         let dealing = Dealing::of(self.folder.pages());
+        let keyed = Keyed { band, dealing, copies };
         let mut sizes = vec![0usize; dealing.parts()];
-        self.each_keys(band, copies, &|_| (), |_, keys| {
+        self.each_keys(keyed, &|_| (), |_, keys| {
             for &(_, key) in keys {
                 sizes[dealing.part(key)] += 1;
             }
@@ -207,7 +217,7 @@ impl Joiner<'_> {
             if parts.is_empty() {
                 let part = parts.start;
                 let mut sorter = Sorter::new(size_of::<u64>(), memory / 2, work.path(), "keys");
-                self.each_keys(band, copies, &advance, |first, keys| {
+                self.each_keys(keyed, &advance, |first, keys| {
                     let mut of_part = keys.iter().filter(|(_, key)| dealing.part(*key) == part);
                     of_part.try_for_each(|&(at, key)| {
                         sorter.push(&dealing.written(key, first + u64::from(at)).to_be_bytes())
@@ -223,7 +233,7 @@ impl Joiner<'_> {
                     found.crowded.clear();
                 }
             } else {
-                self.share(band, copies, dealing, parts.clone(), &sizes[parts], &mut sharing, &advance)?;
+                self.share(keyed, parts.clone(), &sizes[parts], &mut sharing, &advance)?;
             }
         }
         let Sharing { company, with_company, crowded } = sharing;
@@ -240,8 +250,7 @@ impl Joiner<'_> {
     /// it each page with a key is.
     fn each_keys(
         &self,
-        band: usize,
-        copies: &Bits,
+        Keyed { band, copies, .. }: Keyed<'_>,
         advance: &dyn Fn(u64),
         mut each: impl FnMut(u64, &[(u32, u32)]) -> Result<()>,
     ) -> Result<()> {
@@ -268,12 +277,9 @@ impl Joiner<'_> {
     }
 
     /// Deals out the pages of some parts, which have these sizes, and finds who shares a key.
-    #[allow(clippy::too_many_arguments)]
     fn share(
         &self,
-        band: usize,
-        copies: &Bits,
-        dealing: Dealing,
+        keyed: Keyed<'_>,
         parts: Range<usize>,
         sizes: &[usize],
         sharing: &mut Sharing,
@@ -284,7 +290,8 @@ impl Joiner<'_> {
             ends.push(start);
             start + size
         }));
-        self.each_keys(band, copies, advance, |first, keys| {
+        let dealing = keyed.dealing;
+        self.each_keys(keyed, advance, |first, keys| {
             for &(at, key) in keys {
                 // Parts before those of the range have numbers beyond all.
                 if let Some(end) = ends.get_mut(dealing.part(key).wrapping_sub(parts.start)) {

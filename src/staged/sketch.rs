@@ -312,23 +312,6 @@ impl One<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_share_out_all_there_is() {
-        for (text, places) in [("1/1", vec![0, 1, 2, 3, 4]), ("1/3", vec![0, 3]), ("3/3", vec![2])] {
-            let shard: Shard = text.parse().unwrap();
-            assert_eq!(shard.to_string(), text);
-            assert_eq!((0..5).filter(|&place| shard.has(place)).collect::<Vec<_>>(), places);
-        }
-        for wrong in ["", "1", "0/3", "4/3", "1/0", "a/b", "1/3/4", "-1/3"] {
-            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
-        }
-    }
-}
-
 /// Sketches texts, for tests: the folder of the sketches, which is named after what they are.
 #[cfg(test)]
 pub(super) fn sketched(
@@ -353,4 +336,21 @@ pub(super) fn sketched(
     };
     sketch(&job, &crate::pipeline::Silent).unwrap();
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_share_out_all_there_is() {
+        for (text, places) in [("1/1", vec![0, 1, 2, 3, 4]), ("1/3", vec![0, 3]), ("3/3", vec![2])] {
+            let shard: Shard = text.parse().unwrap();
+            assert_eq!(shard.to_string(), text);
+            assert_eq!((0..5).filter(|&place| shard.has(place)).collect::<Vec<_>>(), places);
+        }
+        for wrong in ["", "1", "0/3", "4/3", "1/0", "a/b", "1/3/4", "-1/3"] {
+            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
+        }
+    }
 }
