@@ -2,9 +2,10 @@
 //!
 //! `cargo run --release --example stages -- PAGES FOLDER MEMORY LIMIT [TEMPLATE]` makes up so many pages of about
 //! 1 kB, a file of 100,000 at a time, sketches each file and takes it away; then joins and clusters the sketches, each
-//! stage in a process of its own that may use `MEMORY` MiB and has an address space of `LIMIT` MiB. It prints a
-//! row for each stage, and for the audit of the join, whose time is not in that of the join. Without arguments it does
-//! so for a few pages.
+//! stage in a process of its own that may use `MEMORY` MiB and has an address space of `LIMIT` MiB; at last it makes
+//! the same files again, some at a time, and writes of each the pages that stay and a list of the others, which it
+//! takes away. It prints a row for each stage, and for the audit of the join, whose time is not in that of the join.
+//! Without arguments it does so for a few pages.
 //!
 //! Of the pages, about seven in ten stand alone, three in ten are one of two or more versions of a text that differ in
 //! up to four words, and one in fifty is of one of four templates. Which words a page has follows from its number
@@ -18,13 +19,13 @@ mod made_up;
 
 use flipside::clusters::Linkage;
 use flipside::core::sketch::SketchValue;
-use flipside::corpus::{JsonlFields, ReadRules};
+use flipside::corpus::{JsonlFields, KeptFiles, ReadRules};
 use flipside::hash::fmix64;
 use flipside::pipeline::{Progress, Silent};
 use flipside::resources::{cpu_seconds, peak_memory_bytes};
 use flipside::search::join;
 use flipside::settings::{Net, Settings};
-use flipside::staged::{self, ClusterJob, Grouping, JoinJob, Shard, SketchJob};
+use flipside::staged::{self, Applied, ApplyJob, ClusterJob, Grouping, JoinJob, Outputs, Shard, SketchJob};
 use made_up::Vocabulary;
 use std::error::Error;
 use std::fs::{self, File};
@@ -37,6 +38,8 @@ use std::time::{Duration, Instant};
 
 /// Pages of a file.
 const FILE: u64 = 100_000;
+/// Files whose kept pages are written at a time.
+const AT_A_TIME: u64 = 10;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -124,8 +127,9 @@ fn measure(
         );
     };
     let (mut cpu, begun, mut text_bytes) = (0.0, Instant::now(), 0);
+    let path_of = |start: u64| folder.join(format!("pages-{:06}.jsonl", start / FILE));
     for start in (0..pages).step_by(FILE as usize) {
-        let path = folder.join(format!("pages-{:06}.jsonl", start / FILE));
+        let path = path_of(start);
         text_bytes += write_file(&path, start..pages.min(start + FILE), made, &vocabulary)?;
         let before = cpu_seconds().ok_or("no processor time")?;
         staged::sketch(&sketch_job(&path, &sketches, &settings), &Silent)?;
@@ -173,6 +177,28 @@ fn measure(
         if stage == "join" {
             row("audit", audit_cpu, audit_wall, peak, most, "");
         }
+    }
+    if distance.is_none() {
+        let (mut cpu, mut wall, mut done, mut written) = (0.0, 0.0, Applied::default(), 0);
+        for first in (0..pages).step_by((AT_A_TIME * FILE) as usize) {
+            let starts = (first..pages.min(first + AT_A_TIME * FILE)).step_by(FILE as usize);
+            let inputs: Vec<PathBuf> = starts.clone().map(path_of).collect();
+            for (path, start) in inputs.iter().zip(starts) {
+                write_file(path, start..pages.min(start + FILE), made, &vocabulary)?;
+            }
+            let out = folder.join("kept");
+            let (before, begun) = (cpu_seconds().ok_or("no processor time")?, Instant::now());
+            let some = staged::apply(&apply_job(&sketches, &inputs, &out), &Silent)?;
+            cpu += cpu_seconds().ok_or("no processor time")? - before;
+            wall += begun.elapsed().as_secs_f64();
+            (done.kept, done.removed) = (done.kept + some.kept, done.removed + some.removed);
+            written += bytes_of(&out);
+            fs::remove_dir_all(&out)?;
+            inputs.iter().try_for_each(fs::remove_file)?;
+        }
+        let peak = peak_memory_bytes().unwrap_or(0);
+        let said = format!("{} pages stay; {} go", done.kept, done.removed);
+        row("apply", cpu, wall, peak, written, &said);
     }
     if let Some(distance) = distance {
         let mut hashes = Vec::new();
@@ -223,6 +249,20 @@ fn sketch_job(input: &Path, out: &Path, settings: &Settings) -> SketchJob {
         threads: 0,
         shard: Shard::default(),
         settings: settings.clone(),
+    }
+}
+
+fn apply_job(sketches: &Path, inputs: &[PathBuf], out: &Path) -> ApplyJob {
+    ApplyJob {
+        sketches: sketches.to_path_buf(),
+        against: Vec::new(),
+        inputs: inputs.to_vec(),
+        out: out.to_path_buf(),
+        grouping: Grouping::of(Linkage::Star),
+        writes: Outputs { kept: true, removed: true },
+        kept_files: KeptFiles::Each,
+        threads: 0,
+        shard: Shard::default(),
     }
 }
 

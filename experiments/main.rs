@@ -30,6 +30,7 @@ mod quality;
 mod results;
 mod scalability;
 mod sketches;
+mod stages;
 mod static_order;
 mod throughput;
 mod truth;
@@ -187,6 +188,7 @@ fn run(options: &Options) -> Result<()> {
             }
             if options.only.is_none() {
                 history::draw(options)?;
+                stages::draw(options)?;
             }
         }
         "keep" => history::keep(options)?,

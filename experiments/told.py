@@ -579,7 +579,7 @@ def stages():
     for (pages, template, _), of in runs.items():
         what = f"{pages / 1e6:g} million"
         what += f", {template:,} of them of one template" if template else ""
-        micros = [f'{float(of[stage]["microseconds_a_page"]):.1f}' for stage in ("sketch", "join", "star", "audit")]
+        micros = [f'{float(of[stage]["microseconds_a_page"]):.1f}' if stage in of else "–" for stage in ("sketch", "join", "star", "apply", "audit")]
         peak = max(int(of[stage]["peak_bytes"]) for stage in ("sketch", "join", "star", "connected"))
         joined = of["join"]
         body.append([
@@ -587,8 +587,21 @@ def stages():
             f'{float(of["connected"]["disk_bytes_a_page"]):.0f}',
         ])
     return table(
-        ("pages", "memory, of an address space", "`sketch`", "`join`", "`cluster`, stars", "audit", "most memory held", "disk a page, bytes"), body
+        ("pages", "memory, of an address space", "`sketch`", "`join`", "`cluster`, stars", "`apply`", "audit", "most memory held", "disk a page, bytes"), body
     )
+
+
+def month():
+    body = []
+    made = rows("stages/month.csv")
+    for row in made:
+        body.append([
+            f'`{row["stage"]}`', row["reads"] + (f', {row["passes"]} times' if row["passes"] != "1" else ""), f'{float(row["read_bytes"]) / 1e12:.1f} TB',
+            f'{float(row["cpu_seconds"]) / 3600:.1f}', f'{float(row["hours"]):.1f}', f'{float(row["memory_bytes"]) / 1e9:.1f} GB',
+            f'{float(row["disk_bytes"]) / 1e9:,.0f} GB',
+        ])
+    body.append(["all", "", "", f'{sum(float(row["cpu_seconds"]) for row in made) / 3600:.1f}', f'{sum(float(row["hours"]) for row in made):.1f}', "", ""])
+    return table(("stage", "reads", "in all", "core-hours", "hours on 16 cores", "memory", "leaves on disk"), body)
 
 
 def exact_join():
@@ -635,7 +648,7 @@ TABLES = {
         "nine-rates": nine_rates, "nine-aims": nine_aims, "nine-sorts": nine_sorts, "costs": costs, "worst": worst,
     },
     "docs/plan.md": {"plan": plan},
-    "docs/stages.md": {"stages": stages, "exact-join": exact_join},
+    "docs/stages.md": {"stages": stages, "exact-join": exact_join, "month": month},
     "experiments/rivals/README.md": {"rivals-costs": rivals_costs, "rivals-crawl": rivals_crawl},
     "experiments/README.md": {"nearness": nearness, "seed-000": seed_table},
 }
