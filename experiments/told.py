@@ -592,15 +592,19 @@ def stages():
 
 
 def month():
+    def size(number):
+        power = min(max(int(len(f"{float(number):.0f}") - 1) // 3, 2), 4)
+        return f"{float(number) / 1000**power:,.3g} {['MB', 'GB', 'TB'][power - 2]}"
+
     body = []
     made = rows("stages/month.csv")
     for row in made:
         body.append([
-            f'`{row["stage"]}`', row["reads"] + (f', {row["passes"]} times' if row["passes"] != "1" else ""), f'{float(row["read_bytes"]) / 1e12:.1f} TB',
-            f'{float(row["cpu_seconds"]) / 3600:.1f}', f'{float(row["hours"]):.1f}', f'{float(row["memory_bytes"]) / 1e9:.1f} GB',
-            f'{float(row["disk_bytes"]) / 1e9:,.0f} GB',
+            f'`{row["stage"]}`', row["reads"] + (f', {row["passes"]} times' if row["passes"] != "1" else ""), size(row["read_bytes"]),
+            f'{float(row["cpu_seconds"]) / 3600:.3g}', f'{float(row["hours"]):.2g}', size(row["memory_bytes"]), size(row["disk_bytes"]),
         ])
-    body.append(["all", "", "", f'{sum(float(row["cpu_seconds"]) for row in made) / 3600:.1f}', f'{sum(float(row["hours"]) for row in made):.1f}', "", ""])
+    cpu, hours = (sum(float(row[column]) for row in made) for column in ("cpu_seconds", "hours"))
+    body.append(["all", "", "", f"{cpu / 3600:.3g}", f"{hours:.2g}", "", ""])
     return table(("stage", "reads", "in all", "core-hours", "hours on 16 cores", "memory", "leaves on disk"), body)
 
 
