@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::format::{self, Body, COMPANY, NewBinary};
 use crate::inspection::Inspection;
 use flipside_core::internal::memory::untouched;
+use flipside_core::settings::Settings;
 use flipside_core::streamed::Bits;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,7 @@ use std::path::Path;
 struct CompanyHeader {
     /// The sketches.
     sketches: String,
-    settings: crate::settings::Settings,
+    settings: Settings,
     pages: u64,
     band: usize,
     /// Pages that share their key.
@@ -50,11 +51,12 @@ impl Dealing {
     fn of(pages: u64) -> Self {
         /// Pages of a part: what tells which of their keys come again takes four bytes of each.
         const PART: u64 = 1 << 14;
-        /// A part's number and the rest of a key leave room for a page's number; more parts than that would have their
-        /// ends too far from each other for a cache.
-        const BITS: Range<u32> = u32::BITS + PAGE_BITS - u64::BITS..14;
+        /// What a part leaves of a key has room beside a page's number.
+        const LEAST: u32 = u32::BITS + PAGE_BITS - u64::BITS;
+        /// The ends of more parts would be too many for a cache.
+        const MOST: u32 = 14;
         let bits = (pages / PART).max(1).ilog2() + 1;
-        Self { bits: bits.clamp(BITS.start, BITS.end), last: pages.saturating_sub(1) }
+        Self { bits: bits.clamp(LEAST, MOST), last: pages.saturating_sub(1) }
     }
 
     fn parts(self) -> usize {
@@ -107,21 +109,21 @@ struct Found {
     crowded: Vec<u32>,
 }
 
-/// Pages of a part that come one by one, in order as they are written.
-struct InOrder {
+/// The groups of a part's pages, which come one by one, in order as they are written.
+struct Groups {
     dealing: Dealing,
     part: usize,
     /// Among pages before this one nobody asks for company.
     first_compared: u64,
     crowd: usize,
-    /// Key, first page and size of the group that is being added to.
-    group: Option<(u32, u64, usize)>,
+    /// Key, first page and size of the last group.
+    last: Option<(u32, u64, usize)>,
 }
 
-impl InOrder {
+impl Groups {
     fn add(&mut self, written: u64, found: &mut Found) {
         let (key, page) = (self.dealing.key(self.part, written), self.dealing.page(written));
-        match &mut self.group {
+        match &mut self.last {
             Some((of, first, size)) if *of == key => {
                 *size += 1;
                 // The first is the last of all.
@@ -135,7 +137,7 @@ impl InOrder {
                     found.crowded.push(key);
                 }
             }
-            group => *group = Some((key, page, 1)),
+            last => *last = Some((key, page, 1)),
         }
     }
 }
@@ -143,14 +145,12 @@ impl InOrder {
 /// What one band comes to.
 struct Sharing {
     company: Bits,
-    with_company: u64,
     crowded: Vec<u32>,
 }
 
 impl Sharing {
     fn add(&mut self, found: &Found) {
         found.pages.iter().for_each(|&page| self.company.set(page));
-        self.with_company += found.pages.len() as u64;
         self.crowded.extend_from_slice(&found.crowded);
     }
 }
@@ -194,8 +194,7 @@ impl Joiner<'_> {
             }
             Ok(())
         })?;
-        let mut sharing =
-            Sharing { company: Bits::new(self.folder.pages()), with_company: 0, crowded: Vec::new() };
+        let mut sharing = Sharing { company: Bits::new(self.folder.pages()), crowded: Vec::new() };
         // As much again for those that are found at a time, and for what tells which keys come again.
         let room = memory as usize / 3 / size_of::<u64>();
         let mut from = 0;
@@ -206,14 +205,15 @@ impl Joiner<'_> {
                 held <= room
             };
             let parts = from..from + sizes[from..].iter().take_while(fits).count();
-            // What was passed over before is told with the last pages.
-            let is_last = parts.end == sizes.len() || parts.is_empty() && parts.end + 1 == sizes.len();
+            // A part that does not fit is taken alone.
+            from = parts.end.max(from + 1);
+            // All is told of the last reading.
+            let is_last = from == sizes.len();
             let advance = |pages| {
                 if is_last {
                     advance(pages);
                 }
             };
-            from = parts.end.max(from + 1);
             if parts.is_empty() {
                 let part = parts.start;
                 let mut sorter = Sorter::new(size_of::<u64>(), memory / 2, work.path(), "keys");
@@ -223,11 +223,11 @@ impl Joiner<'_> {
                         sorter.push(&dealing.written(key, first + u64::from(at)).to_be_bytes())
                     })
                 })?;
-                let (mut sorted, mut order) = (sorter.finish()?, self.in_order(dealing, part));
+                let (mut sorted, mut groups) = (sorter.finish()?, self.groups(dealing, part));
                 let mut found = Found::default();
                 while let Some(written) = sorted.next()? {
-                    order
-                        .add(written.first_chunk().map_or(0, |&bytes| u64::from_be_bytes(bytes)), &mut found);
+                    let written = written.first_chunk().map_or(0, |&bytes| u64::from_be_bytes(bytes));
+                    groups.add(written, &mut found);
                     sharing.add(&found);
                     found.pages.clear();
                     found.crowded.clear();
@@ -236,9 +236,12 @@ impl Joiner<'_> {
                 self.share(keyed, parts.clone(), &sizes[parts], &mut sharing, &advance)?;
             }
         }
-        let Sharing { company, with_company, crowded } = sharing;
-        let header =
-            CompanyHeader { with_company, crowded: crowded.len() as u64, ..self.company_header(band) };
+        let Sharing { company, crowded } = sharing;
+        let header = CompanyHeader {
+            with_company: company.count(),
+            crowded: crowded.len() as u64,
+            ..self.company_header(band)
+        };
         let mut file = NewBinary::begin(&path, COMPANY, &header)?;
         let bits = company.words().iter().try_for_each(|word| file.write_all(&word.to_le_bytes()));
         bits.and_then(|()| crowded.iter().try_for_each(|key| file.write_all(&key.to_le_bytes())))
@@ -271,9 +274,9 @@ impl Joiner<'_> {
         })
     }
 
-    fn in_order(&self, dealing: Dealing, part: usize) -> InOrder {
+    fn groups(&self, dealing: Dealing, part: usize) -> Groups {
         let (first_compared, crowd) = (self.folder.first_compared(), self.company.crowd());
-        InOrder { dealing, part, first_compared, crowd, group: None }
+        Groups { dealing, part, first_compared, crowd, last: None }
     }
 
     /// Deals out the pages of some parts, which have these sizes, and finds who shares a key.
@@ -285,12 +288,12 @@ impl Joiner<'_> {
         sharing: &mut Sharing,
         advance: &dyn Fn(u64),
     ) -> Result<()> {
-        let mut ends: Vec<usize> = Vec::with_capacity(sizes.len());
-        let mut dealt = untouched::<u64>(sizes.iter().fold(0, |start, size| {
-            ends.push(start);
-            start + size
-        }));
-        let dealing = keyed.dealing;
+        let (mut ends, mut all) = (Vec::with_capacity(sizes.len()), 0);
+        for size in sizes {
+            ends.push(all);
+            all += size;
+        }
+        let (mut dealt, dealing) = (untouched::<u64>(all), keyed.dealing);
         self.each_keys(keyed, advance, |first, keys| {
             for &(at, key) in keys {
                 // Parts before those of the range have numbers beyond all.
@@ -320,9 +323,9 @@ impl Joiner<'_> {
             }
             let again = &mut pages[..end];
             again.sort_unstable();
-            let (mut found, mut order) = (Found::default(), self.in_order(dealing, *part));
+            let (mut found, mut groups) = (Found::default(), self.groups(dealing, *part));
             for &written in &*again {
-                order.add(written, &mut found);
+                groups.add(written, &mut found);
             }
             found
         };

@@ -36,14 +36,13 @@ impl Held {
     /// How many pages may be held, however large memory is.
     pub(super) const MOST: u64 = u32::MAX as u64;
 
-    /// Reads the sketches of these pages, of which there are at most [`Held::MOST`].
+    /// Reads the sketches of these pages, of which there are at most [`Held::MOST`], in the shape of the first band.
     pub(super) fn read(
         folder: &Folder,
         pages: Bits,
         shape: Shape,
         advance: &(dyn Fn(u64) + Sync),
     ) -> Result<Self> {
-        let shape = Shape { band: 0, ..shape };
         let width = shape.width();
         let mut records = untouched(pages.count() as usize * width);
         let (mut parts, mut rest) = (Vec::new(), &mut records[..]);

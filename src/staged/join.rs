@@ -414,8 +414,8 @@ impl Joiner<'_> {
     fn holdable(&self, bands: &[usize]) -> Result<Together> {
         let (pages, threads) = (self.folder.pages(), rayon::current_num_threads() as u64);
         let bits = bits_bytes(pages);
-        let room = (self.budget.bytes - self.budget.bytes / 8)
-            .saturating_sub(bits + Held::read_bytes(pages, threads, self.shape(0)));
+        let beside = bits + Held::read_bytes(pages, threads, self.shape(0));
+        let room = self.budget.for_sketches().saturating_sub(beside);
         let (mut together, mut left, mut most) =
             (Together { bands: Vec::new(), pages: Bits::new(pages), at_once: 1 }, bands.to_vec(), 0);
         while !left.is_empty() {

@@ -81,6 +81,11 @@ impl Budget {
         }
     }
 
+    /// What of it may go to the sketches of several bands, their order among it.
+    fn for_sketches(&self) -> u64 {
+        self.bytes - self.bytes / 8
+    }
+
     /// The least memory that will do when so much is held anyway.
     fn least(held: u64) -> u64 {
         FIXED + held + 2 * sorter::MERGE_MEMORY + LEAST

@@ -4,6 +4,7 @@ use super::apply::{ApplyJob, Outputs, apply};
 use super::cluster::{ClusterJob, Grouping, cluster};
 use super::estimate::{Estimate, HELD_ANYWAY, in_any_case, sketch_bytes};
 use super::exact::{DEALT_AT_ONCE, HELD, LISTED, company_of, distance_of, readings};
+use super::held::Held;
 use super::join::{JoinJob, bits_bytes, join};
 use super::sketch::{Shard, SketchJob, sketch};
 use super::{Budget, told_bytes};
@@ -252,7 +253,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let held = |least: u64, sorted: u64| (least + sorted).min(memory.max(least));
     let of_file = |pages: u64| Estimate::new(pages, names, text, 1).in_memory(settings);
     let texts = n * text;
-    let bytes = Budget::beside(memory, 2 * bits).map_or(0, |budget| budget.bytes);
+    let budget = Budget::beside(memory, 2 * bits).unwrap_or(Budget { bytes: 0 });
     let audit = rates.audit * Drawn::number(documents) as f64;
     let join = rates.join * (1.0 + EACH_DOUBLING * (n / rates.pages.max(1) as f64).log2().max(0.0));
     let join = match distance_of(settings) {
@@ -262,10 +263,13 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
             let held = |together: u64| {
                 let more = (together - 1) as f64 / (bands - 1).max(1) as f64;
                 let share = usual::COMPANY + more * (usual::COMPANY_OF_ANY - usual::COMPANY);
-                n * share * width + n * usual::COMPANY * 16.0 * together.min(threads as u64) as f64
+                let ordered = Held::order_bytes(1) * together.min(threads as u64);
+                n * (share * width + usual::COMPANY * ordered as f64)
             };
-            let together =
-                (2..=bands).rev().find(|&together| held(together) < bytes as f64 * 0.875).unwrap_or(1);
+            let together = (2..=bands)
+                .rev()
+                .find(|&together| held(together) < budget.for_sketches() as f64)
+                .unwrap_or(1);
             let readings = bands.div_ceil(together);
             Join {
                 reads: "sketches",
@@ -278,7 +282,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
         // Digests twice, and with hashes for the list; that once, or once to count, for every few passes to deal it
         // out, and dealt; all columns for either side of the pairs, and for the audit.
         Some(distance) => {
-            let (held, for_loads) = (n * HELD as f64, bytes / 2);
+            let (held, for_loads) = (n * HELD as f64, budget.bytes / 2);
             let readings = readings(documents, distance, for_loads);
             let are_held = readings == 1;
             let passes = match on_disk {

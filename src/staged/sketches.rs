@@ -500,8 +500,9 @@ impl Folder {
         advance: &dyn Fn(u64),
         mut each: impl FnMut(&mut Columns, u64, u64, usize) -> Result<()>,
     ) -> Result<()> {
-        let whole = self.files.iter().enumerate().map(|(file, of)| Span { file, rows: 0..of.header.pages });
-        whole.into_iter().try_for_each(|span| self.scan_span(span, advance, &mut each))
+        let mut whole =
+            self.files.iter().enumerate().map(|(file, of)| Span { file, rows: 0..of.header.pages });
+        whole.try_for_each(|span| self.scan_span(span, advance, &mut each))
     }
 
     /// Hands over the columns of a part of a file, as [`scan`](Self::scan) does of all.
