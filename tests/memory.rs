@@ -411,6 +411,51 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     refused(&["--without-frames"], "--without-frames");
 }
 
+#[test]
+fn pairs_that_memory_does_not_hold_go_on_disk() {
+    let top = tempfile::tempdir().unwrap();
+    let crawl = top.path().join("crawl");
+    write_files(&crawl, &texts(1500, 7500, 6), 3);
+    let run = |name: &str, options: &[&str]| {
+        let out = top.path().join(name);
+        let mut command = flipside();
+        command.args(["dedup", "--threads", "2"]).arg(&crawl).arg("--out").arg(&out).args(options);
+        (command.output().unwrap(), out)
+    };
+    let report = |out: &Path| -> Value {
+        serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap()
+    };
+    let (ended, held) = run("held", &["--memory", "2GiB"]);
+    assert!(ended.status.success());
+    let memory = &report(&held)["memory"];
+    let number = |value: &Value| value.as_u64().unwrap();
+    let [pages, pairs] = ["expected_bytes", "pair_bytes"].map(|field| number(&memory[field]));
+    // The pages would fit, and with the pairs of the template they do not.
+    let limit = 48u64 << 20;
+    assert!(pages < limit && pages + pairs > limit, "{pages} and {pairs}");
+    let (ended, staged) = run("staged", &["--memory", "48MiB"]);
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.success() && told.contains("begins again, in stages on disk"), "{told}");
+    for name in ["pairs.csv", "clusters.csv", "kept.jsonl.gz"] {
+        assert!(fs::read(held.join(name)).unwrap() == fs::read(staged.join(name)).unwrap(), "{name}");
+    }
+    let report = report(&staged);
+    assert_eq!((&report["memory"]["on_disk"], &report["memory"]["pair_bytes"]), (&true.into(), &Value::Null));
+    // A build that is not optimised is itself larger than what is set apart for a program.
+    let most = if cfg!(debug_assertions) { limit * 5 / 4 } else { limit };
+    assert!(number(&report["peak_memory_bytes"]) <= most, "{}", report["peak_memory_bytes"]);
+    // What cannot go on disk is refused, and nothing is left.
+    for options in [&["--clusters", "complete"][..], &["--all-pairs"]] {
+        let (ended, out) = run("refused", &[&["--memory", "48MiB"], options].concat());
+        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(2), "{told}");
+        assert!(told.contains("pairs to look at take with the pages") && told.contains(options[0]), "{told}");
+        assert!(!out.exists());
+    }
+    let left = listed(top.path());
+    assert_eq!(left, ["crawl", "held", "staged"]);
+}
+
 /// Hears which steps a run goes through and what it says, and ends it by a panic at one of them.
 #[derive(Default)]
 struct Ending {

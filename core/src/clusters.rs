@@ -140,10 +140,19 @@ impl Linkage {
     /// # Panics
     /// If an edge names a node that `order` does not have.
     pub fn link<N: Id>(self, order: &[N], edges: &[(N, N, f32)]) -> Vec<N> {
+        self.link_all(order, edges.iter().copied())
+    }
+
+    /// The same of edges that are gone through twice at most, so that nobody has to put them in a list.
+    pub(crate) fn link_all<N: Id>(
+        self,
+        order: &[N],
+        edges: impl Iterator<Item = (N, N, f32)> + Clone,
+    ) -> Vec<N> {
         let n = order.len();
         if self == Self::Connected {
             let mut partition = Partition::singletons(n);
-            for &(a, b, _) in edges {
+            for (a, b, _) in edges {
                 partition.join(a, b);
             }
             let mut leaders: Vec<N> = N::all(n).collect();
@@ -156,18 +165,17 @@ impl Linkage {
         let mut rank = vec![0u32; n];
         (0..).zip(order).for_each(|(place, node)| rank[node.index()] = place);
         // For each node its neighbours of lower rank, in lists one after the other.
-        let later =
-            |&(a, b, _): &(N, N, f32)| if rank[a.index()] > rank[b.index()] { (a, b) } else { (b, a) };
+        let later = |a: N, b: N| if rank[a.index()] > rank[b.index()] { (a, b) } else { (b, a) };
         let mut starts = vec![0usize; n + 1];
-        edges.iter().for_each(|edge| starts[later(edge).0.index() + 1] += 1);
+        edges.clone().for_each(|(a, b, _)| starts[later(a, b).0.index() + 1] += 1);
         for node in 0..n {
             starts[node + 1] += starts[node];
         }
         let mut next = starts.clone();
-        let mut before = vec![(N::new(0), 0f32); edges.len()];
-        for edge in edges {
-            let (node, neighbour) = later(edge);
-            before[next[node.index()]] = (neighbour, edge.2);
+        let mut before = vec![(N::new(0), 0f32); starts[n]];
+        for (a, b, similarity) in edges {
+            let (node, neighbour) = later(a, b);
+            before[next[node.index()]] = (neighbour, similarity);
             next[node.index()] += 1;
         }
         let mut leader: Vec<N> = N::all(n).collect();

@@ -65,12 +65,19 @@ pub struct Context<'a> {
     pub source: &'a (dyn Fn(Document) -> u64 + Sync),
     /// Documents from this number on are old, see [`against`](Self::against).
     pub first_old: usize,
+    /// Pairs that memory is set apart for, of [`PAIR_BYTES`] each; a run that has more to look at ends with
+    /// [`Error::TooManyPairs`]. How many there are is known when they are compared, and not before: of pages of a
+    /// template each has hundreds.
+    pub most_pairs: u64,
 }
+
+/// Bytes that a pair takes at most: before it is judged, or while near ones make clusters and are listed.
+pub const PAIR_BYTES: u64 = 44;
 
 impl<'a> Context<'a> {
     /// The URLs of documents, and who hears how it goes on.
     pub fn new(url: &'a (dyn Fn(Document) -> Option<&'a str> + Sync), progress: &'a dyn Progress) -> Self {
-        Self { url, progress, score: &|_| None, source: &|_| 0, first_old: usize::MAX }
+        Self { url, progress, score: &|_| None, source: &|_| 0, first_old: usize::MAX, most_pairs: u64::MAX }
     }
 
     /// The scores of documents.
@@ -92,6 +99,11 @@ impl<'a> Context<'a> {
     /// [`Linkage::Connected`]: crate::clusters::Linkage::Connected
     pub fn against(self, first_old: usize) -> Self {
         Self { first_old, ..self }
+    }
+
+    /// The run ends with [`Error::TooManyPairs`] if more pairs than these have to be looked at.
+    pub fn with_most_pairs(self, most_pairs: u64) -> Self {
+        Self { most_pairs, ..self }
     }
 }
 
@@ -407,15 +419,22 @@ impl<'a> Prepared<'a> {
     /// Casts the net and judges what it brings up.
     ///
     /// # Errors
-    /// If an index cannot be built with these settings.
+    /// If an index cannot be built with these settings, or there are more pairs than [`Context::most_pairs`].
     pub fn find<'p, 'c: 'p>(&'p self, settings: &'p Settings, context: &'p Context<'c>) -> Result<Found<'p>> {
         let evidence = self.evidence(settings);
-        let Caught { groups, joined, searched } = net::cast(settings, &evidence, context.progress)?;
+        let Caught { groups, joined, searched } = net::cast(settings, &evidence, context)?;
         let verdicts = settings.judge.measure().and_then(|_| {
             run(context.progress, Step::Verify, joined.len(), |_| {
                 judge::judge(settings.judge, &evidence, &groups, &joined)
             })
         });
+        let (pairs, most) =
+            (verdicts.as_ref().map_or(joined.len(), |found| found.pairs.len()), context.most_pairs);
+        if pairs as u64 > most {
+            return Err(Error::TooManyPairs { pairs: pairs as u64, most });
+        }
+        // Of many pairs two lists are held at a time, and no more.
+        let joined = if verdicts.is_some() { Vec::new() } else { joined };
         let audit = verdicts.as_ref().and_then(|verdicts| {
             settings.sketches.keyed().and_then(|_| {
                 run(context.progress, Step::Audit, self.texts.sketched.len(), |_| {
@@ -449,12 +468,12 @@ impl<'a> Prepared<'a> {
         let (groups, joined, judged) = match verdicts {
             Some(Verdicts { pairs, compared, refused, skipped }) => {
                 // Each text by itself: which of them are near is what the judge has said.
-                let near = group_pairs(pairs.iter().map(|p| (p.a, p.b, p.distance, p.similarity)));
+                let near = group_pairs(pairs, |p| (p.a, p.b, p.distance, p.similarity));
                 let groups = Groups::new(texts.all().map(copies), collection, &*better);
                 (groups, near, Some(Judged { compared, refused, skipped }))
             }
             None => {
-                let near = group_pairs(joined.iter().map(|p| (p.a, p.b, p.distance, p.similarity)));
+                let near = group_pairs(joined, |p| (p.a, p.b, p.distance, p.similarity));
                 let sketched =
                     groups.iter().map(|texts| texts.iter().flat_map(|&text| copies(text)).collect());
                 let all = sketched.chain(texts.unsketched.iter().map(|&text| copies(text)));
@@ -501,11 +520,12 @@ fn also_kept(
     also
 }
 
-/// Near pairs of texts or of slots as pairs of the groups that are made of these, one of each in their order.
-fn group_pairs<K: Id>(pairs: impl Iterator<Item = (K, K, u32, f32)>) -> Vec<GroupPair> {
+/// Near pairs of texts or of slots as pairs of the groups that are made of these, one of each in their order: of the
+/// same size, so that they take the place of those in memory.
+fn group_pairs<P, K: Id>(pairs: Vec<P>, of: impl Fn(P) -> (K, K, u32, f32)) -> Vec<GroupPair> {
     let group = |id: K| Group::new(id.number());
     let pair = |(a, b, distance, similarity)| GroupPair { a: group(a), b: group(b), distance, similarity };
-    pairs.map(pair).collect()
+    pairs.into_iter().map(|p| pair(of(p))).collect()
 }
 
 /// What a run has found, before clusters are made of it.
@@ -568,7 +588,6 @@ impl Found<'_> {
         } = self;
         let Prepared { texts, collection, .. } = prepared;
         let better: Better<'_> = &*better;
-        let pairs = run(progress, Step::Pairs, joined.len(), |_| list(&groups, &joined))?;
         let n = collection.len();
         let new = groups.first_old.min(n);
         let (clusters, representatives, also) = run(progress, Step::Clusters, n, |_| {
@@ -586,6 +605,9 @@ impl Found<'_> {
             };
             (clusters, representatives, also)
         });
+        let pairs = run(progress, Step::Pairs, joined.len(), |_| list(&groups, &joined))?;
+        let pairs_found = groups.count_pairs(&joined);
+        drop(joined);
         let (measure, floor) = match (settings.cohesion(), collection.keeping()) {
             // There are no signatures to estimate from where features were kept, which tell it exactly.
             ((Measure::Estimate, floor), Keeping::Features) => (Measure::Jaccard, floor),
@@ -616,7 +638,7 @@ impl Found<'_> {
             texts: texts.len(),
             exact_duplicates: texts.all().map(goes).sum(),
             documents_with_few_features: few,
-            pairs_found: groups.count_pairs(&joined),
+            pairs_found,
             pairs,
             clusters,
             representatives,
@@ -938,6 +960,25 @@ mod tests {
         assert_eq!(kept(by_score(), [Some(0.0), Some(-0.0), None, None, None]), [0]);
         assert_eq!(kept(by_score(), [None; 5]), [0]);
         assert_eq!(kept(Keep::InputOrder, [Some(-1.0), Some(0.0), Some(0.0), None, None]), [1]);
+    }
+
+    #[test]
+    fn a_run_ends_with_more_pairs_than_it_may_hold_and_never_with_fewer() {
+        let texts = texts(300, 5);
+        for settings in all_settings() {
+            let mut deduper = Deduper::new(settings.clone()).unwrap();
+            deduper.extend(&texts);
+            let of = |most| deduper.run_with(&Context::default().with_most_pairs(most));
+            let unbounded = of(u64::MAX).unwrap();
+            // Each near pair is listed, and copies besides.
+            let listed = unbounded.pairs.len() as u64;
+            let looked_at = unbounded.searched.cost.verified;
+            assert_eq!(of(listed.max(looked_at)).as_ref(), Ok(&unbounded), "{settings:?}");
+            let near = unbounded.pairs.iter().filter(|pair| pair.kind == Kind::Near).count() as u64;
+            assert!(near > 0, "{settings:?}");
+            let ended = of(0).unwrap_err();
+            assert!(matches!(ended, Error::TooManyPairs { pairs: 1.., most: 0 }), "{settings:?}: {ended}");
+        }
     }
 
     #[test]

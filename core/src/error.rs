@@ -16,6 +16,14 @@ pub enum Error {
         /// What is possible, such as `at most 15 of 64 bits`.
         expected: String,
     },
+    /// More pairs than memory was set apart for, see [`Context::most_pairs`](crate::dedup::Context::most_pairs).
+    #[error("there are {pairs} pairs or more to look at, and memory was set apart for {most}")]
+    TooManyPairs {
+        /// The pairs that were brought up until then.
+        pairs: u64,
+        /// The most that there may be.
+        most: u64,
+    },
 }
 
 impl Error {

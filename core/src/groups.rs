@@ -139,7 +139,8 @@ impl<'a> Groups<'a> {
     /// The pairs that say it all, ascending: every copy with the copy of its text that leads, every text of a
     /// group with the group's leader, and the leaders of groups that are near.
     pub(crate) fn star_pairs(&self, joined: &[GroupPair]) -> Vec<Pair> {
-        let mut pairs = Vec::new();
+        let within: usize = self.members.iter().map(|members| members.len().saturating_sub(1)).sum();
+        let mut pairs = Vec::with_capacity(within + joined.len());
         for members in self.members.iter() {
             let Some(&leader) = members.first() else { continue };
             let mut copy_leader = leader;
@@ -219,10 +220,11 @@ impl<'a> Groups<'a> {
         let mut order: Vec<Group> = Group::all(self.len()).collect();
         order.par_sort_unstable_by(|&a, &b| better(self.leader(a), self.leader(b)));
         let edges = joined.iter().filter(|pair| !(self.holds_old(pair.a) && self.holds_old(pair.b)));
-        let mut edges: Vec<_> = edges.map(|pair| (pair.a, pair.b, pair.similarity)).collect();
+        let edges = edges.map(|pair| (pair.a, pair.b, pair.similarity));
         let mut taken: HashMap<Group, (Group, f32)> = HashMap::new();
-        if linkage == Linkage::Complete && self.first_old < self.collection.len() {
-            for &(a, b, similarity) in &edges {
+        let are_taken = linkage == Linkage::Complete && self.first_old < self.collection.len();
+        if are_taken {
+            for (a, b, similarity) in edges.clone() {
                 let (new, old) = match (self.holds_old(a), self.holds_old(b)) {
                     (false, true) => (a, b),
                     (true, false) => (b, a),
@@ -236,11 +238,9 @@ impl<'a> Groups<'a> {
                     taken.insert(new, (old, similarity));
                 }
             }
-            edges.retain(|&(a, b, _)| {
-                [a, b].iter().all(|group| !self.holds_old(*group) && !taken.contains_key(group))
-            });
         }
-        let mut centres = linkage.link(&order, &edges);
+        let is_open = |group: Group| !(are_taken && (self.holds_old(group) || taken.contains_key(&group)));
+        let mut centres = linkage.link_all(&order, edges.filter(|&(a, b, _)| is_open(a) && is_open(b)));
         taken.into_iter().for_each(|(new, (old, _))| centres[new.index()] = old);
         let mut partition = Partition::singletons(self.collection.len());
         for (group, centre) in Group::all(self.len()).zip(centres) {

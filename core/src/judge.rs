@@ -196,6 +196,9 @@ pub(crate) const WITHIN: usize = 32;
 /// Pairs of texts that are compared for two sketches.
 pub(crate) const BETWEEN: usize = 16;
 
+/// Sketches whose texts are compared before what passed is put together.
+const AT_ONCE: usize = 1 << 12;
+
 /// Compares the texts of each sketch with each other, and those of two sketches that a net brought up with
 /// each other, and keeps the pairs that pass. None if the judge goes by the net.
 ///
@@ -218,7 +221,7 @@ pub(crate) fn judge(
         })
         .collect();
     let of = |slot: Slot| &ordered[slot.index()][..];
-    let within = ordered.par_iter().filter(|texts| texts.len() > 1).map(|texts| {
+    let within = |texts: &[Text]| {
         let mut part = Verdicts::default();
         for (at, &first) in texts.iter().enumerate().take(WITHIN) {
             let anchor = evidence.anchor(measure, first);
@@ -230,10 +233,8 @@ pub(crate) fn judge(
         let all = texts.len() as u64;
         part.skipped = all * (all - 1) / 2 - part.compared;
         part
-    });
-    // Pairs ascend by their lesser slot, so that one slot's pairs lie together and share its anchors.
-    let by_slot: Vec<&[SlotPair]> = joined.chunk_by(|p, q| p.a == q.a).collect();
-    let between = by_slot.into_par_iter().map(|pairs| {
+    };
+    let between = |pairs: &[SlotPair]| {
         let mut part = Verdicts::default();
         let firsts = of(pairs[0].a);
         for (at, &first) in firsts.iter().enumerate().take(BETWEEN) {
@@ -253,14 +254,23 @@ pub(crate) fn judge(
         let all: u64 = pairs.iter().map(|pair| (firsts.len() * of(pair.b).len()) as u64).sum();
         part.skipped = all - part.compared;
         part
-    });
-    let mut all = Verdicts::default();
-    for part in within.collect::<Vec<_>>().into_iter().chain(between.collect::<Vec<_>>()) {
-        all.pairs.extend(part.pairs);
-        all.compared += part.compared;
-        all.refused += part.refused;
-        all.skipped += part.skipped;
-    }
+    };
+    // Of room that is not used nothing is taken, and a list that grows is copied.
+    let mut all = Verdicts { pairs: Vec::with_capacity(joined.len()), ..Verdicts::default() };
+    let several: Vec<&[Text]> = ordered.iter().map(Vec::as_slice).filter(|texts| texts.len() > 1).collect();
+    // Pairs ascend by their lesser slot, so that one slot's pairs lie together and share its anchors.
+    let by_slot: Vec<&[SlotPair]> = joined.chunk_by(|p, q| p.a == q.a).collect();
+    let mut add = |parts: Vec<Verdicts>| {
+        for part in parts {
+            all.pairs.extend(part.pairs);
+            all.compared += part.compared;
+            all.refused += part.refused;
+            all.skipped += part.skipped;
+        }
+    };
+    // By and by, so that the lists of parts are no second copy of all pairs.
+    several.chunks(AT_ONCE).for_each(|texts| add(texts.par_iter().map(|texts| within(texts)).collect()));
+    by_slot.chunks(AT_ONCE).for_each(|pairs| add(pairs.par_iter().map(|pairs| between(pairs)).collect()));
     all.pairs.par_sort_unstable_by_key(|pair| (pair.a, pair.b));
     Some(all)
 }

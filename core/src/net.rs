@@ -2,6 +2,7 @@
 
 use crate::calibrate::{Calibration, CalibrationParams, NEVER, Sample, calibrate, near_pairs};
 use crate::collection::{Collection, Texts};
+use crate::dedup::Context;
 use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::id::{Document, Id, Lists, Slot, Text};
@@ -186,13 +187,14 @@ pub struct Scores {
 }
 
 /// Casts the settings' net.
-pub(crate) fn cast(settings: &Settings, evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Caught> {
+pub(crate) fn cast(settings: &Settings, evidence: &Evidence<'_>, context: &Context<'_>) -> Result<Caught> {
+    let &Context { progress, most_pairs, .. } = context;
     match settings.net {
         Net::Bands { similarity, shape } => {
             let params = settings.minhash_params().unwrap_or_default();
-            by_bands(params, similarity, shape, settings.judge, evidence, progress)
+            by_bands(params, similarity, shape, settings.judge, evidence, most_pairs, progress)
         }
-        Net::Keys => by_keys(evidence, progress),
+        Net::Keys => by_keys(evidence, most_pairs, progress),
         _ => by_hashes(settings, evidence, progress),
     }
 }
@@ -555,12 +557,17 @@ impl<'a> Banded<'a> {
     fn join(
         distinct: &'a DistinctSignatures<Text>,
         params: JoinParams,
+        most_pairs: u64,
         progress: &dyn Progress,
     ) -> Result<(Self, Vec<search::NearPair>)> {
         let mut found = Vec::new();
-        let stats = run(progress, Step::Join, distinct.len(), |_| {
-            bands::join_with(distinct, params, |_| true, |pairs| found.extend_from_slice(pairs))
-        })?;
+        let add = |pairs: &[search::NearPair]| {
+            found.extend_from_slice(pairs);
+            let (pairs, most) = (found.len() as u64, most_pairs);
+            if pairs > most { Err(Error::TooManyPairs { pairs, most }) } else { Ok(()) }
+        };
+        let join = |_: &(dyn Fn(u64) + Sync)| bands::try_join_with(distinct, params, |_| true, add);
+        let stats = run(progress, Step::Join, distinct.len(), join)?;
         found.par_sort_unstable();
         found.dedup();
         Ok((Self { distinct, params, stats }, found))
@@ -600,6 +607,7 @@ fn by_bands(
     shape: BandShape,
     judge: Judge,
     evidence: &Evidence<'_>,
+    most_pairs: u64,
     progress: &dyn Progress,
 ) -> Result<Caught> {
     let m = params.permutations;
@@ -616,10 +624,10 @@ fn by_bands(
         _ => min_matches(m, similarity),
     };
     let params = JoinParams::new(banding, least);
-    let (banded, found) = Banded::join(&distinct, params, progress)?;
+    let (banded, found) = Banded::join(&distinct, params, most_pairs, progress)?;
     let joined: Vec<SlotPair> = found
-        .par_iter()
-        .map(|&search::NearPair { a, b, distance }| {
+        .into_par_iter()
+        .map(|search::NearPair { a, b, distance }| {
             let similarity = (m as u32 - distance) as f32 / m as f32;
             SlotPair { a, b, distance, similarity }
         })
@@ -631,7 +639,7 @@ fn by_bands(
 
 /// Pairs of sketches that share a key. Keys and bits together make a list of numbers in which each key is a
 /// band of its own.
-fn by_keys(evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Caught> {
+fn by_keys(evidence: &Evidence<'_>, most_pairs: u64, progress: &dyn Progress) -> Result<Caught> {
     let texts: Vec<Text> =
         evidence.texts.sketched.iter().copied().filter(|&text| evidence.two(text).is_some()).collect();
     let first = texts.first().and_then(|&text| evidence.two(text));
@@ -653,18 +661,21 @@ fn by_keys(evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Caught> {
         Signatures::from_values(width, values).map(|sketches| DistinctSignatures::of(sketches, &texts))
     })?;
     let params = JoinParams::new(Banding { bands: keys, rows: 1 }, 1);
-    let (banded, found) = Banded::join(&distinct, params, progress)?;
+    let (banded, found) = Banded::join(&distinct, params, most_pairs, progress)?;
     let groups = distinct.groups();
     let two = |slot: Slot| {
         let text = groups.get(slot)[0];
         evidence.two(text).map(|two| two.hash).zip(evidence.bits(text))
     };
     let joined: Vec<SlotPair> = found
-        .par_iter()
-        .filter_map(|&search::NearPair { a, b, .. }| {
-            let ((hash, bits), (other, others)) = (two(a)?, two(b)?);
-            let (distance, similarity) = ((hash ^ other).count_ones(), resemblance::estimate(bits, others));
-            Some(SlotPair { a, b, distance, similarity })
+        .into_par_iter()
+        .map(|search::NearPair { a, b, .. }| {
+            // Whoever has a slot has both sketches.
+            let (distance, similarity) =
+                two(a).zip(two(b)).map_or((0, 0.0), |((hash, bits), (other, others))| {
+                    ((hash ^ other).count_ones(), resemblance::estimate(bits, others))
+                });
+            SlotPair { a, b, distance, similarity }
         })
         .collect();
     let size = |slot: Slot| groups.get(slot).len() as u64;

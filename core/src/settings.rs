@@ -827,7 +827,7 @@ mod tests {
     fn refused(settings: &Settings) -> &'static str {
         match settings.check() {
             Err(Error::Parameter { parameter, .. }) => parameter,
-            Ok(()) => "",
+            other => other.map_or("another error", |()| ""),
         }
     }
 

@@ -22,7 +22,7 @@ use crate::tables::{PAGES_PARQUET, write_pages_parquet};
 use crate::wording::counted;
 use flipside_core::audit::Audit;
 use flipside_core::collection::Collection;
-use flipside_core::dedup::{Cohesion, Context, Judged, Outcome, Pair, Prepared, Searched};
+use flipside_core::dedup::{Cohesion, Context, Judged, Outcome, PAIR_BYTES, Pair, Prepared, Searched};
 use flipside_core::id::{Cluster, Document, Id};
 use flipside_core::settings::Settings;
 use hashbrown::HashSet;
@@ -43,6 +43,14 @@ pub(crate) const SHOWN_MEMBERS: usize = 4;
 /// If no document could be read, if a setting has no meaning, or if the results cannot be written;
 /// then there is no folder.
 pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
+    dedup_of_pairs(job, u64::MAX, progress)
+}
+
+/// The same of at most so many near pairs.
+///
+/// # Errors
+/// As [`dedup`]; and if there are more, see [`Context::most_pairs`].
+pub(crate) fn dedup_of_pairs(job: &Job, most_pairs: u64, progress: &dyn Progress) -> Result<Summary> {
     if job.writes.pages_parquet && cfg!(not(feature = "parquet")) {
         let expected = "another table; this build of flipside has not the feature `parquet`";
         return Err(Error::parameter("write", "pages.parquet", expected));
@@ -61,6 +69,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         let source = |document| sources.of(document);
         let context =
             Context::new(&url, &stages).scored(&score).from_sources(&source).against(pages.new_pages());
+        let context = context.with_most_pairs(most_pairs);
         let outcome = prepared.find(&job.settings, &context)?.outcome()?;
         let written = write(job, &pages, &outcome, &folder, &stages)?;
         let findings = Findings::of(job, &pages, &outcome, written)?;
@@ -270,7 +279,10 @@ impl Findings {
                 ..against(&pages.collection, outcome)
             }),
             scores: Scores::new(job, pages)?.warning(&job.settings.keep, pages.new_pages()),
-            memory: job.expected.clone(),
+            memory: job.expected.as_ref().map(|told| MemoryReport {
+                pair_bytes: Some(outcome.pairs.len() as u64 * PAIR_BYTES),
+                ..told.clone()
+            }),
         })
     }
 

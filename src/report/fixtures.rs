@@ -203,6 +203,7 @@ pub fn psm() -> Report {
             limit_bytes: 4 << 30,
             expected_pages: 1_400_000,
             expected_bytes: 7 << 30,
+            pair_bytes: None,
             on_disk: true,
             expected_disk_bytes: Some(900 << 20),
             disk_bytes: Some(871 << 20),

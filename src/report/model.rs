@@ -108,8 +108,11 @@ pub struct MemoryReport {
     pub limit_bytes: u64,
     /// Pages that were expected.
     pub expected_pages: u64,
-    /// Bytes that the run was expected to hold in memory.
+    /// Bytes that the run was expected to hold in memory, for its pages.
     pub expected_bytes: u64,
+    /// Bytes that near pairs took besides, in memory: how many there are is known when pages are compared, and not
+    /// before. None in earlier reports, and where it went on disk, which holds them.
+    pub pair_bytes: Option<u64>,
     /// Whether it went in stages on disk.
     pub on_disk: bool,
     /// If so, bytes that its working folder was expected to take,

@@ -2,7 +2,7 @@
 //! come to the folder of results that a run in memory makes.
 
 use super::cluster::{Grouping, cluster_folder};
-use super::estimate::{Estimate, in_any_case};
+use super::estimate::Estimate;
 use super::exact::{company_of, distance_of};
 use super::join::{all_edges, join_folder};
 use super::kept::Kept;
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::hash::text_digest;
 use crate::making::{keep, kept_told, sweep};
 use crate::pipeline::dedup::{
-    Findings, SHOWN_PAIRS, dedup as dedup_in_memory, report, rows_of_files, rows_of_old, told_first,
+    Findings, SHOWN_PAIRS, dedup_of_pairs, report, rows_of_files, rows_of_old, told_first,
 };
 use crate::pipeline::output::{self, OutputFolder};
 use crate::pipeline::samples::{Catalogue, Sampler};
@@ -35,7 +35,7 @@ use crate::tables::{PAGES, PAGES_JSONL, REMOVED, write_pages_jsonl};
 use crate::tables::{PAGES_PARQUET, write_pages_parquet};
 use crate::wording::printable_path;
 use flipside_core::clusters::{Keep, Linkage};
-use flipside_core::dedup::Judged;
+use flipside_core::dedup::{Judged, PAIR_BYTES};
 use flipside_core::id::{Document, Id};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -63,40 +63,55 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     job.settings.check()?;
     let limit = job.memory.unwrap_or_else(memory_share);
     let Some((files, expected)) = expected(job)? else {
-        return dedup_in_memory(job, progress);
+        return dedup_of_pairs(job, u64::MAX, progress);
     };
     let held = expected.in_memory(&job.settings);
-    // What was promised is kept to, whatever the pages are like.
-    let most = if job.memory.is_some() { in_any_case(held) } else { held };
     let told = MemoryReport {
         limit_bytes: limit,
         expected_pages: expected.pages,
         expected_bytes: held,
         ..MemoryReport::default()
     };
-    let in_memory =
-        |progress| dedup_in_memory(&Job { expected: Some(told.clone()), ..job.clone() }, progress);
+    let in_memory = |most_pairs| {
+        dedup_of_pairs(&Job { expected: Some(told.clone()), ..job.clone() }, most_pairs, progress)
+    };
+    let can = can_be_staged(job).and_then(|()| least(job, &files.inputs, &expected, limit));
     // What was begun on disk goes on there, however much memory is free now.
     let left = left_beside(&real, job, &files)?;
-    if most <= limit && !left.as_ref().is_some_and(|left| left.is_of_job) {
+    if held <= limit && !left.as_ref().is_some_and(|left| left.is_of_job) {
         if let Some(Left { path, .. }) = left {
             let shown = printable_path(&path);
             progress.note(&format!(
                 "{shown} is of another run, which was ended; remove it, unless it is to go on"
             ));
         }
-        return in_memory(progress);
+        // Pairs beyond a few have what the pages leave, unless nothing was promised and there is no other way.
+        let most_pairs = match (&can, job.memory) {
+            (Err(_), None) => u64::MAX,
+            _ => expected.pages / 2 + (limit - held) / PAIR_BYTES,
+        };
+        let pairs = match in_memory(most_pairs) {
+            Err(Error::Core(flipside_core::Error::TooManyPairs { pairs, .. })) => pairs,
+            done => return done,
+        };
+        let needed = told_bytes(held + pairs * PAIR_BYTES);
+        let at_once = can.map_err(|why| {
+            let expected =
+                format!("more than {needed}, which {pairs} pairs to look at take with the pages; {why}");
+            Error::parameter("memory", told_bytes(limit), expected)
+        })?;
+        progress.note(&format!(
+            "more than {pairs} pairs to look at take more than {needed} of memory with the pages, and {} may be taken, so \
+             the run begins again, in stages on disk",
+            told_bytes(limit)
+        ));
+        return on_disk(job, files, &expected, told, at_once, progress);
     }
-    let can = can_be_staged(job).and_then(|()| least(job, &files.inputs, &expected, limit));
     match (can, job.memory) {
         (Ok(at_once), _) => {
-            if most > limit {
-                let of_alike = match held > limit {
-                    true => String::new(),
-                    false => format!(", and up to {} where very many pages are alike,", told_bytes(most)),
-                };
+            if held > limit {
                 progress.note(&format!(
-                    "{} of memory are expected to be needed{of_alike} and {} may be taken, so the run goes in stages on disk",
+                    "{} of memory are expected to be needed and {} may be taken, so the run goes in stages on disk",
                     told_bytes(held),
                     told_bytes(limit)
                 ));
@@ -108,7 +123,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
                 format!("at least {}, which these pages are expected to take; {why}", told_bytes(held));
             Err(Error::parameter("memory", told_bytes(memory), expected))
         }
-        (Err(_), _) => in_memory(progress),
+        (Err(_), _) => in_memory(u64::MAX),
     }
 }
 

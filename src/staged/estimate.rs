@@ -78,7 +78,8 @@ impl Estimate {
         super::plan::disk_bytes(self.pages as f64, names, settings, memory as f64).most() as u64
     }
 
-    /// Bytes that a run in memory is expected to hold at most.
+    /// Bytes that a run in memory is expected to hold at most, but for those of near pairs beyond the few that
+    /// ordinary pages have: nothing says beforehand how many are of one template.
     pub fn in_memory(&self, settings: &Settings) -> u64 {
         // Features as their numbers and counts, and of each different one its hash: of text, a word has six bytes.
         let features = 14.0 * self.text / 6.0;
@@ -100,12 +101,6 @@ impl Estimate {
             + self.read_ahead
             + (self.pages as f64 * self.merged(kept).max(later)) as u64
     }
-}
-
-/// Bytes that a run in memory may hold of which so many are expected: the more pages are alike, the more pairs are
-/// compared, which nothing says beforehand. Seen up to 1.74 times as many.
-pub fn in_any_case(expected: u64) -> u64 {
-    expected.saturating_mul(7) / 4
 }
 
 /// How many files of so many bytes each may be worked on at once; none if not even one may.

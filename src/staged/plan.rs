@@ -2,7 +2,7 @@
 
 use super::apply::{ApplyJob, Outputs, apply};
 use super::cluster::{ClusterJob, Grouping, cluster};
-use super::estimate::{Estimate, HELD_ANYWAY, in_any_case, sketch_bytes};
+use super::estimate::{Estimate, HELD_ANYWAY, sketch_bytes};
 use super::exact::{DEALT_AT_ONCE, HELD, LISTED, company_of, distance_of, readings};
 use super::held::Held;
 use super::join::{JoinJob, bits_bytes, join};
@@ -231,7 +231,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let memory = job.memory.unwrap_or_else(memory_share);
     let expected = Estimate::new(documents, names, text, threads);
     let held_bytes = expected.in_memory(settings);
-    let on_disk = if job.memory.is_some() { in_any_case(held_bytes) } else { held_bytes } > memory;
+    let on_disk = held_bytes > memory;
     let n = documents as f64;
     let disk_bytes = disk_bytes(n, names, settings, memory as f64);
     let width = sketch_bytes(settings) as f64;

@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 
 /// Places of a sorted band that are joined before their pairs are handed on: bounds the memory that pairs
 /// take to this times the larger of [`JoinParams::full_bucket`] and [`JoinParams::neighbours`].
-const BATCH: usize = 1 << 14;
+const BATCH: usize = 1 << 13;
 /// Places that one task joins.
 const TASK: usize = 1 << 7;
 
@@ -129,6 +129,20 @@ pub fn join_with<K: Copy + Ord + Send + Sync>(
     accept: impl Fn(NearPair) -> bool + Sync,
     mut found: impl FnMut(&[NearPair]),
 ) -> Result<Vec<BandStats>> {
+    let found = |pairs: &[NearPair]| {
+        found(pairs);
+        Ok(())
+    };
+    try_join_with(distinct, params, accept, found)
+}
+
+/// The same, which ends if `found` cannot take what it gets.
+pub(crate) fn try_join_with<K: Copy + Ord + Send + Sync>(
+    distinct: &DistinctSignatures<K>,
+    params: JoinParams,
+    accept: impl Fn(NearPair) -> bool + Sync,
+    mut found: impl FnMut(&[NearPair]) -> Result<()>,
+) -> Result<Vec<BandStats>> {
     let signatures = distinct.signatures();
     params.banding.check(signatures.permutations())?;
     if params.neighbours == 0 {
@@ -152,7 +166,7 @@ pub fn join_with<K: Copy + Ord + Send + Sync>(
             for (pairs, part) in parts {
                 stats.add(&part);
                 if !pairs.is_empty() {
-                    found(&pairs);
+                    found(&pairs)?;
                 }
             }
         }

@@ -162,7 +162,7 @@ mod tests {
         }
         assert_eq!([1, 2, 3].map(most_hashes), [u32::MAX, u32::MAX / 2, u32::MAX / 3]);
         let refused = |params: DialParams| {
-            let Error::Parameter { parameter, .. } = params.masks(1 << 20).unwrap_err();
+            let Err(Error::Parameter { parameter, .. }) = params.masks(1 << 20) else { panic!("{params:?}") };
             parameter
         };
         let with = |change: fn(&mut DialParams)| DialParams::new(3, 3).with(change);
