@@ -129,6 +129,12 @@ RIVALS = {
         "*datasketch, best of {}: 256 permutations, 5-shingles, index for .6, checked from .82*",
         ("datasketch", "5-shingles, 256 permutations, LSH 0.6, estimate from 0.82"),
     ),
+    "fastrustrag-3shingles-0.8": (None, "*fastrustrag, its own defaults: 3-shingles, .8*", None),
+    "fastrustrag-5shingles-0.8": (None, "*fastrustrag, 5-shingles, .8*", None),
+    "datatrove-14x8": (None, "*datatrove, its own defaults: 5-grams, 14 bands of 8*", None),
+    "duplodocus-14x8-cl100k": (None, "*Duplodocus, its own defaults: 5-grams of cl100k, 14 bands of 8*", None),
+    "duplodocus-14x8": (None, "*Duplodocus, its fastest tokeniser*", None),
+    "duplodocus-20x5": (None, "*Duplodocus, the same, bands as in its documentation: 20 of 5*", None),
 }
 BEST = ("find-simdoc-jaccard-5shingles-0.2", "datasketch-5shingles-256-0.6-0.82")
 GRID = ("bbc-news", "debian-descriptions", "newsgroups20", "web-pages")
@@ -158,7 +164,11 @@ def rival(name, label):
 def rivals():
     body = []
     for name, (_, label, in_grid) in RIVALS.items():
-        chosen_on = short(tried(in_grid[0])[in_grid[1]]) if in_grid else "–"
+        chosen_on = "–"
+        if in_grid:
+            chosen_on = short(tried(in_grid[0])[in_grid[1]])
+        elif any((r["setting"], r["set"]) == (name, GRID[0]) for r in rows("two-sketches/settings.csv")):
+            chosen_on = mean_of("settings", name, GRID)
         body.append([rival(name, label), chosen_on, *(with_interval("settings", name, of) for of in HELD_OUT), mean_of("settings", name, HELD_OUT)])
     # Its clusters were scored where they were made, without intervals.
     of_clusters = tried("text-dedup")
@@ -811,6 +821,11 @@ def jobs():
     yield "README.md", f"""the default {of["both"]:.1f} times, `--method simhash` {of["simhash"]:.1f}, `minhash` {of["minhash"]:.1f}, `psm` {of["psm"]:.1f},
         `bphs` {of["bphs"]:.1f}, and `minhash` with `--verify jaccard` {of["minhash, counted"]:.1f}"""
     yield "README.md", f"""default {all_sets["both"]:.1f} times, `simhash` {all_sets["simhash"]:.1f}, `minhash` {all_sets["minhash"]:.1f}"""
+    times = {r["tool"]: float(r["times_flipside"]) for r in rows("rivals/costs.csv")}
+    yield "README.md", f"""rensa takes {times["rensa, as documented"]:.1f} times as much for sets of words and {times["rensa, runs of 5 words"]:.1f}
+        times for runs of five, Duplodocus {times["Duplodocus, uniseg"]:.0f} to {times["Duplodocus, cl100k"]:.0f} times, fastrustrag
+        {times["fastrustrag, as documented"]:.0f}, datasketch {times["datasketch, as documented"]:.0f}, find-simdoc {times["find-simdoc"]:.0f}, text-dedup
+        {times["text-dedup"]:.0f}, datatrove {times["datatrove"]:.0f}"""
 
 
 def searches():

@@ -89,25 +89,47 @@ with open(kept, "w", encoding="utf-8") as out:
         out.write(open(name, encoding="utf-8").read())
 """
 
+FASTRUSTRAG = """
+import json, sys
+import fastrustrag
+with open(sys.argv[1], encoding="utf-8", newline="\\n") as pages:
+    lines = list(pages)
+pipeline = fastrustrag.DeduplicationPipeline(num_bands=20, num_hashes=128, shingle_size=SHINGLE, similarity_threshold=0.8)
+texts = [json.loads(line)["text"] for line in lines]
+pipeline.process_documents(texts)
+# Its threads number the texts as they come to them, so each that goes is asked back.
+goes = {}
+for number in {max(a, b) for a, b, _ in pipeline.deduplicate_corpus()}:
+    text = pipeline.get_document(number)
+    goes[text] = goes.get(text, 0) + 1
+with open(sys.argv[2], "w", encoding="utf-8") as kept:
+    for line, text in zip(lines, texts):
+        if goes.get(text):
+            goes[text] -= 1
+        else:
+            kept.write(line)
+"""
+
 LEAVES_OUT = "leaves out pairs, clusters and any check of what it missed"
 # Environment, program, and what the job does.
 PYTHON_TOOLS = {
     "rensa, as documented": ("rensa", WORDS + RENSA, f"MinHash of words cut at blanks, 128 positions, its index at .8, candidates checked; {LEAVES_OUT}"),
     "rensa, runs of 5 words": ("rensa", SHINGLES + RENSA, f"the same of runs of five words cut at blanks, made in Python; {LEAVES_OUT}"),
     "datasketch, as documented": ("datasketch", WORDS + DATASKETCH, f"MinHash of words cut at blanks, 128 permutations, its index at .8, candidates unchecked; {LEAVES_OUT}"),
+    "fastrustrag, as documented": ("fastrustrag", "SHINGLE = 3\n" + FASTRUSTRAG, f"MinHash of runs of three words cut at blanks, 128 positions in 20 bands, candidates checked by the estimate at .8; the later page of each pair goes; {LEAVES_OUT}"),
+    "fastrustrag, runs of 5 words": ("fastrustrag", "SHINGLE = 5\n" + FASTRUSTRAG, f"the same of runs of five words; {LEAVES_OUT}"),
     "datatrove": ("datatrove", DATATROVE, "its four stages with its example's 14 bands of 8 hashes of 64 bits, 5-grams of its tokeniser; connected components of unchecked candidates; leaves out pairs and a report of what it missed"),
 }
 ENVIRONMENTS = {
     "rensa": ("rensa", ["rensa==0.5.0"]),
     "datasketch": ("datasketch", ["datasketch==2.0.0", "numpy"]),
+    # Its source alone is on PyPI; pip builds it, with cargo.
+    "fastrustrag": ("fastrustrag", ["fastrustrag==0.1.2"]),
     "datatrove": ("datatrove", ["datatrove[io]==0.10.1", "regex", "nltk", "tldextract", "orjson", "xxhash==3.5.0", "spacy", "tokenizers"]),
     "text-dedup": ("text_dedup", ["text-dedup==0.4.0"]),
 }
-# Named where one would look for them.
-NOT_PACKAGED = {
-    "fastrustrag": "no package of that name on PyPI or crates.io",
-    "Duplodocus": "source in a repository alone, no package on PyPI or crates.io",
-}
+# On no registry: its program is named by the environment, or built of its repository.
+DUPLODOCUS = "https://github.com/allenai/duplodocus"
 
 
 def processor():
@@ -179,6 +201,37 @@ def number_of_lines(path):
         return sum(1 for _ in lines)
 
 
+def duplodocus_program(work):
+    """The program, and what tells which it is; or why there is none."""
+    given = os.environ.get("DUPLODOCUS")
+    try:
+        source = os.environ.get("DUPLODOCUS_SOURCE", "as found")
+        if not given:
+            folder = work / "duplodocus"
+            if not folder.exists():
+                subprocess.run(["git", "clone", "-q", "--depth", "1", DUPLODOCUS, folder], check=True, capture_output=True, timeout=120)
+            built = ["cargo", "build", "-q", "--release", "--manifest-path", folder / "Cargo.toml"]
+            subprocess.run(built, check=True, capture_output=True, timeout=900)
+            commit = ["git", "-C", folder, "rev-parse", "--short=10", "HEAD"]
+            source = subprocess.run(commit, check=True, capture_output=True, text=True).stdout.strip()
+        program = Path(given or folder / "target/release/duplodocus").resolve()
+        version = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout.split()[-1]
+        return program, f"{version}, {source}"
+    except (subprocess.SubprocessError, OSError) as error:
+        return None, reason_of(error)
+
+
+def duplodocus(program, shape, pages, folder, runs):
+    """All in memory, as its README has it for small sets, with one thread."""
+    inputs = folder.parent / "duplodocus-pages"
+    inputs.mkdir(exist_ok=True)
+    shutil.copy(pages, inputs / "pages.jsonl")
+    command = [program, "minhash-memory", "--input-dir", inputs, "--storage-dir", folder / "work", "--output-dir", folder / "out"]
+    command += ["--text-key", "text", *shape.split(), "--ngram-size", "5", "--remove-duplicates", "true", "--cleanup-storage"]
+    seconds = timed(["env", "RAYON_NUM_THREADS=1", *command], runs, folder)
+    return seconds, sum(number_of_lines(file) for file in (folder / "out").rglob("*.jsonl"))
+
+
 def text_dedup(work, python, pages, folder, runs):
     """The package's own program, which keeps its pages as a dataset."""
     command = [python, "-m", "text_dedup.minhash", "--path", "json", "--data_files", pages, "--split", "train", "--column", "text"]
@@ -225,14 +278,13 @@ def main():
             ("flipside --kept-files each", "--kept-files each", f"kept.{pages.name}", "both sketches of runs of five words, candidates judged at .8; pairs, clusters, an audit of what was missed, a report, kept pages as plain lines"),
             ("flipside", "", "kept.jsonl.gz", "the same, kept pages packed"),
             ("flipside --method minhash", "--method minhash", "kept.jsonl.gz", "MinHash of runs of five words, 128 positions of 32 bits, candidates checked by the estimate at .8; the same output without the audit, kept pages packed"),
+            ("flipside --method minhash --bands 14x8", "--method minhash --bands 14x8 --kept-files each", f"kept.{pages.name}", "the same with the bands of datatrove and Duplodocus, kept pages as plain lines"),
         ]:
             out = folder / "result"
             # Clusters as the others have them.
             options += " --clusters connected"
             seconds = timed([flipside, "dedup", pages, "--out", out, "--threads", "1", "--quiet", *options.split()], given.runs, folder)
             row(tool, version, did, seconds, number_of_lines(out / kept))
-        for tool, why in NOT_PACKAGED.items():
-            print(f"{tool}: left out: {why}", file=sys.stderr)
         for tool, (package, program, did) in PYTHON_TOOLS.items():
             python, version = environment(work / f"environment-{package}", *ENVIRONMENTS[package])
             if python is None:
@@ -254,6 +306,21 @@ def main():
                 row("text-dedup", version, "text_dedup.minhash, 5-grams, 250 positions, .8; connected components of unchecked candidates; leaves out pairs and a report of what it missed", seconds, kept)
             except subprocess.SubprocessError as error:
                 print(f"text-dedup: left out: {reason_of(error)}", file=sys.stderr)
+        program, version = duplodocus_program(work)
+        if program is None:
+            print(f"Duplodocus: left out: {version}", file=sys.stderr)
+        for name, shape, why in [
+            ("Duplodocus, cl100k", "--num-buckets 14 --bucket-size 8 --tokenizer cl100k", "14 bands of 8 and 5-grams, its code's defaults, with the tokeniser whose name it refuses by default"),
+            ("Duplodocus, uniseg", "--num-buckets 14 --bucket-size 8 --tokenizer uniseg", "the same with its fastest tokeniser, which takes blanks for words"),
+            ("Duplodocus, uniseg, 20 bands of 5", "--num-buckets 20 --bucket-size 5 --tokenizer uniseg", "the same with the bands of its README"),
+        ] if program else []:
+            try:
+                seconds, kept = duplodocus(program, shape, pages, folder, given.runs)
+            except subprocess.SubprocessError as error:
+                print(f"{name}: left out: {reason_of(error)}", file=sys.stderr)
+                continue
+            did = f"minhash-memory, {why}; connected components of unchecked candidates; leaves out pairs and a report of what it missed"
+            row(name, version, did, seconds, kept)
         simdoc = HERE / "simdoc"
         built = subprocess.run(["cargo", "build", "-q", "--release", "--manifest-path", simdoc / "Cargo.toml", "--target-dir", work / "simdoc"], capture_output=True, text=True)
         if built.returncode != 0:
