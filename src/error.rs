@@ -52,6 +52,9 @@ pub enum Error {
     /// No document was found in the input.
     #[error("no documents to work on: {}", printable(.0))]
     NoDocuments(String),
+    /// What an earlier stage is to make is not there.
+    #[error("{}", printable(.0))]
+    Missing(String),
 }
 
 impl Error {
@@ -98,6 +101,7 @@ mod tests {
             Error::parameter("page", evil, evil),
             Error::Table { path: evil.into(), line: 1, expected, got: evil.into() },
             Error::NoDocuments(evil.into()),
+            Error::Missing(evil.into()),
         ] {
             let told = error.to_string();
             assert!(told.contains(r"a\n\u{1b}[2J") && !told.chars().any(char::is_control), "{told:?}");

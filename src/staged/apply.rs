@@ -132,7 +132,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
                 "{}: flipside cluster --clusters {linkage}, with the same pages to stay, has not made it yet",
                 path.display()
             );
-            Error::NoDocuments(told)
+            Error::Missing(told)
         }
         error => error,
     })?;
@@ -234,7 +234,7 @@ fn match_inputs(folder: &Folder, inputs: &[&Input]) -> Result<Vec<usize>> {
         };
         let Some(at) = found else {
             let told = format!("{}: no sketches of it in {}", input.path.display(), folder.path.display());
-            return Err(Error::NoDocuments(told));
+            return Err(Error::Missing(told));
         };
         let stored = of(&folder.files[at]);
         if (stored.bytes, &stored.mark) != (mark.bytes, &mark.mark) {

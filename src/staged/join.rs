@@ -1065,7 +1065,7 @@ pub fn all_edges(folder: &Folder) -> Result<(Vec<Body>, u64)> {
                 "{}: flipside join has not made it yet; it makes what is missing. What was joined with --against needs it here, too",
                 path.display()
             );
-            return Err(Error::NoDocuments(told));
+            return Err(Error::Missing(told));
         };
         let is_of = header.sketches == folder.id && header.band == band && header.pages == folder.pages();
         belongs_to(&path, is_of)?;

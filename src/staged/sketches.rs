@@ -571,7 +571,7 @@ fn files_of(folder: &Path) -> Result<Vec<SketchFile>> {
     paths.sort();
     if paths.is_empty() {
         let told = format!("{}: no file of sketches; flipside sketch makes them", folder.display());
-        return Err(Error::NoDocuments(told));
+        return Err(Error::Missing(told));
     }
     paths.iter().map(|path| SketchFile::open(path)).collect()
 }
