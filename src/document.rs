@@ -87,7 +87,8 @@ impl DocumentTable {
             .zip(&parts)
             .flat_map(|(part, table)| Document::all(table.rows.len()).map(move |at| (part, at)))
             .collect();
-        origins.sort_unstable_by_key(|&(part, at)| parts[part as usize].rows[at.index()].id);
+        // Each table is in order, or nearly: a stable sort merges what it finds so.
+        origins.sort_by_key(|&(part, at)| parts[part as usize].rows[at.index()].id);
         let mut merged = Self {
             rows: Vec::with_capacity(origins.len()),
             strings: String::with_capacity(parts.iter().map(|part| part.strings.len()).sum()),

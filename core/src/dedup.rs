@@ -494,6 +494,7 @@ impl<'a> Prepared<'a> {
             searched,
             judged,
             audit,
+            most_pairs: context.most_pairs,
         })
     }
 }
@@ -541,6 +542,7 @@ pub struct Found<'p> {
     searched: Searched,
     judged: Option<Judged>,
     audit: Option<Audit>,
+    most_pairs: u64,
 }
 
 impl Found<'_> {
@@ -557,10 +559,13 @@ impl Found<'_> {
     /// # Errors
     /// If all pairs are to be listed and there are too many.
     pub fn outcome(self) -> Result<Outcome> {
-        let all_pairs = self.settings.all_pairs;
-        self.listing(|groups, joined| match all_pairs {
-            true => groups.all_pairs(joined),
-            false => Ok(groups.star_pairs(joined)),
+        let (all_pairs, most) = (self.settings.all_pairs, self.most_pairs);
+        self.listing(|groups, joined| {
+            if !all_pairs {
+                return Ok(groups.star_pairs(joined));
+            }
+            let pairs = groups.count_pairs(joined);
+            if pairs > most { Err(Error::TooManyPairs { pairs, most }) } else { groups.all_pairs(joined) }
         })
     }
 
@@ -585,6 +590,7 @@ impl Found<'_> {
             searched,
             judged,
             audit,
+            ..
         } = self;
         let Prepared { texts, collection, .. } = prepared;
         let better: Better<'_> = &*better;
@@ -979,6 +985,15 @@ mod tests {
             let ended = of(0).unwrap_err();
             assert!(matches!(ended, Error::TooManyPairs { pairs: 1.., most: 0 }), "{settings:?}: {ended}");
         }
+        // All pairs of copies count as well, where they are listed.
+        let copies = vec![texts.iter().max_by_key(|text| text.len()).unwrap().clone(); 20];
+        let run = |all_pairs, most| {
+            let mut deduper = Deduper::new(Settings { all_pairs, ..Settings::default() }).unwrap();
+            deduper.extend(&copies);
+            deduper.run_with(&Context::default().with_most_pairs(most)).map(|outcome| outcome.pairs.len())
+        };
+        assert_eq!([run(false, 0), run(true, 190)], [Ok(19), Ok(190)]);
+        assert_eq!(run(true, 189), Err(Error::TooManyPairs { pairs: 190, most: 189 }));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::tables::{PAGES_PARQUET, write_pages_parquet};
 use crate::wording::counted;
 use flipside_core::audit::Audit;
 use flipside_core::collection::Collection;
-use flipside_core::dedup::{Cohesion, Context, Judged, Outcome, PAIR_BYTES, Pair, Prepared, Searched};
+use flipside_core::dedup::{Cohesion, Context, Judged, Kind, Outcome, PAIR_BYTES, Pair, Prepared, Searched};
 use flipside_core::id::{Cluster, Document, Id};
 use flipside_core::settings::Settings;
 use hashbrown::HashSet;
@@ -249,6 +249,7 @@ impl Findings {
             shown,
             cohesion: outcome.cohesion.get(cluster.index()).copied(),
         };
+        let near = outcome.pairs.iter().filter(|pair| pair.kind == Kind::Near).count() as u64;
         Ok(Self {
             files: pages.files.clone(),
             new_files: pages.new_files,
@@ -279,10 +280,10 @@ impl Findings {
                 ..against(&pages.collection, outcome)
             }),
             scores: Scores::new(job, pages)?.warning(&job.settings.keep, pages.new_pages()),
-            memory: job.expected.as_ref().map(|told| MemoryReport {
-                pair_bytes: Some(outcome.pairs.len() as u64 * PAIR_BYTES),
-                ..told.clone()
-            }),
+            memory: job
+                .expected
+                .as_ref()
+                .map(|told| MemoryReport { pair_bytes: Some(PAIR_BYTES * near), ..told.clone() }),
         })
     }
 
