@@ -195,7 +195,7 @@ pub(crate) fn cast(settings: &Settings, evidence: &Evidence<'_>, context: &Conte
             by_bands(params, similarity, shape, settings.judge, evidence, most_pairs, progress)
         }
         Net::Keys => by_keys(evidence, most_pairs, progress),
-        _ => by_hashes(settings, evidence, progress),
+        _ => by_hashes(settings, evidence, most_pairs, progress),
     }
 }
 
@@ -229,7 +229,12 @@ impl<'a> Hashes<'a> {
     }
 }
 
-fn by_hashes(settings: &Settings, evidence: &Evidence<'_>, progress: &dyn Progress) -> Result<Caught> {
+fn by_hashes(
+    settings: &Settings,
+    evidence: &Evidence<'_>,
+    most_pairs: u64,
+    progress: &dyn Progress,
+) -> Result<Caught> {
     let (net, seed) = (&settings.net, settings.seed);
     let hashes = Hashes::new(evidence, progress);
     let slots = hashes.distinct.len();
@@ -243,7 +248,9 @@ fn by_hashes(settings: &Settings, evidence: &Evidence<'_>, progress: &dyn Progre
             Sketches::Both { .. } => Thinning::OfTooMany,
             _ => Thinning::Always,
         };
-        let joined = |done: &(dyn Fn(u64) + Sync)| join_exactly(&hashes.distinct, distance, thinning, done);
+        let joined = |done: &(dyn Fn(u64) + Sync)| {
+            join_exactly(&hashes.distinct, distance, thinning, most_pairs, done)
+        };
         join = run(progress, Step::Join, slots, joined)?;
         (index_bytes, ran, recall) = (JOIN_BYTES_PER_HASH * slots, Ran::Join { distance }, None);
         (tables, tables_of) = (vec![None], Box::new(|_, _| 1));

@@ -47,16 +47,14 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
             sum.text_bytes += text_bytes;
             continue;
         }
-        // What comes first may be a header, or damage; and with the first block more is read than is cut.
-        let (before_file, mut with_pages) = (sum, 0);
+        let (mut with_pages, mut stored, mut decoded) = (0, 0u64, 0u64);
+        let mut first = None;
         for _ in 0..BLOCKS {
             if !reader.next_block(&mut block) {
                 break;
             }
-            if with_pages == 1 {
-                sum = before_file;
-            }
-            sum.stored_bytes += block.tally.stored;
+            stored += block.tally.stored;
+            decoded += block.tally.decoded;
             let (before, mut names) = (sum.pages, Vec::new());
             block.process(0, input, &options, &mut FileReading::default(), |page| {
                 sum.pages += 1;
@@ -70,10 +68,58 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
             sum.packed_name_bytes +=
                 zstd::bulk::compress(&names, 3).map_or(names.len(), |packed| packed.len()) as u64;
             with_pages += usize::from(sum.pages > before);
+            first.get_or_insert((stored, decoded + reader.decoded_ahead()));
             if with_pages == ENOUGH {
                 break;
             }
         }
+        // More may have been decoded at a time than was cut: of a large gzip member, 8 MiB with the first block. And
+        // with the first block more may have been read than was decoded; what came later tells the ratio better.
+        let all = (stored, decoded + reader.decoded_ahead());
+        let later = first.map(|(stored, decoded)| (all.0 - stored, all.1 - decoded));
+        let (stored, from) = later.filter(|later| later.1 > BYTES as u64).unwrap_or(all);
+        sum.stored_bytes += (stored as f64 * decoded as f64 / from.max(1) as f64).ceil() as u64;
     }
     sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corpus::{DiscoverOptions, discover};
+    use crate::hash::SplitMix64;
+    use std::io::Write;
+
+    /// Pages of a file, by its size and what a look at it said.
+    fn told(name: &str, bytes: &[u8]) -> f64 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let inputs = discover(&[path], &DiscoverOptions::default()).unwrap();
+        let found = peek(&inputs, &ReadOptions::default());
+        found.pages as f64 / found.stored_bytes as f64 * bytes.len() as f64
+    }
+
+    #[test]
+    fn pages_are_told_of_files_of_any_size_and_compression() {
+        let mut rng = SplitMix64::new(1);
+        let mut line = |page: u64| {
+            let words: Vec<String> = (0..40).map(|_| format!("{:x}", rng.below(1 << 24))).collect();
+            format!("{{\"id\":\"{page}\",\"text\":\"{}\"}}\n", words.join(" "))
+        };
+        for pages in [1, 30, 1_500, 60_000] {
+            let lines: String = (0..pages).map(&mut line).collect();
+            let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            gzip.write_all(lines.as_bytes()).unwrap();
+            let zstd = zstd::bulk::compress(lines.as_bytes(), 1).unwrap();
+            for (name, bytes) in [
+                ("pages.jsonl", lines.as_bytes()),
+                ("pages.jsonl.gz", &gzip.finish().unwrap()),
+                ("pages.jsonl.zst", &zstd),
+            ] {
+                let told = told(name, bytes);
+                assert!((0.8..1.25).contains(&(told / pages as f64)), "{name}: {told} instead of {pages}");
+            }
+        }
+    }
 }

@@ -75,6 +75,14 @@ impl Reader {
         }
     }
 
+    /// Bytes that are decoded and stand in no block yet.
+    pub fn decoded_ahead(&self) -> u64 {
+        match self {
+            Self::Stream(stream) => stream.decoded_ahead(),
+            Self::Rows(_) | Self::Closed(_) => 0,
+        }
+    }
+
     /// A stretch of the file for a thread to inflate ahead, if that is worth while: what comes of it is for
     /// [`next_block_of`](Self::next_block_of), in the order of the claims.
     pub fn claim(&mut self) -> Option<Claim> {

@@ -111,6 +111,11 @@ impl StreamReader {
         })
     }
 
+    /// Bytes that are decoded and stand in no block yet.
+    pub fn decoded_ahead(&self) -> u64 {
+        self.carry.len() as u64
+    }
+
     /// A stretch for a thread to inflate ahead, for one of the next blocks.
     pub fn claim(&mut self) -> Option<Claim> {
         let from = self.source.as_ref()?.stored();

@@ -1,4 +1,5 @@
-//! The one call of C that the package makes. All its `unsafe` is in this folder; the core has its own in a
+//! The calls of C that the package makes. All its `unsafe` is in this folder; the core has its own in a
 //! folder of the same name.
 
 pub mod inflate;
+pub mod memory;

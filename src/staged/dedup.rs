@@ -18,6 +18,7 @@ use crate::corpus::{self, Input, Place};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
+use crate::kernel::memory::give_back;
 use crate::making::{keep, kept_told, sweep};
 use crate::pipeline::dedup::{
     Findings, SHOWN_PAIRS, dedup_of_pairs, report, rows_of_files, rows_of_old, told_first,
@@ -33,7 +34,7 @@ use crate::resources::memory_share;
 use crate::tables::{PAGES, PAGES_JSONL, REMOVED, write_pages_jsonl};
 #[cfg(feature = "parquet")]
 use crate::tables::{PAGES_PARQUET, write_pages_parquet};
-use crate::wording::printable_path;
+use crate::wording::{counted, printable_path};
 use flipside_core::clusters::{Keep, Linkage};
 use flipside_core::dedup::{Judged, PAIR_BYTES};
 use flipside_core::id::{Document, Id};
@@ -62,6 +63,9 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let real = OutputFolder::may_be(&job.out, job.force)?;
     job.settings.check()?;
     let limit = job.memory.unwrap_or_else(memory_share);
+    if job.memory.is_some() {
+        give_back();
+    }
     let Some((files, expected)) = expected(job)? else {
         return dedup_of_pairs(job, u64::MAX, progress);
     };
@@ -94,17 +98,18 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
             Err(Error::Core(flipside_core::Error::TooManyPairs { pairs, .. })) => pairs,
             done => return done,
         };
-        let needed = told_bytes(held + pairs * PAIR_BYTES);
+        let (needed, pairs) = (told_bytes(held + pairs * PAIR_BYTES), counted(pairs, "pair", "pairs"));
         let at_once = can.map_err(|why| {
             let expected =
-                format!("more than {needed}, which {pairs} pairs to look at take with the pages; {why}");
+                format!("more: with {pairs} to look at, and perhaps more, it takes {needed}; {why}");
             Error::parameter("memory", told_bytes(limit), expected)
         })?;
         progress.note(&format!(
-            "more than {pairs} pairs to look at take more than {needed} of memory with the pages, and {} may be taken, so \
-             the run begins again, in stages on disk",
+            "the pages and {pairs} to look at, and perhaps more, take {needed} of memory, and {} may be taken, so the run \
+             begins again, in stages on disk",
             told_bytes(limit)
         ));
+        give_back();
         return on_disk(job, files, &expected, told, at_once, progress);
     }
     match (can, job.memory) {
@@ -286,7 +291,8 @@ fn on_disk(
             upload.map_or(Ok(()), |upload| upload.put(&job.out, progress))?;
             Ok(summary)
         }
-        Err(error @ Error::NoDocuments(_)) => {
+        // With more memory it may go without the folder, which would keep it on disk.
+        Err(error) if matches!(error, Error::NoDocuments(_)) || error.parameter_name() == Some("memory") => {
             work.remove()?;
             Err(error)
         }
@@ -343,7 +349,11 @@ impl Run<'_> {
     ) -> Result<Summary> {
         let Self { job, files: Against { inputs, new_files, both, passed_over }, .. } = self;
         let (settings, new_files) = (&job.settings, *new_files);
-        let part = |number| self.watching.part(number, PARTS);
+        // What a part has freed lies about in the lists of threads that are gone.
+        let part = |number| {
+            give_back();
+            self.watching.part(number, PARTS);
+        };
         part(1);
         let (read, opened) = self.sketch(at_once, stages)?;
         let pages = opened.pages();

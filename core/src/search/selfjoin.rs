@@ -4,7 +4,7 @@
 use super::distinct::DistinctHashes;
 use super::join::{self, Limits};
 use super::{Cost, HammingIndex, Hit, Mode, NearPair, Query, Scratch};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::id::{Id, Slot};
 use crate::kernel::Level;
@@ -123,11 +123,12 @@ pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
 /// brings in the nearest of them alone.
 ///
 /// # Errors
-/// For 2³² distinct hashes or more.
+/// For 2³² distinct hashes or more; and for more than `most_pairs`, if crowds are to stay whole.
 pub(crate) fn join_exactly<K: Copy + Ord + Send>(
     distinct: &DistinctHashes<K>,
     radius: u32,
     thinning: Thinning,
+    most_pairs: u64,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<SlotJoin> {
     /// Pairs that may be met for each hash, and besides; real corpora without a crowd met 190 at distance 10.
@@ -137,8 +138,11 @@ pub(crate) fn join_exactly<K: Copy + Ord + Send>(
     const WAITING_A_HASH: u64 = 32;
     const WAITING: u64 = 1 << 24;
     let n = distinct.len() as u64;
-    let limits = Limits { met: n * MET_A_HASH + MET, waiting: n * WAITING_A_HASH + WAITING };
-    join_within(distinct.hashes(), radius, limits, thinning, progress)
+    let mut limits = Limits { met: n * MET_A_HASH + MET, waiting: n * WAITING_A_HASH + WAITING };
+    // Where crowds stay whole, all pairs are held.
+    let most = if thinning == Thinning::OfTooMany { most_pairs } else { u64::MAX };
+    limits.waiting = limits.waiting.min(most);
+    join_within(distinct.hashes(), radius, limits, thinning, most, progress)
 }
 
 fn join_within(
@@ -146,10 +150,24 @@ fn join_within(
     radius: u32,
     limits: Limits,
     thinning: Thinning,
+    most_pairs: u64,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<SlotJoin> {
     let mut nearest = Nearest { thinning, ..Nearest::new(hashes.len(), MOST_LISTED) };
-    let cost = join::join_unless(hashes, radius, limits, progress, |pairs| nearest.add(pairs))?;
+    let mut found = 0;
+    let add = |pairs: &[NearPair]| {
+        found += pairs.len() as u64;
+        match found <= most_pairs {
+            true => nearest.add(pairs),
+            false => nearest.pairs = Vec::new(),
+        }
+    };
+    let cost = join::join_unless(hashes, radius, limits, progress, add)?;
+    // A join that is given up has at least so many.
+    let are_many = cost.is_none() && limits.waiting == most_pairs && most_pairs < u64::MAX;
+    if found > most_pairs || are_many {
+        return Err(Error::TooManyPairs { pairs: found.max(most_pairs.saturating_add(1)), most: most_pairs });
+    }
     if let Some(cost) = cost {
         let (pairs, crowded, passed_over) = nearest.finish();
         return Ok(SlotJoin { pairs: as_slot_pairs(pairs), cost, crowded, passed_over, sampled: 0 });
@@ -372,7 +390,7 @@ mod tests {
         let index = Linear::new(distinct.hashes(), radius).unwrap();
         let weights = vec![QuantisedWeights::new(&[1.0; BITS]); distinct.len()];
         let by_queries = self_join(&index, &distinct, &weights, &|_| ());
-        let join = join_exactly(&distinct, radius, Thinning::Always, &|_| ()).unwrap();
+        let join = join_exactly(&distinct, radius, Thinning::Always, u64::MAX, &|_| ()).unwrap();
         assert_eq!(join.pairs, by_queries.pairs);
         assert_eq!((join.crowded, join.passed_over), (by_queries.crowded, by_queries.passed_over));
         // Struck out now and then, as for pairs that do not fit the memory.
@@ -409,7 +427,7 @@ mod tests {
             let of = |hashes: &[u64]| {
                 let distinct = DistinctHashes::new(hashes);
                 let limits = Limits { met, waiting: u64::MAX };
-                let join = join_within(distinct.hashes(), 7, limits, Thinning::Always, &|_| ()).unwrap();
+                let join = join_within(distinct.hashes(), 7, limits, Thinning::Always, u64::MAX, &|_| ()).unwrap();
                 let pairs: Vec<_> = join.pairs.iter().map(|p| (distinct.hash(p.a), distinct.hash(p.b))).collect();
                 (pairs, join.cost, join.crowded, join.passed_over, join.sampled)
             };
@@ -435,8 +453,15 @@ mod tests {
         assert_eq!(partition.clusters().len(), 1);
         // They stay whole where no more are thinned than must be.
         let distinct = DistinctHashes::new(&hashes);
-        let whole = join_exactly(&distinct, 4, Thinning::OfTooMany, &|_| ()).unwrap();
+        let whole = join_exactly(&distinct, 4, Thinning::OfTooMany, u64::MAX, &|_| ()).unwrap();
         assert_eq!((whole.pairs.len(), whole.crowded, whole.passed_over), (1001 * 1000 / 2, 0, 0));
+        let of_at_most = |most| {
+            join_exactly(&distinct, 4, Thinning::OfTooMany, most, &|_| ()).map(|join| join.pairs.len())
+        };
+        assert_eq!(of_at_most(1001 * 1000 / 2), Ok(1001 * 1000 / 2));
+        for most in [0, 1, 1001 * 1000 / 2 - 1] {
+            assert!(matches!(of_at_most(most), Err(Error::TooManyPairs { .. })), "{most}");
+        }
         for most in [1001 * 1000 / 2, 1001 * 1000 / 2 - 1] {
             let mut nearest = Nearest { thinning: Thinning::OfTooMany, ..Nearest::new(hashes.len(), most) };
             join::join(distinct.hashes(), 4, &|_| (), |pairs| nearest.add(pairs)).unwrap();
@@ -459,12 +484,12 @@ mod tests {
         hashes.dedup();
         let in_crowd = |slot: Slot| (hashes[slot.index()] ^ 0xfeed_f00d_dead_beef).count_ones() <= 4;
         let limits = Limits { met: 400_000, waiting: u64::MAX };
-        let join = join_within(&hashes, 8, limits, Thinning::Always, &|_| ()).unwrap();
+        let join = join_within(&hashes, 8, limits, Thinning::Always, u64::MAX, &|_| ()).unwrap();
         let crowd = Slot::all(hashes.len()).filter(|&slot| in_crowd(slot)).count() as u64;
         assert_eq!((join.sampled, join.crowded), (1024, crowd));
         assert!(join.pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
         // Pairs of others are all there.
-        let exact = join_within(&hashes, 8, Limits::NONE, Thinning::Always, &|_| ()).unwrap();
+        let exact = join_within(&hashes, 8, Limits::NONE, Thinning::Always, u64::MAX, &|_| ()).unwrap();
         assert_eq!(exact.sampled, 0);
         let of_others = |join: &SlotJoin| {
             let pairs = join.pairs.iter().filter(|pair| !in_crowd(pair.a) && !in_crowd(pair.b));
@@ -486,10 +511,12 @@ mod tests {
         assert!(partition.clusters().iter().any(|members| members.len() as u64 >= crowd));
         // Too dense for any threshold: what the sample shows.
         let least =
-            join_within(&hashes, 8, Limits { met: 0, waiting: 0 }, Thinning::Always, &|_| ()).unwrap();
+            join_within(&hashes, 8, Limits { met: 0, waiting: 0 }, Thinning::Always, u64::MAX, &|_| ())
+                .unwrap();
         assert!(least.sampled == 1024 && !least.pairs.is_empty());
         let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        let again = one.install(|| join_within(&hashes, 8, limits, Thinning::Always, &|_| ())).unwrap();
+        let again =
+            one.install(|| join_within(&hashes, 8, limits, Thinning::Always, u64::MAX, &|_| ())).unwrap();
         assert_eq!(again.pairs, join.pairs);
     }
 
