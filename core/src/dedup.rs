@@ -422,7 +422,8 @@ impl<'a> Prepared<'a> {
     /// If an index cannot be built with these settings, or there are more pairs than [`Context::most_pairs`].
     pub fn find<'p, 'c: 'p>(&'p self, settings: &'p Settings, context: &'p Context<'c>) -> Result<Found<'p>> {
         let evidence = self.evidence(settings);
-        let Caught { groups, joined, searched } = net::cast(settings, &evidence, context)?;
+        let Caught { groups, joined, searched } =
+            net::cast(settings, &evidence, context.most_pairs, context.progress)?;
         let verdicts = settings.judge.measure().and_then(|_| {
             run(context.progress, Step::Verify, joined.len(), |_| {
                 judge::judge(settings.judge, &evidence, &groups, &joined)

@@ -2,7 +2,6 @@
 
 use crate::calibrate::{Calibration, CalibrationParams, NEVER, Sample, calibrate, near_pairs};
 use crate::collection::{Collection, Texts};
-use crate::dedup::Context;
 use crate::error::{Error, Result};
 use crate::hash::fmix64;
 use crate::id::{Document, Id, Lists, Slot, Text};
@@ -187,8 +186,12 @@ pub struct Scores {
 }
 
 /// Casts the settings' net.
-pub(crate) fn cast(settings: &Settings, evidence: &Evidence<'_>, context: &Context<'_>) -> Result<Caught> {
-    let &Context { progress, most_pairs, .. } = context;
+pub(crate) fn cast(
+    settings: &Settings,
+    evidence: &Evidence<'_>,
+    most_pairs: u64,
+    progress: &dyn Progress,
+) -> Result<Caught> {
     match settings.net {
         Net::Bands { similarity, shape } => {
             let params = settings.minhash_params().unwrap_or_default();
