@@ -429,11 +429,8 @@ impl<'a> Prepared<'a> {
                 judge::judge(settings.judge, &evidence, &groups, &joined)
             })
         });
-        let (pairs, most) =
-            (verdicts.as_ref().map_or(joined.len(), |found| found.pairs.len()), context.most_pairs);
-        if pairs as u64 > most {
-            return Err(Error::TooManyPairs { pairs: pairs as u64, most });
-        }
+        let near = verdicts.as_ref().map_or(joined.len(), |found| found.pairs.len());
+        Error::unless_at_most(near as u64, context.most_pairs)?;
         // Of many pairs two lists are held at a time, and no more.
         let joined = if verdicts.is_some() { Vec::new() } else { joined };
         let audit = verdicts.as_ref().and_then(|verdicts| {
@@ -561,12 +558,9 @@ impl Found<'_> {
     /// If all pairs are to be listed and there are too many.
     pub fn outcome(self) -> Result<Outcome> {
         let (all_pairs, most) = (self.settings.all_pairs, self.most_pairs);
-        self.listing(|groups, joined| {
-            if !all_pairs {
-                return Ok(groups.star_pairs(joined));
-            }
-            let pairs = groups.count_pairs(joined);
-            if pairs > most { Err(Error::TooManyPairs { pairs, most }) } else { groups.all_pairs(joined) }
+        self.listing(|groups, joined| match all_pairs {
+            true => groups.all_pairs(joined, most),
+            false => Ok(groups.star_pairs(joined)),
         })
     }
 

@@ -27,6 +27,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Refuses more pairs than memory was set apart for.
+    pub(crate) fn unless_at_most(pairs: u64, most: u64) -> Result<()> {
+        if pairs > most { Err(Self::TooManyPairs { pairs, most }) } else { Ok(()) }
+    }
+
     /// A parameter that has no meaning.
     pub fn parameter(parameter: &'static str, got: impl ToString, expected: impl Into<String>) -> Self {
         Self::Parameter { parameter, got: got.to_string(), expected: expected.into() }

@@ -573,8 +573,7 @@ impl<'a> Banded<'a> {
         let mut found = Vec::new();
         let add = |pairs: &[search::NearPair]| {
             found.extend_from_slice(pairs);
-            let (pairs, most) = (found.len() as u64, most_pairs);
-            if pairs > most { Err(Error::TooManyPairs { pairs, most }) } else { Ok(()) }
+            Error::unless_at_most(found.len() as u64, most_pairs)
         };
         let join = |_: &(dyn Fn(u64) + Sync)| bands::try_join_with(distinct, params, |_| true, add);
         let stats = run(progress, Step::Join, distinct.len(), join)?;

@@ -154,19 +154,19 @@ fn join_within(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<SlotJoin> {
     let mut nearest = Nearest { thinning, ..Nearest::new(hashes.len(), MOST_LISTED) };
-    let mut found = 0;
+    // What is struck out is not held, and does not count.
+    let mut held = 0;
     let add = |pairs: &[NearPair]| {
-        found += pairs.len() as u64;
-        match found <= most_pairs {
-            true => nearest.add(pairs),
-            false => nearest.pairs = Vec::new(),
+        if held <= most_pairs {
+            nearest.add(pairs);
+            held = nearest.pairs.len() as u64;
         }
     };
     let cost = join::join_unless(hashes, radius, limits, progress, add)?;
     // A join that is given up has at least so many.
     let are_many = cost.is_none() && limits.waiting == most_pairs && most_pairs < u64::MAX;
-    if found > most_pairs || are_many {
-        return Err(Error::TooManyPairs { pairs: found.max(most_pairs.saturating_add(1)), most: most_pairs });
+    if held > most_pairs || are_many {
+        return Err(Error::TooManyPairs { pairs: held.max(most_pairs.saturating_add(1)), most: most_pairs });
     }
     if let Some(cost) = cost {
         let (pairs, crowded, passed_over) = nearest.finish();
