@@ -246,6 +246,7 @@ fn sketch_job(input: &Path, out: &Path, settings: &Settings) -> SketchJob {
         rules: ReadRules::default(),
         out: out.to_path_buf(),
         force: false,
+        memory: None,
         threads: 0,
         shard: Shard::default(),
         settings: settings.clone(),

@@ -55,7 +55,7 @@ pub const SEEN_LOG: Kind =
 pub const FRAMES: Kind = Kind { tag: *b"FRAM", version: 1, oldest: 1, name: "frames" };
 
 /// The sketches of an input file's pages.
-pub const SKETCHES: Kind = Kind { tag: *b"SKET", version: 1, oldest: 1, name: "sketches of a file" };
+pub const SKETCHES: Kind = Kind { tag: *b"SKET", version: 2, oldest: 1, name: "sketches of a file" };
 
 /// The names and places of an input file's pages.
 pub const NAMES: Kind = Kind { tag: *b"NAME", version: 1, oldest: 1, name: "names of a file's pages" };

@@ -105,6 +105,7 @@ pub fn sketch_job(paths: &[PathBuf], out: &Path, settings: &Settings, machine: M
         rules: ReadRules::default(),
         out: out.to_path_buf(),
         force: false,
+        memory: None,
         threads: machine.threads,
         shard: Shard::default(),
         settings: settings.clone(),

@@ -42,13 +42,8 @@ pub(crate) struct SketchArgs {
     #[arg(long, value_name = "PART", default_value_t, value_parser = parsed::<Shard>)]
     shard: Shard,
 
-    /// Number of threads (0 = one per core); results are identical
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
-    threads: usize,
-
-    /// Show no progress on standard error
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    machine: MachineArgs,
 
     /// Which sketch a page gets; both alone is made in stages
     #[arg(long, value_enum, default_value_t = MethodName::Both)]
@@ -93,11 +88,12 @@ impl SketchArgs {
             rules: self.input.names.rules(),
             out: self.out,
             force: self.force,
-            threads: self.threads,
+            memory: self.machine.memory,
+            threads: self.machine.threads,
             shard: self.shard,
             settings,
         };
-        let sketched = staged::sketch(&job, &Bars::new(self.quiet))?;
+        let sketched = staged::sketch(&job, &Bars::new(self.machine.quiet))?;
         let mut text = format!(
             "{} of {} are sketched",
             counted(sketched.pages, "page", "pages"),
@@ -114,7 +110,7 @@ impl SketchArgs {
     }
 }
 
-/// How the machine is used by a stage that works on all sketches.
+/// How the machine is used by a stage.
 #[derive(Debug, clap::Args)]
 struct MachineArgs {
     /// Memory that is not exceeded, such as 512MiB or 4GiB; what does not fit goes to disk, beside the sketches

@@ -27,3 +27,10 @@ pub struct Document<'a> {
     /// Where it is stored.
     pub place: Place,
 }
+
+impl<'a> Document<'a> {
+    /// The first of its languages; empty where none is named.
+    pub fn first_language(&self) -> &'a str {
+        self.language.and_then(|languages| languages.split(',').next()).unwrap_or_default().trim()
+    }
+}

@@ -63,7 +63,7 @@ pub(crate) use object::Prefix;
 pub(crate) use options::pool;
 pub use options::{LONGEST_WINDOW, ReadOptions, ReadRules};
 pub use peek::{Peeked, peek};
-pub(crate) use read::read_and_sum;
+pub(crate) use read::{read_and_sum, read_while};
 pub use read::{Reading, read};
 pub(crate) use write::pack;
 pub use write::{IsSame, write_kept, write_kept_as};

@@ -120,6 +120,18 @@ pub fn read<W: Send>(
     each: impl Fn(&mut W, Document<'_>) + Sync,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Reading<W> {
+    read_while(inputs, options, make_worker, each, &|| true, progress)
+}
+
+/// [`read`], as long as `go_on` says so, which is asked before each block.
+pub(crate) fn read_while<W: Send>(
+    inputs: &[Input],
+    options: &ReadOptions,
+    make_worker: impl Fn() -> W + Sync,
+    each: impl Fn(&mut W, Document<'_>) + Sync,
+    go_on: &(dyn Fn() -> bool + Sync),
+    progress: &(dyn Fn(u64) + Sync),
+) -> Reading<W> {
     let files: Vec<Shared> = inputs
         .iter()
         .map(|input| Shared {
@@ -139,6 +151,9 @@ pub fn read<W: Send>(
         let mut turn = |index: usize, mut held: MutexGuard<'_, Turns>| -> bool {
             let file = &files[index];
             let _pending = Pending(file);
+            if !go_on() {
+                held.reader = None;
+            }
             let Some(reader) = held.reader.as_mut() else { return false };
             let before = Instant::now();
             let claim = reader.claim();
@@ -185,7 +200,7 @@ pub fn read<W: Send>(
         };
         loop {
             let index = opened.fetch_add(1, Ordering::Relaxed);
-            if index >= inputs.len() {
+            if index >= inputs.len() || !go_on() {
                 break;
             }
             let mut held = lock(&files[index].turns);
@@ -197,7 +212,7 @@ pub fn read<W: Send>(
             }
         }
         // No file of one's own is left: help where the lock is free, else wait for the first open file.
-        loop {
+        while go_on() {
             let first = finished.load(Ordering::Acquire);
             let mut waiting = None;
             let mut helped = false;

@@ -97,7 +97,7 @@ impl Worker<'_> {
         if record.id.shard as usize >= self.new_files {
             return;
         }
-        let language = record.language.and_then(|languages| languages.split(',').next()).unwrap_or("").trim();
+        let language = record.first_language();
         match self.languages.get_mut(language) {
             Some(count) => *count += 1,
             None => {

@@ -1,15 +1,15 @@
 //! The last stage: for each input file the pages that stay, and a list of the others.
 
-use super::cluster::{self, Grouping, fates_of};
+use super::cluster::{self, Grouping, goes_of};
 use super::kept::Kept;
 use super::record::Fate;
 use super::sketch::{Shard, tell_broken};
-use super::sketches::{Folder, InputMark, SketchFile};
-use super::{names, workplace};
+use super::sketches::{Folder, InputMark, Rows, SketchFile};
+use super::{names, odd_length, workplace};
 use crate::corpus::{self, Damage, DiscoverOptions, Input, KeptFiles, ReadOptions, discover_all};
 use crate::document::DocId;
 use crate::error::{Error, Result};
-use crate::format::{self, APPLIED, Body, NOTE, wrong};
+use crate::format::{self, APPLIED, Body, NAMES, NOTE, wrong};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
 use crate::making::{check_is_here, is_unfinished, sweep};
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 /// What is to be written.
 #[derive(Clone, Debug)]
@@ -152,6 +152,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     progress.begin("apply", part.iter().map(|(_, unit)| stored(unit)).sum::<u64>().max(1), "bytes");
     let files = part.iter().map(|(_, unit)| unit.len() as u64).sum();
     let sum = Mutex::new(Applied { files, ..Applied::default() });
+    let rows: Vec<OnceLock<Rows>> = folder.files.iter().map(|_| OnceLock::new()).collect();
     let done = with_threads(job.threads, || {
         let threads = (rayon::current_num_threads() / part.len().max(1)).max(1);
         let options = ReadOptions {
@@ -165,6 +166,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
                 number,
                 inputs,
                 fates: &fates,
+                rows: &rows,
                 options: &options,
                 note: &note,
                 progress,
@@ -287,6 +289,8 @@ struct Unit<'a> {
     /// Each with its file of sketches.
     inputs: &'a [(&'a Input, usize)],
     fates: &'a Body,
+    /// The rows of each file of sketches, as far as they were asked for.
+    rows: &'a [OnceLock<Rows>],
     options: &'a ReadOptions,
     note: &'a Note,
     progress: &'a dyn Progress,
@@ -322,13 +326,15 @@ impl Unit<'_> {
         let (mut pages, mut removed, mut kept) = (0, 0, Vec::with_capacity(inputs.len()));
         for &(_, place) in inputs {
             let of_file = folder.files[place].header.pages;
-            let fates = fates_of(self.fates, folder.starts[place]..folder.starts[place] + of_file)?;
-            let goes: Vec<&Fate> = fates.iter().filter(|fate| fate.stays != fate.page).collect();
+            let numbers = folder.starts[place]..folder.starts[place] + of_file;
+            let mut goes = 0;
+            goes_of(self.fates, numbers.clone())?
+                .try_for_each(|fate| fate.map(|_| goes += 1))?;
             pages += of_file;
-            removed += goes.len() as u64;
-            kept.push(of_file - goes.len() as u64);
+            removed += goes;
+            kept.push(of_file - goes);
             if job.writes.removed {
-                self.write_removed(place, &goes, work.path())?;
+                self.write_removed(place, goes_of(self.fates, numbers)?, work.path())?;
             }
         }
         let lost = if job.writes.kept { self.write_kept(&kept, work.path())? } else { Vec::new() };
@@ -371,38 +377,51 @@ impl Unit<'_> {
     }
 
     /// Writes the list of pages of an input that can go.
-    fn write_removed(&self, place: usize, goes: &[&Fate], to: &Path) -> Result<()> {
-        let (named, start) = (self.folder.files[place].names()?, self.folder.starts[place]);
-        let row = |fate: &&Fate| Ok(self.row(place, fate, &named[(fate.page - start) as usize]));
+    fn write_removed(
+        &self,
+        place: usize,
+        goes: impl Iterator<Item = Result<Fate>>,
+        to: &Path,
+    ) -> Result<()> {
+        let mut names = (self.folder.starts[place]..).zip(self.folder.files[place].each_name()?);
+        let rows = goes.map(|fate| {
+            let fate = fate?;
+            let short = || odd_length(&self.folder.files[place].names_path(), NAMES, 0);
+            let (_, named) = names.find(|&(page, _)| page == fate.page).ok_or_else(short)?;
+            self.row(place, &fate, named?)
+        });
         let name = match self.job.kept_files {
             KeptFiles::Each => REMOVED.to_owned(),
             KeptFiles::One | KeptFiles::OfSize(_) => format!("{}.{REMOVED}", self.folder.files[place].stem()),
         };
-        tables::write(&to.join(name), goes.iter().map(row)).map(drop)
+        tables::write(&to.join(name), rows).map(drop)
     }
 
     /// A row of the list of pages that can go. The page that stays is told by its file and its place there,
     /// which takes no look into other files of names.
-    fn row<'n>(&self, place: usize, fate: &Fate, named: &'n names::Named) -> PageRow<'n> {
+    fn row(&self, place: usize, fate: &Fate, named: names::Named) -> Result<PageRow<'static>> {
         let row = named.row;
         let (file, kept_at) = self.folder.place(fate.stays);
-        let file = &self.folder.files[file];
-        let stays = place_name(&file.header.input.path, file.row(kept_at));
+        let (file, rows) = (&self.folder.files[file], &self.rows[file]);
+        let rows = match rows.get() {
+            Some(rows) => rows,
+            None => {
+                let read = file.rows()?;
+                rows.get_or_init(|| read)
+            }
+        };
         let path = &self.folder.files[place].header.input.path;
-        PageRow {
+        Ok(PageRow {
             file: Cow::Owned(path.clone()),
             row,
-            id: named
-                .id
-                .as_deref()
-                .map_or_else(|| Cow::Owned(place_name(path, u64::from(row))), Cow::Borrowed),
-            url: Cow::Borrowed(named.url.as_deref().unwrap_or_default()),
+            id: Cow::Owned(named.id.unwrap_or_else(|| place_name(path, u64::from(row)))),
+            url: Cow::Owned(named.url.unwrap_or_default()),
             cluster: u32::try_from(fate.cluster).ok(),
             size: fate.size,
             kept: false,
-            stays: Cow::Owned(stays),
+            stays: Cow::Owned(place_name(&file.header.input.path, rows.of(kept_at))),
             similarity: fate.similarity.map(f64::from),
-        }
+        })
     }
 }
 

@@ -761,11 +761,14 @@ impl Fates {
     }
 }
 
-/// The fates of some pages, in their order.
+/// The fates of some pages, in their order, of which few are in memory at a time.
 ///
 /// # Errors
 /// If the file cannot be read.
-pub fn fates_of(body: &Body, pages: std::ops::Range<u64>) -> Result<Vec<Fate>> {
+pub fn fates_of(
+    body: &Body,
+    pages: std::ops::Range<u64>,
+) -> Result<impl Iterator<Item = Result<Fate>> + use<>> {
     let number = body.len() / Fate::WIDTH as u64;
     let mut reader = body.reader()?;
     let mut record = [0; Fate::WIDTH];
@@ -778,16 +781,24 @@ pub fn fates_of(body: &Body, pages: std::ops::Range<u64>) -> Result<Vec<Fate>> {
     }
     reader.seek(low * Fate::WIDTH as u64)?;
     let mut reader = BufReader::with_capacity(1 << 16, reader);
-    let mut fates = Vec::new();
-    for _ in low..number {
-        reader.read_exact(&mut record).map_err(|error| Error::io(body.path(), error))?;
-        let fate = Fate::of(&record);
-        if fate.page >= pages.end {
-            break;
-        }
-        fates.push(fate);
-    }
-    Ok(fates)
+    let path = body.path().to_path_buf();
+    let fates = (low..number).map(move |_| {
+        let read = reader.read_exact(&mut record);
+        read.map(|()| Fate::of(&record)).map_err(|error| Error::io(&path, error))
+    });
+    Ok(fates.take_while(move |fate| fate.as_ref().map_or(true, |fate| fate.page < pages.end)))
+}
+
+/// Of [`fates_of`] some pages, those of pages that go.
+///
+/// # Errors
+/// As [`fates_of`].
+pub fn goes_of(
+    body: &Body,
+    pages: std::ops::Range<u64>,
+) -> Result<impl Iterator<Item = Result<Fate>> + use<>> {
+    let goes = |fate: &Result<Fate>| fate.as_ref().map_or(true, |fate| fate.stays != fate.page);
+    Ok(fates_of(body, pages)?.filter(goes))
 }
 
 /// What [`inspect`](crate::inspect) tells of a file of clusters.

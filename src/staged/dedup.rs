@@ -14,7 +14,7 @@ use super::sketches::{Column, Folder};
 use super::tables::{ClusterCounts, CopiesGone, Tables, check_number, held_of, lost_by_file};
 use super::working::{FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
 use super::{Budget, told_bytes, workplace};
-use crate::corpus::{self, Input, Place};
+use crate::corpus::{self, Input, KeptFiles, Place};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
@@ -79,7 +79,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let in_memory = |most_pairs| {
         dedup_of_pairs(&Job { expected: Some(told.clone()), ..job.clone() }, most_pairs, progress)
     };
-    let can = can_be_staged(job).and_then(|()| least(job, &files.inputs, &expected, limit));
+    let can = can_be_staged(job).and_then(|()| room(job, &files.inputs, &expected, limit));
     // What was begun on disk goes on there, however much memory is free now.
     let left = left_beside(&real, job, &files)?;
     if held <= limit && !left.as_ref().is_some_and(|left| left.is_of_job) {
@@ -99,7 +99,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
             done => return done,
         };
         let (needed, pairs) = (told_bytes(held + pairs * PAIR_BYTES), counted(pairs, "pair", "pairs"));
-        let at_once = can.map_err(|why| {
+        let room = can.map_err(|why| {
             let expected =
                 format!("more: with {pairs} to look at, and perhaps more, it takes {needed}; {why}");
             Error::parameter("memory", told_bytes(limit), expected)
@@ -110,10 +110,10 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
             told_bytes(limit)
         ));
         give_back();
-        return on_disk(job, files, &expected, told, at_once, progress);
+        return on_disk(job, files, &expected, told, room, progress);
     }
     match (can, job.memory) {
-        (Ok(at_once), _) => {
+        (Ok(room), _) => {
             if held > limit {
                 progress.note(&format!(
                     "{} of memory are expected to be needed and {} may be taken, so the run goes in stages on disk",
@@ -121,7 +121,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
                     told_bytes(limit)
                 ));
             }
-            on_disk(job, files, &expected, told, at_once, progress)
+            on_disk(job, files, &expected, told, room, progress)
         }
         (Err(why), Some(memory)) if held > limit => {
             let expected =
@@ -144,8 +144,8 @@ pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let Some((files, expected)) = expected(job)? else {
         return Err(Error::parameter("memory", named(), "files of pages, whose sizes are known"));
     };
-    let can = can_be_staged(job).and_then(|()| least(job, &files.inputs, &expected, limit));
-    let at_once =
+    let can = can_be_staged(job).and_then(|()| room(job, &files.inputs, &expected, limit));
+    let room =
         can.map_err(|why| Error::parameter("memory", named(), format!("a run that fits; {why}")))?;
     let expected_bytes = expected.in_memory(&job.settings);
     let told = MemoryReport {
@@ -154,7 +154,7 @@ pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         expected_bytes,
         ..MemoryReport::default()
     };
-    on_disk(job, files, &expected, told, at_once, progress)
+    on_disk(job, files, &expected, told, room, progress)
 }
 
 /// The job's files, and what their pages are expected to be; none where some of them come from a stream.
@@ -185,18 +185,23 @@ fn can_be_staged(job: &Job) -> Result<(), String> {
     }
 }
 
-/// How many files may be sketched at once, if the memory is enough for the largest, and for all stages.
-fn least(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result<usize, String> {
-    Budget::beside(limit, held_of(expected.pages))
-        .map_err(|error| format!("nor is it enough on disk: {error}"))?;
-    let Some(largest) = inputs.iter().max_by_key(|input| input.stored_bytes()) else { return Ok(1) };
-    match expected.at_once(largest, &job.settings, limit) {
-        Ok(files) => Ok(files.min(1 << 16) as usize),
-        Err(needed) => Err(format!(
-            "on disk {} alone takes {}, for a file is sketched in memory: cut it into several",
-            largest.path.display(),
+/// Bytes of pages that each thread may hold while they are sketched, if the memory is enough for all stages.
+fn room(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result<u64, String> {
+    let held = held_of(expected.pages);
+    Budget::beside(limit, held).map_err(|error| format!("nor is it enough on disk: {error}"))?;
+    let room = expected.room(limit).map_err(|least| {
+        format!("nor is it enough on disk, where so many threads take {}", told_bytes(least))
+    })?;
+    let at_once = if job.kept_files == KeptFiles::Each { inputs.len() } else { 1 };
+    let largest = inputs.iter().max_by_key(|input| input.stored_bytes()).filter(|_| job.writes.kept);
+    let needed = largest.map_or(0, |largest| expected.keeping(largest, at_once, held));
+    match largest {
+        Some(largest) if needed > limit => Err(format!(
+            "on disk, writing what is kept of {} takes {}: cut it into several, or give other outputs",
+            printable_path(&largest.path),
             told_bytes(needed)
         )),
+        _ => Ok(room),
     }
 }
 
@@ -263,7 +268,7 @@ fn on_disk(
     files: Against,
     expected: &Estimate,
     told: MemoryReport,
-    at_once: usize,
+    room: u64,
     progress: &dyn Progress,
 ) -> Result<Summary> {
     if job.writes.pages_parquet && cfg!(not(feature = "parquet")) {
@@ -278,7 +283,7 @@ fn on_disk(
     if work.is_begun {
         progress.note(&format!("going on with what an earlier run has left in {shown}"));
     }
-    let done = in_stages(job, files, expected, told, at_once, (work.path(), &folder), progress);
+    let done = in_stages(job, files, expected, told, room, (work.path(), &folder), progress);
     match done {
         Ok(summary) => {
             // A run that is killed from here on has its results, or begins anew.
@@ -311,7 +316,7 @@ fn in_stages(
     files: Against,
     expected: &Estimate,
     told: MemoryReport,
-    at_once: usize,
+    room: u64,
     (work, folder): (&Path, &OutputFolder),
     progress: &dyn Progress,
 ) -> Result<Summary> {
@@ -323,7 +328,7 @@ fn in_stages(
     let run = Run { job, files, limit: told.limit_bytes, work, scratch, watching: &watching };
     job.with_threads(|| {
         let stages = Stages::new(&watching);
-        run.run(folder, expected, told, at_once, &stages)
+        run.run(folder, expected, told, room, &stages)
     })?
 }
 
@@ -344,7 +349,7 @@ impl Run<'_> {
         out: &OutputFolder,
         expected: &Estimate,
         told: MemoryReport,
-        at_once: usize,
+        room: u64,
         stages: &Stages<'_>,
     ) -> Result<Summary> {
         let Self { job, files: Against { inputs, new_files, both, passed_over }, .. } = self;
@@ -355,7 +360,7 @@ impl Run<'_> {
             self.watching.part(number, PARTS);
         };
         part(1);
-        let (read, opened) = self.sketch(at_once, stages)?;
+        let (read, opened) = self.sketch(room, stages)?;
         let pages = opened.pages();
         check_number(pages)?;
         let scores = unscored(&opened, &settings.keep)?;
@@ -517,16 +522,16 @@ impl Run<'_> {
     }
 
     /// Sketches new files and old ones, each into a folder, and tells what reading them came to, in their order.
-    fn sketch(&self, at_once: usize, stages: &Stages<'_>) -> Result<(Vec<Read>, Folder)> {
+    fn sketch(&self, room: u64, stages: &Stages<'_>) -> Result<(Vec<Read>, Folder)> {
         let Self { watching, files: Against { inputs, new_files, passed_over, .. }, .. } = self;
         let (new, old) = inputs.split_at(*new_files);
         let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
         let [of_new, of_old] = FOLDERS.map(|name| self.work.join(name));
         watching.begin("sketch", stored.max(1), "bytes");
         let read = stages.timed("sketch", 0, "pages", || {
-            let mut read = self.sketch_into(&of_new, new, at_once)?;
+            let mut read = self.sketch_into(&of_new, new, room)?;
             if !old.is_empty() {
-                read.extend(self.sketch_into(&of_old, old, at_once)?);
+                read.extend(self.sketch_into(&of_old, old, room)?);
             }
             Ok::<_, Error>(read)
         });
@@ -552,7 +557,7 @@ impl Run<'_> {
         Ok((read, Folder::open_against(&of_new, &[of_old])?.with_pairs_of_old()))
     }
 
-    fn sketch_into(&self, folder: &Path, inputs: &[Input], at_once: usize) -> Result<Vec<Read>> {
+    fn sketch_into(&self, folder: &Path, inputs: &[Input], room: u64) -> Result<Vec<Read>> {
         std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
         sweep(folder);
         let job = self.job;
@@ -564,11 +569,12 @@ impl Run<'_> {
             out: folder.to_path_buf(),
             // What a machine that went down has damaged is made again.
             force: true,
+            memory: job.memory,
             threads: job.threads,
             shard: Shard::default(),
             settings: job.settings.clone(),
         };
-        sketch_files(&sketch, inputs, at_once, self.watching)
+        sketch_files(&sketch, inputs, room, self.watching)
     }
 
     /// The inputs of the files of sketches, in the order of these, each with its number.

@@ -29,6 +29,12 @@ pub const HELD_ANYWAY: u64 = 12 << 20;
 const HELD_BY_THREAD: u64 = 4 << 20;
 /// Bytes of a page's row in a table of documents, beside its names.
 const ROW: f64 = 88.0;
+/// Bytes of a page while it is sketched, beside its sketches and names: its row and its place.
+const NAMED: f64 = 24.0;
+/// Bytes of a page that is kept, while the kept pages of its file are written, where its list may have grown by half.
+pub const KEPT: f64 = 60.0;
+/// The least that each thread may hold of pages that are sketched.
+const LEAST_ROOM: u64 = 1 << 20;
 /// Bytes of what is known of a page's text.
 const FACTS: f64 = 40.0;
 
@@ -59,12 +65,25 @@ impl Estimate {
         (largest as f64 * self.density) as u64
     }
 
-    /// How many files may be sketched at once in so much memory, if the largest of them may; otherwise what it takes.
-    pub fn at_once(&self, largest: &Input, settings: &Settings, memory: u64) -> Result<u64, u64> {
-        let pages = largest.stored_bytes() as f64 * self.density;
-        let each = (pages * self.merged(sketch_bytes(settings) as f64)) as u64;
+    /// Bytes of pages that each thread may hold when files are sketched in so much memory; if that is too little, what
+    /// it takes.
+    pub fn room(&self, memory: u64) -> Result<u64, u64> {
+        room(memory, self.threads, self.read_ahead / self.threads.max(1) as u64)
+    }
+
+    /// Bytes that sketching these files in so much memory is expected to take.
+    pub fn sketching(&self, settings: &Settings, memory: u64) -> u64 {
+        let pages = self.pages as f64 * (sketch_bytes(settings) as f64 + NAMED + self.names);
         let held = HELD_ANYWAY + self.threads as u64 * HELD_BY_THREAD + self.read_ahead;
-        files_at_once(each, memory.saturating_sub(held)).ok_or(held + each)
+        let room = self.room(memory).unwrap_or(LEAST_ROOM);
+        held + (pages as u64).min(self.threads as u64 * room)
+    }
+
+    /// Bytes that writing the kept pages of a file is expected to take, which are held in order; of so many files at
+    /// once, and besides so much.
+    pub fn keeping(&self, largest: &Input, files: usize, held: u64) -> u64 {
+        let pages = largest.stored_bytes() as f64 * self.density * files.clamp(1, self.threads.max(1)) as f64;
+        HELD_ANYWAY + self.threads as u64 * HELD_BY_THREAD + held + (pages * KEPT) as u64
     }
 
     /// Bytes of a page while the parts of threads are put together: rows and names are there twice.
@@ -103,12 +122,15 @@ impl Estimate {
     }
 }
 
-/// How many files of so many bytes each may be worked on at once; none if not even one may.
-fn files_at_once(each: u64, memory: u64) -> Option<u64> {
-    match memory / each.max(1) {
-        0 => None,
-        // The lists of several threads grow in parts of memory of their own, which leave gaps: seen up to a third.
-        _ => Some((memory / (each + each / 2).max(1)).max(1)),
+/// Bytes of pages that each of so many threads may hold when files are sketched in so much memory, and each has so
+/// many read ahead of it; if that is too little, what it takes.
+pub fn room(memory: u64, threads: usize, read_ahead: u64) -> Result<u64, u64> {
+    let threads = threads.max(1) as u64;
+    let held = HELD_ANYWAY + threads * (HELD_BY_THREAD + read_ahead);
+    // Lists grow in parts of memory of their own, which leave gaps: seen up to a third.
+    match memory.saturating_sub(held) / threads * 2 / 3 {
+        room @ LEAST_ROOM.. => Ok(room),
+        _ => Err(held + threads * LEAST_ROOM.div_ceil(2) * 3),
     }
 }
 
@@ -128,12 +150,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_files_at_once_are_given_more_room_than_one() {
-        let files = |each| files_at_once(each, 90);
-        assert_eq!(
-            [91, 90, 61, 60, 45, 30, 20].map(files),
-            [None, Some(1), Some(1), Some(1), Some(1), Some(2), Some(3)]
-        );
-        assert_eq!(files(0), Some(90));
+    fn what_is_told_to_be_the_least_is_enough_and_less_is_not() {
+        for (threads, read_ahead) in [(1, 0), (2, 0), (3, 1), (64, 8 << 20)] {
+            let least = room(0, threads, read_ahead).unwrap_err();
+            assert!(room(least, threads, read_ahead).is_ok_and(|room| room >= LEAST_ROOM));
+            assert_eq!(room(least - 8 * threads as u64, threads, read_ahead), Err(least));
+            let most = room(1 << 40, threads, read_ahead).unwrap();
+            assert!(most * threads as u64 + HELD_ANYWAY < 1 << 40);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The pages of stages that stay, file by file, as they are written.
 
-use super::cluster::fates_of;
+use super::cluster::goes_of;
 use super::sketches::{Column, Folder};
 use crate::corpus::{KeptPages, Place};
 use crate::document::DocId;
@@ -20,8 +20,6 @@ pub struct Kept<'a> {
     numbers: &'a [u64],
     /// Rows and digests of the file that was asked for last.
     last: Mutex<Option<Digests>>,
-    /// Held by who reads the names of a file, which take more memory than what is wanted of them.
-    reading: Mutex<()>,
 }
 
 /// Rows of the pages of a file, and the digests of their texts, 16 bytes each.
@@ -34,7 +32,7 @@ struct Digests {
 impl<'a> Kept<'a> {
     /// Of inputs that have these files of sketches, if they have one, and so many pages that stay.
     pub fn new(folder: &'a Folder, files: Vec<Option<usize>>, fates: &'a Body, numbers: &'a [u64]) -> Self {
-        Self { folder, files, fates, numbers, last: Mutex::default(), reading: Mutex::default() }
+        Self { folder, files, fates, numbers, last: Mutex::default() }
     }
 
     /// Whether a text is the one that was read of a page.
@@ -51,8 +49,7 @@ impl<'a> Kept<'a> {
     fn digests(&self, shard: u32) -> Result<Option<Digests>> {
         let Some(at) = self.files[shard as usize] else { return Ok(None) };
         let file = &self.folder.files[at];
-        let _one = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let rows: Vec<u32> = file.names()?.iter().map(|named| named.row).collect();
+        let rows = file.each_name()?.map(|named| Ok(named?.row)).collect::<Result<Vec<u32>>>()?;
         let mut digests = Vec::new();
         file.reader()?.read(Column::Digests, 0, rows.len(), &mut digests)?;
         Ok(Some(Digests { shard, rows, digests }))
@@ -63,11 +60,17 @@ impl KeptPages for Kept<'_> {
     fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
         let Some(at) = self.files[shard as usize] else { return Ok(Cow::Borrowed(&[])) };
         let (file, start) = (&self.folder.files[at], self.folder.starts[at]);
-        let _one = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let fates = fates_of(self.fates, start..start + file.header.pages)?;
-        let mut goes = fates.iter().filter(|fate| fate.stays != fate.page).map(|fate| fate.page).peekable();
-        let stays = (start..).zip(file.names()?).filter(|(page, _)| goes.next_if_eq(page).is_none());
-        Ok(Cow::Owned(stays.map(|(_, named)| (DocId::new(shard, named.row), named.place)).collect()))
+        let mut goes = goes_of(self.fates, start..start + file.header.pages)?;
+        let (mut next, mut stays) = (goes.next().transpose()?, Vec::new());
+        for (page, named) in (start..).zip(file.each_name()?) {
+            let named = named?;
+            if next.as_ref().is_some_and(|fate| fate.page == page) {
+                next = goes.next().transpose()?;
+            } else {
+                stays.push((DocId::new(shard, named.row), named.place));
+            }
+        }
+        Ok(Cow::Owned(stays))
     }
 
     fn number(&self, shard: u32) -> Result<u64> {

@@ -29,6 +29,7 @@ mod listing;
 mod lookup;
 mod names;
 mod pages;
+mod parts;
 mod plan;
 mod ranking;
 mod record;

@@ -1,11 +1,13 @@
 //! Files of names: what the pages of an input file are called and where they stand, compressed in blocks, apart
 //! from the sketches, which alone decide about pages.
 
+use super::parts::{Scratch, ScratchFile};
 use crate::document::Place;
 use crate::error::{Error, Result};
-use crate::format::{self, Body, BodyReader, NAMES, wrong};
+use crate::format::{self, Body, BodyReader, NAMES, NewBinary, wrong};
 use crate::inspection::Inspection;
 use serde::{Deserialize, Serialize};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The most pages of a block.
@@ -14,6 +16,8 @@ const BLOCK: usize = 4096;
 const LEVEL: i32 = 3;
 /// Bytes of a block before it is compressed, from which on no more pages are put into it.
 const FULL: usize = 4 << 20;
+/// Bytes of whole blocks that are held in memory while names are gathered.
+const HELD: usize = 2 << 20;
 
 /// What stands in front of a file of names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,20 +64,51 @@ fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-impl Named {
+/// [`Named`] where its names stand elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedIn<'a> {
+    /// As [`Named::row`].
+    pub row: u32,
+    /// Where it is stored.
+    pub place: Place,
+    /// The record's own id.
+    pub id: Option<&'a str>,
+    /// The URL.
+    pub url: Option<&'a str>,
+}
+
+impl<'a> NamedIn<'a> {
     /// Puts a page behind others that are looked up one by one.
     pub fn put(&self, out: &mut Vec<u8>) {
         let Place { offset, within, length, member } = self.place;
         [u64::from(self.row), offset, within, length, member].into_iter().for_each(|number| put(out, number));
-        [&self.id, &self.url].into_iter().for_each(|name| put_name(out, name.as_deref()));
+        [self.id, self.url].into_iter().for_each(|name| put_name(out, name));
     }
 
     /// Takes it back.
-    pub fn take(bytes: &mut &[u8]) -> Option<Self> {
+    pub fn take(bytes: &mut &'a [u8]) -> Option<Self> {
         let row = u32::try_from(take(bytes)?).ok()?;
         let (offset, within, length, member) = (take(bytes)?, take(bytes)?, take(bytes)?, take(bytes)?);
         let (id, url) = (take_name(bytes)?, take_name(bytes)?);
         Some(Self { row, place: Place { offset, within, length, member }, id, url })
+    }
+
+    fn to_owned(self) -> Named {
+        let Self { row, place, id, url } = self;
+        Named { row, place, id: id.map(str::to_owned), url: url.map(str::to_owned) }
+    }
+}
+
+impl Named {
+    /// As [`NamedIn::put`].
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let Self { row, place, id, url } = self;
+        NamedIn { row: *row, place: *place, id: id.as_deref(), url: url.as_deref() }.put(out);
+    }
+
+    /// As [`NamedIn::take`].
+    pub fn take(bytes: &mut &[u8]) -> Option<Self> {
+        NamedIn::take(bytes).map(NamedIn::to_owned)
     }
 }
 
@@ -82,31 +117,38 @@ fn put_name(out: &mut Vec<u8>, name: Option<&str>) {
     out.extend_from_slice(name.unwrap_or_default().as_bytes());
 }
 
-fn take_name(bytes: &mut &[u8]) -> Option<Option<String>> {
+fn take_name<'a>(bytes: &mut &'a [u8]) -> Option<Option<&'a str>> {
     let Some(length) = take(bytes)?.checked_sub(1) else { return Some(None) };
     let (name, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
     *bytes = rest;
-    Some(Some(std::str::from_utf8(name).ok()?.to_owned()))
+    std::str::from_utf8(name).ok().map(Some)
 }
 
 /// Names of pages while they are gathered.
-#[derive(Default)]
-pub struct Names {
+pub struct Names<'a> {
+    scratch: &'a Scratch,
     pages: u64,
-
     block: Vec<u8>,
     in_block: usize,
     before: u64,
+    /// Whole blocks: those on disk, then those in memory.
+    on_disk: Option<ScratchFile>,
     body: Vec<u8>,
     ends: Vec<u64>,
 }
 
-impl Names {
+impl<'a> Names<'a> {
+    /// No names; of their blocks, those that are more than a few go to `scratch`.
+    pub fn new(scratch: &'a Scratch) -> Self {
+        let (block, body, ends) = (Vec::new(), Vec::new(), Vec::new());
+        Self { scratch, pages: 0, block, in_block: 0, before: 0, on_disk: None, body, ends }
+    }
+
     /// Adds a page.
     ///
     /// # Errors
-    /// If a block cannot be compressed.
-    pub fn push(&mut self, place: Place, id: Option<&str>, url: Option<&str>) -> std::io::Result<()> {
+    /// If a block cannot be compressed, or put on disk.
+    pub fn push(&mut self, place: Place, id: Option<&str>, url: Option<&str>) -> Result<()> {
         let Place { offset, within, length, member } = place;
         // Places mostly ascend.
         let step = offset.wrapping_sub(self.before) as i64;
@@ -122,11 +164,21 @@ impl Names {
         Ok(())
     }
 
-    fn end_block(&mut self) -> std::io::Result<()> {
-        self.body.extend_from_slice(&zstd::bulk::compress(&self.block, LEVEL)?);
-        self.ends.push(self.body.len() as u64);
+    fn end_block(&mut self) -> Result<()> {
+        let packed = zstd::bulk::compress(&self.block, LEVEL);
+        self.body.extend_from_slice(&packed.map_err(|error| Error::io(self.scratch.place(), error))?);
+        let on_disk = self.on_disk.as_ref().map_or(0, ScratchFile::len);
+        self.ends.push(on_disk + self.body.len() as u64);
         self.block.clear();
         (self.in_block, self.before) = (0, 0);
+        if self.body.len() >= HELD {
+            let file = match &mut self.on_disk {
+                Some(file) => file,
+                none => none.insert(self.scratch.file()?),
+            };
+            file.append(&self.body)?;
+            self.body.clear();
+        }
         Ok(())
     }
 
@@ -136,10 +188,21 @@ impl Names {
     /// If that cannot be done.
     pub fn write(mut self, path: &Path, input: &str) -> Result<()> {
         if !self.block.is_empty() {
-            self.end_block().map_err(|error| Error::io(path, error))?;
+            self.end_block()?;
         }
         let header = Header { input: input.to_owned(), pages: self.pages, ends: self.ends };
-        format::write(path, NAMES, &header, &[&self.body])
+        let mut file = NewBinary::begin(path, NAMES, &header)?;
+        let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|error| Error::io(path, error));
+        if let Some(mut on_disk) = self.on_disk {
+            let mut piece = Vec::new();
+            for from in (0..on_disk.len()).step_by(HELD) {
+                piece.clear();
+                on_disk.read(from, (on_disk.len() - from).min(HELD as u64) as usize, &mut piece)?;
+                put(&piece)?;
+            }
+        }
+        put(&self.body)?;
+        file.finish()
     }
 }
 
@@ -271,7 +334,8 @@ fn read_block(mut block: &[u8], names: &mut Vec<Named>) -> Option<()> {
         before = before.wrapping_add((step >> 1) ^ (step & 1).wrapping_neg());
         let (within, length, member) = (take(&mut block)?, take(&mut block)?, take(&mut block)?);
         let (id, url) = (take_name(&mut block)?, take_name(&mut block)?);
-        names.push(Named { row: 0, place: Place { offset: before, within, length, member }, id, url });
+        let place = Place { offset: before, within, length, member };
+        names.push(NamedIn { row: 0, place, id, url }.to_owned());
     }
     Some(())
 }
@@ -305,7 +369,8 @@ mod tests {
         ) {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("names");
-            let (mut names, mut expected) = (Names::default(), Vec::new());
+            let scratch = Scratch::beside(&path);
+            let (mut names, mut expected) = (Names::new(&scratch), Vec::new());
             for ([offset, within, length, member], id, url) in pages.iter().cycle().take(pages.len() * times) {
                 let place = Place { offset: *offset, within: *within, length: *length, member: *member };
                 names.push(place, id.as_deref(), url.as_deref()).unwrap();

@@ -2,7 +2,7 @@
 
 use super::apply::{ApplyJob, Outputs, apply};
 use super::cluster::{ClusterJob, Grouping, cluster};
-use super::estimate::{Estimate, HELD_ANYWAY, sketch_bytes};
+use super::estimate::{Estimate, HELD_ANYWAY, KEPT, sketch_bytes};
 use super::exact::{DEALT_AT_ONCE, HELD, LISTED, company_of, distance_of, readings};
 use super::held::Held;
 use super::join::{JoinJob, bits_bytes, join};
@@ -251,7 +251,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let bits = bits_bytes(documents);
     let sorted = (n * usual::COMPANY * (width + 21.0)) as u64;
     let held = |least: u64, sorted: u64| (least + sorted).min(memory.max(least));
-    let of_file = |pages: u64| Estimate::new(pages, names, text, 1).in_memory(settings);
+    let written = HELD_ANYWAY + bits + KEPT as u64 * file;
     let texts = n * text;
     let budget = Budget::beside(memory, 2 * bits).unwrap_or(Budget { bytes: 0 });
     let audit = rates.audit * Drawn::number(documents) as f64;
@@ -306,7 +306,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
                 1,
                 texts,
                 texts * rates.sketch,
-                of_file(file).min(memory),
+                expected.sketching(settings, memory),
                 disk_bytes.sketches + disk_bytes.names,
             ),
             stage(
@@ -333,7 +333,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
                 1,
                 texts,
                 texts * rates.apply,
-                of_file(file).min(memory),
+                written,
                 texts * (1.0 - usual::GOES),
             ),
         ],
@@ -342,7 +342,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
             vec![stage("dedup", "input", 2, 2.0 * texts, cpu, held_bytes, texts * (1.0 - usual::GOES))]
         }
     };
-    let least_memory = Budget::least(3 * bits);
+    let least_memory = Budget::least(3 * bits).max(expected.room(0).unwrap_or_else(|least| least));
     let most_disk_bytes = if on_disk { disk_bytes.most() as u64 } else { 0 };
     let too_little = match job.disk {
         _ if on_disk && memory < least_memory => Some(format!(
@@ -475,6 +475,7 @@ impl Taken {
             rules,
             out: sketches.clone(),
             force: false,
+            memory: None,
             threads,
             shard,
             settings: settings.clone(),

@@ -1,16 +1,15 @@
 //! The first stage: a file of sketches and one of names for each input file.
 
-use super::names::Names;
+use super::estimate::room;
+use super::parts::{Parts, Scratch, Sketching};
 use super::sketches::{self, InputMark, ReadingRules, SketchFile};
-use super::working;
+use super::{told_bytes, working};
 use crate::corpus::{DiscoverOptions, FileReading, Input, JsonlFields, ReadOptions, ReadRules, discover_all};
 use crate::error::{Error, Result};
 use crate::format::{self, SKETCHES, wrong};
 use crate::making::{check_is_here, sweep};
-use crate::pipeline::pages::Pages;
 use crate::pipeline::{Progress, with_threads};
-use flipside_core::collection::Keeping;
-use flipside_core::id::{Document, Id};
+use crate::resources::memory_share;
 use flipside_core::settings::Settings;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -36,6 +35,8 @@ pub struct SketchJob {
     pub out: PathBuf,
     /// Whether sketches that do not fit are made again: of other settings, of a file that has changed, or cut.
     pub force: bool,
+    /// Memory that pages may take; what does not fit goes to disk. `None` for a share of what there is.
+    pub memory: Option<u64>,
     /// Threads; 0 for as many as the machine has.
     pub threads: usize,
     /// The part of the files that is sketched.
@@ -132,12 +133,17 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     progress.begin("sketch", inputs.iter().map(|input| stored(input)).sum::<u64>().max(1), "bytes");
     let sums: [AtomicU64; 3] = Default::default();
     let done = with_threads(job.threads, || {
-        // Where there are fewer files than threads, several read the same one.
-        let threads = (rayon::current_num_threads() / inputs.len().max(1)).max(1);
-        let options = ReadOptions { threads, ..reading };
+        let memory = job.memory.unwrap_or_else(memory_share);
+        let threads = rayon::current_num_threads();
+        let read_ahead = inputs.iter().map(|input| input.read_ahead()).max().unwrap_or(0);
+        let room = room(memory, threads, read_ahead).map_err(|least| {
+            let expected = format!("at least {} for so many threads", told_bytes(least));
+            Error::parameter("memory", told_bytes(memory), expected)
+        })?;
+        let options = ReadOptions { threads: threads_of_file(inputs.len()), ..reading };
         inputs.par_iter().try_for_each(|input| {
             let keeps_reading = false;
-            let one = One { job, input, rules: &rules, options: &options, keeps_reading, progress };
+            let one = One { job, input, rules: &rules, options: &options, room, keeps_reading, progress };
             let Made { there, pages, damaged, .. } = one.sketch()?;
             for (sum, n) in sums.iter().zip([u64::from(there), pages, damaged]) {
                 sum.fetch_add(n, Ordering::Relaxed);
@@ -179,26 +185,31 @@ pub(super) struct Read {
     pub languages: BTreeMap<String, u64>,
 }
 
-/// Sketches these files, at most so many at once, passing over what is there already, and tells what reading each of
-/// them came to, which is kept beside its sketches. One that cannot be opened is damage, and has no sketches.
+/// Threads that read each of so many files: where there are fewer files than threads, several read the same one.
+fn threads_of_file(files: usize) -> usize {
+    (rayon::current_num_threads() / files.max(1)).max(1)
+}
+
+/// Sketches these files, with so much memory for the pages of each thread, passing over what is there already, and
+/// tells what reading each of them came to, which is kept beside its sketches. One that cannot be opened is damage,
+/// and has no sketches.
 ///
 /// # Errors
 /// As [`sketch`].
 pub(super) fn sketch_files(
     job: &SketchJob,
     inputs: &[Input],
-    at_once: usize,
+    room: u64,
     progress: &dyn Progress,
 ) -> Result<Vec<Read>> {
     let reading = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
     let rules =
         ReadingRules { fields: job.fields.clone(), longest_page: reading.record_cap, rules: job.rules };
-    let threads = (rayon::current_num_threads() / at_once.min(inputs.len()).max(1)).max(1);
-    let options = ReadOptions { threads, ..reading };
+    let options = ReadOptions { threads: threads_of_file(inputs.len()), ..reading };
     let one = |input: &Input| -> Result<Read> {
-        let one = One { job, input, rules: &rules, options: &options, keeps_reading: true, progress };
+        let one = One { job, input, rules: &rules, options: &options, room, keeps_reading: true, progress };
         if input.problem.is_some() {
-            return Ok(Read::of(one.read()?));
+            return Ok(Read::of(&one.read(&Scratch::beside(&job.out))?));
         }
         let Made { there, read, .. } = one.sketch()?;
         let gone = || Error::io(&input.path, std::io::Error::other("it was sketched before"));
@@ -210,16 +221,12 @@ pub(super) fn sketch_files(
         }
         Ok(read)
     };
-    let mut read = Vec::with_capacity(inputs.len());
-    for inputs in inputs.chunks(at_once.max(1)) {
-        read.extend(inputs.par_iter().map(one).collect::<Result<Vec<_>>>()?);
-    }
-    Ok(read)
+    inputs.par_iter().map(one).collect()
 }
 
 impl Read {
-    fn of(mut pages: Pages) -> Self {
-        Self { file: pages.files.swap_remove(0), languages: pages.languages }
+    fn of(parts: &Parts) -> Self {
+        Self { file: parts.file.clone(), languages: parts.languages.clone() }
     }
 }
 
@@ -229,6 +236,8 @@ struct One<'a> {
     input: &'a Input,
     rules: &'a ReadingRules,
     options: &'a ReadOptions,
+    /// Bytes of pages that each thread may hold.
+    room: u64,
     /// Whether what reading it came to is kept beside its sketches.
     keeps_reading: bool,
     progress: &'a dyn Progress,
@@ -236,15 +245,13 @@ struct One<'a> {
 
 impl One<'_> {
     /// Reads it, and keeps what its sketches take.
-    fn read(&self) -> Result<Pages> {
-        let Self { job, input, options, progress, .. } = *self;
-        let keeping = Keeping::of(&job.settings);
-        let advance = |bytes| progress.advance(bytes);
-        let extraction = job.settings.extraction();
-        let pages =
-            Pages::read((vec![input.clone()], 1), options, extraction, keeping, None, None, &advance)?;
-        pages.files.iter().flat_map(|file| file.damage_told()).for_each(|told| progress.note(&told));
-        Ok(pages)
+    fn read(&self, scratch: &Scratch) -> Result<Parts> {
+        let Self { job, input, options, room, progress, .. } = *self;
+        let scored = job.fields.score.is_some();
+        let sketching = Sketching { settings: &job.settings, scored, room, scratch };
+        let parts = sketching.read(input, options, &|bytes| progress.advance(bytes))?;
+        parts.file.damage_told().iter().for_each(|told| progress.note(told));
+        Ok(parts)
     }
 
     /// Sketches it, unless that was done.
@@ -263,27 +270,23 @@ impl One<'_> {
                 Err(error) => return Err(error),
             }
         }
-        let pages = self.read()?;
-        let mut names = Names::default();
-        for (at, row) in (0..).zip(pages.documents.rows()) {
-            let document = Document::new(at);
-            names
-                .push(row.place, pages.documents.record_id(document), pages.documents.url(document))
-                .map_err(|error| Error::io(&path, error))?;
-        }
+        let scratch = Scratch::beside(&path);
+        let parts = self.read(&scratch)?;
+        let read = Read::of(&parts);
+        let (pages, damaged) = (parts.pages, read.file.damaged);
+        let mut parts = parts.in_order(&input.path)?;
+        let names = parts.names(&scratch)?;
         if InputMark::of(input)? != mark {
             let error = std::io::Error::other("the file changed while it was read");
             return Err(Error::io(&input.path, error));
         }
         // The sketches last: where there are any, all is there.
         names.write(&path.with_extension("names"), &mark.path)?;
-        let (damaged, number) = (pages.damaged(), pages.len() as u64);
-        let read = Read { file: pages.files[0].clone(), languages: pages.languages.clone() };
         if self.keeps_reading {
             working::write_reading(&path, &read)?;
         }
-        sketches::write(&path, &job.settings, rules.clone(), mark, damaged, &pages)?;
-        Ok(Made { there: false, pages: number, damaged, read: Some(read) })
+        sketches::write(&path, &job.settings, rules.clone(), mark, &mut parts)?;
+        Ok(Made { there: false, pages, damaged, read: Some(read) })
     }
 
     /// The file of sketches that is there, if it is what this run would make.
@@ -304,7 +307,7 @@ impl One<'_> {
         if self.job.force || self.keeps_reading {
             // What is damaged is to be made again: all of it is read.
             file.check()?;
-            file.names()?;
+            file.each_name()?.try_for_each(|named| named.map(drop))?;
         } else {
             super::names::open(&path.with_extension("names"), &mark.path, header.pages)?;
         }
@@ -330,6 +333,7 @@ pub(super) fn sketched(
         rules: ReadRules::default(),
         out: out.clone(),
         force: false,
+        memory: None,
         threads: 1,
         shard: Shard::default(),
         settings,

@@ -2,6 +2,7 @@
 
 use super::names::{self, Named};
 use super::odd_length;
+use super::parts::InOrder;
 use super::record::MOST_PAGES;
 use crate::corpus::{Input, JsonlFields, ReadRules};
 use crate::error::{Error, Result};
@@ -9,15 +10,11 @@ use crate::format::{self, Body, BodyReader, SKETCHES, wrong};
 use crate::hash::{murmur3_x64_128, text_digest};
 use crate::inspection::Inspection;
 use crate::making::is_unfinished;
-use crate::pipeline::pages::Pages;
 use crate::text::TOKENIZER;
-use flipside_core::collection::Two;
-use flipside_core::id::{Document, Id};
 use flipside_core::settings::{Settings, Sketches};
-use flipside_core::sketch::Facts;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -47,11 +44,17 @@ pub struct Header {
     pub text_bytes: u64,
     /// Pieces of damage met.
     pub damaged: u64,
-    /// Records of the input that turned out to be no pages: the place of the page that follows, and how many there
-    /// are before it.
+    /// Places in the input where records come that turned out to be no pages. The last of the body has each of them:
+    /// the place of the page behind (8 bytes) and the number of records (4).
     #[serde(default)]
+    gaps: u64,
+    /// The same in version 1, which has them here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     skipped: Vec<(u64, u32)>,
 }
+
+/// Bytes of a gap.
+const GAP: u64 = 12;
 
 /// What decides which pages a file has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,10 +156,21 @@ pub enum Column {
 }
 
 impl Layout {
-    fn of(header: &Header) -> Option<Self> {
-        let Sketches::Both { bits, banding } = header.settings.sketches else { return None };
-        let scored = header.reading.fields.score.is_some();
-        Some(Self { pages: header.pages, words: bits / 64, bands: banding.bands, scored })
+    /// That of so many pages, if these settings are of two sketches.
+    pub fn new(settings: &Settings, pages: u64, scored: bool) -> Option<Self> {
+        let Sketches::Both { bits, banding } = settings.sketches else { return None };
+        Some(Self { pages, words: bits / 64, bands: banding.bands, scored })
+    }
+
+    /// All columns, in their order.
+    pub fn columns(&self) -> impl Iterator<Item = Column> {
+        let first = [Column::Digests, Column::Features, Column::Lengths, Column::Hashes, Column::Bits];
+        first.into_iter().chain((0..self.bands).map(Column::Keys)).chain(self.scored.then_some(Column::Scores))
+    }
+
+    /// Bytes of a page in a column.
+    pub fn width_of(&self, column: Column) -> usize {
+        self.place(column).1
     }
 
     /// Bytes of a page.
@@ -180,32 +194,17 @@ impl Layout {
     }
 }
 
-/// The rows that have no page, by those that have, ascending: the place of the page behind some of them, and how
-/// many there are.
-fn skipped(rows: impl Iterator<Item = u32>) -> Vec<(u64, u32)> {
-    let (mut skipped, mut next) = (Vec::new(), 0);
-    for (page, row) in (0..).zip(rows) {
-        if row > next {
-            skipped.push((page, row - next));
-        }
-        next = row.wrapping_add(1);
-    }
-    skipped
-}
-
 /// Writes the sketches of a file's pages.
 ///
 /// # Errors
-/// If the file cannot be written, or the collection keeps something else.
+/// If the file cannot be written, or what is on disk of the pages cannot be read.
 pub fn write(
     path: &Path,
     settings: &Settings,
     reading: ReadingRules,
     input: InputMark,
-    damaged: u64,
-    pages: &Pages,
+    pages: &mut InOrder,
 ) -> Result<()> {
-    let collection = &pages.collection;
     let header = Header {
         digest: DIGEST.to_owned(),
         feature_hash: settings.feature_hash.name().to_owned(),
@@ -213,36 +212,19 @@ pub fn write(
         settings: settings.clone(),
         reading,
         input,
-        pages: collection.len() as u64,
-        text_bytes: collection.text_bytes(),
-        damaged,
-        skipped: skipped(pages.documents.rows().iter().map(|row| row.id.row)),
-    };
-    let documents = || Document::all(collection.len());
-    let twos: Vec<Two<'_>> = documents().filter_map(|document| collection.two(document)).collect();
-    let layout = Layout::of(&header).filter(|_| twos.len() == collection.len());
-    let Some(layout) = layout else {
-        return Err(Error::parameter("sketches", "others", "both"));
+        pages: pages.parts.pages,
+        text_bytes: pages.parts.text_bytes,
+        damaged: pages.parts.file.damaged,
+        gaps: pages.gaps,
+        skipped: Vec::new(),
     };
     let mut file = format::NewBinary::begin(path, SKETCHES, &header)?;
-    let facts = || collection.all_facts().iter();
-    let written = (|| {
-        facts().try_for_each(|facts| file.write_all(&facts.digest.to_le_bytes()))?;
-        facts().try_for_each(|facts| file.write_all(&facts.features.to_le_bytes()))?;
-        let short = |facts: &Facts| u32::try_from(facts.text_bytes).unwrap_or(u32::MAX);
-        facts().try_for_each(|facts| file.write_all(&short(facts).to_le_bytes()))?;
-        twos.iter().try_for_each(|two| file.write_all(&two.hash.to_le_bytes()))?;
-        twos.iter().flat_map(|two| two.bits).try_for_each(|word| file.write_all(&word.to_le_bytes()))?;
-        for band in 0..layout.bands {
-            twos.iter().try_for_each(|two| file.write_all(&two.keys[band].to_le_bytes()))?;
-        }
-        if layout.scored {
-            let scores = pages.scores.iter().flatten();
-            scores.take(collection.len()).try_for_each(|score| file.write_all(&score.to_le_bytes()))?;
-        }
-        Ok(())
-    })();
-    written.map_err(|error| Error::io(path, error))?;
+    let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|error| Error::io(path, error));
+    pages.columns(&mut put)?;
+    pages.each_gap(|page, records| {
+        put(&page.to_le_bytes())?;
+        put(&records.to_le_bytes())
+    })?;
     file.finish()
 }
 
@@ -274,8 +256,12 @@ impl SketchFile {
         must("the feature hash", header.settings.feature_hash.name(), &header.feature_hash)?;
         must("the tokenizer", TOKENIZER, &header.tokenizer)?;
         header.settings.check()?;
-        let layout = Layout::of(&header);
-        let fits = |layout: &Layout| layout.pages.checked_mul(layout.width()) == Some(body.len());
+        let scored = header.reading.fields.score.is_some();
+        let layout = Layout::new(&header.settings, header.pages, scored);
+        let fits = |layout: &Layout| {
+            let columns = layout.pages.checked_mul(layout.width());
+            columns.and_then(|columns| columns.checked_add(header.gaps.checked_mul(GAP)?)) == Some(body.len())
+        };
         let layout = layout.filter(fits).ok_or_else(|| odd_length(path, SKETCHES, body.len()))?;
         Ok(Self { header, layout, body })
     }
@@ -304,19 +290,41 @@ impl SketchFile {
     /// As [`names`](Self::names).
     pub fn each_name(&self) -> Result<impl Iterator<Item = Result<Named>>> {
         let names = names::each(&self.names_path(), &self.header.input.path, self.header.pages)?;
-        let (mut before, mut skipped) = (0u32, self.header.skipped.iter().peekable());
+        let (mut before, mut gaps) = (0u32, self.each_gap()?.peekable());
         Ok((0u64..).zip(names).map(move |(page, named)| {
-            while let Some((_, records)) = skipped.next_if(|&&(at, _)| at <= page) {
-                before = before.saturating_add(*records);
+            while let Some(gap) = gaps.next_if(|gap| gap.as_ref().map_or(true, |&(at, _)| at <= page)) {
+                before = before.saturating_add(gap?.1);
             }
             named.map(|named| Named { row: (page as u32).saturating_add(before), ..named })
         }))
     }
 
-    /// The place of a page among the records of its input that may be pages.
-    pub fn row(&self, page: u64) -> u64 {
-        let before = self.header.skipped.iter().take_while(|&&(at, _)| at <= page);
-        page + before.map(|&(_, records)| u64::from(records)).sum::<u64>()
+    /// The gaps, one after the other.
+    fn each_gap(&self) -> Result<impl Iterator<Item = Result<(u64, u32)>>> {
+        let mut reader = self.body.reader()?;
+        reader.seek(self.layout.pages * self.layout.width())?;
+        let (path, mut reader) = (self.path().to_path_buf(), BufReader::with_capacity(1 << 14, reader));
+        let stored = (0..self.header.gaps).map(move |_| {
+            let mut gap = [0; GAP as usize];
+            reader.read_exact(&mut gap).map_err(|error| Error::io(&path, error))?;
+            let [a, b, c, d, e, f, g, h, records @ ..] = gap;
+            Ok((u64::from_le_bytes([a, b, c, d, e, f, g, h]), u32::from_le_bytes(records)))
+        });
+        Ok(self.header.skipped.clone().into_iter().map(Ok).chain(stored))
+    }
+
+    /// The places of pages among the records of the input that may be pages.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn rows(&self) -> Result<Rows> {
+        let mut before = 0;
+        let sum = |gap: Result<(u64, u32)>| {
+            let (page, records) = gap?;
+            before += u64::from(records);
+            Ok((page, before))
+        };
+        Ok(Rows { gaps: self.each_gap()?.map(sum).collect::<Result<_>>()? })
     }
 
     /// What its other files are called, without an ending.
@@ -338,6 +346,21 @@ impl SketchFile {
     /// If it cannot be opened.
     pub fn reader(&self) -> Result<Columns> {
         Ok(Columns { layout: self.layout, reader: self.body.reader()? })
+    }
+}
+
+/// The places of the pages of a file among the records of its input that may be pages.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// Of each gap, the page behind it, and how many records are no pages up to there.
+    gaps: Vec<(u64, u64)>,
+}
+
+impl Rows {
+    /// That of a page.
+    pub fn of(&self, page: u64) -> u64 {
+        let gaps = self.gaps.partition_point(|&(at, _)| at <= page);
+        page + gaps.checked_sub(1).map_or(0, |last| self.gaps[last].1)
     }
 }
 

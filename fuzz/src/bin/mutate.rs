@@ -147,6 +147,7 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
         rules: ReadRules::default(),
         out: sketches.clone(),
         force: false,
+        memory: None,
         threads: 1,
         shard: Shard::default(),
         settings: flipside::settings::Settings::default(),

@@ -1,0 +1,506 @@
+//! The pages of an input file while they are sketched. Each thread holds those that it reads, column by column; where
+//! they outgrow its memory, it puts them on disk as a part. At last all parts are read in order of the file, a
+//! column at a time.
+
+use super::names::{Names, NamedIn};
+use super::sketches::{Column, Layout};
+use crate::corpus::{self, Document, FileReading, Input, ReadOptions, TextSum};
+use crate::error::{Error, Result};
+use crate::making::Unfinished;
+use flipside_core::settings::Settings;
+use flipside_core::sketch::{Sketch, SketchValue, Sketcher};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// A folder for what does not fit in memory, which is made when something does not.
+pub struct Scratch {
+    place: PathBuf,
+    folder: Mutex<Option<Unfinished>>,
+    made: AtomicUsize,
+}
+
+impl Scratch {
+    /// One beside what is made at `place`.
+    pub fn beside(place: &Path) -> Self {
+        Self { place: place.to_path_buf(), folder: Mutex::default(), made: AtomicUsize::new(0) }
+    }
+
+    /// What it is beside.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// A new file in it, to write and to read.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn file(&self) -> Result<ScratchFile> {
+        let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = match &mut *folder {
+            Some(folder) => folder,
+            none => none.insert(super::workplace(&self.place)?),
+        };
+        let path = folder.path().join(format!("{}.part", self.made.fetch_add(1, Ordering::Relaxed)));
+        let file = File::options().read(true).write(true).create_new(true).open(&path);
+        let file = file.map_err(|error| Error::io(&path, error))?;
+        Ok(ScratchFile { path, file, length: 0 })
+    }
+}
+
+/// A file of a [`Scratch`].
+#[derive(Debug)]
+pub struct ScratchFile {
+    path: PathBuf,
+    file: File,
+    length: u64,
+}
+
+impl ScratchFile {
+    /// Number of bytes.
+    pub fn len(&self) -> u64 {
+        self.length
+    }
+
+    /// Puts bytes at the end.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        let done = self.file.seek(SeekFrom::Start(self.length)).and_then(|_| self.file.write_all(bytes));
+        self.length += bytes.len() as u64;
+        done.map_err(|error| Error::io(&self.path, error))
+    }
+
+    /// Puts so many bytes from a place on behind others.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn read(&mut self, from: u64, length: usize, bytes: &mut Vec<u8>) -> Result<()> {
+        let before = bytes.len();
+        bytes.resize(before + length, 0);
+        let to = SeekFrom::Start(from);
+        let done = self.file.seek(to).and_then(|_| self.file.read_exact(&mut bytes[before..]));
+        done.map_err(|error| Error::io(&self.path, error))
+    }
+}
+
+/// The columns of pages, and the bytes that a page has in each: first its row, then what a file of sketches has.
+struct Shape {
+    columns: Vec<Column>,
+    widths: Vec<usize>,
+}
+
+/// Bytes of a row.
+const ROW: usize = 4;
+
+impl Shape {
+    fn of(layout: &Layout) -> Self {
+        let columns: Vec<Column> = layout.columns().collect();
+        let widths = [ROW].into_iter().chain(columns.iter().map(|&column| layout.width_of(column))).collect();
+        Self { columns, widths }
+    }
+
+    /// Where a column of so many pages begins.
+    fn start(&self, column: usize, pages: u64) -> u64 {
+        pages * self.widths[..column].iter().sum::<usize>() as u64
+    }
+}
+
+/// Pages that were put on disk together: columns, then names.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    start: u64,
+    pages: u64,
+    name_bytes: u64,
+}
+
+/// The pages that a thread has read, in order of the file.
+#[derive(Default)]
+struct Stream {
+    parts: Vec<Part>,
+    file: Option<ScratchFile>,
+    /// Pages in memory, behind those of all parts.
+    held: u64,
+    columns: Vec<Vec<u8>>,
+    names: Vec<u8>,
+}
+
+/// Where a page stands in a stream: a part, and a place in it.
+#[derive(Clone, Copy, Debug, Default)]
+struct At {
+    part: usize,
+    page: u64,
+}
+
+impl Stream {
+    fn bytes(&self) -> usize {
+        self.columns.iter().map(Vec::len).sum::<usize>() + self.names.len()
+    }
+
+    fn pages(&self) -> u64 {
+        self.parts.iter().map(|part| part.pages).sum::<u64>() + self.held
+    }
+
+    /// Puts on disk what is in memory.
+    fn spill(&mut self, scratch: &Scratch) -> Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(scratch.file()?),
+        };
+        self.parts.push(Part {
+            start: file.len(),
+            pages: self.held,
+            name_bytes: self.names.len() as u64,
+        });
+        for bytes in self.columns.iter_mut().chain([&mut self.names]) {
+            file.append(bytes)?;
+            bytes.clear();
+        }
+        self.held = 0;
+        Ok(())
+    }
+
+    /// Where there are parts, puts the rest on disk as well: names are read in its memory.
+    fn end(&mut self, scratch: &Scratch) -> Result<()> {
+        if self.parts.is_empty() {
+            return Ok(());
+        }
+        if self.held > 0 {
+            self.spill(scratch)?;
+        }
+        self.columns.iter_mut().chain([&mut self.names]).for_each(|bytes| *bytes = Vec::new());
+        Ok(())
+    }
+
+    /// Puts what a column has of the next pages, `count` at most and all of one part, behind `bytes`; how many they are.
+    fn read(&mut self, shape: &Shape, column: usize, at: &mut At, count: u64, bytes: &mut Vec<u8>) -> Result<u64> {
+        let width = shape.widths[column] as u64;
+        while self.parts.get(at.part).is_some_and(|part| part.pages == at.page) {
+            *at = At { part: at.part + 1, page: 0 };
+        }
+        let (part, from) = (self.parts.get(at.part), at.page * width);
+        let pages = part.map_or(self.held, |part| part.pages);
+        let count = count.min(pages - at.page);
+        let length = (count * width) as usize;
+        match (part, &mut self.file) {
+            (Some(part), Some(file)) => {
+                file.read(part.start + shape.start(column, pages) + from, length, bytes)?;
+            }
+            _ => bytes.extend_from_slice(&self.columns[column][from as usize..][..length]),
+        }
+        at.page += count;
+        Ok(count)
+    }
+
+    /// The names of a part.
+    fn names_of(&mut self, shape: &Shape, part: usize, bytes: &mut Vec<u8>) -> Result<()> {
+        bytes.clear();
+        match (self.parts.get(part), &mut self.file) {
+            (Some(part), Some(file)) => {
+                let from = part.start + shape.start(shape.widths.len(), part.pages);
+                file.read(from, part.name_bytes as usize, bytes)
+            }
+            _ => {
+                *bytes = std::mem::take(&mut self.names);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What a thread works with.
+struct Worker {
+    sketcher: Sketcher,
+    stream: Stream,
+    sum: TextSum,
+    text_bytes: u64,
+    languages: BTreeMap<String, u64>,
+}
+
+/// What is to be made of an input file, and in how much memory.
+pub struct Sketching<'a> {
+    /// What decides the sketches.
+    pub settings: &'a Settings,
+    /// Whether pages have scores.
+    pub scored: bool,
+    /// Bytes of pages that each thread may hold.
+    pub room: u64,
+    /// Where the rest goes.
+    pub scratch: &'a Scratch,
+}
+
+impl Sketching<'_> {
+    /// Reads a file and makes the sketches of its pages. `progress` hears of stored bytes as they are read.
+    ///
+    /// # Errors
+    /// For settings that are not of two sketches, if what does not fit in memory cannot be put on disk, or if a
+    /// store has not given all bytes of an object.
+    pub fn read(
+        &self,
+        input: &Input,
+        options: &ReadOptions,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<Parts> {
+        let Self { settings, scored, room, scratch } = *self;
+        let others = || Error::parameter("sketches", "others", "both");
+        let layout = Layout::new(settings, 0, scored).ok_or_else(others)?;
+        let shape = Shape::of(&layout);
+        let sketcher = || Sketcher::of(settings.extraction(), settings.sketches, settings.seed, None);
+        // What cannot be made is told before anything is read.
+        sketcher()?;
+        let worker = || -> Result<Worker> {
+            let columns = vec![Vec::new(); shape.widths.len()];
+            Ok(Worker {
+                sketcher: sketcher()?,
+                stream: Stream { columns, ..Stream::default() },
+                sum: TextSum::default(),
+                text_bytes: 0,
+                languages: BTreeMap::new(),
+            })
+        };
+        let has_failed = AtomicBool::new(false);
+        let each = |worker: &mut Result<Worker>, page: Document<'_>| {
+            let Ok(working) = worker else { return };
+            working.add(&shape, &page);
+            if working.stream.bytes() as u64 >= room
+                && let Err(error) = working.stream.spill(scratch)
+            {
+                *worker = Err(error);
+                has_failed.store(true, Ordering::Relaxed);
+            }
+        };
+        let go_on = || !has_failed.load(Ordering::Relaxed);
+        let inputs = std::slice::from_ref(input);
+        let reading = corpus::read_while(inputs, options, worker, each, &go_on, progress);
+        if let Some(failure) = input.failure() {
+            return Err(Error::io(&input.path, failure));
+        }
+        let mut streams = Vec::new();
+        let (mut sum, mut text_bytes, mut languages) = (TextSum::default(), 0, BTreeMap::<String, u64>::new());
+        for worker in reading.workers {
+            let mut worker = worker?;
+            worker.stream.end(scratch)?;
+            streams.push(worker.stream);
+            sum.merge(worker.sum);
+            text_bytes += worker.text_bytes;
+            for (language, count) in worker.languages {
+                *languages.entry(language).or_default() += count;
+            }
+        }
+        let mut files = reading.files;
+        let file = FileReading { texts: Some(sum), ..files.swap_remove(0) };
+        let pages = streams.iter().map(Stream::pages).sum();
+        Ok(Parts { shape, streams, pages, text_bytes, file, languages })
+    }
+}
+
+impl Worker {
+    fn add(&mut self, shape: &Shape, page: &Document<'_>) {
+        let Sketch { facts, value } = self.sketcher.sketch_part(page.text, page.text);
+        // The settings say so.
+        let SketchValue::Both(two) = value else { return };
+        let Stream { columns, names, held, .. } = &mut self.stream;
+        *held += 1;
+        let (rows, columns) = columns.split_at_mut(1);
+        rows[0].extend_from_slice(&page.id.row.to_le_bytes());
+        for (bytes, column) in columns.iter_mut().zip(&shape.columns) {
+            match *column {
+                Column::Digests => bytes.extend_from_slice(&facts.digest.to_le_bytes()),
+                Column::Features => bytes.extend_from_slice(&facts.features.to_le_bytes()),
+                Column::Lengths => {
+                    let length = u32::try_from(facts.text_bytes).unwrap_or(u32::MAX);
+                    bytes.extend_from_slice(&length.to_le_bytes());
+                }
+                Column::Hashes => bytes.extend_from_slice(&two.hash.to_le_bytes()),
+                Column::Bits => two.bits.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes())),
+                Column::Keys(band) => bytes.extend_from_slice(&two.keys[band].to_le_bytes()),
+                Column::Scores => {
+                    bytes.extend_from_slice(&page.score.unwrap_or(f64::NEG_INFINITY).to_le_bytes());
+                }
+            }
+        }
+        NamedIn { row: page.id.row, place: page.place, id: page.record_id, url: page.url }.put(names);
+        self.sum.add(page.id.row, facts.digest);
+        self.text_bytes += facts.text_bytes;
+        let language = page.first_language();
+        match self.languages.get_mut(language) {
+            Some(count) => *count += 1,
+            None => {
+                self.languages.insert(language.to_owned(), 1);
+            }
+        }
+    }
+}
+
+/// The pages of an input file, as threads have read them.
+pub struct Parts {
+    shape: Shape,
+    streams: Vec<Stream>,
+    /// How many there are.
+    pub pages: u64,
+    /// Bytes of their texts.
+    pub text_bytes: u64,
+    /// What reading the file came to.
+    pub file: FileReading,
+    /// Pages by the first language that their record names.
+    pub languages: BTreeMap<String, u64>,
+}
+
+/// Pages that stand together in the file and in a stream.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    stream: u32,
+    pages: u32,
+}
+
+/// The rows of a stream, some at a time.
+#[derive(Default)]
+struct Rows {
+    at: At,
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Rows {
+    const AT_ONCE: u64 = 1 << 12;
+
+    /// The next row, which stays the next one.
+    fn peek(&mut self, shape: &Shape, stream: &mut Stream) -> Result<Option<u32>> {
+        if self.taken == self.bytes.len() {
+            self.bytes.clear();
+            self.taken = 0;
+            stream.read(shape, 0, &mut self.at, Self::AT_ONCE, &mut self.bytes)?;
+        }
+        Ok(self.bytes.get(self.taken..).and_then(<[u8]>::first_chunk).map(|&row| u32::from_le_bytes(row)))
+    }
+}
+
+impl Parts {
+    /// Finds in which order the streams have the pages of the file.
+    ///
+    /// # Errors
+    /// If what is on disk cannot be read.
+    pub fn in_order(mut self, input: &Path) -> Result<InOrder> {
+        let Self { shape, streams, .. } = &mut self;
+        let mut rows: Vec<Rows> = streams.iter().map(|_| Rows::default()).collect();
+        let mut heads = Vec::with_capacity(streams.len());
+        for (rows, stream) in rows.iter_mut().zip(&mut *streams) {
+            heads.push(rows.peek(shape, stream)?);
+        }
+        let (mut order, mut gaps, mut next) = (Vec::new(), 0, 0);
+        loop {
+            let least = |but: Option<usize>| {
+                let heads = heads.iter().enumerate().filter(|&(at, _)| Some(at) != but);
+                heads.filter_map(|(at, head)| Some(((*head)?, at))).min()
+            };
+            let Some((_, at)) = least(None) else { break };
+            let end = least(Some(at)).map(|(row, _)| row);
+            let mut pages = 0;
+            while let Some(row) = heads[at]
+                && pages < u32::MAX
+                && end.is_none_or(|end| row < end)
+            {
+                if row < next {
+                    return Err(Error::io(input, io::ErrorKind::InvalidData.into()));
+                }
+                gaps += u64::from(row > next);
+                next = row.saturating_add(1);
+                pages += 1;
+                rows[at].taken += ROW;
+                heads[at] = rows[at].peek(shape, &mut streams[at])?;
+            }
+            // Two that have the same row would have none after the other.
+            if pages == 0 {
+                return Err(Error::io(input, io::ErrorKind::InvalidData.into()));
+            }
+            order.push(Stretch { stream: at as u32, pages });
+        }
+        Ok(InOrder { parts: self, order, gaps })
+    }
+}
+
+/// The pages of an input file, in its order.
+pub struct InOrder {
+    /// The pages.
+    pub parts: Parts,
+    order: Vec<Stretch>,
+    /// Places in the file where records that are no pages come before one that is.
+    pub gaps: u64,
+}
+
+impl InOrder {
+    /// Hands over a column in pieces.
+    fn column(&mut self, column: usize, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let Parts { shape, streams, .. } = &mut self.parts;
+        let mut at = vec![At::default(); streams.len()];
+        let mut bytes = Vec::new();
+        for &Stretch { stream, pages } in &self.order {
+            let (stream, at) = (&mut streams[stream as usize], &mut at[stream as usize]);
+            let mut left = u64::from(pages);
+            while left > 0 {
+                bytes.clear();
+                let read = stream.read(shape, column, at, left.min(1 << 14), &mut bytes)?;
+                each(&bytes)?;
+                left -= read;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands over all columns of a file of sketches, one after the other, in pieces.
+    ///
+    /// # Errors
+    /// If what is on disk cannot be read, or what is done with a piece fails.
+    pub fn columns(&mut self, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        (1..self.parts.shape.widths.len()).try_for_each(|column| self.column(column, &mut each))
+    }
+
+    /// Hands over [`gaps`](Self::gaps): the place among the pages of the one behind, and how many records are no pages.
+    ///
+    /// # Errors
+    /// If what is on disk cannot be read, or what is done with a gap fails.
+    pub fn each_gap(&mut self, mut each: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
+        let (mut page, mut next) = (0, 0);
+        self.column(0, |bytes| {
+            let (rows, _) = bytes.as_chunks();
+            for row in rows.iter().map(|&row| u32::from_le_bytes(row)) {
+                if row > next {
+                    each(page, row - next)?;
+                }
+                (page, next) = (page + 1, row.saturating_add(1));
+            }
+            Ok(())
+        })
+    }
+
+    /// The names of all pages, as a file of names has them, and no more than once.
+    ///
+    /// # Errors
+    /// If what is on disk cannot be read, or a block cannot be compressed or put on disk.
+    pub fn names<'s>(&mut self, scratch: &'s Scratch) -> Result<Names<'s>> {
+        let Parts { shape, streams, .. } = &mut self.parts;
+        // Of each stream, the part that is read next, the names of the one before, and where the next ones begin.
+        let mut reading: Vec<(usize, Vec<u8>, usize)> = streams.iter().map(|_| Default::default()).collect();
+        let mut names = Names::new(scratch);
+        for &Stretch { stream, pages } in &self.order {
+            let (at, stream) = (stream as usize, &mut streams[stream as usize]);
+            let (part, bytes, from) = &mut reading[at];
+            for _ in 0..pages {
+                while *from == bytes.len() && *part <= stream.parts.len() {
+                    stream.names_of(shape, *part, bytes)?;
+                    (*part, *from) = (*part + 1, 0);
+                }
+                let mut rest = &bytes[*from..];
+                let broken = || Error::io(&scratch.place, io::ErrorKind::InvalidData.into());
+                let named = NamedIn::take(&mut rest).ok_or_else(broken)?;
+                names.push(named.place, named.id, named.url)?;
+                *from = bytes.len() - rest.len();
+            }
+        }
+        Ok(names)
+    }
+}
