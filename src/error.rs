@@ -52,6 +52,18 @@ pub enum Error {
     /// No document was found in the input.
     #[error("no documents to work on: {}", printable(.0))]
     NoDocuments(String),
+    /// More pages than memory was set apart for.
+    #[error(
+        "more than {pages} pages, which {read_bytes} of {of_bytes} bytes of the input held, do not fit in memory"
+    )]
+    TooManyPages {
+        /// How many there were when that was seen.
+        pages: u64,
+        /// Stored bytes that had been read of the input.
+        read_bytes: u64,
+        /// How many there are.
+        of_bytes: u64,
+    },
     /// What an earlier stage is to make is not there.
     #[error("{}", printable(.0))]
     Missing(String),

@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 
 const MAGIC: [u8; 8] = *b"flipside";
 
-/// Longest header that is believed.
-const MAX_HEADER: u32 = 1 << 20;
+/// Longest header that is written, and believed: the note on what was written names all inputs of a file.
+const MAX_HEADER: u32 = 1 << 26;
 
 /// A kind of file: what stands in its fifth to twelfth bytes, and what people call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,8 +221,10 @@ impl NewBinary {
         let io = |source| Error::io(path, source);
         let mut new = NewFile::begin(path)?;
         let header = serde_json::to_vec(header).map_err(|e| io(e.into()))?;
+        let too_long = || io(io::Error::other(format!("{} bytes are too many for a header", header.len())));
+        let length = u32::try_from(header.len()).ok().filter(|&length| length <= MAX_HEADER);
         let mut head = [&MAGIC[..], &kind.tag, &kind.version.to_le_bytes()].concat();
-        head.extend_from_slice(&(header.len() as u32).to_le_bytes());
+        head.extend_from_slice(&length.ok_or_else(too_long)?.to_le_bytes());
         head.extend_from_slice(&header);
         // The length is known at the end.
         new.file().write_all(&head).and_then(|()| new.file().write_all(&[0; 8])).map_err(io)?;
@@ -539,10 +541,16 @@ fn read_head(path: &Path, file: &mut impl Read, kinds: &[Kind]) -> Result<((Kind
     }
     let length = u32::from_le_bytes(take(path, file, HEADER)?);
     if length > MAX_HEADER {
-        return Err(wrong(path, "the header's length", "at most 2^20", length.to_string(), AGAIN));
+        return Err(wrong(path, "the header's length", "at most 2^26", length.to_string(), AGAIN));
     }
-    let mut header = vec![0; length as usize];
-    file.read_exact(&mut header).map_err(|e| io(path, e, HEADER))?;
+    // As much memory as there is header, whatever its length is said to be.
+    let mut header = Vec::new();
+    let read = file.take(u64::from(length)).read_to_end(&mut header);
+    let whole = read.and_then(|read| match read == length as usize {
+        true => Ok(()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    });
+    whole.map_err(|e| io(path, e, HEADER))?;
     Ok(((kind, version), header))
 }
 
@@ -710,14 +718,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         // Quotation marks make two bytes of it.
-        for (length, is_read) in [(MAX_HEADER as usize, true), (MAX_HEADER as usize + 1, false)] {
-            write(&path, FRAMES, &"x".repeat(length - 2), &[]).unwrap();
-            assert_eq!(
-                read::<String>(&path, FRAMES).is_ok_and(|(header, _)| header.len() + 2 == length),
-                is_read
-            );
+        let longest = "x".repeat(MAX_HEADER as usize - 2);
+        write(&path, FRAMES, &longest, &[]).unwrap();
+        assert!(read::<String>(&path, FRAMES).is_ok_and(|(header, _)| header == longest));
+        let before = std::fs::read(&path).unwrap();
+        let told = write(&path, FRAMES, &(longest + "x"), &[]).unwrap_err().to_string();
+        assert!(told.contains("67108865 bytes are too many for a header"), "{told}");
+        assert!(std::fs::read(&path).unwrap() == before);
+        for (length, field) in [(MAX_HEADER + 1, "the header's length"), (MAX_HEADER, "the length")] {
+            let mut bytes = before[..1000].to_vec();
+            bytes[16..20].copy_from_slice(&length.to_le_bytes());
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(refusal(read_any(&path)).0, field);
         }
-        assert_eq!(refusal(read_any(&path)).0, "the header's length");
     }
 
     #[test]

@@ -459,6 +459,75 @@ fn pairs_that_memory_does_not_hold_go_on_disk() {
     assert_eq!(left, ["crawl", "held", "staged"]);
 }
 
+#[test]
+fn pages_that_nobody_expected_go_on_disk() {
+    let top = tempfile::tempdir().unwrap();
+    let crawl = top.path().join("crawl.jsonl");
+    // The first pages are long, and those that follow short, with every ninth a copy or none at all.
+    let mut rng = SplitMix64::new(5);
+    let mut lines = String::new();
+    for page in 0..90_000u64 {
+        let words = if page < 300 { 500 } else { 6 };
+        let mut text: String = (0..words).map(|_| format!("{:x} ", rng.below(1 << 24))).collect();
+        match page % 9 {
+            7 => text = format!("copied {}", page % 1000),
+            8 => lines.push_str("{\"text\": 8}\n"),
+            _ => {}
+        }
+        let line = serde_json::json!({"id": page, "url": format!("https://a.example/{page}"), "text": text});
+        lines += &(line.to_string() + "\n");
+    }
+    fs::write(&crawl, &lines).unwrap();
+    let run = |name: &str, input: &Path, options: &[&str]| {
+        let out = top.path().join(name);
+        let mut command = flipside();
+        command.args(["dedup", "--threads", "2", "--bands", "4x3"]).arg(input).arg("--out").arg(&out);
+        command.args(options).write_stdin(&lines[..]);
+        let ended = command.output().unwrap();
+        (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned(), out)
+    };
+    let (code, _, held) = run("held", &crawl, &["--memory", "2GiB"]);
+    assert_eq!(code, Some(1));
+    let limit = 48u64 << 20;
+    for (name, input) in [("staged", &*crawl), ("of a stream", Path::new("-"))] {
+        let (code, told, staged) = run(name, input, &["--memory", "48MiB"]);
+        assert!(code == Some(1) && told.contains("pages fill it with") && told.contains("on disk"), "{told}");
+        for table in ["pairs.csv", "clusters.csv", "kept.jsonl.gz"] {
+            let [expected, got] = [&held, &staged].map(|out| fs::read(out.join(table)).unwrap());
+            assert!(expected.len() > 1000);
+            // Tables name the input.
+            let called = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(crawl.to_str().unwrap(), "-");
+            let is_same = expected == got || table.ends_with(".csv") && called(&expected) == called(&got);
+            assert!(is_same, "{table}, {name}");
+        }
+        let report: Value = serde_json::from_slice(&fs::read(staged.join("report.json")).unwrap()).unwrap();
+        assert_eq!(report["memory"]["on_disk"], true);
+        let most = if cfg!(debug_assertions) { limit * 5 / 4 } else { limit };
+        let peak = &report["peak_memory_bytes"];
+        assert!(peak.as_u64().unwrap() <= most, "{peak}");
+    }
+    let (code, told, out) = run("refused", &crawl, &["--memory", "48MiB", "--clusters", "complete"]);
+    assert!(code == Some(2) && told.contains("pages fill it with") && told.contains("complete"), "{told}");
+    assert!(!out.exists());
+    // A file is sketched in less memory than its sketches take, to the same bytes.
+    let sketch = |name: &str, options: &[&str]| {
+        let out = top.path().join(name);
+        let mut command = flipside();
+        command.args(["sketch", "-q", "--bands", "4x3"]).arg(&crawl).arg("--out").arg(&out).args(options);
+        let told = command.output().unwrap();
+        (told.status.code(), contents(&out), String::from_utf8_lossy(&told.stderr).into_owned())
+    };
+    let (_, expected, _) = sketch("sketches", &["--memory", "2GiB"]);
+    for (threads, memory) in [("1", "18MiB"), ("3", "30MiB")] {
+        let (code, got, _) = sketch(threads, &["--memory", memory, "--threads", threads]);
+        assert!(code == Some(1) && got == expected, "{threads} threads");
+    }
+    let (code, _, told) = sketch("none", &["--memory", "16MiB", "--threads", "3"]);
+    assert!(code == Some(2) && told.contains("for so many threads"), "{told}");
+    let left = listed(top.path());
+    assert_eq!(left, ["1", "3", "crawl.jsonl", "held", "none", "of a stream", "sketches", "staged"]);
+}
+
 /// Hears which steps a run goes through and what it says, and ends it by a panic at one of them.
 #[derive(Default)]
 struct Ending {

@@ -55,7 +55,7 @@ pub(crate) use filetype::split_name;
 pub use filetype::{Compression, Format};
 pub use gather::{GatherJob, Gathered, gather};
 pub use inputs::{DiscoverOptions, Discovered, Input, NotRead, PassedOver, Reason, discover, discover_all};
-pub(crate) use inputs::{gone, is_other_table, is_stream};
+pub(crate) use inputs::{gone, is_other_table};
 pub use jsonl::{JsonlFields, LinePage, page_of_line};
 pub use kept::{Kept, KeptFile, KeptFiles, KeptPages};
 pub(crate) use kept::{is_kept_file, is_kept_name, kept_files};
@@ -63,8 +63,8 @@ pub(crate) use object::Prefix;
 pub(crate) use options::pool;
 pub use options::{LONGEST_WINDOW, ReadOptions, ReadRules};
 pub use peek::{Peeked, peek};
-pub(crate) use read::{read_and_sum, read_while};
 pub use read::{Reading, read};
+pub(crate) use read::{read_and_sum, read_while};
 pub(crate) use write::pack;
 pub use write::{IsSame, write_kept, write_kept_as};
 

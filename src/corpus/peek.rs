@@ -20,8 +20,8 @@ pub struct Peeked {
     pub text_bytes: u64,
 }
 
-/// Reads the first pages of some files, evenly from the whole list: little of each, of Parquet what the footer says,
-/// and nothing at all of what can be read but once.
+/// Reads the first pages of some files, evenly from the whole list: little of each, and of Parquet what the footer
+/// says.
 pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
     /// Files that are looked into.
     const FILES: usize = 8;
@@ -34,10 +34,9 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
     /// Bytes of the names of a row, of which the footer says nothing.
     const NAMES: [u64; 2] = [100, 40];
     let options = ReadOptions { threads: 1, block_bytes: BYTES, ..options.clone() };
-    let files: Vec<&Input> = inputs.iter().filter(|input| !input.is_stream()).collect();
-    let step = files.len().div_ceil(FILES).max(1);
+    let step = inputs.len().div_ceil(FILES).max(1);
     let mut sum = Peeked::default();
-    for input in files.into_iter().step_by(step) {
+    for input in inputs.iter().step_by(step) {
         let (mut reader, mut block) = (Reader::open(input, 0, &options), Block::default());
         if let Some((rows, text_bytes)) = reader.rows() {
             sum.pages += rows;

@@ -2,12 +2,12 @@
 
 use super::listing::Fates;
 use super::output::{self, OutputFolder};
-use super::pages::Pages;
+use super::pages::{Pages, Room, Seen};
 use super::samples::{Catalogue, Shown, sample_pairs};
 use super::sources::{Scores, SourceNumbers, lost_by_source};
 use super::stages::{Progress, Stages};
 use super::upload::Upload;
-use super::{Job, Summary, read, save_frequencies};
+use super::{Against, Job, Summary, read_files, save_frequencies};
 use crate::corpus::{self, JsonlFields};
 use crate::error::{Error, Result};
 use crate::report::model::{
@@ -43,14 +43,28 @@ pub(crate) const SHOWN_MEMBERS: usize = 4;
 /// If no document could be read, if a setting has no meaning, or if the results cannot be written;
 /// then there is no folder.
 pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
-    dedup_of_pairs(job, u64::MAX, progress)
+    dedup_within(job, None, progress)
 }
 
-/// The same of at most so many near pairs.
+/// What a run in memory holds at most.
+pub(crate) struct Bounds<'a> {
+    /// Its files, new and old ones.
+    pub files: Against,
+    /// Whether it may hold so many pages.
+    pub fits: &'a (dyn Fn(Seen) -> bool + Sync),
+    /// How many near pairs it may look at beside these.
+    pub most_pairs: &'a (dyn Fn(Seen) -> u64 + Sync),
+}
+
+/// The same of files that were found before, within bounds.
 ///
 /// # Errors
-/// As [`dedup`]; and if there are more, see [`Context::most_pairs`].
-pub(crate) fn dedup_of_pairs(job: &Job, most_pairs: u64, progress: &dyn Progress) -> Result<Summary> {
+/// As [`dedup`]; and if there are more pages, or pairs, see [`Context::most_pairs`].
+pub(crate) fn dedup_within(
+    job: &Job,
+    bounds: Option<Bounds<'_>>,
+    progress: &dyn Progress,
+) -> Result<Summary> {
     if job.writes.pages_parquet && cfg!(not(feature = "parquet")) {
         let expected = "another table; this build of flipside has not the feature `parquet`";
         return Err(Error::parameter("write", "pages.parquet", expected));
@@ -59,7 +73,16 @@ pub(crate) fn dedup_of_pairs(job: &Job, most_pairs: u64, progress: &dyn Progress
     let upload = Upload::of(job)?;
     let summary = job.with_threads(|| {
         let stages = Stages::new(progress);
-        let (pages, frequencies, _) = read(job, &job.settings, None, &stages)?;
+        let (found, most_pairs, room);
+        (found, most_pairs) = match bounds {
+            Some(Bounds { files, fits, most_pairs }) => {
+                room = Room::new(fits);
+                (Some((files, &room)), Some((most_pairs, &room)))
+            }
+            None => (None, None),
+        };
+        let (pages, frequencies, _) = read_files(job, &job.settings, None, found, &stages)?;
+        let most_pairs = most_pairs.map_or(u64::MAX, |(most, room)| most(room.seen()));
         let prepared = Prepared::new(&pages.collection, &job.settings, frequencies, &stages);
         save_frequencies(job, &pages, prepared.frequencies(), &stages)?;
         let url = |document| pages.url(document);

@@ -40,7 +40,7 @@ use crate::seen;
 use crate::weight::frequencies::Frequencies;
 use flipside_core::collection::Keeping;
 use flipside_core::settings::Settings;
-use pages::{Pages, count_frames};
+use pages::{Pages, Room, count_frames};
 use serde::{Deserialize, Serialize};
 use stages::Stages;
 use std::collections::HashSet;
@@ -158,6 +158,17 @@ fn read(
     keeping: Option<Keeping>,
     stages: &Stages<'_>,
 ) -> Result<(Pages, Option<Arc<Frequencies>>, Option<Frames>)> {
+    read_files(job, settings, keeping, None, stages)
+}
+
+/// The same of files that were found before, as far as there is room for their pages.
+fn read_files(
+    job: &Job,
+    settings: &Settings,
+    keeping: Option<Keeping>,
+    found: Option<(Against, &Room<'_>)>,
+    stages: &Stages<'_>,
+) -> Result<(Pages, Option<Arc<Frequencies>>, Option<Frames>)> {
     settings.check()?;
     if let Some(path) = &job.save_frequencies {
         let is_ours = |path: &Path| format::is_of_kind(path, format::FREQUENCIES);
@@ -182,7 +193,10 @@ fn read(
         (None, Some(_)) => Keeping::Features,
         (None, None) => Keeping::of(settings),
     };
-    let Against { inputs, new_files, both, passed_over } = all_inputs(job)?;
+    let (Against { inputs, new_files, both, passed_over }, room) = match found {
+        Some((files, room)) => (files, Some(room)),
+        None => (all_inputs(job)?, None),
+    };
     output::spare(&job.out, inputs.iter().filter(|input| !input.is_stream()).map(Input::stored))?;
     if let Some(path) = &job.save_frequencies {
         output::spare_inputs("save-frequencies", path, &inputs)?;
@@ -208,6 +222,7 @@ fn read(
             keeping,
             loaded.clone(),
             frames.as_ref(),
+            room,
             progress,
         )
     })?;

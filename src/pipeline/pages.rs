@@ -14,7 +14,8 @@ use flipside_core::text::Extraction;
 use hashbrown::{HashMap, HashSet};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The pages of a corpus without their texts: names and places, and what was kept of each.
 pub struct Pages {
@@ -40,6 +41,60 @@ pub struct Pages {
     pub not_read: PassedOver,
     /// What was left out as frame, if frames were.
     pub left_out: Option<LeftOut>,
+}
+
+/// What pages came to while they were read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Pages.
+    pub pages: u64,
+    /// Bytes of their ids and URLs.
+    pub name_bytes: u64,
+    /// Bytes of their texts.
+    pub text_bytes: u64,
+}
+
+impl Seen {
+    fn add(&mut self, page: &Record<'_>) {
+        self.pages += 1;
+        let names = [page.record_id, page.url];
+        self.name_bytes += names.into_iter().flatten().map(str::len).sum::<usize>() as u64;
+        self.text_bytes += page.text.len() as u64;
+    }
+}
+
+/// How many pages may be held, and what they come to as they are read.
+pub struct Room<'a> {
+    /// Whether so many may be.
+    fits: &'a (dyn Fn(Seen) -> bool + Sync),
+    seen: Mutex<Seen>,
+    is_full: AtomicBool,
+}
+
+impl<'a> Room<'a> {
+    /// For as many as `fits`.
+    pub fn new(fits: &'a (dyn Fn(Seen) -> bool + Sync)) -> Self {
+        Self { fits, seen: Mutex::default(), is_full: AtomicBool::new(false) }
+    }
+
+    /// What has been read.
+    pub fn seen(&self) -> Seen {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, more: Seen) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.pages += more.pages;
+        seen.name_bytes += more.name_bytes;
+        seen.text_bytes += more.text_bytes;
+        if !(self.fits)(*seen) {
+            self.is_full.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
 }
 
 /// What was left out of pages as frame.
@@ -73,6 +128,8 @@ struct Worker<'a> {
     new_files: usize,
     /// Of each document, if they are asked for.
     scores: Option<Vec<f64>>,
+    /// Pages that the room has not heard of.
+    seen: Seen,
 }
 
 impl Worker<'_> {
@@ -109,11 +166,11 @@ impl Worker<'_> {
 
 impl Pages {
     /// Reads all pages of the inputs, the first `new_files` of which are new, without the lines that are frame, if
-    /// any are named. `progress` hears of stored bytes as they are read.
+    /// any are named, as long as there is room. `progress` hears of stored bytes as they are read.
     ///
     /// # Errors
-    /// If sketches are to be kept that have no meaning; or if a store has not given all bytes of an object, which
-    /// is no damage of the object.
+    /// If sketches are to be kept that have no meaning; if a store has not given all bytes of an object, which
+    /// is no damage of the object; or if there are more pages than there is room for.
     pub fn read(
         (inputs, new_files): (Vec<Input>, usize),
         options: &ReadOptions,
@@ -121,8 +178,11 @@ impl Pages {
         keeping: Keeping,
         frequencies: Option<Arc<Frequencies>>,
         frames: Option<&Frames>,
+        room: Option<&Room<'_>>,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Self> {
+        /// Pages, and bytes of text, of which a thread tells at once.
+        const AT_ONCE: (u64, u64) = (256, 1 << 20);
         let extraction = extraction.into();
         let collection = || Collection::new(extraction, keeping, frequencies.clone());
         // What cannot be kept is told before anything is read.
@@ -137,14 +197,25 @@ impl Pages {
                 languages: BTreeMap::new(),
                 new_files,
                 scores: options.fields.score.as_ref().map(|_| Vec::new()),
+                seen: Seen::default(),
             })
         };
         let add = |worker: &mut Result<Worker<'_>>, record: Record<'_>| {
-            if let Ok(worker) = worker {
-                worker.add(&record);
+            let (Ok(worker), false) = (worker, room.is_some_and(Room::is_full)) else { return };
+            worker.add(&record);
+            if let Some(room) = room {
+                worker.seen.add(&record);
+                if worker.seen.pages >= AT_ONCE.0 || worker.seen.text_bytes >= AT_ONCE.1 {
+                    room.add(std::mem::take(&mut worker.seen));
+                }
             }
         };
-        let reading = corpus::read(&inputs, options, worker, add, progress);
+        let read = AtomicU64::new(0);
+        let go_on = || !room.is_some_and(Room::is_full);
+        let reading = corpus::read_while(&inputs, options, worker, add, &go_on, &|bytes| {
+            read.fetch_add(bytes, Ordering::Relaxed);
+            progress(bytes);
+        });
         if let Some((input, failure)) = inputs.iter().find_map(|input| Some((input, input.failure()?))) {
             return Err(Error::io(&input.path, failure));
         }
@@ -153,6 +224,9 @@ impl Pages {
         let mut shares: HashMap<String, Share> = HashMap::new();
         for worker in reading.workers {
             let worker = worker?;
+            if let Some(room) = room {
+                room.add(worker.seen);
+            }
             for (language, count) in worker.languages {
                 *languages.entry(language).or_default() += count;
             }
@@ -162,6 +236,11 @@ impl Pages {
             tables.push(worker.documents);
             collections.push(worker.collection);
             scores.extend(worker.scores);
+        }
+        if let Some(room) = room.filter(|room| room.is_full()) {
+            let of_bytes = inputs.iter().map(Input::stored_bytes).sum();
+            let (pages, read_bytes) = (room.seen().pages, read.into_inner());
+            return Err(Error::TooManyPages { pages, read_bytes, of_bytes });
         }
         let (documents, order) = DocumentTable::merge(tables);
         let scores =

@@ -328,8 +328,7 @@ impl Unit<'_> {
             let of_file = folder.files[place].header.pages;
             let numbers = folder.starts[place]..folder.starts[place] + of_file;
             let mut goes = 0;
-            goes_of(self.fates, numbers.clone())?
-                .try_for_each(|fate| fate.map(|_| goes += 1))?;
+            goes_of(self.fates, numbers.clone())?.try_for_each(|fate| fate.map(|_| goes += 1))?;
             pages += of_file;
             removed += goes;
             kept.push(of_file - goes);
@@ -377,12 +376,7 @@ impl Unit<'_> {
     }
 
     /// Writes the list of pages of an input that can go.
-    fn write_removed(
-        &self,
-        place: usize,
-        goes: impl Iterator<Item = Result<Fate>>,
-        to: &Path,
-    ) -> Result<()> {
+    fn write_removed(&self, place: usize, goes: impl Iterator<Item = Result<Fate>>, to: &Path) -> Result<()> {
         let mut names = (self.folder.starts[place]..).zip(self.folder.files[place].each_name()?);
         let rows = goes.map(|fate| {
             let fate = fate?;

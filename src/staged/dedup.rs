@@ -21,7 +21,7 @@ use crate::hash::text_digest;
 use crate::kernel::memory::give_back;
 use crate::making::{keep, kept_told, sweep};
 use crate::pipeline::dedup::{
-    Findings, SHOWN_PAIRS, dedup_of_pairs, report, rows_of_files, rows_of_old, told_first,
+    Bounds, Findings, SHOWN_PAIRS, dedup_within, report, rows_of_files, rows_of_old, told_first,
 };
 use crate::pipeline::output::{self, OutputFolder};
 use crate::pipeline::samples::{Catalogue, Sampler};
@@ -66,9 +66,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     if job.memory.is_some() {
         give_back();
     }
-    let Some((files, expected)) = expected(job)? else {
-        return dedup_of_pairs(job, u64::MAX, progress);
-    };
+    let (files, expected) = expected(job)?;
     let held = expected.in_memory(&job.settings);
     let told = MemoryReport {
         limit_bytes: limit,
@@ -76,10 +74,22 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         expected_bytes: held,
         ..MemoryReport::default()
     };
-    let in_memory = |most_pairs| {
-        dedup_of_pairs(&Job { expected: Some(told.clone()), ..job.clone() }, most_pairs, progress)
-    };
     let can = can_be_staged(job).and_then(|()| room(job, &files.inputs, &expected, limit));
+    // Nothing was promised, and there is no other way.
+    let is_bounded = can.is_ok() || job.memory.is_some();
+    let in_memory = || {
+        let held = |seen| expected.of_seen(seen).in_memory(&job.settings);
+        let bounds = Bounds {
+            files: files.clone(),
+            fits: &|seen| !is_bounded || held(seen) <= limit,
+            // Pairs beyond a few have what the pages leave.
+            most_pairs: &|seen| match is_bounded {
+                true => seen.pages / 2 + limit.saturating_sub(held(seen)) / PAIR_BYTES,
+                false => u64::MAX,
+            },
+        };
+        dedup_within(&Job { expected: Some(told.clone()), ..job.clone() }, Some(bounds), progress)
+    };
     // What was begun on disk goes on there, however much memory is free now.
     let left = left_beside(&real, job, &files)?;
     if held <= limit && !left.as_ref().is_some_and(|left| left.is_of_job) {
@@ -89,25 +99,25 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
                 "{shown} is of another run, which was ended; remove it, unless it is to go on"
             ));
         }
-        // Pairs beyond a few have what the pages leave, unless nothing was promised and there is no other way.
-        let most_pairs = match (&can, job.memory) {
-            (Err(_), None) => u64::MAX,
-            _ => expected.pages / 2 + (limit - held) / PAIR_BYTES,
-        };
-        let pairs = match in_memory(most_pairs) {
-            Err(Error::Core(flipside_core::Error::TooManyPairs { pairs, .. })) => pairs,
+        let limit = told_bytes(limit);
+        let too_much = match in_memory() {
+            Err(Error::Core(flipside_core::Error::TooManyPairs { pairs, .. })) => {
+                let needed = told_bytes(held + pairs * PAIR_BYTES);
+                let pairs = counted(pairs, "pair", "pairs");
+                format!("with {pairs} to look at, and perhaps more, it takes {needed}")
+            }
+            Err(Error::TooManyPages { pages, read_bytes, of_bytes }) => format!(
+                "{} fill it with {} % of the input read, and {} were expected in all",
+                counted(pages, "page", "pages"),
+                100 * read_bytes / of_bytes.max(1),
+                expected.pages
+            ),
             done => return done,
         };
-        let (needed, pairs) = (told_bytes(held + pairs * PAIR_BYTES), counted(pairs, "pair", "pairs"));
-        let room = can.map_err(|why| {
-            let expected =
-                format!("more: with {pairs} to look at, and perhaps more, it takes {needed}; {why}");
-            Error::parameter("memory", told_bytes(limit), expected)
-        })?;
+        let room =
+            can.map_err(|why| Error::parameter("memory", &limit, format!("more: {too_much}; {why}")))?;
         progress.note(&format!(
-            "the pages and {pairs} to look at, and perhaps more, take {needed} of memory, and {} may be taken, so the run \
-             begins again, in stages on disk",
-            told_bytes(limit)
+            "{limit} of memory is not enough: {too_much}. The run begins again, in stages on disk"
         ));
         give_back();
         return on_disk(job, files, &expected, told, room, progress);
@@ -128,7 +138,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
                 format!("at least {}, which these pages are expected to take; {why}", told_bytes(held));
             Err(Error::parameter("memory", told_bytes(memory), expected))
         }
-        (Err(_), _) => in_memory(u64::MAX),
+        (Err(_), _) => in_memory(),
     }
 }
 
@@ -140,13 +150,10 @@ pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     sweep_beside(&job.out);
     job.settings.check()?;
     let limit = job.memory.unwrap_or_else(memory_share);
-    let named = || told_bytes(limit);
-    let Some((files, expected)) = expected(job)? else {
-        return Err(Error::parameter("memory", named(), "files of pages, whose sizes are known"));
-    };
+    let (files, expected) = expected(job)?;
     let can = can_be_staged(job).and_then(|()| room(job, &files.inputs, &expected, limit));
     let room =
-        can.map_err(|why| Error::parameter("memory", named(), format!("a run that fits; {why}")))?;
+        can.map_err(|why| Error::parameter("memory", told_bytes(limit), format!("a run that fits; {why}")))?;
     let expected_bytes = expected.in_memory(&job.settings);
     let told = MemoryReport {
         limit_bytes: limit,
@@ -157,16 +164,12 @@ pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     on_disk(job, files, &expected, told, room, progress)
 }
 
-/// The job's files, and what their pages are expected to be; none where some of them come from a stream.
-fn expected(job: &Job) -> Result<Option<(Against, Estimate)>> {
-    // What can be read once alone is left for the run.
-    if job.inputs.iter().chain(&job.against).any(|path| corpus::is_stream(path)) {
-        return Ok(None);
-    }
+/// The job's files, and what their pages are expected to be.
+fn expected(job: &Job) -> Result<(Against, Estimate)> {
     let files = all_inputs(job)?;
     let options = job.with_threads(|| job.read_options())?;
     let estimate = Estimate::of(&files.inputs, &options);
-    Ok(Some((files, estimate)))
+    Ok((files, estimate))
 }
 
 /// Why a job cannot go in stages, if so.

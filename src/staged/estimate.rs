@@ -1,6 +1,7 @@
 //! What a run will take, before it begins: from the sizes of its files and their first pages.
 
 use crate::corpus::{Input, Peeked, ReadOptions, peek};
+use crate::pipeline::pages::Seen;
 use flipside_core::collection::Keeping;
 use flipside_core::settings::{Settings, Sketches};
 
@@ -57,6 +58,12 @@ impl Estimate {
     /// and of so many threads.
     pub fn new(pages: u64, [names, packed_names]: [f64; 2], text: f64, threads: usize) -> Self {
         Self { pages, density: 0.0, names, packed_names, text, threads, read_ahead: 0 }
+    }
+
+    /// The same where pages have come to this.
+    pub fn of_seen(&self, seen: Seen) -> Self {
+        let each = |bytes: u64| bytes as f64 / seen.pages.max(1) as f64;
+        Self { pages: seen.pages, names: each(seen.name_bytes), text: each(seen.text_bytes), ..*self }
     }
 
     /// Pages of the largest of these files.

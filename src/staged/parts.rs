@@ -2,7 +2,7 @@
 //! they outgrow its memory, it puts them on disk as a part. At last all parts are read in order of the file, a
 //! column at a time.
 
-use super::names::{Names, NamedIn};
+use super::names::{NamedIn, Names};
 use super::sketches::{Column, Layout};
 use crate::corpus::{self, Document, FileReading, Input, ReadOptions, TextSum};
 use crate::error::{Error, Result};
@@ -151,11 +151,7 @@ impl Stream {
             Some(file) => file,
             none => none.insert(scratch.file()?),
         };
-        self.parts.push(Part {
-            start: file.len(),
-            pages: self.held,
-            name_bytes: self.names.len() as u64,
-        });
+        self.parts.push(Part { start: file.len(), pages: self.held, name_bytes: self.names.len() as u64 });
         for bytes in self.columns.iter_mut().chain([&mut self.names]) {
             file.append(bytes)?;
             bytes.clear();
@@ -177,7 +173,14 @@ impl Stream {
     }
 
     /// Puts what a column has of the next pages, `count` at most and all of one part, behind `bytes`; how many they are.
-    fn read(&mut self, shape: &Shape, column: usize, at: &mut At, count: u64, bytes: &mut Vec<u8>) -> Result<u64> {
+    fn read(
+        &mut self,
+        shape: &Shape,
+        column: usize,
+        at: &mut At,
+        count: u64,
+        bytes: &mut Vec<u8>,
+    ) -> Result<u64> {
         let width = shape.widths[column] as u64;
         while self.parts.get(at.part).is_some_and(|part| part.pages == at.page) {
             *at = At { part: at.part + 1, page: 0 };
@@ -280,7 +283,8 @@ impl Sketching<'_> {
             return Err(Error::io(&input.path, failure));
         }
         let mut streams = Vec::new();
-        let (mut sum, mut text_bytes, mut languages) = (TextSum::default(), 0, BTreeMap::<String, u64>::new());
+        let (mut sum, mut text_bytes, mut languages) =
+            (TextSum::default(), 0, BTreeMap::<String, u64>::new());
         for worker in reading.workers {
             let mut worker = worker?;
             worker.stream.end(scratch)?;
@@ -502,5 +506,140 @@ impl InOrder {
             }
         }
         Ok(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corpus::{DiscoverOptions, JsonlFields, discover};
+    use crate::pipeline::pages::Pages;
+    use flipside_core::collection::Keeping;
+    use flipside_core::id::{Document as Page, Id};
+    use proptest::prelude::*;
+
+    /// Columns, gaps, names and what else is known, of pages sketched in so much room.
+    fn sketched(input: &Input, options: &ReadOptions, settings: &Settings, room: u64) -> [Vec<u8>; 4] {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("pages");
+        let scratch = Scratch::beside(&place);
+        let sketching = Sketching { settings, scored: true, room, scratch: &scratch };
+        let parts = sketching.read(input, options, &|_| ()).unwrap();
+        let known =
+            format!("{} {} {:?} {:?}", parts.pages, parts.text_bytes, parts.file.texts, parts.languages);
+        let mut pages = parts.in_order(&input.path).unwrap();
+        let [mut columns, mut gaps] = [Vec::new(), Vec::new()];
+        pages.columns(|bytes| Ok(columns.extend_from_slice(bytes))).unwrap();
+        let mut number = 0;
+        pages
+            .each_gap(|page, records| {
+                number += 1;
+                gaps.extend_from_slice(format!("{page} {records}\n").as_bytes());
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(number, pages.gaps);
+        pages.names(&scratch).unwrap().write(&place, "input").unwrap();
+        [columns, gaps, std::fs::read(&place).unwrap(), known.into_bytes()]
+    }
+
+    /// The same of pages that are all held.
+    fn held(input: &Input, options: &ReadOptions, settings: &Settings) -> [Vec<u8>; 4] {
+        let keeping = Keeping::of(settings);
+        let files = (vec![input.clone()], 1);
+        let pages =
+            Pages::read(files, options, settings.extraction(), keeping, None, None, None, &|_| ()).unwrap();
+        let (collection, all) = (&pages.collection, || Page::all(pages.len()));
+        let facts = collection.all_facts();
+        let two = |page| collection.two(page).unwrap();
+        let mut columns = Vec::new();
+        facts.iter().for_each(|facts| columns.extend(facts.digest.to_le_bytes()));
+        facts.iter().for_each(|facts| columns.extend(facts.features.to_le_bytes()));
+        facts.iter().for_each(|facts| columns.extend((facts.text_bytes as u32).to_le_bytes()));
+        all().for_each(|page| columns.extend(two(page).hash.to_le_bytes()));
+        all().for_each(|page| columns.extend(two(page).bits.iter().flat_map(|word| word.to_le_bytes())));
+        let bands = all().next().map_or(0, |page| two(page).keys.len());
+        (0..bands).for_each(|band| all().for_each(|page| columns.extend(two(page).keys[band].to_le_bytes())));
+        pages.scores.iter().flatten().for_each(|score| columns.extend(score.to_le_bytes()));
+        let (mut gaps, mut next) = (String::new(), 0);
+        for (page, row) in pages.documents.rows().iter().enumerate() {
+            if row.id.row > next {
+                gaps += &format!("{page} {}\n", row.id.row - next);
+            }
+            next = row.id.row + 1;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("pages");
+        let scratch = Scratch::beside(&place);
+        let mut names = Names::new(&scratch);
+        for page in all() {
+            let documents = &pages.documents;
+            let (id, url) = (documents.record_id(page), documents.url(page));
+            names.push(documents.row(page).place, id, url).unwrap();
+        }
+        names.write(&place, "input").unwrap();
+        let known = format!(
+            "{} {} {:?} {:?}",
+            pages.len(),
+            collection.text_bytes(),
+            pages.files[0].texts,
+            pages.languages
+        );
+        [columns, gaps.into_bytes(), std::fs::read(&place).unwrap(), known.into_bytes()]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+        #[test]
+        fn in_whatever_room_pages_are_those_of_a_run_that_holds_them_all(
+            lines in prop::collection::vec((0u8..8, 0usize..30), 0..400), threads in 1usize..5,
+            block_bytes in prop::sample::select(vec![64usize, 1000, 1 << 20]),
+            room in prop::sample::select(vec![0u64, 300, 2000, 20_000, 1 << 30]),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("pages.jsonl");
+            let line = |(at, &(kind, words)): (usize, &(u8, usize))| match kind {
+                0 => "{\"text\": 7}\n".to_owned(),
+                1 => "no page\n".to_owned(),
+                2 => format!("{{\"text\": \"{}\"}}\n", "same ".repeat(words)),
+                _ => {
+                    let text: String = (0..words).map(|word| format!("w{} ", at * word % 97)).collect();
+                    let (url, score) = (format!("https://a.example/{at}"), at as f64 / 3.0);
+                    let page = serde_json::json!({
+                        "id": at, "url": url, "text": text, "score": score, "language": format!("l{}", at % 3)
+                    });
+                    page.to_string() + "\n"
+                }
+            };
+            std::fs::write(&path, lines.iter().enumerate().map(line).collect::<String>()).unwrap();
+            let fields = JsonlFields { score: Some("score".to_owned()), ..JsonlFields::default() };
+            let discovery = DiscoverOptions { fields: fields.clone(), ..DiscoverOptions::default() };
+            let input = discover(&[path], &discovery).unwrap().remove(0);
+            let settings = Settings::default();
+            let options = ReadOptions { fields, threads: 1, ..ReadOptions::default() };
+            let expected = held(&input, &options, &settings);
+            let options = ReadOptions { threads, block_bytes, ..options };
+            prop_assert!(sketched(&input, &options, &settings, room) == expected);
+        }
+    }
+
+    #[test]
+    fn a_disk_that_takes_nothing_ends_the_reading() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pages.jsonl");
+        std::fs::write(&path, "{\"text\": \"some words\"}\n".repeat(100_000)).unwrap();
+        let input = discover(&[path], &DiscoverOptions::default()).unwrap().remove(0);
+        let scratch = Scratch::beside(&folder.path().join("none/at all"));
+        let settings = Settings::default();
+        let sketching = Sketching { settings: &settings, scored: false, room: 1000, scratch: &scratch };
+        for threads in [1, 3] {
+            let options = ReadOptions { threads, block_bytes: 1000, ..ReadOptions::default() };
+            let read = AtomicUsize::new(0);
+            let progress = |bytes| {
+                read.fetch_add(bytes as usize, Ordering::Relaxed);
+            };
+            assert!(matches!(sketching.read(&input, &options, &progress), Err(Error::Io { .. })));
+            assert!(read.into_inner() < 1_000_000, "{threads} threads");
+        }
     }
 }

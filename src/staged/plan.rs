@@ -327,15 +327,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
                 held(HELD_ANYWAY + bits, sorted / 8),
                 n * usual::COMPANY * 24.0,
             ),
-            stage(
-                "apply",
-                "input",
-                1,
-                texts,
-                texts * rates.apply,
-                written,
-                texts * (1.0 - usual::GOES),
-            ),
+            stage("apply", "input", 1, texts, texts * rates.apply, written, texts * (1.0 - usual::GOES)),
         ],
         false => {
             let cpu = texts * (rates.sketch + rates.apply) + join.cpu + n * rates.cluster;

@@ -326,12 +326,19 @@ pub(super) fn sketched(
     let line = |(at, text): (usize, String)| serde_json::json!({"id": at, "text": text}).to_string() + "\n";
     let (input, out) = (top.join(format!("{name}.jsonl")), top.join(name));
     fs::write(&input, texts.enumerate().map(line).collect::<String>()).unwrap();
+    sketched_file(&input, &out, settings);
+    out
+}
+
+/// Sketches a file, for tests.
+#[cfg(test)]
+pub(super) fn sketched_file(input: &Path, out: &Path, settings: Settings) {
     let job = SketchJob {
-        inputs: vec![input],
+        inputs: vec![input.to_path_buf()],
         fields: JsonlFields::default(),
         longest_page: None,
         rules: ReadRules::default(),
-        out: out.clone(),
+        out: out.to_path_buf(),
         force: false,
         memory: None,
         threads: 1,
@@ -339,7 +346,6 @@ pub(super) fn sketched(
         settings,
     };
     sketch(&job, &crate::pipeline::Silent).unwrap();
-    out
 }
 
 #[cfg(test)]

@@ -165,7 +165,10 @@ impl Layout {
     /// All columns, in their order.
     pub fn columns(&self) -> impl Iterator<Item = Column> {
         let first = [Column::Digests, Column::Features, Column::Lengths, Column::Hashes, Column::Bits];
-        first.into_iter().chain((0..self.bands).map(Column::Keys)).chain(self.scored.then_some(Column::Scores))
+        first
+            .into_iter()
+            .chain((0..self.bands).map(Column::Keys))
+            .chain(self.scored.then_some(Column::Scores))
     }
 
     /// Bytes of a page in a column.
@@ -623,4 +626,51 @@ pub fn check(path: &Path) -> Result<Inspection> {
         inspection.problem(error.to_string());
     }
     Ok(inspection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::sketched_file;
+    use super::check as check_file;
+    use super::*;
+
+    #[test]
+    fn gaps_of_either_version_give_pages_their_rows() {
+        let top = tempfile::tempdir().unwrap();
+        let (input, out) = (top.path().join("pages.jsonl"), top.path().join("sketches"));
+        // Lines that are no pages: none, two or three before a page, and one behind the last.
+        let gap = |page: usize| [0, 2, 0, 3, 0][page % 5];
+        let line = |page: usize| "no page\n".repeat(gap(page)) + &format!("{{\"text\": \"page {page}\"}}\n");
+        fs::write(&input, (0..50).map(line).collect::<String>() + "no page\n").unwrap();
+        sketched_file(&input, &out, Settings::default());
+        let expected: Vec<u32> =
+            (0..50).map(|page| (page + (0..=page).map(gap).sum::<usize>()) as u32).collect();
+        let check = |file: &SketchFile| {
+            let rows: Vec<u32> = file.each_name().unwrap().map(|named| named.unwrap().row).collect();
+            assert_eq!(rows, expected);
+            let rows = file.rows().unwrap();
+            assert!((0u64..).zip(&expected).all(|(page, &row)| rows.of(page) == u64::from(row)));
+            file.check().unwrap();
+        };
+        let new = Folder::open(&out).unwrap().files.remove(0);
+        assert_eq!(new.header.gaps, 20);
+        check(&new);
+        // As version 1 has them.
+        let mut columns = vec![0; (new.layout.pages * new.layout.width()) as usize];
+        new.body.reader().unwrap().fill(&mut columns).unwrap();
+        let skipped = new.each_gap().unwrap().collect::<Result<_>>().unwrap();
+        let mut header = serde_json::to_value(Header { skipped, ..new.header.clone() }).unwrap();
+        header.as_object_mut().unwrap().remove("gaps");
+        format::write(new.path(), format::Kind { version: 1, ..SKETCHES }, &header, &[&columns]).unwrap();
+        let old = Folder::open(&out).unwrap().files.remove(0);
+        assert_eq!((old.header.gaps, old.header.skipped.len()), (0, 20));
+        check(&old);
+        assert!(check_file(old.path()).unwrap().problems.is_empty());
+        // A number of gaps that the body has not.
+        for gaps in [1u64, u64::MAX] {
+            header["gaps"] = gaps.into();
+            format::write(new.path(), SKETCHES, &header, &[&columns]).unwrap();
+            assert!(SketchFile::open(new.path()).unwrap_err().to_string().contains("the body's length"));
+        }
+    }
 }
