@@ -495,8 +495,10 @@ fn pages_that_nobody_expected_go_on_disk() {
         for table in ["pairs.csv", "clusters.csv", "kept.jsonl.gz"] {
             let [expected, got] = [&held, &staged].map(|out| fs::read(out.join(table)).unwrap());
             assert!(expected.len() > 1000);
-            // Tables name the input.
-            let called = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(crawl.to_str().unwrap(), "-");
+            // Tables name the input, guarded for spreadsheets where it begins with a dash.
+            let called = |bytes: &[u8]| {
+                String::from_utf8_lossy(bytes).replace(crawl.to_str().unwrap(), "-").replace("'-", "-")
+            };
             let is_same = expected == got || table.ends_with(".csv") && called(&expected) == called(&got);
             assert!(is_same, "{table}, {name}");
         }
