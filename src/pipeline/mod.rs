@@ -40,7 +40,7 @@ use crate::seen;
 use crate::weight::frequencies::Frequencies;
 use flipside_core::collection::Keeping;
 use flipside_core::settings::Settings;
-use pages::{Pages, Room, count_frames};
+use pages::{Pages, Room, Wanted, count_frames};
 use serde::{Deserialize, Serialize};
 use stages::Stages;
 use std::collections::HashSet;
@@ -215,16 +215,9 @@ fn read_files(
         frames::save(frames, path)?;
     }
     let mut pages = stages.run("read", 0, "pages", stored.max(1), |progress| {
-        Pages::read(
-            (inputs, new_files),
-            &options,
-            settings.extraction(),
-            keeping,
-            loaded.clone(),
-            frames.as_ref(),
-            room,
-            progress,
-        )
+        let (extraction, frequencies, frames) = (settings.extraction(), loaded.clone(), frames.as_ref());
+        let wanted = Wanted { extraction, keeping, frequencies, frames, room };
+        Pages::read((inputs, new_files), &options, &wanted, progress)
     })?;
     stages.amend(pages.len() as u64, pages.collection.text_bytes());
     passed_over.told().iter().for_each(|told| stages.progress().note(told));

@@ -164,6 +164,27 @@ impl Worker<'_> {
     }
 }
 
+/// What is kept of pages, and how they are read.
+pub struct Wanted<'a> {
+    /// What their features are.
+    pub extraction: Extraction,
+    /// What is kept of each.
+    pub keeping: Keeping,
+    /// Document frequencies by which sketches are weighed.
+    pub frequencies: Option<Arc<Frequencies>>,
+    /// Lines that are left out.
+    pub frames: Option<&'a Frames>,
+    /// How many may be held.
+    pub room: Option<&'a Room<'a>>,
+}
+
+impl Wanted<'_> {
+    /// All of all pages, whatever memory it takes.
+    pub fn new(extraction: impl Into<Extraction>, keeping: Keeping) -> Self {
+        Self { extraction: extraction.into(), keeping, frequencies: None, frames: None, room: None }
+    }
+}
+
 impl Pages {
     /// Reads all pages of the inputs, the first `new_files` of which are new, without the lines that are frame, if
     /// any are named, as long as there is room. `progress` hears of stored bytes as they are read.
@@ -174,16 +195,12 @@ impl Pages {
     pub fn read(
         (inputs, new_files): (Vec<Input>, usize),
         options: &ReadOptions,
-        extraction: impl Into<Extraction>,
-        keeping: Keeping,
-        frequencies: Option<Arc<Frequencies>>,
-        frames: Option<&Frames>,
-        room: Option<&Room<'_>>,
+        wanted: &Wanted<'_>,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Self> {
         /// Pages, and bytes of text, of which a thread tells at once.
         const AT_ONCE: (u64, u64) = (256, 1 << 20);
-        let extraction = extraction.into();
+        let &Wanted { extraction, keeping, ref frequencies, frames, room } = wanted;
         let collection = || Collection::new(extraction, keeping, frequencies.clone());
         // What cannot be kept is told before anything is read.
         collection()?;

@@ -677,7 +677,7 @@ pub fn memory_warning(told: &MemoryReport, peak: Option<u64>, pages: u64) -> Opt
     let mb = |bytes: u64| bytes.div_ceil(1_000_000);
     Some(format!(
         "{} MB of memory were taken, and {} MB allowed: by the first pages of the files {expected_pages} pages were expected, and \
-         {pages} came. flipside sketch and the stages behind it hold the pages of one file at a time.",
+         {pages} came. flipside sketch and the stages behind it keep to the memory that they are given.",
         mb(peak),
         mb(limit_bytes)
     ))

@@ -513,7 +513,7 @@ impl InOrder {
 mod tests {
     use super::*;
     use crate::corpus::{DiscoverOptions, JsonlFields, discover};
-    use crate::pipeline::pages::Pages;
+    use crate::pipeline::pages::{Pages, Wanted};
     use flipside_core::collection::Keeping;
     use flipside_core::id::{Document as Page, Id};
     use proptest::prelude::*;
@@ -529,7 +529,12 @@ mod tests {
             format!("{} {} {:?} {:?}", parts.pages, parts.text_bytes, parts.file.texts, parts.languages);
         let mut pages = parts.in_order(&input.path).unwrap();
         let [mut columns, mut gaps] = [Vec::new(), Vec::new()];
-        pages.columns(|bytes| Ok(columns.extend_from_slice(bytes))).unwrap();
+        pages
+            .columns(|bytes| {
+                columns.extend_from_slice(bytes);
+                Ok(())
+            })
+            .unwrap();
         let mut number = 0;
         pages
             .each_gap(|page, records| {
@@ -545,10 +550,8 @@ mod tests {
 
     /// The same of pages that are all held.
     fn held(input: &Input, options: &ReadOptions, settings: &Settings) -> [Vec<u8>; 4] {
-        let keeping = Keeping::of(settings);
-        let files = (vec![input.clone()], 1);
-        let pages =
-            Pages::read(files, options, settings.extraction(), keeping, None, None, None, &|_| ()).unwrap();
+        let wanted = Wanted::new(settings.extraction(), Keeping::of(settings));
+        let pages = Pages::read((vec![input.clone()], 1), options, &wanted, &|_| ()).unwrap();
         let (collection, all) = (&pages.collection, || Page::all(pages.len()));
         let facts = collection.all_facts();
         let two = |page| collection.two(page).unwrap();
