@@ -1,6 +1,7 @@
 //! What a document is called inside a run.
 
 use flipside_core::id::{Document, Id};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// A document's place in the corpus: which input file, and which document of that file.
@@ -40,12 +41,13 @@ pub struct Place {
     pub member: u64,
 }
 
-/// What is remembered of every document: names, lengths and where it stands, strings in one block of memory.
+/// What is remembered of every document: names, lengths and where it stands, the strings of each thread in one block
+/// of memory.
 #[derive(Clone, Debug, Default)]
 pub struct DocumentTable {
     rows: Vec<Row>,
     /// Record id and URL of one document after the other.
-    strings: String,
+    strings: Vec<String>,
 }
 
 /// A document without its text.
@@ -55,23 +57,31 @@ pub struct Row {
     pub id: DocId,
     /// Where it is stored.
     pub place: Place,
-    /// Where the strings of the row begin.
-    start: usize,
+    /// Where the strings of the row begin: which block, then where in it.
+    start: u64,
     /// Lengths of record id and URL; `NONE` where there is none.
     record_id: u32,
     url: u32,
 }
 
 const NONE: u32 = u32::MAX;
+/// Bits of a place in a block of strings.
+const IN_BLOCK: u32 = 48;
 
 impl DocumentTable {
     /// Adds a document.
     pub fn push(&mut self, id: DocId, place: Place, (record_id, url): (Option<&str>, Option<&str>)) {
-        let start = self.strings.len();
+        if self.strings.is_empty() {
+            self.strings.push(String::new());
+        }
+        // Once tables were put together, none of their blocks grows.
+        let block = self.strings.len() - 1;
+        let strings = &mut self.strings[block];
+        let start = (block as u64) << IN_BLOCK | strings.len() as u64;
         let mut put = |string: Option<&str>| match string {
             // Names of 4 GiB are no names.
             Some(string) if string.len() < NONE as usize => {
-                self.strings.push_str(string);
+                strings.push_str(string);
                 string.len() as u32
             }
             _ => NONE,
@@ -89,18 +99,20 @@ impl DocumentTable {
             .collect();
         // Each table is in order, or nearly: a stable sort merges what it finds so.
         origins.sort_by_key(|&(part, at)| parts[part as usize].rows[at.index()].id);
-        let mut merged = Self {
-            rows: Vec::with_capacity(origins.len()),
-            strings: String::with_capacity(parts.iter().map(|part| part.strings.len()).sum()),
+        let mut strings = Vec::with_capacity(parts.len());
+        let (blocks, rows): (Vec<u64>, Vec<Vec<Row>>) = parts
+            .into_iter()
+            .map(|part| {
+                let before = strings.len() as u64;
+                strings.extend(part.strings);
+                (before << IN_BLOCK, part.rows)
+            })
+            .unzip();
+        let row = |&(part, at): &(u32, Document)| {
+            let row = rows[part as usize][at.index()];
+            Row { start: row.start + blocks[part as usize], ..row }
         };
-        for &(part, at) in &origins {
-            let part = &parts[part as usize];
-            let row = part.rows[at.index()];
-            let start = merged.strings.len();
-            merged.strings.push_str(&part.strings[row.start..row.end()]);
-            merged.rows.push(Row { start, ..row });
-        }
-        (merged, origins)
+        (Self { rows: origins.par_iter().map(row).collect(), strings }, origins)
     }
 
     /// Number of documents.
@@ -126,20 +138,20 @@ impl DocumentTable {
     /// The record's own id, if it has one.
     pub fn record_id(&self, document: Document) -> Option<&str> {
         let row = self.row(document);
-        (row.record_id != NONE).then(|| &self.strings[row.start..row.start + row.record_id as usize])
+        (row.record_id != NONE).then(|| &self.behind(row)[..row.record_id as usize])
     }
 
     /// The URL, if there is one.
     pub fn url(&self, document: Document) -> Option<&str> {
         let row = self.row(document);
-        (row.url != NONE).then(|| &self.strings[row.end() - row.url as usize..row.end()])
+        let id = if row.record_id == NONE { 0 } else { row.record_id as usize };
+        (row.url != NONE).then(|| &self.behind(row)[id..][..row.url as usize])
     }
-}
 
-impl Row {
-    fn end(&self) -> usize {
-        let length = |n: u32| if n == NONE { 0 } else { n as usize };
-        self.start + length(self.record_id) + length(self.url)
+    /// The strings of a row, and those behind it.
+    fn behind(&self, row: &Row) -> &str {
+        let (block, at) = (row.start >> IN_BLOCK, row.start & ((1 << IN_BLOCK) - 1));
+        &self.strings[block as usize][at as usize..]
     }
 }
 

@@ -301,7 +301,9 @@ impl Collection {
             all.merge(other)?;
         }
         let place = |&(from, document): &(u32, Document)| starts[from as usize] + document.index();
-        let (facts, origins) = order.iter().map(|at| (all.facts[place(at)], all.origins[place(at)])).unzip();
+        let (mut facts, mut origins) = (Vec::new(), Vec::new());
+        let of = |at| (all.facts[place(at)], all.origins[place(at)]);
+        order.par_iter().map(of).unzip_into_vecs(&mut facts, &mut origins);
         let seal = all.growing.replace_by_nothing();
         all.parts.insert(0, seal);
         // The part that grew is now the first of the others.

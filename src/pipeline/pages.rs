@@ -6,12 +6,14 @@ use crate::corpus::{self, Document as Record, FileReading, Input, PassedOver, Re
 use crate::document::{DocId, DocumentTable};
 use crate::error::{Error, Result};
 use crate::frames::{Counting, Frames, Lines, Share, host_of};
+use crate::hash::text_digest;
 use crate::tables::{At, Side};
 use crate::weight::frequencies::Frequencies;
 use flipside_core::collection::{Collection, Keeping};
 use flipside_core::id::{Document, Id};
 use flipside_core::text::Extraction;
 use hashbrown::{HashMap, HashSet};
+use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -321,7 +323,7 @@ impl Pages {
         let rows = self.documents.rows();
         let at = rows.binary_search_by_key(&id, |row| row.id);
         let digest = |at| self.collection.facts(Document::new(at)).digest;
-        at.is_ok_and(|at| digest(at as u32) == crate::hash::text_digest(text))
+        at.is_ok_and(|at| digest(at as u32) == text_digest(text))
     }
 
     /// The URL of a page, if it has one.
@@ -369,9 +371,16 @@ pub fn shortened(name: String) -> String {
 
 /// Pages whose record id an earlier page has already.
 fn repeated_ids(documents: &DocumentTable) -> HashSet<Document> {
-    let mut seen = HashSet::new();
-    let is_repeated = |&document: &Document| {
-        documents.record_id(document).is_some_and(|id| !seen.insert(crate::hash::text_digest(id)))
-    };
-    Document::all(documents.len()).filter(is_repeated).collect()
+    /// Pages whose ids are hashed at once, by all threads.
+    const AT_ONCE: usize = 1 << 16;
+    let digest = |row| documents.record_id(Document::at(row)).map(text_digest);
+    let (mut seen, mut digests, mut repeated) = (HashSet::new(), Vec::new(), HashSet::new());
+    for from in (0..documents.len()).step_by(AT_ONCE) {
+        let rows = from..documents.len().min(from + AT_ONCE);
+        rows.clone().into_par_iter().map(digest).collect_into_vec(&mut digests);
+        let mut is_repeated = |digest: &Option<u128>| digest.is_some_and(|id| !seen.insert(id));
+        let of_rows = rows.zip(&digests).filter(|(_, digest)| is_repeated(digest));
+        repeated.extend(of_rows.map(|(row, _)| Document::at(row)));
+    }
+    repeated
 }

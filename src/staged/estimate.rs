@@ -93,9 +93,9 @@ impl Estimate {
         HELD_ANYWAY + self.threads as u64 * HELD_BY_THREAD + held + (pages * KEPT) as u64
     }
 
-    /// Bytes of a page while the parts of threads are put together: rows and names are there twice.
+    /// Bytes of a page while the parts of threads are put together: its row is there twice.
     fn merged(&self, kept: f64) -> f64 {
-        2.0 * (ROW + self.names) + FACTS + kept
+        2.0 * ROW + self.names + FACTS + kept
     }
 
     /// Bytes that the working folder of a run on disk takes at most, if so many are sorted in memory.
