@@ -1,5 +1,6 @@
 //! Which files are read: the paths a user names, made into a sorted list.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -23,6 +24,7 @@ use super::object::{self, Object};
 use super::options::{ReadRules, pool};
 use super::source::Source;
 use super::storage::{Stamp, Storage, StoredFile};
+use super::zst::window_bits;
 use crate::format::Results;
 use crate::making::{Unfinished, is_address, is_being_made, is_unfinished};
 use crate::wording::{counted, printable_path};
@@ -49,6 +51,8 @@ pub struct Input {
     pub(crate) misnamed: bool,
     /// What names the columns (CSV).
     pub(crate) header: Option<Arc<Header>>,
+    /// Bytes that decompressing it holds.
+    decoding: u64,
 }
 
 /// Why a named file cannot be read.
@@ -278,11 +282,21 @@ impl Input {
         }
     }
 
-    /// Bytes that a reader of it holds beside what one of a file does.
+    /// Bytes that a reader of it holds beside what one of a plain file does: of a store, and to decompress.
     pub(crate) fn read_ahead(&self) -> u64 {
-        match &self.storage {
+        let stored = match &self.storage {
             Storage::File(_) => 0,
             Storage::Object(object) => object.read_ahead(),
+        };
+        stored + self.decoding
+    }
+
+    /// What files that are made of it know it by: its real path or its address; of a stream, what the user calls it,
+    /// in a form that comes behind all of these.
+    pub(crate) fn known_by(&self) -> Cow<'_, Path> {
+        match self.is_stream() {
+            true => Cow::Owned(PathBuf::from(format!("stream:{}", self.path.display()))),
+            false => Cow::Borrowed(self.stored()),
         }
     }
 
@@ -302,7 +316,18 @@ impl Input {
     fn new(path: PathBuf, storage: Storage, told: FileType, problem: Option<Problem>) -> Self {
         let FileType { format, compression, misnamed, .. } = told;
         let found = storage.stamp();
-        Self { path, format, compression, storage, spool: None, problem, found, misnamed, header: None }
+        Self {
+            path,
+            format,
+            compression,
+            storage,
+            spool: None,
+            problem,
+            found,
+            misnamed,
+            header: None,
+            decoding: 0,
+        }
     }
 
     /// A file whose content cannot be had.
@@ -323,6 +348,7 @@ impl Input {
                 }
                 let problem = told.unknown.then_some(Problem::UnknownFormat);
                 let mut input = Self::new(path.to_path_buf(), storage, told, problem);
+                input.decoding = held_to_decode(&input, &head);
                 if input.format == Format::Csv {
                     match Header::read(path, &input.storage, input.compression) {
                         Ok(header) => input.header = header.map(Arc::new),
@@ -340,6 +366,19 @@ impl Input {
     }
 }
 
+/// Bytes that decompressing a file holds, which begins like this.
+fn held_to_decode(input: &Input, head: &[u8]) -> u64 {
+    // A record of WET is a member of its own; of a longer one, what is stored is kept to look for another in it, should
+    // it be damaged, and what is decoded comes in large pieces.
+    let kept = if input.format == Format::Wet { 1 << 20 } else { input.stored_bytes().min(16 << 20) };
+    match input.compression {
+        Compression::None => 0,
+        Compression::Gzip if input.format == Format::Wet => kept + (2 << 20),
+        Compression::Gzip => kept + (14 << 20),
+        Compression::Zstd => kept + (2 << 20) + (1 << window_bits(head).unwrap_or(23).min(31)),
+    }
+}
+
 /// The first 64 KiB of a file, or as many behind a long gzip header.
 fn head(storage: &Storage) -> io::Result<Vec<u8>> {
     const LENGTH: u64 = 64 << 10;
@@ -353,7 +392,10 @@ fn head(storage: &Storage) -> io::Result<Vec<u8>> {
 /// Copies a stream to a temporary file, so that it can be read more than once.
 fn spool(name: &Path, stream: &mut dyn Read, options: &DiscoverOptions) -> Result<Input> {
     let folder = std::env::temp_dir();
-    let io = |error| Error::io(&folder, error);
+    let io = |error: io::Error| {
+        let told = format!("{error}, where the pages of a stream are copied to; TMPDIR names another folder");
+        Error::io(&folder, io::Error::new(error.kind(), told))
+    };
     let (stored, mut file) = Unfinished::private_file(&folder.join("flipside-input")).map_err(io)?;
     // A stream that breaks off is damage; a folder that is full is not.
     let mut buffer = vec![0; 1 << 16];

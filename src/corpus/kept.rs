@@ -74,21 +74,40 @@ pub trait KeptPages: Sync {
     /// If it is on disk and cannot be read.
     fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>>;
 
+    /// The same one after the other, with few in memory at a time where they are on disk.
+    ///
+    /// # Errors
+    /// As [`of_file`](Self::of_file).
+    fn each_of(&self, shard: u32) -> Result<EachKept<'_>>;
+
     /// How many pages are kept of a file.
     ///
     /// # Errors
     /// As [`of_file`](Self::of_file).
-    fn number(&self, shard: u32) -> Result<u64> {
-        Ok(self.of_file(shard)?.len() as u64)
-    }
+    fn number(&self, shard: u32) -> Result<u64>;
 }
+
+/// Kept pages of a file, one after the other.
+pub type EachKept<'a> = Box<dyn Iterator<Item = Result<(DocId, Place)>> + 'a>;
 
 /// All that is kept, ascending by id.
 impl KeptPages for Vec<(DocId, Place)> {
     fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
-        let from = self.partition_point(|(id, _)| id.shard < shard);
-        Ok(Cow::Borrowed(&self[from..self.partition_point(|(id, _)| id.shard <= shard)]))
+        Ok(Cow::Borrowed(of_shard(self, shard)))
     }
+
+    fn each_of(&self, shard: u32) -> Result<EachKept<'_>> {
+        Ok(Box::new(of_shard(self, shard).iter().copied().map(Ok)))
+    }
+
+    fn number(&self, shard: u32) -> Result<u64> {
+        Ok(of_shard(self, shard).len() as u64)
+    }
+}
+
+fn of_shard(kept: &[(DocId, Place)], shard: u32) -> &[(DocId, Place)] {
+    let from = kept.partition_point(|(id, _)| id.shard < shard);
+    &kept[from..kept.partition_point(|(id, _)| id.shard <= shard)]
 }
 
 /// The files of kept documents in a folder of results, in order.

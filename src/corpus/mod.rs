@@ -57,7 +57,7 @@ pub use gather::{GatherJob, Gathered, gather};
 pub use inputs::{DiscoverOptions, Discovered, Input, NotRead, PassedOver, Reason, discover, discover_all};
 pub(crate) use inputs::{gone, is_other_table};
 pub use jsonl::{JsonlFields, LinePage, page_of_line};
-pub use kept::{Kept, KeptFile, KeptFiles, KeptPages};
+pub use kept::{EachKept, Kept, KeptFile, KeptFiles, KeptPages};
 pub(crate) use kept::{is_kept_file, is_kept_name, kept_files};
 pub(crate) use object::Prefix;
 pub(crate) use options::pool;

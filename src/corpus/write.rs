@@ -17,7 +17,7 @@ use super::damage::{Damage, DamageKind};
 use super::fetch::{fetch, header_at};
 use super::filetype::{Compression, Format, StreamFormat, is_called_tsv, stem};
 use super::inputs::Input;
-use super::kept::{Kept, KeptFile, KeptFiles, KeptPages, path_of, unnamed};
+use super::kept::{EachKept, Kept, KeptFile, KeptFiles, KeptPages, path_of, unnamed};
 use super::options::{ReadOptions, pool};
 use super::reader::{Block, Reader};
 use super::records::{Span, copyable};
@@ -551,9 +551,14 @@ pub fn write_kept_as(
     Ok(kept_in)
 }
 
-/// Whether the stored bytes of all of them can be copied.
-fn are_copies(kept: &[(DocId, Place)]) -> bool {
-    kept.iter().all(|(_, place)| place.member > 0)
+/// Whether the stored bytes of all pages that are kept of a file can be copied.
+fn are_copies(kept: &mut EachKept<'_>) -> Result<bool> {
+    for kept in kept {
+        if kept?.1.member == 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Writes a file, or those of a size. Of several inputs those that must be compressed anew are worked on side by side.
@@ -572,18 +577,16 @@ fn write_target(
             shards.push(shard);
         }
     }
-    let one = |shard: u32, kept: &[(DocId, Place)], output: &mut Output<'_>| {
-        write_file(inputs, shard, options, kept, is_same, output, pool)
-    };
+    let one =
+        |shard: u32, output: &mut Output<'_>| write_file(inputs, shard, options, kept, is_same, output, pool);
     for shards in shards.chunks(pool.current_num_threads().max(1)) {
         let part = |&shard: &u32| -> Result<Option<Output<'_>>> {
-            let kept = kept.of_file(shard)?;
             // Bytes that are copied come from the file, and one input needs no part.
-            if shards.len() == 1 || are_copies(&kept) {
+            if shards.len() == 1 || are_copies(&mut kept.each_of(shard)?)? {
                 return Ok(None);
             }
             let mut part = Output::part(target)?;
-            one(shard, &kept, &mut part)?;
+            one(shard, &mut part)?;
             Ok(Some(part))
         };
         let parts: Vec<Result<Option<Output<'_>>>> = pool.install(|| shards.par_iter().map(part).collect());
@@ -591,7 +594,7 @@ fn write_target(
             output.shard = shard;
             match part? {
                 Some(part) => output.append(part)?,
-                None => one(shard, &kept.of_file(shard)?, &mut output)?,
+                None => one(shard, &mut output)?,
             }
         }
     }
@@ -603,19 +606,20 @@ fn write_file(
     inputs: &[Input],
     shard: u32,
     options: &ReadOptions,
-    kept: &[(DocId, Place)],
+    kept: &dyn KeptPages,
     is_same: IsSame<'_>,
     output: &mut Output<'_>,
     pool: &rayon::ThreadPool,
 ) -> Result<()> {
     let input = &inputs[shard as usize];
     let mark = output.mark();
-    let write = |kept: &[(DocId, Place)], output: &mut Output<'_>| -> Result<Option<String>> {
+    let write = |kept: &dyn KeptPages, output: &mut Output<'_>| -> Result<Option<String>> {
         let now = input.stamp();
-        let wrote = if are_copies(kept) {
-            copy_members(input, options, kept, output)
+        let each = kept.each_of(shard)?;
+        let wrote = if are_copies(&mut kept.each_of(shard)?)? {
+            copy_members(input, options, each, output)
         } else {
-            write_anew(input, shard, options, kept, output, pool)
+            write_anew(input, shard, options, (each, kept.number(shard)?), output, pool)
         };
         let why = match wrote {
             Ok(()) if now == input.stamp() => return Ok(None),
@@ -633,7 +637,8 @@ fn write_file(
             Some(failure) => why = failure,
         }
     }
-    let still = still_there(inputs, options, kept, is_same);
+    let kept = kept.of_file(shard)?;
+    let still = still_there(inputs, options, &kept, is_same);
     let mut there = still.there;
     if !there.is_empty()
         && let Some(failure) = write(&there, output)?
@@ -641,7 +646,7 @@ fn write_file(
         (why, there) = (failure, Vec::new());
     }
     let why = still.why.unwrap_or(why);
-    output.lost.extend(lost(input, kept, &there, &why));
+    output.lost.extend(lost(input, &kept, &there, &why));
     Ok(())
 }
 
@@ -706,17 +711,19 @@ pub(crate) fn lost(
 fn copy_members(
     input: &Input,
     options: &ReadOptions,
-    kept: &[(DocId, Place)],
+    mut kept: EachKept<'_>,
     output: &mut Output<'_>,
 ) -> Result<(), Broken> {
-    let io = |e: io::Error| Broken::Input(e.to_string());
-    let mut file = input.open().map_err(io)?;
-    // By the decoder that read it: another may refuse what this one takes.
-    output.begin(|| header_at(input, options, kept[0].1).map(|header| date(&header)))?;
     // Neighbours are copied in one piece, of bounded size.
     const PIECE: u64 = 1 << 20;
-    let mut piece = vec![kept[0].1.offset];
-    for (_, place) in kept {
+    let io = |e: io::Error| Broken::Input(e.to_string());
+    let mut file = input.open().map_err(io)?;
+    let Some(first) = kept.next().transpose()? else { return Ok(()) };
+    // By the decoder that read it: another may refuse what this one takes.
+    output.begin(|| header_at(input, options, first.1).map(|header| date(&header)))?;
+    let mut piece = vec![first.1.offset];
+    for kept in std::iter::once(Ok(first)).chain(kept) {
+        let (_, place) = kept?;
         let (start, end) = (piece[0], piece[piece.len() - 1]);
         if place.offset != end || end - start > PIECE {
             copy_piece(&mut file, &piece, output).map_err(io)??;
@@ -744,12 +751,12 @@ fn copy_piece(file: &mut StoredFile, bounds: &[u64], output: &mut Output<'_>) ->
     Ok(put)
 }
 
-/// Reads a file again and writes what is kept of it, record by record.
+/// Reads a file again and writes what is kept of it, so many pages, record by record.
 fn write_anew(
     input: &Input,
     shard: u32,
     options: &ReadOptions,
-    kept: &[(DocId, Place)],
+    (each, number): (EachKept<'_>, u64),
     output: &mut Output<'_>,
     pool: &rayon::ThreadPool,
 ) -> Result<(), Broken> {
@@ -760,7 +767,14 @@ fn write_anew(
     let mut found = 0;
     // Lines of as many blocks as there are threads to pack them.
     let mut waiting: Vec<(Vec<u8>, u64)> = Vec::new();
+    let (mut each, mut kept) = (each.peekable(), Vec::new());
     while reader.next_block(&mut block) {
+        let Some(last) = block.records.spans.last() else { continue };
+        // What is kept of the block; of those before it none is there.
+        kept.clear();
+        while let Some(next) = each.next_if(|next| next.as_ref().map_or(true, |&(id, _)| id <= last.id)) {
+            kept.push(next?);
+        }
         let is_kept = |span: &&Span| {
             let at = kept.binary_search_by_key(&span.id, |&(id, _)| id);
             at.is_ok_and(|at| Place { member: kept[at].1.member, ..span.place } == kept[at].1)
@@ -792,9 +806,9 @@ fn write_anew(
         }
     }
     write_lines(&mut waiting, output, pool)?;
-    match found == kept.len() {
+    match found as u64 == number {
         true => Ok(()),
-        false => Err(Broken::Input(format!("{found} of {} pages stand where they stood", kept.len()))),
+        false => Err(Broken::Input(format!("{found} of {number} pages stand where they stood"))),
     }
 }
 

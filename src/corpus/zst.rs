@@ -39,7 +39,7 @@ fn starts_frame(bytes: &[u8]) -> bool {
 
 /// The bits of the window that a frame asks for (RFC 8878, 3.1.1.1); `None` if the bytes are too few, or start
 /// no frame.
-fn window_bits(bytes: &[u8]) -> Option<u32> {
+pub(crate) fn window_bits(bytes: &[u8]) -> Option<u32> {
     let &descriptor = bytes.get(4).filter(|_| bytes.starts_with(&ZSTD_MAGIC))?;
     if descriptor & 0x20 == 0 {
         let &window = bytes.get(5)?;

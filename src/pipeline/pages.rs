@@ -229,7 +229,7 @@ impl Pages {
                 }
             }
         };
-        let read = AtomicU64::new(0);
+        let (read, of_bytes) = (AtomicU64::new(0), inputs.iter().map(Input::stored_bytes).sum());
         let go_on = || !room.is_some_and(Room::is_full);
         let reading = corpus::read_while(&inputs, options, worker, add, &go_on, &|bytes| {
             read.fetch_add(bytes, Ordering::Relaxed);
@@ -257,7 +257,6 @@ impl Pages {
             scores.extend(worker.scores);
         }
         if let Some(room) = room.filter(|room| room.is_full()) {
-            let of_bytes = inputs.iter().map(Input::stored_bytes).sum();
             let (pages, read_bytes) = (room.seen().pages, read.into_inner());
             return Err(Error::TooManyPages { pages, read_bytes, of_bytes });
         }

@@ -14,7 +14,7 @@ use super::sketches::{Column, Folder};
 use super::tables::{ClusterCounts, CopiesGone, Tables, check_number, held_of, lost_by_file};
 use super::working::{FOLDERS, Left, WorkingFolder, left_beside, sweep_beside};
 use super::{Budget, told_bytes, workplace};
-use crate::corpus::{self, Input, KeptFiles, Place};
+use crate::corpus::{self, Format, Input, KeptFiles, Place};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::hash::text_digest;
@@ -68,7 +68,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     }
     let (files, expected) = expected(job)?;
     let held = expected.in_memory(&job.settings);
-    let told = MemoryReport {
+    let mut told = MemoryReport {
         limit_bytes: limit,
         expected_pages: expected.pages,
         expected_bytes: held,
@@ -96,28 +96,37 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         if let Some(Left { path, .. }) = left {
             let shown = printable_path(&path);
             progress.note(&format!(
-                "{shown} is of another run, which was ended; remove it, unless it is to go on"
+                "{shown} is of another run, which was ended, and stays unless this one has to go on disk; remove it, if that \
+                 is not to go on"
             ));
         }
-        let limit = told_bytes(limit);
+        let mut expected = expected;
         let too_much = match in_memory() {
             Err(Error::Core(flipside_core::Error::TooManyPairs { pairs, .. })) => {
                 let needed = told_bytes(held + pairs * PAIR_BYTES);
                 let pairs = counted(pairs, "pair", "pairs");
                 format!("with {pairs} to look at, and perhaps more, it takes {needed}")
             }
-            Err(Error::TooManyPages { pages, read_bytes, of_bytes }) => format!(
-                "{} fill it with {} % of the input read, and {} were expected in all",
-                counted(pages, "page", "pages"),
-                100 * read_bytes / of_bytes.max(1),
-                expected.pages
-            ),
+            Err(Error::TooManyPages { pages, read_bytes, of_bytes }) => {
+                let before = expected.pages;
+                // As many of the rest, at the least.
+                expected.pages = (pages as f64 * of_bytes as f64 / read_bytes.max(1) as f64) as u64;
+                told.expected_pages = expected.pages;
+                told.expected_bytes = expected.in_memory(&job.settings);
+                format!(
+                    "{} fill it with {} % of the input read, and {before} were expected in all",
+                    counted(pages, "page", "pages"),
+                    100 * read_bytes / of_bytes.max(1),
+                )
+            }
             done => return done,
         };
+        let limit_told = told_bytes(limit);
+        let can = can.and_then(|_| room(job, &files.inputs, &expected, limit));
         let room =
-            can.map_err(|why| Error::parameter("memory", &limit, format!("more: {too_much}; {why}")))?;
+            can.map_err(|why| Error::parameter("memory", &limit_told, format!("more: {too_much}; {why}")))?;
         progress.note(&format!(
-            "{limit} of memory is not enough: {too_much}. The run begins again, in stages on disk"
+            "{limit_told} of memory is not enough: {too_much}. The run begins again, in stages on disk"
         ));
         give_back();
         return on_disk(job, files, &expected, told, room, progress);
@@ -195,12 +204,14 @@ fn room(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result<
     let room = expected.room(limit).map_err(|least| {
         format!("nor is it enough on disk, where so many threads take {}", told_bytes(least))
     })?;
+    // Pages are copied one after the other, but the rows of a Parquet file are gathered before.
+    let parquet = inputs.iter().filter(|input| input.format == Format::Parquet);
+    let largest = parquet.max_by_key(|input| input.stored_bytes()).filter(|_| job.writes.kept);
     let at_once = if job.kept_files == KeptFiles::Each { inputs.len() } else { 1 };
-    let largest = inputs.iter().max_by_key(|input| input.stored_bytes()).filter(|_| job.writes.kept);
     let needed = largest.map_or(0, |largest| expected.keeping(largest, at_once, held));
     match largest {
         Some(largest) if needed > limit => Err(format!(
-            "on disk, writing what is kept of {} takes {}: cut it into several, or give other outputs",
+            "on disk, writing what is kept of {} takes {}: cut it into several, or give --write without kept",
             printable_path(&largest.path),
             told_bytes(needed)
         )),
@@ -582,9 +593,9 @@ impl Run<'_> {
 
     /// The inputs of the files of sketches, in the order of these, each with its number.
     fn inputs_of(&self, folder: &Folder) -> Vec<(u32, &Input)> {
-        let shards: BTreeMap<Cow<'_, str>, (u32, &Input)> = (0..)
+        let shards: BTreeMap<String, (u32, &Input)> = (0..)
             .zip(&self.files.inputs)
-            .map(|(at, input)| (input.stored().to_string_lossy(), (at, input)))
+            .map(|(at, input)| (input.known_by().to_string_lossy().into_owned(), (at, input)))
             .collect();
         folder.files.iter().filter_map(|file| shards.get(&file.header.input.path[..]).copied()).collect()
     }

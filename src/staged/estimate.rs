@@ -32,8 +32,8 @@ const HELD_BY_THREAD: u64 = 4 << 20;
 const ROW: f64 = 88.0;
 /// Bytes of a page while it is sketched, beside its sketches and names: its row and its place.
 const NAMED: f64 = 24.0;
-/// Bytes of a page that is kept, while the kept pages of its file are written, where its list may have grown by half.
-pub const KEPT: f64 = 60.0;
+/// Bytes of a page of a Parquet file that is kept, while these are written: its list may have grown by half.
+const KEPT: f64 = 60.0;
 /// The least that each thread may hold of pages that are sketched.
 const LEAST_ROOM: u64 = 1 << 20;
 /// Bytes of what is known of a page's text.
@@ -48,9 +48,7 @@ impl Estimate {
         let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
         let [names, packed_names, text] = [name_bytes, packed_name_bytes, text_bytes].map(each);
         let (pages, threads) = ((stored as f64 * density) as u64, options.threads);
-        // Each thread has a file of its own open at most.
-        let most = inputs.iter().map(Input::read_ahead).max().unwrap_or(0);
-        let read_ahead = most * threads.min(inputs.len()) as u64;
+        let read_ahead = read_ahead(inputs.iter(), threads);
         Self { pages, density, names, packed_names, text, threads, read_ahead }
     }
 
@@ -66,16 +64,10 @@ impl Estimate {
         Self { pages: seen.pages, names: each(seen.name_bytes), text: each(seen.text_bytes), ..*self }
     }
 
-    /// Pages of the largest of these files.
-    pub fn largest_file(&self, inputs: &[Input]) -> u64 {
-        let largest = inputs.iter().map(Input::stored_bytes).max().unwrap_or(0);
-        (largest as f64 * self.density) as u64
-    }
-
     /// Bytes of pages that each thread may hold when files are sketched in so much memory; if that is too little, what
     /// it takes.
     pub fn room(&self, memory: u64) -> Result<u64, u64> {
-        room(memory, self.threads, self.read_ahead / self.threads.max(1) as u64)
+        room(memory, self.threads, self.read_ahead)
     }
 
     /// Bytes that sketching these files in so much memory is expected to take.
@@ -86,11 +78,16 @@ impl Estimate {
         held + (pages as u64).min(self.threads as u64 * room)
     }
 
-    /// Bytes that writing the kept pages of a file is expected to take, which are held in order; of so many files at
-    /// once, and besides so much.
+    /// Bytes that writing kept pages takes, one after the other.
+    pub fn writing(&self, held: u64) -> u64 {
+        HELD_ANYWAY + self.threads as u64 * HELD_BY_THREAD + self.read_ahead + held
+    }
+
+    /// Bytes that writing the kept pages of a Parquet file is expected to take, which are gathered before; of so many
+    /// files at once, and besides so much.
     pub fn keeping(&self, largest: &Input, files: usize, held: u64) -> u64 {
         let pages = largest.stored_bytes() as f64 * self.density * files.clamp(1, self.threads.max(1)) as f64;
-        HELD_ANYWAY + self.threads as u64 * HELD_BY_THREAD + held + (pages * KEPT) as u64
+        self.writing(held) + (pages * KEPT) as u64
     }
 
     /// Bytes of a page while the parts of threads are put together: its row is there twice.
@@ -121,19 +118,24 @@ impl Estimate {
             Sketches::MinHash { permutations, .. } => 8.0 * permutations as f64,
             _ => 250.0,
         };
-        let later = ROW + self.names + FACTS + kept + joined;
-        HELD_ANYWAY
-            + self.threads as u64 * HELD_BY_THREAD
-            + self.read_ahead
-            + (self.pages as f64 * self.merged(kept).max(later)) as u64
+        let read = ROW + self.names + FACTS + kept;
+        let pages = |each: f64| (self.pages as f64 * each) as u64;
+        let most = (self.read_ahead + pages(read)).max(pages(self.merged(kept).max(read + joined)));
+        HELD_ANYWAY + self.threads as u64 * HELD_BY_THREAD + most
     }
 }
 
-/// Bytes of pages that each of so many threads may hold when files are sketched in so much memory, and each has so
-/// many read ahead of it; if that is too little, what it takes.
+/// Bytes that these files hold while so many threads read them: each has a file of its own open at most.
+pub fn read_ahead<'a>(inputs: impl ExactSizeIterator<Item = &'a Input>, threads: usize) -> u64 {
+    let open = threads.min(inputs.len()) as u64;
+    open * inputs.map(Input::read_ahead).max().unwrap_or(0)
+}
+
+/// Bytes of pages that each of so many threads may hold when files are sketched in so much memory, of which they hold
+/// so many read ahead; if that is too little, what it takes.
 pub fn room(memory: u64, threads: usize, read_ahead: u64) -> Result<u64, u64> {
     let threads = threads.max(1) as u64;
-    let held = HELD_ANYWAY + threads * (HELD_BY_THREAD + read_ahead);
+    let held = HELD_ANYWAY + threads * HELD_BY_THREAD + read_ahead;
     // Lists grow in parts of memory of their own, which leave gaps: seen up to a third.
     match memory.saturating_sub(held) / threads * 2 / 3 {
         room @ LEAST_ROOM.. => Ok(room),

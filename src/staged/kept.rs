@@ -1,8 +1,10 @@
 //! The pages of stages that stay, file by file, as they are written.
 
 use super::cluster::goes_of;
+use super::names::Named;
+use super::record::Fate;
 use super::sketches::{Column, Folder};
-use crate::corpus::{KeptPages, Place};
+use crate::corpus::{EachKept, KeptPages, Place};
 use crate::document::DocId;
 use crate::error::Result;
 use crate::format::Body;
@@ -58,19 +60,22 @@ impl<'a> Kept<'a> {
 
 impl KeptPages for Kept<'_> {
     fn of_file(&self, shard: u32) -> Result<Cow<'_, [(DocId, Place)]>> {
-        let Some(at) = self.files[shard as usize] else { return Ok(Cow::Borrowed(&[])) };
+        self.each_of(shard)?.collect::<Result<_>>().map(Cow::Owned)
+    }
+
+    fn each_of(&self, shard: u32) -> Result<EachKept<'_>> {
+        let Some(at) = self.files[shard as usize] else { return Ok(Box::new(std::iter::empty())) };
         let (file, start) = (&self.folder.files[at], self.folder.starts[at]);
-        let mut goes = goes_of(self.fates, start..start + file.header.pages)?;
-        let (mut next, mut stays) = (goes.next().transpose()?, Vec::new());
-        for (page, named) in (start..).zip(file.each_name()?) {
-            let named = named?;
-            if next.as_ref().is_some_and(|fate| fate.page == page) {
-                next = goes.next().transpose()?;
-            } else {
-                stays.push((DocId::new(shard, named.row), named.place));
+        let mut goes = goes_of(self.fates, start..start + file.header.pages)?.peekable();
+        let stays = move |(page, named): (u64, Result<Named>)| {
+            let is_next = |fate: &Result<Fate>| fate.as_ref().map_or(true, |fate| fate.page == page);
+            match goes.next_if(is_next) {
+                Some(Ok(_)) => None,
+                Some(Err(error)) => Some(Err(error)),
+                None => Some(named.map(|named| (DocId::new(shard, named.row), named.place))),
             }
-        }
-        Ok(Cow::Owned(stays))
+        };
+        Ok(Box::new((start..).zip(file.each_name()?).filter_map(stays)))
     }
 
     fn number(&self, shard: u32) -> Result<u64> {

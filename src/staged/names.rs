@@ -15,9 +15,9 @@ const BLOCK: usize = 4096;
 /// Compression: beyond it, little is gained for much time.
 const LEVEL: i32 = 3;
 /// Bytes of a block before it is compressed, from which on no more pages are put into it.
-const FULL: usize = 4 << 20;
+const FULL: usize = 1 << 20;
 /// Bytes of whole blocks that are held in memory while names are gathered.
-const HELD: usize = 2 << 20;
+const HELD: usize = 1 << 20;
 
 /// What stands in front of a file of names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

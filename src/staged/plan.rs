@@ -2,7 +2,7 @@
 
 use super::apply::{ApplyJob, Outputs, apply};
 use super::cluster::{ClusterJob, Grouping, cluster};
-use super::estimate::{Estimate, HELD_ANYWAY, KEPT, sketch_bytes};
+use super::estimate::{Estimate, HELD_ANYWAY, sketch_bytes};
 use super::exact::{DEALT_AT_ONCE, HELD, LISTED, company_of, distance_of, readings};
 use super::held::Held;
 use super::join::{JoinJob, bits_bytes, join};
@@ -193,8 +193,6 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     /// Of Common Crawl's WET files, about.
     const NAMES: [f64; 2] = [120.0, 48.0];
     const TEXT: f64 = 6_700.0;
-    /// Pages of an input file, where none is known.
-    const FILE: u64 = 40_000;
     let settings = &job.settings;
     company_of(settings)?;
     let Sketches::Both { banding, .. } = settings.sketches else {
@@ -204,7 +202,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
         return Err(Error::parameter("documents", 0, "at least 1"));
     }
     let mut names = NAMES;
-    let (mut text, mut file, mut pages) = (TEXT, FILE, None);
+    let (mut text, mut pages) = (TEXT, None);
     if !job.inputs.is_empty() {
         let discovery = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
         let found = discover_all(&job.inputs, &discovery)?;
@@ -215,7 +213,7 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
             return Err(Error::NoDocuments("no page in the first files of INPUT".to_owned()));
         }
         (names, text) = ([sample.names, sample.packed_names], sample.text);
-        (file, pages) = (sample.largest_file(&found.inputs), Some(sample.pages));
+        pages = Some(sample.pages);
     }
     let Some(documents) = job.documents.or(pages) else {
         return Err(Error::parameter("documents", "missing", "a number of pages, or INPUT to count on"));
@@ -251,7 +249,6 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
     let bits = bits_bytes(documents);
     let sorted = (n * usual::COMPANY * (width + 21.0)) as u64;
     let held = |least: u64, sorted: u64| (least + sorted).min(memory.max(least));
-    let written = HELD_ANYWAY + bits + KEPT as u64 * file;
     let texts = n * text;
     let budget = Budget::beside(memory, 2 * bits).unwrap_or(Budget { bytes: 0 });
     let audit = rates.audit * Drawn::number(documents) as f64;
@@ -327,7 +324,15 @@ pub fn plan(job: &PlanJob, progress: &dyn Progress) -> Result<JobPlan> {
                 held(HELD_ANYWAY + bits, sorted / 8),
                 n * usual::COMPANY * 24.0,
             ),
-            stage("apply", "input", 1, texts, texts * rates.apply, written, texts * (1.0 - usual::GOES)),
+            stage(
+                "apply",
+                "input",
+                1,
+                texts,
+                texts * rates.apply,
+                expected.writing(bits),
+                texts * (1.0 - usual::GOES),
+            ),
         ],
         false => {
             let cpu = texts * (rates.sketch + rates.apply) + join.cpu + n * rates.cluster;

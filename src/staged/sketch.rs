@@ -1,12 +1,13 @@
 //! The first stage: a file of sketches and one of names for each input file.
 
-use super::estimate::room;
+use super::estimate::{read_ahead, room};
 use super::parts::{Parts, Scratch, Sketching};
 use super::sketches::{self, InputMark, ReadingRules, SketchFile};
 use super::{told_bytes, working};
 use crate::corpus::{DiscoverOptions, FileReading, Input, JsonlFields, ReadOptions, ReadRules, discover_all};
 use crate::error::{Error, Result};
 use crate::format::{self, SKETCHES, wrong};
+use crate::kernel::memory::give_back;
 use crate::making::{check_is_here, sweep};
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
@@ -108,6 +109,9 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     // Whatever the other stages would refuse is refused before hours of reading.
     super::exact::company_of(&job.settings)?;
     check_is_here("out", &job.out)?;
+    if job.memory.is_some() {
+        give_back();
+    }
     let discovery = DiscoverOptions { fields: job.fields.clone(), ..DiscoverOptions::default() };
     let found = discover_all(&job.inputs, &discovery)?;
     found.passed_over.told().iter().for_each(|told| progress.note(told));
@@ -135,7 +139,7 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     let done = with_threads(job.threads, || {
         let memory = job.memory.unwrap_or_else(memory_share);
         let threads = rayon::current_num_threads();
-        let read_ahead = inputs.iter().map(|input| input.read_ahead()).max().unwrap_or(0);
+        let read_ahead = read_ahead(inputs.iter().copied(), threads);
         let room = room(memory, threads, read_ahead).map_err(|least| {
             let expected = format!("at least {} for so many threads", told_bytes(least));
             Error::parameter("memory", told_bytes(memory), expected)

@@ -88,7 +88,7 @@ impl InputMark {
         /// Pieces that are looked at.
         const PIECES: u64 = 64;
         const PIECE: u64 = 4096;
-        let path = input.stored();
+        let path = input.known_by();
         let io = |error| Error::io(&input.path, error);
         let mut file = input.open().map_err(io)?;
         let bytes = file.length().map_err(io)?;
@@ -114,7 +114,7 @@ impl InputMark {
 /// What the files of an input file are called, without an ending: its own name without its endings, and a hash
 /// of its path.
 pub fn stem_of(input: &Input) -> String {
-    let path = input.stored();
+    let path = input.known_by();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '_' };
     // File systems end at 255 bytes.

@@ -40,12 +40,13 @@ impl Mark {
             .iter()
             .map(|input| input.problem.is_none().then(|| InputMark::of(input)).transpose())
             .collect::<Result<_>>()?;
-        let paths: Vec<_> = files.inputs.iter().map(|input| input.stored().to_string_lossy()).collect();
+        let paths: Vec<_> =
+            files.inputs.iter().map(|input| input.known_by().to_string_lossy().into_owned()).collect();
         // A mark does not look at all of a large file; one that was written to has another time.
         let written: Vec<Option<SystemTime>> = files
             .inputs
             .iter()
-            .map(|input| fs::metadata(input.stored()).and_then(|found| found.modified()).ok())
+            .map(|input| fs::metadata(input.known_by()).and_then(|found| found.modified()).ok())
             .collect();
         // In which order inputs are named decides where it is said to, and so does the folder that they are named in.
         let by_name =

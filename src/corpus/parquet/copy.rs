@@ -31,7 +31,7 @@ use super::pages::{Pages, Stored, Turn};
 use crate::corpus::damage::{Damage, DamageKind};
 use crate::corpus::filetype::Format;
 use crate::corpus::inputs::Input;
-use crate::corpus::kept::{Kept, KeptFile, KeptPages, path_of, unnamed};
+use crate::corpus::kept::{EachKept, Kept, KeptFile, KeptPages, path_of, unnamed};
 use crate::corpus::options::ReadOptions;
 use crate::corpus::write::{IsSame, lost, still_there};
 use crate::document::{DocId, Place};
@@ -88,6 +88,13 @@ impl KeptPages for Still<'_> {
         match self.changed.get(&shard) {
             Some(there) => Ok(Cow::Borrowed(there)),
             None => self.kept.of_file(shard),
+        }
+    }
+
+    fn each_of(&self, shard: u32) -> Result<EachKept<'_>> {
+        match self.changed.get(&shard) {
+            Some(there) => Ok(Box::new(there.iter().copied().map(Ok))),
+            None => self.kept.each_of(shard),
         }
     }
 
