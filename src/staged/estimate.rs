@@ -35,7 +35,7 @@ const NAMED: f64 = 24.0;
 /// Bytes of a page of a Parquet file that is kept, while these are written: its list may have grown by half.
 const KEPT: f64 = 60.0;
 /// The least that each thread may hold of pages that are sketched.
-const LEAST_ROOM: u64 = 1 << 20;
+pub const LEAST_ROOM: u64 = 1 << 20;
 /// Bytes of what is known of a page's text.
 const FACTS: f64 = 40.0;
 

@@ -172,7 +172,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Puts what a column has of the next pages, `count` at most and all of one part, behind `bytes`; how many they are.
+    /// Puts what a column has of the next pages, `count` at most and all of one part, behind `bytes`; tells how many
+    /// they are.
     fn read(
         &mut self,
         shape: &Shape,

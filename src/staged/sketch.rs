@@ -1,6 +1,6 @@
 //! The first stage: a file of sketches and one of names for each input file.
 
-use super::estimate::{read_ahead, room};
+use super::estimate::{LEAST_ROOM, read_ahead, room};
 use super::parts::{Parts, Scratch, Sketching};
 use super::sketches::{self, InputMark, ReadingRules, SketchFile};
 use super::{told_bytes, working};
@@ -137,13 +137,17 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     progress.begin("sketch", inputs.iter().map(|input| stored(input)).sum::<u64>().max(1), "bytes");
     let sums: [AtomicU64; 3] = Default::default();
     let done = with_threads(job.threads, || {
-        let memory = job.memory.unwrap_or_else(memory_share);
         let threads = rayon::current_num_threads();
         let read_ahead = read_ahead(inputs.iter().copied(), threads);
-        let room = room(memory, threads, read_ahead).map_err(|least| {
-            let expected = format!("at least {} for so many threads", told_bytes(least));
-            Error::parameter("memory", told_bytes(memory), expected)
-        })?;
+        let room = match (room(job.memory.unwrap_or_else(memory_share), threads, read_ahead), job.memory) {
+            (Ok(room), _) => room,
+            // Nothing was promised.
+            (Err(_), None) => LEAST_ROOM,
+            (Err(least), Some(memory)) => {
+                let expected = format!("at least {} for so many threads", told_bytes(least));
+                return Err(Error::parameter("memory", told_bytes(memory), expected));
+            }
+        };
         let options = ReadOptions { threads: threads_of_file(inputs.len()), ..reading };
         inputs.par_iter().try_for_each(|input| {
             let keeps_reading = false;
