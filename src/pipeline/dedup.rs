@@ -50,6 +50,8 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
 pub(crate) struct Bounds<'a> {
     /// Its files, new and old ones.
     pub files: Against,
+    /// The folder of its results, if it is begun.
+    pub folder: Option<OutputFolder>,
     /// Whether it may hold so many pages.
     pub fits: &'a (dyn Fn(Seen) -> bool + Sync),
     /// How many near pairs it may look at beside these.
@@ -62,20 +64,23 @@ pub(crate) struct Bounds<'a> {
 /// As [`dedup`]; and if there are more pages, or pairs, see [`Context::most_pairs`].
 pub(crate) fn dedup_within(
     job: &Job,
-    bounds: Option<Bounds<'_>>,
+    mut bounds: Option<Bounds<'_>>,
     progress: &dyn Progress,
 ) -> Result<Summary> {
     if job.writes.pages_parquet && cfg!(not(feature = "parquet")) {
         let expected = "another table; this build of flipside has not the feature `parquet`";
         return Err(Error::parameter("write", "pages.parquet", expected));
     }
-    let folder = OutputFolder::begin(&job.out, job.force)?;
+    let folder = match bounds.as_mut().and_then(|bounds| bounds.folder.take()) {
+        Some(folder) => folder,
+        None => OutputFolder::begin(&job.out, job.force)?,
+    };
     let upload = Upload::of(job)?;
     let summary = job.with_threads(|| {
         let stages = Stages::new(progress);
         let (found, most_pairs, room);
         (found, most_pairs) = match bounds {
-            Some(Bounds { files, fits, most_pairs }) => {
+            Some(Bounds { files, fits, most_pairs, .. }) => {
                 room = Room::new(fits);
                 (Some((files, &room)), Some((most_pairs, &room)))
             }

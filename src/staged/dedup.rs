@@ -39,7 +39,7 @@ use flipside_core::clusters::{Keep, Linkage};
 use flipside_core::dedup::{Judged, PAIR_BYTES};
 use flipside_core::id::{Document, Id};
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Mutex;
@@ -66,6 +66,10 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     if job.memory.is_some() {
         give_back();
     }
+    // Where nothing can be written, that is to be known before a stream is copied.
+    let has_stream = job.inputs.iter().chain(&job.against).any(|path| corpus::is_stream(path));
+    let begun = has_stream.then(|| OutputFolder::begin(&job.out, job.force)).transpose()?;
+    let begun = Cell::new(begun);
     let (files, expected) = expected(job)?;
     let held = expected.in_memory(&job.settings);
     let mut told = MemoryReport {
@@ -81,6 +85,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         let held = |seen| expected.of_seen(seen).in_memory(&job.settings);
         let bounds = Bounds {
             files: files.clone(),
+            folder: begun.take(),
             fits: &|seen| !is_bounded || held(seen) <= limit,
             // Pairs beyond a few have what the pages leave.
             most_pairs: &|seen| match is_bounded {
@@ -133,6 +138,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     }
     match (can, job.memory) {
         (Ok(room), _) => {
+            drop(begun.take());
             if held > limit {
                 progress.note(&format!(
                     "{} of memory are expected to be needed and {} may be taken, so the run goes in stages on disk",
