@@ -1,5 +1,7 @@
 //! A document as it was read.
 
+use std::collections::BTreeMap;
+
 use crate::document::{DocId, Place};
 
 /// A document as it was read. It borrows from the block it stands in.
@@ -32,5 +34,16 @@ impl<'a> Document<'a> {
     /// The first of its languages; empty where none is named.
     pub fn first_language(&self) -> &'a str {
         self.language.and_then(|languages| languages.split(',').next()).unwrap_or_default().trim()
+    }
+
+    /// Counts it among the pages of that language.
+    pub(crate) fn count_language(&self, pages: &mut BTreeMap<String, u64>) {
+        let language = self.first_language();
+        match pages.get_mut(language) {
+            Some(count) => *count += 1,
+            None => {
+                pages.insert(language.to_owned(), 1);
+            }
+        }
     }
 }

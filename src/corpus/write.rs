@@ -552,8 +552,8 @@ pub fn write_kept_as(
 }
 
 /// Whether the stored bytes of all pages that are kept of a file can be copied.
-fn are_copies(kept: &mut EachKept<'_>) -> Result<bool> {
-    for kept in kept {
+fn are_copies(kept: &dyn KeptPages, shard: u32) -> Result<bool> {
+    for kept in kept.each_of(shard)? {
         if kept?.1.member == 0 {
             return Ok(false);
         }
@@ -577,46 +577,49 @@ fn write_target(
             shards.push(shard);
         }
     }
-    let one =
-        |shard: u32, output: &mut Output<'_>| write_file(inputs, shard, options, kept, is_same, output, pool);
+    let one = |shard: u32, copies: bool, output: &mut Output<'_>| {
+        write_file(inputs, shard, options, (kept, copies), is_same, output, pool)
+    };
     for shards in shards.chunks(pool.current_num_threads().max(1)) {
-        let part = |&shard: &u32| -> Result<Option<Output<'_>>> {
+        let part = |&shard: &u32| -> Result<(bool, Option<Output<'_>>)> {
+            let copies = are_copies(kept, shard)?;
             // Bytes that are copied come from the file, and one input needs no part.
-            if shards.len() == 1 || are_copies(&mut kept.each_of(shard)?)? {
-                return Ok(None);
+            if shards.len() == 1 || copies {
+                return Ok((copies, None));
             }
             let mut part = Output::part(target)?;
-            one(shard, &mut part)?;
-            Ok(Some(part))
+            one(shard, copies, &mut part)?;
+            Ok((copies, Some(part)))
         };
-        let parts: Vec<Result<Option<Output<'_>>>> = pool.install(|| shards.par_iter().map(part).collect());
+        let parts: Vec<Result<(bool, Option<Output<'_>>)>> =
+            pool.install(|| shards.par_iter().map(part).collect());
         for (&shard, part) in shards.iter().zip(parts) {
             output.shard = shard;
             match part? {
-                Some(part) => output.append(part)?,
-                None => one(shard, &mut output)?,
+                (_, Some(part)) => output.append(part)?,
+                (copies, None) => one(shard, copies, &mut output)?,
             }
         }
     }
     output.finish()
 }
 
-/// Writes what is kept of a file, or of it what can still be had.
+/// Writes what is kept of a file, whose stored bytes can be copied or not, or of it what can still be had.
 fn write_file(
     inputs: &[Input],
     shard: u32,
     options: &ReadOptions,
-    kept: &dyn KeptPages,
+    (kept, copies): (&dyn KeptPages, bool),
     is_same: IsSame<'_>,
     output: &mut Output<'_>,
     pool: &rayon::ThreadPool,
 ) -> Result<()> {
     let input = &inputs[shard as usize];
     let mark = output.mark();
-    let write = |kept: &dyn KeptPages, output: &mut Output<'_>| -> Result<Option<String>> {
+    let write = |kept: &dyn KeptPages, copies: bool, output: &mut Output<'_>| -> Result<Option<String>> {
         let now = input.stamp();
         let each = kept.each_of(shard)?;
-        let wrote = if are_copies(&mut kept.each_of(shard)?)? {
+        let wrote = if copies {
             copy_members(input, options, each, output)
         } else {
             write_anew(input, shard, options, (each, kept.number(shard)?), output, pool)
@@ -632,7 +635,7 @@ fn write_file(
     };
     let mut why = String::new();
     if input.is_as_found() {
-        match write(kept, output)? {
+        match write(kept, copies, output)? {
             None => return Ok(()),
             Some(failure) => why = failure,
         }
@@ -641,7 +644,7 @@ fn write_file(
     let still = still_there(inputs, options, &kept, is_same);
     let mut there = still.there;
     if !there.is_empty()
-        && let Some(failure) = write(&there, output)?
+        && let Some(failure) = write(&there, are_copies(&there, shard)?, output)?
     {
         (why, there) = (failure, Vec::new());
     }

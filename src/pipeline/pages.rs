@@ -156,13 +156,7 @@ impl Worker<'_> {
         if record.id.shard as usize >= self.new_files {
             return;
         }
-        let language = record.first_language();
-        match self.languages.get_mut(language) {
-            Some(count) => *count += 1,
-            None => {
-                self.languages.insert(language.to_owned(), 1);
-            }
-        }
+        record.count_language(&mut self.languages);
     }
 }
 

@@ -331,13 +331,7 @@ impl Worker {
         NamedIn { row: page.id.row, place: page.place, id: page.record_id, url: page.url }.put(names);
         self.sum.add(page.id.row, facts.digest);
         self.text_bytes += facts.text_bytes;
-        let language = page.first_language();
-        match self.languages.get_mut(language) {
-            Some(count) => *count += 1,
-            None => {
-                self.languages.insert(language.to_owned(), 1);
-            }
-        }
+        page.count_language(&mut self.languages);
     }
 }
 
