@@ -24,6 +24,7 @@ use super::object::{self, Object};
 use super::options::{ReadRules, pool};
 use super::source::Source;
 use super::storage::{Stamp, Storage, StoredFile};
+use super::window;
 use super::zst::window_bits;
 use crate::format::Results;
 use crate::making::{Unfinished, is_address, is_being_made, is_unfinished};
@@ -370,7 +371,7 @@ impl Input {
 fn held_to_decode(input: &Input, head: &[u8]) -> u64 {
     // A record of WET is a member of its own; of a longer one, what is stored is kept to look for another in it, should
     // it be damaged, and what is decoded comes in large pieces.
-    let kept = if input.format == Format::Wet { 1 << 20 } else { input.stored_bytes().min(16 << 20) };
+    let kept = if input.format == Format::Wet { 1 << 20 } else { input.stored_bytes().min(window::KEPT) };
     match input.compression {
         Compression::None => 0,
         Compression::Gzip if input.format == Format::Wet => kept + (2 << 20),

@@ -12,7 +12,7 @@ const READ: usize = 1 << 20;
 
 /// Stored bytes of a member or frame that are kept, to look for another one in them should this one be
 /// damaged.
-const KEPT: u64 = 16 << 20;
+pub(crate) const KEPT: u64 = 16 << 20;
 /// The same for a longer one: only this much before the damage.
 const KEPT_BEHIND: u64 = 64 << 10;
 

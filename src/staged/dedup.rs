@@ -345,10 +345,10 @@ fn in_stages(
         Watching { inner: progress, work, most: AtomicU64::new(0), last: Mutex::new(Instant::now()) };
     let scratch = workplace(&work.join("tables"))?;
     let scratch = scratch.path();
-    let run = Run { job, files, limit: told.limit_bytes, work, scratch, watching: &watching };
+    let run = Run { job, files, limit: told.limit_bytes, room, work, scratch, watching: &watching };
     job.with_threads(|| {
         let stages = Stages::new(&watching);
-        run.run(folder, expected, told, room, &stages)
+        run.run(folder, expected, told, &stages)
     })?
 }
 
@@ -356,6 +356,8 @@ struct Run<'a> {
     job: &'a Job,
     files: Against,
     limit: u64,
+    /// Bytes of pages that each thread may hold while they are sketched.
+    room: u64,
     /// What can be gone on with.
     work: &'a Path,
     /// What cannot.
@@ -369,7 +371,6 @@ impl Run<'_> {
         out: &OutputFolder,
         expected: &Estimate,
         told: MemoryReport,
-        room: u64,
         stages: &Stages<'_>,
     ) -> Result<Summary> {
         let Self { job, files: Against { inputs, new_files, both, passed_over }, .. } = self;
@@ -380,7 +381,7 @@ impl Run<'_> {
             self.watching.part(number, PARTS);
         };
         part(1);
-        let (read, opened) = self.sketch(room, stages)?;
+        let (read, opened) = self.sketch(stages)?;
         let pages = opened.pages();
         check_number(pages)?;
         let scores = unscored(&opened, &settings.keep)?;
@@ -542,16 +543,16 @@ impl Run<'_> {
     }
 
     /// Sketches new files and old ones, each into a folder, and tells what reading them came to, in their order.
-    fn sketch(&self, room: u64, stages: &Stages<'_>) -> Result<(Vec<Read>, Folder)> {
+    fn sketch(&self, stages: &Stages<'_>) -> Result<(Vec<Read>, Folder)> {
         let Self { watching, files: Against { inputs, new_files, passed_over, .. }, .. } = self;
         let (new, old) = inputs.split_at(*new_files);
         let stored: u64 = inputs.iter().map(Input::stored_bytes).sum();
         let [of_new, of_old] = FOLDERS.map(|name| self.work.join(name));
         watching.begin("sketch", stored.max(1), "bytes");
         let read = stages.timed("sketch", 0, "pages", || {
-            let mut read = self.sketch_into(&of_new, new, room)?;
+            let mut read = self.sketch_into(&of_new, new)?;
             if !old.is_empty() {
-                read.extend(self.sketch_into(&of_old, old, room)?);
+                read.extend(self.sketch_into(&of_old, old)?);
             }
             Ok::<_, Error>(read)
         });
@@ -577,7 +578,7 @@ impl Run<'_> {
         Ok((read, Folder::open_against(&of_new, &[of_old])?.with_pairs_of_old()))
     }
 
-    fn sketch_into(&self, folder: &Path, inputs: &[Input], room: u64) -> Result<Vec<Read>> {
+    fn sketch_into(&self, folder: &Path, inputs: &[Input]) -> Result<Vec<Read>> {
         std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
         sweep(folder);
         let job = self.job;
@@ -594,7 +595,7 @@ impl Run<'_> {
             shard: Shard::default(),
             settings: job.settings.clone(),
         };
-        sketch_files(&sketch, inputs, room, self.watching)
+        sketch_files(&sketch, inputs, self.room, self.watching)
     }
 
     /// The inputs of the files of sketches, in the order of these, each with its number.
