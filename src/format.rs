@@ -70,7 +70,7 @@ pub const EDGES: Kind = Kind { tag: *b"EDGE", version: 1, oldest: 1, name: "pair
 pub const HASHES: Kind = Kind { tag: *b"HASH", version: 1, oldest: 1, name: "hashes of pages" };
 
 /// Pairs of pages that an exact join brought up in a pass.
-pub const PAIRS: Kind = Kind { tag: *b"PAIR", version: 1, oldest: 1, name: "pairs of a pass" };
+pub const PAIRS: Kind = Kind { tag: *b"PAIR", version: 2, oldest: 1, name: "pairs of a pass" };
 
 /// What becomes of the pages that are in a cluster.
 pub const FATES: Kind = Kind { tag: *b"FATE", version: 1, oldest: 1, name: "clusters of pages" };

@@ -75,6 +75,12 @@ pub struct Met {
     /// least digests; those of one sketch at distance 0, counted in the first band.
     #[serde(default)]
     pub distances: Distances,
+    /// Hashes of crowds, of which an exact join has found what a sample of all hashes shows.
+    #[serde(default)]
+    pub thinned: u64,
+    /// Hashes of that sample.
+    #[serde(default)]
+    pub sampled: u64,
 }
 
 /// Numbers of pairs by Hamming distance.
@@ -143,6 +149,8 @@ impl Met {
             refused: self.refused + other.refused,
             crowded: self.crowded + other.crowded,
             skipped: self.skipped + other.skipped,
+            thinned: self.thinned + other.thinned,
+            sampled: self.sampled.max(other.sampled),
         }
     }
 
@@ -170,9 +178,9 @@ impl Met {
         }
     }
 
-    /// What an exact join in memory tells of the same pages, `texts` different ones with features enough, but for the
-    /// work, which depends on the parts that memory held at a time and is not counted.
-    pub fn joined(&self, texts: u64, distance: u32) -> Searched {
+    /// What an exact join in memory tells of the same pages, `texts` different ones with features enough, with examples
+    /// of crowds, but for the work, which depends on the parts that memory held at a time and is not counted.
+    pub fn joined(&self, texts: u64, distance: u32, examples: Vec<Document>) -> Searched {
         let distinct = texts - self.repeats.min(texts);
         // Every score that there may be, as a join lists them.
         let pairs = self.distances.0.into_iter().take(distance as usize + 1).rev();
@@ -183,7 +191,11 @@ impl Met {
             index_bytes: distinct * BYTES_PER_HASH as u64,
             distinct,
             recall: None,
-            crowds: None,
+            crowds: (self.thinned > 0).then_some(Crowds::Sampled {
+                hashes: self.thinned,
+                sampled: self.sampled,
+                examples,
+            }),
             scores: vec![Scores { table: None, counts }],
         }
     }

@@ -246,10 +246,10 @@ fn by_hashes(
     let index: Box<dyn HammingIndex>;
     let tables_of: Box<dyn Fn(u64, u64) -> TableSet + Sync + '_>;
     if let Net::Join { .. } = net {
-        // Both sketches are joined on disk, too, where no hash is asked for its nearest neighbours.
+        // Both sketches are joined on disk, too, where no hash is asked for its nearest neighbours among all.
         let thinning = match settings.sketches {
-            Sketches::Both { .. } => Thinning::OfTooMany,
-            _ => Thinning::Always,
+            Sketches::Both { .. } => Thinning::BySample,
+            _ => Thinning::ByNeighbours,
         };
         let joined = |done: &(dyn Fn(u64) + Sync)| {
             join_exactly(&hashes.distinct, distance, thinning, most_pairs, done)

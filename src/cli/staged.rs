@@ -197,6 +197,14 @@ impl JoinArgs {
                 counted(joined.met.largest, "page", "pages")
             );
         }
+        if joined.met.thinned > 0 {
+            text += &format!(
+                " {} in crowds, such as pages of one template make, whose pairs would grow with the square of their number; \
+                 each was joined with what is nearest to it of {} drawn from all.",
+                counted(joined.met.thinned, "hash lies", "hashes lie"),
+                counted(joined.met.sampled, "hash", "hashes"),
+            );
+        }
         if let Some(audit) = &joined.audit {
             text += &format!(" {}", audited(audit, joined.judge).trim_end());
         }

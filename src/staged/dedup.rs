@@ -460,7 +460,7 @@ impl Run<'_> {
             false => corpus::Kept::default(),
         };
         told_first(&lost).for_each(|line| stages.progress().note(&line));
-        let crowds = match joined.met.crowded {
+        let crowds = match joined.met.crowded + joined.met.thinned {
             0 => Vec::new(),
             _ => tables.most_near(3)?,
         };
@@ -521,7 +521,7 @@ impl Run<'_> {
             largest,
             sample: sampler.sample(),
             searched: match distance_of(settings) {
-                Some(distance) => joined.met.joined(sketched, distance),
+                Some(distance) => joined.met.joined(sketched, distance, crowds),
                 None => joined.met.searched(sketched, layout.bands, layout.words, crowds),
             },
             judged: Some(Judged::from(joined.met)),

@@ -6,25 +6,32 @@
 //! passes, as many as memory holds at a time. At last the pairs of all passes are judged, in order of their pages, by
 //! the sketches. Pages of one hash stand for each other as they do in memory ([`Company::WITHIN`],
 //! [`Company::BETWEEN`]).
+//!
+//! Where that makes more pairs than are listed ([`crowds::most_pairs`]), crowds are thinned, as in memory: a sparse list
+//! is made of the hashes that are of none, its passes are joined instead, and hashes of crowds are paired with what is
+//! nearest to them of a sample.
 
 use super::join::{Gathered, Joiner, Portion, Records, Shape, in_range, long, portions, source, there};
 use super::record::{Edge, PAGE, page_bytes, page_of};
 use super::sketch::Shard;
 use super::sketches::Column;
 use super::sorter::{Merge, Sorted, Sorter};
-use super::{belongs_to, odd_length, told_bytes, workplace};
+use super::{belongs_to, odd_length, workplace};
 use crate::error::{Error, Result};
 use crate::format::{self, Body, BodyReader, HASHES, NewBinary, PAIRS, wrong};
 use crate::inspection::Inspection;
 use crate::making::Unfinished;
 use flipside_core::company::{Company, Met};
+use flipside_core::id::{Id, Slot};
+use flipside_core::search::crowds::{Beside, CROWDED, Draw, Order, Shown};
 use flipside_core::search::join::{Parted, Room};
 use flipside_core::settings::{Net, Settings, Sketches};
 use flipside_core::streamed::Bits;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +49,10 @@ struct HashesHeader {
     /// What the passes follow from, as [`Parted::parts`] says; none in files of earlier versions, which are made again.
     #[serde(default)]
     parts: Option<u32>,
+    /// Of a sparse list, the neighbours from which on a hash is not in it ([`CROWDED`]). The rest of its header is that
+    /// of the list of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    crowded: Option<u32>,
 }
 
 /// What stands in front of the pairs of a pass.
@@ -54,10 +65,17 @@ struct PairsHeader {
     /// That of the list.
     #[serde(default)]
     parts: Option<u32>,
-    /// 0 for pages of one hash.
+    /// 0 for pages of one hash; of a sparse list, for crowds.
     pass: usize,
     /// What the pass took, and what it left out. Judging is not in it.
     met: Met,
+    /// How many pairs of hashes were found; more than may be listed in all where the pass was given up, and then there
+    /// are no pairs. None in files of earlier versions, which are made again.
+    #[serde(default)]
+    found: Option<u64>,
+    /// That of the list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    crowded: Option<u32>,
 }
 
 /// A pair of pages that is to be judged: later page 5, earlier page 5.
@@ -114,84 +132,155 @@ pub(super) fn readings(hashes: u64, distance: u32, memory: u64) -> u64 {
 pub(super) const LISTED: f64 = 14.0;
 
 impl Joiner<'_> {
-    fn list_path(&self) -> PathBuf {
-        self.folder.joined().join("distinct.hashes")
+    fn list_path(&self, crowded: Option<u32>) -> PathBuf {
+        self.folder.joined().join(match crowded {
+            None => "distinct.hashes".to_owned(),
+            Some(least) => format!("sparse-{least}.hashes"),
+        })
     }
 
-    fn pairs_path(&self, pass: usize) -> PathBuf {
-        self.folder.joined().join(format!("block-{pass:03}.pairs"))
+    fn pairs_path(&self, crowded: Option<u32>, pass: usize) -> PathBuf {
+        self.folder.joined().join(match crowded {
+            None => format!("block-{pass:03}.pairs"),
+            Some(least) => format!("sparse-{least}-{pass:03}.pairs"),
+        })
     }
 
     /// Makes the pairs of a part of the passes; how many there are in the part, and how many were there before.
     pub(super) fn passes(&self, distance: u32, copies: &Bits, shard: Shard) -> Result<[u64; 2]> {
-        let there = match self.list()? {
-            Some(list) => self.pairs_there(0, list.parts)?.map(|_| list),
-            None => None,
-        };
-        let list = match there {
-            Some(list) => list,
-            None => {
-                self.step("hashes", |advance| self.make_list(distance, copies, advance))?;
-                self.list()?
-                    .ok_or_else(|| Error::io(self.list_path(), std::io::ErrorKind::NotFound.into()))?
-            }
-        };
-        let number = 1 + list.parted(distance).passes();
-        let (mut own, mut missing) = (0, Vec::new());
-        for pass in (0..number).filter(|&pass| shard.has(pass)) {
-            own += 1;
-            if self.pairs_there(pass, list.parts)?.is_none() {
+        let list = self.list_or_make(None, || {
+            self.step("hashes", |advance| self.make_list(distance, copies, advance))
+        })?;
+        let own = (0..=list.parted(distance).passes()).filter(|&pass| shard.has(pass)).collect::<Vec<_>>();
+        let made = self.make_passes(&list, distance, own.iter().copied(), self.most_of(&list)?)?;
+        // Pairs of equal hashes come with the list.
+        let of_list = u64::from(shard.has(0));
+        let own = own.len() as u64;
+        Ok([own, own - of_list - made])
+    }
+
+    /// A list, which is made unless it and the pairs that come with it are there.
+    fn list_or_make(&self, crowded: Option<u32>, make: impl FnOnce() -> Result<()>) -> Result<List> {
+        if let Some(list) = self.list(crowded)?
+            && self.pairs_there(&list, 0)?.is_some()
+        {
+            return Ok(list);
+        }
+        make()?;
+        self.list(crowded)?.ok_or_else(|| super::join::gone(&self.list_path(crowded)))
+    }
+
+    /// Makes those of some passes that are not there; how many.
+    fn make_passes(
+        &self,
+        list: &List,
+        distance: u32,
+        passes: impl Iterator<Item = usize>,
+        most: u64,
+    ) -> Result<u64> {
+        let mut missing = Vec::new();
+        for pass in passes {
+            if self.pairs_there(list, pass)?.is_none() {
                 missing.push(pass);
             }
         }
-        self.join_passes(&list, distance, &missing, self.budget.bytes / 2)?;
-        // Pairs of equal hashes come with the list.
-        let of_list = u64::from(shard.has(0));
-        Ok([own, own - of_list - missing.len() as u64])
+        let mut found = 0u64;
+        for pass in 1..=list.parted(distance).passes() {
+            found = found.saturating_add(self.pairs_there(list, pass)?.map_or(0, |there| there.found));
+        }
+        self.join_passes(list, distance, &missing, self.budget.bytes / 2, &mut Left { most, found })?;
+        Ok(missing.len() as u64)
+    }
+
+    /// How many pairs of a list's hashes may be listed.
+    fn most_of(&self, list: &List) -> Result<u64> {
+        let repeats = self.pairs_there(list, 0)?.map_or(0, |there| there.met.repeats);
+        Ok((self.most_pairs)(list.header.compared.saturating_sub(repeats)))
     }
 
     /// What [`passes`](Self::passes) says where edges have been made of all pairs, by whichever version.
     pub(super) fn passes_there(&self, shard: Shard) -> [u64; 2] {
-        let is_there = |&pass: &usize| fs::symlink_metadata(self.pairs_path(pass)).is_ok();
+        let is_there = |&pass: &usize| fs::symlink_metadata(self.pairs_path(None, pass)).is_ok();
         let own = (0..).take_while(is_there).filter(|&pass| shard.has(pass)).count() as u64;
         [own, own.saturating_sub(u64::from(shard.has(0)))]
     }
 
-    /// The pairs of all passes, once they are all there.
+    /// The pairs of all passes, once they are all there. Where those are too many, crowds are thinned.
     pub(super) fn all_passes(&self, distance: u32) -> Result<Option<Vec<(Body, Met)>>> {
-        let Some(list) = self.list()? else { return Ok(None) };
-        (0..=list.parted(distance).passes()).map(|pass| self.pairs_there(pass, list.parts)).collect()
+        let Some(list) = self.list(None)? else { return Ok(None) };
+        let Some(mut passes) = self.passes_of(&list, distance)? else { return Ok(None) };
+        let most = self.most_of(&list)?;
+        let are_too_many = |passes: &[There]| {
+            passes.iter().fold(0, |sum: u64, there| sum.saturating_add(there.found)) > most
+        };
+        for least in CROWDED {
+            if !are_too_many(&passes) {
+                break;
+            }
+            let sparse = self.list_or_make(Some(least), || {
+                self.step_of("thin crowds", list.header.compared, |advance| {
+                    self.make_sparse(&list, distance, least, advance)
+                })
+            })?;
+            self.make_passes(&sparse, distance, 1..=sparse.parted(distance).passes(), most)?;
+            // Pages of one hash are those of all.
+            passes.truncate(1);
+            passes.extend(self.passes_of(&sparse, distance)?.into_iter().flatten());
+        }
+        Ok(Some(passes.into_iter().map(|There { body, met, .. }| (body, met)).collect()))
     }
 
-    fn list(&self) -> Result<Option<List>> {
-        let path = self.list_path();
+    /// What the passes of a list have found, if they are all there.
+    fn passes_of(&self, list: &List, distance: u32) -> Result<Option<Vec<There>>> {
+        (0..=list.parted(distance).passes()).map(|pass| self.pairs_there(list, pass)).collect()
+    }
+
+    fn list(&self, crowded: Option<u32>) -> Result<Option<List>> {
+        let path = self.list_path(crowded);
         let Some((header, body)) = there::<HashesHeader>(&path, HASHES)? else { return Ok(None) };
-        belongs_to(&path, header.sketches == self.folder.id && header.pages == self.folder.pages())?;
+        let is_own = header.sketches == self.folder.id
+            && header.pages == self.folder.pages()
+            && header.crowded == crowded;
+        belongs_to(&path, is_own)?;
         Ok(header.parts.map(|parts| List { header, parts, body }))
     }
 
-    fn pairs_there(&self, pass: usize, parts: u32) -> Result<Option<(Body, Met)>> {
-        let path = self.pairs_path(pass);
+    fn pairs_there(&self, list: &List, pass: usize) -> Result<Option<There>> {
+        let path = self.pairs_path(list.header.crowded, pass);
         let Some((header, body)) = there::<PairsHeader>(&path, PAIRS)? else { return Ok(None) };
-        if header.parts.is_none() {
-            return Ok(None);
-        }
-        belongs_to(&path, header == self.pairs_header(pass, parts, header.met))?;
+        let (Some(_), Some(found)) = (header.parts, header.found) else { return Ok(None) };
+        belongs_to(&path, header == self.pairs_header(list.key(), pass, header.met, found))?;
         pairs_of(&body)?;
-        Ok(Some((body, header.met)))
+        Ok(Some(There { body, met: header.met, found }))
     }
 
-    fn pairs_header(&self, pass: usize, parts: u32, met: Met) -> PairsHeader {
-        let (sketches, settings) = (self.folder.id.clone(), self.folder.settings.clone());
-        PairsHeader { sketches, settings, pages: self.folder.pages(), parts: Some(parts), pass, met }
+    fn pairs_header(
+        &self,
+        (parts, crowded): (u32, Option<u32>),
+        pass: usize,
+        met: Met,
+        found: u64,
+    ) -> PairsHeader {
+        PairsHeader {
+            sketches: self.folder.id.clone(),
+            settings: self.folder.settings.clone(),
+            pages: self.folder.pages(),
+            parts: Some(parts),
+            pass,
+            met,
+            found: Some(found),
+            crowded,
+        }
     }
 
-    fn write_pairs(&self, pass: usize, parts: u32, pairs: Sorter, met: Met) -> Result<()> {
-        let path = self.pairs_path(pass);
-        let mut file = NewBinary::begin(&path, PAIRS, &self.pairs_header(pass, parts, met))?;
-        let mut pairs = pairs.finish()?;
-        while let Some(pair) = pairs.next()? {
-            file.write_all(pair).map_err(|error| Error::io(&path, error))?;
+    fn write_pairs(&self, header: &PairsHeader, pairs: Option<Sorter>) -> Result<()> {
+        let path = self.pairs_path(header.crowded, header.pass);
+        let mut file = NewBinary::begin(&path, PAIRS, header)?;
+        if let Some(pairs) = pairs {
+            let mut pairs = pairs.finish()?;
+            while let Some(pair) = pairs.next()? {
+                file.write_all(pair).map_err(|error| Error::io(&path, error))?;
+            }
         }
         file.finish()
     }
@@ -204,7 +293,7 @@ impl Joiner<'_> {
     /// Lists the distinct hashes with their pages, those with the least digests first, and the pairs of pages of one
     /// hash.
     fn make_list(&self, distance: u32, copies: &Bits, advance: &dyn Fn(u64)) -> Result<()> {
-        let path = self.list_path();
+        let path = self.list_path(None);
         let work = workplace(&path)?;
         let least = self.folder.settings.min_features.max(1);
         let mut sorter = Sorter::new(8 + 16 + PAGE, self.budget.bytes / 2, work.path(), "hashes");
@@ -233,7 +322,9 @@ impl Joiner<'_> {
         let (sketches, settings) = (self.folder.id.clone(), self.folder.settings.clone());
         let parts = Parted::new(compared, varying, distance).parts();
         let pages = self.folder.pages();
-        let header = HashesHeader { sketches, settings, pages, compared, varying, parts: Some(parts) };
+        let header =
+            HashesHeader { sketches, settings, pages, compared, varying, parts: Some(parts), crowded: None };
+        let list = (parts, header.crowded);
         let mut sorted = sorter.finish()?;
         let mut pairs = Sorter::new(PAIR, self.budget.bytes / 4, work.path(), "pairs");
         let mut file = NewBinary::begin(&path, HASHES, &header)?;
@@ -268,88 +359,251 @@ impl Joiner<'_> {
         }
         put(&mut file, hash, &pages, number)?;
         met.skipped = met.distances.iter().map(|(_, pairs)| pairs).sum::<u64>() - found;
-        self.write_pairs(0, parts, pairs, met)?;
+        self.write_pairs(&self.pairs_header(list, 0, met, 0), Some(pairs))?;
         file.finish()
     }
 
-    /// Joins the hashes of a list in some passes, as many at a time as so much memory holds.
-    fn join_passes(&self, list: &List, distance: u32, passes: &[usize], memory: u64) -> Result<()> {
+    /// Lists the hashes that are of no crowd, and the pairs of those that are with what is nearest to them of a sample.
+    fn make_sparse(&self, list: &List, distance: u32, least: u32, advance: &dyn Fn(u64)) -> Result<()> {
+        /// Hashes that are compared with the sample at a time.
+        const AT_ONCE: usize = 1 << 10;
+        list.body.check()?;
+        let mut draw = Draw::new();
+        self.each_block(list, |hashes, places| {
+            hashes.iter().zip(places).for_each(|(&hash, &place)| draw.add(hash, place));
+            Ok(())
+        })?;
+        let sample = draw.finish();
+        let is_crowded = |shown: &Shown<u64>| shown.neighbours >= least;
+        let crowded: HashSet<u64> = sample
+            .members()
+            .par_bridge()
+            .filter(|&(hash, _)| is_crowded(&sample.of(hash, distance)))
+            .map(|(_, place)| place)
+            .collect();
+
+        let path = self.list_path(Some(least));
+        let header = HashesHeader { crowded: Some(least), ..list.header.clone() };
+        let mut file = NewBinary::begin(&path, HASHES, &header)?;
+        let work = workplace(&path)?;
+        // Of pairs that come more than once, one is kept.
+        let mut near = Sorter::new(PLACES, self.budget.bytes / 4, work.path(), "crowds");
+        let mut orders = Sorter::new(ORDERED, self.budget.bytes / 4, work.path(), "orders");
+        let mut met = Met { sampled: sample.hashes().len() as u64, ..Met::default() };
+        let mut pages = ListedPages::open(&list.body, self.folder.pages(), self.folder.first_compared())?;
+        let mut of_hash = Vec::new();
+        self.each_block(list, |hashes, places| {
+            for (hashes, places) in hashes.chunks(AT_ONCE).zip(places.chunks(AT_ONCE)) {
+                let shown: Vec<_> = hashes.par_iter().map(|&hash| sample.of(hash, distance)).collect();
+                for ((&hash, &place), shown) in hashes.iter().zip(places).zip(&shown) {
+                    let is_crowded = is_crowded(shown);
+                    met.thinned += u64::from(is_crowded);
+                    for &(distance, other) in &shown.nearest {
+                        if is_crowded || crowded.contains(&other) {
+                            near.push(&places_bytes(place, other, distance))?;
+                        }
+                    }
+                    if is_crowded {
+                        for (order, at) in Order::ALL.iter().zip(0..) {
+                            let mut record = [at; ORDERED];
+                            record[1..9].copy_from_slice(&order.key(hash).to_be_bytes());
+                            record[9..].copy_from_slice(&place.to_be_bytes()[2..]);
+                            orders.push(&record)?;
+                        }
+                    } else {
+                        let number = pages.at(place, &mut of_hash)?;
+                        if let Some(record) = listed(hash, &of_hash, number) {
+                            file.write_all(&record).map_err(|error| Error::io(&path, error))?;
+                        }
+                    }
+                }
+                advance(hashes.len() as u64);
+            }
+            Ok(())
+        })?;
+        let (mut orders, mut last, mut beside) = (orders.finish()?, None, Beside::new(distance));
+        while let Some(record) = orders.next()? {
+            if last.replace(record[0]) != Some(record[0]) {
+                beside = Beside::new(distance);
+            }
+            let order = Order::ALL[usize::from(record[0])];
+            let (hash, place) = (order.hash(number(&record[1..9])), number(&record[9..]));
+            for (distance, other) in beside.next(hash, place) {
+                near.push(&places_bytes(place, other, distance))?;
+            }
+        }
+        let mut found = Found { met, ..self.found(list, 0, self.budget.bytes / 4)? };
+        let mut near = near.finish()?;
+        while let Some(record) = near.next()? {
+            let places = [&record[..6], &record[6..12]].map(number);
+            found.add(places, u32::from(record[12]), |a, b| self.is_asked(a, b))?;
+        }
+        // These are bounded, and do not count.
+        self.write_pairs(&self.pairs_header((list.parts, Some(least)), 0, found.met, 0), Some(found.pairs))?;
+        file.finish()
+    }
+
+    /// Joins the hashes of a list in some passes, as many at a time as so much memory holds. Where more pairs are found
+    /// than are left, these passes are given up.
+    fn join_passes(
+        &self,
+        list: &List,
+        distance: u32,
+        passes: &[usize],
+        memory: u64,
+        left: &mut Left,
+    ) -> Result<()> {
         if passes.is_empty() {
             return Ok(());
         }
         list.body.check()?;
         let parted = list.parted(distance);
-        let passes: Vec<usize> = passes.iter().map(|pass| pass - 1).collect();
-        match list.header.compared.saturating_mul(HELD) <= memory {
-            true => self.join_held(list, &parted, &passes, memory),
-            false => self.join_dealt(list, &parted, &passes, memory),
+        let done = match list.header.compared.saturating_mul(HELD) <= memory {
+            true => self.join_held(list, &parted, passes, memory, left)?,
+            false => self.join_dealt(list, &parted, passes, memory, left)?,
+        };
+        for &pass in passes.iter().filter(|pass| !done.contains(pass)) {
+            let header = self.pairs_header(list.key(), pass, Met::default(), left.most.saturating_add(1));
+            self.write_pairs(&header, None)?;
         }
+        Ok(())
     }
 
-    /// The same with all hashes in memory.
-    fn join_held(&self, list: &List, parted: &Parted, passes: &[usize], memory: u64) -> Result<()> {
+    /// The same with all hashes in memory: the passes that were not given up.
+    fn join_held(
+        &self,
+        list: &List,
+        parted: &Parted,
+        passes: &[usize],
+        memory: u64,
+        left: &mut Left,
+    ) -> Result<Vec<usize>> {
         let most = list.header.compared as usize;
-        let (mut load, mut room) = (Load::of(most), Room::of(most));
+        let (mut load, mut room, mut joined) = (Load::of(most), Room::of(most), Vec::new());
         self.each_block(list, |hashes, places| {
             load.hashes.extend_from_slice(hashes);
             load.places.extend_from_slice(places);
             Ok(())
         })?;
         for (done, &pass) in (1..).zip(passes) {
-            self.step(&step_name(done, passes), |advance| {
+            let is_whole = self.step(&step_name(done, passes), |advance| {
                 let mut found = self.found(list, pass, self.budget.bytes / 4)?;
-                self.join_load(list, &load, parted, (&mut room, memory), &mut found)?;
+                let is_whole =
+                    self.join_load(&load, parted, (&mut room, memory), &mut found, left, &|_, _| true)?;
                 advance(self.folder.pages());
-                self.write_found(list, found)
+                if is_whole {
+                    self.write_found(list, found)?;
+                }
+                Ok(is_whole)
             })?;
+            if !is_whole {
+                break;
+            }
+            joined.push(pass);
         }
-        Ok(())
+        Ok(joined)
     }
 
     /// The same with hashes dealt out on disk.
-    fn join_dealt(&self, list: &List, parted: &Parted, passes: &[usize], memory: u64) -> Result<()> {
-        let mut groups = groups(parted, passes, list.header.compared.saturating_mul(HELD), memory);
+    fn join_dealt(
+        &self,
+        list: &List,
+        parted: &Parted,
+        passes: &[usize],
+        memory: u64,
+        left: &mut Left,
+    ) -> Result<Vec<usize>> {
+        let of_join: Vec<usize> = passes.iter().map(|pass| pass - 1).collect();
+        let mut groups = groups(parted, &of_join, list.header.compared.saturating_mul(HELD), memory);
         let mut sizes = self.sizes(list, parted, &groups)?;
         if sizes.iter().flatten().any(|&size| size > memory) {
-            groups = passes.iter().map(|&pass| vec![pass]).collect();
+            groups = of_join.iter().map(|&pass| vec![pass]).collect();
             sizes = self.sizes(list, parted, &groups)?;
         }
-        let dealings: Vec<Dealing> = groups
-            .into_iter()
-            .zip(&sizes)
-            .map(|(group, sizes)| Dealing::new(group, sizes, memory))
-            .collect::<Result<_>>()?;
+        let dealings: Vec<Dealing> =
+            groups.into_iter().zip(&sizes).map(|(group, sizes)| Dealing::new(group, sizes, memory)).collect();
         let most = dealings.iter().flat_map(|dealing| &dealing.hashes).max().copied().unwrap_or(0);
+        let most = most.min((memory / HELD) as usize);
         let (mut load, mut room, mut done) = (Load::of(most), Room::of(most), 0);
+        let mut all_joined = Vec::new();
         for dealings in dealings.chunks(DEALT_AT_ONCE) {
             done += dealings.iter().map(|dealing| dealing.passes.len()).sum::<usize>();
-            self.step(&step_name(done, passes), |advance| {
-                let work = workplace(&self.list_path())?;
+            let is_whole = self.step(&step_name(done, passes), |advance| {
+                let work = workplace(&self.list_path(list.header.crowded))?;
                 let loads = self.deal(list, parted, dealings, work.path())?;
                 let (all, mut joined) = (loads.iter().map(Vec::len).sum::<usize>() as u64, 0);
                 for (dealing, loads) in dealings.iter().zip(loads) {
                     let room_for_pairs = self.budget.bytes / 4 / dealing.passes.len() as u64;
-                    let begin = |&pass: &usize| self.found(list, pass, room_for_pairs);
+                    let begin = |&pass: &usize| self.found(list, pass + 1, room_for_pairs);
                     let mut found = dealing.passes.iter().map(begin).collect::<Result<Vec<_>>>()?;
                     for dealt in loads {
-                        dealt.take(&mut load)?;
-                        for found in &mut found {
-                            self.join_load(list, &load, parted, (&mut room, memory), found)?;
+                        let at_once = (&mut load, &mut room, memory);
+                        if !self.join_dealt_load(dealt, parted, at_once, &mut found, left)? {
+                            return Ok(false);
                         }
                         let share = |part: u64| self.folder.pages() * part / all;
                         advance(share(joined + 1) - share(joined));
                         joined += 1;
                     }
+                    all_joined.extend(found.iter().map(|found| found.pass));
                     found.into_iter().try_for_each(|found| self.write_found(list, found))?;
                 }
-                Ok(())
+                Ok(true)
             })?;
+            if !is_whole {
+                break;
+            }
         }
-        Ok(())
+        Ok(all_joined)
     }
 
+    /// Joins a load in some passes; whether no more pairs were found than were left.
+    fn join_dealt_load(
+        &self,
+        dealt: Dealt,
+        parted: &Parted,
+        (load, room, memory): (&mut Load, &mut Room, u64),
+        found: &mut [Found],
+        left: &mut Left,
+    ) -> Result<bool> {
+        let mut join = |load: &Load, counts: &dyn Fn(Slot, Slot) -> bool| {
+            for found in &mut *found {
+                if !self.join_load(load, parted, (room, memory), found, left, counts)? {
+                    return Ok(false);
+                }
+            }
+            Ok::<bool, Error>(true)
+        };
+        if dealt.hashes <= (memory / HELD) as usize {
+            dealt.read(0..dealt.hashes, load.clear())?;
+            return Ok(join(load, &|_, _| true)? && dealt.remove().map(|()| true)?);
+        }
+        // One bin alone is more than memory holds, and is joined two pieces of it at a time.
+        let each = (memory / 2 / HELD).max(1) as usize;
+        let pieces: Vec<Range<usize>> =
+            (0..dealt.hashes).step_by(each).map(|from| from..dealt.hashes.min(from + each)).collect();
+        for (later, piece) in pieces.iter().enumerate() {
+            for (earlier, before) in pieces[..later].iter().enumerate() {
+                dealt.read(before.clone(), load.clear())?;
+                dealt.read(piece.clone(), load)?;
+                // Pairs within a piece count once.
+                let (is_next, is_last) = (earlier + 1 == later, later + 1 == pieces.len());
+                let counts = |a: Slot, b: Slot| match [a, b].map(|slot| slot.index() < before.len()) {
+                    [true, true] => is_next,
+                    [false, false] => is_next && is_last,
+                    _ => true,
+                };
+                if !join(load, &counts)? {
+                    return Ok(false);
+                }
+            }
+        }
+        dealt.remove().map(|()| true)
+    }
+
+    /// What a pass of a list is to find, of whose pairs so much memory holds the last.
     fn found(&self, list: &List, pass: usize, memory: u64) -> Result<Found> {
-        let work = workplace(&self.pairs_path(pass + 1))?;
+        let work = workplace(&self.pairs_path(list.header.crowded, pass))?;
         let pages = ListedPages::open(&list.body, self.folder.pages(), self.folder.first_compared())?;
         let pairs = Sorter::new(PAIR, memory, work.path(), "pairs");
         Ok(Found {
@@ -358,53 +612,43 @@ impl Joiner<'_> {
             first: Vec::new(),
             second: Vec::new(),
             pairs,
-            number: 0,
+            of_hashes: 0,
             met: Met::default(),
             _work: work,
         })
     }
 
     fn write_found(&self, list: &List, found: Found) -> Result<()> {
-        let Found { pass, pairs, met, _work, .. } = found;
-        self.write_pairs(pass + 1, list.parts, pairs, met)
+        let Found { pass, pairs, met, of_hashes, _work, .. } = found;
+        self.write_pairs(&self.pairs_header(list.key(), pass, met, of_hashes), Some(pairs))
     }
 
-    /// Joins hashes, whole bins of a pass, where so much memory is for loads.
+    /// Joins hashes, whole bins of a pass or pieces of one, where so much memory is for loads, and takes those pairs of
+    /// slots that count; whether no more were found than were left.
     fn join_load(
         &self,
-        list: &List,
         load: &Load,
         parted: &Parted,
         (room, memory): (&mut Room, u64),
         found: &mut Found,
-    ) -> Result<()> {
+        left: &mut Left,
+        counts: &dyn Fn(Slot, Slot) -> bool,
+    ) -> Result<bool> {
         let mut put: Result<()> = Ok(());
-        let joined = parted.join(room, found.pass, &load.hashes, memory / 32, |near| {
-            if put.is_ok() {
-                put = near.iter().try_for_each(|pair| {
-                    let places = [pair.a, pair.b].map(|slot| load.places[slot.0 as usize]);
-                    found.add(places, pair.distance, |a, b| self.is_asked(a, b))
-                });
+        let pass = found.pass - 1;
+        // Those that do not count are among all, too, of which there may be no more.
+        let joined = parted.join(room, pass, &load.hashes, left.most, memory / 32, |near| {
+            for pair in near.iter().filter(|pair| counts(pair.a, pair.b)) {
+                left.found += 1;
+                if put.is_ok() && left.found <= left.most {
+                    found.of_hashes += 1;
+                    let places = [pair.a, pair.b].map(|slot| load.places[slot.index()]);
+                    put = found.add(places, pair.distance, |a, b| self.is_asked(a, b));
+                }
             }
         });
         put?;
-        let distance = parted.radius();
-        let advice = "as pages of one template do. Or take --search keys, or a smaller --distance (in stages, sketch again)";
-        if joined.is_none() {
-            let more = told_bytes(self.memory + 3 * self.budget.bytes);
-            let expected = format!(
-                "more, such as {more}: very many hashes lie within {distance} bits of each other, {advice}"
-            );
-            return Err(Error::parameter("memory", told_bytes(self.memory), expected));
-        }
-        let most_pairs = MOST_PAIRS + list.header.compared * MOST_PAIRS_A_PAGE;
-        if found.number > most_pairs {
-            let expected = format!(
-                "keys: more than {most_pairs} pairs of pages lie within {distance} bits of each other, {advice}"
-            );
-            return Err(Error::parameter("search", "join", expected));
-        }
-        Ok(())
+        Ok(joined.is_some() && left.found <= left.most)
     }
 
     /// What the hashes of each bin take, of each group of passes.
@@ -536,6 +780,25 @@ impl Joiner<'_> {
     }
 }
 
+/// Of a hash of a crowd in an order: that order 1, its key 8, the place in the list 6.
+const ORDERED: usize = 15;
+
+/// Two places in the list and their distance: the lesser place 6, the greater one 6, the distance 1.
+const PLACES: usize = 13;
+
+fn places_bytes(a: u64, b: u64, distance: u32) -> [u8; PLACES] {
+    let mut bytes = [0; PLACES];
+    bytes[..6].copy_from_slice(&a.min(b).to_be_bytes()[2..]);
+    bytes[6..12].copy_from_slice(&a.max(b).to_be_bytes()[2..]);
+    bytes[12] = distance as u8;
+    bytes
+}
+
+/// The number that some bytes are, the highest first.
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
 /// What the step is called that ends with so many of some passes.
 fn step_name(done: usize, passes: &[usize]) -> String {
     format!("join {done}/{}", passes.len())
@@ -549,22 +812,25 @@ fn taken(sorted: &mut Sorted, record: &mut Vec<u8>) -> Result<bool> {
     Ok(true)
 }
 
-/// Pairs of pages that may be found in a pass, for each page and besides: beyond, the pages are of templates, whose
-/// pairs grow with the square of their number.
-const MOST_PAIRS_A_PAGE: u64 = 32;
-const MOST_PAIRS: u64 = 1 << 24;
+/// How many pairs of hashes the passes of a list may find together, and have found.
+struct Left {
+    most: u64,
+    found: u64,
+}
 
-/// Which bins are joined at a time, in so much memory.
-fn loads(sizes: &[u64], memory: u64) -> Result<Vec<Range<usize>>> {
+/// What a pass has found.
+struct There {
+    body: Body,
+    met: Met,
+    /// Pairs of hashes.
+    found: u64,
+}
+
+/// Which bins are joined at a time, in so much memory; one that takes more, by itself.
+fn loads(sizes: &[u64], memory: u64) -> Vec<Range<usize>> {
     let mut loads: Vec<Range<usize>> = Vec::new();
     let mut held = 0;
     for (bin, &size) in sizes.iter().enumerate() {
-        if size > memory {
-            // Of what a stage may take, half is given to this.
-            let expected =
-                format!("some {} more: so many hashes share a part", told_bytes(2 * (size - memory)));
-            return Err(Error::parameter("memory", told_bytes(memory), expected));
-        }
         match loads.last_mut() {
             Some(load) if held + size <= memory => {
                 load.end = bin + 1;
@@ -577,7 +843,7 @@ fn loads(sizes: &[u64], memory: u64) -> Result<Vec<Range<usize>>> {
         }
     }
     loads.retain(|load| sizes[load.clone()].iter().any(|&size| size > 0));
-    Ok(loads)
+    loads
 }
 
 /// The list is dealt out for so many groups of passes while it is read once; each takes as much disk as the list.
@@ -599,14 +865,14 @@ struct Dealing {
 }
 
 impl Dealing {
-    /// From what the hashes of each bin take, so that each load takes so much memory at most.
-    fn new(passes: Vec<usize>, sizes: &[u64], memory: u64) -> Result<Self> {
+    /// From what the hashes of each bin take, so that each load of more than one takes so much memory at most.
+    fn new(passes: Vec<usize>, sizes: &[u64], memory: u64) -> Self {
         let (mut load_of, mut hashes) = (vec![0; sizes.len()], Vec::new());
-        for (load, bins) in (0..).zip(loads(sizes, memory)?) {
+        for (load, bins) in (0..).zip(loads(sizes, memory)) {
             load_of[bins.clone()].fill(load);
             hashes.push((sizes[bins].iter().sum::<u64>() / HELD) as usize);
         }
-        Ok(Self { passes, load_of, hashes })
+        Self { passes, load_of, hashes }
     }
 }
 
@@ -679,23 +945,27 @@ impl Dealt {
         put.map_err(|error| Error::io(&self.path, error))
     }
 
-    /// Reads the hashes into the place of others, and takes the file away.
-    fn take(self, load: &mut Load) -> Result<()> {
+    /// Reads some of the hashes behind others.
+    fn read(&self, mut some: Range<usize>, load: &mut Load) -> Result<()> {
         let io = |error| Error::io(&self.path, error);
         let mut file = File::open(&self.path).map_err(io)?;
-        load.hashes.clear();
-        load.places.clear();
-        let mut piece = vec![0; DEALT * self.hashes.min(BLOCK)];
-        for from in (0..self.hashes).step_by(BLOCK) {
-            let piece = &mut piece[..DEALT * (self.hashes - from).min(BLOCK)];
+        file.seek(SeekFrom::Start((DEALT * some.start) as u64)).map_err(io)?;
+        let mut piece = vec![0; DEALT * some.len().min(BLOCK)];
+        while !some.is_empty() {
+            let piece = &mut piece[..DEALT * some.len().min(BLOCK)];
             file.read_exact(piece).map_err(io)?;
             let records = piece.as_chunks::<DEALT>().0;
             load.hashes.extend(records.iter().map(|record| long(record)));
             // The last eight bytes of a record are two of its hash, then the place.
             load.places.extend(records.iter().map(|record| long(&record[DEALT - 8..]) >> 16));
+            some.start += records.len();
         }
-        drop(file);
-        fs::remove_file(&self.path).map_err(io)
+        Ok(())
+    }
+
+    /// Takes the file away.
+    fn remove(self) -> Result<()> {
+        fs::remove_file(&self.path).map_err(|error| Error::io(&self.path, error))
     }
 }
 
@@ -709,17 +979,25 @@ impl Load {
     fn of(hashes: usize) -> Self {
         Self { hashes: Vec::with_capacity(hashes), places: Vec::with_capacity(hashes) }
     }
+
+    /// The same without any.
+    fn clear(&mut self) -> &mut Self {
+        self.hashes.clear();
+        self.places.clear();
+        self
+    }
 }
 
-/// What a pass has found.
+/// What a pass finds.
 struct Found {
-    /// That of the join, which has none for equal hashes.
+    /// One more than that of the join, which has none for equal hashes.
     pass: usize,
     pages: ListedPages,
     first: Vec<u64>,
     second: Vec<u64>,
     pairs: Sorter,
-    number: u64,
+    /// Pairs of hashes.
+    of_hashes: u64,
     met: Met,
     /// The sorter's folder, which goes with this.
     _work: Unfinished,
@@ -736,16 +1014,16 @@ impl Found {
         let number_first = self.pages.at(first, &mut self.first)?;
         let number_second = self.pages.at(second, &mut self.second)?;
         let [most_first, most_second] = Company::shares(self.first.len(), self.second.len());
-        let before = self.number;
+        let mut taken = 0;
         for &a in &self.first[..most_first] {
             for &b in self.second[..most_second].iter().filter(|&&b| is_asked(a, b)) {
-                self.number += 1;
+                taken += 1;
                 self.pairs.push(&pair_bytes(a, b))?;
             }
         }
         let asked = number_first.pairs_with(number_second);
         self.met.distances.count(distance, asked);
-        self.met.skipped += asked.saturating_sub(self.number - before);
+        self.met.skipped += asked.saturating_sub(taken);
         Ok(())
     }
 }
@@ -810,6 +1088,11 @@ struct List {
 }
 
 impl List {
+    /// What its passes are told by.
+    fn key(&self) -> (u32, Option<u32>) {
+        (self.parts, self.header.crowded)
+    }
+
     /// How its hashes are joined.
     fn parted(&self, distance: u32) -> Parted {
         Parted::in_parts(self.header.varying, self.parts, distance)
@@ -1030,7 +1313,15 @@ pub fn check_list(path: &Path) -> Result<Inspection> {
     inspection.fact("pages", header.pages);
     inspection.fact("compared", header.compared);
     inspection.fact("hashes", hashes);
-    if varying != header.varying || hashes > header.compared {
+    if let Some(least) = header.crowded {
+        inspection.fact("hashes of crowds", format!("left out, from {least} neighbours in a sample on"));
+    }
+    // A sparse list has its header of the list of all.
+    let is_other = match header.crowded {
+        None => varying != header.varying,
+        Some(_) => varying & !header.varying != 0,
+    };
+    if is_other || hashes > header.compared {
         inspection.problem("these are not the hashes that were counted".to_owned());
     }
     Ok(inspection)
@@ -1068,19 +1359,23 @@ mod tests {
     use crate::pipeline::Silent;
     use flipside_core::hash::SplitMix64;
 
+    fn body(there: &There) -> Vec<u8> {
+        let mut pairs = vec![0; there.body.len() as usize];
+        there.body.reader().unwrap().fill(&mut pairs).unwrap();
+        pairs
+    }
+
     /// The pairs that each pass finds when bits are cut into so many parts, and so much is joined at a time.
     fn passes(joiner: &Joiner<'_>, (distance, parts): (u32, u32), memory: u64) -> Vec<Vec<u8>> {
-        let list = List { parts, ..joiner.list().unwrap().unwrap() };
+        let list = List { parts, ..joiner.list(None).unwrap().unwrap() };
         let passes: Vec<usize> = (1..=list.parted(distance).passes()).collect();
         assert!(passes.len() > DEALT_AT_ONCE, "{}", passes.len());
-        joiner.join_passes(&list, distance, &passes, memory).unwrap();
-        let pairs = |&pass: &usize| {
-            let (body, _) = joiner.pairs_there(pass, parts).unwrap().unwrap();
-            let mut pairs = vec![0; body.len() as usize];
-            body.reader().unwrap().fill(&mut pairs).unwrap();
-            pairs
-        };
-        passes.iter().map(pairs).collect()
+        let mut left = Left { most: u64::MAX, found: 0 };
+        joiner.join_passes(&list, distance, &passes, memory, &mut left).unwrap();
+        let found = passes.iter().map(|&pass| joiner.pairs_there(&list, pass).unwrap().unwrap());
+        let found: Vec<There> = found.collect();
+        assert_eq!(found.iter().map(|there| there.found).sum::<u64>(), left.found);
+        found.iter().map(body).collect()
     }
 
     #[test]
@@ -1104,7 +1399,7 @@ mod tests {
         let joiner = Joiner::new(&folder, 1 << 30, &Silent).unwrap();
         fs::create_dir_all(folder.joined()).unwrap();
         joiner.make_list(distance, &Bits::new(folder.pages()), &|_| ()).unwrap();
-        let list = joiner.list().unwrap().unwrap();
+        let list = joiner.list(None).unwrap().unwrap();
 
         // By its definition, from the list.
         let mut pages = Vec::new();
@@ -1133,18 +1428,135 @@ mod tests {
             let pairs = at_once.concat();
             let found: std::collections::BTreeSet<[u8; PAIR]> = pairs.as_chunks().0.iter().copied().collect();
             assert!(found == expected && pairs.len() == PAIR * found.len(), "{parts}: {}", found.len());
-            for memory in [64 << 10, 30 << 10, 8 << 10] {
+            // With little, one bin is more than is held at a time.
+            for memory in [64 << 10, 8 << 10, 2 << 10] {
                 assert!(passes(&joiner, (distance, parts), memory) == at_once, "{parts} {memory}");
             }
         }
-        let told = joiner.join_passes(&list, distance, &[1], 20).unwrap_err().to_string();
-        assert!(told.contains("more"), "{told}");
+    }
+
+    #[test]
+    fn crowds_are_thinned_as_by_definition() {
+        let top = tempfile::tempdir().unwrap();
+        let mut rng = SplitMix64::new(7);
+        let mut word = |n: u64| format!("w{}", rng.below(n));
+        // A template of 30 words and two of their own, some of which come twice, and pages of many, in pairs.
+        let mut some = || (0..30).map(|_| word(5000)).collect::<Vec<_>>().join(" ");
+        let (template, others): (String, Vec<String>) = (some(), (0..350).map(|_| some()).collect());
+        let texts = (0..2100).map(|at| match at % 3 {
+            0 => format!("{} {}", others[at / 3 % others.len()], at / 1050),
+            _ => format!("{template} {} {}", word(40), word(40)),
+        });
+        let texts: Vec<String> = texts.collect();
+        let distance = 10;
+        let settings = Settings::default().with(|settings| settings.net = Net::Join { distance });
+        let sketches = sketched(top.path(), "pages", texts.into_iter(), settings);
+        let folder = Folder::open(&sketches).unwrap();
+        let found = |most_pairs: fn(u64) -> u64, memory: u64| {
+            drop(fs::remove_dir_all(folder.joined()));
+            fs::create_dir_all(folder.joined()).unwrap();
+            let mut joiner = Joiner::new(&folder, 1 << 30, &Silent).unwrap();
+            (joiner.most_pairs, joiner.budget.bytes) = (most_pairs, memory);
+            let copies = Bits::new(folder.pages());
+            // One part after the other, and what is there is not made again.
+            for part in [1, 2] {
+                joiner.passes(distance, &copies, format!("{part}/2").parse().unwrap()).unwrap();
+            }
+            let all = joiner.all_passes(distance).unwrap().unwrap();
+            let [own, there] = joiner.passes(distance, &copies, Shard::default()).unwrap();
+            assert_eq!(own, there + 1);
+            let met = all.iter().fold(Met::default(), |sum, (_, met)| sum.and(*met));
+            let there = |(file, met)| body(&There { body: file, met, found: 0 });
+            let mut pairs: Vec<[u8; PAIR]> =
+                all.into_iter().flat_map(|found| there(found).as_chunks().0.to_vec()).collect();
+            pairs.sort_unstable();
+            assert!(pairs.is_sorted_by(|a, b| a < b), "none comes twice");
+            for file in fs::read_dir(folder.joined()).unwrap() {
+                let told = crate::inspect::inspect(&file.unwrap().path()).unwrap();
+                assert!(told.problems.is_empty(), "{:?}", told.problems);
+            }
+            (pairs, [met.thinned, met.sampled])
+        };
+        let (whole, thinned) = found(|_| u64::MAX, 1 << 30);
+        assert_eq!(thinned, [0, 0]);
+
+        // By its definition, from the list.
+        let joiner = Joiner::new(&folder, 1 << 30, &Silent).unwrap();
+        let list = joiner.list(None).unwrap().unwrap();
+        let mut reader = ListReader::open(&list.body, folder.pages()).unwrap();
+        let mut listed = ListedPages::open(&list.body, folder.pages(), 0).unwrap();
+        let (mut hashes, mut of_hash) = (Vec::new(), Vec::new());
+        while let Some((hash, place)) = reader.next().unwrap() {
+            listed.at(place, &mut of_hash).unwrap();
+            hashes.push((hash, of_hash.clone()));
+        }
+        assert!(hashes.iter().any(|(_, pages)| pages.len() > 4));
+        let mut draw = Draw::new();
+        hashes.iter().enumerate().for_each(|(at, &(hash, _))| draw.add(hash, at));
+        let sample = draw.finish();
+        assert!(sample.hashes().len() < hashes.len());
+        let of_least = |least: u32| {
+            let shown: Vec<Shown<usize>> =
+                hashes.iter().map(|&(hash, _)| sample.of(hash, distance)).collect();
+            let is_crowded = |at: usize| shown[at].neighbours >= least;
+            let mut beside: Vec<Vec<usize>> = vec![Vec::new(); hashes.len()];
+            for order in Order::ALL {
+                let mut keys: Vec<(u64, usize)> = (0..hashes.len())
+                    .filter(|&at| is_crowded(at))
+                    .map(|at| (order.key(hashes[at].0), at))
+                    .collect();
+                keys.sort_unstable();
+                for (rank, &(key, at)) in keys.iter().enumerate() {
+                    assert_eq!(order.hash(key), hashes[at].0);
+                    let before = keys[..rank].iter().rev().take(16).map(|&(_, other)| other);
+                    let near =
+                        before.filter(|&other| (hashes[at].0 ^ hashes[other].0).count_ones() <= distance);
+                    beside[at].extend(near);
+                }
+            }
+            let mut pairs = Vec::new();
+            for (a, (hash, pages)) in hashes.iter().enumerate() {
+                let own = pages.iter().flat_map(|page| pages.iter().map(move |other| (page, other)));
+                pairs.extend(own.filter(|(a, b)| a > b).map(|(&a, &b)| pair_bytes(a, b)));
+                let is_near = |&b: &usize| b != a && (hash ^ hashes[b].0).count_ones() <= distance;
+                let others = (0..hashes.len()).filter(|&b| !is_crowded(a) && !is_crowded(b)).filter(is_near);
+                let shown = shown[a].nearest.iter().map(|&(_, b)| b);
+                for b in others
+                    .chain(shown.filter(|&b| is_crowded(a) || is_crowded(b)))
+                    .chain(beside[a].iter().copied())
+                {
+                    let [most, most_others] = Company::shares(pages.len(), hashes[b].1.len());
+                    let others = &hashes[b].1[..most_others];
+                    pairs.extend(
+                        pages[..most].iter().flat_map(|&a| others.iter().map(move |&b| pair_bytes(a, b))),
+                    );
+                }
+            }
+            pairs.sort_unstable();
+            pairs.dedup();
+            let crowded = (0..hashes.len()).filter(|&at| is_crowded(at)).count() as u64;
+            (pairs, [crowded, sample.hashes().len() as u64])
+        };
+        assert!(whole == of_least(u32::MAX).0 && whole.len() > 300_000, "{}", whole.len());
+        let of_others = of_least(33);
+        assert!(
+            2 * of_others.0.len() < whole.len() && (600..900).contains(&of_others.1[0]),
+            "{:?}",
+            of_others.1
+        );
+        // Hashes in memory, and dealt out on disk, where few pairs may wait.
+        for memory in [1 << 30, 40 << 10] {
+            assert!(found(|_| u64::MAX, memory).0 == whole, "{memory}");
+            assert!(found(|_| 50_000, memory) == of_others, "{memory}");
+            // Not one pair of others may be.
+            assert!(found(|_| 0, memory) == of_least(0), "{memory}");
+        }
     }
 
     #[test]
     fn bins_are_taken_together_while_they_fit() {
-        assert_eq!(loads(&[3, 4, 5, 0, 9, 0], 9).unwrap(), [0..2, 2..4, 4..6]);
-        assert_eq!(loads(&[0, 0, 0], 9).unwrap(), [] as [Range<usize>; 0]);
-        assert!(loads(&[3, 10], 9).is_err());
+        assert_eq!(loads(&[3, 4, 5, 0, 9, 0], 9), [0..2, 2..4, 4..6]);
+        assert_eq!(loads(&[0, 0, 0], 9), [] as [Range<usize>; 0]);
+        assert_eq!(loads(&[3, 10, 2, 10, 0, 1], 9), [0..1, 1..2, 2..3, 3..4, 4..6]);
     }
 }

@@ -165,9 +165,9 @@ pub(super) struct Joiner<'a> {
     pub(super) folder: &'a Folder,
     pub(super) company: Company,
     pub(super) budget: Budget,
-    /// Of which the budget is what is left.
-    pub(super) memory: u64,
     pub(super) places: Places,
+    /// How many pairs of so many hashes an exact join lists before crowds are thinned.
+    pub(super) most_pairs: fn(u64) -> u64,
     progress: &'a dyn Progress,
 }
 
@@ -175,7 +175,8 @@ impl<'a> Joiner<'a> {
     pub(super) fn new(folder: &'a Folder, memory: u64, progress: &'a dyn Progress) -> Result<Self> {
         let company = exact::company_of(&folder.settings)?;
         let budget = Budget::beside(memory, 2 * bits_bytes(folder.pages()))?;
-        Ok(Self { folder, company, budget, memory, places: Places::of(folder), progress })
+        let most_pairs = flipside_core::search::crowds::most_pairs;
+        Ok(Self { folder, company, budget, places: Places::of(folder), most_pairs, progress })
     }
 }
 
@@ -291,7 +292,7 @@ impl Joiner<'_> {
         format!("{name} {numbers}/{}", bands_of(self.folder))
     }
 
-    fn step_of<R>(
+    pub(super) fn step_of<R>(
         &self,
         name: &str,
         pages: u64,
@@ -1143,6 +1144,9 @@ pub fn check_edge_file(path: &Path) -> Result<Inspection> {
     inspection.fact("largest group", header.met.largest);
     inspection.fact("compared", header.met.compared);
     inspection.fact("not compared in crowds", header.met.crowded.saturating_add(header.met.skipped));
+    if header.met.thinned > 0 {
+        inspection.fact("hashes of crowds", header.met.thinned);
+    }
     let mut reader = body.reader()?;
     let (mut before, mut record) = ([0; Edge::WIDTH], [0; Edge::WIDTH]);
     for at in 0..edges {

@@ -37,6 +37,9 @@ use crate::{Error, Result};
 /// Parts of at most so many hashes are compared all against all.
 const SMALL: usize = 64;
 
+/// A group of more hashes is compared hash by hash, for its pairs may be very many.
+const LARGE: usize = 512;
+
 /// The size that parting aims at.
 const AIM: usize = 48;
 
@@ -89,29 +92,68 @@ pub fn join(
 pub(crate) struct Limits {
     /// Near pairs that may be met, each as often as it is come upon.
     pub met: u64,
+    /// Near pairs that there may be.
+    pub found: u64,
     /// Near pairs that may wait at once for the sink, twelve bytes each.
     pub waiting: u64,
 }
 
 impl Limits {
     /// No limits.
-    pub const NONE: Self = Self { met: u64::MAX, waiting: u64::MAX };
+    pub const NONE: Self = Self { met: u64::MAX, found: u64::MAX, waiting: u64::MAX };
 }
 
 /// What all threads have met so far.
 struct Watch {
     limits: Limits,
     met: AtomicU64,
+    found: AtomicU64,
     waiting: AtomicU64,
 }
 
 impl Watch {
+    fn new(limits: Limits) -> Self {
+        Self { limits, met: AtomicU64::new(0), found: AtomicU64::new(0), waiting: AtomicU64::new(0) }
+    }
+
     /// Whether a limit is passed. What is counted only grows, and the sums do not depend on the number of
     /// threads: if one of them sees it passed, the join would have been given up by any number of threads.
     fn is_over(&self) -> bool {
-        self.met.load(Relaxed) > self.limits.met || self.waiting.load(Relaxed) > self.limits.waiting
+        self.is_too_many() || self.waiting.load(Relaxed) > self.limits.waiting
+    }
+
+    /// Whether a limit is passed that is not of what waits at once.
+    fn is_too_many(&self) -> bool {
+        self.met.load(Relaxed) > self.limits.met || self.found.load(Relaxed) > self.limits.found
+    }
+
+    fn count(&self, met: u64, kept: u64) {
+        self.met.fetch_add(met, Relaxed);
+        self.found.fetch_add(kept, Relaxed);
+        self.waiting.fetch_add(kept, Relaxed);
+    }
+
+    /// For one that waits for nobody, where so much has been met and found.
+    fn in_turn(&self, [met, found]: [u64; 2]) -> Self {
+        let limits = Limits { waiting: u64::MAX, ..self.limits };
+        Self { limits, met: met.into(), found: found.into(), waiting: AtomicU64::new(0) }
+    }
+
+    /// What has been met and found.
+    fn counts(&self) -> [u64; 2] {
+        [self.met.load(Relaxed), self.found.load(Relaxed)]
+    }
+
+    /// Goes on from so much.
+    fn set(&self, [met, found]: [u64; 2]) {
+        self.met.store(met, Relaxed);
+        self.found.store(found, Relaxed);
+        self.waiting.store(0, Relaxed);
     }
 }
+
+/// Takes what a worker has found, or leaves it there.
+type Out<'a> = &'a mut dyn FnMut(&mut Vec<NearPair>);
 
 /// The same as [`join`], unless it meets more pairs than `limits` allow; then `None`, and what the sink was
 /// given is to be forgotten. Whether a join is given up depends on the hashes alone.
@@ -138,7 +180,7 @@ pub(crate) fn join_unless(
         told = done / passes;
     };
     let mut room = Room::default();
-    let mut walk = Walk::new(hashes, radius, limits, &mut room);
+    let mut walk = Walk::new(hashes, radius, limits, WaitsFor::Nobody, &mut room);
     for pass in 0..passes {
         if !walk.pass(&masks, pass, &mut advance, &mut sink) {
             return Ok(None);
@@ -162,7 +204,7 @@ pub(crate) fn join_unless(
 ///     parted.bins_of(&[pass], &all, &mut bins);
 ///     for bin in 0..parted.bins(&[pass]) as u16 {
 ///         let part: Vec<u64> = all.iter().zip(&bins).filter(|of| *of.1 == bin).map(|of| *of.0).collect();
-///         parted.join(&mut room, pass, &part, 1000, |pairs| found += pairs.len()).unwrap();
+///         parted.join(&mut room, pass, &part, u64::MAX, 1000, |pairs| found += pairs.len()).unwrap();
 ///     }
 /// }
 /// assert_eq!(found, 1);
@@ -265,8 +307,10 @@ impl Parted {
     }
 
     /// Joins distinct hashes, whole bins of a pass: hands on the pairs that are found in this pass, by the places of
-    /// their hashes, as [`join`] does. None if more than `waiting` pairs, of twelve bytes each, come at once.
-    /// `room` may have been used by any other join.
+    /// their hashes, as [`join`] does; none if they are more than `most`, and then what the sink was given is to be
+    /// forgotten. No more than some `waiting` pairs, of twelve bytes each, wait for the sink: where they come faster,
+    /// one thread goes on alone, and their order depends on the processor. `room` may have been used by any other
+    /// join.
     ///
     /// # Panics
     /// For 2³² hashes or more.
@@ -275,12 +319,14 @@ impl Parted {
         room: &mut Room,
         pass: usize,
         hashes: &[u64],
+        most: u64,
         waiting: u64,
         mut sink: impl FnMut(&[NearPair]),
     ) -> Option<Cost> {
         assert!(pass < self.passes(), "no pass {pass}");
         assert!(u32::try_from(hashes.len()).is_ok(), "{} hashes", hashes.len());
-        let mut walk = Walk::new(hashes, self.radius, Limits { met: u64::MAX, waiting }, room);
+        let limits = Limits { met: u64::MAX, found: most, waiting };
+        let mut walk = Walk::new(hashes, self.radius, limits, WaitsFor::TheSink, room);
         walk.pass(&self.masks, pass, &mut |_| (), &mut sink).then_some(walk.cost)
     }
 }
@@ -301,19 +347,28 @@ impl Room {
     }
 }
 
+/// What becomes of a join that has more pairs waiting than may wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WaitsFor {
+    /// It is given up.
+    Nobody,
+    /// It goes on as the sink takes them.
+    TheSink,
+}
+
 /// A list of hashes that is gone through mask by mask, by many threads.
 struct Walk<'a> {
     hashes: &'a [u64],
     radius: u32,
     watch: Arc<Watch>,
+    waits: WaitsFor,
     room: &'a mut Room,
     cost: Cost,
 }
 
 impl<'a> Walk<'a> {
-    fn new(hashes: &'a [u64], radius: u32, limits: Limits, room: &'a mut Room) -> Self {
-        let watch = Arc::new(Watch { limits, met: AtomicU64::new(0), waiting: AtomicU64::new(0) });
-        Self { hashes, radius, watch, room, cost: Cost::default() }
+    fn new(hashes: &'a [u64], radius: u32, limits: Limits, waits: WaitsFor, room: &'a mut Room) -> Self {
+        Self { hashes, radius, watch: Arc::new(Watch::new(limits)), waits, room, cost: Cost::default() }
     }
 
     /// Goes through the list by one of some masks, or compares all with all if there are none; false if a limit was
@@ -329,7 +384,7 @@ impl<'a> Walk<'a> {
             return self.through(&masks[..pass], mask, advance, sink);
         }
         let limits = self.watch.limits;
-        let Some(cost) = scan_all(self.hashes, self.radius, limits, sink) else { return false };
+        let Some(cost) = scan_all(self.hashes, self.radius, limits, self.waits, sink) else { return false };
         self.cost += cost;
         advance(self.hashes.len());
         true
@@ -348,43 +403,58 @@ impl<'a> Walk<'a> {
         let workers = &*workers;
         let digit = Digit::of(mask, bits_for(hashes.len(), MOST_FIRST_BITS));
         pieces.part(hashes, digit);
+        let join_part = |part: usize, watch: &Arc<Watch>, out: Out<'_>| {
+            let idle =
+                workers.lock().ok().and_then(|mut idle: std::sync::MutexGuard<'_, Vec<Worker>>| idle.pop());
+            let mut worker = match idle {
+                Some(worker) => Worker { radius, watch: Arc::clone(watch), ..worker },
+                None => Worker::new(radius, Arc::clone(watch)),
+            };
+            worker.differ.clear();
+            worker.differ.extend(earlier);
+            let mut levels = std::mem::take(&mut worker.levels);
+            if let Some((whole, deeper)) = levels.split_first_mut() {
+                pieces.gather(part, whole);
+                let (path, rest) = (Path { chosen: mask, revisions: 0 }, mask & !digit.mask);
+                worker.enter(deeper, &whole.hashes, &whole.slots, path, rest, out);
+            }
+            worker.levels = levels;
+            let found = (std::mem::take(&mut worker.found), std::mem::take(&mut worker.cost));
+            if let Ok(mut idle) = workers.lock() {
+                idle.push(worker);
+            }
+            found
+        };
         for from in (0..digit.parts()).step_by(BATCH) {
-            let parts: Vec<(Vec<NearPair>, Cost)> = (from..digit.parts().min(from + BATCH))
-                .into_par_iter()
-                .map(|part| {
-                    let idle = workers
-                        .lock()
-                        .ok()
-                        .and_then(|mut idle: std::sync::MutexGuard<'_, Vec<Worker>>| idle.pop());
-                    let mut worker = match idle {
-                        Some(worker) => Worker { radius, watch: Arc::clone(watch), ..worker },
-                        None => Worker::new(radius, Arc::clone(watch)),
-                    };
-                    worker.differ.clear();
-                    worker.differ.extend(earlier);
-                    let mut levels = std::mem::take(&mut worker.levels);
-                    if let Some((whole, deeper)) = levels.split_first_mut() {
-                        pieces.gather(part, whole);
-                        let (path, rest) = (Path { chosen: mask, revisions: 0 }, mask & !digit.mask);
-                        worker.enter(deeper, &whole.hashes, &whole.slots, path, rest);
-                    }
-                    worker.levels = levels;
-                    let found = (std::mem::take(&mut worker.found), std::mem::take(&mut worker.cost));
-                    if let Ok(mut idle) = workers.lock() {
-                        idle.push(worker);
-                    }
-                    found
-                })
-                .collect();
-            if watch.is_over() {
+            let batch = from..digit.parts().min(from + BATCH);
+            let before = watch.counts();
+            let parts: Vec<(Vec<NearPair>, Cost)> =
+                batch.clone().into_par_iter().map(|part| join_part(part, watch, &mut |_| ())).collect();
+            if !watch.is_over() {
+                watch.waiting.store(0, Relaxed);
+                for (pairs, part_cost) in parts {
+                    sink(&pairs);
+                    *cost += part_cost;
+                }
+            } else if self.waits == WaitsFor::Nobody || watch.is_too_many() {
                 return false;
+            } else {
+                drop(parts);
+                let alone = Arc::new(watch.in_turn(before));
+                for part in batch.clone() {
+                    let (pairs, part_cost) = join_part(part, &alone, &mut |found| {
+                        sink(found);
+                        found.clear();
+                    });
+                    sink(&pairs);
+                    *cost += part_cost;
+                }
+                if alone.is_too_many() {
+                    return false;
+                }
+                watch.set(alone.counts());
             }
-            watch.waiting.store(0, Relaxed);
-            for (pairs, part_cost) in parts {
-                sink(&pairs);
-                *cost += part_cost;
-            }
-            advance(pieces.sizes[from..digit.parts().min(from + BATCH)].iter().sum());
+            advance(pieces.sizes[batch].iter().sum());
         }
         true
     }
@@ -392,40 +462,59 @@ impl<'a> Walk<'a> {
 
 /// Every hash against every later one: where the radius is so large that no block agrees for
 /// sure, or hashes are few.
-fn scan_all(hashes: &[u64], radius: u32, limits: Limits, sink: &mut impl FnMut(&[NearPair])) -> Option<Cost> {
+fn scan_all(
+    hashes: &[u64],
+    radius: u32,
+    limits: Limits,
+    waits: WaitsFor,
+    sink: &mut impl FnMut(&[NearPair]),
+) -> Option<Cost> {
     let kernel = kernel::Level::in_use();
     let mut cost = Cost { probes: 1, ..Cost::default() };
+    let most = limits.met.min(limits.found);
+    // The pairs of a hash with all later ones, or as many as there may be and one more.
+    let row = |a: usize, most: u64| {
+        let mut found = Vec::new();
+        kernel.scan(&hashes[a + 1..], hashes[a], radius, |at, distance| {
+            found.push(NearPair { a: Slot(a as u32), b: Slot((a + 1 + at) as u32), distance });
+            match found.len() as u64 > most {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        found
+    };
     for from in (0..hashes.len()).step_by(BATCH * 16) {
         let waiting = AtomicU64::new(0);
-        let rows: Vec<Vec<NearPair>> = (from..hashes.len().min(from + BATCH * 16))
+        let is_over = || waiting.load(Relaxed) > limits.waiting;
+        let batch = from..hashes.len().min(from + BATCH * 16);
+        let rows: Vec<Vec<NearPair>> = batch
+            .clone()
             .into_par_iter()
             .map(|a| {
-                let mut found = Vec::new();
-                if waiting.load(Relaxed) > limits.waiting {
-                    return found;
-                }
-                kernel.scan(&hashes[a + 1..], hashes[a], radius, |at, distance| {
-                    found.push(NearPair { a: Slot(a as u32), b: Slot((a + 1 + at) as u32), distance });
-                    match found.len() as u64 > limits.waiting {
-                        true => ControlFlow::Break(()),
-                        false => ControlFlow::Continue(()),
-                    }
-                });
+                let found = if is_over() { Vec::new() } else { row(a, limits.waiting) };
                 waiting.fetch_add(found.len() as u64, Relaxed);
                 found
             })
             .collect();
+        let is_over = is_over();
         // Rows that were left out make no difference: without them, too, there are more.
-        if waiting.into_inner() > limits.waiting {
+        if is_over && waits == WaitsFor::Nobody {
             return None;
         }
-        for (a, pairs) in (from..).zip(&rows) {
+        let mut rows = rows.into_iter();
+        for a in batch {
+            // None of them is empty for want of room.
+            let pairs = match is_over {
+                true => row(a, most),
+                false => rows.next().unwrap_or_default(),
+            };
             cost.candidates += (hashes.len() - a - 1) as u64;
             cost.verified += pairs.len() as u64;
-            sink(pairs);
-        }
-        if cost.verified > limits.met {
-            return None;
+            if cost.verified > most {
+                return None;
+            }
+            sink(&pairs);
         }
     }
     Some(cost)
@@ -799,20 +888,36 @@ impl Worker {
     }
 
     /// Goes on with a group that has been parted by all bits of its last mask but `rest`.
-    fn enter(&mut self, levels: &mut [Level], hashes: &[u64], slots: &[u32], path: Path, rest: u64) {
+    fn enter(
+        &mut self,
+        levels: &mut [Level],
+        hashes: &[u64],
+        slots: &[u32],
+        path: Path,
+        rest: u64,
+        out: Out<'_>,
+    ) {
         if self.watch.is_over() {
             // Nothing of this will count.
         } else if hashes.len() <= SMALL {
-            self.compare(hashes, slots, std::slice::from_ref(&(0..hashes.len())), path.chosen);
+            self.compare(hashes, slots, std::slice::from_ref(&(0..hashes.len())), path.chosen, out);
         } else if rest != 0 {
-            self.part(levels, hashes, slots, path, rest);
+            self.part(levels, hashes, slots, path, rest, out);
         } else {
-            self.join_anew(levels, hashes, slots, path);
+            self.join_anew(levels, hashes, slots, path, out);
         }
     }
 
     /// Parts a group by bits of `rest`, which are of the mask that was taken last.
-    fn part(&mut self, levels: &mut [Level], hashes: &[u64], slots: &[u32], path: Path, rest: u64) {
+    fn part(
+        &mut self,
+        levels: &mut [Level],
+        hashes: &[u64],
+        slots: &[u32],
+        path: Path,
+        rest: u64,
+        out: Out<'_>,
+    ) {
         let digit = Digit::of(rest, bits_for(hashes.len(), MOST_BITS));
         let (level, deeper) = levels.split_first_mut().expect("a level for each bit of a hash");
         if level.hashes.len() < hashes.len() {
@@ -825,39 +930,70 @@ impl Worker {
         groups.clear();
         let parts = || level.starts.windows(2).map(|ends| ends[0] as usize..ends[1] as usize);
         groups.extend(parts().filter(|part| part.len() > 1 && part.len() <= SMALL));
-        self.compare(&level.hashes[..hashes.len()], &level.slots, &groups, path.chosen);
+        self.compare(&level.hashes[..hashes.len()], &level.slots, &groups, path.chosen, out);
         self.groups = groups;
         for part in parts().filter(|part| part.len() > SMALL) {
             let (hashes, slots) = (&level.hashes[part.clone()], &level.slots[part]);
-            self.enter(deeper, hashes, slots, path, rest & !digit.mask);
+            self.enter(deeper, hashes, slots, path, rest & !digit.mask, out);
         }
     }
 
     /// Goes on with a group whose hashes agree in all bits of its masks: by other masks, if it is large.
-    fn join_anew(&mut self, levels: &mut [Level], hashes: &[u64], slots: &[u32], path: Path) {
+    fn join_anew(&mut self, levels: &mut [Level], hashes: &[u64], slots: &[u32], path: Path, out: Out<'_>) {
         let deeper = MOST_REVISIONS - path.revisions;
         let masks = (deeper > 0).then(|| choose(hashes, !path.chosen, self.radius, deeper - 1)).flatten();
         let Some(masks) = masks else {
-            return self.compare(hashes, slots, std::slice::from_ref(&(0..hashes.len())), path.chosen);
+            return self.compare(hashes, slots, std::slice::from_ref(&(0..hashes.len())), path.chosen, out);
         };
         let before = self.differ.len();
         for mask in masks {
             let path = Path { chosen: path.chosen | mask, revisions: path.revisions + 1 };
-            self.part(levels, hashes, slots, path, mask);
+            self.part(levels, hashes, slots, path, mask, out);
             self.differ.push(mask);
         }
         self.differ.truncate(before);
     }
 
     /// Compares all with all in each group, and keeps the pairs that are to be reported here.
-    fn compare(&mut self, hashes: &[u64], slots: &[u32], groups: &[Range<usize>], chosen: u64) {
+    fn compare(&mut self, hashes: &[u64], slots: &[u32], groups: &[Range<usize>], chosen: u64, out: Out<'_>) {
         self.cost.probes += groups.len() as u64;
         let pairs_in = |group: &Range<usize>| (group.len() * group.len().saturating_sub(1) / 2) as u64;
         self.cost.candidates += groups.iter().map(pairs_in).sum::<u64>();
+        if let [group] = groups
+            && group.len() > LARGE
+        {
+            for i in group.clone() {
+                if self.watch.is_over() {
+                    return;
+                }
+                let (kernel, radius, rest) = (self.kernel, self.radius, &hashes[i + 1..group.end]);
+                self.keep(hashes, slots, chosen, |put| {
+                    kernel.scan(rest, hashes[i], radius, |at, _| {
+                        put(i, i + 1 + at);
+                        ControlFlow::Continue(())
+                    });
+                });
+                out(&mut self.found);
+            }
+            return;
+        }
+        let (kernel, radius) = (self.kernel, self.radius);
+        self.keep(hashes, slots, chosen, |put| kernel.pairs(hashes, groups, radius, put));
+        out(&mut self.found);
+    }
+
+    /// Keeps those of some near pairs that are to be reported here.
+    fn keep(
+        &mut self,
+        hashes: &[u64],
+        slots: &[u32],
+        chosen: u64,
+        near: impl FnOnce(&mut dyn FnMut(usize, usize)),
+    ) {
         let Self { differ, positions, found, cost, watch, .. } = self;
         positions.clear();
         let (mut met, mut kept) = (0u64, 0u64);
-        self.kernel.pairs(hashes, groups, self.radius, |i, j| {
+        near(&mut |i, j| {
             met += 1;
             let differing = hashes[i] ^ hashes[j];
             if differing & chosen == 0 && differ.iter().all(|mask| differing & mask != 0) {
@@ -868,8 +1004,7 @@ impl Worker {
             }
         });
         cost.verified += met;
-        watch.met.fetch_add(met, Relaxed);
-        watch.waiting.fetch_add(kept, Relaxed);
+        watch.count(met, kept);
         // Vector units find the pairs of a group in another order than others.
         positions.sort_unstable();
         found.extend(positions.iter().map(|&(i, j)| {
@@ -937,7 +1072,7 @@ mod tests {
                 let part: Vec<u64> =
                     hashes.iter().zip(&bins).filter(|of| is_of(*of.1)).map(|of| *of.0).collect();
                 for &pass in &group {
-                    let found = parted.join(&mut Room::default(), pass, &part, u64::MAX, |found| {
+                    let found = parted.join(&mut Room::default(), pass, &part, u64::MAX, u64::MAX, |found| {
                         pairs.extend(found.iter().map(|pair| {
                             let [a, b] = [pair.a, pair.b].map(|slot| part[slot.index()]);
                             assert_eq!(pair.distance, distance(a, b));
@@ -991,9 +1126,48 @@ mod tests {
             bins.iter().for_each(|&bin| sizes[usize::from(bin)] += 1);
             assert!(sizes.iter().all(|&size| size < hashes.len() / 100), "{pass}: {}", sizes.len());
         }
-        // Everything is near everything.
-        let parted = Parted::new(100, u64::MAX, 64);
-        assert!(parted.join(&mut Room::default(), 0, &random(100, 3), 10, |_| ()).is_none());
+    }
+
+    #[test]
+    fn pairs_that_come_faster_than_may_wait_are_found_all_the_same() {
+        // Within 64 bits everything is near everything; and crowds, large ones too, whose parts are as one.
+        let crowd = |n: usize, flips: u32| -> Vec<u64> {
+            let mut rng = SplitMix64::new(8);
+            (0..n)
+                .map(|_| (0..flips).fold(0xfeed_f00d_dead_beef, |hash, _| hash ^ 1 << rng.below(64)))
+                .collect()
+        };
+        for (mut hashes, radius) in
+            [(random(100, 3), 64), (random(3000, 1), 3), (crowd(3000, 3), 6), (skewed(6000, 5), 8)]
+        {
+            hashes.sort_unstable();
+            hashes.dedup();
+            let varying = hashes.iter().fold(0, |all, hash| all | hash ^ hashes[0]);
+            for parted in
+                [Parted::new(hashes.len() as u64, varying, radius), Parted::in_parts(varying, radius, radius)]
+            {
+                let mut room = Room::default();
+                for pass in 0..parted.passes() {
+                    let mut found = |most, waiting| {
+                        let (mut pairs, mut at_once) = (Vec::new(), 0);
+                        let cost = parted.join(&mut room, pass, &hashes, most, waiting, |found| {
+                            at_once = at_once.max(found.len());
+                            pairs.extend_from_slice(found);
+                        });
+                        pairs.sort_unstable();
+                        cost.map(|cost| (cost, pairs, at_once))
+                    };
+                    let (cost, pairs, _) = found(u64::MAX, u64::MAX).unwrap();
+                    let number = pairs.len() as u64;
+                    for waiting in [0, 1, 100, number] {
+                        let (one, same, at_once) = found(number, waiting).unwrap();
+                        assert_eq!((one, &same), (cost, &pairs), "{radius} {pass} {waiting}");
+                        assert!(waiting == number || at_once <= LARGE * LARGE, "{at_once}");
+                        assert!(number == 0 || found(number - 1, waiting).is_none());
+                    }
+                }
+            }
+        }
     }
 
     fn random(n: usize, seed: u64) -> Vec<u64> {
@@ -1142,6 +1316,8 @@ mod tests {
             assert_eq!(run(Limits { met: cost.verified, ..Limits::NONE }), Some((cost, pairs)));
             assert_eq!(run(Limits { met: cost.verified - 1, ..Limits::NONE }), None);
             assert_eq!(run(Limits { waiting: pairs, ..Limits::NONE }), Some((cost, pairs)));
+            assert_eq!(run(Limits { found: pairs, ..Limits::NONE }), Some((cost, pairs)));
+            assert_eq!(run(Limits { found: pairs - 1, ..Limits::NONE }), None);
         }
         // Within so many bits all are compared with all, and their pairs wait together.
         let hashes = random(100, 3);
@@ -1163,11 +1339,12 @@ mod tests {
 
     #[test]
     fn a_limit_is_passed_by_one_more() {
-        let watch = |met, waiting| {
-            let limits = Limits { met: 7, waiting: 3 };
-            Watch { limits, met: AtomicU64::new(met), waiting: AtomicU64::new(waiting) }.is_over()
+        let watch = |met: u64, waiting: u64, found: u64| {
+            let limits = Limits { met: 7, waiting: 3, found: 5 };
+            Watch { met: met.into(), waiting: waiting.into(), found: found.into(), ..Watch::new(limits) }
+                .is_over()
         };
-        assert!(!watch(7, 3) && watch(8, 0) && watch(0, 4) && watch(100, 100));
+        assert!(!watch(7, 3, 5) && watch(8, 0, 0) && watch(0, 4, 0) && watch(0, 0, 6) && watch(9, 9, 9));
     }
 
     #[test]
@@ -1179,7 +1356,7 @@ mod tests {
         for (waiting, is_given_up) in
             [(38, true), (39, true), (39 + 38, true), (pairs - 1, true), (pairs, false)]
         {
-            let limits = Limits { met: u64::MAX, waiting };
+            let limits = Limits { waiting, ..Limits::NONE };
             let mut found = 0;
             let joined = || join_unless(&hashes, 30, limits, &|_| {}, |part| found += part.len() as u64);
             let cost = pool.install(joined).unwrap();
@@ -1189,7 +1366,7 @@ mod tests {
         // One hash alone may come beyond it.
         let star: Vec<u64> = [0].into_iter().chain((0..64).map(|bit| 1 << bit)).collect();
         for (waiting, is_given_up) in [(62, true), (63, true), (64, false)] {
-            let limits = Limits { met: u64::MAX, waiting };
+            let limits = Limits { waiting, ..Limits::NONE };
             let cost = join_unless(&star, 1, limits, &|_| {}, |_| ()).unwrap();
             assert_eq!(cost.is_none(), is_given_up, "{waiting}");
             assert!(cost.is_none_or(|cost| cost.candidates == 65 * 64 / 2), "all are compared with all");
@@ -1203,18 +1380,17 @@ mod tests {
         let cost = join(&hashes, 30, &|_| {}, |part| pairs += part.len() as u64).unwrap();
         assert_eq!(cost, Cost { probes: 1, candidates: 190, verified: pairs });
         assert!(pairs > 20);
-        let watch =
-            Arc::new(Watch { limits: Limits::NONE, met: AtomicU64::new(0), waiting: AtomicU64::new(0) });
+        let watch = Arc::new(Watch::new(Limits::NONE));
         let mut worker = Worker::new(1, Arc::clone(&watch));
         // Near ones of the first group differ in the low bits, half of them where they must agree; those of the
         // second agree where they must differ.
         let hashes = [0b00, 0b01, 0b11, 0b10, 0b000, 0b100];
         worker.differ.push(0b11);
-        worker.compare(&hashes, &[9, 8, 7, 6, 5, 4], &[0..4, 4..6], 0b10);
+        worker.compare(&hashes, &[9, 8, 7, 6, 5, 4], &[0..4, 4..6], 0b10, &mut |_| ());
         assert_eq!(worker.cost, Cost { probes: 2, candidates: 6 + 1, verified: 4 + 1 });
         let pair = |a, b| NearPair { a: Slot(a), b: Slot(b), distance: 1 };
         assert_eq!(worker.found, [pair(8, 9), pair(6, 7)]);
-        assert_eq!((watch.met.load(Relaxed), watch.waiting.load(Relaxed)), (5, 2));
+        assert_eq!((watch.counts(), watch.waiting.load(Relaxed)), ([5, 2], 2));
     }
 
     #[test]
@@ -1326,7 +1502,7 @@ mod tests {
             prop_assert!(parted.passes() > 1 || radius == 0);
             let (mut room, mut pairs) = (Room::default(), Vec::new());
             for pass in 0..parted.passes() {
-                parted.join(&mut room, pass, &hashes, u64::MAX, |found| pairs.extend_from_slice(found)).unwrap();
+                parted.join(&mut room, pass, &hashes, u64::MAX, u64::MAX, |found| pairs.extend_from_slice(found)).unwrap();
             }
             pairs.sort_unstable();
             prop_assert_eq!(pairs, all_pairs(&hashes, radius));

@@ -7,6 +7,7 @@
 pub mod bands;
 pub mod bphs;
 mod buckets;
+pub mod crowds;
 pub mod dial;
 pub mod distinct;
 pub(crate) mod drawers;

@@ -1,18 +1,16 @@
 //! The near pairs of a whole list of distinct hashes: by a query for each hash, or by one exact join, with
 //! the crowds of templates kept in bounds.
 
+use super::crowds::{self, Beside, CROWDED, Draw, Order, SHOWN, Sample, Shown};
 use super::distinct::DistinctHashes;
 use super::join::{self, Limits};
 use super::{Cost, HammingIndex, Hit, Mode, NearPair, Query, Scratch};
 use crate::error::{Error, Result};
-use crate::hash::fmix64;
 use crate::id::{Id, Slot};
-use crate::kernel::Level;
 use crate::simhash::BITS;
 use crate::simhash::quantised::QuantisedWeights;
 use hashbrown::HashMap;
 use rayon::prelude::*;
-use std::ops::ControlFlow;
 
 /// Two slots that are near, with how similar they are.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -123,7 +121,7 @@ pub(crate) fn self_join<K: Copy + Ord + Send + Sync>(
 /// brings in the nearest of them alone.
 ///
 /// # Errors
-/// For 2³² distinct hashes or more; and for more than `most_pairs`, if crowds are to stay whole.
+/// For 2³² distinct hashes or more; and for more than `most_pairs`, if a join on disk is to find the same.
 pub(crate) fn join_exactly<K: Copy + Ord + Send>(
     distinct: &DistinctHashes<K>,
     radius: u32,
@@ -134,15 +132,14 @@ pub(crate) fn join_exactly<K: Copy + Ord + Send>(
     /// Pairs that may be met for each hash, and besides; real corpora without a crowd met 190 at distance 10.
     const MET_A_HASH: u64 = 512;
     const MET: u64 = 1 << 25;
-    /// Pairs that may wait at once, likewise: 200 MB and 400 bytes a hash.
-    const WAITING_A_HASH: u64 = 32;
-    const WAITING: u64 = 1 << 24;
     let n = distinct.len() as u64;
-    let mut limits = Limits { met: n * MET_A_HASH + MET, waiting: n * WAITING_A_HASH + WAITING };
-    // Where crowds stay whole, all pairs are held.
-    let most = if thinning == Thinning::OfTooMany { most_pairs } else { u64::MAX };
-    limits.waiting = limits.waiting.min(most);
-    join_within(distinct.hashes(), radius, limits, thinning, most, progress)
+    // 200 MB and 400 bytes a hash.
+    let most = crowds::most_pairs(n);
+    let limits = match thinning {
+        Thinning::ByNeighbours => Limits { met: n * MET_A_HASH + MET, found: u64::MAX, waiting: most },
+        Thinning::BySample => Limits { met: u64::MAX, found: most, waiting: most.min(most_pairs) },
+    };
+    join_within(distinct.hashes(), radius, limits, thinning, most_pairs, progress)
 }
 
 fn join_within(
@@ -153,34 +150,91 @@ fn join_within(
     most_pairs: u64,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<SlotJoin> {
-    let mut nearest = Nearest { thinning, ..Nearest::new(hashes.len(), MOST_LISTED) };
-    // What is struck out is not held, and does not count.
-    let mut held = 0;
-    let add = |pairs: &[NearPair]| {
-        if held <= most_pairs {
-            nearest.add(pairs);
-            held = nearest.pairs.len() as u64;
-        }
+    let whole = |hashes: &[u64], progress: &(dyn Fn(u64) + Sync)| match thinning {
+        Thinning::ByNeighbours => join_nearest(hashes, radius, limits, progress),
+        Thinning::BySample => join_whole(hashes, radius, limits, most_pairs, progress),
     };
-    let cost = join::join_unless(hashes, radius, limits, progress, add)?;
-    // A join that is given up has at least so many.
-    let are_many = cost.is_none() && limits.waiting == most_pairs && most_pairs < u64::MAX;
-    if held > most_pairs || are_many {
-        return Err(Error::TooManyPairs { pairs: held.max(most_pairs.saturating_add(1)), most: most_pairs });
+    if let Some(join) = whole(hashes, progress)? {
+        return Ok(join.into());
     }
-    if let Some(cost) = cost {
-        let (pairs, crowded, passed_over) = nearest.finish();
-        return Ok(SlotJoin { pairs: as_slot_pairs(pairs), cost, crowded, passed_over, sampled: 0 });
-    }
-    drop(nearest);
     let crowds = Crowds::find(hashes, radius);
-    for threshold in CROWDED {
-        if let Some(join) = crowds.join(hashes, radius, threshold, limits)? {
+    for least in CROWDED {
+        let is_crowded = |slot: Slot| crowds.neighbours[slot.index()] >= least;
+        let others: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| !is_crowded(slot)).collect();
+        let rest: Vec<u64> = others.iter().map(|&slot| hashes[slot.index()]).collect();
+        // Denser than any crowd should be, nothing is left: what the sample shows is what is joined.
+        let join = if rest.is_empty() { Some(Joined::default()) } else { whole(&rest, &|_| ())? };
+        if let Some(mut join) = join {
+            for pair in &mut join.pairs {
+                (pair.a, pair.b) = (others[pair.a.index()], others[pair.b.index()]);
+            }
+            let join = crowds.joined(hashes, radius, is_crowded, join);
+            if thinning == Thinning::BySample {
+                Error::unless_at_most(join.pairs.len() as u64, most_pairs)?;
+            }
             return Ok(join);
         }
     }
-    // Denser than any crowd should be: what the sample shows is what is joined.
-    Ok(crowds.joined(|_| true, Vec::new(), Cost::default(), 0))
+    unreachable!("the last of them leaves nothing to join")
+}
+
+/// What a join of hashes found that was not given up.
+#[derive(Default)]
+struct Joined {
+    pairs: Vec<NearPair>,
+    cost: Cost,
+    crowded: u64,
+    passed_over: u64,
+}
+
+impl From<Joined> for SlotJoin {
+    fn from(Joined { pairs, cost, crowded, passed_over }: Joined) -> Self {
+        Self { pairs: as_slot_pairs(pairs), cost, crowded, passed_over, sampled: 0 }
+    }
+}
+
+/// A join of which each slot brings in no more than its [`MOST_NEIGHBOURS`] nearest; none if it is given up.
+fn join_nearest(
+    hashes: &[u64],
+    radius: u32,
+    limits: Limits,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Option<Joined>> {
+    let mut nearest = Nearest::new(hashes.len(), MOST_LISTED);
+    let Some(cost) = join::join_unless(hashes, radius, limits, progress, |pairs| nearest.add(pairs))? else {
+        return Ok(None);
+    };
+    let (pairs, crowded, passed_over) = nearest.finish();
+    Ok(Some(Joined { pairs, cost, crowded, passed_over }))
+}
+
+/// A join of all pairs; none if it is given up.
+///
+/// # Errors
+/// For more than `most_pairs`.
+fn join_whole(
+    hashes: &[u64],
+    radius: u32,
+    limits: Limits,
+    most_pairs: u64,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Option<Joined>> {
+    let mut pairs = Vec::new();
+    let mut all = 0;
+    let cost = join::join_unless(hashes, radius, limits, progress, |found| {
+        all += found.len() as u64;
+        if all <= most_pairs {
+            pairs.extend_from_slice(found);
+        }
+    })?;
+    // A join that is given up has at least so many.
+    if cost.is_none() && most_pairs < limits.found {
+        all = all.max(most_pairs.saturating_add(1));
+    }
+    Error::unless_at_most(all, most_pairs)?;
+    let Some(cost) = cost else { return Ok(None) };
+    pairs.par_sort_unstable();
+    Ok(Some(Joined { pairs, cost, crowded: 0, passed_over: 0 }))
 }
 
 fn as_slot_pairs(pairs: Vec<NearPair>) -> Vec<SlotPair> {
@@ -189,57 +243,29 @@ fn as_slot_pairs(pairs: Vec<NearPair>) -> Vec<SlotPair> {
     pairs.into_par_iter().map(of).collect()
 }
 
-/// Neighbours in the sample from which on a hash is of a crowd: the first number with which
-/// what is left can be joined.
-const CROWDED: [u32; 3] = [32, 8, 1];
-/// Neighbours in the sample that a hash of a crowd is joined with.
-const SHOWN: usize = 32;
-/// Neighbours in the sample that these are the nearest of: more are not seen for.
-const SEEN: usize = 1024;
-
 /// What a sample of the hashes shows of all.
 struct Crowds {
-    /// Number of hashes in the sample.
-    sampled: usize,
-    /// For each slot, its neighbours in the sample, at most [`SEEN`].
+    sample: Sample<Slot>,
+    /// For each slot, its neighbours in the sample.
     neighbours: Vec<u32>,
-    /// For each slot its nearest neighbours in the sample, at most [`SHOWN`]; a pair may be here twice.
-    pairs: Vec<NearPair>,
+    /// For each slot its nearest neighbours in the sample; a pair may be here twice.
+    shown: Vec<NearPair>,
     cost: Cost,
 }
 
 impl Crowds {
     fn find(hashes: &[u64], radius: u32) -> Self {
-        /// Bounds of the sample.
-        const LEAST: usize = 1 << 10;
-        const MOST: usize = 1 << 16;
-        let size = (hashes.len() / 16).clamp(LEAST, MOST).min(hashes.len());
-        let mut sample: Vec<(u64, Slot)> =
-            hashes.iter().zip(0..).map(|(&h, slot)| (fmix64(h), Slot(slot))).collect();
-        if size < sample.len() {
-            sample.select_nth_unstable(size);
-            sample.truncate(size);
-        }
-        let slots: Vec<Slot> = sample.iter().map(|&(_, slot)| slot).collect();
-        let drawn: Vec<u64> = slots.iter().map(|&slot| hashes[slot.index()]).collect();
-        let kernel = Level::in_use();
+        let mut draw = Draw::new();
+        hashes.iter().zip(Slot::all(hashes.len())).for_each(|(&hash, slot)| draw.add(hash, slot));
+        let sample = draw.finish();
         let seen: Vec<(u32, Vec<NearPair>, u64)> = (0..hashes.len())
             .into_par_iter()
-            .map(|own| {
-                let (hash, own) = (hashes[own], Slot(own as u32));
-                let mut near: Vec<(u32, Slot)> = Vec::new();
-                let compared = kernel.scan(&drawn, hash, radius, |at, distance| {
-                    if slots[at] != own {
-                        near.push((distance, slots[at]));
-                    }
-                    if near.len() < SEEN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-                });
-                let count = near.len() as u32;
-                near.sort_unstable();
-                near.truncate(SHOWN);
+            .map(|at| {
+                let own = Slot(at as u32);
+                let Shown { neighbours, nearest, compared } = sample.of(hashes[at], radius);
                 let pair =
                     |(distance, slot): (u32, Slot)| NearPair { a: own.min(slot), b: own.max(slot), distance };
-                (count, near.into_iter().map(pair).collect(), compared as u64)
+                (neighbours, nearest.into_iter().map(pair).collect(), compared)
             })
             .collect();
         let cost = Cost {
@@ -248,44 +274,44 @@ impl Crowds {
             verified: seen.iter().map(|(count, ..)| u64::from(*count)).sum(),
         };
         let neighbours = seen.iter().map(|(count, ..)| *count).collect();
-        let pairs = seen.into_iter().flat_map(|(_, pairs, _)| pairs).collect();
-        Self { sampled: size, neighbours, pairs, cost }
+        let shown = seen.into_iter().flat_map(|(_, pairs, _)| pairs).collect();
+        Self { sample, neighbours, shown, cost }
     }
 
-    /// All pairs of hashes that are of no crowd, and of the others those that the sample shows. None
-    /// if even that is too much.
-    fn join(&self, hashes: &[u64], radius: u32, threshold: u32, limits: Limits) -> Result<Option<SlotJoin>> {
-        let crowded = |slot: Slot| self.neighbours[slot.index()] > threshold;
-        let others: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| !crowded(slot)).collect();
-        let rest: Vec<u64> = others.iter().map(|&slot| hashes[slot.index()]).collect();
-        let mut nearest = Nearest::new(rest.len(), MOST_LISTED);
-        let Some(cost) = join::join_unless(&rest, radius, limits, &|_| (), |pairs| nearest.add(pairs))?
-        else {
-            return Ok(None);
-        };
-        let (mut pairs, _, passed_over) = nearest.finish();
-        for pair in &mut pairs {
-            (pair.a, pair.b) = (others[pair.a.index()], others[pair.b.index()]);
-        }
-        Ok(Some(self.joined(crowded, pairs, cost, passed_over)))
-    }
-
+    /// Adds to the pairs of other hashes those of crowds that the sample shows, and those that stand together.
     fn joined(
         &self,
-        crowded: impl Fn(Slot) -> bool,
-        mut pairs: Vec<NearPair>,
-        mut cost: Cost,
-        mut passed_over: u64,
+        hashes: &[u64],
+        radius: u32,
+        is_crowded: impl Fn(Slot) -> bool + Sync,
+        rest: Joined,
     ) -> SlotJoin {
+        let Joined { mut pairs, mut cost, mut passed_over, .. } = rest;
         cost += self.cost;
-        pairs.extend(self.pairs.iter().filter(|pair| crowded(pair.a) || crowded(pair.b)));
+        pairs.extend(self.shown.iter().filter(|pair| is_crowded(pair.a) || is_crowded(pair.b)));
+        let of_crowds: Vec<Slot> = Slot::all(hashes.len()).filter(|&slot| is_crowded(slot)).collect();
+        let beside = Order::ALL.into_par_iter().flat_map_iter(|order| {
+            let key = |&slot: &Slot| (order.key(hashes[slot.index()]), slot);
+            let mut keys: Vec<(u64, Slot)> = of_crowds.iter().map(key).collect();
+            keys.sort_unstable();
+            let mut beside = Beside::new(radius);
+            keys.into_iter().flat_map(move |(key, slot)| {
+                let near = beside.next(order.hash(key), slot);
+                near.map(move |(distance, other)| NearPair {
+                    a: slot.min(other),
+                    b: slot.max(other),
+                    distance,
+                })
+            })
+        });
+        pairs.par_extend(beside);
         pairs.par_sort_unstable();
         pairs.dedup();
-        let of_crowds = (0..).zip(&self.neighbours).filter(|&(slot, _)| crowded(Slot(slot)));
+        let of_crowds = (0..).zip(&self.neighbours).filter(|&(slot, _)| is_crowded(Slot(slot)));
         passed_over +=
             of_crowds.clone().map(|(_, &n)| (n as usize).saturating_sub(SHOWN) as u64).sum::<u64>();
         let crowded = of_crowds.count() as u64;
-        let sampled = self.sampled as u64;
+        let sampled = self.sample.hashes().len() as u64;
         SlotJoin { pairs: as_slot_pairs(pairs), cost, crowded, passed_over, sampled }
     }
 }
@@ -293,13 +319,14 @@ impl Crowds {
 /// Pairs that are listed before those that no crowded slot brings in are struck out.
 const MOST_LISTED: usize = 1 << 24;
 
-/// When a slot brings in no more than its [`MOST_NEIGHBOURS`] nearest.
+/// What becomes of crowds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thinning {
-    /// Always.
-    Always,
-    /// If all pairs are more than can be listed ([`MOST_LISTED`]).
-    OfTooMany,
+    /// A slot brings in no more than its [`MOST_NEIGHBOURS`] nearest; of crowds that are too much even so, what a
+    /// sample shows.
+    ByNeighbours,
+    /// All pairs are listed; if they are more than [`crowds::most_pairs`], of crowds what a sample shows.
+    BySample,
 }
 
 /// The pairs that stay when each slot brings in its [`MOST_NEIGHBOURS`] nearest, out of a stream of any
@@ -310,15 +337,11 @@ struct Nearest {
     pairs: Vec<NearPair>,
     /// How many may be listed.
     most: usize,
-    thinning: Thinning,
-    /// Whether there were more.
-    were_too_many: bool,
 }
 
 impl Nearest {
     fn new(slots: usize, most: usize) -> Self {
-        let thinning = Thinning::Always;
-        Self { neighbours: vec![0; slots], pairs: Vec::new(), most, thinning, were_too_many: false }
+        Self { neighbours: vec![0; slots], pairs: Vec::new(), most }
     }
 
     fn add(&mut self, pairs: &[NearPair]) {
@@ -330,7 +353,6 @@ impl Nearest {
         }
         self.pairs.extend_from_slice(pairs);
         if self.pairs.len() > self.most {
-            self.were_too_many = true;
             self.strike();
             // What is left must be little beside what may come, or striking would take longer than finding.
             self.most = self.most.max(2 * self.pairs.len());
@@ -361,10 +383,6 @@ impl Nearest {
 
     /// The pairs, ascending; how many slots are crowded; and how many neighbours they passed over.
     fn finish(mut self) -> (Vec<NearPair>, u64, u64) {
-        if self.thinning == Thinning::OfTooMany && !self.were_too_many {
-            self.pairs.par_sort_unstable();
-            return (self.pairs, 0, 0);
-        }
         let beyond = |&n: &u32| (n as usize).saturating_sub(MOST_NEIGHBOURS) as u64;
         let crowded = self.neighbours.iter().filter(|n| beyond(n) > 0).count() as u64;
         let passed_over = self.neighbours.iter().map(beyond).sum();
@@ -380,7 +398,7 @@ impl Nearest {
 mod tests {
     use super::*;
     use crate::clusters::Partition;
-    use crate::hash::SplitMix64;
+    use crate::hash::{SplitMix64, fmix64};
     use crate::search::linear::Linear;
     use proptest::prelude::*;
 
@@ -390,7 +408,7 @@ mod tests {
         let index = Linear::new(distinct.hashes(), radius).unwrap();
         let weights = vec![QuantisedWeights::new(&[1.0; BITS]); distinct.len()];
         let by_queries = self_join(&index, &distinct, &weights, &|_| ());
-        let join = join_exactly(&distinct, radius, Thinning::Always, u64::MAX, &|_| ()).unwrap();
+        let join = join_exactly(&distinct, radius, Thinning::ByNeighbours, u64::MAX, &|_| ()).unwrap();
         assert_eq!(join.pairs, by_queries.pairs);
         assert_eq!((join.crowded, join.passed_over), (by_queries.crowded, by_queries.passed_over));
         // Struck out now and then, as for pairs that do not fit the memory.
@@ -426,8 +444,8 @@ mod tests {
             other[n / 2..].reverse();
             let of = |hashes: &[u64]| {
                 let distinct = DistinctHashes::new(hashes);
-                let limits = Limits { met, waiting: u64::MAX };
-                let join = join_within(distinct.hashes(), 7, limits, Thinning::Always, u64::MAX, &|_| ()).unwrap();
+                let limits = Limits { met, ..Limits::NONE };
+                let join = join_within(distinct.hashes(), 7, limits, Thinning::ByNeighbours, u64::MAX, &|_| ()).unwrap();
                 let pairs: Vec<_> = join.pairs.iter().map(|p| (distinct.hash(p.a), distinct.hash(p.b))).collect();
                 (pairs, join.cost, join.crowded, join.passed_over, join.sampled)
             };
@@ -453,22 +471,13 @@ mod tests {
         assert_eq!(partition.clusters().len(), 1);
         // They stay whole where no more are thinned than must be.
         let distinct = DistinctHashes::new(&hashes);
-        let whole = join_exactly(&distinct, 4, Thinning::OfTooMany, u64::MAX, &|_| ()).unwrap();
+        let whole = join_exactly(&distinct, 4, Thinning::BySample, u64::MAX, &|_| ()).unwrap();
         assert_eq!((whole.pairs.len(), whole.crowded, whole.passed_over), (1001 * 1000 / 2, 0, 0));
-        let of_at_most = |most| {
-            join_exactly(&distinct, 4, Thinning::OfTooMany, most, &|_| ()).map(|join| join.pairs.len())
-        };
+        let of_at_most =
+            |most| join_exactly(&distinct, 4, Thinning::BySample, most, &|_| ()).map(|join| join.pairs.len());
         assert_eq!(of_at_most(1001 * 1000 / 2), Ok(1001 * 1000 / 2));
         for most in [0, 1, 1001 * 1000 / 2 - 1] {
             assert!(matches!(of_at_most(most), Err(Error::TooManyPairs { .. })), "{most}");
-        }
-        for most in [1001 * 1000 / 2, 1001 * 1000 / 2 - 1] {
-            let mut nearest = Nearest { thinning: Thinning::OfTooMany, ..Nearest::new(hashes.len(), most) };
-            join::join(distinct.hashes(), 4, &|_| (), |pairs| nearest.add(pairs)).unwrap();
-            let expected = if most < 1001 * 1000 / 2 { &join } else { &whole };
-            let (pairs, crowded, passed_over) = nearest.finish();
-            assert_eq!((crowded, passed_over), (expected.crowded, expected.passed_over));
-            assert!(pairs.iter().map(|p| (p.a, p.b)).eq(expected.pairs.iter().map(|p| (p.a, p.b))), "{most}");
         }
     }
 
@@ -483,22 +492,25 @@ mod tests {
         hashes.sort_unstable();
         hashes.dedup();
         let in_crowd = |slot: Slot| (hashes[slot.index()] ^ 0xfeed_f00d_dead_beef).count_ones() <= 4;
-        let limits = Limits { met: 400_000, waiting: u64::MAX };
-        let join = join_within(&hashes, 8, limits, Thinning::Always, u64::MAX, &|_| ()).unwrap();
-        let crowd = Slot::all(hashes.len()).filter(|&slot| in_crowd(slot)).count() as u64;
-        assert_eq!((join.sampled, join.crowded), (1024, crowd));
-        assert!(join.pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
         // Pairs of others are all there.
-        let exact = join_within(&hashes, 8, Limits::NONE, Thinning::Always, u64::MAX, &|_| ()).unwrap();
+        let exact = join_within(&hashes, 8, Limits::NONE, Thinning::ByNeighbours, u64::MAX, &|_| ()).unwrap();
         assert_eq!(exact.sampled, 0);
         let of_others = |join: &SlotJoin| {
             let pairs = join.pairs.iter().filter(|pair| !in_crowd(pair.a) && !in_crowd(pair.b));
             pairs.map(|pair| (pair.a, pair.b, pair.distance)).collect::<Vec<_>>()
         };
         assert!(of_others(&exact).len() > 1000);
+        let crowd = Slot::all(hashes.len()).filter(|&slot| in_crowd(slot)).count() as u64;
+        let by_met = (Limits { met: 400_000, ..Limits::NONE }, Thinning::ByNeighbours);
+        let by_found = (Limits { found: 400_000, ..Limits::NONE }, Thinning::BySample);
+        let [join, same] = [by_met, by_found]
+            .map(|(limits, thinning)| join_within(&hashes, 8, limits, thinning, u64::MAX, &|_| ()).unwrap());
+        assert_eq!((&join.pairs, join.crowded), (&same.pairs, same.crowded));
+        assert_eq!((join.sampled, join.crowded), (1024, crowd));
+        assert!(join.pairs.is_sorted_by(|p, q| (p.a, p.b) < (q.a, q.b)));
         assert_eq!(of_others(&exact), of_others(&join));
         // What is there of the crowd is near, and hangs together.
-        assert!(join.pairs.len() as u64 <= crowd * SHOWN as u64 + 3000);
+        assert!(join.pairs.len() as u64 <= crowd * (SHOWN as u64 + 128) + 3000);
         let mut partition = Partition::singletons(hashes.len());
         for pair in &join.pairs {
             assert_eq!(
@@ -510,14 +522,30 @@ mod tests {
         }
         assert!(partition.clusters().iter().any(|members| members.len() as u64 >= crowd));
         // Too dense for any threshold: what the sample shows.
-        let least =
-            join_within(&hashes, 8, Limits { met: 0, waiting: 0 }, Thinning::Always, u64::MAX, &|_| ())
-                .unwrap();
+        let least = join_within(
+            &hashes,
+            8,
+            Limits { met: 0, waiting: 0, ..Limits::NONE },
+            Thinning::ByNeighbours,
+            u64::MAX,
+            &|_| (),
+        )
+        .unwrap();
         assert!(least.sampled == 1024 && !least.pairs.is_empty());
         let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        let again =
-            one.install(|| join_within(&hashes, 8, limits, Thinning::Always, u64::MAX, &|_| ())).unwrap();
+        let again = one.install(|| join_within(&hashes, 8, by_met.0, by_met.1, u64::MAX, &|_| ())).unwrap();
         assert_eq!(again.pairs, join.pairs);
+        // More than memory holds, before crowds are thinned and after.
+        let of_at_most = |most| {
+            let limits = Limits { waiting: most, ..by_found.0 };
+            join_within(&hashes, 8, limits, Thinning::BySample, most, &|_| ()).map(|join| join.pairs.len())
+        };
+        let left = same.pairs.len() as u64;
+        assert_eq!(of_at_most(500_000), Ok(left as usize));
+        assert!(left < 400_000);
+        for most in [0, left - 1, left, 399_999] {
+            assert!(matches!(of_at_most(most), Err(Error::TooManyPairs { .. })), "{most}");
+        }
     }
 
     #[test]
