@@ -326,6 +326,43 @@ fn a_template_whose_hashes_are_joined_comes_to_the_same_pages() {
     assert!(2 * pairs > 400 * 900, "{pairs}");
 }
 
+/// Pages of two texts, each with as many pages as are given, that differ in white space alone; the one is near the other.
+fn same_pages(numbers: [usize; 2]) -> Vec<String> {
+    let words: Vec<String> = (0..80).map(|at| format!("w{at}")).collect();
+    let other = || words.iter().map(String::as_str).chain(["more"]);
+    let spaced = |words: Vec<&str>, spaces: usize| words.join(&" ".repeat(spaces));
+    let of_one = (1..=numbers[0]).map(|spaces| spaced(words.iter().map(String::as_str).collect(), spaces));
+    let of_other = (1..=numbers[1]).map(|spaces| spaced(other().collect(), spaces));
+    of_one.chain(of_other).collect()
+}
+
+#[test]
+fn of_very_many_pages_that_are_the_same_to_the_judge_few_stay() {
+    let top = tempfile::tempdir().unwrap();
+    // Each is compared with some of them alone. They come in any order, and some are old.
+    let mut pages = same_pages([120, 90]);
+    let mut rng = SplitMix64::new(7);
+    for at in (1..pages.len()).rev() {
+        pages.swap(at, rng.below(at as u64 + 1) as usize);
+    }
+    let paths = write_files(&top.path().join("crawl"), &pages[..150], 3);
+    write_files(&top.path().join("old"), &pages[150..], 2);
+    let old = vec![top.path().join("old")];
+    for distance in [None, Some(9)] {
+        for (keep, against) in [("first", &[][..]), ("longest", &[]), ("first", &old), ("longest", &old)] {
+            let settings = settings(false, distance).with(|s| s.keep = keep.parse().unwrap());
+            let job = job(&paths, &top.path().join("out"), settings);
+            let job = Job { against: against.to_vec(), ..job };
+            assert_same(&job, 2, false);
+            let summary = pipeline::dedup(&job, &Silent).unwrap();
+            // One of each text, or none where an old page is as they are.
+            let stay = if against.is_empty() { 2 } else { 0 };
+            assert_eq!(summary.documents - summary.removed, stay, "{distance:?} {keep}");
+            fs::remove_dir_all(&job.out).unwrap();
+        }
+    }
+}
+
 #[test]
 fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     let top = tempfile::tempdir().unwrap();

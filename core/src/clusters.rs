@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::id::{Cluster, Document, Id, Lists};
+use crate::judge::WITHIN;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
@@ -111,11 +112,52 @@ pub enum Linkage {
     /// All that hang together by any chain of pairs. Nothing bounds a chain.
     Connected,
     /// Around the page to keep: every other member is near that very page, so a chain has at most two steps. The
-    /// default, since it removes nothing but what is near a page that stays.
+    /// default, since it removes nothing but what is near a page that stays. Pages of similarity 1 are the same to most
+    /// judges ([`Judge::ones_are_same`](crate::settings::Judge::ones_are_same)), and where very many are, not all of
+    /// them are compared: a page that no leader was compared with goes with one that is the same.
     #[default]
     Star,
     /// All members near one another: no chain at all.
     Complete,
+}
+
+/// The similarity of what is the same to a judge.
+pub const SAME: f32 = 1.0;
+
+/// Nodes that are the same as more others than this are such that all others like them were compared with, and not with
+/// each other.
+pub const MANY_SAME: usize = WITHIN;
+
+/// Pairs of nodes that are the same as one of [`MANY_SAME`], each with the first of them in `order`: for that one may
+/// lead, and was compared with no other.
+pub(crate) fn same_pairs<N: Id>(
+    order: &[N],
+    edges: impl Iterator<Item = (N, N, f32)> + Clone,
+) -> Vec<(N, N, f32)> {
+    let same = edges.filter(|&(.., similarity)| similarity == SAME).map(|(a, b, _)| (a, b));
+    let mut numbers: Vec<u32> = vec![0; order.len()];
+    same.clone().flat_map(|(a, b)| [a, b]).for_each(|node| numbers[node.index()] += 1);
+    let is_many = |node: N| numbers[node.index()] as usize > MANY_SAME;
+    if !order.iter().any(|&node| is_many(node)) {
+        return Vec::new();
+    }
+    let mut rank = vec![0u32; order.len()];
+    (0..).zip(order).for_each(|(place, node)| rank[node.index()] = place);
+    let both_ways = || same.clone().flat_map(|(a, b)| [(a, b), (b, a)]).filter(|&(node, _)| is_many(node));
+    let mut first = rank.clone();
+    both_ways().for_each(|(node, other)| {
+        first[node.index()] = first[node.index()].min(rank[other.index()]);
+    });
+    let mut pairs = Vec::new();
+    // Nearly always they are the same for all.
+    let mut last = rank.clone();
+    for (node, other) in both_ways() {
+        let place = first[node.index()];
+        if place != rank[other.index()] && std::mem::replace(&mut last[other.index()], place) != place {
+            pairs.push((order[place as usize], other, SAME));
+        }
+    }
+    pairs
 }
 
 impl Linkage {
@@ -140,14 +182,17 @@ impl Linkage {
     /// # Panics
     /// If an edge names a node that `order` does not have.
     pub fn link<N: Id>(self, order: &[N], edges: &[(N, N, f32)]) -> Vec<N> {
-        self.link_all(order, edges.iter().copied())
+        self.link_all(order, edges.iter().copied(), false)
     }
 
-    /// The same of edges that are gone through twice at most, so that nobody has to put them in a list.
+    /// The same of edges that are gone through twice at most, so that nobody has to put them in a list. If
+    /// `ones_are_same`, nodes of similarity 1 are the same, and what is near one of them is near the other: then a node of
+    /// a star that is near no leader goes with the earliest node that it is the same as and that joined a leader near it.
     pub(crate) fn link_all<N: Id>(
         self,
         order: &[N],
         edges: impl Iterator<Item = (N, N, f32)> + Clone,
+        ones_are_same: bool,
     ) -> Vec<N> {
         let n = order.len();
         if self == Self::Connected {
@@ -181,13 +226,23 @@ impl Linkage {
         let mut leader: Vec<N> = N::all(n).collect();
         let mut sizes = vec![1u32; n];
         let mut near: hashbrown::HashMap<u32, u32> = hashbrown::HashMap::new();
+        // Nodes of a star that went with another.
+        let mut went_along = vec![false; n];
         for &node in order {
             let neighbours = &before[starts[node.index()]..starts[node.index() + 1]];
             let chosen = if self == Self::Star {
                 let leaders = neighbours.iter().filter(|&&(other, _)| leader[other.index()] == other);
-                leaders
-                    .max_by(|a, b| a.1.total_cmp(&b.1).then(rank[b.0.index()].cmp(&rank[a.0.index()])))
-                    .map(|&(other, _)| other)
+                let best = leaders
+                    .max_by(|a, b| a.1.total_cmp(&b.1).then(rank[b.0.index()].cmp(&rank[a.0.index()])));
+                let best = best.map(|&(other, _)| other);
+                best.or_else(|| {
+                    let same = neighbours.iter().filter(|&&(other, similarity)| {
+                        ones_are_same && similarity == SAME && !went_along[other.index()]
+                    });
+                    let (first, _) = same.min_by_key(|(other, _)| rank[other.index()])?;
+                    went_along[node.index()] = true;
+                    Some(leader[first.index()])
+                })
             } else {
                 near.clear();
                 neighbours
@@ -472,12 +527,29 @@ mod tests {
     }
 
     /// The twin of star and complete, as their rule is told: node by node in the order, from all that lead so far.
-    fn leaders_by_the_rule(linkage: Linkage, order: &[Group], edges: &[(Group, Group, f32)]) -> Vec<Group> {
+    fn leaders_by_the_rule(
+        linkage: Linkage,
+        order: &[Group],
+        edges: &[(Group, Group, f32)],
+        ones_are_same: bool,
+    ) -> Vec<Group> {
         let near = |a: Group, b: Group| {
             edges.iter().find(|e| (e.0, e.1) == (a, b) || (e.0, e.1) == (b, a)).map(|e| e.2)
         };
         let mut clusters: Vec<Vec<Group>> = Vec::new();
         for &node in order {
+            // The cluster of the first node that is the same and was near its leader.
+            let of_same = || {
+                let place = |member: Group| order.iter().position(|&other| other == member).unwrap();
+                let is_same = |members: &[Group], member: Group| {
+                    near(node, member) == Some(1.0) && near(member, members[0]).is_some()
+                };
+                let all = clusters.iter().enumerate().flat_map(|(at, members)| {
+                    let same = members[1..].iter().filter(|&&member| is_same(members, member));
+                    same.map(move |&member| (place(member), at))
+                });
+                all.min().map(|(_, at)| (1.0, at))
+            };
             let mut best: Option<(f32, usize)> = None;
             for (at, members) in clusters.iter().enumerate() {
                 let joins = match linkage {
@@ -488,6 +560,9 @@ mod tests {
                 if let Some(similarity) = joins.filter(|&s| best.is_none_or(|(most, _)| s > most)) {
                     best = Some((similarity, at));
                 }
+            }
+            if linkage == Linkage::Star && ones_are_same {
+                best = best.or_else(of_same);
             }
             match best {
                 Some((_, at)) => clusters[at].push(node),
@@ -511,11 +586,14 @@ mod tests {
             let edges: Vec<(Group, Group, f32)> = pairs
                 .iter()
                 .filter(|((a, b), _)| a < b)
-                .map(|(&(a, b), &s)| (Group(a), Group(b), f32::from(s)))
+                .map(|(&(a, b), &s)| (Group(a), Group(b), f32::from(s) / 2.0))
                 .collect();
             for linkage in [Linkage::Star, Linkage::Complete] {
-                let want = leaders_by_the_rule(linkage, &order, &edges);
-                prop_assert_eq!(linkage.link(&order, &edges), want, "{:?}", linkage);
+                for ones_are_same in [false, true] {
+                    let want = leaders_by_the_rule(linkage, &order, &edges, ones_are_same);
+                    let got = linkage.link_all(&order, edges.iter().copied(), ones_are_same);
+                    prop_assert_eq!(got, want, "{:?} {}", linkage, ones_are_same);
+                }
             }
         }
     }

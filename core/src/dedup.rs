@@ -592,7 +592,9 @@ impl Found<'_> {
         let n = collection.len();
         let new = groups.first_old.min(n);
         let (clusters, representatives, also) = run(progress, Step::Clusters, n, |_| {
-            let mut clusters = groups.partition(&joined, settings.linkage, better).clusters();
+            let mut clusters = groups
+                .partition(&joined, settings.linkage, settings.judge.ones_are_same(), better)
+                .clusters();
             if new < n {
                 // The members of a cluster ascend, so the first is new if any is.
                 let of_new = clusters.iter().filter(|members| members[0].index() < new);

@@ -1,6 +1,6 @@
 //! From near pairs of sketches or texts to pairs and clusters of documents.
 
-use crate::clusters::{Linkage, Partition};
+use crate::clusters::{Linkage, Partition, same_pairs};
 use crate::collection::Collection;
 use crate::error::{Error, Result};
 use crate::id::{Document, Group, Id, Lists};
@@ -217,7 +217,14 @@ impl<'a> Groups<'a> {
     /// Groups with old documents stay, so pairs of them are left out, and each leads. They are taken first, so
     /// that nothing near one of them leads in a star. In a complete cluster, a group near an old one might not
     /// be near the others there, so it goes to the old one that it is most like before the rest is linked.
-    pub(crate) fn partition(&self, joined: &[GroupPair], linkage: Linkage, better: Better<'_>) -> Partition {
+    /// `ones_are_same` is as in [`Linkage::link_all`].
+    pub(crate) fn partition(
+        &self,
+        joined: &[GroupPair],
+        linkage: Linkage,
+        ones_are_same: bool,
+        better: Better<'_>,
+    ) -> Partition {
         let mut order: Vec<Group> = Group::all(self.len()).collect();
         order.par_sort_unstable_by(|&a, &b| better(self.leader(a), self.leader(b)));
         let edges = joined.iter().filter(|pair| !(self.holds_old(pair.a) && self.holds_old(pair.b)));
@@ -240,8 +247,16 @@ impl<'a> Groups<'a> {
                 }
             }
         }
+        // Of old ones none goes.
+        let same = match ones_are_same && linkage == Linkage::Star {
+            true => same_pairs(&order, edges.clone()),
+            false => Vec::new(),
+        };
+        let same = same.iter().copied().filter(|&(a, b, _)| !(self.holds_old(a) && self.holds_old(b)));
+        let edges = edges.chain(same);
         let is_open = |group: Group| !(are_taken && (self.holds_old(group) || taken.contains_key(&group)));
-        let mut centres = linkage.link_all(&order, edges.filter(|&(a, b, _)| is_open(a) && is_open(b)));
+        let mut centres =
+            linkage.link_all(&order, edges.filter(|&(a, b, _)| is_open(a) && is_open(b)), ones_are_same);
         taken.into_iter().for_each(|(new, (old, _))| centres[new.index()] = old);
         let mut partition = Partition::singletons(self.collection.len());
         for (group, centre) in Group::all(self.len()).zip(centres) {
@@ -320,7 +335,7 @@ mod tests {
             let star = groups.star_pairs(&joined);
             prop_assert_eq!(all.len() as u64, groups.count_pairs(&joined));
             prop_assert!(star.len() <= n + joined.len());
-            let connected = groups.partition(&joined, Linkage::Connected, &better).clusters();
+            let connected = groups.partition(&joined, Linkage::Connected, false, &better).clusters();
             prop_assert_eq!(connected, connect(n, &star).clusters());
             for pairs in [&all, &star] {
                 prop_assert!(pairs.iter().all(|p| p.a < p.b));

@@ -739,6 +739,12 @@ impl Judge {
         }
     }
 
+    /// Whether similarity 1 says that two documents are the same to the judge, so that both are as similar to any
+    /// other. Of containment it says that one holds the other.
+    pub fn ones_are_same(self) -> bool {
+        !matches!(self, Self::EstimatedContainment(_) | Self::Containment(_))
+    }
+
     /// The similarity from which on two documents are near.
     pub fn threshold(self) -> Option<f64> {
         match self {

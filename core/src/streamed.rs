@@ -1,7 +1,7 @@
 //! Clusters from a stream of near pairs, for more pages than memory holds anything of but a bit: each pair once,
 //! in order of its later page. The page that comes first is the one to keep.
 
-use crate::clusters::Partition;
+use crate::clusters::{Partition, SAME};
 use crate::id::{Document, Id};
 use std::ops::Range;
 
@@ -72,41 +72,76 @@ impl Bits {
 }
 
 /// Star clusters: a page leads unless an earlier page that leads is near it, and otherwise belongs to the
-/// leader that it is most like, the earlier one among equals. One bit a page.
+/// leader that it is most like, the earlier one among equals. One bit a page; and another where pages of similarity 1
+/// are the same, as [`Judge::ones_are_same`](crate::settings::Judge::ones_are_same) says.
 ///
 /// ```
-/// use flipside_core::streamed::Star;
+/// use flipside_core::streamed::{Place, Star};
 ///
-/// let mut star = Star::new(4);
-/// assert_eq!(star.place(1, [(0, 0.9)]), Some((0, 0.9)));
+/// let mut star = Star::new(5, true);
+/// assert_eq!(star.place(1, [(0, 0.9)]), Place::Follows(0, 0.9));
 /// // Page 1 does not lead, so that page 2 does.
-/// assert_eq!(star.place(2, [(1, 0.9)]), None);
-/// assert_eq!(star.place(3, [(0, 0.8), (1, 0.95), (2, 0.9)]), Some((2, 0.9)));
+/// assert_eq!(star.place(2, [(1, 0.9)]), Place::Leads);
+/// assert_eq!(star.place(3, [(0, 0.8), (1, 0.95), (2, 0.9)]), Place::Follows(2, 0.9));
+/// // Page 4 is near no page that leads, but the same as page 3, which is near page 2.
+/// assert_eq!(star.place(4, [(1, 0.9), (3, 1.0)]), Place::SameAs(3));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Star {
     /// Pages that belong to another.
     follow: Bits,
+    /// Of these, those that went with another, if pages of similarity 1 are the same.
+    went_along: Option<Bits>,
+}
+
+/// Where a page of a star belongs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Place {
+    /// Nowhere: it leads.
+    Leads,
+    /// To this leader, with this similarity.
+    Follows(u64, f32),
+    /// To the leader of this page, which is the same, and near that leader.
+    SameAs(u64),
 }
 
 impl Star {
     /// So many pages, each of which leads.
-    pub fn new(pages: u64) -> Self {
-        Self { follow: Bits::new(pages) }
+    pub fn new(pages: u64, ones_are_same: bool) -> Self {
+        Self { follow: Bits::new(pages), went_along: ones_are_same.then(|| Bits::new(pages)) }
     }
 
-    /// Where a page belongs that is near these `earlier` ones, each with the similarity; none if it leads.
+    /// Where a page belongs that is near these `earlier` ones, each with the similarity.
     /// Pages come in ascending order; those near no earlier page need not come.
     ///
     /// # Panics
     /// If there is no such page.
-    pub fn place(&mut self, page: u64, earlier: impl IntoIterator<Item = (u64, f32)>) -> Option<(u64, f32)> {
-        let leaders = earlier.into_iter().filter(|&(other, _)| !self.follow.get(other));
-        let best = leaders.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
-        if best.is_some() {
-            self.follow.set(page);
+    pub fn place(&mut self, page: u64, earlier: impl IntoIterator<Item = (u64, f32)>) -> Place {
+        let mut best: Option<(u64, f32)> = None;
+        let mut first_same: Option<u64> = None;
+        for (other, similarity) in earlier {
+            if self.follow.get(other) {
+                let is_same = similarity == SAME
+                    && self.went_along.as_ref().is_some_and(|went_along| !went_along.get(other));
+                if is_same && first_same.is_none_or(|first| other < first) {
+                    first_same = Some(other);
+                }
+            } else if best
+                .is_none_or(|(first, most)| most.total_cmp(&similarity).then(other.cmp(&first)).is_lt())
+            {
+                best = Some((other, similarity));
+            }
         }
-        best
+        let place = match (best, first_same) {
+            (Some((leader, similarity)), _) => Place::Follows(leader, similarity),
+            (None, Some(other)) => Place::SameAs(other),
+            (None, None) => return Place::Leads,
+        };
+        self.follow.set(page);
+        if let (Place::SameAs(_), Some(went_along)) = (place, &mut self.went_along) {
+            went_along.set(page);
+        }
+        place
     }
 }
 
@@ -209,7 +244,7 @@ mod tests {
         #[test]
         fn streams_make_the_clusters_that_lists_make(
             n in 1u64..700,
-            drawn in prop::collection::btree_map((0u64..700, 0u64..700), 0u8..4, 0..400),
+            drawn in prop::collection::btree_map((0u64..700, 0u64..700), 0u8..2, 0..900),
         ) {
             let mut edges: Vec<(u64, u64, f32)> = drawn
                 .iter()
@@ -220,16 +255,23 @@ mod tests {
             let order: Vec<Group> = Group::all(n as usize).collect();
             let pairs: Vec<_> = edges.iter().map(|&(b, a, s)| (Group(a as u32), Group(b as u32), s)).collect();
 
-            let leaders = Linkage::Star.link(&order, &pairs);
-            let mut star = Star::new(n);
-            let mut placed: Vec<u64> = (0..n).collect();
-            for of_page in edges.chunk_by(|a, b| a.0 == b.0) {
-                let page = of_page[0].0;
-                if let Some((leader, _)) = star.place(page, of_page.iter().map(|e| (e.1, e.2))) {
-                    placed[page as usize] = leader;
+            for ones_are_same in [false, true] {
+                let leaders = Linkage::Star.link_all(&order, pairs.iter().copied(), ones_are_same);
+                let mut star = Star::new(n, ones_are_same);
+                let mut placed: Vec<u64> = (0..n).collect();
+                for of_page in edges.chunk_by(|a, b| a.0 == b.0) {
+                    let page = of_page[0].0;
+                    match star.place(page, of_page.iter().map(|e| (e.1, e.2))) {
+                        Place::Leads => (),
+                        Place::Follows(leader, _) => placed[page as usize] = leader,
+                        Place::SameAs(other) => {
+                            prop_assert!(ones_are_same && placed[other as usize] != other);
+                            placed[page as usize] = placed[other as usize];
+                        }
+                    }
                 }
+                prop_assert_eq!(&placed, &leaders.iter().map(|l| u64::from(l.0)).collect::<Vec<_>>());
             }
-            prop_assert_eq!(&placed, &leaders.iter().map(|l| u64::from(l.0)).collect::<Vec<_>>());
 
             let roots = Linkage::Connected.link(&order, &pairs);
             let mut paired = Bits::new(n);

@@ -5,7 +5,7 @@
 //! connected clusters with four bytes for each page that is near another. Copies then follow their first one.
 
 use super::join::{all_edges, bits_bytes, in_range};
-use super::ranking::{Graph, OfFiles, unscored};
+use super::ranking::{Graph, OfFiles, list, unscored};
 use super::record::{Edge, Fate, PAGE, page_bytes, page_of, similarity_bytes, similarity_of};
 use super::renumber::by_first_page;
 use super::sketches::Folder;
@@ -18,9 +18,9 @@ use crate::inspection::Inspection;
 use crate::making::{is_address, sweep};
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
-use flipside_core::clusters::{Keep, Linkage, Quota};
+use flipside_core::clusters::{Keep, Linkage, MANY_SAME, Quota, SAME};
 use flipside_core::settings::Settings;
-use flipside_core::streamed::{Bits, Chains, Star};
+use flipside_core::streamed::{Bits, Chains, Place, Star};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -268,6 +268,9 @@ struct Clusterer<'a> {
     path: &'a Path,
 }
 
+/// The distance of pages that are the same as another, and were not compared with each other: no hashes have it.
+const UNCOMPARED: Option<u32> = Some(u64::BITS + 1);
+
 /// A page and the one that it follows: page 5, leader 5, similarity 4.
 const FOLLOWER: usize = 2 * PAGE + 4;
 /// The same by the leader: leader 5, page 5, similarity 4.
@@ -286,7 +289,7 @@ impl Clusterer<'_> {
         let bits = bits_bytes(self.graph.numbers());
         let (followers, copies, budget) = match self.grouping.linkage {
             Linkage::Star => {
-                let budget = Budget::beside(self.memory, bits)?;
+                let budget = Budget::beside(self.memory, 2 * bits)?;
                 let (followers, copies) = self.star(&budget, advance)?;
                 (followers, copies, budget)
             }
@@ -297,8 +300,53 @@ impl Clusterer<'_> {
 
     /// The edges of all bands and copies, by their later pages, each once.
     fn edges(&self) -> Result<Edges> {
+        self.edges_and(None)
+    }
+
+    /// The same with the pairs of those that are the same as very many, if there is a budget for finding them.
+    fn edges_and(&self, same: Option<&Budget>) -> Result<Edges> {
         let (pages, first_new) = (self.graph.numbers(), self.graph.first_new());
-        Ok(Edges { merge: self.graph.edges()?, next: None, pages, first_new })
+        let more = match same {
+            Some(budget) => self.same_pairs(budget)?,
+            None => None,
+        };
+        Ok(Edges { merge: self.graph.edges_and(more.as_deref())?, next: None, pages, first_new })
+    }
+
+    /// Pages that are the same as one of [`MANY_SAME`], each with the first of them: a list of edges, if there are any.
+    fn same_pairs(&self, budget: &Budget) -> Result<Option<PathBuf>> {
+        let mut same = Sorter::new(2 * PAGE, budget.bytes / 4, self.work, "same");
+        let mut edges = self.edges()?;
+        while let Some(edge) = edges.take()? {
+            if edge.distance.is_some() && edge.similarity == SAME {
+                same.push(&pair(edge.later, edge.earlier))?;
+                same.push(&pair(edge.earlier, edge.later))?;
+            }
+        }
+        let mut found = Sorter::new(Edge::WIDTH, budget.bytes / 4, self.work, "with first");
+        let mut add = |first: u64, page: u64| match page == first {
+            true => Ok(()),
+            false => found
+                .push(&Edge { later: page, earlier: first, distance: UNCOMPARED, similarity: SAME }.bytes()),
+        };
+        let (mut same, mut of, mut others, mut any) = (same.finish()?, None, Vec::new(), false);
+        while let Some(record) = same.next()? {
+            let (page, other) = (page_of(record), page_of(&record[PAGE..]));
+            if of.replace(page) != Some(page) {
+                others.clear();
+            }
+            let first = page.min(*others.first().unwrap_or(&other));
+            if others.len() <= MANY_SAME {
+                others.push(other);
+                if others.len() > MANY_SAME {
+                    any = true;
+                    others.iter().try_for_each(|&other| add(first, other))?;
+                }
+            } else {
+                add(first, other)?;
+            }
+        }
+        any.then(|| List::of(self.work.join("same.edges"), found.finish()?)).transpose()
     }
 
     /// Copies by the first one of each text.
@@ -307,21 +355,61 @@ impl Clusterer<'_> {
     }
 
     fn star(&self, budget: &Budget, advance: &dyn Fn(u64)) -> Result<(PathBuf, Sorted)> {
-        let mut star = Star::new(self.graph.numbers());
+        let ones_are_same = self.folder.settings.judge.ones_are_same();
+        let mut star = Star::new(self.graph.numbers(), ones_are_same);
         let mut copies = self.copies(budget);
+        // Pages that went along, by the one with which they did.
+        let mut along = Sorter::new(2 * PAGE, budget.bytes / 4, self.work, "along");
+        let mut went_along = false;
         let mut followers = self.list("followers")?;
-        let (mut edges, mut group) = (self.edges()?, Vec::new());
+        let (mut edges, mut group) = (self.edges_and(ones_are_same.then_some(budget))?, Vec::new());
         while let Some(page) = edges.next_group(&mut group)? {
             advance(group.len() as u64);
             if let Some(first) = copy_of(&group) {
                 copies.push(&pair(first, page))?;
-            } else if let Some((leader, similarity)) =
-                star.place(page, group.iter().map(|e| (e.earlier, e.similarity)))
-            {
-                followers.put(&follower(page, leader, Some(similarity)))?;
+                continue;
+            }
+            match star.place(page, group.iter().map(|e| (e.earlier, e.similarity))) {
+                Place::Leads => (),
+                Place::Follows(leader, similarity) => {
+                    let of_leader = |edge: &&Edge| edge.earlier == leader;
+                    let were_compared =
+                        group.iter().filter(of_leader).any(|edge| edge.distance != UNCOMPARED);
+                    let similarity = were_compared.then_some(similarity);
+                    followers.put(&follower(page, leader, similarity))?;
+                }
+                Place::SameAs(other) => {
+                    went_along = true;
+                    along.push(&pair(other, page))?;
+                }
             }
         }
-        Ok((followers.finish()?, copies.finish()?))
+        let (followers, along) = (followers.finish()?, along.finish()?);
+        let followers = match went_along {
+            true => self.with_those_along(&followers, along, budget)?,
+            false => followers,
+        };
+        Ok((followers, copies.finish()?))
+    }
+
+    /// Followers, and those that went along with one of them: they follow the same leader, with which they were not
+    /// compared.
+    fn with_those_along(&self, followers: &Path, mut along: Sorted, budget: &Budget) -> Result<PathBuf> {
+        let mut near = Follow::open(followers)?;
+        let mut went = Sorter::new(FOLLOWER, budget.bytes / 4, self.work, "went along");
+        while let Some(record) = along.next()? {
+            let (other, page) = (page_of(record), page_of(&record[PAGE..]));
+            if let Some((leader, _)) = near.of(other)? {
+                went.push(&follower(page, leader, None))?;
+            }
+        }
+        let went = List::of(self.work.join("along"), went.finish()?)?;
+        let mut all = Merge::of(FOLLOWER, vec![list(followers)?, list(&went)?])?;
+        let mut merged = self.list("all followers")?;
+        while let Some(record) = all.next()? {
+            merged.put(record)?;
+        }
+        merged.finish()
     }
 
     fn connected(&self, bits: u64, advance: &dyn Fn(u64)) -> Result<(PathBuf, Sorted, Budget)> {

@@ -137,10 +137,21 @@ impl Graph {
     /// # Errors
     /// If they cannot be read.
     pub fn edges(&self) -> Result<Merge> {
-        let sources = match &self.pairs {
-            Pairs::ByNumber(bodies) => bodies.iter().map(source).collect::<Result<_>>()?,
+        self.edges_and(None)
+    }
+
+    /// All pairs, by their later pages, each once, and those of another list in that order.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn edges_and(&self, more: Option<&Path>) -> Result<Merge> {
+        let mut sources = match &self.pairs {
+            Pairs::ByNumber(bodies) => bodies.iter().map(source).collect::<Result<Vec<_>>>()?,
             Pairs::ByRank { copies, near, .. } => vec![list(copies)?, list(near)?],
         };
+        if let Some(more) = more {
+            sources.push(list(more)?);
+        }
         Merge::of(Edge::WIDTH, sources)
     }
 
@@ -175,7 +186,7 @@ impl Graph {
     }
 }
 
-fn list(path: &Path) -> Result<Source> {
+pub(super) fn list(path: &Path) -> Result<Source> {
     let file = File::open(path).map_err(|error| Error::io(path, error))?;
     Ok((path.to_path_buf(), Box::new(BufReader::with_capacity(1 << 16, file))))
 }
