@@ -8,7 +8,7 @@ use crate::audit;
 use crate::collection::Two;
 use crate::error::{Error, Result};
 use crate::id::Document;
-use crate::judge::{BETWEEN, WITHIN, shares};
+use crate::judge::{BESIDE, BETWEEN, WITHIN, behind, shares};
 use crate::net::{Crowds, Ran, Scores, Searched};
 use crate::resemblance::{Bits, Sieve, Test};
 use crate::search::Cost;
@@ -295,6 +295,8 @@ impl Company {
     /// Of the pages with one hash, those with the least digests stand for the others: all are compared with the first
     /// so many of them.
     pub const WITHIN: usize = WITHIN;
+    /// And with so many that stand just before them, in the order of digests.
+    pub const BESIDE: usize = BESIDE;
     /// Pages of a hash of which any are compared with those of another, at most; those with the least digests.
     pub const BETWEEN: usize = BETWEEN;
 
@@ -349,9 +351,9 @@ impl Company {
         if band == 0 {
             for texts in sketches.iter().filter(|texts| texts.len() > 1) {
                 let before = met.compared;
-                for (at, first) in texts.iter().enumerate().take(WITHIN) {
+                for (at, first) in texts.iter().enumerate() {
                     let anchor = Anchor::new(self.measure, first);
-                    texts[at + 1..]
+                    behind(texts, at)
                         .iter()
                         .for_each(|second| self.judge(&anchor, first, second, met, &mut found));
                 }
@@ -415,7 +417,17 @@ impl Company {
         met.buckets = u64::from(sketches > 1);
         let followers = if is_crowd { neighbours } else { full_bucket };
         let (window, within, pages) = (VecDeque::new(), Vec::new(), 0);
-        Meeting { company: *self, band, followers, is_crowded, window, within, pages, met }
+        Meeting {
+            company: *self,
+            band,
+            followers,
+            is_crowded,
+            window,
+            within,
+            beside: VecDeque::new(),
+            pages,
+            met,
+        }
     }
 
     fn judge<'c>(
@@ -475,6 +487,8 @@ pub struct Meeting<C> {
     window: VecDeque<Together>,
     /// The pages of the last sketch that all others of it are compared with.
     within: Vec<Owned>,
+    /// Those behind them that the next one of it is compared with.
+    beside: VecDeque<Owned>,
     pages: u64,
     met: Met,
 }
@@ -492,6 +506,7 @@ impl<C: Fn(usize, u32) -> bool> Meeting<C> {
             }
             self.window.push_back(Together { texts: Vec::new(), number: 0 });
             self.within.clear();
+            self.beside.clear();
         }
         let Some(last) = self.window.back_mut() else { return };
         if self.band == 0 {
@@ -499,13 +514,18 @@ impl<C: Fn(usize, u32) -> bool> Meeting<C> {
             self.met.distances.add(0, 0, last.number as u64);
             self.met.repeats += u64::from(last.number > 0);
             let company = self.company;
-            for first in &self.within {
+            for first in self.within.iter().chain(&self.beside) {
                 let first = first.companion();
                 company.judge(&Anchor::new(company.measure, &first), &first, page, &mut self.met, &mut found);
             }
-            self.met.skipped += (last.number - self.within.len()) as u64;
+            self.met.skipped += (last.number - self.within.len() - self.beside.len()) as u64;
             if self.within.len() < WITHIN {
                 self.within.push(Owned::of(page));
+            } else {
+                if self.beside.len() == BESIDE {
+                    self.beside.pop_front();
+                }
+                self.beside.push_back(Owned::of(page));
             }
         }
         if last.texts.len() < BETWEEN {

@@ -193,6 +193,10 @@ pub(crate) struct Verdicts {
 /// so that the first of them stand for all.
 pub(crate) const WITHIN: usize = 32;
 
+/// Texts of that sketch before it, in the order of digests, that each is compared with besides: few pages are near one
+/// that stays if all are near those alone that stand for them.
+pub(crate) const BESIDE: usize = 16;
+
 /// Pairs of texts that are compared for two sketches.
 pub(crate) const BETWEEN: usize = 16;
 
@@ -203,7 +207,8 @@ const AT_ONCE: usize = 1 << 12;
 /// each other, and keeps the pairs that pass. None if the judge goes by the net.
 ///
 /// Of a sketch with many texts, those with the least digests stand for the others: all are compared with the
-/// first [`WITHIN`] of them, and at most [`BETWEEN`] pairs are compared for two sketches.
+/// first [`WITHIN`] of them and the last [`BESIDE`] before them, and at most [`BETWEEN`] pairs are compared for two
+/// sketches.
 pub(crate) fn judge(
     judge: Judge,
     evidence: &Evidence<'_>,
@@ -223,9 +228,9 @@ pub(crate) fn judge(
     let of = |slot: Slot| &ordered[slot.index()][..];
     let within = |texts: &[Text]| {
         let mut part = Verdicts::default();
-        for (at, &first) in texts.iter().enumerate().take(WITHIN) {
+        for (at, &first) in texts.iter().enumerate() {
             let anchor = evidence.anchor(measure, first);
-            for &second in &texts[at + 1..] {
+            for &second in behind(texts, at) {
                 let distance = evidence.distance(first, second).unwrap_or(0);
                 part.compare(first, second, distance, anchor.with(&evidence.page(second)), threshold);
             }
@@ -273,6 +278,12 @@ pub(crate) fn judge(
     by_slot.chunks(AT_ONCE).for_each(|pairs| add(pairs.par_iter().map(|pairs| between(pairs)).collect()));
     all.pairs.par_sort_unstable_by_key(|pair| (pair.a, pair.b));
     Some(all)
+}
+
+/// Of the texts of a sketch, by their digests, those behind one that are compared with it.
+pub(crate) fn behind<T>(texts: &[T], at: usize) -> &[T] {
+    let rest = &texts[at + 1..];
+    if at < WITHIN { rest } else { &rest[..rest.len().min(BESIDE)] }
 }
 
 /// How many of so many texts on either side are compared with each other: at most [`BETWEEN`] pairs, and of

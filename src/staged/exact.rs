@@ -29,7 +29,7 @@ use flipside_core::settings::{Net, Settings, Sketches};
 use flipside_core::streamed::Bits;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -339,21 +339,28 @@ impl Joiner<'_> {
             }
             Ok::<(), Error>(())
         };
-        let mut found = 0;
+        let (mut found, mut beside) = (0, VecDeque::new());
         while let Some(record) = sorted.next()? {
             let page = page_of(&record[24..]);
             if record[..8] != hash {
                 put(&mut file, hash, &pages, number)?;
                 pages.clear();
+                beside.clear();
                 number = Number::default();
                 hash.copy_from_slice(&record[..8]);
             }
-            for &other in pages.iter().filter(|&&other| self.is_asked(page, other)) {
+            let before = pages.iter().chain(&beside);
+            for &other in before.filter(|&&other| self.is_asked(page, other)) {
                 found += 1;
                 pairs.push(&pair_bytes(page, other))?;
             }
             if pages.len() < Company::WITHIN {
                 pages.push(page);
+            } else {
+                if beside.len() == Company::BESIDE {
+                    beside.pop_front();
+                }
+                beside.push_back(page);
             }
             number.add(page < self.folder.first_compared());
         }
