@@ -31,6 +31,11 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
+    /// Bytes of text, id and URL.
+    pub fn bytes(&self) -> u64 {
+        [self.record_id, self.url, Some(self.text)].into_iter().flatten().map(str::len).sum::<usize>() as u64
+    }
+
     /// The first of its languages; empty where none is named.
     pub fn first_language(&self) -> &'a str {
         self.language.and_then(|languages| languages.split(',').next()).unwrap_or_default().trim()

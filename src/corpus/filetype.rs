@@ -100,6 +100,21 @@ impl Compression {
         }
     }
 
+    /// Whether a gzip file is of short members, as far as its head tells: it ends there, or two members do.
+    pub fn has_short_members(self, head: &[u8]) -> bool {
+        let (mut rest, mut members) = (head, 0);
+        while let Some(deflated) = gzip::behind_header(rest).filter(|_| self == Self::Gzip && members < 2) {
+            let mut decoder = flate2::bufread::DeflateDecoder::new(deflated);
+            if std::io::copy(&mut decoder, &mut std::io::sink()).is_err() {
+                return false;
+            }
+            members += 1;
+            // Checksum and length stand behind it.
+            rest = decoder.into_inner().get(8..).unwrap_or_default();
+        }
+        members > 1 || members == 1 && rest.is_empty()
+    }
+
     /// What the start of a compressed file decodes to, as far as it does.
     pub fn decoded_head(self, head: &[u8]) -> Vec<u8> {
         let mut start = vec![0; 4 << 10];

@@ -369,12 +369,12 @@ impl Input {
 
 /// Bytes that decompressing a file holds, which begins like this.
 fn held_to_decode(input: &Input, head: &[u8]) -> u64 {
-    // A record of WET is a member of its own; of a longer one, what is stored is kept to look for another in it, should
-    // it be damaged, and what is decoded comes in large pieces.
-    let kept = if input.format == Format::Wet { 1 << 20 } else { input.stored_bytes().min(window::KEPT) };
+    // In WET files each record is a member of its own. Of a longer one, what is stored is kept to look for another in it,
+    // should it be damaged, and what is decoded comes in large pieces.
+    let kept = input.stored_bytes().min(window::KEPT);
     match input.compression {
         Compression::None => 0,
-        Compression::Gzip if input.format == Format::Wet => kept + (2 << 20),
+        Compression::Gzip if input.compression.has_short_members(head) => kept.min(1 << 20) + (2 << 20),
         Compression::Gzip => kept + (14 << 20),
         Compression::Zstd => kept + (2 << 20) + (1 << window_bits(head).unwrap_or(23).min(31)),
     }

@@ -54,14 +54,16 @@ pub struct Seen {
     pub name_bytes: u64,
     /// Bytes of their texts.
     pub text_bytes: u64,
+    /// Bytes of the longest of them, with its id and URL.
+    pub longest: u64,
 }
 
 impl Seen {
     fn add(&mut self, page: &Record<'_>) {
         self.pages += 1;
-        let names = [page.record_id, page.url];
-        self.name_bytes += names.into_iter().flatten().map(str::len).sum::<usize>() as u64;
+        self.name_bytes += page.bytes() - page.text.len() as u64;
         self.text_bytes += page.text.len() as u64;
+        self.longest = self.longest.max(page.bytes());
     }
 }
 
@@ -89,6 +91,7 @@ impl<'a> Room<'a> {
         seen.pages += more.pages;
         seen.name_bytes += more.name_bytes;
         seen.text_bytes += more.text_bytes;
+        seen.longest = seen.longest.max(more.longest);
         if !(self.fits)(*seen) {
             self.is_full.store(true, Ordering::Relaxed);
         }

@@ -2,7 +2,7 @@
 //! come to the folder of results that a run in memory makes.
 
 use super::cluster::{Grouping, cluster_folder};
-use super::estimate::Estimate;
+use super::estimate::{Estimate, Rooms};
 use super::exact::{company_of, distance_of};
 use super::join::{all_edges, join_folder};
 use super::kept::Kept;
@@ -42,8 +42,8 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Finds the near-duplicates of a corpus as [`pipeline::dedup`](crate::pipeline::dedup()) does, in memory where that
@@ -78,15 +78,24 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         expected_bytes: held,
         ..MemoryReport::default()
     };
-    let can = can_be_staged(job).and_then(|()| room(job, &files.inputs, &expected, limit));
+    let can = can_be_staged(job).and_then(|()| rooms(job, &files.inputs, &expected, limit));
     // Nothing was promised, and there is no other way.
     let is_bounded = can.is_ok() || job.memory.is_some();
+    // What pages had come to when they were too many.
+    let over = Mutex::new(None);
     let in_memory = || {
         let held = |seen| expected.of_seen(seen).in_memory(&job.settings);
+        let fits = |seen| {
+            let fits = !is_bounded || held(seen) <= limit;
+            if !fits {
+                over.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(seen);
+            }
+            fits
+        };
         let bounds = Bounds {
             files: files.clone(),
             folder: begun.take(),
-            fits: &|seen| !is_bounded || held(seen) <= limit,
+            fits: &fits,
             // Pairs beyond a few have what the pages leave.
             most_pairs: &|seen| match is_bounded {
                 true => seen.pages / 2 + limit.saturating_sub(held(seen)) / PAIR_BYTES,
@@ -114,12 +123,19 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
             }
             Err(Error::TooManyPages { pages, read_bytes, of_bytes }) => {
                 let before = expected.pages;
+                if let Some(seen) = *over.lock().unwrap_or_else(PoisonError::into_inner) {
+                    expected = expected.of_seen(seen);
+                }
                 // As many of the rest, at the least.
                 expected.pages = (pages as f64 * of_bytes as f64 / read_bytes.max(1) as f64) as u64;
                 told.expected_pages = expected.pages;
                 told.expected_bytes = expected.in_memory(&job.settings);
+                let longest = match expected.has_long_page() {
+                    true => format!(", of which the longest has {},", told_bytes(expected.longest())),
+                    false => String::new(),
+                };
                 format!(
-                    "{} fill it with {} % of the input read, and {before} were expected in all",
+                    "{}{longest} fill it with {} % of the input read, and {before} were expected in all",
                     counted(pages, "page", "pages"),
                     100 * read_bytes / of_bytes.max(1),
                 )
@@ -127,17 +143,17 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
             done => return done,
         };
         let limit_told = told_bytes(limit);
-        let can = can.and_then(|_| room(job, &files.inputs, &expected, limit));
-        let room =
+        let can = can.and_then(|_| rooms(job, &files.inputs, &expected, limit));
+        let rooms =
             can.map_err(|why| Error::parameter("memory", &limit_told, format!("more: {too_much}; {why}")))?;
         progress.note(&format!(
             "{limit_told} of memory is not enough: {too_much}. The run begins again, in stages on disk"
         ));
         give_back();
-        return on_disk(job, files, &expected, told, room, progress);
+        return on_disk(job, files, &expected, told, rooms, progress);
     }
     match (can, job.memory) {
-        (Ok(room), _) => {
+        (Ok(rooms), _) => {
             drop(begun.take());
             if held > limit {
                 progress.note(&format!(
@@ -146,7 +162,7 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
                     told_bytes(limit)
                 ));
             }
-            on_disk(job, files, &expected, told, room, progress)
+            on_disk(job, files, &expected, told, rooms, progress)
         }
         (Err(why), Some(memory)) if held > limit => {
             let expected =
@@ -166,8 +182,8 @@ pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     job.settings.check()?;
     let limit = job.memory.unwrap_or_else(memory_share);
     let (files, expected) = expected(job)?;
-    let can = can_be_staged(job).and_then(|()| room(job, &files.inputs, &expected, limit));
-    let room =
+    let can = can_be_staged(job).and_then(|()| rooms(job, &files.inputs, &expected, limit));
+    let rooms =
         can.map_err(|why| Error::parameter("memory", told_bytes(limit), format!("a run that fits; {why}")))?;
     let expected_bytes = expected.in_memory(&job.settings);
     let told = MemoryReport {
@@ -176,7 +192,7 @@ pub fn dedup_on_disk(job: &Job, progress: &dyn Progress) -> Result<Summary> {
         expected_bytes,
         ..MemoryReport::default()
     };
-    on_disk(job, files, &expected, told, room, progress)
+    on_disk(job, files, &expected, told, rooms, progress)
 }
 
 /// The job's files, and what their pages are expected to be.
@@ -203,11 +219,11 @@ fn can_be_staged(job: &Job) -> Result<(), String> {
     }
 }
 
-/// Bytes of pages that each thread may hold while they are sketched, if the memory is enough for all stages.
-fn room(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result<u64, String> {
+/// Room of threads for pages while they are sketched, if the memory is enough for all stages.
+fn rooms(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result<Rooms, String> {
     let held = held_of(expected.pages);
     Budget::beside(limit, held).map_err(|error| format!("nor is it enough on disk: {error}"))?;
-    let room = expected.room(limit).map_err(|least| {
+    let rooms = expected.rooms(limit, job.memory.is_some()).map_err(|least| {
         format!("nor is it enough on disk, where so many threads take {}", told_bytes(least))
     })?;
     // Pages are copied one after the other, but the rows of a Parquet file are gathered before.
@@ -221,7 +237,7 @@ fn room(job: &Job, inputs: &[Input], expected: &Estimate, limit: u64) -> Result<
             printable_path(&largest.path),
             told_bytes(needed)
         )),
-        _ => Ok(room),
+        _ => Ok(rooms),
     }
 }
 
@@ -288,7 +304,7 @@ fn on_disk(
     files: Against,
     expected: &Estimate,
     told: MemoryReport,
-    room: u64,
+    rooms: Rooms,
     progress: &dyn Progress,
 ) -> Result<Summary> {
     if job.writes.pages_parquet && cfg!(not(feature = "parquet")) {
@@ -303,7 +319,7 @@ fn on_disk(
     if work.is_begun {
         progress.note(&format!("going on with what an earlier run has left in {shown}"));
     }
-    let done = in_stages(job, files, expected, told, room, (work.path(), &folder), progress);
+    let done = in_stages(job, files, expected, told, rooms, (work.path(), &folder), progress);
     match done {
         Ok(summary) => {
             // A run that is killed from here on has its results, or begins anew.
@@ -336,7 +352,7 @@ fn in_stages(
     files: Against,
     expected: &Estimate,
     told: MemoryReport,
-    room: u64,
+    rooms: Rooms,
     (work, folder): (&Path, &OutputFolder),
     progress: &dyn Progress,
 ) -> Result<Summary> {
@@ -345,7 +361,7 @@ fn in_stages(
         Watching { inner: progress, work, most: AtomicU64::new(0), last: Mutex::new(Instant::now()) };
     let scratch = workplace(&work.join("tables"))?;
     let scratch = scratch.path();
-    let run = Run { job, files, limit: told.limit_bytes, room, work, scratch, watching: &watching };
+    let run = Run { job, files, limit: told.limit_bytes, rooms, work, scratch, watching: &watching };
     job.with_threads(|| {
         let stages = Stages::new(&watching);
         run.run(folder, expected, told, &stages)
@@ -357,7 +373,7 @@ struct Run<'a> {
     files: Against,
     limit: u64,
     /// Bytes of pages that each thread may hold while they are sketched.
-    room: u64,
+    rooms: Rooms,
     /// What can be gone on with.
     work: &'a Path,
     /// What cannot.
@@ -595,7 +611,7 @@ impl Run<'_> {
             shard: Shard::default(),
             settings: job.settings.clone(),
         };
-        sketch_files(&sketch, inputs, self.room, self.watching)
+        sketch_files(&sketch, inputs, &self.rooms, self.watching)
     }
 
     /// The inputs of the files of sketches, in the order of these, each with its number.

@@ -4,6 +4,7 @@ use crate::corpus::{Input, Peeked, ReadOptions, peek};
 use crate::pipeline::pages::Seen;
 use flipside_core::collection::Keeping;
 use flipside_core::settings::{Settings, Sketches};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is expected of the pages of some files.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,6 +19,8 @@ pub struct Estimate {
     pub packed_names: f64,
     /// Bytes of a page's text.
     pub text: f64,
+    /// Bytes of the longest page so far, with its id and URL.
+    longest: u64,
     /// Threads that work on them.
     threads: usize,
     /// Bytes that are read ahead from stores.
@@ -26,8 +29,11 @@ pub struct Estimate {
 
 /// What a run holds whatever it works on.
 pub const HELD_ANYWAY: u64 = 12 << 20;
-/// What a thread holds besides: its buffers, which are of the length of pages, and memory that it keeps.
+/// What a thread holds besides: its buffers, and memory that it keeps.
 const HELD_BY_THREAD: u64 = 4 << 20;
+/// How often a long page, with its id and URL, is in those buffers: as it is stored, as it is decoded, as it is cut, and
+/// as it is written.
+const IN_BUFFERS: u64 = 4;
 /// Bytes of a page's row in a table of documents, beside its names.
 const ROW: f64 = 88.0;
 /// Bytes of a page while it is sketched, beside its sketches and names: its row and its place.
@@ -40,6 +46,16 @@ pub const LEAST_ROOM: u64 = 1 << 20;
 const FACTS: f64 = 40.0;
 
 impl Estimate {
+    /// Whether a page is so long that what threads hold depends on it.
+    pub fn has_long_page(&self) -> bool {
+        self.longest * IN_BUFFERS > HELD_BY_THREAD
+    }
+
+    /// Bytes of the longest page that has been seen, with its id and URL.
+    pub fn longest(&self) -> u64 {
+        self.longest
+    }
+
     /// That of some files.
     pub fn of(inputs: &[Input], options: &ReadOptions) -> Self {
         let Peeked { pages, stored_bytes, name_bytes, packed_name_bytes, text_bytes } = peek(inputs, options);
@@ -49,38 +65,53 @@ impl Estimate {
         let [names, packed_names, text] = [name_bytes, packed_name_bytes, text_bytes].map(each);
         let (pages, threads) = ((stored as f64 * density) as u64, options.threads);
         let read_ahead = read_ahead(inputs.iter(), threads);
-        Self { pages, density, names, packed_names, text, threads, read_ahead }
+        Self { pages, density, names, packed_names, text, longest: 0, threads, read_ahead }
     }
 
     /// That of so many pages, whose ids and URLs have so many bytes, as they are and compressed, and whose texts,
     /// and of so many threads.
     pub fn new(pages: u64, [names, packed_names]: [f64; 2], text: f64, threads: usize) -> Self {
-        Self { pages, density: 0.0, names, packed_names, text, threads, read_ahead: 0 }
+        Self { pages, density: 0.0, names, packed_names, text, longest: 0, threads, read_ahead: 0 }
     }
 
     /// The same where pages have come to this.
     pub fn of_seen(&self, seen: Seen) -> Self {
         let each = |bytes: u64| bytes as f64 / seen.pages.max(1) as f64;
-        Self { pages: seen.pages, names: each(seen.name_bytes), text: each(seen.text_bytes), ..*self }
+        let [names, text] = [seen.name_bytes, seen.text_bytes].map(each);
+        Self { pages: seen.pages, names, text, longest: seen.longest, ..*self }
+    }
+
+    /// Bytes that all threads hold beside pages.
+    fn by_threads(&self) -> u64 {
+        self.threads as u64 * held_by_thread(self.longest)
     }
 
     /// Bytes of pages that each thread may hold when files are sketched in so much memory; if that is too little, what
     /// it takes.
     pub fn room(&self, memory: u64) -> Result<u64, u64> {
-        room(memory, self.threads, self.read_ahead)
+        room(memory, self.threads, self.read_ahead, self.longest)
+    }
+
+    /// The same as pages are read, each of which may be longer than those before it. Unless the memory was promised,
+    /// there is always some.
+    ///
+    /// # Errors
+    /// What it takes, if that is more.
+    pub fn rooms(&self, memory: u64, is_promised: bool) -> Result<Rooms, u64> {
+        Rooms::new(memory, self.threads, self.read_ahead, self.longest, is_promised)
     }
 
     /// Bytes that sketching these files in so much memory is expected to take.
     pub fn sketching(&self, settings: &Settings, memory: u64) -> u64 {
         let pages = self.pages as f64 * (sketch_bytes(settings) as f64 + NAMED + self.names);
-        let held = HELD_ANYWAY + self.threads as u64 * HELD_BY_THREAD + self.read_ahead;
+        let held = HELD_ANYWAY + self.by_threads() + self.read_ahead;
         let room = self.room(memory).unwrap_or(LEAST_ROOM);
         held + (pages as u64).min(self.threads as u64 * room)
     }
 
     /// Bytes that writing kept pages takes, one after the other.
     pub fn writing(&self, held: u64) -> u64 {
-        HELD_ANYWAY + self.threads as u64 * HELD_BY_THREAD + self.read_ahead + held
+        HELD_ANYWAY + self.by_threads() + self.read_ahead + held
     }
 
     /// Bytes that writing the kept pages of a Parquet file is expected to take, which are gathered before; of so many
@@ -121,7 +152,7 @@ impl Estimate {
         let read = ROW + self.names + FACTS + kept;
         let pages = |each: f64| (self.pages as f64 * each) as u64;
         let most = (self.read_ahead + pages(read)).max(pages(self.merged(kept).max(read + joined)));
-        HELD_ANYWAY + self.threads as u64 * HELD_BY_THREAD + most
+        HELD_ANYWAY + self.by_threads() + most
     }
 }
 
@@ -131,11 +162,96 @@ pub fn read_ahead<'a>(inputs: impl ExactSizeIterator<Item = &'a Input>, threads:
     open * inputs.map(Input::read_ahead).max().unwrap_or(0)
 }
 
+/// What a thread holds where the longest page has so many bytes.
+fn held_by_thread(longest: u64) -> u64 {
+    longest.saturating_mul(IN_BUFFERS).max(HELD_BY_THREAD)
+}
+
+/// Room of threads for pages that they sketch, beside the buffers that pages are read in: the longer these are, the less.
+#[derive(Debug)]
+pub struct Rooms {
+    memory: u64,
+    threads: usize,
+    read_ahead: u64,
+    is_promised: bool,
+    /// Bytes of the longest page so far, with its id and URL.
+    longest: AtomicU64,
+    /// Bytes of pages that each thread may hold.
+    room: AtomicU64,
+}
+
+impl Rooms {
+    /// For so many threads and so many bytes that are read ahead, in so much memory, where the longest page has so many
+    /// bytes; unless the memory was promised, there is always some.
+    ///
+    /// # Errors
+    /// What it takes, if that is more.
+    pub fn new(
+        memory: u64,
+        threads: usize,
+        read_ahead: u64,
+        longest: u64,
+        is_promised: bool,
+    ) -> Result<Self, u64> {
+        let longest = longest.max(HELD_BY_THREAD / IN_BUFFERS);
+        let rooms = Self {
+            memory,
+            threads,
+            read_ahead,
+            is_promised,
+            longest: longest.into(),
+            room: AtomicU64::new(0),
+        };
+        rooms.make(longest)?;
+        Ok(rooms)
+    }
+
+    /// So many bytes, however long pages are.
+    #[cfg(test)]
+    pub fn of(bytes: u64) -> Self {
+        let (longest, room) = (u64::MAX.into(), bytes.into());
+        Self { memory: 0, threads: 1, read_ahead: 0, is_promised: false, longest, room }
+    }
+
+    /// Bytes of pages that each thread may hold.
+    pub fn bytes(&self) -> u64 {
+        self.room.load(Ordering::Relaxed)
+    }
+
+    /// The memory that was set.
+    pub fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// Hears of a page of so many bytes.
+    ///
+    /// # Errors
+    /// What it takes to read such pages, if it is more than there is.
+    pub fn hear(&self, page: u64) -> Result<(), u64> {
+        // Nearly all pages come to no more than this.
+        if page <= self.longest.load(Ordering::Relaxed)
+            || self.longest.fetch_max(page, Ordering::Relaxed) >= page
+        {
+            return Ok(());
+        }
+        self.make(page)
+    }
+
+    fn make(&self, longest: u64) -> Result<(), u64> {
+        let room = match room(self.memory, self.threads, self.read_ahead, longest) {
+            Err(_) if !self.is_promised => LEAST_ROOM,
+            room => room?,
+        };
+        self.room.store(room, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
 /// Bytes of pages that each of so many threads may hold when files are sketched in so much memory, of which they hold
-/// so many read ahead; if that is too little, what it takes.
-pub fn room(memory: u64, threads: usize, read_ahead: u64) -> Result<u64, u64> {
+/// so many read ahead, and buffers for a page of so many; if that is too little, what it takes.
+fn room(memory: u64, threads: usize, read_ahead: u64, longest: u64) -> Result<u64, u64> {
     let threads = threads.max(1) as u64;
-    let held = HELD_ANYWAY + threads * HELD_BY_THREAD + read_ahead;
+    let held = HELD_ANYWAY + threads * held_by_thread(longest) + read_ahead;
     // Lists grow in parts of memory of their own, which leave gaps: seen up to a third.
     match memory.saturating_sub(held) / threads * 2 / 3 {
         room @ LEAST_ROOM.. => Ok(room),
@@ -161,11 +277,31 @@ mod tests {
     #[test]
     fn what_is_told_to_be_the_least_is_enough_and_less_is_not() {
         for (threads, read_ahead) in [(1, 0), (2, 0), (3, 1), (64, 8 << 20)] {
-            let least = room(0, threads, read_ahead).unwrap_err();
-            assert!(room(least, threads, read_ahead).is_ok_and(|room| room >= LEAST_ROOM));
-            assert_eq!(room(least - 8 * threads as u64, threads, read_ahead), Err(least));
-            let most = room(1 << 40, threads, read_ahead).unwrap();
-            assert!(most * threads as u64 + HELD_ANYWAY < 1 << 40);
+            for longest in [0, 1 << 20, 9 << 20] {
+                let room = |memory| room(memory, threads, read_ahead, longest);
+                let least = room(0).unwrap_err();
+                assert!(room(least).is_ok_and(|room| room >= LEAST_ROOM));
+                assert_eq!(room(least - 8 * threads as u64), Err(least));
+                let most = room(1 << 40).unwrap();
+                assert!(most * threads as u64 + HELD_ANYWAY < 1 << 40);
+            }
         }
+    }
+
+    #[test]
+    fn a_longer_page_leaves_less_room_to_all() {
+        let least = room(0, 2, 0, 1 << 20).unwrap_err();
+        assert_eq!(Rooms::new(least - (1 << 20), 2, 0, 0, true).unwrap_err(), least);
+        let rooms = Rooms::new(least + (20 << 20), 2, 0, 0, true).unwrap();
+        let before = rooms.bytes();
+        assert_eq!((rooms.hear(1 << 20), rooms.bytes()), (Ok(()), before));
+        assert_eq!(rooms.hear(2 << 20), Ok(()));
+        // Each thread has four times as much in its buffers, and of what is left two thirds for pages.
+        assert!(rooms.bytes().abs_diff(before - (4 << 20) * 2 / 3) < 9, "{before} {}", rooms.bytes());
+        assert_eq!((rooms.hear(1 << 20), rooms.hear(2 << 20)), (Ok(()), Ok(())));
+        assert!(rooms.hear(9 << 20).is_err_and(|needed| needed > rooms.memory()));
+        // Nothing was promised.
+        let rooms = Rooms::new(0, 2, 0, 0, false).unwrap();
+        assert_eq!((rooms.hear(9 << 20), rooms.bytes()), (Ok(()), LEAST_ROOM));
     }
 }

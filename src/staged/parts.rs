@@ -2,11 +2,14 @@
 //! they outgrow its memory, it puts them on disk as a part. At last all parts are read in order of the file, a
 //! column at a time.
 
+use super::estimate::Rooms;
 use super::names::{NamedIn, Names};
 use super::sketches::{Column, Layout};
+use super::told_bytes;
 use crate::corpus::{self, Document, FileReading, Input, ReadOptions, TextSum};
 use crate::error::{Error, Result};
 use crate::making::Unfinished;
+use crate::wording::printable_path;
 use flipside_core::settings::Settings;
 use flipside_core::sketch::{Sketch, SketchValue, Sketcher};
 use std::collections::BTreeMap;
@@ -231,8 +234,8 @@ pub struct Sketching<'a> {
     pub settings: &'a Settings,
     /// Whether pages have scores.
     pub scored: bool,
-    /// Bytes of pages that each thread may hold.
-    pub room: u64,
+    /// Room for pages.
+    pub rooms: &'a Rooms,
     /// Where the rest goes.
     pub scratch: &'a Scratch,
 }
@@ -249,7 +252,7 @@ impl Sketching<'_> {
         options: &ReadOptions,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Parts> {
-        let Self { settings, scored, room, scratch } = *self;
+        let Self { settings, scored, rooms, scratch } = *self;
         let others = || Error::parameter("sketches", "others", "both");
         let layout = Layout::new(settings, 0, scored).ok_or_else(others)?;
         let shape = Shape::of(&layout);
@@ -269,10 +272,22 @@ impl Sketching<'_> {
         let has_failed = AtomicBool::new(false);
         let each = |worker: &mut Result<Worker>, page: Document<'_>| {
             let Ok(working) = worker else { return };
-            working.add(&shape, &page);
-            if working.stream.bytes() as u64 >= room
-                && let Err(error) = working.stream.spill(scratch)
-            {
+            let heard = rooms.hear(page.bytes()).map_err(|needed| {
+                let expected = format!(
+                    "at least {}, or fewer threads: record {} of {} has {}",
+                    told_bytes(needed),
+                    page.id.row,
+                    printable_path(&input.path),
+                    told_bytes(page.bytes())
+                );
+                Error::parameter("memory", told_bytes(rooms.memory()), expected)
+            });
+            let done = heard.and_then(|()| {
+                working.add(&shape, &page);
+                let is_full = working.stream.bytes() as u64 >= rooms.bytes();
+                if is_full { working.stream.spill(scratch) } else { Ok(()) }
+            });
+            if let Err(error) = done {
                 *worker = Err(error);
                 has_failed.store(true, Ordering::Relaxed);
             }
@@ -518,7 +533,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("pages");
         let scratch = Scratch::beside(&place);
-        let sketching = Sketching { settings, scored: true, room, scratch: &scratch };
+        let sketching = Sketching { settings, scored: true, rooms: &Rooms::of(room), scratch: &scratch };
         let parts = sketching.read(input, options, &|_| ()).unwrap();
         let known =
             format!("{} {} {:?} {:?}", parts.pages, parts.text_bytes, parts.file.texts, parts.languages);
@@ -629,7 +644,8 @@ mod tests {
         let input = discover(&[path], &DiscoverOptions::default()).unwrap().remove(0);
         let scratch = Scratch::beside(&folder.path().join("none/at all"));
         let settings = Settings::default();
-        let sketching = Sketching { settings: &settings, scored: false, room: 1000, scratch: &scratch };
+        let sketching =
+            Sketching { settings: &settings, scored: false, rooms: &Rooms::of(1000), scratch: &scratch };
         for threads in [1, 3] {
             let options = ReadOptions { threads, block_bytes: 1000, ..ReadOptions::default() };
             let read = AtomicUsize::new(0);

@@ -1,6 +1,6 @@
 //! The first stage: a file of sketches and one of names for each input file.
 
-use super::estimate::{LEAST_ROOM, read_ahead, room};
+use super::estimate::{Rooms, read_ahead};
 use super::parts::{Parts, Scratch, Sketching};
 use super::sketches::{self, InputMark, ReadingRules, SketchFile};
 use super::{told_bytes, working};
@@ -139,19 +139,16 @@ pub fn sketch(job: &SketchJob, progress: &dyn Progress) -> Result<Sketched> {
     let done = with_threads(job.threads, || {
         let threads = rayon::current_num_threads();
         let read_ahead = read_ahead(inputs.iter().copied(), threads);
-        let room = match (room(job.memory.unwrap_or_else(memory_share), threads, read_ahead), job.memory) {
-            (Ok(room), _) => room,
-            // Nothing was promised.
-            (Err(_), None) => LEAST_ROOM,
-            (Err(least), Some(memory)) => {
-                let expected = format!("at least {} for so many threads", told_bytes(least));
-                return Err(Error::parameter("memory", told_bytes(memory), expected));
-            }
-        };
+        let memory = job.memory.unwrap_or_else(memory_share);
+        let rooms = Rooms::new(memory, threads, read_ahead, 0, job.memory.is_some()).map_err(|least| {
+            let expected = format!("at least {} for so many threads", told_bytes(least));
+            Error::parameter("memory", told_bytes(memory), expected)
+        })?;
         let options = ReadOptions { threads: threads_of_file(inputs.len()), ..reading };
         inputs.par_iter().try_for_each(|input| {
             let keeps_reading = false;
-            let one = One { job, input, rules: &rules, options: &options, room, keeps_reading, progress };
+            let one =
+                One { job, input, rules: &rules, options: &options, rooms: &rooms, keeps_reading, progress };
             let Made { there, pages, damaged, .. } = one.sketch()?;
             for (sum, n) in sums.iter().zip([u64::from(there), pages, damaged]) {
                 sum.fetch_add(n, Ordering::Relaxed);
@@ -207,7 +204,7 @@ fn threads_of_file(files: usize) -> usize {
 pub(super) fn sketch_files(
     job: &SketchJob,
     inputs: &[Input],
-    room: u64,
+    rooms: &Rooms,
     progress: &dyn Progress,
 ) -> Result<Vec<Read>> {
     let reading = ReadOptions::new(job.fields.clone(), job.longest_page, job.rules);
@@ -215,7 +212,7 @@ pub(super) fn sketch_files(
         ReadingRules { fields: job.fields.clone(), longest_page: reading.record_cap, rules: job.rules };
     let options = ReadOptions { threads: threads_of_file(inputs.len()), ..reading };
     let one = |input: &Input| -> Result<Read> {
-        let one = One { job, input, rules: &rules, options: &options, room, keeps_reading: true, progress };
+        let one = One { job, input, rules: &rules, options: &options, rooms, keeps_reading: true, progress };
         if input.problem.is_some() {
             return Ok(Read::of(&one.read(&Scratch::beside(&job.out))?));
         }
@@ -244,8 +241,7 @@ struct One<'a> {
     input: &'a Input,
     rules: &'a ReadingRules,
     options: &'a ReadOptions,
-    /// Bytes of pages that each thread may hold.
-    room: u64,
+    rooms: &'a Rooms,
     /// Whether what reading it came to is kept beside its sketches.
     keeps_reading: bool,
     progress: &'a dyn Progress,
@@ -254,9 +250,9 @@ struct One<'a> {
 impl One<'_> {
     /// Reads it, and keeps what its sketches take.
     fn read(&self, scratch: &Scratch) -> Result<Parts> {
-        let Self { job, input, options, room, progress, .. } = *self;
+        let Self { job, input, options, rooms, progress, .. } = *self;
         let scored = job.fields.score.is_some();
-        let sketching = Sketching { settings: &job.settings, scored, room, scratch };
+        let sketching = Sketching { settings: &job.settings, scored, rooms, scratch };
         let parts = sketching.read(input, options, &|bytes| progress.advance(bytes))?;
         parts.file.damage_told().iter().for_each(|told| progress.note(told));
         Ok(parts)
