@@ -262,6 +262,7 @@ fn apply_job(sketches: &Path, inputs: &[PathBuf], out: &Path) -> ApplyJob {
         grouping: Grouping::of(Linkage::Star),
         writes: Outputs { kept: true, removed: true },
         kept_files: KeptFiles::Each,
+        memory: None,
         threads: 0,
         shard: Shard::default(),
     }

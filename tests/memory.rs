@@ -448,6 +448,92 @@ fn memory_that_is_named_is_kept_to_and_what_was_expected_is_told() {
     refused(&["--without-frames"], "--without-frames");
 }
 
+/// What a command says at its end and where errors go, and whether it went well.
+fn said(arguments: &[&str], paths: &[&Path]) -> (String, bool) {
+    let output = flipside().args(arguments).args(paths).output().unwrap();
+    let [out, errors] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    (format!("{out}{errors}"), output.status.success())
+}
+
+/// MiB of the program itself beyond those of an optimised one.
+const UNOPTIMISED: u64 = if cfg!(debug_assertions) { 16 } else { 0 };
+
+/// The peak that a stage told, in MiB.
+fn peak_of(said: &str) -> u64 {
+    let rest = said.split("Peak memory ").nth(1).and_then(|rest| rest.split(' ').next());
+    rest.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no peak in {said}"))
+}
+
+#[test]
+fn long_pages_count_as_often_as_threads_hold_them() {
+    let top = tempfile::tempdir().unwrap();
+    let at = |name: &str| top.path().join(name);
+    let mut rng = SplitMix64::new(3);
+    let word = |rng: &mut SplitMix64| format!("{:08x} ", rng.next_u64() as u32);
+    let text = |rng: &mut SplitMix64, words: usize| (0..words).map(|_| word(rng)).collect::<String>();
+    let pages = (0..24).map(|at| {
+        let words = if at % 2 == 1 { 700_000 } else { 60 };
+        format!("{{\"id\": \"{at}\", \"text\": \"{}\"}}\n", text(&mut rng, words))
+    });
+    let pages: String = pages.collect();
+    fs::write(at("long.jsonl"), pages).unwrap();
+    let sketch = |memory: &str, out: &str| {
+        said(&["sketch", "-q", "--threads", "2", "--memory", memory, "--out", out], &[&at("long.jsonl")])
+    };
+    let out = |name: &str| at(name).to_string_lossy().into_owned();
+    // Without the long pages it would be enough.
+    let (told, is_well) = sketch("36MiB", &out("little"));
+    assert!(!is_well && told.contains("record 1 of") && told.contains("at least 64MiB"), "{told}");
+    let (told, is_well) = sketch("66MiB", &out("sketches"));
+    assert!(is_well, "{told}");
+    for stage in ["join", "cluster"] {
+        said(&[stage, "-q"], &[&at("sketches")]);
+    }
+    let apply = |memory: &str, out: &str| {
+        let arguments = ["apply", "-q", "--threads", "2", "--memory", memory, "--out", out];
+        said(&arguments, &[&at("sketches"), &at("long.jsonl")])
+    };
+    let (told, is_well) = apply("30MiB", &out("none"));
+    assert!(!is_well && told.contains("at least 37MiB") && !at("none").exists(), "{told}");
+    let (told, is_well) = apply("40MiB", &out("kept"));
+    assert!(is_well && peak_of(&told) <= 40 + UNOPTIMISED, "{told}");
+    // In one go, too, what cannot be kept to is refused, and what is promised is kept.
+    let dedup = |memory: &str, out: &str| {
+        said(&["dedup", "-q", "--threads", "2", "--memory", memory, "--out", out], &[&at("long.jsonl")])
+    };
+    let (told, is_well) = dedup("50MiB", &out("refused"));
+    assert!(!is_well && told.contains("64MiB") && !at("refused").exists(), "{told}");
+    let (told, is_well) = dedup("80MiB", &out("result"));
+    let report: Value = serde_json::from_slice(&fs::read(at("result/report.json")).unwrap()).unwrap();
+    let peak = report["peak_memory_bytes"].as_u64().unwrap();
+    assert!(is_well && peak <= 80 << 20, "{told} {peak}");
+}
+
+#[test]
+fn what_stays_is_written_by_as_many_threads_as_memory_is_enough_for() {
+    let top = tempfile::tempdir().unwrap();
+    let at = |name: &str| top.path().join(name);
+    write_files(&at("crawl"), &texts(300, 200, 6), 6);
+    for arguments in [&["sketch", "-q", "--out"][..], &["join", "-q"], &["cluster", "-q"]] {
+        let crawl = [at("sketches"), at("crawl")];
+        let paths: Vec<&Path> = crawl.iter().take(arguments.len() - 1).map(PathBuf::as_path).collect();
+        let (told, is_well) = said(arguments, &paths);
+        assert!(is_well, "{told}");
+    }
+    let apply = |out: &str, memory: &[&str]| {
+        let out = at(out).to_string_lossy().into_owned();
+        let arguments = [&["apply", "-q", "--threads", "8", "--out", &out], memory].concat();
+        said(&arguments, &[&at("sketches"), &at("crawl")])
+    };
+    let (told, is_well) = apply("free", &[]);
+    assert!(is_well, "{told}");
+    let (told, is_well) = apply("little", &["--memory", "12MiB"]);
+    assert!(!is_well && told.contains("--memory 12MiB: expected at least 1"), "{told}");
+    let (told, is_well) = apply("bound", &["--memory", "24MiB"]);
+    assert!(is_well && peak_of(&told) <= 24 + UNOPTIMISED, "{told}");
+    assert_eq!(contents(&at("free")), contents(&at("bound")));
+}
+
 #[test]
 fn pairs_that_memory_does_not_hold_go_on_disk() {
     let top = tempfile::tempdir().unwrap();

@@ -177,6 +177,7 @@ fn clusters_and_kept(
             grouping: grouping.clone(),
             writes: Outputs { kept: true, removed: true },
             kept_files: KeptFiles::Each,
+            memory: None,
             threads,
             shard: format!("{}/{shards}", number + 1).parse().unwrap(),
         };
@@ -599,6 +600,7 @@ fn what_does_not_fit_is_named_and_stays() {
         grouping: Grouping::of(Linkage::Star),
         writes: Outputs { kept: true, removed: true },
         kept_files: KeptFiles::Each,
+        memory: None,
         threads: 1,
         shard: Shard::default(),
     };

@@ -346,6 +346,10 @@ pub(crate) struct ApplyArgs {
     #[arg(long, value_name = "PART", default_value_t, value_parser = parsed::<Shard>)]
     shard: Shard,
 
+    /// Memory that is not exceeded, such as 64MiB: fewer threads write where it is too little for all [default: no limit]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory: Option<u64>,
+
     /// Number of threads (0 = one per core); results are identical
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
     threads: usize,
@@ -375,6 +379,7 @@ impl ApplyArgs {
             grouping: self.groups.grouping(),
             writes: Outputs { kept: asks(OutputName::Kept), removed: asks(OutputName::Removed) },
             kept_files: self.kept_files,
+            memory: self.memory,
             threads: self.threads,
             shard: self.shard,
         };
@@ -392,7 +397,7 @@ impl ApplyArgs {
             let lost = counted(applied.lost, "page that stays", "pages that stay");
             text += &format!(" {lost} could not be read any more.");
         }
-        tell(&(text + "\n"))?;
+        tell(&(text + &peak() + "\n"))?;
         Ok(if applied.lost > 0 { Done::WithDamage } else { Done::Well })
     }
 }

@@ -292,3 +292,30 @@ fn by_name(path: &Path) -> (Option<Format>, Compression) {
     };
     (format, compression)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn short_members_are_told_by_the_head() {
+        let gzip = |bytes: &[u8]| {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        };
+        let long: Vec<u8> = (0..100_000u32).flat_map(|n| n.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+        let (long, short) = (gzip(&long), gzip(b"a page"));
+        let is_short = |members: &[&[u8]], length: usize| {
+            let all = members.concat();
+            Compression::Gzip.has_short_members(&all[..all.len().min(length)])
+        };
+        assert!(is_short(&[&short], 1000) && is_short(&[&short, &short, &long], 1000));
+        // One that goes on behind the head, if only one stands before it.
+        assert!(!is_short(&[&long], 1000) && !is_short(&[&short, &long], 1000));
+        assert!(is_short(&[&long], usize::MAX) && is_short(&[&short, &long], usize::MAX));
+        assert!(!is_short(&[&short[..12]], 1000) && !is_short(&[], 1000));
+        assert!(!Compression::None.has_short_members(&short));
+    }
+}

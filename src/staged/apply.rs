@@ -1,17 +1,19 @@
 //! The last stage: for each input file the pages that stay, and a list of the others.
 
 use super::cluster::{self, Grouping, goes_of};
+use super::estimate::writers;
 use super::kept::Kept;
 use super::record::Fate;
 use super::sketch::{Shard, tell_broken};
 use super::sketches::{Folder, InputMark, Rows, SketchFile};
-use super::{names, odd_length, workplace};
-use crate::corpus::{self, Damage, DiscoverOptions, Input, KeptFiles, ReadOptions, discover_all};
+use super::{names, odd_length, told_bytes, workplace};
+use crate::corpus::{self, Damage, DiscoverOptions, Format, Input, KeptFiles, ReadOptions, discover_all};
 use crate::document::DocId;
 use crate::error::{Error, Result};
 use crate::format::{self, APPLIED, Body, NAMES, NOTE, wrong};
 use crate::hash::text_digest;
 use crate::inspection::Inspection;
+use crate::kernel::memory::give_back;
 use crate::making::{check_is_here, is_unfinished, sweep};
 use crate::pipeline::{Progress, with_threads};
 use crate::tables::{self, PageRow, REMOVED};
@@ -40,6 +42,9 @@ pub struct ApplyJob {
     /// In how many files the pages that stay are written: one for each input, one for all of a format, or so many that
     /// none is larger than a size.
     pub kept_files: KeptFiles,
+    /// Bytes of memory that are not exceeded, for which files are written by fewer threads; `None` for as many as it
+    /// takes.
+    pub memory: Option<u64>,
     /// Threads; 0 for as many as the machine has.
     pub threads: usize,
     /// The part of the files that is written.
@@ -112,7 +117,7 @@ struct FileNote {
 ///
 /// # Errors
 /// If the pages are not clustered yet; if an input has no sketches, or has changed since; if the folder holds
-/// something else; or if a file cannot be written. What was finished before stays.
+/// something else; if the memory is too little for one thread; or if a file cannot be written. What was finished before stays.
 pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     check_is_here("out", &job.out)?;
     let folder = Folder::open_against(&job.sketches, &job.against)?;
@@ -144,6 +149,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
         inputs: (job.kept_files != KeptFiles::Each).then(|| hash_of(&folder, &places)),
         file: None,
     };
+    let threads = threads_within(job, &folder, &inputs, &places)?;
     begin(&job.out, &note)?;
     let all: Vec<(&Input, usize)> = inputs.into_iter().zip(places).collect();
     let part: Vec<(usize, &[(&Input, usize)])> =
@@ -153,7 +159,7 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     let files = part.iter().map(|(_, unit)| unit.len() as u64).sum();
     let sum = Mutex::new(Applied { files, ..Applied::default() });
     let rows: Vec<OnceLock<Rows>> = folder.files.iter().map(|_| OnceLock::new()).collect();
-    let done = with_threads(job.threads, || {
+    let done = with_threads(threads, || {
         let threads = (rayon::current_num_threads() / part.len().max(1)).max(1);
         let options = ReadOptions {
             threads,
@@ -184,6 +190,22 @@ pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     progress.end();
     done??;
     Ok(sum.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+/// As many threads as the memory is enough for.
+fn threads_within(job: &ApplyJob, folder: &Folder, inputs: &[&Input], places: &[usize]) -> Result<usize> {
+    let Some(memory) = job.memory else { return Ok(job.threads) };
+    give_back();
+    let headers = || places.iter().map(|&place| &folder.files[place].header);
+    let longest = headers().filter_map(|header| header.longest).max().unwrap_or(0);
+    let parquet = headers().zip(inputs).filter(|(_, input)| input.format == Format::Parquet);
+    let rows = parquet.map(|(header, _)| header.pages).max().filter(|_| job.writes.kept).unwrap_or(0);
+    let threads = with_threads(job.threads, rayon::current_num_threads)?;
+    let gathered = (rows, job.kept_files != KeptFiles::Each);
+    writers(memory, threads, inputs.iter().copied(), longest, gathered).map_err(|needed| {
+        let expected = format!("at least {} for what is written of these files", told_bytes(needed));
+        Error::parameter("memory", told_bytes(memory), expected)
+    })
 }
 
 /// A hash of the inputs that have these files of sketches, in order.

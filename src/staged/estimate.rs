@@ -48,7 +48,7 @@ const FACTS: f64 = 40.0;
 impl Estimate {
     /// Whether a page is so long that what threads hold depends on it.
     pub fn has_long_page(&self) -> bool {
-        self.longest * IN_BUFFERS > HELD_BY_THREAD
+        is_long(self.longest)
     }
 
     /// Bytes of the longest page that has been seen, with its id and URL.
@@ -160,6 +160,32 @@ impl Estimate {
 pub fn read_ahead<'a>(inputs: impl ExactSizeIterator<Item = &'a Input>, threads: usize) -> u64 {
     let open = threads.min(inputs.len()) as u64;
     open * inputs.map(Input::read_ahead).max().unwrap_or(0)
+}
+
+/// Whether a page of so many bytes is so long that what threads hold depends on it.
+pub fn is_long(page: u64) -> bool {
+    held_by_thread(page) > HELD_BY_THREAD
+}
+
+/// How many threads may write what is kept of these files, of which a page has so many bytes at most, in so much memory,
+/// if there are so many; `rows` is how many pages of a Parquet file are gathered for each thread, or, if `at_once`, for
+/// all.
+///
+/// # Errors
+/// What one thread takes, if that is more.
+pub fn writers<'a>(
+    memory: u64,
+    threads: usize,
+    inputs: impl ExactSizeIterator<Item = &'a Input> + Clone,
+    longest: u64,
+    (rows, at_once): (u64, bool),
+) -> Result<usize, u64> {
+    let needed = |threads: usize| {
+        let gathered = (rows as f64 * KEPT) as u64 * if at_once { 1 } else { threads as u64 };
+        let buffers = threads as u64 * held_by_thread(longest);
+        HELD_ANYWAY + buffers + read_ahead(inputs.clone(), threads) + gathered
+    };
+    (1..=threads).rev().find(|&threads| needed(threads) <= memory).ok_or_else(|| needed(1))
 }
 
 /// What a thread holds where the longest page has so many bytes.

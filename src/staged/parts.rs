@@ -225,6 +225,7 @@ struct Worker {
     stream: Stream,
     sum: TextSum,
     text_bytes: u64,
+    longest: u64,
     languages: BTreeMap<String, u64>,
 }
 
@@ -266,6 +267,7 @@ impl Sketching<'_> {
                 stream: Stream { columns, ..Stream::default() },
                 sum: TextSum::default(),
                 text_bytes: 0,
+                longest: 0,
                 languages: BTreeMap::new(),
             })
         };
@@ -299,14 +301,15 @@ impl Sketching<'_> {
             return Err(Error::io(&input.path, failure));
         }
         let mut streams = Vec::new();
-        let (mut sum, mut text_bytes, mut languages) =
-            (TextSum::default(), 0, BTreeMap::<String, u64>::new());
+        let (mut sum, mut text_bytes, mut longest, mut languages) =
+            (TextSum::default(), 0, 0, BTreeMap::<String, u64>::new());
         for worker in reading.workers {
             let mut worker = worker?;
             worker.stream.end(scratch)?;
             streams.push(worker.stream);
             sum.merge(worker.sum);
             text_bytes += worker.text_bytes;
+            longest = longest.max(worker.longest);
             for (language, count) in worker.languages {
                 *languages.entry(language).or_default() += count;
             }
@@ -314,7 +317,7 @@ impl Sketching<'_> {
         let mut files = reading.files;
         let file = FileReading { texts: Some(sum), ..files.swap_remove(0) };
         let pages = streams.iter().map(Stream::pages).sum();
-        Ok(Parts { shape, streams, pages, text_bytes, file, languages })
+        Ok(Parts { shape, streams, pages, text_bytes, longest, file, languages })
     }
 }
 
@@ -346,6 +349,7 @@ impl Worker {
         NamedIn { row: page.id.row, place: page.place, id: page.record_id, url: page.url }.put(names);
         self.sum.add(page.id.row, facts.digest);
         self.text_bytes += facts.text_bytes;
+        self.longest = self.longest.max(page.bytes());
         page.count_language(&mut self.languages);
     }
 }
@@ -358,6 +362,8 @@ pub struct Parts {
     pub pages: u64,
     /// Bytes of their texts.
     pub text_bytes: u64,
+    /// Bytes of the longest of them, with its id and URL.
+    pub longest: u64,
     /// What reading the file came to.
     pub file: FileReading,
     /// Pages by the first language that their record names.

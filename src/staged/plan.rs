@@ -500,9 +500,20 @@ impl Taken {
         let (sketches, begun) = (joined, seconds());
         let (out, writes) = (folder.path().join("kept"), Outputs { kept: true, removed: true });
         let against = Vec::new();
-        let kept_files = KeptFiles::Each;
+        let (kept_files, memory) = (KeptFiles::Each, None);
         apply(
-            &ApplyJob { sketches, against, inputs, out, grouping, writes, kept_files, threads, shard },
+            &ApplyJob {
+                sketches,
+                against,
+                inputs,
+                out,
+                grouping,
+                writes,
+                kept_files,
+                memory,
+                threads,
+                shard,
+            },
             &Silent,
         )?;
         Ok(Self {

@@ -1,5 +1,6 @@
 //! Files of sketches, and all those of a folder together.
 
+use super::estimate::is_long;
 use super::names::{self, Named};
 use super::odd_length;
 use super::parts::InOrder;
@@ -42,6 +43,9 @@ pub struct Header {
     pub pages: u64,
     /// Bytes of their texts.
     pub text_bytes: u64,
+    /// Bytes of the longest page, with its id and URL, if they are more than buffers have anyway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest: Option<u64>,
     /// Pieces of damage met.
     pub damaged: u64,
     /// Places in the input where records come that turned out to be no pages. The last of the body has each of them:
@@ -217,6 +221,7 @@ pub fn write(
         input,
         pages: pages.parts.pages,
         text_bytes: pages.parts.text_bytes,
+        longest: Some(pages.parts.longest).filter(|&longest| is_long(longest)),
         damaged: pages.parts.file.damaged,
         gaps: pages.gaps,
         skipped: Vec::new(),
