@@ -105,12 +105,13 @@ impl Lines {
             Arc::new(Told { interval, say: Box::new(say), done: AtomicU64::new(0), at: Mutex::default() });
         let (running, ended) = channel();
         let by_thread = Arc::clone(&told);
-        // By a thread of its own: a stage may work for long without a word.
-        std::thread::spawn(move || {
+        // By a thread of its own: a stage may work for long without a word. Without one, less is told.
+        let tell = move || {
             while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                 by_thread.tell();
             }
-        });
+        };
+        drop(std::thread::Builder::new().spawn(tell));
         Self { told, _running: running }
     }
 }

@@ -13,7 +13,7 @@ pub(super) fn clean_up_on_end(farewell: Option<&'static str>) {
     let wanted: Vec<i32> =
         [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect();
     let Ok(mut signals) = Signals::new(wanted) else { return };
-    std::thread::spawn(move || {
+    let listen = move || {
         for signal in signals.forever() {
             take_all_away();
             if let Some(folder) = kept() {
@@ -23,7 +23,8 @@ pub(super) fn clean_up_on_end(farewell: Option<&'static str>) {
             }
             let _ = emulate_default_handler(signal);
         }
-    });
+    };
+    drop(std::thread::Builder::new().spawn(listen));
 }
 
 /// The signals that are ignored, a bit for each from signal 1 on. Where the system does not say, the one that

@@ -32,7 +32,7 @@ impl Default for ReadRules {
 /// If they cannot be started.
 pub(crate) fn pool(threads: usize) -> Result<rayon::ThreadPool> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.map_err(|error| Error::parameter("threads", threads, error.to_string()))
+    pool.map_err(|error| Error::parameter("threads", threads, format!("fewer, for the system says: {error}")))
 }
 
 /// How input is read.

@@ -261,12 +261,15 @@ pub(crate) fn read_while<W: Send>(
         vec![work()]
     } else {
         std::thread::scope(|scope| {
-            let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            // Where the system gives no more of them, fewer read.
+            let begin = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+            let handles: Vec<_> = (1..threads).map_while(begin).collect();
+            let own = work();
             let joined = handles.into_iter().map(|handle| match handle.join() {
                 Ok(worker) => worker,
                 Err(panic) => std::panic::resume_unwind(panic),
             });
-            joined.collect()
+            std::iter::once(own).chain(joined).collect()
         })
     };
     let files = files
