@@ -534,6 +534,22 @@ def worst():
     return table(("pages", "setting", "kept", "largest cluster", "processor time", "memory"), body)
 
 
+def of_threads(layout):
+    return row("costs/threads.csv", layout=layout)
+
+
+def thread_sentences():
+    def efficiency(layout, of):
+        return short(float(of_threads(layout)[f"efficiency_of_{of}"]))
+    one, many = "one file", "many files"
+    more = max(float(of_threads(layout)["cpu_of_threads"]) for layout in (one, many))
+    yield "experiments/evidence/README.md", (
+        f"two threads reach {efficiency(one, 'threads')} with one large file and {efficiency(many, 'threads')} with many small ones, "
+        f"for {more:.2f} times the processor time"
+    )
+    yield "experiments/evidence/README.md", f"reach {efficiency(one, 'processes')} and {efficiency(many, 'processes')} there"
+
+
 def cost_sentences():
     checks, joins, share = [], [], []
     for of in COST_SETS:
@@ -934,7 +950,7 @@ def seed():
 @functools.cache
 def sentences():
     """[(file, sentence)]: stands in the file, however it is wrapped."""
-    return [one for told in (sketches, frames, nine_sets, other_tools, plans, jobs, flips, searches, dials, batch, seed, cost_sentences, after_sketches) for one in told()]
+    return [one for told in (sketches, frames, nine_sets, other_tools, plans, jobs, flips, searches, dials, batch, seed, cost_sentences, thread_sentences, after_sketches) for one in told()]
 
 
 def commands():
