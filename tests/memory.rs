@@ -326,7 +326,8 @@ fn a_template_whose_hashes_are_joined_comes_to_the_same_pages() {
     assert!(2 * pairs > 400 * 900, "{pairs}");
 }
 
-/// Pages of two texts, each with as many pages as are given, that differ in white space alone; the one is near the other.
+/// Pages of two texts, each with as many pages as are given, that differ in white space alone; the one is near the
+/// other.
 fn same_pages(numbers: [usize; 2]) -> Vec<String> {
     let words: Vec<String> = (0..80).map(|at| format!("w{at}")).collect();
     let other = || words.iter().map(String::as_str).chain(["more"]);

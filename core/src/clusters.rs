@@ -186,8 +186,9 @@ impl Linkage {
     }
 
     /// The same of edges that are gone through twice at most, so that nobody has to put them in a list. If
-    /// `ones_are_same`, nodes of similarity 1 are the same, and what is near one of them is near the other: then a node of
-    /// a star that is near no leader goes with the earliest node that it is the same as and that joined a leader near it.
+    /// `ones_are_same`, nodes of similarity 1 are the same, and what is near one of them is near the other: then a
+    /// node of a star that is near no leader goes with the earliest node that it is the same as and that joined a
+    /// leader near it.
     pub(crate) fn link_all<N: Id>(
         self,
         order: &[N],

@@ -346,7 +346,8 @@ pub(crate) struct ApplyArgs {
     #[arg(long, value_name = "PART", default_value_t, value_parser = parsed::<Shard>)]
     shard: Shard,
 
-    /// Memory that is not exceeded, such as 64MiB: fewer threads write where it is too little for all [default: no limit]
+    /// Memory that is not exceeded, such as 64MiB: fewer threads write where it is too little for all [default: no
+    /// limit]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
 

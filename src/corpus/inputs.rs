@@ -369,8 +369,8 @@ impl Input {
 
 /// Bytes that decompressing a file holds, which begins like this.
 fn held_to_decode(input: &Input, head: &[u8]) -> u64 {
-    // In WET files each record is a member of its own. Of a longer one, what is stored is kept to look for another in it,
-    // should it be damaged, and what is decoded comes in large pieces.
+    // In WET files each record is a member of its own. Of a longer one, what is stored is kept to look for another in
+    // it, should it be damaged, and what is decoded comes in large pieces.
     let kept = input.stored_bytes().min(window::KEPT);
     match input.compression {
         Compression::None => 0,

@@ -117,7 +117,8 @@ struct FileNote {
 ///
 /// # Errors
 /// If the pages are not clustered yet; if an input has no sketches, or has changed since; if the folder holds
-/// something else; if the memory is too little for one thread; or if a file cannot be written. What was finished before stays.
+/// something else; if the memory is too little for one thread; or if a file cannot be written. What was finished
+/// before stays.
 pub fn apply(job: &ApplyJob, progress: &dyn Progress) -> Result<Applied> {
     check_is_here("out", &job.out)?;
     let folder = Folder::open_against(&job.sketches, &job.against)?;

@@ -31,8 +31,8 @@ pub struct Estimate {
 pub const HELD_ANYWAY: u64 = 12 << 20;
 /// What a thread holds besides: its buffers, and memory that it keeps.
 const HELD_BY_THREAD: u64 = 4 << 20;
-/// How often a long page, with its id and URL, is in those buffers: as it is stored, as it is decoded, as it is cut, and
-/// as it is written.
+/// How often a long page, with its id and URL, is in those buffers: as it is stored, as it is decoded, as it is cut,
+/// and as it is written.
 const IN_BUFFERS: u64 = 4;
 /// Bytes of a page's row in a table of documents, beside its names.
 const ROW: f64 = 88.0;
@@ -167,9 +167,9 @@ pub fn is_long(page: u64) -> bool {
     held_by_thread(page) > HELD_BY_THREAD
 }
 
-/// How many threads may write what is kept of these files, of which a page has so many bytes at most, in so much memory,
-/// if there are so many; `rows` is how many pages of a Parquet file are gathered for each thread, or, if `at_once`, for
-/// all.
+/// How many threads may write what is kept of these files, of which a page has so many bytes at most, in so much
+/// memory, if there are so many; `rows` is how many pages of a Parquet file are gathered for each thread, or, if
+/// `at_once`, for all.
 ///
 /// # Errors
 /// What one thread takes, if that is more.
@@ -193,7 +193,8 @@ fn held_by_thread(longest: u64) -> u64 {
     longest.saturating_mul(IN_BUFFERS).max(HELD_BY_THREAD)
 }
 
-/// Room of threads for pages that they sketch, beside the buffers that pages are read in: the longer these are, the less.
+/// Room of threads for pages that they sketch, beside the buffers that pages are read in: the longer these are, the
+/// less.
 #[derive(Debug)]
 pub struct Rooms {
     memory: u64,

@@ -10,8 +10,7 @@ use crate::kernel::Level;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-/// The most pairs of so many distinct hashes that are listed; where there are more, crowds are thinned. Real corpora
-/// without a crowd have fewer than 10 a hash within ten bits.
+/// The most pairs of so many distinct hashes that are listed; where there are more, crowds are thinned.
 pub const fn most_pairs(hashes: u64) -> u64 {
     const A_HASH: u64 = 32;
     const BESIDES: u64 = 1 << 24;
