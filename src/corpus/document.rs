@@ -31,9 +31,16 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Bytes of text, id and URL.
+    /// Bytes of id and URL.
+    pub fn name_bytes(&self) -> u64 {
+        [self.record_id, self.url].into_iter().flatten().map(str::len).sum::<usize>() as u64
+    }
+
+    /// Bytes of its record as buffers hold it: half of the time as it is written, with all that it holds besides, and
+    /// half of the time as text, id and URL.
     pub fn bytes(&self) -> u64 {
-        [self.record_id, self.url, Some(self.text)].into_iter().flatten().map(str::len).sum::<usize>() as u64
+        let page = self.name_bytes() + self.text.len() as u64;
+        (self.place.length.max(page) + page).div_ceil(2)
     }
 
     /// The first of its languages; empty where none is named.

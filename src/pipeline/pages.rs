@@ -54,14 +54,14 @@ pub struct Seen {
     pub name_bytes: u64,
     /// Bytes of their texts.
     pub text_bytes: u64,
-    /// Bytes of the longest of them, with its id and URL.
+    /// Bytes of the longest record.
     pub longest: u64,
 }
 
 impl Seen {
     fn add(&mut self, page: &Record<'_>) {
         self.pages += 1;
-        self.name_bytes += page.bytes() - page.text.len() as u64;
+        self.name_bytes += page.name_bytes();
         self.text_bytes += page.text.len() as u64;
         self.longest = self.longest.max(page.bytes());
     }

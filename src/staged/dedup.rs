@@ -130,8 +130,8 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
                 expected.pages = (pages as f64 * of_bytes as f64 / read_bytes.max(1) as f64) as u64;
                 told.expected_pages = expected.pages;
                 told.expected_bytes = expected.in_memory(&job.settings);
-                let longest = match expected.has_long_page() {
-                    true => format!(", of which the longest has {},", told_bytes(expected.longest())),
+                let longest = match expected.has_long_record() {
+                    true => format!(", of which the longest record has {},", told_bytes(expected.longest())),
                     false => String::new(),
                 };
                 format!(

@@ -19,7 +19,7 @@ pub struct Estimate {
     pub packed_names: f64,
     /// Bytes of a page's text.
     pub text: f64,
-    /// Bytes of the longest page so far, with its id and URL.
+    /// Bytes of the longest record so far.
     longest: u64,
     /// Threads that work on them.
     threads: usize,
@@ -31,7 +31,7 @@ pub struct Estimate {
 pub const HELD_ANYWAY: u64 = 12 << 20;
 /// What a thread holds besides: its buffers, and memory that it keeps.
 const HELD_BY_THREAD: u64 = 4 << 20;
-/// How often a long page, with its id and URL, is in those buffers: as it is stored, as it is decoded, as it is cut,
+/// How often a long record is in those buffers: as it is stored, as it is decoded, as it is cut,
 /// and as it is written.
 const IN_BUFFERS: u64 = 4;
 /// Bytes of a page's row in a table of documents, beside its names.
@@ -46,12 +46,12 @@ pub const LEAST_ROOM: u64 = 1 << 20;
 const FACTS: f64 = 40.0;
 
 impl Estimate {
-    /// Whether a page is so long that what threads hold depends on it.
-    pub fn has_long_page(&self) -> bool {
+    /// Whether a record is so long that what threads hold depends on it.
+    pub fn has_long_record(&self) -> bool {
         is_long(self.longest)
     }
 
-    /// Bytes of the longest page that has been seen, with its id and URL.
+    /// Bytes of the longest record that has been seen.
     pub fn longest(&self) -> u64 {
         self.longest
     }
@@ -92,7 +92,7 @@ impl Estimate {
         room(memory, self.threads, self.read_ahead, self.longest)
     }
 
-    /// The same as pages are read, each of which may be longer than those before it. Unless the memory was promised,
+    /// The same as pages are read, whose records may be longer than those before. Unless the memory was promised,
     /// there is always some.
     ///
     /// # Errors
@@ -162,12 +162,12 @@ pub fn read_ahead<'a>(inputs: impl ExactSizeIterator<Item = &'a Input>, threads:
     open * inputs.map(Input::read_ahead).max().unwrap_or(0)
 }
 
-/// Whether a page of so many bytes is so long that what threads hold depends on it.
-pub fn is_long(page: u64) -> bool {
-    held_by_thread(page) > HELD_BY_THREAD
+/// Whether a record of so many bytes is so long that what threads hold depends on it.
+pub fn is_long(record: u64) -> bool {
+    held_by_thread(record) > HELD_BY_THREAD
 }
 
-/// How many threads may write what is kept of these files, of which a page has so many bytes at most, in so much
+/// How many threads may write what is kept of these files, of which a record has so many bytes at most, in so much
 /// memory, if there are so many; `rows` is how many pages of a Parquet file are gathered for each thread, or, if
 /// `at_once`, for all.
 ///
@@ -188,12 +188,12 @@ pub fn writers<'a>(
     (1..=threads).rev().find(|&threads| needed(threads) <= memory).ok_or_else(|| needed(1))
 }
 
-/// What a thread holds where the longest page has so many bytes.
+/// What a thread holds where the longest record has so many bytes.
 fn held_by_thread(longest: u64) -> u64 {
     longest.saturating_mul(IN_BUFFERS).max(HELD_BY_THREAD)
 }
 
-/// Room of threads for pages that they sketch, beside the buffers that pages are read in: the longer these are, the
+/// Room of threads for pages that they sketch, beside the buffers that records are read in: the longer these are, the
 /// less.
 #[derive(Debug)]
 pub struct Rooms {
@@ -201,15 +201,15 @@ pub struct Rooms {
     threads: usize,
     read_ahead: u64,
     is_promised: bool,
-    /// Bytes of the longest page so far, with its id and URL.
+    /// Bytes of the longest record so far.
     longest: AtomicU64,
     /// Bytes of pages that each thread may hold.
     room: AtomicU64,
 }
 
 impl Rooms {
-    /// For so many threads and so many bytes that are read ahead, in so much memory, where the longest page has so many
-    /// bytes; unless the memory was promised, there is always some.
+    /// For so many threads and so many bytes that are read ahead, in so much memory, where the longest record has so
+    /// many bytes; unless the memory was promised, there is always some.
     ///
     /// # Errors
     /// What it takes, if that is more.
@@ -233,7 +233,7 @@ impl Rooms {
         Ok(rooms)
     }
 
-    /// So many bytes, however long pages are.
+    /// So many bytes, however long records are.
     #[cfg(test)]
     pub fn of(bytes: u64) -> Self {
         let (longest, room) = (u64::MAX.into(), bytes.into());
@@ -250,18 +250,18 @@ impl Rooms {
         self.memory
     }
 
-    /// Hears of a page of so many bytes.
+    /// Hears of a record of so many bytes.
     ///
     /// # Errors
-    /// What it takes to read such pages, if it is more than there is.
-    pub fn hear(&self, page: u64) -> Result<(), u64> {
-        // Nearly all pages come to no more than this.
-        if page <= self.longest.load(Ordering::Relaxed)
-            || self.longest.fetch_max(page, Ordering::Relaxed) >= page
+    /// What it takes to read such records, if it is more than there is.
+    pub fn hear(&self, record: u64) -> Result<(), u64> {
+        // Nearly all of them come to no more than this.
+        if record <= self.longest.load(Ordering::Relaxed)
+            || self.longest.fetch_max(record, Ordering::Relaxed) >= record
         {
             return Ok(());
         }
-        self.make(page)
+        self.make(record)
     }
 
     fn make(&self, longest: u64) -> Result<(), u64> {
@@ -275,7 +275,7 @@ impl Rooms {
 }
 
 /// Bytes of pages that each of so many threads may hold when files are sketched in so much memory, of which they hold
-/// so many read ahead, and buffers for a page of so many; if that is too little, what it takes.
+/// so many read ahead, and buffers for a record of so many; if that is too little, what it takes.
 fn room(memory: u64, threads: usize, read_ahead: u64, longest: u64) -> Result<u64, u64> {
     let threads = threads.max(1) as u64;
     let held = HELD_ANYWAY + threads * held_by_thread(longest) + read_ahead;
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_page_leaves_less_room_to_all() {
+    fn a_longer_record_leaves_less_room_to_all() {
         let least = room(0, 2, 0, 1 << 20).unwrap_err();
         assert_eq!(Rooms::new(least - (1 << 20), 2, 0, 0, true).unwrap_err(), least);
         let rooms = Rooms::new(least + (20 << 20), 2, 0, 0, true).unwrap();

@@ -7,9 +7,9 @@
 //! the sketches. Pages of one hash stand for each other as they do in memory ([`Company::WITHIN`],
 //! [`Company::BETWEEN`]).
 //!
-//! Where that makes more pairs than are listed ([`most_pairs`](flipside_core::search::crowds::most_pairs)), crowds are thinned, as in memory: a sparse
-//! list is made of the hashes that are of none, its passes are joined instead, and hashes of crowds are paired with
-//! what is nearest to them of a sample.
+//! Where that makes more pairs than are listed ([`most_pairs`](flipside_core::search::crowds::most_pairs)), crowds
+//! are thinned, as in memory: a sparse list is made of the hashes that are of none, its passes are joined instead,
+//! and hashes of crowds are paired with what is nearest to them of a sample.
 
 use super::join::{Gathered, Joiner, Portion, Records, Shape, in_range, long, portions, source, there};
 use super::record::{Edge, PAGE, page_bytes, page_of};

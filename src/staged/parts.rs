@@ -362,7 +362,7 @@ pub struct Parts {
     pub pages: u64,
     /// Bytes of their texts.
     pub text_bytes: u64,
-    /// Bytes of the longest of them, with its id and URL.
+    /// Bytes of the longest record.
     pub longest: u64,
     /// What reading the file came to.
     pub file: FileReading,

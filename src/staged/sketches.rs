@@ -43,7 +43,7 @@ pub struct Header {
     pub pages: u64,
     /// Bytes of their texts.
     pub text_bytes: u64,
-    /// Bytes of the longest page, with its id and URL, if they are more than buffers have anyway.
+    /// Bytes of the longest record, if they are more than buffers have anyway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest: Option<u64>,
     /// Pieces of damage met.
