@@ -2,7 +2,6 @@
 
 use crate::error::{Error, Result};
 use crate::id::{Cluster, Document, Id, Lists};
-use crate::judge::{BESIDE, WITHIN};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
@@ -126,7 +125,7 @@ pub const SAME: f32 = 1.0;
 
 /// Nodes that are the same as more others than this are such that all others like them were compared with, and not with
 /// each other.
-pub const MANY_SAME: usize = WITHIN + 2 * BESIDE;
+pub const MANY_SAME: usize = 64;
 
 /// Pairs of nodes that are the same as one of [`MANY_SAME`], each with the first of them in `order`: for that one may
 /// lead, and was compared with no other.
