@@ -172,6 +172,7 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
         grouping,
         writes: Outputs { kept: true, removed: true },
             kept_files: KeptFiles::Each,
+            memory: None,
         threads: 1,
         shard: Shard::default(),
     };
