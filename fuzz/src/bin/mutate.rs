@@ -153,7 +153,13 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
         settings: flipside::settings::Settings::default(),
     };
     staged::sketch(&sketch, &Silent).expect("sketches");
-    let join = JoinJob { sketches: sketches.clone(), against: Vec::new(), memory: None, threads: 1, shard: Shard::default() };
+    let join = JoinJob {
+        sketches: sketches.clone(),
+        against: Vec::new(),
+        memory: None,
+        threads: 1,
+        shard: Shard::default(),
+    };
     staged::join(&join, &Silent).expect("pairs");
     let grouping = Grouping::of(Linkage::Star);
     let cluster = ClusterJob {
@@ -171,8 +177,8 @@ fn staged(folder: &Path) -> Vec<(u8, serde_json::Value, Vec<u8>)> {
         out: folder.join("kept"),
         grouping,
         writes: Outputs { kept: true, removed: true },
-            kept_files: KeptFiles::Each,
-            memory: None,
+        kept_files: KeptFiles::Each,
+        memory: None,
         threads: 1,
         shard: Shard::default(),
     };
