@@ -416,18 +416,8 @@ impl Company {
         }
         met.buckets = u64::from(sketches > 1);
         let followers = if is_crowd { neighbours } else { full_bucket };
-        let (window, within, pages) = (VecDeque::new(), Vec::new(), 0);
-        Meeting {
-            company: *self,
-            band,
-            followers,
-            is_crowded,
-            window,
-            within,
-            beside: VecDeque::new(),
-            pages,
-            met,
-        }
+        let (window, within, pages) = (VecDeque::new(), StandIns::default(), 0);
+        Meeting { company: *self, band, followers, is_crowded, window, within, pages, met }
     }
 
     fn judge<'c>(
@@ -475,6 +465,54 @@ struct Together {
     number: usize,
 }
 
+/// Those of the pages of one sketch or hash, which come in the order of their digests, that the next one is compared
+/// with: the first [`Company::WITHIN`], and of those behind them the last [`Company::BESIDE`].
+#[derive(Clone, Debug)]
+pub struct StandIns<T> {
+    first: Vec<T>,
+    last: VecDeque<T>,
+}
+
+impl<T> Default for StandIns<T> {
+    fn default() -> Self {
+        Self { first: Vec::new(), last: VecDeque::new() }
+    }
+}
+
+impl<T> StandIns<T> {
+    /// The pages that the next one is compared with.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.first.iter().chain(&self.last)
+    }
+
+    /// How many they are.
+    pub fn number(&self) -> usize {
+        self.first.len() + self.last.len()
+    }
+
+    /// The pages that came first, which are all if they are no more than [`Company::WITHIN`].
+    pub fn first(&self) -> &[T] {
+        &self.first
+    }
+
+    /// The next one.
+    pub fn push(&mut self, page: T) {
+        if self.first.len() < WITHIN {
+            return self.first.push(page);
+        }
+        if self.last.len() == BESIDE {
+            self.last.pop_front();
+        }
+        self.last.push_back(page);
+    }
+
+    /// Begins with another sketch.
+    pub fn clear(&mut self) {
+        self.first.clear();
+        self.last.clear();
+    }
+}
+
 /// The pages of one key while they come one by one, see [`Company::meeting`]. It holds the last sketches, and of
 /// each a few pages.
 pub struct Meeting<C> {
@@ -485,10 +523,8 @@ pub struct Meeting<C> {
     is_crowded: C,
     /// The last sketches; the last one is being added to.
     window: VecDeque<Together>,
-    /// The pages of the last sketch that all others of it are compared with.
-    within: Vec<Owned>,
-    /// Those behind them that the next one of it is compared with.
-    beside: VecDeque<Owned>,
+    /// The pages of the last sketch that the next one of it is compared with.
+    within: StandIns<Owned>,
     pages: u64,
     met: Met,
 }
@@ -506,7 +542,6 @@ impl<C: Fn(usize, u32) -> bool> Meeting<C> {
             }
             self.window.push_back(Together { texts: Vec::new(), number: 0 });
             self.within.clear();
-            self.beside.clear();
         }
         let Some(last) = self.window.back_mut() else { return };
         if self.band == 0 {
@@ -514,19 +549,12 @@ impl<C: Fn(usize, u32) -> bool> Meeting<C> {
             self.met.distances.add(0, 0, last.number as u64);
             self.met.repeats += u64::from(last.number > 0);
             let company = self.company;
-            for first in self.within.iter().chain(&self.beside) {
+            for first in self.within.iter() {
                 let first = first.companion();
                 company.judge(&Anchor::new(company.measure, &first), &first, page, &mut self.met, &mut found);
             }
-            self.met.skipped += (last.number - self.within.len() - self.beside.len()) as u64;
-            if self.within.len() < WITHIN {
-                self.within.push(Owned::of(page));
-            } else {
-                if self.beside.len() == BESIDE {
-                    self.beside.pop_front();
-                }
-                self.beside.push_back(Owned::of(page));
-            }
+            self.met.skipped += (last.number - self.within.number()) as u64;
+            self.within.push(Owned::of(page));
         }
         if last.texts.len() < BETWEEN {
             last.texts.push(Owned::of(page));

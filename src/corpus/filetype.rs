@@ -102,17 +102,13 @@ impl Compression {
 
     /// Whether a gzip file is of short members, as far as its head tells: it ends there, or two members do.
     pub fn has_short_members(self, head: &[u8]) -> bool {
-        let (mut rest, mut members) = (head, 0);
-        while let Some(deflated) = gzip::behind_header(rest).filter(|_| self == Self::Gzip && members < 2) {
-            let mut decoder = flate2::bufread::DeflateDecoder::new(deflated);
-            if std::io::copy(&mut decoder, &mut std::io::sink()).is_err() {
-                return false;
-            }
-            members += 1;
-            // Checksum and length stand behind it.
-            rest = decoder.into_inner().get(8..).unwrap_or_default();
-        }
-        members > 1 || members == 1 && rest.is_empty()
+        let (mut ended, mut is_cut) = (0, self != Self::Gzip);
+        let rest = each_member(head, |member| {
+            is_cut |= std::io::copy(member, &mut std::io::sink()).is_err();
+            ended += 1;
+            !is_cut && ended < 2
+        });
+        !is_cut && (ended > 1 || ended == 1 && rest.is_empty())
     }
 
     /// What the start of a compressed file decodes to, as far as it does.
@@ -129,14 +125,11 @@ impl Compression {
         };
         match self {
             Self::None => {}
-            // Headers are read as the reader of members does: flate2 refuses some that it takes.
             Self::Gzip => {
-                let mut rest = head;
-                while let Some(behind) = gzip::behind_header(rest) {
-                    let mut decoder = flate2::bufread::DeflateDecoder::new(behind);
-                    pull(&mut decoder);
-                    rest = decoder.into_inner().get(8..).unwrap_or_default();
-                }
+                each_member(head, |member| {
+                    pull(member);
+                    true
+                });
             }
             Self::Zstd => {
                 if let Ok(mut decoder) = zstd::stream::read::Decoder::with_buffer(head)
@@ -149,6 +142,20 @@ impl Compression {
         start.truncate(filled);
         start
     }
+}
+
+/// Goes through the members that the head of a gzip file begins with, as long as `each` wants more; the bytes behind
+/// the last one.
+fn each_member(head: &[u8], mut each: impl FnMut(&mut dyn Read) -> bool) -> &[u8] {
+    let (mut rest, mut goes_on) = (head, true);
+    // Headers are read as the reader of members does: flate2 refuses some that it takes.
+    while let Some(deflated) = gzip::behind_header(rest).filter(|_| goes_on) {
+        let mut decoder = flate2::bufread::DeflateDecoder::new(deflated);
+        goes_on = each(&mut decoder);
+        // Checksum and length stand behind it.
+        rest = decoder.into_inner().get(8..).unwrap_or_default();
+    }
+    rest
 }
 
 /// What can be told of a file.

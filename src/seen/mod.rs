@@ -358,8 +358,8 @@ impl Seen {
             }
             Err(error) => return Err(io(error)),
         }
-        // Nothing is put into a folder of other things. Asked in this order: what another process has begun meanwhile is
-        // among its parts.
+        // Nothing is put into a folder of other things. Asked in this order: what another process has begun meanwhile
+        // is among its parts.
         if !holds_nothing(folder)? && parts_of(folder)?.is_empty() {
             return Err(not_an_index(folder, "a folder of other things"));
         }

@@ -303,14 +303,10 @@ impl Clusterer<'_> {
         self.edges_and(None)
     }
 
-    /// The same with the pairs of those that are the same as very many, if there is a budget for finding them.
-    fn edges_and(&self, same: Option<&Budget>) -> Result<Edges> {
+    /// The same with those of another list.
+    fn edges_and(&self, more: Option<&Path>) -> Result<Edges> {
         let (pages, first_new) = (self.graph.numbers(), self.graph.first_new());
-        let more = match same {
-            Some(budget) => self.same_pairs(budget)?,
-            None => None,
-        };
-        Ok(Edges { merge: self.graph.edges_and(more.as_deref())?, next: None, pages, first_new })
+        Ok(Edges { merge: self.graph.edges_and(more)?, next: None, pages, first_new })
     }
 
     /// Pages that are the same as one of [`MANY_SAME`], each with the first of them: a list of edges, if there are any.
@@ -362,7 +358,8 @@ impl Clusterer<'_> {
         let mut along = Sorter::new(2 * PAGE, budget.bytes / 4, self.work, "along");
         let mut went_along = false;
         let mut followers = self.list("followers")?;
-        let (mut edges, mut group) = (self.edges_and(ones_are_same.then_some(budget))?, Vec::new());
+        let same = if ones_are_same { self.same_pairs(budget)? } else { None };
+        let (mut edges, mut group) = (self.edges_and(same.as_deref())?, Vec::new());
         while let Some(page) = edges.next_group(&mut group)? {
             advance(group.len() as u64);
             if let Some(first) = copy_of(&group) {

@@ -372,7 +372,7 @@ struct Run<'a> {
     job: &'a Job,
     files: Against,
     limit: u64,
-    /// Bytes of pages that each thread may hold while they are sketched.
+    /// Room of threads for pages while they are sketched.
     rooms: Rooms,
     /// What can be gone on with.
     work: &'a Path,

@@ -81,11 +81,6 @@ impl Estimate {
         Self { pages: seen.pages, names, text, longest: seen.longest, ..*self }
     }
 
-    /// Bytes that all threads hold beside pages.
-    fn by_threads(&self) -> u64 {
-        self.threads as u64 * held_by_thread(self.longest)
-    }
-
     /// Bytes of pages that each thread may hold when files are sketched in so much memory; if that is too little, what
     /// it takes.
     pub fn room(&self, memory: u64) -> Result<u64, u64> {
@@ -104,14 +99,14 @@ impl Estimate {
     /// Bytes that sketching these files in so much memory is expected to take.
     pub fn sketching(&self, settings: &Settings, memory: u64) -> u64 {
         let pages = self.pages as f64 * (sketch_bytes(settings) as f64 + NAMED + self.names);
-        let held = HELD_ANYWAY + self.by_threads() + self.read_ahead;
+        let held = self.writing(0);
         let room = self.room(memory).unwrap_or(LEAST_ROOM);
         held + (pages as u64).min(self.threads as u64 * room)
     }
 
     /// Bytes that writing kept pages takes, one after the other.
     pub fn writing(&self, held: u64) -> u64 {
-        HELD_ANYWAY + self.by_threads() + self.read_ahead + held
+        beside_pages(self.threads, self.longest, self.read_ahead) + held
     }
 
     /// Bytes that writing the kept pages of a Parquet file is expected to take, which are gathered before; of so many
@@ -152,7 +147,7 @@ impl Estimate {
         let read = ROW + self.names + FACTS + kept;
         let pages = |each: f64| (self.pages as f64 * each) as u64;
         let most = (self.read_ahead + pages(read)).max(pages(self.merged(kept).max(read + joined)));
-        HELD_ANYWAY + self.by_threads() + most
+        beside_pages(self.threads, self.longest, 0) + most
     }
 }
 
@@ -182,10 +177,15 @@ pub fn writers<'a>(
 ) -> Result<usize, u64> {
     let needed = |threads: usize| {
         let gathered = (rows as f64 * KEPT) as u64 * if at_once { 1 } else { threads as u64 };
-        let buffers = threads as u64 * held_by_thread(longest);
-        HELD_ANYWAY + buffers + read_ahead(inputs.clone(), threads) + gathered
+        beside_pages(threads, longest, read_ahead(inputs.clone(), threads)) + gathered
     };
     (1..=threads).rev().find(|&threads| needed(threads) <= memory).ok_or_else(|| needed(1))
+}
+
+/// What a run with so many threads holds beside pages, where the longest record has so many bytes, and so many are read
+/// ahead.
+fn beside_pages(threads: usize, longest: u64, read_ahead: u64) -> u64 {
+    HELD_ANYWAY + threads as u64 * held_by_thread(longest) + read_ahead
 }
 
 /// What a thread holds where the longest record has so many bytes.
@@ -227,7 +227,7 @@ impl Rooms {
             read_ahead,
             is_promised,
             longest: longest.into(),
-            room: AtomicU64::new(0),
+            room: AtomicU64::new(u64::MAX),
         };
         rooms.make(longest)?;
         Ok(rooms)
@@ -269,7 +269,8 @@ impl Rooms {
             Err(_) if !self.is_promised => LEAST_ROOM,
             room => room?,
         };
-        self.room.store(room, Ordering::Relaxed);
+        // Another thread may have made room for a longer one meanwhile.
+        self.room.fetch_min(room, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -277,8 +278,8 @@ impl Rooms {
 /// Bytes of pages that each of so many threads may hold when files are sketched in so much memory, of which they hold
 /// so many read ahead, and buffers for a record of so many; if that is too little, what it takes.
 fn room(memory: u64, threads: usize, read_ahead: u64, longest: u64) -> Result<u64, u64> {
+    let held = beside_pages(threads.max(1), longest, read_ahead);
     let threads = threads.max(1) as u64;
-    let held = HELD_ANYWAY + threads * held_by_thread(longest) + read_ahead;
     // Lists grow in parts of memory of their own, which leave gaps: seen up to a third.
     match memory.saturating_sub(held) / threads * 2 / 3 {
         room @ LEAST_ROOM.. => Ok(room),

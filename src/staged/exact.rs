@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::format::{self, Body, BodyReader, HASHES, NewBinary, PAIRS, wrong};
 use crate::inspection::Inspection;
 use crate::making::Unfinished;
-use flipside_core::company::{Company, Met};
+use flipside_core::company::{Company, Met, StandIns};
 use flipside_core::id::{Id, Slot};
 use flipside_core::search::crowds::{Beside, CROWDED, Draw, Order, Shown};
 use flipside_core::search::join::{Parted, Room};
@@ -29,7 +29,7 @@ use flipside_core::settings::{Net, Settings, Sketches};
 use flipside_core::streamed::Bits;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -328,7 +328,7 @@ impl Joiner<'_> {
         let mut sorted = sorter.finish()?;
         let mut pairs = Sorter::new(PAIR, self.budget.bytes / 4, work.path(), "pairs");
         let mut file = NewBinary::begin(&path, HASHES, &header)?;
-        let (mut hash, mut pages, mut number) = ([0; 8], Vec::new(), Number::default());
+        let (mut hash, mut pages, mut number) = ([0; 8], StandIns::default(), Number::default());
         let mut met = Met::default();
         let mut put = |file: &mut NewBinary, hash: [u8; 8], pages: &[u64], number: Number| {
             met.repeats += u64::from(number.all.saturating_sub(1));
@@ -339,32 +339,23 @@ impl Joiner<'_> {
             }
             Ok::<(), Error>(())
         };
-        let (mut found, mut beside) = (0, VecDeque::new());
+        let mut found = 0;
         while let Some(record) = sorted.next()? {
             let page = page_of(&record[24..]);
             if record[..8] != hash {
-                put(&mut file, hash, &pages, number)?;
+                put(&mut file, hash, pages.first(), number)?;
                 pages.clear();
-                beside.clear();
                 number = Number::default();
                 hash.copy_from_slice(&record[..8]);
             }
-            let before = pages.iter().chain(&beside);
-            for &other in before.filter(|&&other| self.is_asked(page, other)) {
+            for &other in pages.iter().filter(|&&other| self.is_asked(page, other)) {
                 found += 1;
                 pairs.push(&pair_bytes(page, other))?;
             }
-            if pages.len() < Company::WITHIN {
-                pages.push(page);
-            } else {
-                if beside.len() == Company::BESIDE {
-                    beside.pop_front();
-                }
-                beside.push_back(page);
-            }
+            pages.push(page);
             number.add(page < self.folder.first_compared());
         }
-        put(&mut file, hash, &pages, number)?;
+        put(&mut file, hash, pages.first(), number)?;
         met.skipped = met.distances.iter().map(|(_, pairs)| pairs).sum::<u64>() - found;
         self.write_pairs(&self.pairs_header(list, 0, met, 0), Some(pairs))?;
         file.finish()
