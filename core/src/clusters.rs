@@ -186,8 +186,7 @@ impl Linkage {
 
     /// The same of edges that are gone through twice at most, so that nobody has to put them in a list. If
     /// `ones_are_same`, nodes of similarity 1 are the same, and what is near one of them is near the other: then a
-    /// node of a star that is near no leader goes with the earliest node that it is the same as and that joined a
-    /// leader near it.
+    /// node of a star that is near no leader goes with the earliest node that it is the same as.
     pub(crate) fn link_all<N: Id>(
         self,
         order: &[N],
@@ -226,8 +225,6 @@ impl Linkage {
         let mut leader: Vec<N> = N::all(n).collect();
         let mut sizes = vec![1u32; n];
         let mut near: hashbrown::HashMap<u32, u32> = hashbrown::HashMap::new();
-        // Nodes of a star that went with another.
-        let mut went_along = vec![false; n];
         for &node in order {
             let neighbours = &before[starts[node.index()]..starts[node.index() + 1]];
             let chosen = if self == Self::Star {
@@ -236,11 +233,9 @@ impl Linkage {
                     .max_by(|a, b| a.1.total_cmp(&b.1).then(rank[b.0.index()].cmp(&rank[a.0.index()])));
                 let best = best.map(|&(other, _)| other);
                 best.or_else(|| {
-                    let same = neighbours.iter().filter(|&&(other, similarity)| {
-                        ones_are_same && similarity == SAME && !went_along[other.index()]
-                    });
+                    let same =
+                        neighbours.iter().filter(|&&(_, similarity)| ones_are_same && similarity == SAME);
                     let (first, _) = same.min_by_key(|(other, _)| rank[other.index()])?;
-                    went_along[node.index()] = true;
                     Some(leader[first.index()])
                 })
             } else {
@@ -538,17 +533,11 @@ mod tests {
         };
         let mut clusters: Vec<Vec<Group>> = Vec::new();
         for &node in order {
-            // The cluster of the first node that is the same and was near its leader.
+            // The cluster of the first node that is the same.
             let of_same = || {
-                let place = |member: Group| order.iter().position(|&other| other == member).unwrap();
-                let is_same = |members: &[Group], member: Group| {
-                    near(node, member) == Some(1.0) && near(member, members[0]).is_some()
-                };
-                let all = clusters.iter().enumerate().flat_map(|(at, members)| {
-                    let same = members[1..].iter().filter(|&&member| is_same(members, member));
-                    same.map(move |&member| (place(member), at))
-                });
-                all.min().map(|(_, at)| (1.0, at))
+                let mut placed = order.iter().take_while(|&&other| other != node);
+                let first = placed.find(|&&other| near(node, other) == Some(1.0))?;
+                clusters.iter().position(|members| members.contains(first)).map(|at| (1.0, at))
             };
             let mut best: Option<(f32, usize)> = None;
             for (at, members) in clusters.iter().enumerate() {

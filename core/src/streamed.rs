@@ -72,26 +72,27 @@ impl Bits {
 }
 
 /// Star clusters: a page leads unless an earlier page that leads is near it, and otherwise belongs to the
-/// leader that it is most like, the earlier one among equals. One bit a page; and another where pages of similarity 1
-/// are the same, as [`Judge::ones_are_same`](crate::settings::Judge::ones_are_same) says.
+/// leader that it is most like, the earlier one among equals. Where pages of similarity 1 are the same, as
+/// [`Judge::ones_are_same`](crate::settings::Judge::ones_are_same) says, a page that is near no leader goes with the
+/// earliest one that it is the same as. One bit a page.
 ///
 /// ```
 /// use flipside_core::streamed::{Place, Star};
 ///
-/// let mut star = Star::new(5, true);
+/// let mut star = Star::new(6, true);
 /// assert_eq!(star.place(1, [(0, 0.9)]), Place::Follows(0, 0.9));
 /// // Page 1 does not lead, so that page 2 does.
 /// assert_eq!(star.place(2, [(1, 0.9)]), Place::Leads);
 /// assert_eq!(star.place(3, [(0, 0.8), (1, 0.95), (2, 0.9)]), Place::Follows(2, 0.9));
-/// // Page 4 is near no page that leads, but the same as page 3, which is near page 2.
+/// // Page 4 is near no page that leads, but the same as page 3, which belongs to page 2; and page 5 is the same as it.
 /// assert_eq!(star.place(4, [(1, 0.9), (3, 1.0)]), Place::SameAs(3));
+/// assert_eq!(star.place(5, [(4, 1.0)]), Place::SameAs(4));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Star {
     /// Pages that belong to another.
     follow: Bits,
-    /// Of these, those that went with another, if pages of similarity 1 are the same.
-    went_along: Option<Bits>,
+    ones_are_same: bool,
 }
 
 /// Where a page of a star belongs.
@@ -101,14 +102,14 @@ pub enum Place {
     Leads,
     /// To this leader, with this similarity.
     Follows(u64, f32),
-    /// To the leader of this page, which is the same, and near that leader.
+    /// To the leader of this page, which is the same: near that leader, or with one that is the same in turn.
     SameAs(u64),
 }
 
 impl Star {
     /// So many pages, each of which leads.
     pub fn new(pages: u64, ones_are_same: bool) -> Self {
-        Self { follow: Bits::new(pages), went_along: ones_are_same.then(|| Bits::new(pages)) }
+        Self { follow: Bits::new(pages), ones_are_same }
     }
 
     /// Where a page belongs that is near these `earlier` ones, each with the similarity.
@@ -121,8 +122,7 @@ impl Star {
         let mut first_same: Option<u64> = None;
         for (other, similarity) in earlier {
             if self.follow.get(other) {
-                let is_same = similarity == SAME
-                    && self.went_along.as_ref().is_some_and(|went_along| !went_along.get(other));
+                let is_same = self.ones_are_same && similarity == SAME;
                 if is_same && first_same.is_none_or(|first| other < first) {
                     first_same = Some(other);
                 }
@@ -138,9 +138,6 @@ impl Star {
             (None, None) => return Place::Leads,
         };
         self.follow.set(page);
-        if let (Place::SameAs(_), Some(went_along)) = (place, &mut self.went_along) {
-            went_along.set(page);
-        }
         place
     }
 }

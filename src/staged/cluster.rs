@@ -289,7 +289,7 @@ impl Clusterer<'_> {
         let bits = bits_bytes(self.graph.numbers());
         let (followers, copies, budget) = match self.grouping.linkage {
             Linkage::Star => {
-                let budget = Budget::beside(self.memory, 2 * bits)?;
+                let budget = Budget::beside(self.memory, bits)?;
                 let (followers, copies) = self.star(&budget, advance)?;
                 (followers, copies, budget)
             }
@@ -354,9 +354,8 @@ impl Clusterer<'_> {
         let ones_are_same = self.folder.settings.judge.ones_are_same();
         let mut star = Star::new(self.graph.numbers(), ones_are_same);
         let mut copies = self.copies(budget);
-        // Pages that went along, by the one with which they did.
-        let mut along = Sorter::new(2 * PAGE, budget.bytes / 4, self.work, "along");
-        let mut went_along = false;
+        // Pages that went along, and the one with which they did.
+        let (mut along, mut any_along) = (self.list("along")?, false);
         let mut followers = self.list("followers")?;
         let same = if ones_are_same { self.same_pairs(budget)? } else { None };
         let (mut edges, mut group) = (self.edges_and(same.as_deref())?, Vec::new());
@@ -376,37 +375,16 @@ impl Clusterer<'_> {
                     followers.put(&follower(page, leader, similarity))?;
                 }
                 Place::SameAs(other) => {
-                    went_along = true;
-                    along.push(&pair(other, page))?;
+                    any_along = true;
+                    along.put(&follower(page, other, None))?;
                 }
             }
         }
-        let (followers, along) = (followers.finish()?, along.finish()?);
-        let followers = match went_along {
-            true => self.with_those_along(&followers, along, budget)?,
-            false => followers,
-        };
+        let (mut followers, along) = (followers.finish()?, along.finish()?);
+        if any_along {
+            followers = with_those_along(followers, along, self.work, budget)?;
+        }
         Ok((followers, copies.finish()?))
-    }
-
-    /// Followers, and those that went along with one of them: they follow the same leader, with which they were not
-    /// compared.
-    fn with_those_along(&self, followers: &Path, mut along: Sorted, budget: &Budget) -> Result<PathBuf> {
-        let mut near = Follow::open(followers)?;
-        let mut went = Sorter::new(FOLLOWER, budget.bytes / 4, self.work, "went along");
-        while let Some(record) = along.next()? {
-            let (other, page) = (page_of(record), page_of(&record[PAGE..]));
-            if let Some((leader, _)) = near.of(other)? {
-                went.push(&follower(page, leader, None))?;
-            }
-        }
-        let went = List::of(self.work.join("along"), went.finish()?)?;
-        let mut all = Merge::of(FOLLOWER, vec![list(followers)?, list(&went)?])?;
-        let mut merged = self.list("all followers")?;
-        while let Some(record) = all.next()? {
-            merged.put(record)?;
-        }
-        merged.finish()
     }
 
     fn connected(&self, bits: u64, advance: &dyn Fn(u64)) -> Result<(PathBuf, Sorted, Budget)> {
@@ -563,6 +541,47 @@ impl Clusterer<'_> {
         file.finish()?;
         Ok(counts)
     }
+}
+
+/// Followers of a leader, and those that went along with another page: they follow its leader, with which they were
+/// not compared. That page may have gone along, too: each round goes twice as far back as the one before.
+fn with_those_along(
+    mut followers: PathBuf,
+    mut along: PathBuf,
+    work: &Path,
+    budget: &Budget,
+) -> Result<PathBuf> {
+    let sorter = |width, name| Sorter::new(width, budget.bytes / 4, work, name);
+    for round in 0.. {
+        let (mut by_other, mut all) = (sorter(2 * PAGE, "by other"), Follow::open(&along)?);
+        while let Some((page, other, _)) = all.take()? {
+            by_other.push(&pair(other, page))?;
+        }
+        let (mut near, mut others) = (Follow::open(&followers)?, Follow::open(&along)?);
+        let (mut went, mut left) = (sorter(FOLLOWER, "went along"), sorter(FOLLOWER, "left"));
+        let (mut by_other, mut any_left) = (by_other.finish()?, false);
+        while let Some(record) = by_other.next()? {
+            let (other, page) = (page_of(record), page_of(&record[PAGE..]));
+            if let Some((leader, _)) = near.of(other)? {
+                went.push(&follower(page, leader, None))?;
+            } else if let Some((further, _)) = others.of(other)? {
+                any_left = true;
+                left.push(&follower(page, further, None))?;
+            }
+        }
+        let went = List::of(work.join("went"), went.finish()?)?;
+        let mut merged = List::create(work.join(format!("followers {round}")))?;
+        let mut both = Merge::of(FOLLOWER, vec![list(&followers)?, list(&went)?])?;
+        while let Some(record) = both.next()? {
+            merged.put(record)?;
+        }
+        followers = merged.finish()?;
+        if !any_left {
+            break;
+        }
+        along = List::of(work.join(format!("along {round}")), left.finish()?)?;
+    }
+    Ok(followers)
 }
 
 /// The members of clusters that stay beside the first one.
@@ -928,4 +947,43 @@ pub fn check(path: &Path) -> Result<Inspection> {
         inspection.problem(format!("{removed} pages go, but {} are counted", counts.removed));
     }
     Ok(inspection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The twin walks from page to page.
+        #[test]
+        fn who_went_along_follows_the_leader_at_the_end_of_the_way(
+            steps in prop::collection::vec((0u8..12, 1usize..4), 1..400),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            // One page in a dozen follows a leader of its own; the others go with one that is up to three pages before them.
+            let (mut followers, mut along) = (List::create(folder.path().join("followers")).unwrap(),
+                List::create(folder.path().join("along")).unwrap());
+            let mut leaders = vec![0];
+            for (page, &(kind, back)) in (1usize..).zip(&steps) {
+                let follows = kind == 0 || back >= page;
+                if follows {
+                    leaders.push(page as u64 + 1000);
+                    followers.put(&follower(page as u64, page as u64 + 1000, Some(0.9))).unwrap();
+                } else {
+                    leaders.push(leaders[page - back]);
+                    along.put(&follower(page as u64, (page - back) as u64, None)).unwrap();
+                }
+            }
+            let budget = Budget { bytes: 1 << 20 };
+            let (followers, along) = (followers.finish().unwrap(), along.finish().unwrap());
+            let mut all = Follow::open(&with_those_along(followers, along, folder.path(), &budget).unwrap()).unwrap();
+            for (page, leader) in leaders.iter().enumerate().skip(1) {
+                let (at, found, similarity) = all.take().unwrap().unwrap();
+                prop_assert_eq!((at, found), (page as u64, *leader));
+                prop_assert_eq!(similarity.is_some(), leader - 1000 == page as u64);
+            }
+            prop_assert_eq!(all.take().unwrap(), None);
+        }
+    }
 }
