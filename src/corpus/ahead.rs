@@ -51,14 +51,16 @@ impl Claims {
         Ok(Self { file: Arc::new(file), length, next: 0, stretch, most, misses: 0 })
     }
 
-    /// The next stretch at or behind this offset, if it is worth while.
-    pub fn claim(&mut self, from: u64) -> Option<Claim> {
+    /// The next stretch at or behind this offset, if it is worth while. Members with more than so many bytes are left
+    /// for their turn.
+    pub fn claim(&mut self, from: u64, member_cap: usize) -> Option<Claim> {
         let from = self.next.max(from);
         if from >= self.length || self.misses >= MISSES {
             return None;
         }
         self.next = from + self.stretch;
-        Some(Claim { file: self.file.clone(), from, to: self.next, most: self.most })
+        let member_cap = member_cap.clamp(STEP, MEMBER_CAP);
+        Some(Claim { file: self.file.clone(), from, to: self.next, most: self.most, member_cap })
     }
 
     /// Whether anything was used of a stretch.
@@ -74,6 +76,7 @@ pub(crate) struct Claim {
     from: u64,
     to: u64,
     most: usize,
+    member_cap: usize,
 }
 
 /// A member that was inflated.
@@ -139,7 +142,7 @@ impl Claim {
             if bytes.len() < filled + room {
                 bytes.resize(filled + room, 0);
             }
-            let had = (bytes.len() - filled).min(MEMBER_CAP);
+            let had = (bytes.len() - filled).min(self.member_cap);
             match inflater.gzip_member(&stored.read()[at..], &mut bytes[filled..][..had]) {
                 Ok(member) => {
                     let end = at + member.consumed;
@@ -148,7 +151,9 @@ impl Claim {
                     filled += member.produced;
                     (at, room) = (end, STEP);
                 }
-                Err(InflateError::InsufficientSpace) if had < MEMBER_CAP => room = (had * 4).min(MEMBER_CAP),
+                Err(InflateError::InsufficientSpace) if had < self.member_cap => {
+                    room = (had * 4).min(self.member_cap);
+                }
                 // It may go on behind what was read.
                 Err(InflateError::BadData)
                     if stored.read < stretch + AHEAD

@@ -212,6 +212,33 @@ pub(crate) struct Tally {
     /// Decoded bytes used up.
     pub decoded: u64,
     pub damage: Vec<Damage>,
+    /// Nothing is read behind this record.
+    pub too_long: Option<TooLong>,
+}
+
+/// How often a long record is in memory at once, for what reads and sketches it: as it is stored, as it is decoded, as
+/// it is cut; and the set of its features, which takes as much as three of these.
+pub(crate) const IN_MEMORY: u64 = 6;
+
+/// A record with more bytes than there is memory for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLong {
+    pub record: u64,
+    /// Bytes that it has at least, as [`Document::bytes`] counts them.
+    pub bytes: u64,
+}
+
+impl TooLong {
+    /// How many bytes of a record may be at hand, if `most` says how many it may have: what is at hand is what is
+    /// written, of which half counts.
+    pub fn at_hand(most: u64) -> u64 {
+        most.saturating_mul(2)
+    }
+
+    /// A record of which so many bytes are at hand.
+    pub fn of(record: u64, at_hand: u64) -> Self {
+        Self { record, bytes: at_hand.div_ceil(2) }
+    }
 }
 
 /// What reading one file came to.

@@ -49,6 +49,10 @@ pub(crate) struct Feed {
     pub breaks: VecDeque<Break>,
     /// Offsets in the stored file and in the decoded stream are the same.
     pub plain: bool,
+    /// Bytes that a member may have at most, where each is a record.
+    pub most: usize,
+    /// Bytes that one has at least which has more: nothing else comes.
+    pub too_long: Option<u64>,
 }
 
 impl Feed {
@@ -60,6 +64,8 @@ impl Feed {
             starts: VecDeque::new(),
             breaks: VecDeque::new(),
             plain,
+            most: usize::MAX,
+            too_long: None,
         }
     }
 

@@ -152,7 +152,9 @@ pub fn fetch(
         let mut wrong: Option<(DamageKind, String)> = None;
         let done = span(bytes, format, id, place).and_then(|span| {
             let mut damage = |kind, detail| wrong = Some((kind, detail));
-            document(&span, bytes, (format, input), options, &mut damage, |d| each(Document { place, ..d }))
+            document(&span, bytes, (format, input), (options, options.record_cap), &mut damage, |d| {
+                each(Document { place, ..d })
+            })
         });
         if done.is_none() {
             let got = wrong.map_or_else(|| "no whole record".to_owned(), |(_, detail)| detail);

@@ -260,6 +260,7 @@ impl GzipSource {
             StreamFormat::Wet => MEMBER_CAP,
             StreamFormat::Jsonl | StreamFormat::Csv => LINES_TRY,
         };
+        let (most, input) = (most.min(feed.most), MEMBER_INPUT.min(feed.most.saturating_add(AHEAD)));
         let mut room = STEP;
         let suspect = loop {
             let bytes = self.window.bytes();
@@ -274,16 +275,19 @@ impl GzipSource {
                     return self.window.consume(done.consumed);
                 }
                 Err(InflateError::InsufficientSpace) => {
+                    if had == feed.most {
+                        return feed.too_long = Some(had as u64 + 1);
+                    }
                     if had == most {
                         break most < MEMBER_CAP;
                     }
                     room = (had * 4).min(most);
                 }
                 Err(InflateError::BadData) => {
-                    if self.window.complete() || bytes.len() >= MEMBER_INPUT {
+                    if self.window.complete() || bytes.len() >= input {
                         break true;
                     }
-                    let more = (bytes.len() * 4).min(MEMBER_INPUT);
+                    let more = (bytes.len() * 4).min(input);
                     self.window.ensure(more);
                 }
             }
@@ -341,6 +345,9 @@ impl GzipSource {
                     let detail = detail(&error.to_string());
                     return self.lose(feed, stream.start, DamageKind::CorruptMember, true, detail);
                 }
+            }
+            if stream.suspect && stream.produced > feed.most as u64 {
+                return feed.too_long = Some(stream.produced);
             }
             if !stream.suspect || stream.produced > MEMBER_CAP as u64 {
                 stream.suspect = false;

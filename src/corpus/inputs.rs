@@ -54,6 +54,8 @@ pub struct Input {
     pub(crate) header: Option<Arc<Header>>,
     /// Bytes that decompressing it holds.
     decoding: u64,
+    /// It is of short gzip members, as far as its head tells.
+    has_short_members: bool,
 }
 
 /// Why a named file cannot be read.
@@ -292,6 +294,11 @@ impl Input {
         stored + self.decoding
     }
 
+    /// Whether it is of short gzip members, as far as its head tells: in WET files each record is one.
+    pub(crate) fn has_short_members(&self) -> bool {
+        self.has_short_members
+    }
+
     /// What files that are made of it know it by: its real path or its address; of a stream, what the user calls it,
     /// in a form that comes behind all of these.
     pub(crate) fn known_by(&self) -> Cow<'_, Path> {
@@ -328,6 +335,7 @@ impl Input {
             misnamed,
             header: None,
             decoding: 0,
+            has_short_members: false,
         }
     }
 
@@ -349,6 +357,7 @@ impl Input {
                 }
                 let problem = told.unknown.then_some(Problem::UnknownFormat);
                 let mut input = Self::new(path.to_path_buf(), storage, told, problem);
+                input.has_short_members = input.compression.has_short_members(&head);
                 input.decoding = held_to_decode(&input, &head);
                 if input.format == Format::Csv {
                     match Header::read(path, &input.storage, input.compression) {
@@ -374,7 +383,7 @@ fn held_to_decode(input: &Input, head: &[u8]) -> u64 {
     let kept = input.stored_bytes().min(window::KEPT);
     match input.compression {
         Compression::None => 0,
-        Compression::Gzip if input.compression.has_short_members(head) => kept.min(1 << 20) + (2 << 20),
+        Compression::Gzip if input.has_short_members => kept.min(1 << 20) + (2 << 20),
         Compression::Gzip => kept + (14 << 20),
         Compression::Zstd => kept + (2 << 20) + (1 << window_bits(head).unwrap_or(23).min(31)),
     }

@@ -48,6 +48,7 @@ mod zst;
 pub use crate::document::Place;
 
 pub use damage::{Damage, DamageKind, FileReading, TextSum};
+pub(crate) use damage::{IN_MEMORY, TooLong};
 pub use document::Document;
 pub(crate) use fetch::each_record;
 pub use fetch::fetch;

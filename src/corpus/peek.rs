@@ -1,6 +1,6 @@
 //! How many pages files hold, by their sizes and the first pages of some of them.
 
-use super::damage::FileReading;
+use super::damage::{FileReading, TooLong};
 use super::inputs::Input;
 use super::options::ReadOptions;
 use super::reader::{Block, Reader};
@@ -31,6 +31,8 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
     const BLOCKS: usize = 64;
     /// Blocks with pages that are enough.
     const ENOUGH: usize = 3;
+    /// Bytes of a record at most: a longer one ends the look.
+    const RECORD: u64 = 2 << 20;
     /// Bytes of the names of a row, of which the footer says nothing.
     const NAMES: [u64; 2] = [100, 40];
     let options = ReadOptions { threads: 1, block_bytes: BYTES, ..options.clone() };
@@ -47,15 +49,15 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
             continue;
         }
         let (mut with_pages, mut stored, mut decoded) = (0, 0u64, 0u64);
-        let mut first = None;
+        let (mut first, mut has_long) = (None, false);
         for _ in 0..BLOCKS {
-            if !reader.next_block(&mut block) {
+            if !reader.next_block_of(None, RECORD, &mut block) {
                 break;
             }
             stored += block.tally.stored;
             decoded += block.tally.decoded;
             let (before, mut names) = (sum.pages, Vec::new());
-            block.process(0, input, &options, &mut FileReading::default(), |page| {
+            let too_long = block.process(0, input, &options, RECORD, &mut FileReading::default(), |page| {
                 sum.pages += 1;
                 sum.text_bytes += page.text.len() as u64;
                 page.record_id
@@ -66,6 +68,14 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
             sum.name_bytes += names.len() as u64;
             sum.packed_name_bytes +=
                 zstd::bulk::compress(&names, 3).map_or(names.len(), |packed| packed.len()) as u64;
+            // What is known of the longer one counts as a page.
+            if let Some(TooLong { bytes, .. }) = too_long {
+                sum.pages += 1;
+                sum.text_bytes += bytes;
+                decoded += reader.decoded_ahead();
+                has_long = true;
+                break;
+            }
             with_pages += usize::from(sum.pages > before);
             first.get_or_insert((stored, decoded + reader.decoded_ahead()));
             if with_pages == ENOUGH {
@@ -74,7 +84,8 @@ pub fn peek(inputs: &[Input], options: &ReadOptions) -> Peeked {
         }
         // More may have been decoded at a time than was cut: of a large gzip member, 8 MiB with the first block. And
         // with the first block more may have been read than was decoded; what came later tells the ratio better.
-        let all = (stored, decoded + reader.decoded_ahead());
+        let ahead = if has_long { 0 } else { reader.decoded_ahead() };
+        let all = (stored, decoded + ahead);
         let later = first.map(|(stored, decoded)| (all.0 - stored, all.1 - decoded));
         let (stored, from) = later.filter(|later| later.1 > BYTES as u64).unwrap_or(all);
         sum.stored_bytes += (stored as f64 * decoded as f64 / from.max(1) as f64).ceil() as u64;

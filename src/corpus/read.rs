@@ -7,12 +7,12 @@
 //! is used where it is what comes next, so the outcome is that of reading file after file alone.
 
 use std::mem;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
 use super::ahead::Scratch;
-use super::damage::{FileReading, TextSum};
+use super::damage::{FileReading, TextSum, TooLong};
 use super::document::Document;
 use super::inputs::Input;
 use super::options::ReadOptions;
@@ -26,6 +26,8 @@ pub struct Reading<W> {
     pub workers: Vec<W>,
     /// One entry an input, in the order of the inputs.
     pub files: Vec<FileReading>,
+    /// A record that has more bytes than it may, which ended the reading, and the input that has it.
+    pub(crate) too_long: Option<(usize, TooLong)>,
 }
 
 /// [`read`], with the sum of each file's texts in [`FileReading::texts`].
@@ -52,7 +54,7 @@ pub(crate) fn read_and_sum<W: Send>(
         workers.push(worker);
         files.iter_mut().zip(sums).for_each(|(file, sum)| file.texts.get_or_insert_default().merge(sum));
     }
-    Reading { workers, files }
+    Reading { workers, files, too_long: reading.too_long }
 }
 
 /// A file as the threads share it.
@@ -120,16 +122,16 @@ pub fn read<W: Send>(
     each: impl Fn(&mut W, Document<'_>) + Sync,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Reading<W> {
-    read_while(inputs, options, make_worker, each, &|| true, progress)
+    read_while(inputs, options, make_worker, each, &|| u64::MAX, progress)
 }
 
-/// [`read`], as long as `go_on` says so, which is asked before each block.
+/// [`read`], as long as records have no more bytes than `most` says, which is asked before each block; 0 ends it.
 pub(crate) fn read_while<W: Send>(
     inputs: &[Input],
     options: &ReadOptions,
     make_worker: impl Fn() -> W + Sync,
     each: impl Fn(&mut W, Document<'_>) + Sync,
-    go_on: &(dyn Fn() -> bool + Sync),
+    most: &(dyn Fn() -> u64 + Sync),
     progress: &(dyn Fn(u64) + Sync),
 ) -> Reading<W> {
     let files: Vec<Shared> = inputs
@@ -142,6 +144,10 @@ pub(crate) fn read_while<W: Send>(
     // Files below this one are opened; those below `finished` are read.
     let (opened, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let states: Vec<AtomicUsize> = inputs.iter().map(|_| AtomicUsize::new(UNOPENED)).collect();
+
+    let too_long = Mutex::new(None);
+    let has_ended = AtomicBool::new(false);
+    let go_on = || most() > 0 && !has_ended.load(Ordering::Relaxed);
 
     let work = || {
         let mut worker = make_worker();
@@ -156,7 +162,8 @@ pub(crate) fn read_while<W: Send>(
             }
             let Some(reader) = held.reader.as_mut() else { return false };
             let before = Instant::now();
-            let claim = reader.claim();
+            let most = most();
+            let claim = reader.claim(most);
             let earlier = held.claimed;
             let (held, ahead) = match claim {
                 Some(claim) => {
@@ -173,7 +180,7 @@ pub(crate) fn read_while<W: Send>(
             let before = Instant::now();
             let has_claim = ahead.is_some();
             let more = is_whole
-                && held.reader.as_mut().is_some_and(|reader| reader.next_block_of(ahead, &mut block));
+                && held.reader.as_mut().is_some_and(|reader| reader.next_block_of(ahead, most, &mut block));
             if !more {
                 held.reader = None;
                 states[index].store(DONE, Ordering::Release);
@@ -189,7 +196,12 @@ pub(crate) fn read_while<W: Send>(
                 let before = Instant::now();
                 let input = &inputs[index];
                 let stored = block.tally.stored;
-                block.process(index as u32, input, options, &mut part, |d| each(&mut worker, d));
+                let met =
+                    block.process(index as u32, input, options, most, &mut part, |d| each(&mut worker, d));
+                if let Some(met) = met {
+                    lock(&too_long).get_or_insert((index, met));
+                    has_ended.store(true, Ordering::Relaxed);
+                }
                 part.processing = before.elapsed().saturating_sub(part.decoding);
                 part.decoding += inflating + locked;
                 part.locked = locked;
@@ -280,7 +292,8 @@ pub(crate) fn read_while<W: Send>(
             reading
         })
         .collect();
-    Reading { workers, files }
+    let too_long = too_long.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Reading { workers, files, too_long }
 }
 
 const UNOPENED: usize = 0;

@@ -1,7 +1,7 @@
 //! A file of any format being read, block by block, by whoever holds it.
 
 use super::ahead::{Claim, Inflated};
-use super::damage::{Damage, DamageKind, FileReading, Tally};
+use super::damage::{Damage, DamageKind, FileReading, Tally, TooLong};
 use super::document::Document;
 use super::filetype::StreamFormat;
 use super::inputs::{Input, Problem};
@@ -20,20 +20,24 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Takes a close look at each record or row: hands on the documents, counts them, and notes damage.
+    /// Takes a close look at each record or row: hands on the documents, counts them, and notes damage. The record
+    /// that has more than `most` bytes, if one was met by now, is given back: nothing behind it is read.
     pub fn process(
         &mut self,
         shard: u32,
         input: &Input,
         options: &ReadOptions,
+        most: u64,
         part: &mut FileReading,
         mut each: impl FnMut(Document<'_>),
-    ) {
+    ) -> Option<TooLong> {
+        let met = self.tally.too_long;
         part.count(std::mem::take(&mut self.tally));
-        match StreamFormat::of(input.format) {
-            Some(format) => self.records.process(format, input, options, part, &mut each),
-            None => self.rows.process(shard, input, options, part, &mut each),
-        }
+        let more = match StreamFormat::of(input.format) {
+            Some(format) => self.records.process(format, input, options, most, part, &mut each),
+            None => self.rows.process(shard, input, options, most, part, &mut each),
+        };
+        met.or(more)
     }
 }
 
@@ -84,25 +88,26 @@ impl Reader {
     }
 
     /// A stretch of the file for a thread to inflate ahead, if that is worth while: what comes of it is for
-    /// [`next_block_of`](Self::next_block_of), in the order of the claims.
-    pub fn claim(&mut self) -> Option<Claim> {
+    /// [`next_block_of`](Self::next_block_of), in the order of the claims. Of its members one has `most` bytes at most.
+    pub fn claim(&mut self, most: u64) -> Option<Claim> {
         match self {
-            Self::Stream(stream) => stream.claim(),
+            Self::Stream(stream) => stream.claim(most),
             Self::Rows(_) | Self::Closed(_) => None,
         }
     }
 
     /// Makes the next block; false when there is none. The block's buffers are used again.
     pub fn next_block(&mut self, block: &mut Block) -> bool {
-        self.next_block_of(None, block)
+        self.next_block_of(None, u64::MAX, block)
     }
 
-    /// The same of what was inflated ahead, with the block's own bytes as buffer.
-    pub fn next_block_of(&mut self, ahead: Option<Inflated>, block: &mut Block) -> bool {
+    /// The same of what was inflated ahead, with the block's own bytes as buffer. A record with more than `most` bytes
+    /// is the last thing that is met.
+    pub fn next_block_of(&mut self, ahead: Option<Inflated>, most: u64, block: &mut Block) -> bool {
         block.tally = Tally::default();
         match self {
-            Self::Stream(stream) => stream.next_block(&mut block.records, &mut block.tally, ahead),
-            Self::Rows(rows) => rows.next_block(&mut block.rows, &mut block.tally),
+            Self::Stream(stream) => stream.next_block(&mut block.records, &mut block.tally, ahead, most),
+            Self::Rows(rows) => rows.next_block(&mut block.rows, &mut block.tally, most),
             Self::Closed(damage) => {
                 block.records.spans.clear();
                 block.tally.damage.extend(damage.take());

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::cut::{Bounds, End, Step};
-use super::damage::{DamageKind, FileReading};
+use super::damage::{DamageKind, FileReading, TooLong};
 use super::document::Document;
 use super::filetype::StreamFormat;
 #[cfg(feature = "html")]
@@ -36,21 +36,32 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Takes a close look at each record: hands on the documents, counts them, and notes damage.
+    /// Takes a close look at each record: hands on the documents, counts them, and notes damage. A record of which
+    /// there come to be more than `most` bytes is given back.
     pub fn process(
         &self,
         format: StreamFormat,
         input: &Input,
         options: &ReadOptions,
+        most: u64,
         part: &mut FileReading,
         each: &mut impl FnMut(Document<'_>),
-    ) {
+    ) -> Option<TooLong> {
+        let cap = options.record_cap.min(usize::try_from(TooLong::at_hand(most)).unwrap_or(usize::MAX));
+        let mut too_long = None;
         for span in &self.spans {
             let Span { record, place, .. } = *span;
             part.take(&input.path, span.raw, (record, place.offset, place.within), each, |found, each| {
-                document(span, &self.bytes, (format, input), options, found, each)
+                let mut found = |kind, detail| {
+                    if kind == DamageKind::TooLong && cap < options.record_cap {
+                        too_long = Some(TooLong::of(record, cap as u64 + 1));
+                    }
+                    found(kind, detail);
+                };
+                document(span, &self.bytes, (format, input), (options, cap), &mut found, each)
             });
         }
+        too_long
     }
 }
 
@@ -101,12 +112,13 @@ pub(crate) fn copyable(span: &Span, bytes: &[u8]) -> u64 {
     }
 }
 
-/// What becomes of a record: a document, or damage that only a close look shows.
+/// What becomes of a record: a document, or damage that only a close look shows. Of a body `cap` bytes are unpacked
+/// at most.
 pub(crate) fn document<T>(
     span: &Span,
     bytes: &[u8],
     (format, input): (StreamFormat, &Input),
-    options: &ReadOptions,
+    (options, cap): (&ReadOptions, usize),
     damage: &mut dyn FnMut(DamageKind, String),
     each: impl FnOnce(Document<'_>) -> T,
 ) -> Option<T> {
@@ -115,9 +127,11 @@ pub(crate) fn document<T>(
     match format {
         StreamFormat::Wet => {
             let fields = wet::fields(&bytes[span.start..span.content_start]);
+            // A body is unpacked with that feature alone.
+            let _ = cap;
             let (text, mended) = match span.raw {
                 #[cfg(feature = "html")]
-                true => match html::text_of_response(content, options.record_cap, fields.truncated) {
+                true => match html::text_of_response(content, cap, fields.truncated) {
                     Ok(text) => text.map(|text| (text.text, text.mended))?,
                     Err((kind, detail)) => {
                         damage(kind, detail);

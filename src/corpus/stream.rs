@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::ahead::{Claim, Claims, Inflated};
 use super::cut::{Bounds, End, Step};
-use super::damage::{Damage, DamageKind, Tally};
+use super::damage::{Damage, DamageKind, Tally, TooLong};
 use super::feed::{Feed, Flaw, STEP};
 use super::filetype::{Compression, StreamFormat, promises_compression};
 use super::inputs::Input;
@@ -34,6 +34,8 @@ pub(crate) struct StreamReader {
     shard: u32,
     block_bytes: usize,
     cap: usize,
+    /// Each record is in a gzip member of its own, as far as is known.
+    has_short_members: bool,
     /// `None` behind the last block.
     source: Option<Source>,
     feed: Feed,
@@ -93,6 +95,7 @@ impl StreamReader {
             shard,
             block_bytes: options.block_bytes.max(1),
             cap: options.record_cap,
+            has_short_members: format == StreamFormat::Wet && input.has_short_members(),
             source: Some(source),
             feed: Feed::new(input.compression == Compression::None),
             carry: Vec::new(),
@@ -116,15 +119,21 @@ impl StreamReader {
         self.carry.len() as u64
     }
 
-    /// A stretch for a thread to inflate ahead, for one of the next blocks.
-    pub fn claim(&mut self) -> Option<Claim> {
+    /// A stretch for a thread to inflate ahead, for one of the next blocks; of its members one has `most` bytes at most.
+    pub fn claim(&mut self, most: u64) -> Option<Claim> {
         let from = self.source.as_ref()?.stored();
-        self.claims.as_mut()?.claim(from)
+        self.claims.as_mut()?.claim(from, usize::try_from(most).unwrap_or(usize::MAX))
     }
 
     /// Makes the next block, of what was inflated ahead for it, if anything was; false when there is none. The block's
-    /// buffers are used again.
-    pub fn next_block(&mut self, records: &mut Records, tally: &mut Tally, ahead: Option<Inflated>) -> bool {
+    /// buffers are used again. It is the last one where a record has more than `most` bytes.
+    pub fn next_block(
+        &mut self,
+        records: &mut Records,
+        tally: &mut Tally,
+        ahead: Option<Inflated>,
+        most: u64,
+    ) -> bool {
         records.spans.clear();
         let Some(mut source) = self.source.take() else { return false };
         tally.damage.extend(self.misnamed.take());
@@ -142,9 +151,12 @@ impl StreamReader {
         bytes[..self.carry.len()].copy_from_slice(&self.carry);
         self.feed.filled = self.carry.len();
         self.feed.bytes = bytes;
+        if self.has_short_members {
+            self.feed.most = usize::try_from(TooLong::at_hand(most)).unwrap_or(usize::MAX).max(STEP);
+        }
         self.carry.clear();
 
-        let (pos, more) = self.cut(&mut source, &mut records.spans, tally);
+        let (pos, more) = self.cut(&mut source, &mut records.spans, tally, TooLong::at_hand(most));
         if let (Source::Gzip(gzip), Some(claims)) = (&mut source, &mut self.claims)
             && let Some(used) = gzip.let_go()
         {
@@ -170,8 +182,14 @@ impl StreamReader {
     }
 
     /// Cuts records off until the block is large enough or the file ends. Returns how many bytes are used up
-    /// and whether there is more.
-    fn cut(&mut self, source: &mut Source, spans: &mut Vec<Span>, tally: &mut Tally) -> (usize, bool) {
+    /// and whether there is more. Of a record `most` bytes may be at hand.
+    fn cut(
+        &mut self,
+        source: &mut Source,
+        spans: &mut Vec<Span>,
+        tally: &mut Tally,
+        most: u64,
+    ) -> (usize, bool) {
         let mut pos = 0;
         // With fewer bytes than this nothing new can be said.
         let mut need = 0;
@@ -188,7 +206,15 @@ impl StreamReader {
                 if source.is_used_up() && at_hand <= CARRY {
                     return (pos, true);
                 }
+                if at_hand as u64 > most {
+                    tally.too_long = Some(TooLong::of(self.records, at_hand as u64));
+                    return (pos, false);
+                }
                 self.fill(source, &mut need);
+                if let Some(bytes) = self.feed.too_long {
+                    tally.too_long = Some(TooLong::of(self.records, bytes));
+                    return (pos, false);
+                }
                 continue;
             }
             need = 0;

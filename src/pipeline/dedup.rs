@@ -52,8 +52,8 @@ pub(crate) struct Bounds<'a> {
     pub files: Against,
     /// The folder of its results, if it is begun.
     pub folder: Option<OutputFolder>,
-    /// Whether it may hold so many pages.
-    pub fits: &'a (dyn Fn(Seen) -> bool + Sync),
+    /// How many bytes a record may have where there are so many pages; 0 if they are too many.
+    pub longest: &'a (dyn Fn(Seen) -> u64 + Sync),
     /// How many near pairs it may look at beside these.
     pub most_pairs: &'a (dyn Fn(Seen) -> u64 + Sync),
 }
@@ -80,8 +80,8 @@ pub(crate) fn dedup_within(
         let stages = Stages::new(progress);
         let (found, most_pairs, room);
         (found, most_pairs) = match bounds {
-            Some(Bounds { files, fits, most_pairs, .. }) => {
-                room = Room::new(fits);
+            Some(Bounds { files, longest, most_pairs, .. }) => {
+                room = Room::new(longest);
                 (Some((files, &room)), Some((most_pairs, &room)))
             }
             None => (None, None),

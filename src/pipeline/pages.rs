@@ -2,7 +2,9 @@
 //! read once, and what a run needs of it kept.
 
 use super::stages::Stages;
-use crate::corpus::{self, Document as Record, FileReading, Input, PassedOver, ReadOptions, TextSum};
+use crate::corpus::{
+    self, Document as Record, FileReading, Input, PassedOver, ReadOptions, TextSum, TooLong,
+};
 use crate::document::{DocId, DocumentTable};
 use crate::error::{Error, Result};
 use crate::frames::{Counting, Frames, Lines, Share, host_of};
@@ -16,7 +18,7 @@ use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The pages of a corpus without their texts: names and places, and what was kept of each.
@@ -69,16 +71,18 @@ impl Seen {
 
 /// How many pages may be held, and what they come to as they are read.
 pub struct Room<'a> {
-    /// Whether so many may be.
-    fits: &'a (dyn Fn(Seen) -> bool + Sync),
+    /// Where there are so many, how many bytes a record may have, or 0.
+    longest: &'a (dyn Fn(Seen) -> u64 + Sync),
     seen: Mutex<Seen>,
-    is_full: AtomicBool,
+    /// What that is by now.
+    most: AtomicU64,
 }
 
 impl<'a> Room<'a> {
-    /// For as many as `fits`.
-    pub fn new(fits: &'a (dyn Fn(Seen) -> bool + Sync)) -> Self {
-        Self { fits, seen: Mutex::default(), is_full: AtomicBool::new(false) }
+    /// For as many as there may be records of any length: `longest` says how many bytes one may have where there are so
+    /// many pages, or 0 if they are too many.
+    pub fn new(longest: &'a (dyn Fn(Seen) -> u64 + Sync)) -> Self {
+        Self { longest, seen: Mutex::default(), most: longest(Seen::default()).into() }
     }
 
     /// What has been read.
@@ -92,13 +96,16 @@ impl<'a> Room<'a> {
         seen.name_bytes += more.name_bytes;
         seen.text_bytes += more.text_bytes;
         seen.longest = seen.longest.max(more.longest);
-        if !(self.fits)(*seen) {
-            self.is_full.store(true, Ordering::Relaxed);
-        }
+        self.most.fetch_min((self.longest)(*seen), Ordering::Relaxed);
+    }
+
+    /// Bytes that a record may have; 0 where there are too many pages.
+    fn most(&self) -> u64 {
+        self.most.load(Ordering::Relaxed)
     }
 
     fn is_full(&self) -> bool {
-        self.is_full.load(Ordering::Relaxed)
+        self.most() == 0
     }
 }
 
@@ -218,6 +225,10 @@ impl Pages {
         };
         let add = |worker: &mut Result<Worker<'_>>, record: Record<'_>| {
             let (Ok(worker), false) = (worker, room.is_some_and(Room::is_full)) else { return };
+            if let Some(room) = room.filter(|room| record.bytes() > room.most()) {
+                worker.seen.add(&record);
+                return room.add(std::mem::take(&mut worker.seen));
+            }
             worker.add(&record);
             if let Some(room) = room {
                 worker.seen.add(&record);
@@ -227,8 +238,8 @@ impl Pages {
             }
         };
         let (read, of_bytes) = (AtomicU64::new(0), inputs.iter().map(Input::stored_bytes).sum());
-        let go_on = || !room.is_some_and(Room::is_full);
-        let reading = corpus::read_while(&inputs, options, worker, add, &go_on, &|bytes| {
+        let most = || room.map_or(u64::MAX, Room::most);
+        let reading = corpus::read_while(&inputs, options, worker, add, &most, &|bytes| {
             read.fetch_add(bytes, Ordering::Relaxed);
             progress(bytes);
         });
@@ -252,6 +263,9 @@ impl Pages {
             tables.push(worker.documents);
             collections.push(worker.collection);
             scores.extend(worker.scores);
+        }
+        if let (Some(room), Some((_, TooLong { bytes, .. }))) = (room, reading.too_long) {
+            room.add(Seen { longest: bytes, ..Seen::default() });
         }
         if let Some(room) = room.filter(|room| room.is_full()) {
             let (pages, read_bytes) = (room.seen().pages, read.into_inner());

@@ -85,17 +85,20 @@ pub fn dedup(job: &Job, progress: &dyn Progress) -> Result<Summary> {
     let over = Mutex::new(None);
     let in_memory = || {
         let held = |seen| expected.of_seen(seen).in_memory(&job.settings);
-        let fits = |seen| {
-            let fits = !is_bounded || held(seen) <= limit;
-            if !fits {
+        let longest = |seen| {
+            if !is_bounded {
+                return u64::MAX;
+            }
+            let longest = expected.of_seen(seen).longest_in_memory(&job.settings, limit);
+            if longest == 0 {
                 over.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(seen);
             }
-            fits
+            longest
         };
         let bounds = Bounds {
             files: files.clone(),
             folder: begun.take(),
-            fits: &fits,
+            longest: &longest,
             // Pairs beyond a few have what the pages leave.
             most_pairs: &|seen| match is_bounded {
                 true => seen.pages / 2 + limit.saturating_sub(held(seen)) / PAIR_BYTES,

@@ -1,6 +1,6 @@
 //! What a run will take, before it begins: from the sizes of its files and their first pages.
 
-use crate::corpus::{Input, Peeked, ReadOptions, peek};
+use crate::corpus::{IN_MEMORY, Input, Peeked, ReadOptions, peek};
 use crate::pipeline::pages::Seen;
 use flipside_core::collection::Keeping;
 use flipside_core::settings::{Settings, Sketches};
@@ -31,9 +31,6 @@ pub struct Estimate {
 pub const HELD_ANYWAY: u64 = 12 << 20;
 /// What a thread holds besides: its buffers, and memory that it keeps.
 const HELD_BY_THREAD: u64 = 4 << 20;
-/// How often a long record is in those buffers: as it is stored, as it is decoded, as it is cut,
-/// and as it is written.
-const IN_BUFFERS: u64 = 4;
 /// Bytes of a page's row in a table of documents, beside its names.
 const ROW: f64 = 88.0;
 /// Bytes of a page while it is sketched, beside its sketches and names: its row and its place.
@@ -85,6 +82,15 @@ impl Estimate {
     /// it takes.
     pub fn room(&self, memory: u64) -> Result<u64, u64> {
         room(memory, self.threads, self.read_ahead, self.longest)
+    }
+
+    /// Bytes that a record may have, where pages have come to this, so that a run in memory takes no more than `limit`;
+    /// 0 if it takes more as it is.
+    pub fn longest_in_memory(&self, settings: &Settings, limit: u64) -> u64 {
+        match limit.checked_sub(self.in_memory(settings)) {
+            Some(left) => held_by_thread(self.longest).saturating_add(left / self.threads as u64) / IN_MEMORY,
+            None => 0,
+        }
     }
 
     /// The same as pages are read, whose records may be longer than those before. Unless the memory was promised,
@@ -190,7 +196,7 @@ fn beside_pages(threads: usize, longest: u64, read_ahead: u64) -> u64 {
 
 /// What a thread holds where the longest record has so many bytes.
 fn held_by_thread(longest: u64) -> u64 {
-    longest.saturating_mul(IN_BUFFERS).max(HELD_BY_THREAD)
+    longest.saturating_mul(IN_MEMORY).max(HELD_BY_THREAD)
 }
 
 /// Room of threads for pages that they sketch, beside the buffers that records are read in: the longer these are, the
@@ -201,6 +207,8 @@ pub struct Rooms {
     threads: usize,
     read_ahead: u64,
     is_promised: bool,
+    /// Bytes that a record may have.
+    most: u64,
     /// Bytes of the longest record so far.
     longest: AtomicU64,
     /// Bytes of pages that each thread may hold.
@@ -220,12 +228,13 @@ impl Rooms {
         longest: u64,
         is_promised: bool,
     ) -> Result<Self, u64> {
-        let longest = longest.max(HELD_BY_THREAD / IN_BUFFERS);
+        let longest = longest.max(HELD_BY_THREAD / IN_MEMORY);
         let rooms = Self {
             memory,
             threads,
             read_ahead,
             is_promised,
+            most: if is_promised { longest_of(memory, threads, read_ahead) } else { u64::MAX },
             longest: longest.into(),
             room: AtomicU64::new(u64::MAX),
         };
@@ -237,7 +246,7 @@ impl Rooms {
     #[cfg(test)]
     pub fn of(bytes: u64) -> Self {
         let (longest, room) = (u64::MAX.into(), bytes.into());
-        Self { memory: 0, threads: 1, read_ahead: 0, is_promised: false, longest, room }
+        Self { memory: 0, threads: 1, read_ahead: 0, is_promised: false, most: u64::MAX, longest, room }
     }
 
     /// Bytes of pages that each thread may hold.
@@ -248,6 +257,11 @@ impl Rooms {
     /// The memory that was set.
     pub fn memory(&self) -> u64 {
         self.memory
+    }
+
+    /// Bytes that a record may have: of longer ones [`hear`](Self::hear) says that there is not enough memory.
+    pub fn most(&self) -> u64 {
+        self.most
     }
 
     /// Hears of a record of so many bytes.
@@ -283,8 +297,17 @@ fn room(memory: u64, threads: usize, read_ahead: u64, longest: u64) -> Result<u6
     // Lists grow in parts of memory of their own, which leave gaps: seen up to a third.
     match memory.saturating_sub(held) / threads * 2 / 3 {
         room @ LEAST_ROOM.. => Ok(room),
-        _ => Err(held + threads * LEAST_ROOM.div_ceil(2) * 3),
+        _ => Err(held + threads * LEAST_WITH_GAPS),
     }
+}
+
+/// What there is to be for [`LEAST_ROOM`].
+const LEAST_WITH_GAPS: u64 = LEAST_ROOM.div_ceil(2) * 3;
+
+/// Bytes of the longest record for which [`room`] is enough.
+fn longest_of(memory: u64, threads: usize, read_ahead: u64) -> u64 {
+    let left = memory.saturating_sub(HELD_ANYWAY + read_ahead) / threads.max(1) as u64;
+    left.saturating_sub(LEAST_WITH_GAPS) / IN_MEMORY
 }
 
 /// Bytes of a page in a file of sketches.
@@ -306,10 +329,14 @@ mod tests {
     fn what_is_told_to_be_the_least_is_enough_and_less_is_not() {
         for (threads, read_ahead) in [(1, 0), (2, 0), (3, 1), (64, 8 << 20)] {
             for longest in [0, 1 << 20, 9 << 20] {
-                let room = |memory| room(memory, threads, read_ahead, longest);
+                let room_of = |memory, longest| room(memory, threads, read_ahead, longest);
+                let room = |memory| room_of(memory, longest);
                 let least = room(0).unwrap_err();
                 assert!(room(least).is_ok_and(|room| room >= LEAST_ROOM));
                 assert_eq!(room(least - 8 * threads as u64), Err(least));
+                // The longest record is the one that just fits.
+                let most = longest_of(least, threads, read_ahead);
+                assert!(most >= longest && room_of(least, most).is_ok() && room_of(least, most + 2).is_err());
                 let most = room(1 << 40).unwrap();
                 assert!(most * threads as u64 + HELD_ANYWAY < 1 << 40);
             }

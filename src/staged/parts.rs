@@ -6,7 +6,7 @@ use super::estimate::Rooms;
 use super::names::{NamedIn, Names};
 use super::sketches::{Column, Layout};
 use super::told_bytes;
-use crate::corpus::{self, Document, FileReading, Input, ReadOptions, TextSum};
+use crate::corpus::{self, Document, FileReading, Format, Input, ReadOptions, TextSum, TooLong};
 use crate::error::{Error, Result};
 use crate::making::Unfinished;
 use crate::wording::printable_path;
@@ -271,19 +271,22 @@ impl Sketching<'_> {
                 languages: BTreeMap::new(),
             })
         };
+        let too_long = |needed: u64, record: u64, bytes: u64| {
+            let (needed, bytes) = (told_bytes(needed), told_bytes(bytes));
+            let what = match input.format {
+                Format::Parquet => {
+                    format!("what row {record} of {} is read with", printable_path(&input.path))
+                }
+                _ => format!("record {record} of {}", printable_path(&input.path)),
+            };
+            let expected = format!("at least {needed}, or fewer threads: {what} has {bytes}");
+            Error::parameter("memory", told_bytes(rooms.memory()), expected)
+        };
         let has_failed = AtomicBool::new(false);
         let each = |worker: &mut Result<Worker>, page: Document<'_>| {
             let Ok(working) = worker else { return };
-            let heard = rooms.hear(page.bytes()).map_err(|needed| {
-                let expected = format!(
-                    "at least {}, or fewer threads: record {} of {} has {}",
-                    told_bytes(needed),
-                    page.id.row,
-                    printable_path(&input.path),
-                    told_bytes(page.bytes())
-                );
-                Error::parameter("memory", told_bytes(rooms.memory()), expected)
-            });
+            let heard =
+                rooms.hear(page.bytes()).map_err(|needed| too_long(needed, page.id.row.into(), page.bytes()));
             let done = heard.and_then(|()| {
                 working.add(&shape, &page);
                 let is_full = working.stream.bytes() as u64 >= rooms.bytes();
@@ -294,11 +297,17 @@ impl Sketching<'_> {
                 has_failed.store(true, Ordering::Relaxed);
             }
         };
-        let go_on = || !has_failed.load(Ordering::Relaxed);
+        let most = || if has_failed.load(Ordering::Relaxed) { 0 } else { rooms.most() };
         let inputs = std::slice::from_ref(input);
-        let reading = corpus::read_while(inputs, options, worker, each, &go_on, progress);
+        let reading = corpus::read_while(inputs, options, worker, each, &most, progress);
         if let Some(failure) = input.failure() {
             return Err(Error::io(&input.path, failure));
+        }
+        // What it has in all is not known yet.
+        if let Some((_, TooLong { record, bytes })) = reading.too_long
+            && let Err(needed) = rooms.hear(bytes)
+        {
+            return Err(too_long(needed, record, bytes));
         }
         let mut streams = Vec::new();
         let (mut sum, mut text_bytes, mut longest, mut languages) =

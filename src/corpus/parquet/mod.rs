@@ -18,7 +18,7 @@ use std::time::Instant;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 
-use super::damage::{Damage, DamageKind, FileReading, Tally};
+use super::damage::{Damage, DamageKind, FileReading, Tally, TooLong};
 use super::document::Document;
 use super::inputs::Input;
 use super::jsonl::number;
@@ -31,7 +31,7 @@ pub(crate) use copy::write_kept;
 use footer::{Column, Layout, NAMES};
 pub(crate) use guard::panic_is_damage;
 use guard::{Flaw, guarded};
-use pages::Stored;
+use pages::{Limit, Stored};
 
 /// Row groups up to this size are left to one thread each; larger ones are decoded under the file's lock, so
 /// that several threads share the work on their rows.
@@ -101,25 +101,30 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// Takes a close look at each row, and takes it out: hands on the documents, counts them, and notes
-    /// damage.
+    /// damage. A row in a page that is too large for `most` bytes is given back.
     pub fn process(
         &mut self,
         shard: u32,
         input: &Input,
         options: &ReadOptions,
+        most: u64,
         part: &mut FileReading,
         each: &mut impl FnMut(Document<'_>),
-    ) {
+    ) -> Option<TooLong> {
         loop {
             for row in self.rows.drain(..) {
                 part.take(&input.path, false, (u64::from(row.row), row.offset, 0), each, |found, each| {
                     row.document(shard, options, found, each)
                 });
             }
-            let Some(group) = &mut self.group else { return };
+            let group = self.group.as_mut()?;
             let (before, mut tally) = (Instant::now(), Tally::default());
-            let more = group.next(&mut self.rows, &mut tally);
+            let more = group.next(&mut self.rows, &mut tally, most);
             part.decoding += before.elapsed();
+            if tally.too_long.is_some() {
+                self.group = None;
+                return tally.too_long;
+            }
             part.count(tally);
             if !more {
                 self.group = None;
@@ -137,6 +142,8 @@ struct Group {
     done: usize,
     /// Rows that are asked for at once.
     batch: usize,
+    /// How large pages may be.
+    limit: Arc<Limit>,
     /// Text and names; opened with the first batch, by the thread that reads it.
     open: Option<(Cursor, [Option<Cursor>; NAMES])>,
 }
@@ -153,7 +160,8 @@ impl Group {
         let rows = usize::try_from(group.num_rows()).unwrap_or(0);
         let text = usize::try_from(group.column(layout.text.index).uncompressed_size()).unwrap_or(0);
         let batch = (block_bytes / (text / rows.max(1)).max(1)).clamp(16, BATCH_ROWS);
-        Self { input: input.clone(), layout: layout.clone(), index, rows, done: 0, batch, open: None }
+        let (input, layout, limit) = (input.clone(), layout.clone(), Arc::default());
+        Self { input, layout, index, rows, done: 0, batch, limit, open: None }
     }
 
     /// The file's row that comes next.
@@ -163,7 +171,7 @@ impl Group {
 
     fn open(&mut self) -> Result<&mut (Cursor, [Option<Cursor>; NAMES]), ParquetError> {
         if self.open.is_none() {
-            let stored = Arc::new(Stored::new(self.input.open()?)?);
+            let stored = Arc::new(Stored::within_limit(self.input.open()?, &self.limit)?);
             let Layout { metadata, text, names, .. } = &*self.layout;
             let open = |column: &Column| Cursor::open(&stored, metadata, self.index, column);
             let text = open(text)?;
@@ -212,7 +220,7 @@ impl Group {
     /// A column of names again, behind the first rows.
     fn reopen_name(&self, at: usize, rows: usize) -> Result<Cursor, Flaw> {
         guarded(DamageKind::CorruptMember, || {
-            let stored = Arc::new(Stored::new(self.input.open()?)?);
+            let stored = Arc::new(Stored::within_limit(self.input.open()?, &self.limit)?);
             let column = self.layout.names[at].as_ref().ok_or_else(|| ParquetError::EOF(String::new()))?;
             let mut name = Cursor::open(&stored, &self.layout.metadata, self.index, column)?;
             read_past(rows, |wanted| name.names(wanted, |_| ()))?;
@@ -274,12 +282,20 @@ impl Group {
         Ok(n)
     }
 
-    /// Adds the next rows; false when there are none.
-    fn next(&mut self, rows: &mut Vec<Row>, tally: &mut Tally) -> bool {
+    /// Adds the next rows; false when there are none. Of a record `most` bytes are read.
+    fn next(&mut self, rows: &mut Vec<Row>, tally: &mut Tally, most: u64) -> bool {
         if self.done >= self.rows {
             return false;
         }
-        match self.read(rows) {
+        self.limit.set(most);
+        let read = self.read(rows);
+        if let Some(bytes) = self.limit.exceeded() {
+            tally.too_long = Some(TooLong { record: self.row(), bytes });
+            self.done = self.rows;
+            self.open = None;
+            return true;
+        }
+        match read {
             Ok(n) => {
                 tally.records += n as u64;
                 let bytes = |row: &Row| {
@@ -390,15 +406,17 @@ impl Rows {
         (self.layout.starts.last().copied().unwrap_or(0), bytes.sum())
     }
 
-    /// Makes the next batch, which may be a row group for the caller to read; false when there are none.
-    pub fn next_block(&mut self, batch: &mut Batch, tally: &mut Tally) -> bool {
+    /// Makes the next batch, which may be a row group for the caller to read; false when there are none. It is the last
+    /// one where a page is too large for records of `most` bytes.
+    pub fn next_block(&mut self, batch: &mut Batch, tally: &mut Tally, most: u64) -> bool {
         batch.rows.clear();
         batch.group = None;
         if self.finished {
             return false;
         }
         if let Some(group) = &mut self.group {
-            if group.next(&mut batch.rows, tally) {
+            if group.next(&mut batch.rows, tally, most) {
+                self.finished = tally.too_long.is_some();
                 return true;
             }
             self.group = None;
@@ -422,7 +440,8 @@ impl Rows {
                 if text <= OWN_GROUP {
                     batch.group = Some(group);
                 } else {
-                    group.next(&mut batch.rows, tally);
+                    group.next(&mut batch.rows, tally, most);
+                    self.finished = tally.too_long.is_some();
                     self.group = Some(group);
                 }
                 return true;

@@ -13,6 +13,7 @@ use parquet::file::reader::{ChunkReader, Length, SerializedPageReader};
 use parquet::schema::types::ColumnDescriptor;
 
 use super::claims::{self, PageSizes};
+use crate::corpus::damage::IN_MEMORY;
 use crate::corpus::storage::StoredFile;
 
 /// Bytes of pages that one batch of values may stand in, beyond the page in which it begins.
@@ -34,16 +35,65 @@ fn refuse(what: impl Into<String>) -> ParquetError {
     ParquetError::General(what.into())
 }
 
+/// How large the pages of a row group may be.
+#[derive(Debug)]
+pub(super) struct Limit {
+    /// Bytes of a record at most.
+    most: AtomicU64,
+    /// Bytes that a record would have to have to be as large as a page that is not read; 0 where there is none.
+    exceeded: AtomicU64,
+}
+
+impl Default for Limit {
+    fn default() -> Self {
+        Self { most: AtomicU64::new(u64::MAX), exceeded: AtomicU64::new(0) }
+    }
+}
+
+impl Limit {
+    /// From now on a record may have so many bytes.
+    pub fn set(&self, most: u64) {
+        self.most.store(most, Relaxed);
+    }
+
+    /// Whether a page may be read. It is in memory as it is stored, and as it is decoded, which may be in a buffer of
+    /// twice its size.
+    fn allows(&self, PageSizes { stored, decoded, .. }: PageSizes) -> bool {
+        let bytes = decoded.saturating_mul(2).saturating_add(stored).div_ceil(IN_MEMORY);
+        let is_allowed = bytes <= self.most.load(Relaxed);
+        if !is_allowed {
+            self.exceeded.fetch_max(bytes, Relaxed);
+        }
+        is_allowed
+    }
+
+    /// Bytes of pages of one batch.
+    fn batch(&self) -> u64 {
+        self.most.load(Relaxed).saturating_mul(2).min(BATCH_BYTES)
+    }
+
+    /// Bytes of the records that a page which was not read stands for.
+    pub fn exceeded(&self) -> Option<u64> {
+        Some(self.exceeded.load(Relaxed)).filter(|&bytes| bytes > 0)
+    }
+}
+
 /// A stored file, read by one thread at a time.
 pub(super) struct Stored {
     file: Mutex<StoredFile>,
     length: u64,
+    limit: Arc<Limit>,
 }
 
 impl Stored {
     pub fn new(file: StoredFile) -> io::Result<Self> {
+        Self::within_limit(file, &Arc::default())
+    }
+
+    /// One of which no page is read that is too large.
+    pub fn within_limit(file: StoredFile, limit: &Arc<Limit>) -> io::Result<Self> {
         let length = file.length()?;
-        Ok(Self { file: Mutex::new(file), length })
+        Ok(Self { file: Mutex::new(file), length, limit: limit.clone() })
     }
 
     /// The same for someone who is going to read these bytes of it: of an object they are read ahead.
@@ -52,7 +102,7 @@ impl Stored {
             StoredFile::File(_) => return Ok(self.clone()),
             StoredFile::Object(reader) => Mutex::new(StoredFile::Object(reader.within(from, end)?)),
         };
-        Ok(Arc::new(Self { file, length: self.length }))
+        Ok(Arc::new(Self { file, length: self.length, limit: self.limit.clone() }))
     }
 
     pub fn length(&self) -> u64 {
@@ -120,6 +170,9 @@ impl Header {
                 Ok(sizes) if sizes.decoded.max(sizes.stored) > PAGE_CAP => {
                     let what = format!("a page of {} bytes; the most is {PAGE_CAP}", sizes.decoded);
                     return Err(io::Error::other(what));
+                }
+                Ok(sizes) if !self.stored.limit.allows(sizes) => {
+                    return Err(io::Error::other("a page above what there is memory for"));
                 }
                 Ok(sizes) => return Ok((sizes, bytes)),
                 Err(refusal) if claims::is_cut(refusal) && length < rest.min(HEADER_CAP) => {
@@ -191,8 +244,8 @@ impl ChunkReader for Chunk {
 }
 
 /// What a column's reader and its pages tell one another.
-#[derive(Default)]
 pub(super) struct Turn {
+    limit: Arc<Limit>,
     /// Bytes of pages that may still be added to the batch.
     left: AtomicU64,
     /// Each value may be as long as this because it repeats the one before, without sharing its memory.
@@ -201,12 +254,17 @@ pub(super) struct Turn {
 }
 
 impl Turn {
+    fn new(limit: Arc<Limit>) -> Self {
+        Self { limit, left: AtomicU64::new(0), widest: AtomicU64::new(0), ended: AtomicBool::new(false) }
+    }
+
     /// A new batch; returns how many values it may hold.
     pub fn begin(&self, wanted: usize) -> usize {
-        self.left.store(BATCH_BYTES, Relaxed);
+        let most = self.limit.batch();
+        self.left.store(most, Relaxed);
         match self.widest.load(Relaxed) {
             0 => wanted,
-            widest => wanted.min((BATCH_BYTES / widest).max(1) as usize),
+            widest => wanted.min((most / widest).max(1) as usize),
         }
     }
 
@@ -245,9 +303,9 @@ impl Pages {
             )));
         };
         let (stored, compression) = (stored.within(from, end)?, chunk.compression());
+        let turn = Arc::new(Turn::new(stored.limit.clone()));
         let file = Arc::new(Chunk { stored, compression, page: Arc::default() });
         let reader = SerializedPageReader::new(file, chunk, rows, None)?;
-        let turn = Arc::new(Turn::default());
         Ok((Self { reader, column, turn: turn.clone(), held: None }, turn))
     }
 
