@@ -482,11 +482,13 @@ fn long_pages_count_as_often_as_threads_hold_them() {
         said(&["sketch", "-q", "--threads", "2", "--memory", memory, "--out", out], &[&at("long.jsonl")])
     };
     let out = |name: &str| at(name).to_string_lossy().into_owned();
-    // Without the long pages it would be enough.
+    // Without the long pages it would be enough. Of the first one no more is read than there is room for.
     let (told, is_well) = sketch("36MiB", &out("little"));
-    assert!(!is_well && told.contains("long.jsonl has 7MiB") && told.contains("at least 64MiB"), "{told}");
-    let (told, is_well) = sketch("66MiB", &out("sketches"));
-    assert!(is_well, "{told}");
+    assert!(!is_well && told.contains("long.jsonl has more than 2MiB"), "{told}");
+    let (told, is_well) = sketch("80MiB", &out("little"));
+    assert!(!is_well && told.contains("long.jsonl has 7MiB") && told.contains("at least 88MiB"), "{told}");
+    let (told, is_well) = sketch("90MiB", &out("sketches"));
+    assert!(is_well && peak_of(&told) <= 90 + UNOPTIMISED, "{told}");
     for stage in ["join", "cluster"] {
         said(&[stage, "-q"], &[&at("sketches")]);
     }
@@ -511,12 +513,12 @@ fn long_pages_count_as_often_as_threads_hold_them() {
     let dedup = |memory: &str, out: &str| {
         said(&["dedup", "-q", "--threads", "2", "--memory", memory, "--out", out], &[&at("long.jsonl")])
     };
-    let (told, is_well) = dedup("50MiB", &out("refused"));
-    assert!(!is_well && told.contains("64MiB") && !at("refused").exists(), "{told}");
-    let (told, is_well) = dedup("80MiB", &out("result"));
+    let (told, is_well) = dedup("70MiB", &out("refused"));
+    assert!(!is_well && told.contains("88MiB") && !at("refused").exists(), "{told}");
+    let (told, is_well) = dedup("95MiB", &out("result"));
     let report: Value = serde_json::from_slice(&fs::read(at("result/report.json")).unwrap()).unwrap();
     let peak = report["peak_memory_bytes"].as_u64().unwrap();
-    assert!(is_well && peak <= (80 + UNOPTIMISED) << 20, "{told} {peak}");
+    assert!(is_well && peak <= (95 + UNOPTIMISED) << 20, "{told} {peak}");
 }
 
 #[test]

@@ -105,7 +105,7 @@ impl SketchArgs {
         if sketched.damaged > 0 {
             text += &format!("; {} of input damaged", counted(sketched.damaged, "piece", "pieces"));
         }
-        tell(&(text + ".\n"))?;
+        tell(&(text + "." + &peak() + "\n"))?;
         Ok(if sketched.damaged > 0 { Done::WithDamage } else { Done::Well })
     }
 }

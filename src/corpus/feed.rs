@@ -49,7 +49,7 @@ pub(crate) struct Feed {
     pub breaks: VecDeque<Break>,
     /// Offsets in the stored file and in the decoded stream are the same.
     pub plain: bool,
-    /// Bytes that a member may have at most, where each is a record.
+    /// Bytes that a gzip member may have at most, where they are short.
     pub most: usize,
     /// Bytes that one has at least which has more: nothing else comes.
     pub too_long: Option<u64>,

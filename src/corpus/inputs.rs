@@ -294,7 +294,7 @@ impl Input {
         stored + self.decoding
     }
 
-    /// Whether it is of short gzip members, as far as its head tells: in WET files each record is one.
+    /// Whether it is of short gzip members, as far as its head tells.
     pub(crate) fn has_short_members(&self) -> bool {
         self.has_short_members
     }

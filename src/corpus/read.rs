@@ -299,3 +299,110 @@ pub(crate) fn read_while<W: Send>(
 const UNOPENED: usize = 0;
 const OPEN: usize = 1;
 const DONE: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::super::feed::STEP;
+    use super::super::filetype::Format;
+    use super::super::{DiscoverOptions, IN_MEMORY, discover};
+    use super::*;
+    use std::io::Write;
+
+    /// Of seven texts, the one in the middle has so many bytes.
+    const LONG: usize = 6 << 20;
+
+    fn texts() -> Vec<String> {
+        (0..7u32).map(|at| format!("{at} words ").repeat(if at == 3 { LONG / 8 } else { 20 })).collect()
+    }
+
+    fn gz(bytes: &[u8]) -> Vec<u8> {
+        let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+        writer.write_all(bytes).unwrap();
+        writer.finish().unwrap()
+    }
+
+    fn record(kind: &str, body: &str) -> Vec<u8> {
+        format!("WARC/1.0\r\nWARC-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}\r\n\r\n", body.len())
+            .into()
+    }
+
+    #[cfg(feature = "parquet")]
+    fn parquet() -> Vec<u8> {
+        use parquet::data_type::{ByteArray, ByteArrayType};
+        use parquet::file::properties::WriterProperties;
+        use parquet::file::writer::SerializedFileWriter;
+        use parquet::schema::parser::parse_message_type;
+        let schema = parse_message_type("message m { required byte_array text (UTF8); }").unwrap();
+        let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
+        let mut bytes = Vec::new();
+        let mut writer = SerializedFileWriter::new(&mut bytes, schema.into(), properties.into()).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        let values: Vec<ByteArray> = texts().iter().map(|text| text.as_str().into()).collect();
+        column.typed::<ByteArrayType>().write_batch(&values, None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        writer.close().unwrap();
+        bytes
+    }
+
+    #[test]
+    fn of_a_record_that_is_too_long_no_more_is_read_than_it_may_have() {
+        const MOST: u64 = 1 << 20;
+        let texts = texts();
+        let wet: Vec<Vec<u8>> = texts.iter().map(|text| record("conversion", text)).collect();
+        let lines: Vec<String> = texts.iter().map(|text| format!("{{\"text\": \"{text}\"}}\n")).collect();
+        let csv = format!("text\n{}", texts.iter().map(|text| format!("{text}\n")).collect::<String>());
+        let mut files = vec![
+            ("pages.jsonl", lines.concat().into_bytes()),
+            ("lines.jsonl.gz", lines.iter().flat_map(|line| gz(line.as_bytes())).collect()),
+            ("pages.jsonl.zst", zstd::bulk::compress(lines.concat().as_bytes(), 1).unwrap()),
+            ("pages.csv", csv.into_bytes()),
+            ("plain.warc.wet", wet.concat()),
+            ("pages.warc.wet.gz", wet.iter().flat_map(|record| gz(record)).collect()),
+        ];
+        #[cfg(feature = "parquet")]
+        files.push(("pages.parquet", parquet()));
+        #[cfg(feature = "html")]
+        {
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Encoding: gzip\r\n\r\n";
+            let bodies = texts.iter().map(|text| {
+                let mut body = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                body.write_all(text.as_bytes()).unwrap();
+                let (head, body) = (head.as_bytes(), body.finish().unwrap());
+                let length = head.len() + body.len();
+                let warc = format!("WARC/1.0\r\nWARC-Type: response\r\nContent-Length: {length}\r\n\r\n");
+                [warc.as_bytes(), head, &body, b"\r\n\r\n"].concat()
+            });
+            files.push(("pages.warc.gz", bodies.flat_map(|record| gz(&record)).collect()));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in files {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            let inputs = discover(&[path], &DiscoverOptions::default()).unwrap();
+            for (threads, block_bytes) in [(1, 1 << 20), (1, 1 << 10), (2, 1 << 20)] {
+                let options = ReadOptions { threads, block_bytes, ..ReadOptions::default() };
+                let read = |most: u64| {
+                    let each = |lengths: &mut Vec<u64>, page: Document<'_>| lengths.push(page.bytes());
+                    let reading = read_while(&inputs, &options, Vec::new, each, &|| most, &|_| ());
+                    (reading.workers.concat(), reading.too_long)
+                };
+                let (lengths, too_long) = read(u64::MAX);
+                assert_eq!((lengths.len(), too_long), (7, None), "{name}");
+                let (lengths, too_long) = read(MOST);
+                let (input, TooLong { record, bytes }) = too_long.unwrap_or_else(|| panic!("{name}"));
+                assert!(lengths.iter().all(|&length| length <= MOST), "{name}: {lengths:?}");
+                // Rows of a page come at once.
+                match inputs[0].format {
+                    Format::Parquet => assert!(record <= 3 && bytes > LONG as u64 / IN_MEMORY, "{name}"),
+                    _ => assert!(
+                        record == 3 && (MOST..MOST + STEP as u64).contains(&(bytes - 1)),
+                        "{name} {bytes}"
+                    ),
+                }
+                assert_eq!(input, 0);
+            }
+        }
+    }
+}

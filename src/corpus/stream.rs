@@ -34,7 +34,7 @@ pub(crate) struct StreamReader {
     shard: u32,
     block_bytes: usize,
     cap: usize,
-    /// Each record is in a gzip member of its own, as far as is known.
+    /// Gzip members are short, as far as is known: a long one is of a long record.
     has_short_members: bool,
     /// `None` behind the last block.
     source: Option<Source>,
@@ -95,7 +95,7 @@ impl StreamReader {
             shard,
             block_bytes: options.block_bytes.max(1),
             cap: options.record_cap,
-            has_short_members: format == StreamFormat::Wet && input.has_short_members(),
+            has_short_members: input.has_short_members(),
             source: Some(source),
             feed: Feed::new(input.compression == Compression::None),
             carry: Vec::new(),

@@ -371,9 +371,17 @@ impl Pages {
 
 /// A name as a warning has it, cut where it is very long.
 pub fn shortened(name: String) -> String {
-    /// Characters of a name.
-    const CHARS: usize = 100;
-    match name.char_indices().nth(CHARS) {
+    cut(name, 100)
+}
+
+/// An id or a URL as a report has it: those who read it look at no more, and it is in memory whole.
+pub fn reported(name: String) -> String {
+    cut(name, 4096)
+}
+
+/// A name with so many characters at most.
+fn cut(name: String, chars: usize) -> String {
+    match name.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", &name[..end]),
         None => name,
     }

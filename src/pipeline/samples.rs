@@ -1,6 +1,6 @@
 //! Pairs and clusters for a person to look at, with the texts fetched from the files again.
 
-use super::pages::Pages;
+use super::pages::{Pages, reported};
 use crate::corpus::{self, Input, ReadOptions};
 use crate::document::{DocId, Place};
 use crate::hash::fmix64;
@@ -105,6 +105,7 @@ impl Shown {
     /// A page with its first words.
     pub fn page(&self, pages: &impl Catalogue, document: Document) -> PageSample {
         let (id, url) = pages.names(document);
+        let [id, url] = [id.into_owned(), url.to_owned()].map(reported);
         let sample = PageSample::new(id, url, self.text(document));
         PageSample { old: pages.is_old(document), ..sample }
     }

@@ -24,6 +24,7 @@ use crate::pipeline::dedup::{
     Bounds, Findings, SHOWN_PAIRS, dedup_within, report, rows_of_files, rows_of_old, told_first,
 };
 use crate::pipeline::output::{self, OutputFolder};
+use crate::pipeline::pages::reported;
 use crate::pipeline::samples::{Catalogue, Sampler};
 use crate::pipeline::sources::scores_of_files;
 use crate::pipeline::stages::Stages;
@@ -704,7 +705,8 @@ impl<'a> Few<'a> {
             bytes.copy_from_slice(&digest);
             few.digests.insert(found.at, bytes);
             let place = found.named.place;
-            few.pages.insert(wanted, One { at: found.at, place, id: found.id, url: found.url, shown_name });
+            let [id, url] = [found.id, found.url].map(reported);
+            few.pages.insert(wanted, One { at: found.at, place, id, url, shown_name });
         }
         Ok(few)
     }

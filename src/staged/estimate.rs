@@ -31,6 +31,8 @@ pub struct Estimate {
 pub const HELD_ANYWAY: u64 = 12 << 20;
 /// What a thread holds besides: its buffers, and memory that it keeps.
 const HELD_BY_THREAD: u64 = 4 << 20;
+/// How often it is there where it is only copied: it has no features.
+const WHILE_COPIED: u64 = 4;
 /// Bytes of a page's row in a table of documents, beside its names.
 const ROW: f64 = 88.0;
 /// Bytes of a page while it is sketched, beside its sketches and names: its row and its place.
@@ -88,7 +90,10 @@ impl Estimate {
     /// 0 if it takes more as it is.
     pub fn longest_in_memory(&self, settings: &Settings, limit: u64) -> u64 {
         match limit.checked_sub(self.in_memory(settings)) {
-            Some(left) => held_by_thread(self.longest).saturating_add(left / self.threads as u64) / IN_MEMORY,
+            Some(left) => {
+                held_by_thread((self.longest, IN_MEMORY)).saturating_add(left / self.threads as u64)
+                    / IN_MEMORY
+            }
             None => 0,
         }
     }
@@ -105,14 +110,14 @@ impl Estimate {
     /// Bytes that sketching these files in so much memory is expected to take.
     pub fn sketching(&self, settings: &Settings, memory: u64) -> u64 {
         let pages = self.pages as f64 * (sketch_bytes(settings) as f64 + NAMED + self.names);
-        let held = self.writing(0);
+        let held = beside_pages(self.threads, (self.longest, IN_MEMORY), self.read_ahead);
         let room = self.room(memory).unwrap_or(LEAST_ROOM);
         held + (pages as u64).min(self.threads as u64 * room)
     }
 
     /// Bytes that writing kept pages takes, one after the other.
     pub fn writing(&self, held: u64) -> u64 {
-        beside_pages(self.threads, self.longest, self.read_ahead) + held
+        beside_pages(self.threads, (self.longest, WHILE_COPIED), self.read_ahead) + held
     }
 
     /// Bytes that writing the kept pages of a Parquet file is expected to take, which are gathered before; of so many
@@ -153,7 +158,7 @@ impl Estimate {
         let read = ROW + self.names + FACTS + kept;
         let pages = |each: f64| (self.pages as f64 * each) as u64;
         let most = (self.read_ahead + pages(read)).max(pages(self.merged(kept).max(read + joined)));
-        beside_pages(self.threads, self.longest, 0) + most
+        beside_pages(self.threads, (self.longest, IN_MEMORY), 0) + most
     }
 }
 
@@ -165,7 +170,7 @@ pub fn read_ahead<'a>(inputs: impl ExactSizeIterator<Item = &'a Input>, threads:
 
 /// Whether a record of so many bytes is so long that what threads hold depends on it.
 pub fn is_long(record: u64) -> bool {
-    held_by_thread(record) > HELD_BY_THREAD
+    held_by_thread((record, IN_MEMORY)) > HELD_BY_THREAD
 }
 
 /// How many threads may write what is kept of these files, of which a record has so many bytes at most, in so much
@@ -183,20 +188,20 @@ pub fn writers<'a>(
 ) -> Result<usize, u64> {
     let needed = |threads: usize| {
         let gathered = (rows as f64 * KEPT) as u64 * if at_once { 1 } else { threads as u64 };
-        beside_pages(threads, longest, read_ahead(inputs.clone(), threads)) + gathered
+        beside_pages(threads, (longest, WHILE_COPIED), read_ahead(inputs.clone(), threads)) + gathered
     };
     (1..=threads).rev().find(|&threads| needed(threads) <= memory).ok_or_else(|| needed(1))
 }
 
-/// What a run with so many threads holds beside pages, where the longest record has so many bytes, and so many are read
-/// ahead.
-fn beside_pages(threads: usize, longest: u64, read_ahead: u64) -> u64 {
+/// What a run with so many threads holds beside pages, where the longest record has so many bytes and is there so often,
+/// and so many are read ahead.
+fn beside_pages(threads: usize, longest: (u64, u64), read_ahead: u64) -> u64 {
     HELD_ANYWAY + threads as u64 * held_by_thread(longest) + read_ahead
 }
 
-/// What a thread holds where the longest record has so many bytes.
-fn held_by_thread(longest: u64) -> u64 {
-    longest.saturating_mul(IN_MEMORY).max(HELD_BY_THREAD)
+/// What a thread holds where the longest record has so many bytes and is there so often.
+fn held_by_thread((longest, times): (u64, u64)) -> u64 {
+    longest.saturating_mul(times).max(HELD_BY_THREAD)
 }
 
 /// Room of threads for pages that they sketch, beside the buffers that records are read in: the longer these are, the
@@ -292,7 +297,7 @@ impl Rooms {
 /// Bytes of pages that each of so many threads may hold when files are sketched in so much memory, of which they hold
 /// so many read ahead, and buffers for a record of so many; if that is too little, what it takes.
 fn room(memory: u64, threads: usize, read_ahead: u64, longest: u64) -> Result<u64, u64> {
-    let held = beside_pages(threads.max(1), longest, read_ahead);
+    let held = beside_pages(threads.max(1), (longest, IN_MEMORY), read_ahead);
     let threads = threads.max(1) as u64;
     // Lists grow in parts of memory of their own, which leave gaps: seen up to a third.
     match memory.saturating_sub(held) / threads * 2 / 3 {
@@ -345,14 +350,18 @@ mod tests {
 
     #[test]
     fn a_longer_record_leaves_less_room_to_all() {
-        let least = room(0, 2, 0, 1 << 20).unwrap_err();
+        let least = room(0, 2, 0, 0).unwrap_err();
         assert_eq!(Rooms::new(least - (1 << 20), 2, 0, 0, true).unwrap_err(), least);
         let rooms = Rooms::new(least + (20 << 20), 2, 0, 0, true).unwrap();
         let before = rooms.bytes();
-        assert_eq!((rooms.hear(1 << 20), rooms.bytes()), (Ok(()), before));
+        assert_eq!((rooms.hear(600 << 10), rooms.bytes()), (Ok(()), before));
         assert_eq!(rooms.hear(2 << 20), Ok(()));
-        // Each thread has four times as much in its buffers, and of what is left two thirds for pages.
-        assert!(rooms.bytes().abs_diff(before - (4 << 20) * 2 / 3) < 9, "{before} {}", rooms.bytes());
+        // Each thread holds it six times instead of four MiB, and of what is left two thirds for pages.
+        assert!(
+            rooms.bytes().abs_diff(before - (12 - 4) * (1 << 20) * 2 / 3) < 9,
+            "{before} {}",
+            rooms.bytes()
+        );
         assert_eq!((rooms.hear(1 << 20), rooms.hear(2 << 20)), (Ok(()), Ok(())));
         assert!(rooms.hear(9 << 20).is_err_and(|needed| needed > rooms.memory()));
         // Nothing was promised.

@@ -271,22 +271,25 @@ impl Sketching<'_> {
                 languages: BTreeMap::new(),
             })
         };
-        let too_long = |needed: u64, record: u64, bytes: u64| {
-            let (needed, bytes) = (told_bytes(needed), told_bytes(bytes));
+        let too_long = |needed: u64, record: u64, has: String| {
             let what = match input.format {
                 Format::Parquet => {
                     format!("what row {record} of {} is read with", printable_path(&input.path))
                 }
                 _ => format!("record {record} of {}", printable_path(&input.path)),
             };
-            let expected = format!("at least {needed}, or fewer threads: {what} has {bytes}");
+            let expected = format!(
+                "at least {}, fewer threads, or --longest-page, which leaves such records out: {what} has {has}",
+                told_bytes(needed)
+            );
             Error::parameter("memory", told_bytes(rooms.memory()), expected)
         };
         let has_failed = AtomicBool::new(false);
         let each = |worker: &mut Result<Worker>, page: Document<'_>| {
             let Ok(working) = worker else { return };
-            let heard =
-                rooms.hear(page.bytes()).map_err(|needed| too_long(needed, page.id.row.into(), page.bytes()));
+            let heard = rooms
+                .hear(page.bytes())
+                .map_err(|needed| too_long(needed, page.id.row.into(), told_bytes(page.bytes())));
             let done = heard.and_then(|()| {
                 working.add(&shape, &page);
                 let is_full = working.stream.bytes() as u64 >= rooms.bytes();
@@ -307,7 +310,7 @@ impl Sketching<'_> {
         if let Some((_, TooLong { record, bytes })) = reading.too_long
             && let Err(needed) = rooms.hear(bytes)
         {
-            return Err(too_long(needed, record, bytes));
+            return Err(too_long(needed, record, format!("more than {}", told_bytes(bytes))));
         }
         let mut streams = Vec::new();
         let (mut sum, mut text_bytes, mut longest, mut languages) =
