@@ -123,40 +123,33 @@ pub enum Linkage {
 /// The similarity of what is the same to a judge.
 pub const SAME: f32 = 1.0;
 
-/// Nodes that are the same as more others than this are such that all others like them were compared with, and not with
-/// each other.
-pub const MANY_SAME: usize = 64;
-
-/// Pairs of nodes that are the same as one of [`MANY_SAME`], each with the first of them in `order`: for that one may
-/// lead, and was compared with no other.
+/// Of nodes that are the same as others, each with the first in `order` of those that are the same as one of them, where
+/// it was not compared with one as early: of very many that are the same, all are compared with a few alone, among which
+/// the first may not be.
 pub(crate) fn same_pairs<N: Id>(
     order: &[N],
     edges: impl Iterator<Item = (N, N, f32)> + Clone,
 ) -> Vec<(N, N, f32)> {
     let same = edges.filter(|&(.., similarity)| similarity == SAME).map(|(a, b, _)| (a, b));
-    let mut numbers: Vec<u32> = vec![0; order.len()];
-    same.clone().flat_map(|(a, b)| [a, b]).for_each(|node| numbers[node.index()] += 1);
-    let is_many = |node: N| numbers[node.index()] as usize > MANY_SAME;
-    if !order.iter().any(|&node| is_many(node)) {
+    if same.clone().next().is_none() {
         return Vec::new();
     }
     let mut rank = vec![0u32; order.len()];
     (0..).zip(order).for_each(|(place, node)| rank[node.index()] = place);
-    let both_ways = || same.clone().flat_map(|(a, b)| [(a, b), (b, a)]).filter(|&(node, _)| is_many(node));
-    let mut first = rank.clone();
-    both_ways().for_each(|(node, other)| {
-        first[node.index()] = first[node.index()].min(rank[other.index()]);
-    });
-    let mut pairs = Vec::new();
-    // Nearly always they are the same for all.
-    let mut last = rank.clone();
-    for (node, other) in both_ways() {
-        let place = first[node.index()];
-        if place != rank[other.index()] && std::mem::replace(&mut last[other.index()], place) != place {
-            pairs.push((order[place as usize], other, SAME));
+    // The earliest that each node knows of, from what those know that are the same.
+    let from_others = |known: &[u32]| {
+        let mut earliest = known.to_vec();
+        for (a, b) in same.clone() {
+            let [a, b] = [a.index(), b.index()];
+            earliest[a] = earliest[a].min(known[b]);
+            earliest[b] = earliest[b].min(known[a]);
         }
-    }
-    pairs
+        earliest
+    };
+    let first = from_others(&rank);
+    let second = from_others(&first);
+    let later = N::all(order.len()).filter(|node| second[node.index()] < first[node.index()]);
+    later.map(|node| (order[second[node.index()] as usize], node, SAME)).collect()
 }
 
 impl Linkage {
@@ -584,6 +577,33 @@ mod tests {
                     prop_assert_eq!(got, want, "{:?} {}", linkage, ones_are_same);
                 }
             }
+        }
+    }
+
+    proptest! {
+        /// As texts of one sketch are compared: all with a few of them.
+        #[test]
+        fn of_those_that_are_the_same_one_stays(
+            n in 2usize..90,
+            few in prop::collection::btree_set(0u32..90, 1..9),
+            order in Just(Group::all(90).collect::<Vec<Group>>()).prop_shuffle(),
+            near in prop::collection::vec((0u32..90, 0u32..90), 0..9),
+        ) {
+            let mut edges: Vec<(Group, Group, f32)> = Vec::new();
+            let with: Vec<u32> = few.into_iter().map(|at| at % n as u32).collect();
+            for a in 0..n as u32 {
+                edges.extend(with.iter().filter(|&&b| a != b).map(|&b| (Group(a), Group(b), SAME)));
+            }
+            // Some others, which may lead.
+            let others = near.into_iter().filter(|&(a, b)| (a as usize) < n && b as usize >= n);
+            edges.extend(others.map(|(a, b)| (Group(a), Group(b), 0.9)));
+            let same = same_pairs(&order, edges.iter().copied());
+            prop_assert!(same.len() < n);
+            let all = edges.iter().copied().chain(same.iter().copied());
+            let leaders = Linkage::Star.link_all(&order, all, true);
+            let of_them = leaders.iter().enumerate().take(n);
+            let stay = of_them.filter(|&(at, leader)| leader.index() == at).count();
+            prop_assert!(stay <= 1, "{stay} of {n} stay");
         }
     }
 

@@ -4,7 +4,6 @@
 //! candidates and on the texts, never on the order of documents, on shards or on threads: where there are too
 //! many, digests of the texts decide.
 
-use crate::clusters::MANY_SAME;
 use crate::collection::{Collection, Texts, Two};
 use crate::id::{Document, Id, Lists, Slot, Text};
 use crate::resemblance::Bits;
@@ -197,9 +196,6 @@ pub(crate) const WITHIN: usize = 32;
 /// Texts of that sketch before it, in the order of digests, that each is compared with besides: few pages are near one
 /// that stays if all are near those alone that stand for them.
 pub(crate) const BESIDE: usize = 16;
-
-// Of a sketch with many texts, only those that stand for the others were compared with more than so many.
-const _: () = assert!(WITHIN + 2 * BESIDE == MANY_SAME);
 
 /// Pairs of texts that are compared for two sketches.
 pub(crate) const BETWEEN: usize = 16;

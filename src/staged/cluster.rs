@@ -18,7 +18,7 @@ use crate::inspection::Inspection;
 use crate::making::{is_address, sweep};
 use crate::pipeline::{Progress, with_threads};
 use crate::resources::memory_share;
-use flipside_core::clusters::{Keep, Linkage, MANY_SAME, Quota, SAME};
+use flipside_core::clusters::{Keep, Linkage, Quota, SAME};
 use flipside_core::settings::Settings;
 use flipside_core::streamed::{Bits, Chains, Place, Star};
 use serde::{Deserialize, Serialize};
@@ -309,7 +309,8 @@ impl Clusterer<'_> {
         Ok(Edges { merge: self.graph.edges_and(more)?, next: None, pages, first_new })
     }
 
-    /// Pages that are the same as one of [`MANY_SAME`], each with the first of them: a list of edges, if there are any.
+    /// Of pages that are the same as others, each with the first of those that are the same as one of them, where it was
+    /// not compared with one as early: a list of edges, if there are any.
     fn same_pairs(&self, budget: &Budget) -> Result<Option<PathBuf>> {
         let mut same = Sorter::new(2 * PAGE, budget.bytes / 4, self.work, "same");
         let mut edges = self.edges()?;
@@ -319,30 +320,42 @@ impl Clusterer<'_> {
                 same.push(&pair(edge.earlier, edge.later))?;
             }
         }
-        let mut found = Sorter::new(Edge::WIDTH, budget.bytes / 4, self.work, "with first");
-        let mut add = |first: u64, page: u64| match page == first {
-            true => Ok(()),
-            false => found
-                .push(&Edge { later: page, earlier: first, distance: UNCOMPARED, similarity: SAME }.bytes()),
-        };
-        let (mut same, mut of, mut others, mut any) = (same.finish()?, None, Vec::new(), false);
+        // The earliest that each page knows of: itself, or one that it was compared with. That is told to those.
+        let mut firsts = self.list("first of the same")?;
+        let mut heard = Sorter::new(2 * PAGE, budget.bytes / 4, self.work, "with first");
+        let (mut same, mut last) = (same.finish()?, None);
         while let Some(record) = same.next()? {
             let (page, other) = (page_of(record), page_of(&record[PAGE..]));
-            if of.replace(page) != Some(page) {
-                others.clear();
-            }
-            let first = page.min(*others.first().unwrap_or(&other));
-            if others.len() <= MANY_SAME {
-                others.push(other);
-                if others.len() > MANY_SAME {
-                    any = true;
-                    others.iter().try_for_each(|&other| add(first, other))?;
+            let first = match last {
+                Some((of, first)) if of == page => first,
+                _ => {
+                    let first = page.min(other);
+                    firsts.put(&follower(page, first, None))?;
+                    first
                 }
-            } else {
-                add(first, other)?;
+            };
+            last = Some((page, first));
+            if first < page && first < other {
+                heard.push(&pair(other, first))?;
             }
         }
-        any.then(|| List::of(self.work.join("same.edges"), found.finish()?)).transpose()
+        let mut firsts = Follow::open(&firsts.finish()?)?;
+        let (mut heard, mut pairs) = (heard.finish()?, self.list("same.edges")?);
+        let (mut last, mut any) = (None, false);
+        while let Some(record) = heard.next()? {
+            let (page, earliest) = (page_of(record), page_of(&record[PAGE..]));
+            // The first that it hears of is the earliest.
+            if last.replace(page) == Some(page) {
+                continue;
+            }
+            if firsts.of(page)?.is_some_and(|(first, _)| earliest < first) {
+                any = true;
+                let edge = Edge { later: page, earlier: earliest, distance: UNCOMPARED, similarity: SAME };
+                pairs.put(&edge.bytes())?;
+            }
+        }
+        let pairs = pairs.finish()?;
+        Ok(any.then_some(pairs))
     }
 
     /// Copies by the first one of each text.
